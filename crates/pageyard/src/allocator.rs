@@ -1,0 +1,133 @@
+//! The trait an engine implements: allocate, free, and give account.
+
+use crate::error::{AllocError, AuditError, ClaimError, FreeError};
+use crate::migratetype::Migratetype;
+use crate::request::Request;
+use crate::stats::{Census, PcpStats, Stats, ZoneStats};
+use crate::units::{CpuId, CpuSet, Nanos, Order, Pfn, ZoneId};
+
+/// What kind of code is calling.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Context {
+    /// A task: it may be preempted.
+    #[default]
+    Task = 0,
+    /// A deferred interrupt: it runs between tasks, never inside another of its kind.
+    Softirq = 1,
+    /// An interrupt handler.
+    Hardirq = 2,
+    /// A non-maskable interrupt: it may run in the middle of anything, this allocator included.
+    Nmi = 3,
+}
+
+impl Context {
+    /// Every context.
+    pub const ALL: [Context; 4] = [Context::Task, Context::Softirq, Context::Hardirq, Context::Nmi];
+
+    /// Returns the name that traces use.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Context::Task => "task",
+            Context::Softirq => "softirq",
+            Context::Hardirq => "hardirq",
+            Context::Nmi => "nmi",
+        }
+    }
+}
+
+/// Where and when a call happens: explicit, so that a replay is deterministic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Cx {
+    /// The CPU that the caller runs on.
+    pub cpu: CpuId,
+    /// What kind of code it is.
+    pub context: Context,
+    /// The time.
+    pub now: Nanos,
+}
+
+impl Cx {
+    /// Makes a context for task code on `cpu` at time zero.
+    #[must_use]
+    pub const fn on(cpu: CpuId) -> Cx {
+        Cx { cpu, context: Context::Task, now: Nanos(0) }
+    }
+}
+
+/// A page-frame allocator.
+///
+/// Frames are numbers; nothing is ever stored in the memory they name. Blocks are aligned to their size.
+pub trait PageAllocator: Sync {
+    /// Allocates one block of `2^request.order` frames.
+    ///
+    /// # Errors
+    /// [`AllocError`] says which of a bad request, a reserve, fragmentation or a lack of memory it was. The
+    /// allocator's free frames are unchanged on every error.
+    fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError>;
+
+    /// Frees a block that was allocated with `order`, or split to it.
+    ///
+    /// # Errors
+    /// [`FreeError`] says what is wrong with it; nothing changed. Two CPUs that free one block at the same time get
+    /// one `Ok` between them.
+    fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError>;
+
+    /// Allocates blocks until `out` is full or one cannot be had; returns how many it wrote, from the front.
+    fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+        for (got, slot) in out.iter_mut().enumerate() {
+            match self.alloc(cx, request) {
+                Ok(pfn) => *slot = pfn,
+                Err(_) => return got,
+            }
+        }
+        out.len()
+    }
+
+    /// Frees single frames; `wrong` is told of each one that is refused, and the others are freed all the same.
+    fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
+        for pfn in pfns {
+            if let Err(why) = self.free(cx, *pfn, Order::ZERO) {
+                wrong(*pfn, why);
+            }
+        }
+    }
+
+    /// Turns an allocated block of order `from` into allocated blocks of order `to`, each freed on its own.
+    ///
+    /// # Errors
+    /// As [`PageAllocator::free`]; [`FreeError::Misaligned`] also where `to` is above `from`.
+    ///
+    /// # Linux
+    /// `split_page`.
+    fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError>;
+
+    /// Allocates exactly this block, for an opening state. Its pageblock takes `migratetype` if the block covers it.
+    ///
+    /// Watermarks do not apply.
+    ///
+    /// # Errors
+    /// [`ClaimError`]; nothing changed.
+    fn claim_exact(&self, pfn: Pfn, order: Order, migratetype: Migratetype) -> Result<(), ClaimError>;
+
+    /// Returns the frames in the per-CPU lists of `cpus` to their zones.
+    fn drain(&self, cpus: CpuSet);
+
+    /// Returns the counters.
+    fn stats(&self) -> Stats;
+
+    /// Returns one zone's state, or `None` where there is no such zone.
+    fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats>;
+
+    /// Returns the state of one CPU's lists of one zone, or `None` where there is no such zone or CPU.
+    fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats>;
+
+    /// Counts every frame anew and checks every index against the count.
+    ///
+    /// Call it while nothing else runs.
+    ///
+    /// # Errors
+    /// [`AuditError`]: the first inconsistency.
+    fn audit(&self) -> Result<Census, AuditError>;
+}
