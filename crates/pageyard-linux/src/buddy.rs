@@ -1,0 +1,217 @@
+//! The buddy system: blocks are split in halves when taken and merged with their other half when freed.
+
+use crate::freelist::End;
+use crate::tag::{MAX_PAGE_ORDER, Tag};
+use crate::zone::Locked;
+use pageyard::{BlockId, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
+
+/// What a pageblock holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Contents {
+    /// Frames on free lists.
+    pub free: u64,
+    /// Frames held by callers who said that they can be moved.
+    pub movable: u64,
+}
+
+impl Locked<'_> {
+    /// Puts a block on the free list of its type.
+    pub(crate) fn insert(&mut self, pfn: Pfn, order: Order, m: Migratetype, end: End) {
+        self.zone.set_tag(pfn, Tag::Buddy(order, m));
+        self.inner.lists.add(self.zone.number(pfn), order, m, end);
+        self.account(order, m);
+    }
+
+    /// Takes a block off its free list. Its first frame is then inside nothing.
+    pub(crate) fn take_off(&mut self, pfn: Pfn, order: Order, m: Migratetype) {
+        self.inner.lists.remove(self.zone.number(pfn), order, m);
+        self.zone.set_tag(pfn, Tag::Inside);
+        self.account(order, m);
+    }
+
+    /// Brings the gauges in line with a list that has just changed.
+    fn account(&self, order: Order, m: Migratetype) {
+        let zone = self.zone;
+        let gauge = &zone.blocks[order.index()][m.index()];
+        let (old, new) = (gauge.get(), self.inner.lists.len(order, m));
+        gauge.set(new);
+        let frames = |total: u64| (total + (new << order.get())) - (old << order.get());
+        if m != Migratetype::Isolate {
+            zone.free.set(frames(zone.free.get()));
+        }
+        if m == Migratetype::HighAtomic {
+            zone.free_highatomic.set(frames(zone.free_highatomic.get()));
+        }
+    }
+
+    /// Frees a block, merging it with its buddies as far as they are free.
+    ///
+    /// # Linux
+    /// `__free_one_page`. A block whose parent's buddy is free goes to the tail: the rest of the parent may soon be
+    /// freed as well, and then the four merge.
+    pub(crate) fn free_one(&mut self, pfn: Pfn, order: Order, m: Migratetype, keep_types: bool) {
+        let (pfn, order) = self.merge(pfn, order, m, keep_types);
+        let end = if self.merge_likely(pfn, order) { End::Tail } else { End::Head };
+        self.insert(pfn, order, m, end);
+    }
+
+    /// Frees a block of memory that has never been used: to the tail, so that low frames are taken first.
+    pub(crate) fn free_at_start(&mut self, pfn: Pfn, order: Order) {
+        let (pfn, order) = self.merge(pfn, order, Migratetype::Movable, true);
+        self.insert(pfn, order, Migratetype::Movable, End::Tail);
+    }
+
+    fn merge(&mut self, mut pfn: Pfn, mut order: Order, m: Migratetype, keep_types: bool) -> (Pfn, Order) {
+        while order < MAX_PAGE_ORDER {
+            let buddy = block::buddy(pfn, order);
+            let Some(listed) = self.free_block_at(buddy, order) else { break };
+            if order >= PAGEBLOCK_ORDER {
+                // From here on the buddy is another pageblock, which may be of another type.
+                let other = self.zone.type_of(buddy);
+                if other != m && !(m.is_mergeable() && other.is_mergeable()) {
+                    break;
+                }
+                if !keep_types {
+                    self.zone.set_type(buddy, m);
+                }
+            }
+            self.take_off(buddy, order, listed);
+            pfn = block::parent(pfn, order);
+            order = Order::of(order.get() + 1);
+        }
+        (pfn, order)
+    }
+
+    /// Returns the list that the block is on, if a free block of this order starts here.
+    fn free_block_at(&self, pfn: Pfn, order: Order) -> Option<Migratetype> {
+        match self.zone.tag(pfn) {
+            Tag::Buddy(o, m) if o == order => Some(m),
+            _ => None,
+        }
+    }
+
+    /// # Linux
+    /// `buddy_merge_likely`.
+    fn merge_likely(&self, pfn: Pfn, order: Order) -> bool {
+        if order.get() + 1 >= MAX_PAGE_ORDER.get() {
+            return false;
+        }
+        let up = Order::of(order.get() + 1);
+        let parent = block::parent(pfn, order);
+        self.free_block_at(block::buddy(parent, up), up).is_some()
+    }
+
+    /// Takes a block of `order` from the smallest block of type `m` that holds one.
+    ///
+    /// # Linux
+    /// `__rmqueue_smallest`.
+    pub(crate) fn take_smallest(&mut self, order: Order, m: Migratetype) -> Option<Pfn> {
+        let (from, pfn) = order.up_to(MAX_PAGE_ORDER).find_map(|o| Some((o, self.first(o, m)?)))?;
+        self.take_and_split(pfn, from, m, order, m);
+        Some(pfn)
+    }
+
+    /// Returns the first block of a list.
+    pub(crate) fn first(&self, order: Order, m: Migratetype) -> Option<Pfn> {
+        Some(self.zone.span.start + Frames(self.inner.lists.first(order, m)?))
+    }
+
+    /// Takes a block off its list, keeps its first `order`, and puts the rest on the lists of type `rest`.
+    ///
+    /// # Linux
+    /// `expand`.
+    pub(crate) fn take_and_split(
+        &mut self,
+        pfn: Pfn,
+        from: Order,
+        m: Migratetype,
+        order: Order,
+        rest: Migratetype,
+    ) {
+        self.take_off(pfn, from, m);
+        for half in order.up_to(from).rev().skip(1) {
+            self.insert(pfn + half.frames(), half, rest, End::Head);
+        }
+    }
+
+    /// Takes exactly this block out of the free block that holds it; `false` if part of it is not free.
+    pub(crate) fn take_exact(&mut self, want: BlockId) -> bool {
+        let holder = block::holders(want.pfn, MAX_PAGE_ORDER)
+            .filter(|b| b.order >= want.order)
+            .find_map(|b| Some((b, self.free_block_at(b.pfn, b.order)?)));
+        let Some((holder, m)) = holder else { return false };
+        self.take_off(holder.pfn, holder.order, m);
+        let mut at = holder.pfn;
+        for half in want.order.up_to(holder.order).rev().skip(1) {
+            let upper = at + half.frames();
+            if want.pfn >= upper {
+                self.insert(at, half, m, End::Head);
+                at = upper;
+            } else {
+                self.insert(upper, half, m, End::Head);
+            }
+        }
+        true
+    }
+
+    /// Returns the first and last frame + 1 of the pageblock, unless the zone ends inside it.
+    pub(crate) fn whole_pageblock(&self, pfn: Pfn) -> Option<(Pfn, Pfn)> {
+        let start = pfn.align_down(PAGEBLOCK_ORDER);
+        let end = start + PAGEBLOCK_ORDER.frames();
+        (start >= self.zone.span.start && end <= self.zone.span.end()).then_some((start, end))
+    }
+
+    /// Counts what a pageblock holds; `None` if the zone ends inside it.
+    pub(crate) fn survey(&self, pfn: Pfn) -> Option<Contents> {
+        let (mut at, end) = self.whole_pageblock(pfn)?;
+        let mut contents = Contents::default();
+        while at < end {
+            let tag = self.zone.tag(at);
+            match tag {
+                Tag::Buddy(order, _) => contents.free += order.frames().0,
+                Tag::Allocated(order, true) => contents.movable += order.frames().0,
+                _ => {}
+            }
+            at = at + tag.frames();
+        }
+        Some(contents)
+    }
+
+    /// Moves a pageblock's free blocks to the lists of type `to`.
+    ///
+    /// # Linux
+    /// `move_freepages_block`.
+    pub(crate) fn move_free(&mut self, pfn: Pfn, to: Migratetype, end: End) {
+        let Some((mut at, last)) = self.whole_pageblock(pfn) else { return };
+        self.divide_larger(at);
+        while at < last {
+            let tag = self.zone.tag(at);
+            if let Tag::Buddy(order, from) = tag
+                && from != to
+            {
+                self.take_off(at, order, from);
+                self.insert(at, order, to, end);
+            }
+            at = at + tag.frames();
+        }
+    }
+
+    /// Divides a free block that is larger than a pageblock and holds `start`, so that each part has its own type.
+    fn divide_larger(&mut self, start: Pfn) {
+        let larger = block::holders(start, MAX_PAGE_ORDER)
+            .filter(|b| b.order > PAGEBLOCK_ORDER)
+            .find_map(|b| Some((b, self.free_block_at(b.pfn, b.order)?)));
+        let Some((b, m)) = larger else { return };
+        self.take_off(b.pfn, b.order, m);
+        let end = b.pfn + b.order.frames();
+        for part in block::blocks(b.pfn, end - b.pfn, PAGEBLOCK_ORDER) {
+            self.insert(part.pfn, part.order, m, End::Head);
+        }
+    }
+
+    /// Gives a pageblock a type and moves its free blocks along.
+    pub(crate) fn convert(&mut self, pfn: Pfn, to: Migratetype, end: End) {
+        self.zone.set_type(pfn, to);
+        self.move_free(pfn, to, end);
+    }
+}

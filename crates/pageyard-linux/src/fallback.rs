@@ -1,0 +1,280 @@
+//! Fallback: what happens when a type has no free block of its own left.
+//!
+//! Three generations of Linux's policy, side by side.
+
+use crate::buddy::Contents;
+use crate::config::{Config, FallbackPolicy};
+use crate::freelist::End;
+use crate::tag::MAX_PAGE_ORDER;
+use crate::zone::{Effort, Locked};
+use pageyard::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
+
+/// Half a pageblock, in frames: what must be free or alike for it to be converted.
+const HALF: u64 = PAGEBLOCK_ORDER.frames().0 / 2;
+
+/// How the last block of a batch was found, so that the next one starts there.
+///
+/// # Linux
+/// `enum rmqueue_mode`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Found {
+    /// On a list of its own type.
+    #[default]
+    Own,
+    /// By taking single blocks from other types.
+    Stolen,
+}
+
+impl Locked<'_> {
+    /// Takes a block of `order` for type `m`, from other types if need be.
+    ///
+    /// # Linux
+    /// `__rmqueue`.
+    pub(crate) fn rmqueue(
+        &mut self,
+        order: Order,
+        m: Migratetype,
+        effort: Effort,
+        config: &Config,
+        found: &mut Found,
+    ) -> Option<Pfn> {
+        if *found == Found::Own
+            && let Some(pfn) = self.take_smallest(order, m)
+        {
+            return Some(pfn);
+        }
+        match config.fallback {
+            FallbackPolicy::HalfFree => self.fall_back_half_free(order, m),
+            FallbackPolicy::Alike => self.fall_back_alike(order, m, effort),
+            FallbackPolicy::ClaimOrSteal => self.claim_or_steal(order, m, effort, found),
+        }
+    }
+
+    /// Finds the first fallback type that has a block of exactly this order.
+    fn fallback_with(&self, order: Order, m: Migratetype) -> Option<Migratetype> {
+        m.fallbacks().iter().copied().find(|f| !self.inner.lists.is_empty(order, *f))
+    }
+
+    fn count_fallback(&mut self, wanted: Migratetype, from: Migratetype) {
+        self.inner.counts.fallbacks[wanted.index()][from.index()] += 1;
+    }
+
+    /// 4.x: the largest block of the best other type; its pageblock's free blocks come along, and the pageblock itself
+    /// when half of it is free.
+    fn fall_back_half_free(&mut self, order: Order, m: Migratetype) -> Option<Pfn> {
+        let (from, other) =
+            order.up_to(MAX_PAGE_ORDER).rev().find_map(|o| Some((o, self.fallback_with(o, m)?)))?;
+        let pfn = self.first(from, other)?;
+        let mut listed = other;
+        if may_take_pageblock(from, m) {
+            if from >= PAGEBLOCK_ORDER {
+                self.convert_range(pfn, from, m);
+            } else if let Some(contents) = self.survey(pfn) {
+                self.move_free(pfn, m, End::Head);
+                listed = m;
+                self.claim_if(pfn, m, contents.free);
+            }
+        } else {
+            self.inner.counts.extfrag_steal += 1;
+        }
+        self.take_and_split(pfn, from, listed, order, m);
+        self.count_fallback(m, other);
+        Some(pfn)
+    }
+
+    /// 4.12 to 6.8: as before, but movable requests that cannot have the pageblock split the smallest block instead of
+    /// the largest, frames in use that are alike count towards the half, and the watermark is boosted.
+    fn fall_back_alike(&mut self, order: Order, m: Migratetype, effort: Effort) -> Option<Pfn> {
+        let least = least_order(order, effort);
+        let (largest, other) =
+            least.up_to(MAX_PAGE_ORDER).rev().find_map(|o| Some((o, self.fallback_with(o, m)?)))?;
+        let (from, other) = if may_take_pageblock(largest, m) || m != Migratetype::Movable || largest == order
+        {
+            (largest, other)
+        } else {
+            order.up_to(MAX_PAGE_ORDER).find_map(|o| Some((o, self.fallback_with(o, m)?)))?
+        };
+        let pfn = self.first(from, other)?;
+        self.take_over(pfn, from, other, m, effort);
+        self.count_fallback(m, other);
+        // The block, and perhaps its whole pageblock, is now on the lists of `m`; the smallest that fits is not
+        // always this one.
+        self.take_smallest(order, m)
+    }
+
+    /// Moves a block to the lists of `m`, with its pageblock where that may and can be had.
+    ///
+    /// # Linux
+    /// `steal_suitable_fallback`.
+    fn take_over(&mut self, pfn: Pfn, from: Order, listed: Migratetype, m: Migratetype, effort: Effort) {
+        let old = self.zone.type_of(pfn);
+        let whole = 'whole: {
+            if old == Migratetype::HighAtomic {
+                break 'whole false;
+            }
+            if from >= PAGEBLOCK_ORDER {
+                self.convert_range(pfn, from, m);
+                break 'whole false;
+            }
+            self.boost_watermark(effort);
+            if !may_take_pageblock(from, m) {
+                break 'whole false;
+            }
+            let Some(contents) = self.survey(pfn) else { break 'whole false };
+            self.move_free(pfn, m, End::Tail);
+            self.claim_if(pfn, m, contents.free + alike(contents, old, m));
+            true
+        };
+        if !whole {
+            if from < PAGEBLOCK_ORDER {
+                self.inner.counts.extfrag_steal += 1;
+            }
+            self.take_off(pfn, from, listed);
+            self.insert(pfn, from, m, End::Tail);
+        }
+    }
+
+    /// 6.9 and later: first try to claim a whole pageblock, from the largest block down; if none can be had, take one
+    /// block from another type, from the smallest up, and leave the rest to that type.
+    fn claim_or_steal(
+        &mut self,
+        order: Order,
+        m: Migratetype,
+        effort: Effort,
+        found: &mut Found,
+    ) -> Option<Pfn> {
+        if *found != Found::Stolen {
+            for from in least_order(order, effort).up_to(MAX_PAGE_ORDER).rev() {
+                if !may_take_pageblock(from, m) {
+                    break;
+                }
+                let Some(other) = self.fallback_with(from, m) else { continue };
+                let Some(pfn) = self.first(from, other) else { continue };
+                if let Some(got) = self.claim(pfn, from, other, order, m, effort) {
+                    *found = Found::Own;
+                    self.count_fallback(m, other);
+                    return Some(got);
+                }
+            }
+        }
+        if effort.nofragment {
+            return None;
+        }
+        let (from, other) = order.up_to(MAX_PAGE_ORDER).find_map(|o| Some((o, self.fallback_with(o, m)?)))?;
+        let pfn = self.first(from, other)?;
+        self.take_and_split(pfn, from, other, order, other);
+        self.inner.counts.extfrag_steal += 1;
+        self.count_fallback(m, other);
+        *found = Found::Stolen;
+        Some(pfn)
+    }
+
+    /// Claims the pageblock of a block of another type, and takes from it.
+    ///
+    /// # Linux
+    /// `try_to_claim_block`.
+    fn claim(
+        &mut self,
+        pfn: Pfn,
+        from: Order,
+        other: Migratetype,
+        order: Order,
+        m: Migratetype,
+        effort: Effort,
+    ) -> Option<Pfn> {
+        if from >= PAGEBLOCK_ORDER {
+            self.convert_range(pfn, from, m);
+            self.take_and_split(pfn, from, other, order, m);
+            return Some(pfn);
+        }
+        self.boost_watermark(effort);
+        let contents = self.survey(pfn)?;
+        if contents.free + alike(contents, other, m) < HALF {
+            return None;
+        }
+        self.convert(pfn, m, End::Tail);
+        self.inner.counts.extfrag_claim += 1;
+        self.take_smallest(order, m)
+    }
+
+    fn claim_if(&mut self, pfn: Pfn, m: Migratetype, compatible: u64) {
+        if compatible >= HALF {
+            self.zone.set_type(pfn, m);
+            self.inner.counts.extfrag_claim += 1;
+        } else {
+            self.inner.counts.extfrag_steal += 1;
+        }
+    }
+
+    /// Gives every pageblock of a large block a type. The block itself stays on its list.
+    fn convert_range(&mut self, pfn: Pfn, order: Order, m: Migratetype) {
+        for i in 0..1 << (order.get() - PAGEBLOCK_ORDER.get()) {
+            self.zone.set_type(Pfn(pfn.0 + i * PAGEBLOCK_ORDER.frames().0), m);
+            self.inner.counts.extfrag_claim += 1;
+        }
+    }
+
+    /// Raises the watermarks after types were mixed, so that reclaim frees whole pageblocks early.
+    ///
+    /// # Linux
+    /// `boost_watermark`.
+    fn boost_watermark(&mut self, effort: Effort) {
+        let Some(most) = self.zone.max_boost else { return };
+        let boost = self.zone.boost.get() + PAGEBLOCK_ORDER.frames().0;
+        self.zone.boost.set(boost.min(most.0));
+        self.inner.counts.watermark_boost += 1;
+        if effort.wake {
+            self.zone.boosted.set(true);
+        }
+    }
+}
+
+/// Says whether a request of type `m` may take the pageblock of a free block this large.
+///
+/// Movable frames in a foreign pageblock can be moved out again; the other two stay, so they had better have a
+/// pageblock of their own.
+///
+/// # Linux
+/// `can_steal_fallback`, `should_try_claim_block`.
+fn may_take_pageblock(free: Order, m: Migratetype) -> bool {
+    free.get() >= PAGEBLOCK_ORDER.get() / 2 || m != Migratetype::Movable
+}
+
+/// Returns the smallest block of another type that a request may take.
+fn least_order(order: Order, effort: Effort) -> Order {
+    if effort.nofragment { order.max(PAGEBLOCK_ORDER) } else { order }
+}
+
+/// Returns how many frames in use fit the new type.
+///
+/// A movable request counts movable frames. The other two, coming to a movable pageblock, count whatever is not
+/// movable; between the two of them nothing is known of a frame, and nothing is counted.
+fn alike(contents: Contents, old: Migratetype, m: Migratetype) -> u64 {
+    if m == Migratetype::Movable {
+        contents.movable
+    } else if old == Migratetype::Movable {
+        PAGEBLOCK_ORDER.frames().0 - contents.free - contents.movable
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alike_frames_are_counted_as_linux_counts_them() {
+        let c = Contents { free: 100, movable: 300 };
+        assert_eq!(alike(c, Migratetype::Unmovable, Migratetype::Movable), 300);
+        assert_eq!(alike(c, Migratetype::Movable, Migratetype::Unmovable), 112);
+        assert_eq!(alike(c, Migratetype::Reclaimable, Migratetype::Unmovable), 0);
+    }
+
+    #[test]
+    fn movable_requests_take_a_pageblock_only_for_a_large_block() {
+        assert!(!may_take_pageblock(Order::of(3), Migratetype::Movable));
+        assert!(may_take_pageblock(Order::of(4), Migratetype::Movable));
+        assert!(may_take_pageblock(Order::of(0), Migratetype::Unmovable));
+    }
+}

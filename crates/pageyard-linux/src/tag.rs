@@ -1,0 +1,132 @@
+//! What each frame is: one byte a frame, the one place where a second free is caught.
+
+use pageyard::{Frames, Migratetype, Order};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// The largest order of the reference: Linux's `MAX_PAGE_ORDER` on x86-64.
+pub const MAX_PAGE_ORDER: Order = Order::of(10);
+
+/// Orders that the reference has lists for.
+pub const NR_PAGE_ORDERS: usize = MAX_PAGE_ORDER.index() + 1;
+
+/// What a frame is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tag {
+    /// Not managed.
+    Hole,
+    /// Part of a block that starts at a lower frame, or on its way between two other states.
+    Inside,
+    /// The first frame of a block on a free list, and on which list.
+    Buddy(Order, Migratetype),
+    /// The first frame of a block in a per-CPU list.
+    Cached(Order),
+    /// The first frame of a block that a caller holds, and whether its contents can be moved.
+    Allocated(Order, bool),
+}
+
+const INSIDE: u8 = 1;
+const CACHED: u8 = 2;
+const ALLOCATED: u8 = CACHED + NR_PAGE_ORDERS as u8;
+const ALLOCATED_MOVABLE: u8 = ALLOCATED + NR_PAGE_ORDERS as u8;
+const BUDDY: u8 = ALLOCATED_MOVABLE + NR_PAGE_ORDERS as u8;
+
+impl Tag {
+    const fn encode(self) -> u8 {
+        match self {
+            Tag::Hole => 0,
+            Tag::Inside => INSIDE,
+            Tag::Cached(order) => CACHED + order.get(),
+            Tag::Allocated(order, false) => ALLOCATED + order.get(),
+            Tag::Allocated(order, true) => ALLOCATED_MOVABLE + order.get(),
+            Tag::Buddy(order, m) => BUDDY + m as u8 * NR_PAGE_ORDERS as u8 + order.get(),
+        }
+    }
+
+    fn decode(raw: u8) -> Tag {
+        let order = |base: u8| Order::of(raw - base);
+        match raw {
+            0 => Tag::Hole,
+            INSIDE => Tag::Inside,
+            CACHED..ALLOCATED => Tag::Cached(order(CACHED)),
+            ALLOCATED..ALLOCATED_MOVABLE => Tag::Allocated(order(ALLOCATED), false),
+            ALLOCATED_MOVABLE..BUDDY => Tag::Allocated(order(ALLOCATED_MOVABLE), true),
+            _ => {
+                let n = raw - BUDDY;
+                let orders = NR_PAGE_ORDERS as u8;
+                let m = Migratetype::ALL[(n / orders) as usize];
+                Tag::Buddy(Order::of(n % orders), m)
+            }
+        }
+    }
+
+    /// Returns how many frames the block has that starts here; one for frames that start none.
+    pub fn frames(self) -> Frames {
+        match self {
+            Tag::Hole | Tag::Inside => Frames(1),
+            Tag::Buddy(order, _) | Tag::Cached(order) | Tag::Allocated(order, _) => order.frames(),
+        }
+    }
+}
+
+/// The tags of one zone, indexed by a frame's distance from the zone's start.
+pub struct Tags(Vec<AtomicU8>);
+
+impl Tags {
+    /// Makes tags for a zone in which nothing is managed yet.
+    pub fn new(frames: usize) -> Tags {
+        Tags(std::iter::repeat_with(|| AtomicU8::new(Tag::Hole.encode())).take(frames).collect())
+    }
+
+    /// Returns how many frames there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Reads a tag. Frames beyond the zone are holes.
+    pub fn get(&self, frame: u64) -> Tag {
+        // ORDER: Acquire pairs with the Release in `set` and `swap`: whoever sees a block's state sees the states of
+        // its other frames, which were written first.
+        self.0.get(frame as usize).map_or(Tag::Hole, |t| Tag::decode(t.load(Ordering::Acquire)))
+    }
+
+    /// Writes the tag of a frame that only the caller can change: it holds the zone lock, or owns the block.
+    pub fn set(&self, frame: u64, tag: Tag) {
+        // ORDER: Release pairs with the Acquire in `get` and `swap`.
+        self.0[frame as usize].store(tag.encode(), Ordering::Release);
+    }
+
+    /// Changes a tag if it is still `from`: of two frees of one block, one gets `true`.
+    pub fn swap(&self, frame: u64, from: Tag, to: Tag) -> bool {
+        // ORDER: AcqRel pairs with `set` and with other swaps of the same tag; a failed swap reads nothing that is used.
+        self.0[frame as usize]
+            .compare_exchange(from.encode(), to.encode(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tag_is_a_byte_and_back() {
+        let mut all = vec![Tag::Hole, Tag::Inside];
+        for order in Order::ZERO.up_to(MAX_PAGE_ORDER) {
+            all.extend([Tag::Cached(order), Tag::Allocated(order, false), Tag::Allocated(order, true)]);
+            all.extend(Migratetype::ALL.map(|m| Tag::Buddy(order, m)));
+        }
+        let bytes: std::collections::HashSet<u8> = all.iter().map(|t| t.encode()).collect();
+        assert_eq!(bytes.len(), all.len());
+        assert!(all.iter().all(|t| Tag::decode(t.encode()) == *t));
+    }
+
+    #[test]
+    fn of_two_swaps_from_the_same_state_one_wins() {
+        let tags = Tags::new(1);
+        let (held, cached) = (Tag::Allocated(Order::ZERO, false), Tag::Cached(Order::ZERO));
+        tags.set(0, held);
+        assert!(tags.swap(0, held, cached));
+        assert!(!tags.swap(0, held, cached));
+        assert_eq!(tags.get(1), Tag::Hole);
+    }
+}
