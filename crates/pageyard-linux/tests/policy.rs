@@ -1,0 +1,290 @@
+//! Fallback, steal, boost, the high-atomic reserve and the watermarks, worked by hand.
+
+mod common;
+
+use common::{CX, bare, blocks, normal, pageblocks, request, sound, take};
+use pageyard::Migratetype::{HighAtomic, Movable, Reclaimable, Unmovable};
+use pageyard::{
+    AllocError, BadRequest, Context, Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, NodeMask,
+    Order, PAGEBLOCK_ORDER, PageAllocator, Pfn, Region, Request, RequestFlags, ZoneId, ZoneKind,
+};
+use pageyard_linux::{Config, LinuxAllocator};
+
+fn presets() -> impl Iterator<Item = Config> {
+    Config::PRESETS.into_iter().map(|name| bare(Config::preset(name).unwrap()))
+}
+
+#[test]
+fn an_unmovable_request_takes_the_largest_movable_block_and_its_pageblocks() {
+    for config in presets() {
+        let a = normal(4096, &config);
+        take(&a, 4, Unmovable);
+        assert_eq!(pageblocks(&a, Unmovable), 2, "{}: a block of order 10 is two pageblocks", config.name);
+        assert_eq!(blocks(&a, 9, Unmovable), 1);
+        assert_eq!(a.stats()[Counter::Extfrag], 1);
+        sound(&a);
+    }
+}
+
+/// Fills memory with movable blocks of order 4 and frees the given ones: a pageblock with holes.
+fn with_holes(config: &Config, free: impl Fn(u64) -> bool) -> LinuxAllocator {
+    let a = normal(1024, config);
+    let held: Vec<Pfn> = (0..64).map(|_| take(&a, 4, Movable)).collect();
+    for pfn in held.into_iter().filter(|p| free(p.0 / 16)) {
+        common::give(&a, pfn, 4);
+    }
+    a
+}
+
+#[test]
+fn a_pageblock_half_free_is_converted_and_one_less_than_half_free_is_not() {
+    for config in presets() {
+        // Every other block of the first 32 is free: 256 of 512 frames, none larger than order 4.
+        let a = with_holes(&config, |i| i < 32 && i % 2 == 0);
+        take(&a, 4, Unmovable);
+        assert_eq!(pageblocks(&a, Unmovable), 1, "{}", config.name);
+        assert_eq!((blocks(&a, 4, Unmovable), blocks(&a, 4, Movable)), (15, 0), "{}", config.name);
+        assert_eq!(a.stats()[Counter::ExtfragClaim], 1);
+        sound(&a);
+
+        let a = with_holes(&config, |i| i < 30 && i % 2 == 0);
+        take(&a, 4, Unmovable);
+        assert_eq!(pageblocks(&a, Unmovable), 0, "{}", config.name);
+        assert_eq!(a.stats()[Counter::ExtfragSteal], 1, "{}", config.name);
+        sound(&a);
+    }
+}
+
+#[test]
+fn what_stays_behind_after_a_steal_depends_on_the_version() {
+    let left = |config: Config| {
+        let a = with_holes(&config, |i| i < 30 && i % 2 == 0);
+        take(&a, 4, Unmovable);
+        sound(&a);
+        (blocks(&a, 4, Unmovable), blocks(&a, 4, Movable))
+    };
+    // Until 6.8 the pageblock's free blocks come along although the pageblock does not; from 6.9 on they stay.
+    assert_eq!(left(bare(Config::linux_4_6())), (14, 0));
+    assert_eq!(left(bare(Config::linux_6_1())), (14, 0));
+    assert_eq!(left(bare(Config::linux_6_18())), (0, 14));
+}
+
+#[test]
+fn a_movable_request_splits_the_smallest_foreign_block_except_in_4_x() {
+    let from = |config: Config| {
+        let a = normal(1024, &config);
+        let held: Vec<Pfn> = (0..64).map(|_| take(&a, 4, Unmovable)).collect();
+        // A free block of order 4 and, in the other pageblock, one of order 5: neither may be claimed for movable
+        // contents, since less than half of its pageblock is free.
+        common::give(&a, held[4], 4);
+        common::give(&a, held[40], 4);
+        common::give(&a, held[41], 4);
+        let got = take(&a, 3, Movable);
+        sound(&a);
+        got.0 / 16
+    };
+    // Order 4 is pageblock_order / 2, so such a block may bring its pageblock; the largest comes first.
+    assert_eq!(from(bare(Config::linux_4_10())), 40);
+    assert_eq!(from(bare(Config::linux_6_1())), 40);
+    assert_eq!(from(bare(Config::linux_6_18())), 4, "nothing can be claimed, so the smallest is split");
+}
+
+#[test]
+fn stealing_from_a_pageblock_boosts_the_watermark_but_not_in_4_x() {
+    let boost = |name: &str| {
+        let mut config = Config::preset(name).unwrap();
+        config.cpus = 1;
+        config.set("nofragment", "false").unwrap();
+        let a = normal(1 << 16, &config);
+        // Leave single movable blocks of order 4 only.
+        let held: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &request(4, Movable)).ok()).collect();
+        held.iter().step_by(3).for_each(|p| common::give(&a, *p, 4));
+        take(&a, 4, Unmovable);
+        let z = a.zone_stats(ZoneId(0)).unwrap();
+        a.kswapd_tick();
+        assert_eq!(a.zone_stats(ZoneId(0)).unwrap().boost, Frames(0), "the reclaimer's run ends it");
+        sound(&a);
+        (z.boost, z.watermarks.high)
+    };
+    assert_eq!(boost("linux-4.10").0, Frames(0));
+    for name in ["linux-6.1", "linux-6.18"] {
+        let (boost, high) = boost(name);
+        assert_eq!(boost, Frames(512), "{name}: a pageblock a steal, and at most 150 % of {high}");
+    }
+}
+
+#[test]
+fn a_high_order_request_that_cannot_wait_sets_a_pageblock_aside() {
+    for name in ["linux-6.1", "linux-6.18"] {
+        let mut config = Config::preset(name).unwrap();
+        config.cpus = 1;
+        let a = normal(1 << 18, &config);
+        let atomic = Request::new(Order::of(4), Unmovable)
+            .with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+        // Above the low watermark the request needs no privilege, and nothing is set aside.
+        a.alloc(&CX, &atomic).unwrap();
+        assert_eq!(a.zone_stats(ZoneId(0)).unwrap().highatomic, Frames(0), "{name}");
+        // Down to just above the min watermark.
+        let plain = Request::new(Order::of(4), Unmovable);
+        while a.alloc(&CX, &plain).is_ok() {}
+        a.alloc(&CX, &atomic).unwrap();
+        let z = a.zone_stats(ZoneId(0)).unwrap();
+        assert_eq!(z.highatomic, PAGEBLOCK_ORDER.frames(), "{name}");
+        assert_eq!(z.pageblocks[HighAtomic.index()], 1);
+        assert_eq!(a.stats()[Counter::HighatomicReserve], 1);
+        sound(&a);
+    }
+}
+
+#[test]
+fn the_reserve_is_given_back_before_a_request_that_may_wait_fails() {
+    let mut config = Config::linux_6_18();
+    config.cpus = 1;
+    let a = normal(1 << 18, &config);
+    let atomic = Request::new(Order::of(4), Unmovable).with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+    let plain = Request::new(Order::of(4), Unmovable).with(RequestFlags::NON_BLOCKING);
+    while a.alloc(&CX, &plain).is_ok() {}
+    while a.zone_stats(ZoneId(0)).unwrap().highatomic.0 == 0 {
+        a.alloc(&CX, &atomic).unwrap();
+    }
+    let before = a.stats();
+    assert!(a.alloc(&CX, &Request::new(Order::of(4), Movable)).is_err(), "the zone is below its watermark");
+    assert_eq!(a.stats()[Counter::HighatomicUnreserve], before[Counter::HighatomicUnreserve] + 1);
+    assert_eq!(a.zone_stats(ZoneId(0)).unwrap().highatomic, Frames(0));
+    sound(&a);
+}
+
+#[test]
+fn privileges_reach_below_the_watermark_as_far_as_they_should() {
+    let config = Config { cpus: 1, ..Config::linux_6_18() };
+    let free_at_refusal = |flags: RequestFlags| {
+        let a = normal(1 << 16, &config);
+        // Order 4 keeps the per-CPU lists out of it; a movable request never leaves its own type here.
+        let r = Request::new(Order::of(4), Movable).with(flags);
+        while a.alloc(&CX, &r).is_ok() {}
+        sound(&a);
+        (a.zone_stats(ZoneId(0)).unwrap().free.0, a.zone_stats(ZoneId(0)).unwrap().watermarks.min.0)
+    };
+    let (free, min) = free_at_refusal(RequestFlags::empty());
+    let within = |free: u64, mark: u64| (mark..mark + 48).contains(&free);
+    assert!(within(free, min), "{free} {min}");
+    let high = free_at_refusal(RequestFlags::HIGH).0;
+    assert!(within(high, min - min / 2), "{high} {min}");
+    let atomic = free_at_refusal(RequestFlags::HIGH | RequestFlags::NON_BLOCKING).0;
+    let three_eighths = min - min / 2 - (min - min / 2) / 4;
+    assert!(within(atomic, three_eighths), "{atomic} {min}");
+    assert_eq!(free_at_refusal(RequestFlags::MEMALLOC).0, 0);
+}
+
+#[test]
+fn an_answer_says_why() {
+    let a = normal(1024, &bare(Config::linux_6_18()));
+    let alloc = |order: u8, m: Migratetype| a.alloc(&CX, &request(order, m));
+    assert_eq!(
+        a.alloc(&CX, &request(11, Movable)),
+        Err(BadRequest::OrderTooLarge { order: Order::of(11), largest: Order::of(10) }.into())
+    );
+    assert_eq!(alloc(0, HighAtomic), Err(BadRequest::Migratetype.into()));
+    assert_eq!(a.alloc(&Cx::on(CpuId(1)), &request(0, Movable)), Err(BadRequest::NoSuchCpu.into()));
+    let elsewhere = Request { nodes: NodeMask::only(NodeId(3)), ..request(0, Movable) };
+    assert_eq!(a.alloc(&CX, &elsewhere), Err(BadRequest::NoZone.into()));
+    let held: Vec<Pfn> = (0..64).map(|_| take(&a, 4, Movable)).collect();
+    assert_eq!(alloc(4, Movable), Err(AllocError::OutOfMemory));
+    common::give(&a, held[0], 4);
+    common::give(&a, held[2], 4);
+    assert_eq!(alloc(5, Movable), Err(AllocError::Fragmented { order: Order::of(5), free: Frames(32) }));
+    sound(&a);
+
+    let reserved = normal(1 << 16, &Config { cpus: 1, ..Config::linux_6_18() });
+    let plain = Request::new(Order::of(4), Movable);
+    while reserved.alloc(&CX, &plain).is_ok() {}
+    assert!(matches!(reserved.alloc(&CX, &plain), Err(AllocError::BelowWatermark { .. })));
+    sound(&reserved);
+}
+
+#[test]
+fn a_mixed_pageblock_is_avoided_at_the_cost_of_a_lower_zone_since_5_0() {
+    let regions = [
+        Region::managed(Pfn(0), Frames(1 << 16), NodeId(0), ZoneKind::Dma32),
+        Region::managed(Pfn(1 << 16), Frames(1 << 16), NodeId(0), ZoneKind::Normal),
+    ];
+    let zone_of_first_unmovable = |name: &str| {
+        let mut config = Config { cpus: 1, ..Config::preset(name).unwrap() };
+        config.set("min_free_kbytes", "2048").unwrap();
+        config.watermark.lowmem_reserve_ratio = [0; 5];
+        let a = LinuxAllocator::new(&MemoryMap::new(&regions).unwrap(), &config).unwrap();
+        // Normal holds movable blocks of order 4 with holes; no whole pageblock is left in it.
+        let normal_only = |p: &Pfn| p.0 >= 1 << 16;
+        let held: Vec<Pfn> = (0..4096).map(|_| take(&a, 4, Movable)).collect();
+        held.iter().filter(|p| normal_only(p)).step_by(3).for_each(|p| common::give(&a, *p, 4));
+        let got = a.alloc(&CX, &Request::new(Order::of(4), Unmovable)).unwrap();
+        sound(&a);
+        if normal_only(&got) { ZoneKind::Normal } else { ZoneKind::Dma32 }
+    };
+    assert_eq!(zone_of_first_unmovable("linux-4.10"), ZoneKind::Normal);
+    assert_eq!(zone_of_first_unmovable("linux-6.1"), ZoneKind::Dma32);
+    assert_eq!(zone_of_first_unmovable("linux-6.18"), ZoneKind::Dma32);
+}
+
+#[test]
+fn low_memory_is_kept_from_requests_that_could_use_more() {
+    let regions = [
+        Region::managed(Pfn(0), Frames(1 << 15), NodeId(0), ZoneKind::Dma32),
+        Region::managed(Pfn(1 << 15), Frames(1 << 17), NodeId(0), ZoneKind::Normal),
+    ];
+    let config = Config { cpus: 1, ..Config::linux_6_18() };
+    let a = LinuxAllocator::new(&MemoryMap::new(&regions).unwrap(), &config).unwrap();
+    let z = a.zone_stats(ZoneId(0)).unwrap();
+    assert_eq!(z.protection[ZoneKind::Normal.index()], Frames((1 << 17) / 256));
+    let r = Request::new(Order::of(4), Movable);
+    while a.alloc(&CX, &r).is_ok() {}
+    let left = a.zone_stats(ZoneId(0)).unwrap().free.0;
+    let floor = z.watermarks.min.0 + z.protection[ZoneKind::Movable.index()].0;
+    assert!((floor..floor + 48).contains(&left), "{left} {floor}");
+    let low = Request { highest_zone: ZoneKind::Dma32, ..r };
+    assert!(a.alloc(&CX, &low).is_ok(), "what is kept back is there for those who need it");
+    sound(&a);
+}
+
+#[test]
+fn interrupts_bypass_the_lists_where_only_preemption_is_off() {
+    for (protection, softirq, hardirq) in
+        [("irqsave", 0, 0), ("trylock", 0, 0), ("soft_irq_allowed", 0, 1), ("preempt_only", 1, 1)]
+    {
+        let mut config = bare(Config::linux_4_10());
+        config.set("pcp_protection", protection).unwrap();
+        for (context, bypassed) in [(Context::Softirq, softirq), (Context::Hardirq, hardirq)] {
+            let a = normal(1 << 16, &config);
+            let cx = Cx { context, ..CX };
+            let pfn = a.alloc(&cx, &request(0, Movable)).unwrap();
+            assert_eq!(1 - a.stats()[Counter::PcpRefill], bypassed, "{protection} {context:?}");
+            a.free(&cx, pfn, Order::ZERO).unwrap();
+            sound(&a);
+        }
+    }
+}
+
+#[test]
+fn isolated_pageblocks_leave_the_free_count_and_come_back() {
+    let a = normal(4096, &bare(Config::linux_6_18()));
+    a.set_pageblock_migratetype(Pfn(512).pageblock(), Migratetype::Isolate);
+    assert_eq!(a.zone_stats(ZoneId(0)).unwrap().free, Frames(4096 - 512));
+    assert_eq!(a.audit().unwrap().isolated, Frames(512));
+    let held: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &request(0, Movable)).ok()).collect();
+    assert_eq!(held.len(), 4096 - 512);
+    assert!(held.iter().all(|p| p.pageblock().0 != 1));
+    held.iter().for_each(|p| common::give(&a, *p, 0));
+    a.drain(CpuSet::All);
+    a.set_pageblock_migratetype(Pfn(512).pageblock(), Movable);
+    assert_eq!(a.zone_stats(ZoneId(0)).unwrap().free, Frames(4096));
+    sound(&a);
+}
+
+#[test]
+fn reclaimable_requests_prefer_unmovable_pageblocks() {
+    let a = normal(1024, &bare(Config::linux_6_18()));
+    a.set_pageblock_migratetype(Pfn(0).pageblock(), Unmovable);
+    take(&a, 4, Reclaimable);
+    assert_eq!((pageblocks(&a, Unmovable), pageblocks(&a, Reclaimable), pageblocks(&a, Movable)), (0, 1, 1));
+    sound(&a);
+}
