@@ -227,22 +227,26 @@ impl LinuxAllocator {
     /// Says why a request could not be served, from the zones as they are now.
     fn reason(&self, cx: &Cx, request: &Request, effort: Effort) -> AllocError {
         let (order, highest) = (request.order, request.highest_zone);
-        let (mut free, mut kept, mut enough) = (0, 0, false);
+        let unlimited = request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL);
+        let (mut free, mut kept) = (0, 0);
+        let (mut room, mut room_if_nothing_were_kept) = (false, false);
         for z in self.zonelists.walk(&self.zones, cx.cpu.index(), request) {
-            let needs = match request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL) {
-                true => order.frames().0 - 1,
+            let mine = match unlimited {
+                true => 0,
                 false => z.kept_from(order, highest, z.mark(effort.mark), effort, &self.config),
             };
-            enough |= z.free.get() > needs;
-            free += z.free.get();
-            kept += needs - (order.frames().0 - 1);
+            let have = z.free.get();
+            room |= have > mine.max(order.frames().0 - 1);
+            room_if_nothing_were_kept |= have >= order.frames().0;
+            free += have;
+            kept += mine.saturating_sub(order.frames().0 - 1);
         }
-        if enough {
+        if room || (free >= order.frames().0 && !room_if_nothing_were_kept) {
             AllocError::Fragmented { order, free: Frames(free) }
-        } else if free < order.frames().0 {
-            AllocError::OutOfMemory
-        } else {
+        } else if room_if_nothing_were_kept {
             AllocError::BelowWatermark { free: Frames(free), kept: Frames(kept) }
+        } else {
+            AllocError::OutOfMemory
         }
     }
 
@@ -343,7 +347,7 @@ impl LinuxAllocator {
     pub fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
         if let Some(slot) = self.zones.get(zone.index()).and_then(|z| z.pcps.get(cpu.index())) {
             let mut pcp = slot.lock();
-            pcp.high = high.clamp(pcp.high_min, pcp.high_max.max(pcp.high_min));
+            pcp.high = high.clamp(pcp.high_min, pcp.high_max);
         }
     }
 

@@ -88,7 +88,8 @@ impl Pcp {
             PcpPolicy::Classic => (batch * 6, batch * 6),
             PcpPolicy::FreeFactor => (fixed, fixed),
             PcpPolicy::Auto if config.percpu_pagelist_high_fraction > 0 => (fixed, fixed),
-            PcpPolicy::Auto => (fixed, share(managed.0 / MIN_PERCPU_PAGELIST_HIGH_FRACTION)),
+            // In a tiny zone the low watermark is more than an eighth of it.
+            PcpPolicy::Auto => (fixed, share(managed.0 / MIN_PERCPU_PAGELIST_HIGH_FRACTION).max(fixed)),
         };
         Pcp {
             policy: config.pcp_policy,

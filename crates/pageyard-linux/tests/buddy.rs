@@ -3,7 +3,10 @@
 mod common;
 
 use common::{CX, bare, blocks, give, normal, sound, take};
-use pageyard::{Counter, Frames, MemoryMap, Migratetype::Movable, NodeId, Order, PageAllocator, Pfn, Region, ZoneId, ZoneKind};
+use pageyard::{
+    Counter, Frames, MemoryMap, Migratetype::Movable, NodeId, Order, PageAllocator, Pfn, Region, ZoneId,
+    ZoneKind,
+};
 use pageyard_linux::{Config, LinuxAllocator};
 
 /// Orders 4 to 8 are never in per-CPU lists, so these tests see the buddy system itself.

@@ -5,8 +5,8 @@ mod common;
 use common::{CX, bare, blocks, normal, pageblocks, request, sound, take};
 use pageyard::Migratetype::{HighAtomic, Movable, Reclaimable, Unmovable};
 use pageyard::{
-    AllocError, BadRequest, Context, Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, NodeMask,
-    Order, PAGEBLOCK_ORDER, PageAllocator, Pfn, Region, Request, RequestFlags, ZoneId, ZoneKind,
+    AllocError, BadRequest, Context, Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId,
+    NodeMask, Order, PAGEBLOCK_ORDER, PageAllocator, Pfn, Region, Request, RequestFlags, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, LinuxAllocator};
 
@@ -119,8 +119,8 @@ fn a_high_order_request_that_cannot_wait_sets_a_pageblock_aside() {
         let mut config = Config::preset(name).unwrap();
         config.cpus = 1;
         let a = normal(1 << 18, &config);
-        let atomic = Request::new(Order::of(4), Unmovable)
-            .with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+        let atomic =
+            Request::new(Order::of(4), Unmovable).with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
         // Above the low watermark the request needs no privilege, and nothing is set aside.
         a.alloc(&CX, &atomic).unwrap();
         assert_eq!(a.zone_stats(ZoneId(0)).unwrap().highatomic, Frames(0), "{name}");

@@ -1,0 +1,44 @@
+//! The `pageyard` command: Linux's page allocator, replayed and examined.
+#![forbid(unsafe_code)]
+
+mod carried;
+mod output;
+mod progress;
+mod replay;
+mod size;
+mod summary;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Linux's page allocator as a library and a lab: replay what a host did, and see what its memory is like.
+///
+/// Without a verb, the trace that the command carries is replayed.
+#[derive(Parser)]
+#[command(name = "pageyard", version, after_help = "Example:\n  pageyard replay data/traces/build.trace --engine linux-6.1,linux-6.18")]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+
+    /// Print one JSON document on standard output, and nothing else there
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Re-execute a trace on one engine or several, side by side
+    Replay(replay::Replay),
+    /// Say what a trace holds, or what this host's memory is like now
+    Summary(summary::SummaryArguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let verb = arguments.verb.unwrap_or(Verb::Replay(replay::Replay::default()));
+    let done = match verb {
+        Verb::Replay(replay) => replay.run(arguments.json),
+        Verb::Summary(summary) => summary.run(arguments.json),
+    };
+    output::exit(done)
+}

@@ -1,0 +1,66 @@
+//! `pageyard replay`: a trace re-executed on engines, side by side.
+
+use crate::output::{Failure, print, print_json};
+use crate::progress::Progress;
+use crate::{carried, size};
+use clap::Args;
+use pageyard_lab::engine::EngineSpec;
+use pageyard_lab::replay::{Progress as Doing, ReplayOptions, replay};
+use std::path::PathBuf;
+
+/// Re-executes a trace: allocations by their recorded request, frees by identity.
+#[derive(Args, Default)]
+#[command(after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic")]
+pub struct Replay {
+    /// The trace, a folder NAME.trace; the one that the command carries if left out
+    trace: Option<PathBuf>,
+
+    /// The engines, separated by commas [default: linux-6.18]
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    engine: Vec<String>,
+
+    /// Set a knob of every engine named; may be given several times
+    #[arg(long, value_name = "KNOB=VALUE", value_parser = knob)]
+    set: Vec<(String, String)>,
+
+    /// Make the machine smaller, by frames that nothing in the trace touches: 4G, 512M
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    memory: Option<u64>,
+}
+
+fn knob(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((knob, value)) if !knob.is_empty() => Ok((knob.to_owned(), value.to_owned())),
+        _ => Err(format!("`{text}` is not of the form KNOB=VALUE")),
+    }
+}
+
+impl Replay {
+    /// Runs the verb.
+    pub fn run(&self, json: bool) -> Result<(), Failure> {
+        let default = [EngineSpec::DEFAULT.to_owned()];
+        let names = if self.engine.is_empty() { &default[..] } else { &self.engine };
+        let engines =
+            names.iter().map(|name| EngineSpec::parse(name, &self.set)).collect::<Result<Vec<_>, _>>()?;
+        let trace = carried::open(self.trace.as_deref())?;
+        let mut progress = Progress::new();
+        let options = ReplayOptions { memory: self.memory };
+        let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {
+            Doing::Opening => progress.at("finding the opening state", done, all),
+            Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),
+        })?;
+        drop(progress);
+        if json { print_json(&report.json())? } else { print(&report.to_string())? }
+        match report.engines.iter().find(|e| !e.is_sound()) {
+            None => Ok(()),
+            Some(e) => Err(Failure(format!(
+                "{} broke its promises: {} double allocations, {} leaked frames, {} frees refused, audit {}",
+                e.name,
+                e.failures.double_allocations,
+                e.leaked_frames,
+                e.failures.refused_frees,
+                e.audit.map_or_else(|why| why.to_string(), |_| "clean".to_owned())
+            ))),
+        }
+    }
+}

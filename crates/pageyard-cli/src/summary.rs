@@ -1,0 +1,37 @@
+//! `pageyard summary`: what a trace holds, or what this host's memory is like now.
+
+use crate::carried;
+use crate::output::{Failure, print, print_json};
+use crate::progress::Progress;
+use clap::Args;
+use pageyard_trace::{HostSummary, Summary};
+use std::path::PathBuf;
+
+/// Counts what a trace holds, or examines this host.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  sudo pageyard summary --host")]
+pub struct SummaryArguments {
+    /// The trace, a folder NAME.trace; the one that the command carries if left out
+    #[arg(conflicts_with = "host")]
+    trace: Option<PathBuf>,
+
+    /// Examine this host's memory now; without root a part is left out, and it says which
+    #[arg(long)]
+    host: bool,
+}
+
+impl SummaryArguments {
+    /// Runs the verb.
+    pub fn run(&self, json: bool) -> Result<(), Failure> {
+        if self.host {
+            let host = HostSummary::collect()?;
+            return if json { print_json(&host.json()) } else { print(&host.to_string()) };
+        }
+        let trace = carried::open(self.trace.as_deref())?;
+        let mut progress = Progress::new();
+        let rows = trace.rows()?;
+        let summary = Summary::of(&trace, |done| progress.at("counting", done, rows))?;
+        drop(progress);
+        if json { print_json(&summary.json()) } else { print(&summary.to_string()) }
+    }
+}

@@ -1,0 +1,201 @@
+//! The command as a user meets it: what it prints where, and how it fails.
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn pageyard(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pageyard")).args(arguments).output().unwrap()
+}
+
+fn shipped(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces").join(format!("{name}.trace"))
+}
+
+/// Checks that a run succeeded and printed exactly one JSON document, nothing else on standard output, and no null.
+fn json(arguments: &[&str]) -> Value {
+    let out = pageyard(arguments);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(!text.contains("null") && !text.contains("NaN"), "{text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Checks that a run failed in time, printed nothing on standard output, and one plain message; returns the message.
+fn failure(arguments: &[&str]) -> String {
+    let start = Instant::now();
+    let out = pageyard(arguments);
+    assert!(!out.status.success(), "{arguments:?}");
+    assert!(out.stdout.is_empty(), "{arguments:?}");
+    let text = String::from_utf8(out.stderr).unwrap();
+    assert!(!text.contains("panicked") && !text.contains("RUST_BACKTRACE"), "{text}");
+    assert!((1..=5).contains(&text.lines().count()), "{text}");
+    assert!(start.elapsed() < Duration::from_secs(30), "{arguments:?} took {:?}", start.elapsed());
+    text
+}
+
+/// Copies a shipped trace to a folder of its own, to be spoilt.
+fn copy(name: &str) -> PathBuf {
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.trace"));
+    drop(fs::remove_dir_all(&to));
+    fs::create_dir_all(&to).unwrap();
+    for file in fs::read_dir(shipped("build")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+    to
+}
+
+fn refused(trace: &Path) -> String {
+    let path = trace.to_str().unwrap();
+    let summary = failure(&["summary", path, "--json"]);
+    let replay = failure(&["replay", path, "--json"]);
+    assert!(summary.contains(path) || summary.contains(".parquet") || summary.contains("meta.json"), "{summary}");
+    replay
+}
+
+#[test]
+fn without_arguments_the_carried_trace_is_replayed() {
+    let out = pageyard(&[]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).unwrap();
+    for part in ["build", "linux-6.18", "rate", "prediction", "Trace quality"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    let carried = json(&["replay", "--json"]);
+    assert_eq!(carried["trace"]["events"], 804_514);
+}
+
+#[test]
+fn replay_prints_one_json_document_with_the_promised_keys() {
+    let path = shipped("net-order0");
+    let v = json(&["replay", path.to_str().unwrap(), "--engine", "linux-6.1,linux-6.18", "--json"]);
+    assert_eq!(v["trace"]["allocs"], 1_000_826);
+    assert_eq!(v["trace"]["frees"], 997_061);
+    assert_eq!(v["trace"]["unknown_frees"], 105);
+    assert_eq!(v["trace"]["reallocations"], 61);
+    assert_eq!(v["trace"]["lost"], 0);
+    let engines = v["engines"].as_array().unwrap();
+    assert_eq!(engines.len(), 2);
+    for e in engines {
+        assert_eq!(e["double_allocations"], 0);
+        assert_eq!(e["leaked_frames"], 0);
+        assert!(e["fallbacks"].is_u64() && e["failed_allocs"].is_u64());
+        for time in ["alloc_ns", "free_ns"] {
+            for key in ["mean", "p50", "p99", "max"] {
+                assert!(e[time][key].as_f64().unwrap() > 0.0, "{time} {key}");
+            }
+        }
+        for key in ["read", "open", "replay"] {
+            assert!(e["seconds"][key].is_f64(), "{key}");
+        }
+        for zone in ["DMA", "DMA32", "Normal"] {
+            assert_eq!(e["buddyinfo"][zone].as_array().unwrap().len(), 11);
+            assert_eq!(e["after"]["recorded"][zone].as_array().unwrap().len(), 11);
+        }
+    }
+}
+
+#[test]
+fn summary_prints_one_json_document_with_the_promised_keys() {
+    let path = shipped("build");
+    let v = json(&["summary", path.to_str().unwrap(), "--json"]);
+    assert_eq!((v["allocs"].as_u64(), v["frees"].as_u64()), (Some(310_967), Some(178_950)));
+    assert_eq!(v["failed"], 0);
+    let orders: Vec<u64> = v["by_order"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    assert_eq!((orders[0], orders[2], orders.iter().sum::<u64>()), (308_130, 2_650, 310_967));
+    assert_eq!(v["by_migratetype"]["Movable"], 303_291);
+    assert!(v["by_context"]["task"].as_u64().unwrap() > 300_000);
+    let bytes: u64 = orders.iter().enumerate().map(|(o, n)| n * (4096 << o)).sum();
+    assert_eq!(v["alloc_bytes"].as_u64(), Some(bytes));
+}
+
+#[test]
+fn the_host_is_summed_up_and_says_what_it_could_not_read() {
+    let out = pageyard(&["summary", "--host"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(!out.stdout.is_empty());
+    assert!(json(&["summary", "--host", "--json"]).is_object());
+}
+
+#[test]
+fn help_has_an_example_for_every_verb() {
+    for verb in [&["--help"][..], &["replay", "--help"], &["summary", "--help"]] {
+        let out = pageyard(verb);
+        assert!(out.status.success());
+        assert!(String::from_utf8(out.stdout).unwrap().contains("Example"), "{verb:?}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    assert!(failure(&["replay", "/nowhere/at-all.trace"]).contains("/nowhere/at-all.trace"));
+    assert!(failure(&["summary", "/dev/null"]).contains("/dev/null"));
+    assert!(failure(&["replay", "--engine", "linux-2.4"]).contains("linux-6.18"));
+    assert!(failure(&["replay", "--set", "swappiness=1"]).contains("swappiness"));
+    assert!(failure(&["replay", "--set", "fallback=maybe"]).contains("claim_or_steal"));
+    assert!(failure(&["replay", "--memory", "1T"]).contains("MiB"));
+    assert!(failure(&["replay", "--memory", "64K"]).contains("MiB"));
+}
+
+#[test]
+fn an_empty_folder_and_missing_files_are_named() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("empty.trace");
+    fs::create_dir_all(&dir).unwrap();
+    assert!(refused(&dir).contains("meta.json"));
+    for file in ["meta.json", "events.parquet"] {
+        let trace = copy(&format!("without-{file}"));
+        fs::remove_file(trace.join(file)).unwrap();
+        assert!(refused(&trace).contains(file));
+    }
+}
+
+#[test]
+fn truncated_and_random_files_are_named() {
+    for file in ["meta.json", "events.parquet"] {
+        let bytes = fs::read(shipped("build").join(file)).unwrap();
+        for (what, spoilt) in [
+            ("empty", Vec::new()),
+            ("half", bytes[..bytes.len() / 2].to_vec()),
+            ("short", bytes[..bytes.len() - 1].to_vec()),
+            ("noise", (0..40_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()),
+        ] {
+            let trace = copy(&format!("{what}-{file}"));
+            fs::write(trace.join(file), spoilt).unwrap();
+            assert!(refused(&trace).contains(file), "{what} {file}");
+        }
+    }
+    let trace = copy("noise-before");
+    fs::write(trace.join("before.parquet"), b"PAR1 this is not a table PAR1").unwrap();
+    assert!(failure(&["replay", trace.to_str().unwrap()]).contains("before.parquet"));
+}
+
+#[test]
+fn a_newer_format_says_to_update() {
+    let trace = copy("newer");
+    let meta = fs::read_to_string(trace.join("meta.json")).unwrap();
+    let newer = meta.replacen("\"format\": 1", "\"format\": 2", 1).replacen("\"format\":1", "\"format\":2", 1);
+    assert_ne!(meta, newer);
+    fs::write(trace.join("meta.json"), newer).unwrap();
+    let why = refused(&trace);
+    assert!(why.contains("format 2") && why.contains("pdate"), "{why}");
+}
+
+#[test]
+fn a_count_that_lies_is_refused() {
+    let trace = copy("lies");
+    let meta = fs::read_to_string(trace.join("meta.json")).unwrap();
+    let lie = meta.replace("804514", "804515");
+    assert_ne!(meta, lie);
+    fs::write(trace.join("meta.json"), lie).unwrap();
+    assert!(refused(&trace).contains("804515"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let command = format!("{} summary {} | head -1", env!("CARGO_BIN_EXE_pageyard"), shipped("build").display());
+    let out = Command::new("sh").args(["-c", &command]).output().unwrap();
+    assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+}

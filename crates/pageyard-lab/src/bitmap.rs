@@ -1,0 +1,73 @@
+//! One bit a frame.
+
+use pageyard::{Frames, Pfn};
+
+/// A set of frames below a limit. Zeroed memory is an empty set, so a large sparse one costs little.
+pub struct FrameSet {
+    words: Vec<u64>,
+}
+
+impl FrameSet {
+    /// Makes an empty set of frames below `end`.
+    pub fn new(end: Pfn) -> FrameSet {
+        FrameSet { words: vec![0; (end.0 as usize).div_ceil(64)] }
+    }
+
+    /// Calls `each` with every word that the block touches and the block's bits in it.
+    fn words(pfn: Pfn, frames: Frames) -> impl Iterator<Item = (usize, u64)> {
+        let (mut at, end) = (pfn.0, pfn.0 + frames.0);
+        std::iter::from_fn(move || {
+            if at >= end {
+                return None;
+            }
+            let (word, bit) = (at / 64, at % 64);
+            let n = (64 - bit).min(end - at);
+            at += n;
+            let mask = if n == 64 { u64::MAX } else { ((1 << n) - 1) << bit };
+            Some((word as usize, mask))
+        })
+    }
+
+    /// Adds frames; returns how many were in the set already.
+    pub fn insert(&mut self, pfn: Pfn, frames: Frames) -> u64 {
+        let mut already = 0;
+        for (word, mask) in Self::words(pfn, frames) {
+            already += u64::from((self.words[word] & mask).count_ones());
+            self.words[word] |= mask;
+        }
+        already
+    }
+
+    /// Removes frames.
+    pub fn remove(&mut self, pfn: Pfn, frames: Frames) {
+        for (word, mask) in Self::words(pfn, frames) {
+            self.words[word] &= !mask;
+        }
+    }
+
+    /// Returns how many of these frames are in the set.
+    pub fn count(&self, pfn: Pfn, frames: Frames) -> u64 {
+        Self::words(pfn, frames).map(|(w, mask)| u64::from((self.words[w] & mask).count_ones())).sum()
+    }
+
+    /// Says whether the frame is in the set.
+    pub fn contains(&self, pfn: Pfn) -> bool {
+        self.words.get(pfn.0 as usize / 64).is_some_and(|w| w & (1 << (pfn.0 % 64)) != 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_across_words_are_counted_once() {
+        let mut set = FrameSet::new(Pfn(1000));
+        assert_eq!(set.insert(Pfn(60), Frames(200)), 0);
+        assert_eq!(set.insert(Pfn(0), Frames(64)), 4);
+        assert_eq!(set.count(Pfn(0), Frames(1000)), 260);
+        set.remove(Pfn(64), Frames(64));
+        assert_eq!(set.count(Pfn(0), Frames(1000)), 196);
+        assert!(set.contains(Pfn(63)) && !set.contains(Pfn(64)) && !set.contains(Pfn(5000)));
+    }
+}

@@ -1,0 +1,53 @@
+//! Why the lab could not do its work: one sentence each.
+
+use pageyard::MapError;
+use pageyard_linux::KnobError;
+use pageyard_trace::TraceError;
+
+/// Why the lab could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is no engine of this name.
+    #[error("there is no engine `{name}`; there are {known}")]
+    NoSuchEngine {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A knob was set that an engine does not have, or to a value that it does not take.
+    #[error("{engine}: {why}")]
+    Knob {
+        /// The engine.
+        engine: String,
+        /// What is wrong.
+        why: KnobError,
+    },
+    /// The memory map that follows from a trace is not one.
+    #[error("{trace}: the memory map cannot be used: {why}")]
+    Map {
+        /// The trace.
+        trace: String,
+        /// What is wrong.
+        why: MapError,
+    },
+    /// The trace describes a machine that the lab cannot replay.
+    #[error("{trace}: {why}")]
+    Machine {
+        /// The trace.
+        trace: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// The memory asked for cannot be had.
+    #[error("--memory {asked} MiB cannot be had: {why}")]
+    Memory {
+        /// What was asked for, in MiB.
+        asked: u64,
+        /// Why not.
+        why: String,
+    },
+}

@@ -1,0 +1,17 @@
+//! The lab: allocators are put to work on recorded and made-up load, and what they do is measured.
+//!
+//! * [`engine`]: the engines by name, and what the lab wants of one beyond [`pageyard::PageAllocator`];
+//! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
+//! * [`replay`]: a trace re-executed on an engine, and the report of it.
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod machine;
+pub mod replay;
+
+mod bitmap;
+mod error;
+mod latency;
+pub mod text;
+
+pub use error::LabError;

@@ -1,0 +1,87 @@
+//! Frames in per-CPU lists that no event names: which of the unknown frames they may be, and in which lists.
+//!
+//! A list that was filled from its zone during the recording was empty by then, so it held at the start what the events
+//! take out of it, and nothing more. The frames that make up the recorded count lie in the other lists.
+
+use super::opening::Cached;
+use super::{Machine, Start, ZoneRecord};
+use pageyard::{CpuId, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
+use std::collections::HashSet;
+
+/// The lists of all CPUs that were filled during the recording.
+#[derive(Default)]
+pub(super) struct Refilled(HashSet<(u32, Order, Migratetype)>);
+
+impl Refilled {
+    /// Notes that a CPU took a block of this order and type from its zone.
+    pub fn note(&mut self, cpu: u32, order: Order, m: Migratetype) {
+        self.0.insert((cpu, order, m));
+    }
+
+    fn contains(&self, cpu: CpuId, order: Order, m: Migratetype) -> bool {
+        let has = |m| self.0.contains(&(cpu.0, order, m));
+        match (order == PAGEBLOCK_ORDER, m) {
+            // Unmovable and reclaimable huge pages share a list.
+            (true, Migratetype::Unmovable | Migratetype::Reclaimable) => {
+                has(Migratetype::Unmovable) || has(Migratetype::Reclaimable)
+            }
+            _ => has(m),
+        }
+    }
+}
+
+/// Orders that have per-CPU lists, largest first.
+const LISTED: [Order; 5] = [PAGEBLOCK_ORDER, Order::of(3), Order::of(2), Order::of(1), Order::ZERO];
+
+/// Says whether a block of this order lies in per-CPU lists at all.
+pub(super) fn is_listed(order: Order) -> bool {
+    LISTED.contains(&order)
+}
+
+/// The unknown frames of one zone, as blocks, lowest first.
+pub(super) struct Filler {
+    blocks: Vec<(Pfn, Order, Migratetype)>,
+}
+
+impl Filler {
+    /// Finds the unknown frames of a zone that no event names, as the largest blocks that have lists.
+    pub fn new(machine: &Machine, zone: &ZoneRecord, types: &[Option<Migratetype>]) -> Filler {
+        let mut blocks = Vec::new();
+        for (start, frames, held) in machine.runs(zone.start, zone.end, |s| s == Start::Held) {
+            if !held {
+                continue;
+            }
+            for b in block::blocks(start, frames, PAGEBLOCK_ORDER) {
+                if !machine.all_unknown(b.pfn, b.order.frames()) {
+                    continue;
+                }
+                let m = types[b.pfn.pageblock().index()].filter(|m| m.is_requested());
+                let order = LISTED.into_iter().find(|o| *o <= b.order).unwrap_or_default();
+                for part in block::blocks(b.pfn, b.order.frames(), order) {
+                    blocks.push((part.pfn, part.order, m.unwrap_or(Migratetype::Movable)));
+                }
+            }
+        }
+        Filler { blocks }
+    }
+
+    /// Takes blocks for one CPU until they come to `frames`, each for a list that was not filled in the recording.
+    pub fn take(&mut self, cpu: CpuId, frames: u64, refilled: &Refilled, out: &mut Vec<Cached>) {
+        let mut left = frames;
+        self.blocks.retain(|&(pfn, order, m)| {
+            let smaller = LISTED.into_iter().filter(|o| *o <= order && o.frames().0 <= left);
+            let mut lists = smaller.flat_map(|o| {
+                let others = Migratetype::REQUESTED.into_iter().filter(move |other| *other != m);
+                std::iter::once(m).chain(others).map(move |m| (o, m))
+            });
+            let Some((part, m)) = lists.find(|(o, m)| !refilled.contains(cpu, *o, *m)) else {
+                return true;
+            };
+            for b in block::blocks(pfn, order.frames(), part).take((left >> part.get()) as usize) {
+                out.push(Cached { cpu, pfn: b.pfn, order: part, migratetype: m });
+                left -= part.frames().0;
+            }
+            false
+        });
+    }
+}

@@ -1,0 +1,16 @@
+//! Replay: a recorded trace re-executed on an engine.
+//!
+//! Allocations are made again by their recorded request; the engine may answer with another frame. Frees are made by
+//! identity: what the host freed, the engine frees, wherever it put it. The `ledger` knows who is where.
+
+mod display;
+mod ledger;
+mod prediction;
+mod report;
+mod run;
+mod timeline;
+
+pub use prediction::Prediction;
+pub use report::{EngineReport, ReplayReport, TraceReport};
+pub use run::{Progress, ReplayOptions, replay};
+pub use timeline::Sample;

@@ -1,0 +1,58 @@
+//! Fragmentation over time: samples of an engine's free memory while a replay runs.
+
+use crate::engine::LabEngine;
+use pageyard::{PAGEBLOCK_ORDER, ZoneId, ZoneStats, metrics};
+
+/// Free memory at one moment, all zones together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Seconds from the start of the trace.
+    pub seconds: f64,
+    /// Free frames, those in per-CPU lists not counted.
+    pub free: u64,
+    /// Frames in per-CPU lists.
+    pub cached: u64,
+    /// Free huge frames as a share of what the free frames could make, in percent; 0 where they make none.
+    pub free_huge_pct: f64,
+    /// `unusable_index` for a huge frame; 1 where nothing is free.
+    pub unusable_index: f64,
+    /// `extfrag_index` for a huge frame; -1 where a request would succeed, 0 where nothing is free.
+    pub extfrag_index: f64,
+}
+
+/// Returns the zones of an engine.
+pub fn zones<E: LabEngine + ?Sized>(engine: &E) -> Vec<ZoneStats> {
+    (0..).map(ZoneId).map_while(|id| engine.zone_stats(id)).collect()
+}
+
+/// Returns the free blocks by order of all zones together.
+pub fn blocks(zones: &[ZoneStats]) -> Vec<u64> {
+    let mut sum = Vec::new();
+    for zone in zones {
+        let row = zone.blocks_by_order();
+        sum.resize(row.len(), 0);
+        sum.iter_mut().zip(row).for_each(|(a, b)| *a += b);
+    }
+    sum
+}
+
+/// Takes a sample.
+pub fn sample<E: LabEngine + ?Sized>(engine: &E, time_ns: u64) -> Sample {
+    let zones = zones(engine);
+    let row = blocks(&zones);
+    let huge = PAGEBLOCK_ORDER.index();
+    let free = metrics::free_frames(&row);
+    Sample {
+        seconds: time_ns as f64 / 1e9,
+        free,
+        cached: zones.iter().map(|z| z.cached.0).sum(),
+        free_huge_pct: metrics::free_huge_share(&row).unwrap_or(0.0) * 100.0,
+        unusable_index: metrics::unusable_index(&row, huge).unwrap_or(1.0),
+        // Linux's own values where the question has no answer.
+        extfrag_index: match metrics::extfrag_index(&row, huge) {
+            Some(index) => index,
+            None if free == 0 => 0.0,
+            None => -1.0,
+        },
+    }
+}

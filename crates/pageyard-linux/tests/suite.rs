@@ -1,0 +1,45 @@
+//! The suite that every engine passes, on every preset.
+
+use pageyard::{MapError, MemoryMap, Order};
+use pageyard_linux::{Config, LinuxAllocator, MAX_PAGE_ORDER};
+use pageyard_testkit::Build;
+
+/// Builds the reference as one of its presets.
+pub struct Reference(&'static str);
+
+impl Build for Reference {
+    type Engine = LinuxAllocator;
+
+    fn name(&self) -> String {
+        self.0.to_owned()
+    }
+
+    fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<LinuxAllocator, MapError> {
+        let config = Config { cpus, ..Config::preset(self.0).expect("a preset's name") };
+        LinuxAllocator::new(map, &config)
+    }
+
+    fn largest_order(&self) -> Order {
+        MAX_PAGE_ORDER
+    }
+
+    fn expression(&self) -> String {
+        format!("Reference({:?})", self.0)
+    }
+}
+
+mod linux_4_6 {
+    pageyard_testkit::suite!(super::Reference("linux-4.6"), random_ops = 1_000_000);
+}
+
+mod linux_4_10 {
+    pageyard_testkit::suite!(super::Reference("linux-4.10"), random_ops = 1_000_000);
+}
+
+mod linux_6_1 {
+    pageyard_testkit::suite!(super::Reference("linux-6.1"), random_ops = 2_000_000);
+}
+
+mod linux_6_18 {
+    pageyard_testkit::suite!(super::Reference("linux-6.18"), random_ops = 3_000_000);
+}

@@ -1,0 +1,40 @@
+//! What the suite must know of an engine: how to build one, and what it promises beyond the interface.
+
+use pageyard::{MapError, MemoryMap, Order, PageAllocator};
+
+/// What a check says: nothing, or what is wrong.
+pub type Verdict<T = ()> = Result<T, String>;
+
+/// Builds one kind of engine, as often as the suite wants.
+pub trait Build {
+    /// The engine.
+    type Engine: PageAllocator;
+
+    /// Returns the name that failures carry.
+    fn name(&self) -> String;
+
+    /// Makes an instance in which every managed frame is free.
+    ///
+    /// # Errors
+    /// [`MapError`] as the engine finds it.
+    fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Self::Engine, MapError>;
+
+    /// Returns the largest order that the engine serves.
+    fn largest_order(&self) -> Order;
+
+    /// Returns the Rust expression that makes this value, for tests that print themselves.
+    fn expression(&self) -> String {
+        let path = core::any::type_name::<Self>();
+        path.rsplit("::").next().unwrap_or(path).to_owned()
+    }
+
+    /// Says whether the engine keeps watermarks; one that does not is not asked to refuse because of them.
+    fn has_watermarks(&self) -> bool {
+        true
+    }
+
+    /// Says whether the engine tracks migratetypes; one that does not is not asked to count fallbacks.
+    fn has_migratetypes(&self) -> bool {
+        true
+    }
+}

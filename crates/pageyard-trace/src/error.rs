@@ -1,0 +1,129 @@
+//! Why a trace could not be opened, read or written.
+
+use std::fmt;
+
+/// A reason why a trace, or a part of it, cannot be used; its text is one sentence that names the file.
+///
+/// Rows are counted from 0, as every Parquet tool does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// What was named is not a trace.
+    #[error("{path} is not a trace: {why}")]
+    NotATrace {
+        /// What was named.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The operating system refused to read a file.
+    #[error("{file} cannot be read: {why}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The operating system's reason.
+        why: String,
+    },
+    /// The trace was written by a newer Pageyard.
+    #[error("{file} is format {format}, and this Pageyard reads format {}: update Pageyard", crate::FORMAT)]
+    Newer {
+        /// The file that says so.
+        file: String,
+        /// The format it names.
+        format: u64,
+    },
+    /// The file is sound, but of a kind this reader does not know.
+    #[error("{file}: {what}")]
+    Unsupported {
+        /// The file.
+        file: String,
+        /// What is not supported.
+        what: String,
+    },
+    /// The file cannot be decoded: it is cut short, overwritten, or was never a part of a trace.
+    #[error("{file}{}: {what}", Row(row))]
+    Damaged {
+        /// The file.
+        file: String,
+        /// The row at fault, if one row is.
+        row: Option<u64>,
+        /// What is wrong.
+        what: String,
+    },
+    /// The file can be decoded, but what it says cannot be true.
+    #[error("{file}{}: {what}", Row(row))]
+    Inconsistent {
+        /// The file.
+        file: String,
+        /// The row at fault, if one row is.
+        row: Option<u64>,
+        /// What is wrong.
+        what: String,
+    },
+    /// One of Linux's texts does not read as Linux writes it.
+    #[error("{file}, line {line}: {what}")]
+    Text {
+        /// The text's name: `buddyinfo`, say.
+        file: &'static str,
+        /// The line at fault, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// The writer found something where the trace was to go.
+    #[error("{path} already exists: name another folder or remove it")]
+    Exists {
+        /// Where the trace was to go.
+        path: String,
+    },
+    /// The operating system refused to write a file.
+    #[error("{file} cannot be written: {why}")]
+    Unwritable {
+        /// The file.
+        file: String,
+        /// The reason.
+        why: String,
+    },
+}
+
+/// Writes `, row 5`, or nothing where no row is at fault.
+struct Row<'a>(&'a Option<u64>);
+
+impl fmt::Display for Row<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(row) => write!(f, ", row {row}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Cuts a piece of somebody else's text so that it can stand in a one-line message.
+pub(crate) fn quoted(text: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    let text = String::from_utf8_lossy(&text[..text.len().min(4 * LONGEST)]);
+    let mut out: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    if text.chars().count() > LONGEST {
+        out.push_str("...");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_the_file_and_the_row() {
+        let error = TraceError::Damaged { file: "t/events.parquet".into(), row: Some(7), what: "no".into() };
+        assert_eq!(error.to_string(), "t/events.parquet, row 7: no");
+        let error = TraceError::Newer { file: "t/meta.json".into(), format: 2 };
+        assert_eq!(error.to_string(), "t/meta.json is format 2, and this Pageyard reads format 1: update Pageyard");
+    }
+
+    #[test]
+    fn foreign_text_stays_on_one_line_and_short() {
+        assert_eq!(quoted(b"a\nb"), "a\\nb");
+        assert!(quoted(&[0xff; 10_000]).len() < 400);
+    }
+}

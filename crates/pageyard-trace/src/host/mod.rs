@@ -1,0 +1,13 @@
+//! This host's physical memory, as it is now.
+
+mod answer;
+mod collect;
+mod json;
+mod kpageflags;
+mod pageblocks;
+mod text;
+
+pub use answer::Answer;
+pub use collect::{HostSummary, HostZone, Watermarks};
+pub use kpageflags::{BuddyMarks, Capture, capture};
+pub use pageblocks::{Pageblocks, Spoiler};

@@ -1,0 +1,181 @@
+//! `meta.json`: what a trace says of itself.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::FORMAT;
+use crate::error::{TraceError, quoted};
+use crate::source::Input;
+
+/// The largest `meta.json` that is read. A host with 1,024 CPUs writes about 1 MiB.
+const MAX_BYTES: u64 = 32 << 20;
+
+/// More CPUs than any Linux can have.
+const MAX_CPUS: u32 = 8192;
+
+/// What a trace says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    /// The format's version.
+    pub format: u32,
+    /// The kernel that was recorded, for people.
+    #[serde(default)]
+    pub kernel: String,
+    /// How many CPUs the host had; events name CPUs below this.
+    pub cpus: u32,
+    /// Bytes in a frame.
+    pub page_size: u64,
+    /// The order of a pageblock.
+    pub pageblock_order: u8,
+    /// How many rows `events.parquet` has, where the writer knew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
+    /// How many events the recorder missed.
+    #[serde(default)]
+    pub lost: u64,
+    /// How long the recording took, in nanoseconds.
+    #[serde(default)]
+    pub duration_ns: u64,
+    /// The recorded kernel's gfp flags: the name of each, and its bit.
+    #[serde(default)]
+    pub gfp_bits: BTreeMap<String, u8>,
+    /// Linux's texts when the recording started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<ProcTexts>,
+    /// Linux's texts when it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<ProcTexts>,
+}
+
+/// The texts of four files of `/proc`; empty where one was not recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcTexts {
+    /// `/proc/buddyinfo`.
+    pub buddyinfo: String,
+    /// `/proc/pagetypeinfo`.
+    pub pagetypeinfo: String,
+    /// `/proc/zoneinfo`.
+    pub zoneinfo: String,
+    /// `/proc/vmstat`.
+    pub vmstat: String,
+}
+
+impl Meta {
+    /// Describes a trace of this format, without events or texts.
+    #[must_use]
+    pub fn new(cpus: u32) -> Meta {
+        Meta {
+            format: FORMAT,
+            kernel: String::new(),
+            cpus,
+            page_size: pageyard::PAGE_SIZE,
+            pageblock_order: pageyard::PAGEBLOCK_ORDER.get(),
+            events: None,
+            lost: 0,
+            duration_ns: 0,
+            gfp_bits: BTreeMap::new(),
+            before: None,
+            after: None,
+        }
+    }
+
+    pub(crate) fn read(input: &Input) -> Result<Meta, TraceError> {
+        let file = input.label();
+        let damaged = |what: String| TraceError::Damaged { file: file.to_owned(), row: None, what };
+        if input.len() > MAX_BYTES {
+            return Err(damaged(format!("it has {} bytes, far more than any trace needs", input.len())));
+        }
+        let bytes = input.read(0, input.len() as usize)?;
+        Meta::parse(&bytes, file)
+    }
+
+    fn parse(bytes: &[u8], file: &str) -> Result<Meta, TraceError> {
+        let damaged = |what: String| TraceError::Damaged { file: file.to_owned(), row: None, what };
+        if bytes.is_empty() {
+            return Err(damaged("it is empty".to_owned()));
+        }
+        let tree: Value = serde_json::from_slice(bytes).map_err(|e| {
+            damaged(if e.is_eof() { "it is cut short".to_owned() } else { format!("it is not JSON ({e})") })
+        })?;
+        // Looked at first: of a newer format nothing else is known.
+        let format = tree
+            .get("format")
+            .and_then(Value::as_u64)
+            .ok_or_else(|| damaged("it does not say which format the trace has".to_owned()))?;
+        if format > u64::from(FORMAT) {
+            return Err(TraceError::Newer { file: file.to_owned(), format });
+        }
+        let meta: Meta = serde_json::from_value(tree)
+            .map_err(|e| damaged(format!("it does not describe a trace ({})", quoted_error(&e))))?;
+        meta.check(file)?;
+        Ok(meta)
+    }
+
+    /// Checks what no type can.
+    pub(crate) fn check(&self, file: &str) -> Result<(), TraceError> {
+        let inconsistent = |what| Err(TraceError::Inconsistent { file: file.to_owned(), row: None, what });
+        let unsupported = |what| Err(TraceError::Unsupported { file: file.to_owned(), what });
+        if self.format != FORMAT {
+            return inconsistent(format!("there is no format {}", self.format));
+        }
+        if self.page_size != pageyard::PAGE_SIZE {
+            return unsupported(format!("frames of {} bytes are not supported, only 4096", self.page_size));
+        }
+        if self.pageblock_order != pageyard::PAGEBLOCK_ORDER.get() {
+            return unsupported(format!("pageblocks of order {} are not supported, only 9", self.pageblock_order));
+        }
+        if self.cpus == 0 || self.cpus > MAX_CPUS {
+            return inconsistent(format!("a host cannot have {} CPUs", self.cpus));
+        }
+        if let Some((name, bit)) = self.gfp_bits.iter().find(|(_, bit)| **bit >= 32) {
+            return inconsistent(format!("gfp flag {} cannot be bit {bit} of 32", quoted(name.as_bytes())));
+        }
+        Ok(())
+    }
+}
+
+fn quoted_error(error: &serde_json::Error) -> String {
+    error.to_string().chars().take(120).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"format":1,"cpus":2,"page_size":4096,"pageblock_order":9}"#;
+
+    fn message(text: &str) -> String {
+        Meta::parse(text.as_bytes(), "m").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_least_there_can_be_is_accepted() {
+        let meta = Meta::parse(GOOD.as_bytes(), "m").unwrap();
+        assert_eq!(meta, Meta::new(2));
+    }
+
+    #[test]
+    fn each_fault_has_its_sentence() {
+        assert_eq!(message(""), "m: it is empty");
+        assert_eq!(message(&GOOD[..20]), "m: it is cut short");
+        assert!(message("hello").starts_with("m: it is not JSON"));
+        assert_eq!(message("{}"), "m: it does not say which format the trace has");
+        assert_eq!(message(r#"{"format":2}"#), "m is format 2, and this Pageyard reads format 1: update Pageyard");
+        assert_eq!(message(&GOOD.replace(":1,", ":0,")), "m: there is no format 0");
+        assert_eq!(message(&GOOD.replace("4096", "65536")), "m: frames of 65536 bytes are not supported, only 4096");
+        assert_eq!(message(&GOOD.replace("9}", "10}")), "m: pageblocks of order 10 are not supported, only 9");
+        assert_eq!(message(&GOOD.replace(":2,", ":0,")), "m: a host cannot have 0 CPUs");
+        assert_eq!(message(&GOOD.replace(":2,", ":4000000000,")), "m: a host cannot have 4000000000 CPUs");
+        assert!(message(&GOOD.replace(":2,", ":-2,")).starts_with("m: it does not describe a trace"));
+        let bits = GOOD.replace("9}", r#"9,"gfp_bits":{"__GFP_IO":64}}"#);
+        assert_eq!(message(&bits), "m: gfp flag __GFP_IO cannot be bit 64 of 32");
+    }
+
+    #[test]
+    fn deep_nesting_is_refused() {
+        assert!(message(&"[".repeat(1_000_000)).starts_with("m: it is"));
+    }
+}

@@ -1,0 +1,142 @@
+//! The summary as text for people.
+
+use std::fmt;
+
+use pageyard::{Context, Migratetype};
+
+use crate::event::EventKind;
+use crate::fragmentation;
+use crate::text::{Grid, count, grouped, percent};
+
+use super::{ORDERS, Requests, Summary, TYPES, type_index, type_name};
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.heading(f)?;
+        self.requests(f)?;
+        self.orders_and_types(f)?;
+        self.contexts(f)?;
+        self.events_by_kind(f)?;
+        self.fallbacks(f)?;
+        self.quality(f)?;
+        for (when, zones) in [("before", &self.before), ("after", &self.after)] {
+            if zones.is_empty() {
+                writeln!(f, "\nFragmentation {when} the recording: not recorded.")?;
+                continue;
+            }
+            writeln!(f, "\nFragmentation {when} the recording (unusable_index: share of free memory too scattered for an order;")?;
+            writeln!(f, "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)")?;
+            write!(f, "{}", fragmentation::table(zones))?;
+            writeln!(f, "  {}", fragmentation::huge_sentence(zones))?;
+        }
+        Ok(())
+    }
+}
+
+impl Summary {
+    fn heading(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, count(self.events(), "event"))?;
+        write!(f, " in {:.1} s on {}", self.duration_ns as f64 / 1e9, count(self.cpus.into(), "CPU"))?;
+        if !self.kernel.is_empty() {
+            write!(f, ", {}", self.kernel)?;
+        }
+        if self.lost == 0 {
+            writeln!(f, "; none lost")
+        } else {
+            writeln!(f, "; {} lost, so every count below is a little low", grouped(self.lost))
+        }
+    }
+
+    fn requests(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nRequests, as `perf kmem stat --page` counts them")?;
+        let mut grid = Grid::new(["", "requests", "KB"]);
+        let rows: [(&str, Requests); 6] = [
+            ("allocated", self.allocs),
+            ("freed", self.frees),
+            ("allocated and freed while recording", self.allocated_and_freed()),
+            ("allocated only (failed ones included)", self.allocated_only()),
+            ("freed only", self.frees_without_allocation),
+            ("failed", self.failed),
+        ];
+        for (name, requests) in rows {
+            grid.row([name.to_owned(), grouped(requests.count), grouped(requests.bytes / 1024)]);
+        }
+        write!(f, "{grid}")
+    }
+
+    fn orders_and_types(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nAllocations that succeeded, by order and migratetype, and failures and frees by order")?;
+        // The three types that requests have, and any other that occurs.
+        let shown: Vec<usize> = (0..TYPES)
+            .filter(|&t| t < Migratetype::REQUESTED.len() || self.granted.iter().any(|row| row[t] > 0))
+            .collect();
+        let headings = ["order"].into_iter().chain(shown.iter().map(|&t| type_name(t)));
+        let mut grid = Grid::new(headings.chain(["failed", "freed"]));
+        let last = (0..ORDERS).rev().find(|&o| self.allocs_by_order[o] + self.frees_by_order[o] > 0).unwrap_or(0);
+        for order in 0..=last {
+            let granted = &self.granted[order];
+            let failed = self.allocs_by_order[order] - granted.iter().sum::<u64>();
+            let counts = shown.iter().map(|&t| granted[t]).chain([failed, self.frees_by_order[order]]);
+            grid.row([order.to_string()].into_iter().chain(counts.map(|n| if n == 0 { ".".to_owned() } else { grouped(n) })));
+        }
+        write!(f, "{grid}")
+    }
+
+    fn contexts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nBy what the CPU was doing")?;
+        let mut grid = Grid::new(["", "allocated", "freed"]);
+        for context in Context::ALL {
+            let (allocs, frees) = (self.allocs_by_context[context as usize], self.frees_by_context[context as usize]);
+            if allocs + frees > 0 || context == Context::Task {
+                grid.row([context.name().to_owned(), grouped(allocs), grouped(frees)]);
+            }
+        }
+        write!(f, "{grid}")?;
+        match self.softirq_share() {
+            Some(share) => writeln!(f, "  In softirq context: {} of both.", percent(share)),
+            None => Ok(()),
+        }
+    }
+
+    fn events_by_kind(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nEvents by kind")?;
+        let mut grid = Grid::new(["", "events"]);
+        for kind in EventKind::ALL {
+            grid.row([kind.name().to_owned(), grouped(self.by_kind[kind.index()])]);
+        }
+        write!(f, "{grid}")
+    }
+
+    fn fallbacks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.fallbacks.is_empty() {
+            return writeln!(f, "\nFallbacks: no request took from a block of another migratetype.");
+        }
+        writeln!(f, "\nFallbacks: requests that took from a block of another migratetype")?;
+        let mut grid = Grid::new(["wanted", "order", "taken from", "order", "events"]);
+        for (fallback, n) in &self.fallbacks {
+            grid.row([
+                type_name(type_index(fallback.migratetype)).to_owned(),
+                fallback.order.to_string(),
+                type_name(usize::from(fallback.fallback_migratetype)).to_owned(),
+                fallback.fallback_order.to_string(),
+                grouped(*n),
+            ]);
+        }
+        write!(f, "{grid}")
+    }
+
+    fn quality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nTrace quality")?;
+        let mut grid = Grid::new(["", "events"]);
+        for (name, n) in [
+            ("frees without a recorded allocation", self.frees_without_allocation.count),
+            ("allocations of a frame still held", self.reallocations),
+            ("frees of another order than allocated", self.partial_frees),
+            ("allocated and still held at the end", self.held_at_end),
+            ("lost by the recorder", self.lost),
+        ] {
+            grid.row([name.to_owned(), grouped(n)]);
+        }
+        write!(f, "{grid}")
+    }
+}

@@ -1,0 +1,104 @@
+//! Text for people: numbers that can be read, columns that line up.
+
+use std::fmt::{self, Write};
+
+/// Writes a number with a comma every three digits.
+pub(crate) fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Writes a share as a percentage.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Writes `n` and the noun, in the plural unless `n` is 1.
+pub(crate) fn count(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(n), if n == 1 { "" } else { "s" })
+}
+
+/// Writes frames as a size that people know.
+pub(crate) fn size(frames: u64) -> String {
+    let bytes = frames as f64 * pageyard::PAGE_SIZE as f64;
+    let (unit, scale) = match frames {
+        0..256 => ("KiB", 1024.0),
+        256..262_144 => ("MiB", 1024.0 * 1024.0),
+        _ => ("GiB", 1024.0 * 1024.0 * 1024.0),
+    };
+    format!("{:.1} {unit}", bytes / scale)
+}
+
+/// Rows of cells. The first column is words and lines up on the left, the others on the right.
+pub(crate) struct Grid {
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// Makes a grid with a first row of headings.
+    pub(crate) fn new<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Grid {
+        let mut grid = Grid { rows: Vec::new() };
+        grid.row(headings);
+        grid
+    }
+
+    /// Adds a row.
+    pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |c: usize| self.rows.iter().filter_map(|r| r.get(c)).map(|s| s.chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (i, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                if i == 0 {
+                    write!(line, "  {cell:width$}")?;
+                } else {
+                    write!(line, "  {cell:>width$}")?;
+                }
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_in_threes() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1000), "1,000");
+        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn sizes_take_the_unit_that_fits() {
+        assert_eq!(size(1), "4.0 KiB");
+        assert_eq!(size(512), "2.0 MiB");
+        assert_eq!(size(262_144), "1.0 GiB");
+    }
+
+    #[test]
+    fn columns_line_up() {
+        let mut grid = Grid::new(["", "n"]);
+        grid.row(["one", "1"]);
+        grid.row(["a thousand", "1,000"]);
+        assert_eq!(grid.to_string(), "                  n\n  one             1\n  a thousand  1,000\n");
+    }
+}

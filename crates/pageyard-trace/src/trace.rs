@@ -1,0 +1,155 @@
+//! A trace: its files, and what `meta.json` says of them.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use crate::error::TraceError;
+use crate::event::Columns;
+use crate::meta::Meta;
+use crate::pq::Table;
+use crate::reader::{EventReader, event_columns};
+use crate::snapshot::Snapshot;
+use crate::source::{Input, Source, reason};
+
+/// The file that holds the events.
+pub(crate) const EVENTS: &str = "events.parquet";
+/// The file that holds the memory map when the recording started.
+pub(crate) const BEFORE: &str = "before.parquet";
+/// The file that holds the memory map when it ended.
+pub(crate) const AFTER: &str = "after.parquet";
+/// The file that describes the trace.
+pub(crate) const META: &str = "meta.json";
+
+/// A trace, opened for reading. Clones are cheap and share what was read.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    name: String,
+    source: Source,
+    meta: Meta,
+    /// The end of the memory map, read once.
+    memory_end: OnceLock<Option<u64>>,
+}
+
+impl Trace {
+    /// Opens the trace in the folder `path`, conventionally called `NAME.trace`.
+    ///
+    /// # Errors
+    /// Any [`TraceError`] about the folder or its `meta.json`. The other files are looked at when they are read.
+    pub fn open(path: &Path) -> Result<Trace, TraceError> {
+        let not_a_trace = |why: &str| TraceError::NotATrace { path: path.display().to_string(), why: why.to_owned() };
+        match path.metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => return Err(not_a_trace("it is a file, and a trace is a folder with events.parquet and meta.json in it")),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(not_a_trace("there is no such folder")),
+            Err(e) => return Err(not_a_trace(&reason(&e))),
+        }
+        // Through the real path, so that `.` and a trailing slash have a name too.
+        let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = full.file_name().map_or_else(|| "trace".to_owned(), |n| n.to_string_lossy().into_owned());
+        let name = name.strip_suffix(".trace").unwrap_or(&name).to_owned();
+        Trace::from_source(name, Source::Folder(path.to_owned()), &path.display().to_string())
+    }
+
+    /// Opens a trace whose files, by their names, are part of the program.
+    ///
+    /// # Errors
+    /// As [`Trace::open`].
+    pub fn embedded(
+        name: &'static str,
+        files: &'static [(&'static str, &'static [u8])],
+    ) -> Result<Trace, TraceError> {
+        Trace::from_source(name.to_owned(), Source::Embedded(name, files), name)
+    }
+
+    fn from_source(name: String, source: Source, path: &str) -> Result<Trace, TraceError> {
+        let not_a_trace = |why: &str| TraceError::NotATrace { path: path.to_owned(), why: why.to_owned() };
+        let meta = source.open(META)?;
+        let events = source.open(EVENTS)?;
+        match (meta, events) {
+            (Some(meta), Some(_)) => {
+                let meta = Meta::read(&meta)?;
+                Ok(Trace { inner: Arc::new(Inner { name, source, meta, memory_end: OnceLock::new() }) })
+            }
+            (Some(_), None) => Err(not_a_trace("events.parquet is missing")),
+            (None, Some(_)) => Err(not_a_trace("meta.json is missing")),
+            (None, None) => Err(not_a_trace("it holds neither events.parquet nor meta.json")),
+        }
+    }
+
+    /// Returns the trace's name: its folder's, without `.trace`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Returns what `meta.json` says.
+    #[must_use]
+    pub fn meta(&self) -> &Meta {
+        &self.inner.meta
+    }
+
+    /// Reads the memory map when the recording started, if the trace has one.
+    ///
+    /// # Errors
+    /// When the file is there but damaged or inconsistent.
+    pub fn before(&self) -> Result<Option<Snapshot>, TraceError> {
+        self.snapshot(BEFORE)
+    }
+
+    /// Reads the memory map when the recording ended, if the trace has one.
+    ///
+    /// # Errors
+    /// When the file is there but damaged or inconsistent.
+    pub fn after(&self) -> Result<Option<Snapshot>, TraceError> {
+        self.snapshot(AFTER)
+    }
+
+    fn snapshot(&self, file: &str) -> Result<Option<Snapshot>, TraceError> {
+        self.inner.source.open(file)?.map(Snapshot::read).transpose()
+    }
+
+    /// Returns the number of events, from the end of `events.parquet`.
+    ///
+    /// # Errors
+    /// When the file's footer or its columns are not those of a trace.
+    pub fn rows(&self) -> Result<u64, TraceError> {
+        Ok(Table::open(self.events_file()?, event_columns(Columns::All))?.rows())
+    }
+
+    /// Starts reading the events.
+    ///
+    /// # Errors
+    /// When the file's footer or its columns are not those of a trace, or `before.parquet` is damaged: its end is the
+    /// bound of the events' frame numbers.
+    pub fn events(&self, columns: Columns) -> Result<EventReader, TraceError> {
+        let table = Table::open(self.events_file()?, event_columns(columns))?;
+        EventReader::new(table, columns, &self.inner.meta, self.memory_end()?)
+    }
+
+    /// Returns the first frame number past the opening memory map, if the trace has one.
+    fn memory_end(&self) -> Result<Option<u64>, TraceError> {
+        if let Some(end) = self.inner.memory_end.get() {
+            return Ok(*end);
+        }
+        let end = self.before()?.map(|s| s.end());
+        Ok(*self.inner.memory_end.get_or_init(|| end))
+    }
+
+    /// Returns what messages call the file that describes the trace.
+    pub(crate) fn meta_label(&self) -> String {
+        self.inner.source.label(META)
+    }
+
+    fn events_file(&self) -> Result<Input, TraceError> {
+        self.inner.source.open(EVENTS)?.ok_or_else(|| TraceError::Unreadable {
+            file: self.inner.source.label(EVENTS),
+            why: "it was there a moment ago and is not any more".to_owned(),
+        })
+    }
+}
