@@ -145,6 +145,18 @@ impl fmt::Display for EngineReport {
                     writeln!(f)?;
                 }
             }
+            for l in &p.lists {
+                writeln!(
+                    f,
+                    "    {:<8} CPU {}'s lists: {} frames predicted, {} recorded; limit {} predicted, {} recorded",
+                    l.zone,
+                    l.cpu,
+                    count(l.count.0),
+                    count(l.count.1),
+                    count(l.high.0),
+                    count(l.high.1)
+                )?;
+            }
         }
         if !self.leaves_out.is_empty() {
             writeln!(f, "  left out      {}", self.leaves_out)?;

@@ -1,9 +1,10 @@
 //! What the replay predicts the host ended with, beside what it did end with.
 
+use crate::engine::LabEngine;
 use crate::error::LabError;
 use pageyard::proctext::{LINUX_ORDERS, linux_orders};
-use pageyard::{ZoneStats, block, metrics};
-use pageyard_trace::proctext::Buddyinfo;
+use pageyard::{CpuId, ZoneId, ZoneStats, block, metrics};
+use pageyard_trace::proctext::{Buddyinfo, Zoneinfo};
 use pageyard_trace::{FrameKind, Trace};
 
 /// One zone's free blocks by order, predicted and recorded.
@@ -17,11 +18,26 @@ pub struct ZonePrediction {
     pub recorded: [u64; LINUX_ORDERS],
 }
 
+/// One CPU's lists of one zone at the end, in frames: predicted and recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListPrediction {
+    /// The zone's name.
+    pub zone: String,
+    /// The CPU.
+    pub cpu: u32,
+    /// Frames in the lists: predicted, recorded.
+    pub count: (u64, u64),
+    /// Frames at which they spill: predicted, recorded.
+    pub high: (u64, u64),
+}
+
 /// The prediction for a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prediction {
     /// Its zones.
     pub zones: Vec<ZonePrediction>,
+    /// Per-CPU lists that held anything, here or there.
+    pub lists: Vec<ListPrediction>,
 }
 
 impl Prediction {
@@ -29,18 +45,19 @@ impl Prediction {
     ///
     /// # Errors
     /// [`LabError::Trace`] where the trace's texts or snapshot cannot be read.
-    pub fn new(
+    pub fn new<E: LabEngine + ?Sized>(
         trace: &Trace,
+        engine: &E,
         zones: &[ZoneStats],
         name: &dyn Fn(&ZoneStats) -> String,
     ) -> Result<Option<Prediction>, LabError> {
         let Some(recorded) = recorded(trace, zones)? else { return Ok(None) };
-        let zones = zones.iter().zip(recorded).map(|(z, recorded)| ZonePrediction {
+        let rows = zones.iter().zip(recorded).map(|(z, recorded)| ZonePrediction {
             zone: name(z),
             predicted: linux_orders(&z.blocks_by_order()),
             recorded,
         });
-        Ok(Some(Prediction { zones: zones.collect() }))
+        Ok(Some(Prediction { zones: rows.collect(), lists: lists(trace, engine, zones, name)? }))
     }
 
     fn pairs(&self, weight: impl Fn(usize) -> u64 + Copy) -> impl Iterator<Item = (u64, u64)> {
@@ -79,11 +96,39 @@ impl Prediction {
     }
 }
 
+/// Compares the per-CPU lists with those of the recorded `zoneinfo`.
+fn lists<E: LabEngine + ?Sized>(
+    trace: &Trace,
+    engine: &E,
+    zones: &[ZoneStats],
+    name: &dyn Fn(&ZoneStats) -> String,
+) -> Result<Vec<ListPrediction>, LabError> {
+    let Some(texts) = &trace.meta().after else { return Ok(Vec::new()) };
+    let info = Zoneinfo::parse(&texts.zoneinfo)?;
+    let mut lists = Vec::new();
+    for (id, zone) in (0..).map(ZoneId).zip(zones) {
+        let record =
+            info.zones.iter().find(|r| r.node == zone.span.node.0 && r.name == zone.span.kind.name());
+        for set in record.map(|r| &r.pagesets[..]).unwrap_or_default() {
+            let Some(ours) = engine.pcp_stats(id, CpuId(set.cpu)) else { continue };
+            if ours.count + set.count > 0 {
+                lists.push(ListPrediction {
+                    zone: name(zone),
+                    cpu: set.cpu,
+                    count: (ours.count, set.count),
+                    high: (ours.high, set.high),
+                });
+            }
+        }
+    }
+    Ok(lists)
+}
+
 /// Returns the recorded rows: from the text of `buddyinfo`, or else from the snapshot's free runs, cut as the buddy rule
 /// allows.
 fn recorded(trace: &Trace, zones: &[ZoneStats]) -> Result<Option<Vec<[u64; LINUX_ORDERS]>>, LabError> {
     let mut rows = vec![[0u64; LINUX_ORDERS]; zones.len()];
-    if let Some(texts) = &trace.meta().after {
+    if let Some(texts) = trace.meta().after.as_ref().filter(|t| !t.buddyinfo.is_empty()) {
         let info = Buddyinfo::parse(&texts.buddyinfo)?;
         for z in &info.zones {
             let at = zones.iter().position(|s| s.span.node.0 == z.node && s.span.kind.name() == z.name);
@@ -119,7 +164,10 @@ mod tests {
         let mut recorded = [0; LINUX_ORDERS];
         (predicted[0], recorded[0]) = (10, 0);
         (predicted[10], recorded[10]) = (10, 10);
-        let p = Prediction { zones: vec![ZonePrediction { zone: "Normal".into(), predicted, recorded }] };
+        let p = Prediction {
+            zones: vec![ZonePrediction { zone: "Normal".into(), predicted, recorded }],
+            lists: Vec::new(),
+        };
         assert!((p.distance_pct() - 100.0 / 3.0).abs() < 1e-9);
         assert!(p.distance_frames_pct() < 0.1);
         assert_eq!(p.distance_of_order_pct(0), 100.0);

@@ -259,6 +259,12 @@ impl EngineReport {
                 "distance_frames_pct": p.distance_frames_pct(),
                 "distance_by_order_pct": (0..LINUX_ORDERS).map(|o| p.distance_of_order_pct(o)).collect::<Vec<_>>(),
                 "free_huge_frames": {"predicted": predicted, "recorded": recorded},
+                "per_cpu_lists": p.lists.iter().map(|l| json!({
+                    "zone": l.zone,
+                    "cpu": l.cpu,
+                    "predicted": {"count": l.count.0, "high": l.high.0},
+                    "recorded": {"count": l.count.1, "high": l.high.1},
+                })).collect::<Vec<_>>(),
             });
         }
         value

@@ -324,7 +324,7 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
                 .iter()
                 .map(|z| (name(z), pageyard::proctext::linux_orders(&z.blocks_by_order())))
                 .collect(),
-            prediction: Prediction::new(trace, &zones, &name)?,
+            prediction: Prediction::new(trace, self.engine, &zones, &name)?,
             marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
             samples: self.samples,
             stats,
