@@ -41,5 +41,10 @@ fn read(path: &Path) -> Result<(), TraceError> {
 
 fn report(trace: &Trace, what: &str, rows: usize, start: Instant) {
     let seconds = start.elapsed().as_secs_f64();
-    println!("{:12} {what:14} {rows:9} rows {:7.3} s {:6.1} million a second", trace.name(), seconds, rows as f64 / seconds / 1e6);
+    println!(
+        "{:12} {what:14} {rows:9} rows {:7.3} s {:6.1} million a second",
+        trace.name(),
+        seconds,
+        rows as f64 / seconds / 1e6
+    );
 }

@@ -118,7 +118,10 @@ mod tests {
         let error = TraceError::Damaged { file: "t/events.parquet".into(), row: Some(7), what: "no".into() };
         assert_eq!(error.to_string(), "t/events.parquet, row 7: no");
         let error = TraceError::Newer { file: "t/meta.json".into(), format: 2 };
-        assert_eq!(error.to_string(), "t/meta.json is format 2, and this Pageyard reads format 1: update Pageyard");
+        assert_eq!(
+            error.to_string(),
+            "t/meta.json is format 2, and this Pageyard reads format 1: update Pageyard"
+        );
     }
 
     #[test]

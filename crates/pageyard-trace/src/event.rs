@@ -14,15 +14,15 @@ pub const MAX_ORDER: u8 = 10;
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// A request was answered. # Linux: `mm_page_alloc`.
+    /// A request was answered. Linux: `mm_page_alloc`.
     Alloc,
-    /// A block was given back. # Linux: `mm_page_free`.
+    /// A block was given back. Linux: `mm_page_free`.
     Free,
-    /// A request took a block of another migratetype. # Linux: `mm_page_alloc_extfrag`.
+    /// A request took a block of another migratetype. Linux: `mm_page_alloc_extfrag`.
     AllocExtfrag,
-    /// A frame went from a per-CPU list back to the free lists. # Linux: `mm_page_pcpu_drain`.
+    /// A frame went from a per-CPU list back to the free lists. Linux: `mm_page_pcpu_drain`.
     PcpuDrain,
-    /// A block came from the free lists, under the zone's lock. # Linux: `mm_page_alloc_zone_locked`.
+    /// A block came from the free lists, under the zone's lock. Linux: `mm_page_alloc_zone_locked`.
     AllocZoneLocked,
 }
 

@@ -60,7 +60,8 @@ impl ZoneFragmentation {
         object.insert("free_blocks".into(), self.free_blocks.clone().into());
         object.insert("free_frames".into(), self.free_frames.into());
         object.insert("unusable_index".into(), self.unusable_index.clone().into());
-        let extfrag: Map<String, Value> = self.extfrag_index.iter().map(|(o, x)| (o.to_string(), json!(x))).collect();
+        let extfrag: Map<String, Value> =
+            self.extfrag_index.iter().map(|(o, x)| (o.to_string(), json!(x))).collect();
         object.insert("extfrag_index".into(), extfrag.into());
         if let Some(share) = self.free_huge_share {
             object.insert("free_huge_share".into(), share.into());
@@ -76,11 +77,16 @@ pub(crate) fn table(zones: &[ZoneFragmentation]) -> Grid {
     let mut grid = Grid::new(heading("order"));
     for zone in zones.iter().filter(|z| z.free_frames > 0) {
         let title = zone.title();
-        grid.row([format!("{title}: free blocks")].into_iter().chain(zone.free_blocks.iter().map(|&n| grouped(n))));
+        grid.row(
+            [format!("{title}: free blocks")].into_iter().chain(zone.free_blocks.iter().map(|&n| grouped(n))),
+        );
         let unusable = zone.unusable_index.iter().map(|x| format!("{x:.3}"));
         grid.row([format!("{title}: unusable_index")].into_iter().chain(unusable));
         let extfrag = (0..orders).map(|o| {
-            zone.extfrag_index.iter().find(|(order, _)| *order == o).map_or("-".to_owned(), |(_, x)| format!("{x:.3}"))
+            zone.extfrag_index
+                .iter()
+                .find(|(order, _)| *order == o)
+                .map_or("-".to_owned(), |(_, x)| format!("{x:.3}"))
         });
         if !zone.extfrag_index.is_empty() {
             grid.row([format!("{title}: extfrag_index")].into_iter().chain(extfrag));

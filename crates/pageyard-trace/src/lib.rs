@@ -1,4 +1,16 @@
-//! Recordings of a Linux host's page allocator.
+//! Recordings of a Linux host's page allocator, and pictures of a host's physical memory.
+//!
+//! A trace is a folder `NAME.trace/`: the events in `events.parquet`, memory before and after in `before.parquet` and
+//! `after.parquet`, and a description in `meta.json`.
+//!
+//! * [`Trace`] opens one; [`Meta`] is its description; [`EventReader`] reads [`Event`]s in batches, and [`Prefetch`]
+//!   does so on another thread; [`Snapshot`] is memory as [`Run`]s of frames that hold the same.
+//! * [`TraceWriter`] writes one.
+//! * [`Summary`] counts what one holds, [`HostSummary`] what this host's memory is like now ([`host`]).
+//! * [`proctext`] reads the texts in which Linux reports its allocator.
+//!
+//! No file is trusted. Whatever its bytes, reading it ends, in time and memory bounded by its size, with the events or
+//! with a [`TraceError`]: one sentence that names the file and, where one row is at fault, the row.
 #![forbid(unsafe_code)]
 
 mod error;
@@ -19,12 +31,12 @@ mod writer;
 
 pub use error::TraceError;
 pub use event::{Columns, Event, EventKind, FAILED, MAX_ORDER};
+pub use fragmentation::ZoneFragmentation;
 pub use host::HostSummary;
 pub use meta::{Meta, ProcTexts};
 pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
-pub use fragmentation::ZoneFragmentation;
 pub use summary::{Fallback, ORDERS, Requests, Summary, TYPES};
 pub use trace::Trace;
 pub use writer::TraceWriter;

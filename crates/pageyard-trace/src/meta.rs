@@ -125,7 +125,10 @@ impl Meta {
             return unsupported(format!("frames of {} bytes are not supported, only 4096", self.page_size));
         }
         if self.pageblock_order != pageyard::PAGEBLOCK_ORDER.get() {
-            return unsupported(format!("pageblocks of order {} are not supported, only 9", self.pageblock_order));
+            return unsupported(format!(
+                "pageblocks of order {} are not supported, only 9",
+                self.pageblock_order
+            ));
         }
         if self.cpus == 0 || self.cpus > MAX_CPUS {
             return inconsistent(format!("a host cannot have {} CPUs", self.cpus));
@@ -163,10 +166,19 @@ mod tests {
         assert_eq!(message(&GOOD[..20]), "m: it is cut short");
         assert!(message("hello").starts_with("m: it is not JSON"));
         assert_eq!(message("{}"), "m: it does not say which format the trace has");
-        assert_eq!(message(r#"{"format":2}"#), "m is format 2, and this Pageyard reads format 1: update Pageyard");
+        assert_eq!(
+            message(r#"{"format":2}"#),
+            "m is format 2, and this Pageyard reads format 1: update Pageyard"
+        );
         assert_eq!(message(&GOOD.replace(":1,", ":0,")), "m: there is no format 0");
-        assert_eq!(message(&GOOD.replace("4096", "65536")), "m: frames of 65536 bytes are not supported, only 4096");
-        assert_eq!(message(&GOOD.replace("9}", "10}")), "m: pageblocks of order 10 are not supported, only 9");
+        assert_eq!(
+            message(&GOOD.replace("4096", "65536")),
+            "m: frames of 65536 bytes are not supported, only 4096"
+        );
+        assert_eq!(
+            message(&GOOD.replace("9}", "10}")),
+            "m: pageblocks of order 10 are not supported, only 9"
+        );
         assert_eq!(message(&GOOD.replace(":2,", ":0,")), "m: a host cannot have 0 CPUs");
         assert_eq!(message(&GOOD.replace(":2,", ":4000000000,")), "m: a host cannot have 4000000000 CPUs");
         assert!(message(&GOOD.replace(":2,", ":-2,")).starts_with("m: it does not describe a trace"));

@@ -91,7 +91,11 @@ impl EventReader {
             next_group: 0,
             row: 0,
             group_end: 0,
-            bounds: Bounds { cpus: meta.cpus, memory_end: memory_end.unwrap_or(crate::snapshot::MAX_FRAMES), time: 0 },
+            bounds: Bounds {
+                cpus: meta.cpus,
+                memory_end: memory_end.unwrap_or(crate::snapshot::MAX_FRAMES),
+                time: 0,
+            },
             expected: meta.events,
             fault: None,
         })
@@ -273,12 +277,18 @@ impl Raw {
             return format!("there is no context called `{}`", names[1].unknown(context));
         }
         if pfn == FAILED {
-            return format!("a `{}` event has no frame, and only an allocation can fail", KINDS[event as usize]);
+            return format!(
+                "a `{}` event has no frame, and only an allocation can fail",
+                KINDS[event as usize]
+            );
         }
         if pfn & ((1u64 << order) - 1) != 0 {
             return format!("frame {pfn} cannot start a block of order {order}");
         }
-        format!("the block of order {order} at frame {pfn} lies beyond memory, which ends at frame {}", bounds.memory_end)
+        format!(
+            "the block of order {order} at frame {pfn} lies beyond memory, which ends at frame {}",
+            bounds.memory_end
+        )
     }
 }
 

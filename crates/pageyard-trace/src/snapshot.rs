@@ -161,7 +161,10 @@ impl Snapshot {
                         what,
                     };
                     let Some(&kind) = FrameKind::ALL.get(kind[i] as usize) else {
-                        return Err(inconsistent(format!("there is no kind of frame called `{}`", names.unknown(kind[i]))));
+                        return Err(inconsistent(format!(
+                            "there is no kind of frame called `{}`",
+                            names.unknown(kind[i])
+                        )));
                     };
                     let run = Run {
                         pfn: pfn[i] as u64,
@@ -191,12 +194,15 @@ impl Snapshot {
             ));
         }
         match self.runs.last() {
-            Some(last) if run.pfn < last.pfn => {
-                Err(format!("the run at frame {} comes after the one at frame {}: runs must ascend", run.pfn, last.pfn))
-            }
-            Some(last) if run.pfn < last.end() => {
-                Err(format!("the run at frame {} overlaps the one before, which ends at {}", run.pfn, last.end()))
-            }
+            Some(last) if run.pfn < last.pfn => Err(format!(
+                "the run at frame {} comes after the one at frame {}: runs must ascend",
+                run.pfn, last.pfn
+            )),
+            Some(last) if run.pfn < last.end() => Err(format!(
+                "the run at frame {} overlaps the one before, which ends at {}",
+                run.pfn,
+                last.end()
+            )),
             _ => Ok(()),
         }
     }

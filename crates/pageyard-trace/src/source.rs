@@ -37,13 +37,17 @@ impl Source {
                 Data::Memory(Bytes::from_static(bytes))
             }
             Source::Folder(path) => {
-                let unreadable = |e: io::Error| TraceError::Unreadable { file: label.clone(), why: reason(&e) };
+                let unreadable =
+                    |e: io::Error| TraceError::Unreadable { file: label.clone(), why: reason(&e) };
                 let path = path.join(name);
                 // Looked at before it is opened: opening a pipe would wait for somebody to write to it.
                 match path.metadata() {
                     Ok(found) if found.is_file() => {}
                     Ok(_) => {
-                        return Err(TraceError::Unreadable { file: label, why: "it is not a regular file".to_owned() });
+                        return Err(TraceError::Unreadable {
+                            file: label,
+                            why: "it is not a regular file".to_owned(),
+                        });
                     }
                     Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
                     Err(e) => return Err(unreadable(e)),
@@ -80,6 +84,12 @@ enum Data {
 }
 
 impl Input {
+    /// Makes an input of bytes in memory.
+    #[cfg(test)]
+    pub(crate) fn memory(label: &str, bytes: Vec<u8>) -> Input {
+        Input { label: label.to_owned(), data: Data::Memory(Bytes::from(bytes)) }
+    }
+
     /// Returns what messages call the file.
     pub(crate) fn label(&self) -> &str {
         &self.label

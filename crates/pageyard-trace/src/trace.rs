@@ -42,11 +42,18 @@ impl Trace {
     /// # Errors
     /// Any [`TraceError`] about the folder or its `meta.json`. The other files are looked at when they are read.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
-        let not_a_trace = |why: &str| TraceError::NotATrace { path: path.display().to_string(), why: why.to_owned() };
+        let not_a_trace =
+            |why: &str| TraceError::NotATrace { path: path.display().to_string(), why: why.to_owned() };
         match path.metadata() {
             Ok(found) if found.is_dir() => {}
-            Ok(_) => return Err(not_a_trace("it is a file, and a trace is a folder with events.parquet and meta.json in it")),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(not_a_trace("there is no such folder")),
+            Ok(_) => {
+                return Err(not_a_trace(
+                    "it is a file, and a trace is a folder with events.parquet and meta.json in it",
+                ));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(not_a_trace("there is no such folder"));
+            }
             Err(e) => return Err(not_a_trace(&reason(&e))),
         }
         // Through the real path, so that `.` and a trailing slash have a name too.

@@ -71,7 +71,9 @@ impl TraceWriter {
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
                 return Err(TraceError::Exists { path: folder.display().to_string() });
             }
-            Err(e) => return Err(TraceError::Unwritable { file: path.display().to_string(), why: reason(&e) }),
+            Err(e) => {
+                return Err(TraceError::Unwritable { file: path.display().to_string(), why: reason(&e) });
+            }
         }
         let temporary = Temporary(folder);
         let file = open(&temporary.0.join(EVENTS), &event_columns(Columns::All))?;
@@ -125,16 +127,19 @@ impl TraceWriter {
         before: Option<&Snapshot>,
         after: Option<&Snapshot>,
     ) -> Result<Trace, TraceError> {
-        let inconsistent = |file: String, what: String| Err(TraceError::Inconsistent { file, row: None, what });
+        let inconsistent =
+            |file: String, what: String| Err(TraceError::Inconsistent { file, row: None, what });
         meta.events = Some(self.rows);
         meta.check(&self.label(META))?;
         if self.rows > 0 && self.last_cpu >= meta.cpus {
-            let what = format!("events name CPU {}, and the description has {} CPUs", self.last_cpu, meta.cpus);
+            let what =
+                format!("events name CPU {}, and the description has {} CPUs", self.last_cpu, meta.cpus);
             return inconsistent(self.label(META), what);
         }
         let end = before.map_or(MAX_FRAMES, Snapshot::end);
         if self.frames_end > end {
-            let what = format!("events name frames up to {}, and memory ends at frame {end}", self.frames_end);
+            let what =
+                format!("events name frames up to {}, and memory ends at frame {end}", self.frames_end);
             return inconsistent(self.label(BEFORE), what);
         }
         if !self.waiting.is_empty() {
@@ -190,7 +195,8 @@ fn sync(file: BufWriter<File>, label: &str) -> Result<(), TraceError> {
 /// Starts a Parquet file with the columns that the reader expects.
 fn open(path: &Path, columns: &[ColumnSpec]) -> Result<SerializedFileWriter<BufWriter<File>>, TraceError> {
     let label = path.display().to_string();
-    let file = File::create_new(path).map_err(|e| TraceError::Unwritable { file: label.clone(), why: reason(&e) })?;
+    let file = File::create_new(path)
+        .map_err(|e| TraceError::Unwritable { file: label.clone(), why: reason(&e) })?;
     let start = || {
         let level = ZstdLevel::try_new(ZSTD_LEVEL)?;
         let properties = WriterProperties::builder()
@@ -232,7 +238,10 @@ fn column<T: DataType>(group: &mut Group<'_>, values: &[T::T]) -> Result<(), Par
 }
 
 /// Writes one row group. The columns are in the order of [`event_columns`].
-fn write_events(file: &mut SerializedFileWriter<BufWriter<File>>, events: &[Event]) -> Result<(), ParquetError> {
+fn write_events(
+    file: &mut SerializedFileWriter<BufWriter<File>>,
+    events: &[Event],
+) -> Result<(), ParquetError> {
     let i64s = |get: fn(&Event) -> u64| events.iter().map(|e| get(e) as i64).collect::<Vec<_>>();
     let i32s = |get: fn(&Event) -> i32| events.iter().map(get).collect::<Vec<_>>();
     let kinds = EventKind::ALL.map(|k| ByteArray::from(k.name()));

@@ -21,7 +21,11 @@ fn check(name: &str) {
         }
         let expected = fs::read_to_string(&path).unwrap();
         let differs = expected.lines().zip(found.lines()).find(|(e, f)| e != f);
-        assert!(expected == found, "{} differs, first where expected and found are {differs:?}", path.display());
+        assert!(
+            expected == found,
+            "{} differs, first where expected and found are {differs:?}",
+            path.display()
+        );
     }
 }
 

@@ -31,7 +31,8 @@ fn write_host(folder: &Path) {
     words.extend([ANON_LRU; 511]);
     words.push(SLAB);
     words.extend([0; 512]);
-    fs::write(folder.join("kpageflags"), words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>()).unwrap();
+    fs::write(folder.join("kpageflags"), words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>())
+        .unwrap();
 }
 
 #[test]
@@ -44,7 +45,9 @@ fn a_host_that_lets_everything_be_read() {
     assert_eq!(frames[FrameKind::Free.index()], 516);
     assert_eq!(frames[FrameKind::Anon.index()], 508 + 511);
     let blocks = host.pageblocks.unwrap();
-    for (spoiler, n) in [(Spoiler::Free, 1), (Spoiler::Movable, 1), (Spoiler::Slab, 1), (Spoiler::WhollyOther, 1)] {
+    for (spoiler, n) in
+        [(Spoiler::Free, 1), (Spoiler::Movable, 1), (Spoiler::Slab, 1), (Spoiler::WhollyOther, 1)]
+    {
         assert_eq!(blocks.count(spoiler), n, "{spoiler:?}");
     }
     let answers = host.answers();
@@ -71,7 +74,10 @@ fn what_cannot_be_read_is_named_and_the_rest_is_said() {
     let host = HostSummary::collect_from(folder.path()).unwrap();
     assert_eq!(host.zones.len(), 1);
     assert!(host.zones[0].watermarks.is_none() && host.answers().is_empty());
-    assert_eq!(host.not_read[0], "zoneinfo, line 2: `x` is not a number, so this is left out: watermarks, and which orders would fail.");
+    assert_eq!(
+        host.not_read[0],
+        "zoneinfo, line 2: `x` is not a number, so this is left out: watermarks, and which orders would fail."
+    );
     assert!(host.not_read[1].contains("kpageflags cannot be read: No such file or directory"));
     assert!(host.to_string().contains("Not read"));
     assert!(!host.json().to_string().contains("null"));

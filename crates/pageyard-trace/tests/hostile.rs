@@ -11,7 +11,7 @@ use pageyard_trace::{Columns, Prefetch, Summary, Trace, TraceError};
 use support::{Random, copy_trace, read_all, small_trace};
 
 /// Far more than a small file takes, far less than anybody waits.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reads a damaged trace; whether that works or not, it must be quick, and the message one sentence about a file.
 fn try_reading(path: &Path) -> Result<(), TraceError> {
@@ -90,11 +90,13 @@ fn files_with_a_piece_missing_in_the_middle() {
     copy_trace(&good, &bad);
     let original = fs::read(good.join("events.parquet")).unwrap();
     let mut random = Random(9);
+    // Of the columns' bytes: after them comes an index that nobody here reads.
+    let columns = original.len() * 2 / 3;
     for _ in 0..500 {
-        let at = 4 + random.below(original.len() - 20);
-        let end = (at + 1 + random.below(200)).min(original.len() - 8);
+        let at = 4 + random.below(columns);
+        let end = at + 1 + random.below(200);
         let mut bytes = original[..at].to_vec();
-        bytes.extend_from_slice(&original[end.max(at + 1)..]);
+        bytes.extend_from_slice(&original[end..]);
         fs::write(bad.join("events.parquet"), bytes).unwrap();
         assert!(try_reading(&bad).is_err(), "a trace without bytes {at} to {end} was accepted");
     }
@@ -136,7 +138,9 @@ fn an_error_comes_again_and_also_from_ahead() {
     let mut batch = Vec::new();
     assert!(reader.next_batch(&mut batch).unwrap() && ahead.next_batch(&mut batch).unwrap());
     let error = reader.next_batch(&mut batch).unwrap_err();
-    assert!(error.to_string().ends_with("damaged.trace/events.parquet: it has 100 rows, and meta.json says 99"));
+    assert!(
+        error.to_string().ends_with("damaged.trace/events.parquet: it has 100 rows, and meta.json says 99")
+    );
     assert!(batch.is_empty());
     assert_eq!(reader.next_batch(&mut batch).unwrap_err(), error);
     assert_eq!(ahead.next_batch(&mut batch).unwrap_err(), error);
@@ -174,7 +178,10 @@ fn a_damaged_text_in_the_description_is_named() {
     let meta = fs::read_to_string(good.join("meta.json")).unwrap();
     fs::write(good.join("meta.json"), meta.replace("Normal 1 2 3", "Normal 1 x 3")).unwrap();
     let error = Summary::of(&Trace::open(&good).unwrap(), |_| ()).unwrap_err().to_string();
-    assert!(error.contains("meta.json: among the texts from before the recording, buddyinfo, line 1: `x`"), "{error}");
+    assert!(
+        error.contains("meta.json: among the texts from before the recording, buddyinfo, line 1: `x`"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -183,7 +190,22 @@ fn texts_changed_at_random_never_stop_the_parsers() {
     let trace = Trace::open(&path).unwrap();
     let texts = trace.meta().before.clone().unwrap();
     let texts = [texts.buddyinfo, texts.pagetypeinfo, texts.zoneinfo, texts.vmstat];
-    let pieces = ["", "\n", " ", "0", "99999999999999999999", "-1", ">", "(", ")", "Node", "Node 0, zone", "é", "cpu:", "\0"];
+    let pieces = [
+        "",
+        "\n",
+        " ",
+        "0",
+        "99999999999999999999",
+        "-1",
+        ">",
+        "(",
+        ")",
+        "Node",
+        "Node 0, zone",
+        "é",
+        "cpu:",
+        "\0",
+    ];
     let (mut read, mut refused) = (0, 0);
     for seed in 0..3000 {
         let mut random = Random(seed);

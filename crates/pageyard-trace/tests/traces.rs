@@ -47,7 +47,10 @@ fn the_published_counts_come_out() {
         ];
         assert_eq!(found, published(trace.name()), "{}", trace.name());
         assert_eq!(summary.allocs_by_order.iter().sum::<u64>(), summary.allocs.count);
-        assert_eq!(summary.granted.iter().flatten().sum::<u64>(), summary.allocs.count - summary.failed.count);
+        assert_eq!(
+            summary.granted.iter().flatten().sum::<u64>(),
+            summary.allocs.count - summary.failed.count
+        );
         // Whatever was granted was freed, granted again, or is still held.
         let freed = summary.allocated_and_freed().count;
         assert_eq!(
@@ -102,8 +105,13 @@ fn the_pictures_agree_with_buddyinfo() {
             let picture = picture.unwrap().unwrap();
             let free = picture.frames(FrameKind::Free);
             let listed = Buddyinfo::parse(&texts.as_ref().unwrap().buddyinfo).unwrap().free_frames();
-            // They were read a moment apart; memory was busiest in `pressure`.
-            assert!(free.abs_diff(listed) * 100 < listed, "{}: {free} and {listed}", trace.name());
+            // They were read a moment apart, which shows most in `pressure`, where little is free.
+            let thousandths = if trace.name() == "pressure" { 100 } else { 5 };
+            assert!(
+                free.abs_diff(listed) * 1000 < listed * thousandths,
+                "{}: {free} and {listed}",
+                trace.name()
+            );
             assert_eq!(picture.end(), 6_553_600);
         }
     }

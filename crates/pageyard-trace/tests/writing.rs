@@ -113,10 +113,21 @@ print(json.dumps([[f'{f.name}:{f.type}' for f in t.schema], t.num_rows, t['pfn']
     let kind = Trace::open(&path).unwrap().before().unwrap().unwrap().runs[0].kind.name();
     let expected = serde_json::json!([
         [
-            "time_ns:uint64", "cpu:uint32", "event:string", "pfn:uint64", "order:uint8", "gfp:uint32",
-            "migratetype:int8", "context:string", "tid:uint32", "irqs_off:bool"
+            "time_ns:uint64",
+            "cpu:uint32",
+            "event:string",
+            "pfn:uint64",
+            "order:uint8",
+            "gfp:uint32",
+            "migratetype:int8",
+            "context:string",
+            "tid:uint32",
+            "irqs_off:bool"
         ],
-        1000, written[7].pfn, written[7].kind.name(), written[7].migratetype,
+        1000,
+        written[7].pfn,
+        written[7].kind.name(),
+        written[7].migratetype,
         ["pfn:uint64", "frames:uint64", "kind:string", "thp:bool", "unevictable:bool"],
         kind
     ]);

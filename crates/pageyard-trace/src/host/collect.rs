@@ -95,7 +95,8 @@ impl HostSummary {
         if buddy.is_none() && zones.is_none() && picture.is_none() {
             return Err(TraceError::Unreadable {
                 file: proc.display().to_string(),
-                why: "it holds neither buddyinfo nor zoneinfo: this needs Linux with /proc mounted".to_owned(),
+                why: "it holds neither buddyinfo nor zoneinfo: this needs Linux with /proc mounted"
+                    .to_owned(),
             });
         }
         let zones = buddy.map(|buddy| zones_of(&buddy, zones.as_ref())).unwrap_or_default();
@@ -114,7 +115,9 @@ impl HostSummary {
     #[must_use]
     pub fn answers(&self) -> Vec<Answer> {
         let orders = self.zones.iter().map(|z| z.answers.len()).max().unwrap_or(0);
-        (0..orders).filter_map(|o| self.zones.iter().filter_map(|z| z.answers.get(o).copied()).min()).collect()
+        (0..orders)
+            .filter_map(|o| self.zones.iter().filter_map(|z| z.answers.get(o).copied()).min())
+            .collect()
     }
 }
 
@@ -146,11 +149,18 @@ struct Collector<'a> {
 
 impl Collector<'_> {
     /// Reads one text, or notes why it cannot be read and what is missing without it.
-    fn text<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, TraceError>, purpose: &str) -> Option<T> {
+    fn text<T>(
+        &mut self,
+        name: &str,
+        parse: impl Fn(&str) -> Result<T, TraceError>,
+        purpose: &str,
+    ) -> Option<T> {
         let path = self.proc.join(name);
         let read = || -> Result<T, TraceError> {
-            let unreadable =
-                |e: std::io::Error| TraceError::Unreadable { file: path.display().to_string(), why: reason(&e) };
+            let unreadable = |e: std::io::Error| TraceError::Unreadable {
+                file: path.display().to_string(),
+                why: reason(&e),
+            };
             let mut bytes = Vec::new();
             let file = File::open(&path).map_err(unreadable)?;
             file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(unreadable)?;

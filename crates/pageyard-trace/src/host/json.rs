@@ -31,8 +31,11 @@ impl HostSummary {
             document.insert("pageblocks".into(), by_spoiler.into());
         }
         if let Some(types) = &self.pagetypes {
-            let zones: Vec<Value> =
-                types.zones.iter().map(|z| json!({ "node": z.node, "zone": z.name, "pageblocks": z.blocks })).collect();
+            let zones: Vec<Value> = types
+                .zones
+                .iter()
+                .map(|z| json!({ "node": z.node, "zone": z.name, "pageblocks": z.blocks }))
+                .collect();
             document.insert("pageblocks_by_migratetype".into(), zones.into());
         }
         if let Some(vmstat) = &self.vmstat {

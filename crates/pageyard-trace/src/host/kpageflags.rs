@@ -92,7 +92,10 @@ fn classify(flags: u64) -> FrameKind {
     }
 }
 
-/// The longest block that one marked frame can stand for. # Linux: `MAX_PAGE_ORDER`.
+/// Frames of the longest block that one marked frame can stand for.
+///
+/// # Linux
+/// `MAX_PAGE_ORDER`.
 const MAX_BLOCK: u64 = 1 << crate::MAX_ORDER;
 
 struct Scan {
@@ -112,7 +115,16 @@ struct Scan {
 
 impl Scan {
     fn new(marks: BuddyMarks) -> Scan {
-        Scan { marks, snapshot: Snapshot::default(), pfn: 0, open: None, head: None, buddy: 0, pairs: 0, last: 0 }
+        Scan {
+            marks,
+            snapshot: Snapshot::default(),
+            pfn: 0,
+            open: None,
+            head: None,
+            buddy: 0,
+            pairs: 0,
+            last: 0,
+        }
     }
 
     fn read(&mut self, path: &Path) -> Result<(), TraceError> {
@@ -274,7 +286,10 @@ mod tests {
     fn a_long_stretch_without_flags_is_not_all_one_block() {
         let mut words = vec![0; 4096];
         words[0] = BUDDY;
-        assert_eq!(kinds(&picture(&words).unwrap()), [(0, 1024, FrameKind::Free), (1024, 3072, FrameKind::Other)]);
+        assert_eq!(
+            kinds(&picture(&words).unwrap()),
+            [(0, 1024, FrameKind::Free), (1024, 3072, FrameKind::Other)]
+        );
     }
 
     #[test]

@@ -84,7 +84,8 @@ impl Pageblocks {
     /// Counts the pageblocks of a picture. One that the picture covers in part counts as absent.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Pageblocks {
-        let mut counter = Counter { result: Pageblocks::default(), frames: [0; 10], unevictable: 0, block: 0 };
+        let mut counter =
+            Counter { result: Pageblocks::default(), frames: [0; 10], unevictable: 0, block: 0 };
         for run in &snapshot.runs {
             counter.run(run.pfn, run.frames, run.kind, run.unevictable);
         }

@@ -52,8 +52,14 @@ impl HostSummary {
             write!(f, " of {}, and {} in per-CPU lists", size(managed), size(pcp))?;
         }
         writeln!(f, ". {}", fragmentation::huge_sentence(&zones))?;
-        writeln!(f, "\nFree memory by zone and order (unusable_index: share of it too scattered for an order;")?;
-        writeln!(f, "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)")?;
+        writeln!(
+            f,
+            "\nFree memory by zone and order (unusable_index: share of it too scattered for an order;"
+        )?;
+        writeln!(
+            f,
+            "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)"
+        )?;
         write!(f, "{}", fragmentation::table(&zones))
     }
 
@@ -62,7 +68,10 @@ impl HostSummary {
         if all.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nA request of each order would succeed at once (yes), need compaction (compact) or lack memory (no)")?;
+        writeln!(
+            f,
+            "\nA request of each order would succeed at once (yes), need compaction (compact) or lack memory (no)"
+        )?;
         let headings = ["order".to_owned()].into_iter().chain((0..all.len()).map(|o| o.to_string()));
         let mut grid = Grid::new(headings);
         let words = |answers: &[Answer]| answers.iter().map(|a| a.word().to_owned()).collect::<Vec<_>>();
@@ -84,7 +93,10 @@ impl HostSummary {
             }
             write!(f, "{grid}")?;
             if marks == BuddyMarks::FirstFrame {
-                writeln!(f, "  This kernel marks only the first frame of a free block, so `free` and `other` are estimates.")?;
+                writeln!(
+                    f,
+                    "  This kernel marks only the first frame of a free block, so `free` and `other` are estimates."
+                )?;
             }
         }
         let Some(blocks) = &self.pageblocks else { return Ok(()) };
@@ -108,7 +120,11 @@ impl HostSummary {
         names.dedup();
         let mut grid = Grid::new([""].into_iter().chain(names.iter().map(|n| n.as_str())));
         for zone in &info.zones {
-            let name = if zone.node == 0 { zone.name.clone() } else { format!("{} (node {})", zone.name, zone.node) };
+            let name = if zone.node == 0 {
+                zone.name.clone()
+            } else {
+                format!("{} (node {})", zone.name, zone.node)
+            };
             let counts = names.iter().map(|n| grouped(zone.blocks.get(*n).copied().unwrap_or(0)));
             grid.row([name].into_iter().chain(counts));
         }

@@ -79,7 +79,9 @@ impl ChunkReader {
             Ok(Err(ParquetError::External(inner))) if inner.is::<TraceError>() => {
                 Err(*inner.downcast::<TraceError>().expect("just looked at"))
             }
-            Ok(Err(e)) => Err(damaged(format!("column `{name}` cannot be decoded ({})", one_line(&e.to_string())))),
+            Ok(Err(e)) => {
+                Err(damaged(format!("column `{name}` cannot be decoded ({})", one_line(&e.to_string()))))
+            }
             Err(panic) => Err(damaged(format!("column `{name}` cannot be decoded ({})", one_line(&panic)))),
         }
     }

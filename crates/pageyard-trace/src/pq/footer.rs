@@ -91,11 +91,14 @@ impl Footer {
         }
         let size = u64::from(u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]));
         if size > MAX_FOOTER_BYTES || size > len - 12 {
-            return Err(damaged(format!("the footer claims {size} bytes, which do not fit the file of {len} bytes")));
+            return Err(damaged(format!(
+                "the footer claims {size} bytes, which do not fit the file of {len} bytes"
+            )));
         }
         let start = len - 8 - size;
         let bytes = input.read(start, size as usize)?;
-        let (root, _) = thrift::read_struct(&bytes).map_err(|_| damaged("the footer cannot be decoded".to_owned()))?;
+        let (root, _) =
+            thrift::read_struct(&bytes).map_err(|_| damaged("the footer cannot be decoded".to_owned()))?;
         decode(&root, start, len).map_err(damaged)
     }
 }
@@ -110,15 +113,20 @@ fn decode(root: &Value<'_>, data_end: u64, file_len: u64) -> Result<Footer, Stri
     let mut first_row = 0u64;
     let mut spans = Vec::new();
     for (index, group) in root.list(4).ok_or("the footer has no row groups")?.iter().enumerate() {
-        let group_rows = group.count(3).ok_or_else(|| format!("row group {index} does not say how many rows it has"))?;
+        let group_rows =
+            group.count(3).ok_or_else(|| format!("row group {index} does not say how many rows it has"))?;
         let chunks = group.list(1).ok_or_else(|| format!("row group {index} has no columns"))?;
         if chunks.len() != columns.len() {
-            return Err(format!("row group {index} has {} columns and the schema {}", chunks.len(), columns.len()));
+            return Err(format!(
+                "row group {index} has {} columns and the schema {}",
+                chunks.len(),
+                columns.len()
+            ));
         }
         let mut found = Vec::with_capacity(chunks.len());
         for (column, chunk) in columns.iter().zip(chunks) {
-            let (chunk, values) =
-                self::chunk(chunk, data_end).map_err(|e| format!("column `{}` of row group {index} {e}", column.name))?;
+            let (chunk, values) = self::chunk(chunk, data_end)
+                .map_err(|e| format!("column `{}` of row group {index} {e}", column.name))?;
             if values != group_rows {
                 return Err(format!(
                     "column `{}` of row group {index} has {values} values and the row group {group_rows} rows",
@@ -159,7 +167,8 @@ fn schema(elements: &[Value<'_>]) -> Result<Vec<Column>, String> {
                 Some(1) => true,
                 _ => return Err(format!("column `{name}` holds lists, and a trace's columns do not")),
             };
-            let physical = Physical::from_number(leaf.int(1).ok_or_else(|| format!("column `{name}` has no type"))?);
+            let physical =
+                Physical::from_number(leaf.int(1).ok_or_else(|| format!("column `{name}` has no type"))?);
             Ok(Column { name, physical, integer: integer(leaf), nullable })
         })
         .collect()

@@ -9,6 +9,8 @@
 
 mod chunk;
 mod footer;
+#[cfg(test)]
+mod hostile;
 mod names;
 mod pages;
 pub(crate) mod quiet;

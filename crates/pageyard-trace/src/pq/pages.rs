@@ -83,9 +83,12 @@ impl Pages {
             match thrift::read_struct(&bytes) {
                 Ok((tree, used)) => {
                     self.at += used as u64;
-                    return Header::from_tree(&tree).ok_or_else(|| self.damaged("has a page that cannot be decoded"));
+                    return Header::from_tree(&tree)
+                        .ok_or_else(|| self.damaged("has a page that cannot be decoded"));
                 }
-                Err(ThriftError::End) if have < self.end - self.at && window < MAX_HEADER_BYTES => window *= 8,
+                Err(ThriftError::End) if have < self.end - self.at && window < MAX_HEADER_BYTES => {
+                    window *= 8
+                }
                 Err(_) => return Err(self.damaged("has a page that cannot be decoded")),
             }
         }
@@ -98,7 +101,10 @@ impl Pages {
             }
             let header = self.header()?;
             if header.compressed > self.end - self.at {
-                return Err(self.damaged(format!("has a page that claims {} bytes, more than the column has", header.compressed)));
+                return Err(self.damaged(format!(
+                    "has a page that claims {} bytes, more than the column has",
+                    header.compressed
+                )));
             }
             // A dictionary has no use for more entries than there are rows.
             let allowed = match header.kind {
@@ -106,7 +112,10 @@ impl Pages {
                 _ => self.rows_left,
             };
             if header.values > allowed {
-                return Err(self.damaged(format!("has a page that claims {} values where at most {allowed} can be", header.values)));
+                return Err(self.damaged(format!(
+                    "has a page that claims {} values where at most {allowed} can be",
+                    header.values
+                )));
             }
             let limit = MAX_PAGE_BYTES.min(FREE_PAGE_BYTES + MAX_BYTES_PER_VALUE * header.values);
             if header.uncompressed > limit || header.compressed > MAX_PAGE_BYTES {
@@ -162,7 +171,12 @@ impl Pages {
             }
             None => values,
         };
-        Ok(Page::DictionaryPage { buf, num_values: header.values as u32, encoding: Encoding::PLAIN, is_sorted: false })
+        Ok(Page::DictionaryPage {
+            buf,
+            num_values: header.values as u32,
+            encoding: Encoding::PLAIN,
+            is_sorted: false,
+        })
     }
 
     fn data_page(&mut self, header: &Header, values: Bytes) -> Result<Page> {
@@ -206,7 +220,10 @@ impl Pages {
         }
         let unusable = || self.damaged("has a page whose levels do not fit it");
         let (len, _) = body.split_first_chunk::<4>().ok_or_else(unusable)?;
-        let end = 4usize.checked_add(u32::from_le_bytes(*len) as usize).filter(|&e| e <= body.len()).ok_or_else(unusable)?;
+        let end = 4usize
+            .checked_add(u32::from_le_bytes(*len) as usize)
+            .filter(|&e| e <= body.len())
+            .ok_or_else(unusable)?;
         self.check_present(&body[4..end], header.values)?;
         Ok(body.slice(end..))
     }
@@ -350,7 +367,10 @@ impl Header {
                     return None;
                 }
                 (
-                    PageKind::DataV2 { definition: detail.count(5)?, compressed: detail.bool(7).unwrap_or(true) },
+                    PageKind::DataV2 {
+                        definition: detail.count(5)?,
+                        compressed: detail.bool(7).unwrap_or(true),
+                    },
                     detail,
                 )
             }

@@ -30,8 +30,12 @@ impl Kind {
 
     fn fits(&self, column: &Column) -> bool {
         match self {
-            Kind::Int(64, signed) => column.physical == Physical::I64 && column.integer == Some((64, *signed)),
-            Kind::Int(bits, signed) => column.physical == Physical::I32 && column.integer == Some((*bits, *signed)),
+            Kind::Int(64, signed) => {
+                column.physical == Physical::I64 && column.integer == Some((64, *signed))
+            }
+            Kind::Int(bits, signed) => {
+                column.physical == Physical::I32 && column.integer == Some((*bits, *signed))
+            }
             Kind::Bool => column.physical == Physical::Bool,
             Kind::Names(_) => column.physical == Physical::Bytes,
         }
@@ -73,7 +77,8 @@ impl Table {
     /// Opens a table. Columns that nobody expects are ignored.
     pub(crate) fn open(input: Input, specs: Vec<ColumnSpec>) -> Result<Table, TraceError> {
         let footer = Footer::read(&input)?;
-        let inconsistent = |what| TraceError::Inconsistent { file: input.label().to_owned(), row: None, what };
+        let inconsistent =
+            |what| TraceError::Inconsistent { file: input.label().to_owned(), row: None, what };
         let mut indexes = Vec::with_capacity(specs.len());
         for spec in &specs {
             let index = footer

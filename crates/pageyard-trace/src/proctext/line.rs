@@ -54,7 +54,9 @@ impl<'a> Line<'a> {
             }
             let n = self.number(Some(word))?;
             if n > MAX_FRAMES >> order {
-                return Err(self.error(format!("{n} free blocks of order {order} are more than any machine has")));
+                return Err(
+                    self.error(format!("{n} free blocks of order {order} are more than any machine has"))
+                );
             }
             counts.push(n);
         }
@@ -72,7 +74,9 @@ impl<'a> Line<'a> {
             _ => None,
         };
         match (node, words.next(), words.next()) {
-            (Some(node), Some("zone"), Some(name)) => Ok((node, name.strip_suffix(',').unwrap_or(name), words)),
+            (Some(node), Some("zone"), Some(name)) => {
+                Ok((node, name.strip_suffix(',').unwrap_or(name), words))
+            }
             _ => Err(self.error("it does not start like `Node 0, zone Normal`")),
         }
     }

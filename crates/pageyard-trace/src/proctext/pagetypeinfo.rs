@@ -68,7 +68,9 @@ impl Pagetypeinfo {
                 part = Part::Blocks(types.split_whitespace().map(str::to_owned).collect());
             } else if line.text.starts_with("Node") {
                 match &part {
-                    Part::Head => return Err(line.error("a zone comes before the line that says what its numbers are")),
+                    Part::Head => {
+                        return Err(line.error("a zone comes before the line that says what its numbers are"));
+                    }
                     Part::Free => info.free_line(&line)?,
                     Part::Blocks(types) => info.blocks_line(&line, types)?,
                     Part::Unknown => {}
@@ -87,9 +89,15 @@ impl Pagetypeinfo {
         // A zone's lines follow each other, so it is found at the end or, in the second part, from the start.
         let index = match self.zones.iter().rposition(|z| z.node == node && z.name == name) {
             Some(index) => index,
-            None if self.zones.len() == MAX_ZONES => return Err(line.error("it has more zones than any machine")),
+            None if self.zones.len() == MAX_ZONES => {
+                return Err(line.error("it has more zones than any machine"));
+            }
             None => {
-                self.zones.push(PagetypeinfoZone { node, name: name.to_owned(), ..PagetypeinfoZone::default() });
+                self.zones.push(PagetypeinfoZone {
+                    node,
+                    name: name.to_owned(),
+                    ..PagetypeinfoZone::default()
+                });
                 self.zones.len() - 1
             }
         };
@@ -146,15 +154,25 @@ mod tests {
         let [zone] = &info.zones[..] else { panic!("{info:?}") };
         assert_eq!(zone.free["Unmovable"], FreeBlocks { counts: vec![3, 100_000], capped: true });
         assert_eq!(zone.free["Movable"], FreeBlocks { counts: vec![0, 7], capped: false });
-        assert_eq!(zone.blocks.iter().map(|(k, n)| (k.as_str(), *n)).collect::<Vec<_>>(), [("Movable", 7), ("Unmovable", 1)]);
+        assert_eq!(
+            zone.blocks.iter().map(|(k, n)| (k.as_str(), *n)).collect::<Vec<_>>(),
+            [("Movable", 7), ("Unmovable", 1)]
+        );
     }
 
     #[test]
     fn the_line_at_fault_is_named() {
-        let error = |from: &str, to: &str| Pagetypeinfo::parse(&TEXT.replace(from, to)).unwrap_err().to_string();
+        let error =
+            |from: &str, to: &str| Pagetypeinfo::parse(&TEXT.replace(from, to)).unwrap_err().to_string();
         assert_eq!(error("3 >", "x >"), "pagetypeinfo, line 5: `x` is not a number");
-        assert_eq!(error("            1            7", " 1"), "pagetypeinfo, line 9: a number is missing: the text is cut short");
+        assert_eq!(
+            error("            1            7", " 1"),
+            "pagetypeinfo, line 9: a number is missing: the text is cut short"
+        );
         assert_eq!(error("order: 9", "order: 999"), "pagetypeinfo, line 1: no pageblock has such an order");
-        assert_eq!(error("Free pages", "Free sheep"), "pagetypeinfo, line 4: it is not a line of /proc/pagetypeinfo");
+        assert_eq!(
+            error("Free pages", "Free sheep"),
+            "pagetypeinfo, line 4: it is not a line of /proc/pagetypeinfo"
+        );
     }
 }

@@ -159,7 +159,8 @@ impl ZoneinfoZone {
 
     fn pageset_field(&mut self, line: &Line<'_>, name: &str, value: Option<&str>) -> Result<(), TraceError> {
         if name == "cpu:" {
-            let cpu = u32::try_from(line.number(value)?).map_err(|_| line.error("no machine has such a CPU"))?;
+            let cpu =
+                u32::try_from(line.number(value)?).map_err(|_| line.error("no machine has such a CPU"))?;
             self.pagesets.push(Pageset { cpu, ..Pageset::default() });
             return Ok(());
         }
@@ -215,11 +216,20 @@ mod tests {
     #[test]
     fn the_line_at_fault_is_named() {
         let error = |from: &str, to: &str| Zoneinfo::parse(&TEXT.replace(from, to)).unwrap_err().to_string();
-        assert_eq!(error("min      53", "min"), "zoneinfo, line 7: a number is missing: the text is cut short");
+        assert_eq!(
+            error("min      53", "min"),
+            "zoneinfo, line 7: a number is missing: the text is cut short"
+        );
         assert_eq!(error("low      66", "low x"), "zoneinfo, line 8: `x` is not a number");
-        assert_eq!(error("4683)", "4683"), "zoneinfo, line 15: the reserves are not in parentheses: the text is cut short");
+        assert_eq!(
+            error("4683)", "4683"),
+            "zoneinfo, line 15: the reserves are not in parentheses: the text is cut short"
+        );
         assert_eq!(error("cpu: 1", "cpu: 99999999999"), "zoneinfo, line 19: no machine has such a CPU");
         assert!(error("spanned  4095", "spanned 99999999999999").contains("more than any machine"));
-        assert_eq!(Zoneinfo::parse("  min 4").unwrap_err().to_string(), "zoneinfo, line 1: it comes before the first zone");
+        assert_eq!(
+            Zoneinfo::parse("  min 4").unwrap_err().to_string(),
+            "zoneinfo, line 1: it comes before the first zone"
+        );
     }
 }

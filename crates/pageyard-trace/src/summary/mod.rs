@@ -242,7 +242,11 @@ fn type_name(index: usize) -> &'static str {
     Migratetype::ALL.get(index).map_or("Unknown", |m| m.name())
 }
 
-fn fragmentation(trace: &Trace, when: &str, texts: Option<&ProcTexts>) -> Result<Vec<ZoneFragmentation>, TraceError> {
+fn fragmentation(
+    trace: &Trace,
+    when: &str,
+    texts: Option<&ProcTexts>,
+) -> Result<Vec<ZoneFragmentation>, TraceError> {
     let Some(texts) = texts else { return Ok(Vec::new()) };
     let info = Buddyinfo::parse(&texts.buddyinfo).map_err(|e| TraceError::Inconsistent {
         file: trace.meta_label(),

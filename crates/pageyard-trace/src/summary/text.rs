@@ -24,8 +24,14 @@ impl fmt::Display for Summary {
                 writeln!(f, "\nFragmentation {when} the recording: not recorded.")?;
                 continue;
             }
-            writeln!(f, "\nFragmentation {when} the recording (unusable_index: share of free memory too scattered for an order;")?;
-            writeln!(f, "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)")?;
+            writeln!(
+                f,
+                "\nFragmentation {when} the recording (unusable_index: share of free memory too scattered for an order;"
+            )?;
+            writeln!(
+                f,
+                "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)"
+            )?;
             write!(f, "{}", fragmentation::table(zones))?;
             writeln!(f, "  {}", fragmentation::huge_sentence(zones))?;
         }
@@ -65,19 +71,27 @@ impl Summary {
     }
 
     fn orders_and_types(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nAllocations that succeeded, by order and migratetype, and failures and frees by order")?;
+        writeln!(
+            f,
+            "\nAllocations that succeeded, by order and migratetype, and failures and frees by order"
+        )?;
         // The three types that requests have, and any other that occurs.
         let shown: Vec<usize> = (0..TYPES)
             .filter(|&t| t < Migratetype::REQUESTED.len() || self.granted.iter().any(|row| row[t] > 0))
             .collect();
         let headings = ["order"].into_iter().chain(shown.iter().map(|&t| type_name(t)));
         let mut grid = Grid::new(headings.chain(["failed", "freed"]));
-        let last = (0..ORDERS).rev().find(|&o| self.allocs_by_order[o] + self.frees_by_order[o] > 0).unwrap_or(0);
+        let last =
+            (0..ORDERS).rev().find(|&o| self.allocs_by_order[o] + self.frees_by_order[o] > 0).unwrap_or(0);
         for order in 0..=last {
             let granted = &self.granted[order];
             let failed = self.allocs_by_order[order] - granted.iter().sum::<u64>();
             let counts = shown.iter().map(|&t| granted[t]).chain([failed, self.frees_by_order[order]]);
-            grid.row([order.to_string()].into_iter().chain(counts.map(|n| if n == 0 { ".".to_owned() } else { grouped(n) })));
+            grid.row(
+                [order.to_string()]
+                    .into_iter()
+                    .chain(counts.map(|n| if n == 0 { ".".to_owned() } else { grouped(n) })),
+            );
         }
         write!(f, "{grid}")
     }
@@ -86,7 +100,8 @@ impl Summary {
         writeln!(f, "\nBy what the CPU was doing")?;
         let mut grid = Grid::new(["", "allocated", "freed"]);
         for context in Context::ALL {
-            let (allocs, frees) = (self.allocs_by_context[context as usize], self.frees_by_context[context as usize]);
+            let (allocs, frees) =
+                (self.allocs_by_context[context as usize], self.frees_by_context[context as usize]);
             if allocs + frees > 0 || context == Context::Task {
                 grid.row([context.name().to_owned(), grouped(allocs), grouped(frees)]);
             }

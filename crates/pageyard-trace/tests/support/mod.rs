@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pageyard::Context;
-use pageyard_trace::{Event, EventKind, FAILED, FrameKind, Meta, ProcTexts, Run, Snapshot, Trace, TraceWriter};
+use pageyard_trace::{
+    Event, EventKind, FAILED, FrameKind, Meta, ProcTexts, Run, Snapshot, Trace, TraceWriter,
+};
 
 /// SplitMix64: small, and the same numbers on every machine. Source: Steele, Lea and Flood, 2014.
 pub struct Random(pub u64);
@@ -58,7 +60,13 @@ pub fn memory(random: &mut Random) -> Snapshot {
     while pfn < MEMORY {
         let frames = (1 + random.next() % 5000).min(MEMORY - pfn);
         let kind = FrameKind::ALL[random.below(10)];
-        runs.push(Run { pfn, frames, kind, thp: random.next() & 1 == 1, unevictable: random.next() & 1 == 1 });
+        runs.push(Run {
+            pfn,
+            frames,
+            kind,
+            thp: random.next() & 1 == 1,
+            unevictable: random.next() & 1 == 1,
+        });
         pfn += frames;
     }
     Snapshot { runs }
@@ -69,7 +77,8 @@ pub fn meta() -> Meta {
     meta.kernel = "Linux 6.18".to_owned();
     meta.duration_ns = 1_000_000;
     meta.gfp_bits.insert("__GFP_IO".to_owned(), 6);
-    meta.before = Some(ProcTexts { buddyinfo: "Node 0, zone Normal 1 2 3\n".to_owned(), ..ProcTexts::default() });
+    meta.before =
+        Some(ProcTexts { buddyinfo: "Node 0, zone Normal 1 2 3\n".to_owned(), ..ProcTexts::default() });
     meta
 }
 

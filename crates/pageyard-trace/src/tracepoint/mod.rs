@@ -1,0 +1,23 @@
+//! The kernel's tracepoints: their layouts, what their bytes mean, and their order in time.
+//!
+//! [`crate::record`] and [`crate::import`] get the same bytes from different places, so what follows is shared: a
+//! [`Decoder`](decode::Decoder) makes entries of bytes, a [`Sorter`](sorter::Sorter) orders them within bounded memory,
+//! and a [`Sink`](sink::Sink) writes them on a thread of its own.
+
+mod decode;
+mod entry;
+mod expression;
+mod format;
+mod gfp;
+mod known;
+mod sink;
+mod sorter;
+mod spill;
+
+pub(crate) use decode::{Decoder, Skipped};
+pub(crate) use entry::Entry;
+pub(crate) use format::{Format, MAX_FORMAT_BYTES};
+pub(crate) use gfp::gfp_bits;
+pub(crate) use known::{Known, REQUIRED, Tracepoint, WANTED};
+pub(crate) use sink::{Sink, Written};
+pub(crate) use sorter::Sorter;
