@@ -38,7 +38,7 @@ fn failure(arguments: &[&str]) -> String {
 
 /// Copies a shipped trace to a folder of its own, to be spoilt.
 fn copy(name: &str) -> PathBuf {
-    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.trace"));
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("command-{name}.trace"));
     drop(fs::remove_dir_all(&to));
     fs::create_dir_all(&to).unwrap();
     for file in fs::read_dir(shipped("build")).unwrap() {
@@ -142,7 +142,7 @@ fn what_is_not_there_is_named() {
 
 #[test]
 fn an_empty_folder_and_missing_files_are_named() {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("empty.trace");
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("command-empty.trace");
     fs::create_dir_all(&dir).unwrap();
     assert!(refused(&dir).contains("meta.json"));
     for file in ["meta.json", "events.parquet"] {

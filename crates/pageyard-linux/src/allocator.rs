@@ -135,7 +135,7 @@ impl LinuxAllocator {
                 self.wake(zone);
             }
             if effort.is_highatomic(order) {
-                zone.reserve_highatomic(pfn, &self.config);
+                zone.reserve_highatomic(pfn, order, &self.config);
             }
             return Some(pfn);
         }

@@ -4,7 +4,7 @@ use crate::config::{Config, HighatomicLimit};
 use crate::freelist::End;
 use crate::tag::MAX_PAGE_ORDER;
 use crate::zone::Zone;
-use pageyard::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
+use pageyard::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 
 const PAGEBLOCK: u64 = PAGEBLOCK_ORDER.frames().0;
 
@@ -13,7 +13,7 @@ impl Zone {
     ///
     /// # Linux
     /// `reserve_highatomic_pageblock`.
-    pub fn reserve_highatomic(&self, pfn: Pfn, config: &Config) {
+    pub fn reserve_highatomic(&self, pfn: Pfn, order: Order, config: &Config) {
         let percent = self.span.managed.0 / 100;
         let most = match config.highatomic_limit {
             HighatomicLimit::PercentPlusOne => percent + PAGEBLOCK,
@@ -28,8 +28,13 @@ impl Zone {
         if reserved >= most || !self.type_of(pfn).is_mergeable() || locked.whole_pageblock(pfn).is_none() {
             return;
         }
-        self.reserved_highatomic.set(reserved + PAGEBLOCK);
-        locked.convert(pfn, Migratetype::HighAtomic, End::Tail);
+        // A block larger than a pageblock takes all of its pageblocks along, or a part of it would be freed to a list
+        // that no pageblock belongs to.
+        let all = order.max(PAGEBLOCK_ORDER);
+        for part in block::blocks(pfn.align_down(all), all.frames(), PAGEBLOCK_ORDER) {
+            self.reserved_highatomic.set(self.reserved_highatomic.get() + PAGEBLOCK);
+            locked.convert(part.pfn, Migratetype::HighAtomic, End::Tail);
+        }
         locked.inner.counts.highatomic_reserve += 1;
     }
 
@@ -38,15 +43,16 @@ impl Zone {
     /// # Linux
     /// `unreserve_highatomic_pageblock`.
     pub fn unreserve_highatomic(&self, m: Migratetype, force: bool) -> bool {
-        let reserved = self.reserved_highatomic.get();
-        if reserved == 0 || (!force && reserved <= PAGEBLOCK) {
+        if !force && self.reserved_highatomic.get() <= PAGEBLOCK {
             return false;
         }
         let mut locked = self.lock();
         let first =
             Order::ZERO.up_to(MAX_PAGE_ORDER).find_map(|order| locked.first(order, Migratetype::HighAtomic));
         let Some(pfn) = first else { return false };
-        self.reserved_highatomic.set(self.reserved_highatomic.get().saturating_sub(PAGEBLOCK));
+        if self.type_of(pfn) == Migratetype::HighAtomic {
+            self.reserved_highatomic.set(self.reserved_highatomic.get().saturating_sub(PAGEBLOCK));
+        }
         locked.convert(pfn, m, End::Tail);
         locked.inner.counts.highatomic_unreserve += 1;
         true

@@ -288,3 +288,25 @@ fn reclaimable_requests_prefer_unmovable_pageblocks() {
     assert_eq!((pageblocks(&a, Unmovable), pageblocks(&a, Reclaimable), pageblocks(&a, Movable)), (0, 1, 1));
     sound(&a);
 }
+
+#[test]
+fn a_block_of_two_pageblocks_is_set_aside_with_both() {
+    // Found by random operations: the second pageblock's half was freed to a list that no pageblock belonged to.
+    let mut config = Config { cpus: 1, ..Config::linux_6_1() };
+    config.set("min_free_kbytes", "8192").unwrap();
+    let a = normal(1 << 17, &config);
+    let plain = Request::new(Order::of(10), Movable);
+    let held: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &plain).ok()).collect();
+    let atomic = Request::new(Order::of(10), Movable).with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+    let got = a.alloc(&CX, &atomic).unwrap();
+    assert_eq!(pageblocks(&a, HighAtomic), 2);
+    common::give(&a, got, 10);
+    for pfn in held {
+        common::give(&a, pfn, 10);
+    }
+    // Everything can be had again, the reserve included. As in Linux, its two pageblocks come back one by one and do not
+    // merge with each other by that.
+    let all: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &request(9, Movable)).ok()).collect();
+    assert_eq!(all.len(), 256);
+    sound(&a);
+}

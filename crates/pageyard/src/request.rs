@@ -26,7 +26,7 @@ bitflags! {
         const RETRY_MAYFAIL = 1 << 6;
         /// Must not fail.
         const NOFAIL = 1 << 7;
-        /// Keeps to the first node of its mask.
+        /// Keeps to one node: of those its mask allows, the one that is first for its CPU.
         const THIS_NODE = 1 << 8;
         /// Wants zeroed frames.
         const ZERO = 1 << 9;
