@@ -15,7 +15,11 @@ use std::process::ExitCode;
 ///
 /// Without a verb, the trace that the command carries is replayed.
 #[derive(Parser)]
-#[command(name = "pageyard", version, after_help = "Example:\n  pageyard replay data/traces/build.trace --engine linux-6.1,linux-6.18")]
+#[command(
+    name = "pageyard",
+    version,
+    after_help = "Example:\n  pageyard replay data/traces/build.trace --engine linux-6.1,linux-6.18"
+)]
 struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
 #[derive(Args, Default)]
-#[command(after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic")]
+#[command(
+    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic"
+)]
 pub struct Replay {
     /// The trace, a folder NAME.trace; the one that the command carries if left out
     trace: Option<PathBuf>,
@@ -50,7 +52,11 @@ impl Replay {
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),
         })?;
         drop(progress);
-        if json { print_json(&report.json())? } else { print(&report.to_string())? }
+        if json {
+            print_json(&report.json())?
+        } else {
+            print(&report.to_string())?
+        }
         match report.engines.iter().find(|e| !e.is_sound()) {
             None => Ok(()),
             Some(e) => Err(Failure(format!(

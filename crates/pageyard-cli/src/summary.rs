@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 /// Counts what a trace holds, or examines this host.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  sudo pageyard summary --host")]
+#[command(
+    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  sudo pageyard summary --host"
+)]
 pub struct SummaryArguments {
     /// The trace, a folder NAME.trace; the one that the command carries if left out
     #[arg(conflicts_with = "host")]

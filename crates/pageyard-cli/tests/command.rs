@@ -52,7 +52,10 @@ fn refused(trace: &Path) -> String {
     let path = trace.to_str().unwrap();
     let summary = failure(&["summary", path, "--json"]);
     let replay = failure(&["replay", path, "--json"]);
-    assert!(summary.contains(path) || summary.contains(".parquet") || summary.contains("meta.json"), "{summary}");
+    assert!(
+        summary.contains(path) || summary.contains(".parquet") || summary.contains("meta.json"),
+        "{summary}"
+    );
     replay
 }
 
@@ -176,7 +179,8 @@ fn truncated_and_random_files_are_named() {
 fn a_newer_format_says_to_update() {
     let trace = copy("newer");
     let meta = fs::read_to_string(trace.join("meta.json")).unwrap();
-    let newer = meta.replacen("\"format\": 1", "\"format\": 2", 1).replacen("\"format\":1", "\"format\":2", 1);
+    let newer =
+        meta.replacen("\"format\": 1", "\"format\": 2", 1).replacen("\"format\":1", "\"format\":2", 1);
     assert_ne!(meta, newer);
     fs::write(trace.join("meta.json"), newer).unwrap();
     let why = refused(&trace);
@@ -195,7 +199,8 @@ fn a_count_that_lies_is_refused() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_failure() {
-    let command = format!("{} summary {} | head -1", env!("CARGO_BIN_EXE_pageyard"), shipped("build").display());
+    let command =
+        format!("{} summary {} | head -1", env!("CARGO_BIN_EXE_pageyard"), shipped("build").display());
     let out = Command::new("sh").args(["-c", &command]).output().unwrap();
     assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
 }

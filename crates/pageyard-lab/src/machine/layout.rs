@@ -86,7 +86,7 @@ pub(super) fn lay_out(machine: &mut Machine, snapshot: &Snapshot) {
 fn clip(run: &Run, zone: &ZoneRecord) -> Option<Run> {
     let start = run.pfn.max(zone.start.0);
     let end = (run.pfn + run.frames).min(zone.end.0);
-    (start < end).then(|| Run { pfn: start, frames: end - start, ..run.clone() })
+    (start < end).then(|| Run { pfn: start, frames: end - start, ..*run })
 }
 
 /// Finds the runs of unknown frames that are holes, or that the host has taken away.

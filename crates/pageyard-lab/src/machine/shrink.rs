@@ -16,7 +16,7 @@ impl Machine {
     pub fn shrink(&mut self, opening: &Opening, memory: u64) -> Result<Frames, LabError> {
         let managed = self.managed();
         let want = memory / PAGE_SIZE;
-        let mib = |frames: u64| frames * PAGE_SIZE >> 20;
+        let mib = |frames: u64| (frames * PAGE_SIZE) >> 20;
         let fail = |why| Err(LabError::Memory { asked: memory >> 20, why });
         if want > managed.0 {
             return fail(format!("the recorded machine had {} MiB", mib(managed.0)));
