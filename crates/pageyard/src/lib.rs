@@ -9,12 +9,17 @@
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
 //! * [`error`]: why an answer was no.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: the one through which frames are moved.
+//! * [`engine`]: the allocator itself.
 //! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
 #![no_std]
+
+#[cfg(loom)]
+extern crate std;
 
 pub mod allocator;
 pub mod block;
 pub mod compaction;
+pub mod engine;
 pub mod error;
 pub mod gfp;
 pub mod memmap;
@@ -27,6 +32,7 @@ pub mod units;
 pub mod watermark;
 
 pub use allocator::{Context, Cx, PageAllocator};
+pub use engine::{Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
 pub use error::{AllocError, AuditError, BadRequest, ClaimError, FreeError, MapError};
 pub use gfp::{Gfp, GfpMap};
 pub use memmap::{MemoryMap, Region, ZoneKind, ZoneSpan};

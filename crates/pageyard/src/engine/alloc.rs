@@ -1,0 +1,321 @@
+//! Allocation: a list hit inlined, everything else out of line.
+
+use super::frames::for_each_down;
+use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
+use super::lists::{LISTS, list_of, order_of};
+use super::percpu::PerCpu;
+use super::steal::Stolen;
+use super::sync::Relaxed;
+use super::tree::Effort;
+use super::yard::{Pageyard, Place};
+use super::zone::{Got, Want};
+use crate::allocator::Cx;
+use crate::error::{AllocError, BadRequest};
+use crate::migratetype::Migratetype;
+use crate::request::{NodeMask, Request, RequestFlags};
+use crate::stats::Counter;
+use crate::units::{CpuId, Frames, Order, Pfn};
+
+/// How far down a zone may go for a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    /// To its low watermark, and what fragmentation adds to it.
+    Low,
+    /// To its minimum, as far as the request's flags lower it.
+    Min,
+    /// To the last frame.
+    None,
+}
+
+impl<P: PerCpu> Pageyard<'_, P> {
+    /// Allocates one block: the raw layer's call behind [`PageAllocator::alloc`](crate::PageAllocator::alloc).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Concurrency
+    /// Lock-free. On a list miss at most one refill's worth of other work.
+    ///
+    /// # Linux
+    /// `__alloc_pages`. Difference: watermarks are checked on refill, not on a list hit.
+    #[inline]
+    pub fn allocate(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        if let Some(list) = list_of(request.order.get(), request.migratetype as u8)
+            && request.nodes == NodeMask::ALL
+            && self.has_cpu(cx.cpu)
+            && let Some(place) = self.first_place(request.highest_zone)
+            && let Some(item) = self.percpu.pop(place.lists.get(cx.cpu.index(), list))
+        {
+            place.zone.frames.allocate_tag(item as usize, request.order.get());
+            return Ok(place.zone.pfn(item as usize));
+        }
+        self.allocate_slow(cx, request)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slow(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        self.check(cx, request)?;
+        let mut effort = Effort::default();
+        let result = self.search(cx, request, &mut effort);
+        if result.is_err() {
+            self.count(cx.cpu, Counter::AllocFail, 1);
+        } else {
+            self.note_effort(cx.cpu, effort);
+        }
+        result
+    }
+
+    /// Says what is wrong with a request itself.
+    pub(crate) fn check(&self, cx: &Cx, request: &Request) -> Result<(), BadRequest> {
+        let largest = Order::of(MAX_ORDER);
+        if request.order > largest {
+            return Err(BadRequest::OrderTooLarge { order: request.order, largest });
+        }
+        if !request.migratetype.is_requested() {
+            return Err(BadRequest::Migratetype);
+        }
+        if self.has_cpu(cx.cpu) { Ok(()) } else { Err(BadRequest::NoSuchCpu) }
+    }
+
+    fn search(&self, cx: &Cx, request: &Request, effort: &mut Effort) -> Result<Pfn, AllocError> {
+        if let Some(pfn) = self.try_zones(cx, request, Mark::Low, effort) {
+            return Ok(pfn);
+        }
+        if self.walk(request).next().is_none() {
+            return Err(BadRequest::NoZone.into());
+        }
+        self.count(cx.cpu, Counter::AllocSlow, 1);
+        if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
+            self.count(cx.cpu, Counter::KswapdWake, 1);
+        }
+        let last = match request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL) {
+            true => Mark::None,
+            false => Mark::Min,
+        };
+        if let Some(pfn) = self.try_zones(cx, request, last, effort) {
+            return Ok(pfn);
+        }
+        self.relieve(cx, request);
+        if let Some(pfn) = self.try_zones(cx, request, last, effort) {
+            return Ok(pfn);
+        }
+        for place in self.walk(request).filter(|p| self.passes(p, request, last)) {
+            if let Some(pfn) = self.sweep_zone(place, cx, request, effort) {
+                return Ok(pfn);
+            }
+        }
+        Err(self.refusal(request, last))
+    }
+
+    fn try_zones(&self, cx: &Cx, request: &Request, mark: Mark, effort: &mut Effort) -> Option<Pfn> {
+        for place in self.walk(request) {
+            effort.step();
+            if self.passes(place, request, mark)
+                && let Some(pfn) = self.allocate_in(place, cx, request, effort)
+            {
+                return Some(pfn);
+            }
+        }
+        None
+    }
+
+    /// Says whether a zone may give a block of this size to this request, going down to `mark`.
+    ///
+    /// # Linux
+    /// `__zone_watermark_ok`.
+    fn passes(&self, place: &Place<'_>, request: &Request, mark: Mark) -> bool {
+        let size = request.order.frames().0;
+        let kept = self.kept(place, request, mark);
+        place.zone.free().checked_sub(size).is_some_and(|left| mark == Mark::None || left >= kept)
+    }
+
+    /// Returns how many frames a zone keeps back from a request that goes down to `mark`.
+    fn kept(&self, place: &Place<'_>, request: &Request, mark: Mark) -> u64 {
+        // ORDER: Relaxed: the boost orders nothing.
+        let boost = place.zone.boost().load(Relaxed);
+        let min = match mark {
+            Mark::Low => place.marks.low.0 + boost,
+            Mark::Min => self.config.reserve_rule.lower(place.marks.min, request.flags).0,
+            Mark::None => return 0,
+        };
+        let mut kept = min + place.protection[request.highest_zone.index()].0;
+        if !wants_highatomic(request) {
+            kept += place.zone.highatomic_free();
+        }
+        if request.migratetype != Migratetype::Movable {
+            kept += place.zone.cma_free();
+        }
+        kept
+    }
+
+    /// Allocates a block in one zone: from a list, or from its frames, filling the list on the way.
+    fn allocate_in(&self, place: &Place<'_>, cx: &Cx, request: &Request, effort: &mut Effort) -> Option<Pfn> {
+        let (order, ty, cpu) = (request.order.get(), request.migratetype as u8, cx.cpu.index());
+        if order > BLOCK_ORDER {
+            let block = place.zone.claim_run(order, ty, cpu, effort)?;
+            return Some(self.hand_out(place, cx, block << BLOCK_ORDER, order));
+        }
+        let list = list_of(order, ty);
+        if let Some(list) = list
+            && let Some(item) = self.percpu.pop(place.lists.get(cpu, list))
+        {
+            place.zone.frames.allocate_tag(item as usize, order);
+            return Some(place.zone.pfn(item as usize));
+        }
+        let blocks = if list.is_some() { place.lists.tuning.refill_of(order) } else { 1 };
+        let want = Want { ty, order, blocks, cpu };
+        let atomic = wants_highatomic(request);
+        if atomic {
+            let reserved = Want { ty: Migratetype::HighAtomic as u8, blocks: 1, ..want };
+            if let Some(got) = place.zone.claim(reserved, effort) {
+                return Some(self.keep(place, cx, &got, order, None));
+            }
+        }
+        let got = match place.zone.claim(want, effort) {
+            Some(got) => got,
+            None => {
+                let (got, stolen) = place.zone.steal(want, effort)?;
+                self.note_stolen(cx.cpu, place, stolen);
+                got
+            }
+        };
+        let pfn = self.keep(place, cx, &got, order, list);
+        if atomic && order < BLOCK_ORDER && place.zone.reserve_highatomic(got.block) {
+            self.count(cx.cpu, Counter::HighatomicReserve, 1);
+        }
+        Some(pfn)
+    }
+
+    /// Hands out the first block of what was claimed; the others go to the list, or back.
+    fn keep(&self, place: &Place<'_>, cx: &Cx, got: &Got, order: u8, list: Option<usize>) -> Pfn {
+        let base = got.block << BLOCK_ORDER;
+        if order == BLOCK_ORDER {
+            return self.hand_out(place, cx, base, order);
+        }
+        let (mut items, mut n) = ([0u32; BATCH], 0);
+        for_each_down(&got.masks, order, |offset| {
+            items[n] = (base + offset as usize) as u32;
+            n += 1;
+        });
+        let rest = &mut items[..n];
+        let Some((first, rest)) = rest.split_last_mut() else { return place.zone.pfn(base) };
+        if !rest.is_empty() {
+            let fitted = list.map_or(0, |l| self.percpu.refill(place.lists.get(cx.cpu.index(), l), rest));
+            self.count(cx.cpu, Counter::PcpRefill, 1);
+            self.release_items(place, &mut rest[fitted..], order);
+        }
+        self.hand_out(place, cx, *first as usize, order)
+    }
+
+    /// Marks a block that came straight from its zone as the caller's.
+    fn hand_out(&self, place: &Place<'_>, cx: &Cx, frame: usize, order: u8) -> Pfn {
+        place.zone.frames.allocate_tag(frame, order);
+        self.count(cx.cpu, Counter::Pgalloc, 1 << order);
+        place.zone.pfn(frame)
+    }
+
+    #[cold]
+    fn note_stolen(&self, cpu: CpuId, place: &Place<'_>, stolen: Stolen) {
+        self.count(cpu, Counter::Extfrag, 1);
+        let kind = if stolen == Stolen::Borrowed { Counter::ExtfragSteal } else { Counter::ExtfragClaim };
+        self.count(cpu, kind, 1);
+        if stolen != Stolen::Whole
+            && let Some(most) = place.max_boost
+            && place.zone.raise_boost(most.0)
+        {
+            self.count(cpu, Counter::WatermarkBoost, 1);
+        }
+    }
+
+    /// Gives back what lists and reserves hold, before a request fails.
+    #[cold]
+    fn relieve(&self, cx: &Cx, request: &Request) {
+        for place in self.walk(request) {
+            if self.percpu.reaches_others() {
+                (0..self.config.cpus).for_each(|cpu| self.drain_lists(place, CpuId(cpu)));
+            } else {
+                self.drain_lists(place, cx.cpu);
+            }
+            if place.zone.unreserve_highatomic(request.migratetype as u8) {
+                self.count(cx.cpu, Counter::HighatomicUnreserve, 1);
+            }
+        }
+    }
+
+    /// Returns the frames in one CPU's lists of one zone to it.
+    pub(crate) fn drain_lists(&self, place: &Place<'_>, cpu: CpuId) {
+        for list in 0..LISTS {
+            let ring = place.lists.get(cpu.index(), list);
+            // What others add meanwhile is theirs to drain.
+            for _ in 0..=ring.len() / BATCH {
+                let mut items = [0; BATCH];
+                let n = self.percpu.spill(ring, &mut items);
+                if n == 0 {
+                    break;
+                }
+                self.count(cpu, Counter::PcpDrain, 1);
+                self.count(cpu, Counter::PcpDrainPages, (n as u64) << order_of(list));
+                self.release_items(place, &mut items[..n], order_of(list));
+            }
+        }
+    }
+
+    #[cold]
+    fn sweep_zone(&self, place: &Place<'_>, cx: &Cx, request: &Request, effort: &mut Effort) -> Option<Pfn> {
+        let (order, ty) = (request.order.get(), request.migratetype as u8);
+        if order > BLOCK_ORDER {
+            let block = place.zone.sweep_runs(order, ty)?;
+            return Some(self.hand_out(place, cx, block << BLOCK_ORDER, order));
+        }
+        let want = Want { ty, order, blocks: 1, cpu: cx.cpu.index() };
+        let got = place.zone.sweep(want, &usable(request), effort)?;
+        Some(self.keep(place, cx, &got, order, None))
+    }
+
+    /// Says why a request cannot be served, from the zones as they are now.
+    #[cold]
+    fn refusal(&self, request: &Request, last: Mark) -> AllocError {
+        let order = request.order;
+        let (mut free, mut kept, mut passes, mut short, mut held_back) = (0, 0, false, false, false);
+        for place in self.walk(request) {
+            free += place.zone.free();
+            kept += self.kept(place, request, last);
+            if self.passes(place, request, last) {
+                passes = true;
+            } else if place.zone.free() >= order.frames().0 {
+                short = true;
+                held_back |= place.zone.fits(order.get(), &usable(request));
+            }
+        }
+        if free < order.frames().0 {
+            AllocError::OutOfMemory
+        } else if held_back || (short && !passes) {
+            AllocError::BelowWatermark { free: Frames(free), kept: Frames(kept) }
+        } else {
+            AllocError::Fragmented { order, free: Frames(free) }
+        }
+    }
+
+    fn note_effort(&self, cpu: CpuId, effort: Effort) {
+        let words = &self.efforts[cpu.index() * super::geometry::LINE_WORDS..];
+        // ORDER: Relaxed: a measure orders nothing.
+        if words[0].load(Relaxed) < u64::from(effort.steps) {
+            words[0].store(u64::from(effort.steps), Relaxed);
+        }
+    }
+}
+
+/// Says whether a request may use, and adds to, the pageblocks reserved for high-order requests that cannot wait.
+fn wants_highatomic(request: &Request) -> bool {
+    request.order > Order::ZERO && request.flags.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING)
+}
+
+/// Returns the types of pageblocks that a request can be served from, its own first.
+fn usable(request: &Request) -> [u8; 3] {
+    let fallbacks = request.migratetype.fallbacks();
+    core::array::from_fn(|i| match i {
+        0 => request.migratetype as u8,
+        _ => fallbacks[i - 1] as u8,
+    })
+}

@@ -1,0 +1,483 @@
+//! The frame map of a zone: a free bit and a tag for each frame, a descriptor for each pageblock.
+//!
+//! A bit that is *clear* says free, so that zeroed metadata is free memory; the functions here speak of free bits as
+//! set and invert at the word. Who may touch what:
+//!
+//! * bits are taken only by whoever reserved that many frames in the descriptor, and given only by whoever owns the
+//!   frames;
+//! * while a descriptor says huge or hole, its bits are not looked at;
+//! * a frame's tag is written by its owner, and by whoever wins it from `Allocated` with a compare-and-swap.
+
+use super::geometry::{BLOCK_ORDER, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS};
+use super::state::BlockState;
+use super::sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
+use super::tag::Tag;
+use super::words::{largest, lowest, pick, runs};
+
+/// The bits of a pageblock: those taken, or those to be given.
+pub(crate) type Masks = [u64; WORDS];
+
+/// Times that a claim looks over all words before it gives the rest of its reservation back.
+const PASSES: usize = 4;
+
+/// Times that a hint is corrected before it is left as it is.
+const HINT_TRIES: usize = 8;
+
+/// A descriptor before and after a transition.
+#[derive(Clone, Copy)]
+pub(crate) struct Change {
+    pub(crate) old: BlockState,
+    pub(crate) new: BlockState,
+}
+
+/// The free bits, tags and descriptors of a zone.
+pub(crate) struct Frames<'m> {
+    tags: &'m [A8],
+    bits: &'m [A64],
+    blocks: &'m [A64],
+}
+
+impl<'m> Frames<'m> {
+    /// Carves the metadata of `blocks` pageblocks.
+    pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize) -> Frames<'m> {
+        Frames {
+            bits: carver.zeroed(blocks * WORDS),
+            blocks: carver.zeroed(blocks),
+            tags: carver.zeroed(blocks << BLOCK_ORDER),
+        }
+    }
+
+    /// Returns how many pageblocks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    // Descriptors.
+
+    /// Reads a descriptor.
+    #[inline(always)]
+    pub(crate) fn state(&self, block: usize) -> BlockState {
+        // ORDER: SeqCst: the index relies on one order of descriptor updates, index updates and these loads.
+        BlockState::from_bits(self.blocks[block].load(SeqCst))
+    }
+
+    /// Writes a descriptor while nobody else knows of the zone.
+    pub(crate) fn set_state(&self, block: usize, state: BlockState) {
+        // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
+        self.blocks[block].store(state.bits(), Relaxed);
+    }
+
+    /// Runs a transition until it succeeds or does not apply.
+    #[inline(always)]
+    pub(crate) fn update(
+        &self,
+        block: usize,
+        transition: impl Fn(BlockState) -> Option<BlockState>,
+    ) -> Option<Change> {
+        let word = &self.blocks[block];
+        // ORDER: Relaxed: the compare-and-swap decides.
+        let mut old = word.load(Relaxed);
+        loop {
+            let new = transition(BlockState::from_bits(old))?;
+            // ORDER: SeqCst: its acquire half pairs with the release half of the transition that it read (a
+            // reservation then sees the bits that were given before it); the total order is what the index needs.
+            match word.compare_exchange(old, new.bits(), SeqCst, Relaxed) {
+                Ok(_) => return Some(Change { old: BlockState::from_bits(old), new }),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    // Bits.
+
+    /// Returns the free bits of a word.
+    #[inline(always)]
+    pub(crate) fn free_bits(&self, block: usize, word: usize) -> u64 {
+        // ORDER: SeqCst: of two releases that together complete a run of several words, one sees the other's bits.
+        !self.bits[block * WORDS + word].load(SeqCst) & WORD_MASK
+    }
+
+    /// Takes up to `n` single frames of a reservation, adding them to `taken`; returns how many it took.
+    pub(crate) fn take_single(&self, block: usize, n: u32, taken: &mut Masks) -> u32 {
+        let mut left = n;
+        for pass in 0..PASSES {
+            for (w, mask) in taken.iter_mut().enumerate() {
+                let free = self.free_bits(block, w);
+                // First the words that are spoiled already, unless a whole one is wanted.
+                if free == 0 || (pass == 0 && free == WORD_MASK && left < WORD_FRAMES) {
+                    continue;
+                }
+                let want = lowest(free, left);
+                // ORDER: Acquire pairs with the Release in `give`: whoever freed these frames is done with them.
+                let old = self.bits[block * WORDS + w].fetch_or(want, AcqRel);
+                let got = want & !old;
+                *mask |= got;
+                left -= got.count_ones();
+                if left == 0 {
+                    return n;
+                }
+            }
+        }
+        n - left
+    }
+
+    /// Takes up to `n` blocks of `order`, each inside a word, adding their frames to `taken`; returns how many.
+    pub(crate) fn take_runs(&self, block: usize, order: u8, n: u32, taken: &mut Masks) -> u32 {
+        let mut left = n;
+        for pass in 0..2 {
+            for (w, mask) in taken.iter_mut().enumerate() {
+                let word = &self.bits[block * WORDS + w];
+                // ORDER: Relaxed: the compare-and-swap decides.
+                let mut old = word.load(Relaxed);
+                loop {
+                    let free = !old & WORD_MASK;
+                    let whole = pass == 0 && free == WORD_MASK && left << order < WORD_FRAMES;
+                    let want = if whole { 0 } else { pick(free, order, left) };
+                    if want == 0 {
+                        break;
+                    }
+                    // ORDER: Acquire pairs with the Release in `give`.
+                    match word.compare_exchange(old, old | want, AcqRel, Relaxed) {
+                        Ok(_) => {
+                            *mask |= want;
+                            left -= want.count_ones() >> order;
+                            break;
+                        }
+                        Err(now) => old = now,
+                    }
+                }
+                if left == 0 {
+                    return n;
+                }
+            }
+        }
+        n - left
+    }
+
+    /// Takes one block of an order above a word's, adding its frames to `taken`; `false` where it found none.
+    ///
+    /// Words are taken in ascending order, each as a whole. Where one of them is not free, exactly those that were
+    /// taken are given back, and the next place is tried. `gave` says whether that happened: then somebody may have
+    /// seen those words as taken and lowered the hint, which a release of nothing must raise again.
+    pub(crate) fn take_words(&self, block: usize, order: u8, taken: &mut Masks, gave: &mut bool) -> bool {
+        let span = 1 << (order - WORD_ORDER);
+        for first in (0..WORDS).step_by(span) {
+            if self.take_words_at(block, first, span, gave) {
+                for mask in &mut taken[first..first + span] {
+                    *mask = WORD_MASK;
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    fn take_words_at(&self, block: usize, first: usize, span: usize, gave: &mut bool) -> bool {
+        if (first..first + span).any(|w| self.free_bits(block, w) != WORD_MASK) {
+            return false;
+        }
+        for w in first..first + span {
+            // ORDER: Acquire pairs with the Release in `give`.
+            if self.bits[block * WORDS + w].compare_exchange(0, WORD_MASK, AcqRel, Relaxed).is_err() {
+                for mine in first..w {
+                    self.give(block, mine, WORD_MASK);
+                    *gave = true;
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes exactly the frames of `wanted`, of which as many were reserved; `false` where one is not free.
+    pub(crate) fn take_exactly(&self, block: usize, wanted: &Masks) -> bool {
+        for (w, want) in wanted.iter().enumerate().filter(|(_, want)| **want != 0) {
+            let word = &self.bits[block * WORDS + w];
+            // ORDER: Relaxed: the compare-and-swap decides.
+            let mut old = word.load(Relaxed);
+            let taken = loop {
+                if old & want != 0 {
+                    break false;
+                }
+                // ORDER: Acquire pairs with the Release in `give`.
+                match word.compare_exchange(old, old | want, AcqRel, Relaxed) {
+                    Ok(_) => break true,
+                    Err(now) => old = now,
+                }
+            };
+            if !taken {
+                for (mine, want) in wanted[..w].iter().enumerate().filter(|(_, want)| **want != 0) {
+                    self.give(block, mine, *want);
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Gives frames of one word back; returns the word's free bits after it.
+    #[inline]
+    pub(crate) fn give(&self, block: usize, word: usize, mask: u64) -> u64 {
+        // ORDER: SeqCst: its Release pairs with the Acquire of whoever takes them; the total order is for
+        // `run_around`, where of two releases one must see the other.
+        let old = self.bits[block * WORDS + word].fetch_and(!mask, SeqCst);
+        debug_assert_eq!(old & mask, mask, "only frames that were taken are given back");
+        (!old | mask) & WORD_MASK
+    }
+
+    /// Gives frames back; returns the largest run among and around them.
+    pub(crate) fn give_all(&self, block: usize, masks: &Masks) -> u8 {
+        let mut run = 0;
+        for (w, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
+            let free = self.give(block, w, *mask);
+            run = run.max(self.run_around(block, free));
+        }
+        run
+    }
+
+    /// Returns the largest run that a word with the bits `free` has or is part of.
+    #[inline]
+    fn run_around(&self, block: usize, free: u64) -> u8 {
+        if free != WORD_MASK {
+            return largest(free).unwrap_or(0);
+        }
+        store_load_fence();
+        self.scan(block).map_or(WORD_ORDER, |run| run.min(BLOCK_ORDER - 1))
+    }
+
+    /// Returns the largest run of free bits in a pageblock.
+    pub(crate) fn scan(&self, block: usize) -> Option<u8> {
+        let (mut best, mut full) = (None, 0u64);
+        for w in 0..WORDS {
+            let free = self.free_bits(block, w);
+            if free == WORD_MASK {
+                full |= 1 << w;
+            } else if full == 0 {
+                best = best.max(largest(free));
+            }
+        }
+        if full != 0 { largest(full).map(|k| k + WORD_ORDER) } else { best }
+    }
+
+    /// Takes all bits of a pageblock that is huge, so that nobody looks at them, before it is shattered.
+    pub(crate) fn take_huge(&self, block: usize) {
+        for w in 0..WORDS {
+            // ORDER: Relaxed: the transition of the descriptor that follows publishes it.
+            self.bits[block * WORDS + w].store(WORD_MASK, Relaxed);
+        }
+    }
+
+    /// Marks frames as taken while nobody else knows of the zone.
+    pub(crate) fn set_taken(&self, block: usize, word: usize, mask: u64) {
+        // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
+        self.bits[block * WORDS + word].fetch_or(mask, Relaxed);
+    }
+
+    /// Lowers a descriptor's hint to the truth; returns the descriptor before and after that.
+    ///
+    /// The compare-and-swap fails if anything was released since the bits were read, because that bumps the sequence.
+    pub(crate) fn correct_hint(&self, block: usize) -> Change {
+        let mut state = self.state(block);
+        for _ in 0..HINT_TRIES {
+            if state.free() == 0 || state.is_whole() {
+                return Change { old: state, new: state };
+            }
+            let run = self.scan(block).unwrap_or(0);
+            if run >= state.hint() {
+                return Change { old: state, new: state };
+            }
+            let lower = state.with_hint(run);
+            // ORDER: SeqCst, as in `update`, and on failure too: the next scan must see the bits that were given before
+            // the transition that was read instead.
+            match self.blocks[block].compare_exchange(state.bits(), lower.bits(), SeqCst, SeqCst) {
+                Ok(_) => return Change { old: state, new: lower },
+                Err(now) => state = BlockState::from_bits(now),
+            }
+        }
+        Change { old: state, new: state }
+    }
+
+    // Tags.
+
+    /// Reads a tag.
+    #[inline]
+    pub(crate) fn tag(&self, frame: usize) -> Tag {
+        // ORDER: Acquire pairs with the Release in `set_tag`.
+        Tag::from_byte(self.tags[frame].load(Acquire))
+    }
+
+    /// Writes the tag of a frame that the caller owns.
+    #[inline]
+    pub(crate) fn set_tag(&self, frame: usize, tag: Tag) {
+        // ORDER: Release pairs with the Acquire of `retag`: whoever frees the block sees what was done before.
+        self.tags[frame].store(tag.byte(), Release);
+    }
+
+    /// Marks a frame that the caller owns as the first of a live block.
+    #[inline(always)]
+    pub(crate) fn allocate_tag(&self, frame: usize, order: u8) {
+        let tag = &self.tags[frame];
+        // ORDER: Relaxed: the frame is ours, so nobody else writes a tag that is not `Allocated`.
+        let byte = tag.load(Relaxed);
+        debug_assert!(matches!(Tag::from_byte(byte), Tag::Free | Tag::FreeZero), "{frame} is {byte:#x}");
+        // ORDER: Release, as in `set_tag`.
+        tag.store(Tag::allocate(byte, order), Release);
+    }
+
+    /// Replaces a tag: of those who want to free a block, one gets `Ok`.
+    #[inline(always)]
+    pub(crate) fn retag(&self, frame: usize, from: Tag, to: Tag) -> Result<(), Tag> {
+        // ORDER: Acquire pairs with the Release that wrote the tag; Release with the next owner's Acquire.
+        match self.tags[frame].compare_exchange(from.byte(), to.byte(), AcqRel, Acquire) {
+            Ok(_) => Ok(()),
+            Err(now) => Err(Tag::from_byte(now)),
+        }
+    }
+
+    /// The same for a frame that may not be the zone's; `false` where it is not, or its tag is another.
+    #[inline(always)]
+    pub(crate) fn try_retag(&self, frame: usize, from: Tag, to: Tag) -> bool {
+        // ORDER: as in `retag`.
+        let retag = |tag: &A8| tag.compare_exchange(from.byte(), to.byte(), AcqRel, Relaxed).is_ok();
+        self.tags.get(frame).is_some_and(retag)
+    }
+
+    /// Says whether all frames of a range are known to hold zeros, and forgets it of all but the first.
+    pub(crate) fn gather_zero(&self, first: usize, frames: usize) -> bool {
+        let mut zero = true;
+        for frame in first..first + frames {
+            zero &= self.tag(frame) == Tag::FreeZero;
+            if frame > first {
+                self.set_tag(frame, Tag::Free);
+            }
+        }
+        if !zero {
+            self.set_tag(first, Tag::Free);
+        }
+        zero
+    }
+}
+
+/// Returns the masks of the `2^order` frames at `offset` in a pageblock.
+pub(crate) fn masks_of(offset: u32, order: u8) -> Masks {
+    let mut masks = [0; WORDS];
+    let word = (offset >> WORD_ORDER) as usize;
+    if order >= WORD_ORDER {
+        masks[word..word + (1 << (order - WORD_ORDER))].fill(WORD_MASK);
+    } else {
+        let bits = (1u64 << (1u32 << order)) - 1;
+        masks[word] = bits << (offset & (WORD_FRAMES - 1));
+    }
+    masks
+}
+
+/// Calls `visit` with the first frame in the pageblock of each block of `order` in `masks`, highest first.
+pub(crate) fn for_each_down(masks: &Masks, order: u8, mut visit: impl FnMut(u32)) {
+    if order > WORD_ORDER {
+        for w in (0..WORDS).rev() {
+            if masks[w] != 0 && w % (1 << (order - WORD_ORDER)) == 0 {
+                visit((w as u32) << WORD_ORDER);
+            }
+        }
+        return;
+    }
+    for (w, mask) in masks.iter().enumerate().rev() {
+        let mut starts = runs(*mask, order);
+        while starts != 0 {
+            let bit = 63 - starts.leading_zeros();
+            starts &= !(1 << bit);
+            visit(((w as u32) << WORD_ORDER) + bit);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn with_frames(blocks: usize, test: impl FnOnce(&Frames<'_>)) {
+        let mut memory = [0u8; 8192];
+        let mut carver = Carver::of(&mut memory);
+        let frames = Frames::carve(&mut carver, blocks);
+        assert!(carver.fits());
+        test(&frames);
+    }
+
+    #[test]
+    fn single_frames_spare_whole_words() {
+        with_frames(1, |f| {
+            let mut taken = [0; WORDS];
+            assert_eq!(f.take_single(0, 3, &mut taken), 3);
+            let mut more = [0; WORDS];
+            assert_eq!(f.take_single(0, 5, &mut more), 5);
+            assert_eq!((taken[0], more[0]), (0b111, 0b1111_1000), "the word that is spoiled already");
+            let mut word = [0; WORDS];
+            assert_eq!(f.take_single(0, 64, &mut word), 64);
+            assert_eq!(f.scan(0), Some(8));
+        });
+    }
+
+    #[test]
+    fn orders_7_and_8_give_back_exactly_what_they_took() {
+        with_frames(1, |f| {
+            // One frame in word 5 is used: order 8 has one place, order 7 three.
+            f.set_taken(0, 5, 1 << 17);
+            let mut taken = [0; WORDS];
+            assert!(f.take_words(0, 8, &mut taken, &mut false));
+            assert_eq!(taken[..4], [u64::MAX; 4]);
+            assert!(!f.take_words(0, 8, &mut [0; WORDS], &mut false));
+            assert_eq!(f.free_bits(0, 4), u64::MAX);
+            assert_eq!(f.free_bits(0, 5), !(1 << 17));
+            let mut pair = [0; WORDS];
+            assert!(f.take_words(0, 7, &mut pair, &mut false));
+            assert_eq!(pair[6..], [u64::MAX; 2]);
+            assert!(!f.take_words(0, 7, &mut [0; WORDS], &mut false));
+            assert_eq!(f.give_all(0, &taken), 8);
+        });
+    }
+
+    #[test]
+    fn exact_claims_are_all_or_nothing() {
+        with_frames(1, |f| {
+            f.set_taken(0, 3, 1);
+            assert!(!f.take_exactly(0, &masks_of(0, 8)));
+            assert_eq!(f.free_bits(0, 0), u64::MAX);
+            assert!(f.take_exactly(0, &masks_of(256, 8)));
+            assert!(f.take_exactly(0, &masks_of(8, 3)));
+            assert_eq!(f.free_bits(0, 0), !0xff00);
+        });
+    }
+
+    #[test]
+    fn hints_are_lowered_to_the_truth() {
+        with_frames(1, |f| {
+            let change = f.update(0, |s| s.claim(512 - 3, 1)).unwrap();
+            assert_eq!(change.old.free(), 512);
+            let mut taken = [0; WORDS];
+            assert_eq!(f.take_single(0, 509, &mut taken), 509);
+            assert_eq!(f.correct_hint(0).new.fit(), Some(1));
+            let given = masks_of(0, 7);
+            let run = f.give_all(0, &given);
+            assert_eq!(f.update(0, |s| Some(s.release(128, run))).unwrap().new.fit(), Some(7));
+        });
+    }
+
+    #[test]
+    fn blocks_of_masks_come_highest_first() {
+        let mut seen = [0; 4];
+        let mut n = 0;
+        let mut masks = masks_of(4, 1);
+        masks[7] = 0b1100_0011;
+        for_each_down(&masks, 1, |at| {
+            seen[n] = at;
+            n += 1;
+        });
+        assert_eq!(seen[..n], [454, 448, 4]);
+        n = 0;
+        for_each_down(&masks_of(256, 8), 8, |at| {
+            seen[n] = at;
+            n += 1;
+        });
+        assert_eq!(seen[..n], [256]);
+    }
+}

@@ -1,0 +1,252 @@
+//! Frees, splits, and claims by number. Every free is checked: the tag is where a second one loses.
+
+use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use super::lists::list_of;
+use super::percpu::PerCpu;
+use super::sync::Relaxed;
+use super::tag::Tag;
+use super::yard::{Pageyard, Place};
+use super::zone::Zone;
+use crate::allocator::Cx;
+use crate::block::holders;
+use crate::error::{ClaimError, FreeError};
+use crate::migratetype::Migratetype;
+use crate::stats::Counter;
+use crate::units::{CpuId, Order, Pfn};
+
+/// Changes from one pageblock to another among the items of a batch above which sorting them is cheaper than a
+/// transition for each.
+const FEW_CHANGES: usize = 4;
+
+impl<P: PerCpu> Pageyard<'_, P> {
+    /// Frees one block: the raw layer's call behind [`PageAllocator::free`](crate::PageAllocator::free).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Concurrency
+    /// Lock-free. Two CPUs that free one block at the same time get one `Ok` between them.
+    #[inline]
+    pub fn release(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if !self.has_cpu(cx.cpu) {
+            return Err(FreeError::NoSuchCpu);
+        }
+        // Most frames are the largest zone's, and of no known contents. What is not its own has no such tag there.
+        let frame = pfn.0.wrapping_sub(self.main.zone.base) as usize;
+        if self.main.zone.frames.try_retag(frame, Tag::Allocated(order), Tag::Free) {
+            self.put(self.main, cx.cpu, frame, order);
+            return Ok(());
+        }
+        self.release_slow(cx, pfn, order)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn release_slow(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
+        self.win_slow(place, frame, pfn, order)?;
+        self.put(place, cx.cpu, frame, order);
+        Ok(())
+    }
+
+    /// Frees one block whose contents the caller has made all zeros: the allocator remembers that.
+    ///
+    /// # Errors
+    /// As [`Pageyard::release`].
+    pub fn release_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if !self.has_cpu(cx.cpu) {
+            return Err(FreeError::NoSuchCpu);
+        }
+        let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
+        let frames = &place.zone.frames;
+        // ORDER: Relaxed: it is set before the block is free, and stays.
+        self.zero_seen[0].store(1, Relaxed);
+        if frames.retag(frame, Tag::Allocated(order), Tag::Free).is_err() {
+            self.win_slow(place, frame, pfn, order)?;
+        }
+        if list_of(order.get(), 0).is_some() {
+            frames.set_tag(frame, Tag::FreeZero);
+            self.put(place, cx.cpu, frame, order);
+        } else {
+            self.count(cx.cpu, Counter::Pgfree, order.frames().0);
+            place.zone.release_block(frame, order.get(), true);
+        }
+        Ok(())
+    }
+
+    /// Says whether a live block held zeros when it was allocated: a block that the caller has not written to needs
+    /// no clearing.
+    #[must_use]
+    pub fn was_zeroed(&self, pfn: Pfn) -> bool {
+        let tag = self.place_of(pfn).map(|(place, frame)| place.zone.frames.tag(frame));
+        matches!(tag, Some(Tag::AllocatedZero(_)))
+    }
+
+    /// Wins a live block's tag where the likely one was not there, or says why it cannot be freed.
+    #[cold]
+    #[inline(never)]
+    fn win_slow(&self, place: &Place<'_>, frame: usize, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        win(&place.zone, frame, order, Tag::Free).map_err(|tag| why_not(&place.zone, tag, frame, pfn, order))
+    }
+
+    /// Puts a block whose tag was won into a list, or back into its zone.
+    #[inline]
+    pub(crate) fn put(&self, place: &Place<'_>, cpu: CpuId, frame: usize, order: Order) {
+        let state = place.zone.frames.state(frame >> BLOCK_ORDER);
+        if let Some(list) = list_of(order.get(), state.list_ty())
+            && self.percpu.push(place.lists.get(cpu.index(), list), frame as u32)
+        {
+            return;
+        }
+        self.put_slow(place, cpu, frame, order);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_slow(&self, place: &Place<'_>, cpu: CpuId, frame: usize, order: Order) {
+        let state = place.zone.frames.state(frame >> BLOCK_ORDER);
+        if let Some(list) = list_of(order.get(), state.list_ty()) {
+            let ring = place.lists.get(cpu.index(), list);
+            let mut items = [0; BATCH];
+            let batch = place.lists.tuning.refill_of(order.get()) as usize;
+            let n = self.percpu.spill(ring, &mut items[..batch]);
+            if n > 0 {
+                self.count(cpu, Counter::PcpDrain, 1);
+                self.count(cpu, Counter::PcpDrainPages, (n as u64) << order.get());
+                let pushed = self.percpu.push(ring, frame as u32);
+                self.release_items(place, &mut items[..n], order.get());
+                if pushed {
+                    return;
+                }
+            }
+        }
+        self.count(cpu, Counter::Pgfree, order.frames().0);
+        self.release_items(place, &mut [frame as u32], order.get());
+    }
+
+    /// Releases blocks that nobody owns, grouped by pageblock and by word.
+    pub(crate) fn release_items(&self, place: &Place<'_>, items: &mut [u32], order: u8) {
+        let zone = &place.zone;
+        // ORDER: Relaxed: whoever freed a block that holds zeros set it before that block could come here.
+        if self.zero_seen[0].load(Relaxed) != 0 {
+            return release_each(zone, items, order);
+        }
+        if order > WORD_ORDER || items.len() == 1 {
+            return items.iter().for_each(|item| zone.release_block(*item as usize, order, false));
+        }
+        let changes = items.windows(2).filter(|w| w[0] >> BLOCK_ORDER != w[1] >> BLOCK_ORDER).count();
+        if changes > FEW_CHANGES {
+            items.sort_unstable();
+        }
+        let bits = u64::MAX >> (64 - (1u32 << order));
+        let mut masks = [0; WORDS];
+        for (i, item) in items.iter().enumerate() {
+            let offset = item & (BLOCK_FRAMES - 1);
+            masks[(offset >> WORD_ORDER) as usize] |= bits << (offset & (WORD_FRAMES - 1));
+            let block = item >> BLOCK_ORDER;
+            if items.get(i + 1).is_none_or(|next| next >> BLOCK_ORDER != block) {
+                zone.release(block as usize, &masks, false);
+                masks = [0; WORDS];
+            }
+        }
+    }
+
+    /// The raw layer's call behind [`PageAllocator::split`](crate::PageAllocator::split).
+    ///
+    /// # Errors
+    /// As there.
+    ///
+    /// # Concurrency
+    /// While it runs the block is nobody's: a free of it or of its parts fails until the tags are written.
+    pub fn split_block(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
+        let zone = &place.zone;
+        if to > from {
+            return Err(if zone.is_managed(frame) { FreeError::Misaligned } else { FreeError::OutsideArena });
+        }
+        win(zone, frame, from, Tag::Splitting).map_err(|tag| why_not(zone, tag, frame, pfn, from))?;
+        if from.get() >= BLOCK_ORDER && to.get() < BLOCK_ORDER {
+            let first = frame >> BLOCK_ORDER;
+            for block in first..first + (1 << (from.get() - BLOCK_ORDER)) {
+                zone.frames.take_huge(block);
+                if let Some(change) = zone.frames.update(block, |s| s.shatter()) {
+                    zone.changed(block, change);
+                }
+            }
+        }
+        let size = to.frames().0 as usize;
+        for part in (frame..frame + from.frames().0 as usize).step_by(size).skip(1) {
+            zone.frames.set_tag(part, Tag::Allocated(to));
+        }
+        zone.frames.set_tag(frame, Tag::Allocated(to));
+        Ok(())
+    }
+
+    /// The raw layer's call behind [`PageAllocator::claim_exact`](crate::PageAllocator::claim_exact).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn claim_block(&self, pfn: Pfn, order: Order, migratetype: Migratetype) -> Result<(), ClaimError> {
+        if order.get() > MAX_ORDER || !pfn.is_aligned(order) {
+            return Err(ClaimError::Misaligned);
+        }
+        let (place, frame) = self.place_of(pfn).ok_or(ClaimError::OutsideArena)?;
+        let zone = &place.zone;
+        if (frame + order.frames().0 as usize - 1) >> BLOCK_ORDER >= zone.frames.len() {
+            return Err(ClaimError::OutsideArena);
+        }
+        let claimed = if order.get() < BLOCK_ORDER {
+            zone.claim_exactly(frame, order.get())
+        } else {
+            zone.take_run(frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
+        };
+        if !claimed {
+            let managed = (frame..frame + order.frames().0 as usize).all(|f| zone.is_managed(f));
+            return Err(if managed { ClaimError::NotFree } else { ClaimError::OutsideArena });
+        }
+        zone.frames.allocate_tag(frame, order.get());
+        self.count(CpuId(0), Counter::Pgalloc, order.frames().0);
+        Ok(())
+    }
+}
+
+/// Takes a live block of exactly this order from its owner, whatever is known of its contents.
+fn win(zone: &Zone<'_>, frame: usize, order: Order, to: Tag) -> Result<(), Tag> {
+    match zone.frames.retag(frame, Tag::Allocated(order), to) {
+        Err(Tag::AllocatedZero(o)) if o == order => zone.frames.retag(frame, Tag::AllocatedZero(order), to),
+        other => other,
+    }
+}
+
+/// Releases blocks one by one, with what is known of their contents.
+#[cold]
+fn release_each(zone: &Zone<'_>, items: &[u32], order: u8) {
+    for item in items {
+        let frame = *item as usize;
+        zone.release_block(frame, order, zone.frames.tag(frame) == Tag::FreeZero);
+    }
+}
+
+/// Says why the block of `order` at a frame whose tag is `tag` cannot be freed.
+#[cold]
+fn why_not(zone: &Zone<'_>, tag: Tag, frame: usize, pfn: Pfn, order: Order) -> FreeError {
+    if !zone.is_managed(frame) {
+        return FreeError::OutsideArena;
+    }
+    if order.get() > MAX_ORDER || !pfn.is_aligned(order) {
+        return FreeError::Misaligned;
+    }
+    match tag {
+        Tag::Allocated(allocated) | Tag::AllocatedZero(allocated) => FreeError::WrongOrder { allocated },
+        Tag::Hole => FreeError::OutsideArena,
+        Tag::Splitting => FreeError::NotAllocated,
+        Tag::Free | Tag::FreeZero => {
+            let inside = holders(pfn, Order::of(MAX_ORDER)).skip(1).find_map(|b| {
+                let head = zone.frame_of(b.pfn)?;
+                let allocated = zone.frames.tag(head).allocated()?;
+                (allocated >= b.order).then_some(FreeError::NotHead { head: b.pfn, allocated })
+            });
+            inside.unwrap_or(FreeError::NotAllocated)
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The sizes that everything in the engine is built from.
+//!
+//! Under the model checker they shrink, so that a pageblock has few states: what is proved there is the protocol, and
+//! no step of it depends on how many bits a word or how many words a pageblock has, as long as there are blocks
+//! inside a word, blocks of several words, whole pageblocks, and runs of pageblocks.
+
+use crate::units::{NR_ORDERS, PAGEBLOCK_ORDER};
+
+/// Order of the frames that one word of free bits describes.
+pub(crate) const WORD_ORDER: u8 = if cfg!(loom) { 1 } else { 6 };
+/// Frames that one word of free bits describes.
+pub(crate) const WORD_FRAMES: u32 = 1 << WORD_ORDER;
+/// The bits of a word that describe frames.
+pub(crate) const WORD_MASK: u64 = if WORD_ORDER == 6 { u64::MAX } else { (1 << WORD_FRAMES) - 1 };
+
+/// Order of a pageblock.
+pub(crate) const BLOCK_ORDER: u8 = if cfg!(loom) { 3 } else { PAGEBLOCK_ORDER.get() };
+/// Frames of a pageblock.
+pub(crate) const BLOCK_FRAMES: u32 = 1 << BLOCK_ORDER;
+/// Words of free bits of a pageblock: one cache line.
+pub(crate) const WORDS: usize = 1 << (BLOCK_ORDER - WORD_ORDER);
+
+/// Order of the children that one word of an index bitmap describes.
+pub(crate) const FAN_ORDER: u8 = if cfg!(loom) { 2 } else { 6 };
+/// Children that one word of an index bitmap describes.
+pub(crate) const FAN: usize = 1 << FAN_ORDER;
+
+/// The largest order served.
+pub(crate) const MAX_ORDER: u8 = if cfg!(loom) { BLOCK_ORDER + 2 } else { NR_ORDERS as u8 - 1 };
+/// The largest order whose pageblocks all lie in one word of an index bitmap.
+pub(crate) const RUN_WORD_ORDER: u8 = BLOCK_ORDER + FAN_ORDER;
+/// Pageblocks in a block of the largest order; index bitmaps start at a multiple of it.
+pub(crate) const MAX_RUN: u64 = 1 << (MAX_ORDER - BLOCK_ORDER);
+
+/// Bytes of a cache line; what different CPUs write lies that far apart.
+pub(crate) const LINE: usize = 64;
+/// Eight-byte words of a cache line.
+pub(crate) const LINE_WORDS: usize = LINE / 8;
+
+/// The most frames that move between a zone and a per-CPU list in one transition: a word's.
+pub(crate) const BATCH: usize = WORD_FRAMES as usize;
+
+/// Frames from the start of a zone that a `u32` in a per-CPU list can name.
+pub(crate) const ZONE_LIMIT: u64 = 1 << 32;
+
+const _: () = assert!(MAX_ORDER > BLOCK_ORDER && WORD_ORDER + 1 < BLOCK_ORDER);
+const _: () = assert!(MAX_ORDER <= RUN_WORD_ORDER + FAN_ORDER);

@@ -1,0 +1,133 @@
+//! Blocks above a pageblock's order: aligned runs of whole pageblocks; and sweeps, which trust no index.
+
+use super::geometry::{BLOCK_ORDER, MAX_ORDER};
+use super::state::BlockState;
+use super::sync::Relaxed;
+use super::tag::Tag;
+use super::tree::Effort;
+use super::zone::{Got, Take, Want, Zone};
+use crate::migratetype::Migratetype;
+
+/// Times that a claim follows the index to a run that turns out to be broken, before a sweep.
+const RUN_TRIES: usize = 16;
+
+/// Says whether a pageblock of this type may be part of a block above its order.
+const fn merges(ty: u8) -> bool {
+    (ty as usize) < Migratetype::REQUESTED.len()
+}
+
+impl Zone<'_> {
+    /// Claims a block of an order above a pageblock's for a type; returns its first pageblock.
+    pub(crate) fn claim_run(&self, order: u8, ty: u8, cpu: usize, effort: &mut Effort) -> Option<usize> {
+        if order > MAX_ORDER {
+            return None;
+        }
+        let start = cpu << (order - BLOCK_ORDER);
+        for _ in 0..RUN_TRIES {
+            let first = self.index.find_run(order, start % self.frames.len(), effort)?;
+            effort.step();
+            if self.take_run(first, order, ty, false) {
+                return Some(first);
+            }
+        }
+        None
+    }
+
+    /// Claims the pageblocks of one aligned run in ascending order; where one of them is not whole, gives back exactly
+    /// those before it.
+    ///
+    /// Until all are claimed each is a pageblock allocated as a whole that no tag names. A thread that dies in between
+    /// therefore leaves nothing that a recount from the tags would not find.
+    pub(crate) fn take_run(&self, first: usize, order: u8, to: u8, exact: bool) -> bool {
+        let blocks = 1 << (order - BLOCK_ORDER);
+        if first + blocks > self.frames.len() {
+            return false;
+        }
+        // An exact claim takes what it is told to; others do not break up what is reserved.
+        let claim = |s: BlockState| if exact || merges(s.ty()) { s.claim_whole() } else { None };
+        let mut zero = true;
+        for block in first..first + blocks {
+            let Some(change) = self.frames.update(block, claim) else {
+                for mine in first..block {
+                    self.frames.set_tag(mine << BLOCK_ORDER, Tag::Free);
+                    self.release_whole(mine, false);
+                }
+                return false;
+            };
+            self.changed(block, change);
+            self.settle_whole_zero(block, change.old);
+            zero &= self.frames.tag(block << BLOCK_ORDER) == Tag::FreeZero;
+            if block > first {
+                self.frames.set_tag(block << BLOCK_ORDER, Tag::Free);
+            }
+        }
+        if !zero {
+            self.frames.set_tag(first << BLOCK_ORDER, Tag::Free);
+        }
+        for block in first..first + blocks {
+            self.convert_owned(block, to);
+        }
+        true
+    }
+
+    /// Changes the type of a pageblock that is claimed as a whole.
+    fn convert_owned(&self, block: usize, to: u8) {
+        let from = self.frames.state(block).ty();
+        if self.set_type(block, from, to) && from == Migratetype::HighAtomic as u8 {
+            // ORDER: Relaxed: a count orders nothing.
+            self.highatomic_blocks().fetch_add(u64::MAX, Relaxed);
+        }
+    }
+
+    /// Looks at every descriptor for something that fits, of the types in `types`, and claims it.
+    #[cold]
+    pub(crate) fn sweep(&self, want: Want, types: &[u8], effort: &mut Effort) -> Option<Got> {
+        for ty in types {
+            let how = if *ty == want.ty { Take::Same } else { Take::Borrow { from: *ty } };
+            for block in 0..self.frames.len() {
+                effort.step();
+                let s = self.frames.state(block);
+                if s.ty() == *ty
+                    && s.shelf().is_some()
+                    && s.fit() >= Some(want.order)
+                    && let Some(got) = self.take(block, want, how)
+                {
+                    return Some(got);
+                }
+            }
+        }
+        None
+    }
+
+    /// Looks at every aligned run of whole pageblocks, and claims one.
+    #[cold]
+    pub(crate) fn sweep_runs(&self, order: u8, ty: u8) -> Option<usize> {
+        let first = self.runs_of(order).find(|first| self.take_run(*first, order, ty, false))?;
+        Some(first)
+    }
+
+    /// Says whether something fits that a request of one of `types` might get: looks at every descriptor.
+    #[cold]
+    pub(crate) fn fits(&self, order: u8, types: &[u8]) -> bool {
+        if order > BLOCK_ORDER {
+            return self.runs_of(order).next().is_some();
+        }
+        (0..self.frames.len()).any(|block| {
+            let s = self.frames.state(block);
+            types.contains(&s.ty()) && s.shelf().is_some() && s.fit() >= Some(order)
+        })
+    }
+
+    /// Iterates over the first pageblocks of the aligned runs that look whole.
+    fn runs_of(&self, order: u8) -> impl Iterator<Item = usize> {
+        let blocks = 1usize << (order - BLOCK_ORDER);
+        let first = self.index.first_run(order);
+        (first..self.frames.len()).step_by(blocks).filter(move |first| {
+            first + blocks <= self.frames.len()
+                && (*first..first + blocks).all(|b| {
+                    let s = self.frames.state(b);
+                    merges(s.ty()) && s.claim_whole().is_some()
+                })
+        })
+    }
+}

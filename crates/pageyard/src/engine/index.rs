@@ -1,0 +1,234 @@
+//! The index of a zone: which pageblocks can serve what, without looking at them.
+//!
+//! Pageblocks stand on shelves by migratetype, fullness and fit. Above those that are free as a whole, further
+//! bitmaps say where aligned runs of them start: one for each order above a pageblock's.
+
+use super::frames::Frames;
+use super::geometry::{BLOCK_ORDER, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
+use super::state::{BlockState, FITS, SHELVES, Shelf, WHOLE};
+use super::sync::{Carver, store_load_fence};
+use super::tree::{Effort, Forest};
+use super::words::{double, runs};
+use crate::migratetype::Migratetype;
+
+/// Types that have shelves: all but `Isolate`, which no descriptor has.
+const TYPES: usize = Migratetype::COUNT - 1;
+/// Types whose whole pageblocks may be parts of one larger block.
+const MERGEABLE: usize = Migratetype::REQUESTED.len();
+/// Orders whose runs lie in one word of the whole pageblocks' bitmap.
+const NEAR: usize =
+    if MAX_ORDER < RUN_WORD_ORDER { MAX_ORDER } else { RUN_WORD_ORDER } as usize - BLOCK_ORDER as usize;
+/// Orders whose runs are runs of whole words.
+const FAR: usize = (MAX_ORDER as usize).saturating_sub(RUN_WORD_ORDER as usize);
+
+/// A set of shelves of one type.
+#[derive(Clone, Copy)]
+pub(crate) struct Shelves(u64);
+
+impl Shelves {
+    /// Returns the shelves whose pageblocks fit a block of `order`.
+    pub(crate) const fn fitting(order: u8) -> Shelves {
+        let mut bits = 0;
+        let mut fit = order;
+        while fit < FITS {
+            bits |= Shelves::of_fit(fit).0;
+            fit += 1;
+        }
+        Shelves(bits)
+    }
+
+    /// Returns the shelves whose pageblocks fit blocks of `fit` and none larger.
+    pub(crate) const fn of_fit(fit: u8) -> Shelves {
+        let mut bits = 0;
+        let mut class = fit;
+        while class < SHELVES {
+            bits |= 1 << class;
+            class += FITS;
+        }
+        Shelves(bits)
+    }
+}
+
+/// The index of a zone.
+pub(crate) struct Index<'m> {
+    shelves: Forest<'m>,
+    near: Forest<'m>,
+    far: Forest<'m>,
+    /// Position of the zone's first pageblock: positions are aligned to the largest order, pageblocks need not be.
+    skew: usize,
+}
+
+impl<'m> Index<'m> {
+    /// Carves the index of `blocks` pageblocks, the first of which lies `skew` behind a multiple of the largest order.
+    pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize, skew: usize) -> Index<'m> {
+        let bits = skew + blocks;
+        let words = bits.div_ceil(FAN);
+        Index {
+            shelves: Forest::carve(carver, TYPES, SHELVES as usize, bits),
+            near: Forest::carve(carver, 1, NEAR, words),
+            far: Forest::carve(carver, 1, FAR, words.div_ceil(FAN)),
+            skew,
+        }
+    }
+
+    /// Fills the index in from the descriptors, while nobody else knows of the zone.
+    pub(crate) fn build(&self, frames: &Frames<'_>) {
+        let whole = Shelf { ty: Migratetype::Movable as u8, class: WHOLE };
+        let end = self.skew + frames.len();
+        for word in 0..end.div_ceil(FAN) {
+            let mut bits = 0;
+            for at in (word * FAN).max(self.skew)..((word + 1) * FAN).min(end) {
+                match frames.state(at - self.skew).shelf() {
+                    Some(shelf) if shelf == whole => bits |= 1 << (at % FAN),
+                    Some(shelf) => self.settle(frames, shelf, at - self.skew),
+                    None => {}
+                }
+            }
+            self.shelves.fill(tree(whole), word, bits);
+            self.settle_runs(word);
+        }
+    }
+
+    /// Follows a change of a descriptor from one shelf to another.
+    #[inline]
+    pub(crate) fn moved(&self, frames: &Frames<'_>, block: usize, old: BlockState, new: BlockState) {
+        let (from, to) = (old.shelf(), new.shelf());
+        if from == to {
+            return;
+        }
+        if let Some(to) = to {
+            self.settle(frames, to, block);
+        }
+        if let Some(from) = from {
+            self.settle(frames, from, block);
+        }
+    }
+
+    /// Makes one shelf say the truth about a pageblock.
+    #[inline]
+    pub(crate) fn settle(&self, frames: &Frames<'_>, shelf: Shelf, block: usize) {
+        let at = block + self.skew;
+        self.shelves.settle(tree(shelf), at, || frames.state(block).shelf() == Some(shelf));
+        if shelf.is_whole() && (shelf.ty as usize) < MERGEABLE {
+            self.settle_runs(at >> FAN_ORDER);
+        }
+    }
+
+    /// Returns which pageblocks of a word are free as a whole, whatever their type.
+    #[inline]
+    fn whole(&self, word: usize) -> u64 {
+        let mut bits = 0;
+        for ty in 0..MERGEABLE {
+            bits |= self.shelves.leaf(tree(Shelf { ty: ty as u8, class: WHOLE }), word);
+        }
+        bits
+    }
+
+    /// Makes the bitmaps of runs say the truth about one word of whole pageblocks.
+    fn settle_runs(&self, word: usize) {
+        store_load_fence();
+        let mut starts = self.whole(word);
+        for k in 0..NEAR {
+            let order = k as u8 + 1;
+            starts = double(starts, k as u8);
+            if (starts != 0) == self.near.has(k, word) {
+                continue;
+            }
+            self.near.settle(k, word, || runs(self.whole(word), order) != 0);
+            if FAR > 0 && k + 1 == NEAR {
+                for far in 0..FAR {
+                    let full = || self.near.leaf(NEAR - 1, word >> FAN_ORDER);
+                    self.far.settle(far, word >> FAN_ORDER, || runs(full(), far as u8 + 1) != 0);
+                }
+            }
+        }
+    }
+
+    /// Finds a pageblock of type `ty` on one of `shelves`: the fullest, at or after `start` where one is near.
+    pub(crate) fn find(
+        &self,
+        ty: u8,
+        shelves: Shelves,
+        start: usize,
+        effort: &mut Effort,
+    ) -> Option<(usize, Shelf)> {
+        let mut classes = self.shelves.root(usize::from(ty)) & shelves.0;
+        effort.step();
+        while classes != 0 {
+            let shelf = Shelf { ty, class: classes.trailing_zeros() as u8 };
+            if let Some(at) = self.shelves.find(tree(shelf), start + self.skew, effort) {
+                return Some((at - self.skew, shelf));
+            }
+            classes &= classes - 1;
+        }
+        None
+    }
+
+    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's.
+    pub(crate) fn find_run(&self, order: u8, start: usize, effort: &mut Effort) -> Option<usize> {
+        let k = usize::from(order - BLOCK_ORDER) - 1;
+        let start = (start + self.skew) >> FAN_ORDER;
+        let at = if k < NEAR {
+            let word = self.near.find(k, start, effort)?;
+            effort.step();
+            let starts = runs(self.whole(word), k as u8 + 1);
+            if starts == 0 {
+                self.settle_runs(word);
+                return None;
+            }
+            word << FAN_ORDER | starts.trailing_zeros() as usize
+        } else {
+            let far = k - NEAR;
+            let word = self.far.find(far, start >> FAN_ORDER, effort)?;
+            effort.step();
+            let starts = runs(self.near.leaf(NEAR - 1, word), far as u8 + 1);
+            if starts == 0 {
+                return None;
+            }
+            (word << FAN_ORDER | starts.trailing_zeros() as usize) << FAN_ORDER
+        };
+        at.checked_sub(self.skew)
+    }
+
+    /// Returns the first pageblock, within a zone of `blocks`, where an aligned run of `order` may start.
+    pub(crate) fn first_run(&self, order: u8) -> usize {
+        self.skew.next_multiple_of(1 << (order - BLOCK_ORDER)) - self.skew
+    }
+
+    /// Checks every bit against the descriptors. An error says which bitmap is wrong.
+    pub(crate) fn check(&self, frames: &Frames<'_>) -> Result<(), &'static str> {
+        let block_at = |at: usize| at.checked_sub(self.skew).filter(|b| *b < frames.len());
+        let shelved = |t: usize, word: usize, bits: u64| {
+            (0..FAN).all(|i| {
+                let shelf = block_at(word * FAN + i).and_then(|b| frames.state(b).shelf());
+                (shelf.map(tree) == Some(t)) == (bits >> i & 1 != 0)
+            })
+        };
+        let all = TYPES * SHELVES as usize;
+        self.shelves.check(all, shelved).map_err(|_| "the index of pageblocks")?;
+        let words = self.shelves.leaf_words();
+        let near = |k: usize, at: usize, bits: u64| {
+            (0..FAN).all(|i| {
+                let word = at * FAN + i;
+                let has = word < words && runs(self.whole(word), k as u8 + 1) != 0;
+                has == (bits >> i & 1 != 0)
+            })
+        };
+        self.near.check(NEAR, near).map_err(|_| "the index of runs of pageblocks")?;
+        let near_words = self.near.leaf_words();
+        let far = |k: usize, at: usize, bits: u64| {
+            (0..FAN).all(|i| {
+                let word = at * FAN + i;
+                let has = word < near_words && runs(self.near.leaf(NEAR - 1, word), k as u8 + 1) != 0;
+                has == (bits >> i & 1 != 0)
+            })
+        };
+        self.far.check(FAR, far).map_err(|_| "the index of large runs of pageblocks")
+    }
+}
+
+/// Returns the number of a shelf's bitmap.
+#[inline(always)]
+fn tree(shelf: Shelf) -> usize {
+    usize::from(shelf.ty) * SHELVES as usize + usize::from(shelf.class)
+}

@@ -1,0 +1,38 @@
+//! The engine: a lock-free page-frame allocator that stores nothing in the memory it manages.
+//!
+//! From the bottom up, each module using only those before it:
+//!
+//! * `geometry`: the sizes; `sync`: the one file that names atomics; `words`: runs in a word of bits.
+//! * `tag`, `state`: what is known of a frame and of a pageblock, as packed values with pure transitions.
+//! * `frames`: the frame map, where those values live; `tree`, `index`: which pageblocks can serve what.
+//! * `zone`, `high`, `steal`: claims and releases up to a pageblock, above it, and across types.
+//! * `lists`, `percpu`: per-CPU lists, and how they are kept from being used twice at once.
+//! * `yard`: an instance; `alloc`, `free`, `bulk`: its calls; `report`, `audit`: its accounts.
+//!
+//! The protocol and why it holds: `docs/design/frame-map.md`.
+
+mod alloc;
+mod audit;
+mod bulk;
+mod frames;
+mod free;
+mod geometry;
+mod high;
+mod index;
+mod lists;
+mod percpu;
+mod report;
+mod state;
+mod steal;
+mod sync;
+mod tag;
+mod tree;
+mod words;
+mod yard;
+mod zone;
+
+pub use lists::List;
+pub use percpu::{Exclusive, PerCpu, TryLock};
+#[cfg(feature = "step-hook")]
+pub use sync::hook;
+pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

@@ -1,0 +1,449 @@
+//! The descriptor of a pageblock: one packed word, and its transitions as pure functions.
+
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
+use crate::migratetype::Migratetype;
+
+/// A pageblock's counters and state, packed so that one compare-and-swap moves between legal states.
+///
+/// `free` counts frames whose free bit is set and that no claim has reserved: a claim lowers it before it takes bits,
+/// a release gives bits before it raises it. So a pageblock always has at least as many free bits as `free` and the
+/// reservations that have not been taken yet, and `free == 512` proves that every bit is set and nobody is about to
+/// take one.
+///
+/// All zero, it is a pageblock whose frames are all free, of the movable type: zeroed metadata is a fresh zone.
+///
+/// | bits | what |
+/// |---|---|
+/// | 0..10 | frames that are not free |
+/// | 10..13 | migratetype, exclusive or 1 |
+/// | 13 | isolated |
+/// | 14 | huge: allocated as a whole, its bits untouched |
+/// | 15 | hole: no frame is managed, its bits untouched |
+/// | 16..20 | how far `hint` is below the largest order inside a pageblock |
+/// | 20 | some free frames' tags may say that they hold zeros: set before the bit of such a frame is given |
+/// | 21 | every frame whose bit is free holds zeros: cleared before a bit of any other frame is given |
+/// | 22 | compaction skips it |
+/// | 23 | some CPU's current pageblock |
+/// | 24..32 | compactor that leases it, plus one |
+/// | 32..64 | sequence: bumped by every transition that follows a giving of bits |
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockState(u64);
+
+const USED: u64 = (1 << 10) - 1;
+const TYPE_SHIFT: u32 = 10;
+const TYPE: u64 = 7 << TYPE_SHIFT;
+const ISOLATED: u64 = 1 << 13;
+const HUGE: u64 = 1 << 14;
+const HOLE: u64 = 1 << 15;
+const BELOW_SHIFT: u32 = 16;
+const BELOW: u64 = 15 << BELOW_SHIFT;
+const SOME_ZERO: u64 = 1 << 20;
+const ALL_ZERO: u64 = 1 << 21;
+const SKIP: u64 = 1 << 22;
+const CURRENT: u64 = 1 << 23;
+const OWNER_SHIFT: u32 = 24;
+const OWNER: u64 = 0xff << OWNER_SHIFT;
+const SEQUENCE_ONE: u64 = 1 << 32;
+
+/// The largest order that lies inside a pageblock.
+const INSIDE: u8 = BLOCK_ORDER - 1;
+
+/// Fits: the largest order that a pageblock can serve, 0 to the pageblock's.
+pub(crate) const FITS: u8 = BLOCK_ORDER + 1;
+/// Degrees of fullness: three by free frames, the fullest first, then the emptiest and those that are free as a whole, then
+/// the ones that are some CPU's current pageblock.
+pub(crate) const BUCKETS: u8 = 5;
+/// Shelves of a migratetype: fullness by fit.
+pub(crate) const SHELVES: u8 = FITS * BUCKETS;
+/// Shelf of the pageblocks that are free as a whole.
+pub(crate) const WHOLE: u8 = 3 * FITS + BLOCK_ORDER;
+
+/// Where the index keeps a pageblock: its type, and its fullness and fit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shelf {
+    /// The migratetype.
+    pub(crate) ty: u8,
+    /// Fullness times [`FITS`] plus fit.
+    pub(crate) class: u8,
+}
+
+impl Shelf {
+    /// Says whether it holds pageblocks that are free as a whole.
+    pub(crate) const fn is_whole(self) -> bool {
+        self.class == WHOLE
+    }
+}
+
+impl BlockState {
+    /// Reads a descriptor.
+    #[inline(always)]
+    pub(crate) const fn from_bits(bits: u64) -> BlockState {
+        BlockState(bits)
+    }
+
+    /// Returns the descriptor's word.
+    #[inline(always)]
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the frames that can be claimed, were it not isolated.
+    #[inline(always)]
+    pub(crate) const fn free(self) -> u32 {
+        BLOCK_FRAMES - (self.0 & USED) as u32
+    }
+
+    /// Returns the migratetype's number.
+    #[inline(always)]
+    pub(crate) const fn ty(self) -> u8 {
+        ((self.0 & TYPE) >> TYPE_SHIFT) as u8 ^ Migratetype::Movable as u8
+    }
+
+    /// Returns the migratetype's number, or one that is none where the pageblock is isolated.
+    #[inline(always)]
+    pub(crate) const fn list_ty(self) -> u8 {
+        ((self.0 & (TYPE | ISOLATED)) >> TYPE_SHIFT) as u8 ^ Migratetype::Movable as u8
+    }
+
+    /// Returns the migratetype.
+    pub(crate) const fn migratetype(self) -> Migratetype {
+        match Migratetype::from_index(self.ty()) {
+            Some(m) => m,
+            None => Migratetype::Isolate,
+        }
+    }
+
+    /// Says whether it is taken out of allocation.
+    pub(crate) const fn is_isolated(self) -> bool {
+        self.0 & ISOLATED != 0
+    }
+
+    /// Says whether it is allocated as a whole.
+    #[inline(always)]
+    pub(crate) const fn is_huge(self) -> bool {
+        self.0 & HUGE != 0
+    }
+
+    /// Says whether no frame of it is managed.
+    pub(crate) const fn is_hole(self) -> bool {
+        self.0 & HOLE != 0
+    }
+
+    /// Says whether every frame is free.
+    #[inline(always)]
+    pub(crate) const fn is_whole(self) -> bool {
+        self.0 & (USED | HUGE | HOLE) == 0
+    }
+
+    /// Says whether it is some CPU's current pageblock.
+    pub(crate) const fn is_current(self) -> bool {
+        self.0 & CURRENT != 0
+    }
+
+    /// Says whether some of its free frames' tags say that they hold zeros.
+    #[inline(always)]
+    pub(crate) const fn has_zero(self) -> bool {
+        self.0 & SOME_ZERO != 0
+    }
+
+    /// Says whether all its free frames are known to hold zeros: believe it only while it stands after bits were taken.
+    #[inline(always)]
+    pub(crate) const fn is_all_zero(self) -> bool {
+        self.0 & ALL_ZERO != 0
+    }
+
+    /// Returns the number of the compactor that leases it.
+    pub(crate) const fn owner(self) -> Option<u8> {
+        (((self.0 & OWNER) >> OWNER_SHIFT) as u8).checked_sub(1)
+    }
+
+    /// Returns the largest order that a free block in it can have, as far as is known: never too small once every
+    /// operation on it has ended.
+    #[inline]
+    pub(crate) const fn fit(self) -> Option<u8> {
+        // A leased pageblock serves parts only: somebody is moving things in or out of it.
+        if self.is_whole() && self.0 & OWNER == 0 {
+            return Some(BLOCK_ORDER);
+        }
+        let free = self.free();
+        if free == 0 {
+            return None;
+        }
+        let by_count = free.ilog2() as u8;
+        let hint = self.hint();
+        Some(if by_count < hint { by_count } else { hint })
+    }
+
+    /// Returns the stored hint: the largest run of free bits, unless all are free.
+    #[inline]
+    pub(crate) const fn hint(self) -> u8 {
+        INSIDE.saturating_sub(((self.0 & BELOW) >> BELOW_SHIFT) as u8)
+    }
+
+    /// Returns where the index keeps it, or `None` where nothing can be claimed of it.
+    #[inline]
+    pub(crate) const fn shelf(self) -> Option<Shelf> {
+        if self.0 & (ISOLATED | HUGE | HOLE) != 0 {
+            return None;
+        }
+        let ty = self.ty();
+        let Some(fit) = self.fit() else { return None };
+        if fit == BLOCK_ORDER {
+            return Some(Shelf { ty, class: WHOLE });
+        }
+        let free = self.free();
+        let bucket = if self.is_current() {
+            4
+        } else if free < BLOCK_FRAMES / 8 {
+            0
+        } else if free < BLOCK_FRAMES / 2 {
+            1
+        } else if free < BLOCK_FRAMES / 8 * 7 {
+            2
+        } else {
+            3
+        };
+        Some(Shelf { ty, class: bucket * FITS + fit })
+    }
+
+    /// Returns the frames that count as free in the zone.
+    #[inline(always)]
+    pub(crate) const fn counted(self) -> u32 {
+        if self.is_isolated() { 0 } else { self.free() }
+    }
+
+    /// Makes the descriptor of a pageblock of which `free` frames are managed, all of them free.
+    pub(crate) const fn partial(free: u32) -> BlockState {
+        if free == 0 {
+            BlockState(BLOCK_FRAMES as u64 | HOLE)
+        } else {
+            BlockState((BLOCK_FRAMES - free) as u64)
+        }
+    }
+
+    /// Reserves `n` frames for a request of type `ty`, unless it has another type, is isolated, or holds fewer.
+    #[inline]
+    pub(crate) const fn claim(self, n: u32, ty: u8) -> Option<BlockState> {
+        if self.ty() != ty || self.0 & (ISOLATED | HUGE | HOLE) != 0 || self.free() < n {
+            return None;
+        }
+        let next = self.0 + n as u64;
+        // Nothing is left, so nothing fits; whoever gives bits back says what does.
+        let next = if next & USED == BLOCK_FRAMES as u64 { next | BELOW_ALL } else { next };
+        Some(BlockState(next & !SKIP))
+    }
+
+    /// Reserves `n` frames of whatever type it has.
+    pub(crate) const fn claim_any(self, n: u32) -> Option<BlockState> {
+        self.claim(n, self.ty())
+    }
+
+    /// Reserves `n` frames and turns it into a pageblock of type `to`: a steal.
+    pub(crate) const fn convert(self, n: u32, from: u8, to: u8) -> Option<BlockState> {
+        match self.claim(n, from) {
+            Some(next) => Some(next.with_type(to)),
+            None => None,
+        }
+    }
+
+    /// Marks it as a CPU's current pageblock.
+    pub(crate) const fn with_current(self, current: bool) -> BlockState {
+        BlockState(if current { self.0 | CURRENT } else { self.0 & !CURRENT })
+    }
+
+    /// Changes its type.
+    pub(crate) const fn with_type(self, ty: u8) -> BlockState {
+        let code = (ty ^ Migratetype::Movable as u8) as u64;
+        BlockState(self.0 & !TYPE | code << TYPE_SHIFT)
+    }
+
+    /// Gives back `n` frames whose bits are set already; the largest run among them and around them is `run`.
+    #[inline]
+    pub(crate) const fn release(self, n: u32, run: u8) -> BlockState {
+        let next = BlockState(self.0 - n as u64);
+        let hint = if run > self.hint() { run } else { self.hint() };
+        BlockState(next.with_hint(hint).0.wrapping_add(SEQUENCE_ONE) & !SKIP)
+    }
+
+    /// Notes that tags of free frames say that they hold zeros.
+    pub(crate) const fn noting_zero(self) -> BlockState {
+        BlockState(self.0 | SOME_ZERO)
+    }
+
+    /// Forgets that all free frames hold zeros, before one is given that may not.
+    pub(crate) const fn dirtied(self) -> Option<BlockState> {
+        if self.is_all_zero() { Some(BlockState(self.0 & !ALL_ZERO)) } else { None }
+    }
+
+    /// Takes the whole pageblock as one block, whatever its type, unless a frame of it is used or it is isolated or
+    /// leased. Bits are not touched: while it is huge nobody looks at them.
+    #[inline]
+    pub(crate) const fn claim_whole(self) -> Option<BlockState> {
+        if self.0 & (USED | ISOLATED | HUGE | HOLE | OWNER) != 0 {
+            return None;
+        }
+        let next = self.0 | BLOCK_FRAMES as u64 | HUGE;
+        Some(BlockState(next & !(CURRENT | SOME_ZERO | ALL_ZERO | SKIP)))
+    }
+
+    /// Gives back the whole pageblock.
+    #[inline]
+    pub(crate) const fn release_whole(self, zero: bool) -> Option<BlockState> {
+        if !self.is_huge() {
+            return None;
+        }
+        let next = self.0 & !(USED | HUGE | BELOW | SKIP);
+        Some(BlockState(next.wrapping_add(SEQUENCE_ONE) | if zero { ALL_ZERO } else { 0 }))
+    }
+
+    /// Turns a whole pageblock's allocation into 512 single ones, whose bits the caller has cleared.
+    pub(crate) const fn shatter(self) -> Option<BlockState> {
+        if self.is_huge() { Some(BlockState(self.0 & !HUGE | BELOW_ALL)) } else { None }
+    }
+
+    /// Stores a hint.
+    #[inline]
+    pub(crate) const fn with_hint(self, hint: u8) -> BlockState {
+        let below = INSIDE.saturating_sub(hint) as u64;
+        BlockState(self.0 & !BELOW | below << BELOW_SHIFT)
+    }
+
+    /// Takes it out of allocation, unless it is that already or has no frames.
+    pub(crate) const fn isolate(self) -> Option<BlockState> {
+        if self.0 & (ISOLATED | HOLE) != 0 { None } else { Some(BlockState(self.0 | ISOLATED)) }
+    }
+
+    /// Takes it back into allocation.
+    pub(crate) const fn restore(self) -> Option<BlockState> {
+        if self.is_isolated() { Some(BlockState(self.0 & !ISOLATED)) } else { None }
+    }
+
+    /// Leases it to a compactor, unless it is leased.
+    pub(crate) const fn lease(self, by: u8) -> Option<BlockState> {
+        if self.0 & (OWNER | HOLE) != 0 || by == u8::MAX {
+            return None;
+        }
+        Some(BlockState(self.0 | (by as u64 + 1) << OWNER_SHIFT))
+    }
+
+    /// Ends a lease.
+    pub(crate) const fn unlease(self) -> BlockState {
+        BlockState(self.0 & !OWNER)
+    }
+}
+
+/// The hint that says that nothing fits.
+const BELOW_ALL: u64 = (INSIDE as u64) << BELOW_SHIFT;
+
+impl core::fmt::Debug for BlockState {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("BlockState")
+            .field("free", &self.free())
+            .field("type", &self.migratetype())
+            .field("fit", &self.fit())
+            .field("huge", &self.is_huge())
+            .field("isolated", &self.is_isolated())
+            .field("hole", &self.is_hole())
+            .field("sequence", &(self.0 >> 32))
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const FRESH: BlockState = BlockState(0);
+    const MOVABLE: u8 = Migratetype::Movable as u8;
+    const UNMOVABLE: u8 = Migratetype::Unmovable as u8;
+
+    #[test]
+    fn zero_is_a_free_movable_pageblock() {
+        assert_eq!((FRESH.free(), FRESH.fit()), (512, Some(9)));
+        assert_eq!(FRESH.migratetype(), Migratetype::Movable);
+        assert_eq!(FRESH.shelf(), Some(Shelf { ty: MOVABLE, class: WHOLE }));
+    }
+
+    #[test]
+    fn every_type_survives_the_packing() {
+        for m in Migratetype::ALL {
+            assert_eq!(FRESH.with_type(m as u8).migratetype(), m);
+        }
+    }
+
+    #[test]
+    fn claims_and_releases_balance() {
+        let one = FRESH.claim(100, MOVABLE).unwrap();
+        assert_eq!((one.free(), one.fit()), (412, Some(8)));
+        let back = one.release(100, 6);
+        assert_eq!((back.free(), back.fit()), (512, Some(9)));
+        assert_ne!(back, FRESH, "the sequence tells them apart");
+    }
+
+    #[test]
+    fn a_claim_asks_for_type_and_room() {
+        assert_eq!(FRESH.claim(1, UNMOVABLE), None);
+        assert_eq!(FRESH.claim(513, MOVABLE), None);
+        let full = FRESH.claim(512, MOVABLE).unwrap();
+        assert_eq!((full.free(), full.shelf()), (0, None));
+        assert_eq!(full.claim(1, MOVABLE), None);
+        assert_eq!(full.release(1, 0).fit(), Some(0), "what was full knows nothing of larger runs");
+        let stolen = FRESH.convert(64, MOVABLE, UNMOVABLE).unwrap();
+        assert_eq!(stolen.claim(1, MOVABLE), None, "a stale refill fails");
+        assert!(stolen.claim(1, UNMOVABLE).is_some());
+    }
+
+    #[test]
+    fn a_whole_claim_wants_every_frame() {
+        let huge = FRESH.claim_whole().unwrap();
+        assert!(huge.is_huge() && huge.free() == 0 && huge.shelf().is_none());
+        assert_eq!(huge.claim_whole(), None);
+        assert_eq!(huge.claim(1, MOVABLE), None);
+        assert_eq!(FRESH.claim(1, MOVABLE).unwrap().claim_whole(), None);
+        assert_eq!(FRESH.isolate().unwrap().claim_whole(), None);
+        assert_eq!(FRESH.lease(3).unwrap().claim_whole(), None);
+        assert!(huge.release_whole(false).unwrap().is_whole());
+        assert_eq!(FRESH.release_whole(false), None);
+        let parts = huge.shatter().unwrap();
+        assert_eq!((parts.free(), parts.is_huge()), (0, false));
+        assert_eq!(parts.release(1, 0).fit(), Some(0));
+    }
+
+    #[test]
+    fn isolated_frames_count_for_nothing_and_come_back() {
+        let some = FRESH.claim(12, MOVABLE).unwrap();
+        let isolated = some.isolate().unwrap();
+        assert_eq!((isolated.counted(), isolated.free()), (0, 500));
+        assert_eq!(isolated.claim(1, MOVABLE), None);
+        assert_eq!(isolated.isolate(), None);
+        assert_eq!(isolated.shelf(), None);
+        let more = isolated.release(12, 3);
+        assert_eq!((more.counted(), more.restore().unwrap().counted()), (0, 512));
+    }
+
+    #[test]
+    fn holes_serve_nothing() {
+        let hole = BlockState::partial(0);
+        assert!(hole.is_hole() && hole.shelf().is_none());
+        assert_eq!(hole.claim_whole(), None);
+        assert_eq!(hole.isolate(), None);
+        assert_eq!(hole.lease(0), None);
+        let some = BlockState::partial(3);
+        assert_eq!((some.free(), some.fit()), (3, Some(1)));
+    }
+
+    #[test]
+    fn leases_are_exclusive() {
+        let leased = FRESH.lease(7).unwrap();
+        assert_eq!((leased.owner(), leased.lease(8)), (Some(7), None));
+        assert_eq!(leased.unlease().owner(), None);
+    }
+
+    #[test]
+    fn the_fullest_shelf_has_the_lowest_number_and_the_current_one_the_highest() {
+        let at = |n| FRESH.claim(n, MOVABLE).unwrap().shelf().unwrap().class / FITS;
+        assert_eq!([at(511), at(400), at(200), at(1)], [0, 1, 2, 3]);
+        assert_eq!(FRESH.claim(1, MOVABLE).unwrap().with_current(true).shelf().unwrap().class / FITS, 4);
+        assert_eq!(FRESH.with_current(true).shelf().unwrap().class, WHOLE);
+    }
+}

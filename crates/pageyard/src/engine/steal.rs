@@ -1,0 +1,147 @@
+//! What happens when a type has no pageblock that fits: taking from another type's, and the pageblocks reserved for
+//! high-order requests that cannot wait.
+
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
+use super::index::Shelves;
+use super::state::BlockState;
+use super::sync::Relaxed;
+use super::tree::Effort;
+use super::zone::{Got, Take, Want, Zone};
+use crate::migratetype::Migratetype;
+
+/// Times that a steal follows the index to a pageblock that turns out to serve nothing.
+const STEAL_TRIES: usize = 16;
+
+/// From this order on, a movable request may turn a pageblock of another type into its own.
+///
+/// # Linux
+/// `can_steal_fallback`: half a pageblock's order.
+const MOVABLE_STEALS: u8 = BLOCK_ORDER / 2;
+
+/// What a steal did, for the counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stolen {
+    /// A whole pageblock, which is of the request's type now.
+    Whole,
+    /// Part of a pageblock, which is of the request's type now.
+    Converted,
+    /// Part of a pageblock that keeps its type.
+    Borrowed,
+}
+
+impl Zone<'_> {
+    /// Claims blocks for a type from pageblocks of the types it falls back to.
+    ///
+    /// The largest fit goes first, so that what is mixed stays together. A movable request that finds only small ones takes the
+    /// smallest, because it spoils nothing that a later one could not move. A pageblock is converted where at least
+    /// half of it is free.
+    ///
+    /// # Linux
+    /// `__rmqueue_fallback`. Difference: frames of the request's own kind that a pageblock holds already are not
+    /// counted towards the half, because tags do not say what kind a frame's contents are.
+    #[cold]
+    pub(crate) fn steal(&self, want: Want, effort: &mut Effort) -> Option<(Got, Stolen)> {
+        let movable = want.ty == Migratetype::Movable as u8;
+        let may_steal = |fit: u8| !movable || fit >= MOVABLE_STEALS;
+        let fallbacks = Migratetype::ALL[usize::from(want.ty)].fallbacks();
+        for fit in (want.order..=BLOCK_ORDER).rev().filter(|fit| may_steal(*fit)) {
+            for from in fallbacks {
+                if let Some(stolen) = self.steal_fit(want, *from as u8, fit, true, effort) {
+                    return Some(stolen);
+                }
+            }
+        }
+        for fit in (want.order..=BLOCK_ORDER).filter(|fit| !may_steal(*fit)) {
+            for from in fallbacks {
+                if let Some(stolen) = self.steal_fit(want, *from as u8, fit, false, effort) {
+                    return Some(stolen);
+                }
+            }
+        }
+        None
+    }
+
+    fn steal_fit(
+        &self,
+        want: Want,
+        from: u8,
+        fit: u8,
+        convert: bool,
+        effort: &mut Effort,
+    ) -> Option<(Got, Stolen)> {
+        for _ in 0..STEAL_TRIES {
+            let start = want.cpu % self.frames.len();
+            let (block, shelf) = self.index.find(from, Shelves::of_fit(fit), start, effort)?;
+            effort.step();
+            let convert = convert && self.frames.state(block).free() >= BLOCK_FRAMES / 2;
+            let how = if convert { Take::Convert { from } } else { Take::Borrow { from } };
+            if let Some(got) = self.take(block, want, how) {
+                if convert {
+                    self.set_current(want, block);
+                }
+                let stolen = match (convert, fit) {
+                    (true, BLOCK_ORDER) => Stolen::Whole,
+                    (true, _) => Stolen::Converted,
+                    _ => Stolen::Borrowed,
+                };
+                return Some((got, stolen));
+            }
+            self.index.settle(&self.frames, shelf, block);
+        }
+        None
+    }
+
+    /// Reserves the pageblock of a block that was just allocated for high-order requests that cannot wait.
+    ///
+    /// # Linux
+    /// `reserve_highatomic_pageblock`: about one percent of the zone, and a pageblock.
+    #[cold]
+    pub(crate) fn reserve_highatomic(&self, block: usize) -> bool {
+        let limit = self.managed().0 / 100 / u64::from(BLOCK_FRAMES) + 1;
+        let ty = self.frames.state(block).ty();
+        if ty >= Migratetype::HighAtomic as u8 {
+            return false;
+        }
+        let count = self.highatomic_blocks();
+        // ORDER: Relaxed, here and below: a count orders nothing.
+        if count.fetch_add(1, Relaxed) < limit && self.set_type(block, ty, Migratetype::HighAtomic as u8) {
+            return true;
+        }
+        count.fetch_add(u64::MAX, Relaxed);
+        false
+    }
+
+    /// Gives one reserved pageblock back, to the type that needs it.
+    ///
+    /// # Linux
+    /// `unreserve_highatomic_pageblock`.
+    #[cold]
+    pub(crate) fn unreserve_highatomic(&self, ty: u8) -> bool {
+        let highatomic = Migratetype::HighAtomic as u8;
+        let count = self.highatomic_blocks();
+        // ORDER: Relaxed: a count orders nothing.
+        if count.load(Relaxed) == 0 {
+            return false;
+        }
+        let reserved = |s: BlockState| s.ty() == highatomic && s.free() > 0;
+        for block in (0..self.frames.len()).filter(|b| reserved(self.frames.state(*b))) {
+            if self.set_type(block, highatomic, ty) {
+                // ORDER: Relaxed: a count orders nothing.
+                count.fetch_add(u64::MAX, Relaxed);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Raises the boost after a steal of part of a pageblock, up to `most`.
+    ///
+    /// # Linux
+    /// `boost_watermark`.
+    pub(crate) fn raise_boost(&self, most: u64) -> bool {
+        // ORDER: Relaxed, here and below: a boost orders nothing.
+        let now = self.boost().load(Relaxed);
+        let raised = (now + u64::from(BLOCK_FRAMES)).min(most);
+        raised > now && self.boost().compare_exchange(now, raised, Relaxed, Relaxed).is_ok()
+    }
+}

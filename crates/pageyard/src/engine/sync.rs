@@ -1,0 +1,280 @@
+//! The one file that names atomics, so that a model checker or a test that stops threads can stand in for them.
+//!
+//! * Normally the types here are `core::sync::atomic`'s, and a call costs what theirs costs.
+//! * Under `--cfg loom` they are the model checker's.
+//! * With the feature `step-hook` a function that a test installs runs before every atomic step.
+//!
+//! Metadata is carved from the caller's memory as typed slices: a byte that is part of an [`A8`] is never part of an
+//! [`A64`], so that atomics of different sizes never overlap.
+
+use super::geometry::{LINE, LINE_WORDS};
+use core::marker::PhantomData;
+use core::mem::{align_of, size_of};
+
+#[cfg(not(loom))]
+use core::sync::atomic as imp;
+#[cfg(loom)]
+use loom::sync::atomic as imp;
+
+pub(crate) use core::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+/// The hook that runs before every atomic step.
+#[cfg(feature = "step-hook")]
+pub mod hook {
+    use core::sync::atomic::{AtomicPtr, Ordering::SeqCst};
+
+    static HOOK: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+
+    /// Installs a function that runs before every atomic step of every thread, or removes it.
+    pub fn set(hook: Option<fn()>) {
+        HOOK.store(hook.map_or(core::ptr::null_mut(), |f| f as *mut ()), SeqCst);
+    }
+
+    #[inline]
+    pub(crate) fn step() {
+        let hook = HOOK.load(SeqCst);
+        if !hook.is_null() {
+            // SAFETY: 1. Only `set` stores here, and what it stores that is not null is a `fn()`.
+            //         2. Functions live for the whole program.
+            let hook: fn() = unsafe { core::mem::transmute(hook) };
+            hook();
+        }
+    }
+}
+
+#[cfg(not(feature = "step-hook"))]
+mod hook {
+    #[inline(always)]
+    pub(crate) fn step() {}
+}
+
+/// Orders an earlier store of this thread before a later load of it.
+///
+/// The stores and loads concerned are all sequentially consistent, and those have one order that every thread agrees
+/// on: nothing is left to do. The model checker knows that order for fences only.
+#[inline(always)]
+pub(crate) fn store_load_fence() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(SeqCst);
+}
+
+macro_rules! atomic {
+    ($(#[$doc:meta])* $name:ident, $imp:ident, $raw:ty) => {
+        $(#[$doc])*
+        #[repr(transparent)]
+        pub struct $name(imp::$imp);
+
+        #[allow(dead_code, reason = "each width offers the same operations")]
+        impl $name {
+            #[inline(always)]
+            pub(crate) fn load(&self, order: Ordering) -> $raw {
+                hook::step();
+                self.0.load(order)
+            }
+
+            #[inline(always)]
+            pub(crate) fn store(&self, value: $raw, order: Ordering) {
+                hook::step();
+                self.0.store(value, order);
+            }
+
+            #[inline(always)]
+            pub(crate) fn swap(&self, value: $raw, order: Ordering) -> $raw {
+                hook::step();
+                self.0.swap(value, order)
+            }
+
+            #[inline(always)]
+            pub(crate) fn fetch_or(&self, mask: $raw, order: Ordering) -> $raw {
+                hook::step();
+                self.0.fetch_or(mask, order)
+            }
+
+            #[inline(always)]
+            pub(crate) fn fetch_and(&self, mask: $raw, order: Ordering) -> $raw {
+                hook::step();
+                self.0.fetch_and(mask, order)
+            }
+
+            #[inline(always)]
+            pub(crate) fn fetch_add(&self, n: $raw, order: Ordering) -> $raw {
+                hook::step();
+                self.0.fetch_add(n, order)
+            }
+
+            #[inline(always)]
+            pub(crate) fn compare_exchange(
+                &self,
+                old: $raw,
+                new: $raw,
+                ok: Ordering,
+                failed: Ordering,
+            ) -> Result<$raw, $raw> {
+                hook::step();
+                self.0.compare_exchange(old, new, ok, failed)
+            }
+        }
+
+        // SAFETY: 1. It is a transparent wrapper around an integer, so every bit pattern is a value of it.
+        //         2. Under the model checker `zeroed` constructs each one instead.
+        unsafe impl Zeroable for $name {
+            #[cfg(loom)]
+            fn zero() -> Self {
+                $name(imp::$imp::new(0))
+            }
+        }
+    };
+}
+
+atomic! {
+    /// An atomic byte.
+    A8, AtomicU8, u8
+}
+atomic! {
+    /// An atomic of four bytes.
+    A32, AtomicU32, u32
+}
+atomic! {
+    /// An atomic of eight bytes.
+    A64, AtomicU64, u64
+}
+
+/// A cache line of atomics.
+#[repr(transparent)]
+pub struct Line(pub(crate) [A64; LINE_WORDS]);
+
+// SAFETY: it is an array of atomics that may be zero.
+unsafe impl Zeroable for Line {
+    #[cfg(loom)]
+    fn zero() -> Self {
+        Line(core::array::from_fn(|_| A64::zero()))
+    }
+}
+
+/// An atomic that may be made of zeroed memory.
+///
+/// # Safety
+/// All-zero memory of its size and alignment is a valid value.
+pub(crate) unsafe trait Zeroable: Sync {
+    /// Makes a zero.
+    #[cfg(loom)]
+    fn zero() -> Self;
+}
+
+/// Cuts typed slices from the caller's memory, each at a cache line of its own.
+///
+/// Without memory it only counts, so that the size query and the construction run the same code.
+pub(crate) struct Carver<'m> {
+    base: Option<*mut u8>,
+    len: usize,
+    used: usize,
+    memory: PhantomData<&'m mut [u8]>,
+}
+
+impl<'m> Carver<'m> {
+    /// Makes a carver that only counts.
+    pub(crate) fn counting() -> Carver<'m> {
+        Carver { base: None, len: usize::MAX, used: 0, memory: PhantomData }
+    }
+
+    /// Makes a carver of `memory`, from its first cache line on.
+    pub(crate) fn of(memory: &'m mut [u8]) -> Carver<'m> {
+        let skip = memory.as_ptr().align_offset(LINE).min(memory.len());
+        let rest = &mut memory[skip..];
+        Carver { len: rest.len(), base: Some(rest.as_mut_ptr()), used: 0, memory: PhantomData }
+    }
+
+    /// Returns the bytes used so far, or asked for where they were not there.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Says whether there are that many bytes.
+    pub(crate) fn has(&self, bytes: usize) -> bool {
+        bytes <= self.len
+    }
+
+    /// Says whether the memory was large enough for everything asked of it.
+    #[cfg(test)]
+    pub(crate) fn fits(&self) -> bool {
+        self.used <= self.len
+    }
+
+    /// Takes room for `n` values of `T`; null where it only counts or there is not enough.
+    fn room<T>(&mut self, n: usize) -> *mut T {
+        const { assert!(align_of::<T>() <= LINE) };
+        let at = self.used;
+        let bytes = n.saturating_mul(size_of::<T>());
+        self.used = at.saturating_add(bytes).saturating_add(LINE - 1) & !(LINE - 1);
+        match self.base {
+            Some(base) if self.used <= self.len || at.saturating_add(bytes) <= self.len => {
+                // SAFETY: `at + bytes` is within the memory that `base` starts.
+                unsafe { base.add(at).cast() }
+            }
+            _ => core::ptr::null_mut(),
+        }
+    }
+
+    /// Carves `n` atomics that are all zero, without touching the memory: it is zero already.
+    pub(crate) fn zeroed<T: Zeroable>(&mut self, n: usize) -> &'m [T] {
+        let room = self.room::<T>(n);
+        if room.is_null() {
+            return &[];
+        }
+        #[cfg(loom)]
+        for i in 0..n {
+            // SAFETY: `room` is that large, aligned, and nobody else's.
+            unsafe { room.add(i).write(T::zero()) };
+        }
+        // SAFETY: 1. `room` has space for `n` values, is aligned, and came out of an exclusive borrow of `'m`.
+        //         2. No other slice overlaps it, because `used` moved past it.
+        //         3. The bytes are initialised, and any of them are a valid `T` (`Zeroable`).
+        unsafe { core::slice::from_raw_parts(room, n) }
+    }
+
+    /// Carves `n` values and fills them in. Where the memory is too small, nothing is made.
+    pub(crate) fn filled<T>(&mut self, n: usize, mut make: impl FnMut(usize, &mut Self) -> T) -> &'m [T] {
+        let room = self.room::<T>(n);
+        for i in 0..n {
+            let value = make(i, self);
+            if !room.is_null() {
+                // SAFETY: `room` is that large, aligned, and nobody else's.
+                unsafe { room.add(i).write(value) };
+            }
+        }
+        if room.is_null() {
+            return &[];
+        }
+        // SAFETY: as in `zeroed`, and all `n` values were written above.
+        unsafe { core::slice::from_raw_parts(room, n) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_apart_and_counted_alike() {
+        let mut memory = [0u8; 1024];
+        let mut carver = Carver::of(&mut memory);
+        let bytes: &[A8] = carver.zeroed(3);
+        let words: &[A64] = carver.zeroed(5);
+        bytes[2].store(0xff, Relaxed);
+        assert!(words.iter().all(|w| w.load(Relaxed) == 0));
+        assert_eq!(words.as_ptr() as usize % LINE, 0);
+        let mut counting = Carver::counting();
+        let _: &[A8] = counting.zeroed(3);
+        let _: &[A64] = counting.zeroed(5);
+        assert_eq!(counting.used(), carver.used());
+        assert!(carver.fits());
+    }
+
+    #[test]
+    fn too_little_memory_is_noticed() {
+        let mut memory = [0u8; 200];
+        let mut carver = Carver::of(&mut memory);
+        let words: &[A64] = carver.zeroed(1000);
+        assert!(words.is_empty() && !carver.fits());
+    }
+}

@@ -1,0 +1,102 @@
+//! The byte that each frame has: whether a live block starts there.
+
+use crate::units::Order;
+
+/// What a frame's tag says.
+///
+/// Only the first frames of live blocks say `Allocated`. A frame that says `Free` is free, held in a per-CPU list, or a
+/// later frame of a block. Zeroed memory is all `Free`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tag {
+    /// Not the first frame of a live block.
+    Free,
+    /// The same, and the frame is known to hold zeros.
+    FreeZero,
+    /// The first frame of a live block.
+    Allocated(Order),
+    /// The same, and the block held zeros when it was allocated.
+    AllocatedZero(Order),
+    /// The first frame of a block that is being split.
+    Splitting,
+    /// Not a frame that the instance manages.
+    Hole,
+}
+
+const ALLOCATED: u8 = 0x80;
+const ZERO: u8 = 0x40;
+const SPLITTING: u8 = 0x20;
+const HOLE: u8 = 0x21;
+const ORDER: u8 = 0x1f;
+
+impl Tag {
+    /// Reads a tag's byte.
+    #[inline]
+    pub(crate) fn from_byte(byte: u8) -> Tag {
+        match byte {
+            0 => Tag::Free,
+            ZERO => Tag::FreeZero,
+            SPLITTING => Tag::Splitting,
+            _ if byte & ALLOCATED != 0 => {
+                let order = Order::new(byte & ORDER).unwrap_or(Order::MAX);
+                if byte & ZERO != 0 { Tag::AllocatedZero(order) } else { Tag::Allocated(order) }
+            }
+            _ => Tag::Hole,
+        }
+    }
+
+    /// Returns a tag's byte.
+    #[inline]
+    pub(crate) const fn byte(self) -> u8 {
+        match self {
+            Tag::Free => 0,
+            Tag::FreeZero => ZERO,
+            Tag::Allocated(order) => ALLOCATED | order.get(),
+            Tag::AllocatedZero(order) => ALLOCATED | ZERO | order.get(),
+            Tag::Splitting => SPLITTING,
+            Tag::Hole => HOLE,
+        }
+    }
+
+    /// Returns the order of the live block that starts here.
+    #[inline]
+    pub(crate) fn allocated(self) -> Option<Order> {
+        match self {
+            Tag::Allocated(order) | Tag::AllocatedZero(order) => Some(order),
+            _ => None,
+        }
+    }
+
+    /// Returns the byte of a live block's first frame, made from the byte it had while it was free: what was known
+    /// of its contents stays known.
+    #[inline(always)]
+    pub(crate) const fn allocate(byte: u8, order: u8) -> u8 {
+        (byte & ZERO) | ALLOCATED | order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_round_and_zero_is_free() {
+        assert_eq!(Tag::from_byte(0), Tag::Free);
+        let orders = Order::ZERO.up_to(Order::MAX);
+        let tags = orders.flat_map(|o| [Tag::Allocated(o), Tag::AllocatedZero(o)]).chain([
+            Tag::Free,
+            Tag::FreeZero,
+            Tag::Splitting,
+            Tag::Hole,
+        ]);
+        for tag in tags {
+            assert_eq!(Tag::from_byte(tag.byte()), tag);
+        }
+    }
+
+    #[test]
+    fn allocating_keeps_what_is_known_of_the_contents() {
+        let order = Order::of(3);
+        assert_eq!(Tag::from_byte(Tag::allocate(Tag::Free.byte(), 3)), Tag::Allocated(order));
+        assert_eq!(Tag::from_byte(Tag::allocate(Tag::FreeZero.byte(), 3)), Tag::AllocatedZero(order));
+    }
+}

@@ -1,0 +1,293 @@
+//! Hierarchical bitmaps: which of many children have a property, found in one step a level.
+
+use super::geometry::{FAN, FAN_ORDER};
+use super::sync::{A64, Carver, Relaxed, SeqCst, store_load_fence};
+
+/// Levels below the root word: enough for the pageblocks of the largest zone.
+const LEVELS: usize = if cfg!(loom) { 3 } else { 4 };
+
+/// Times that a search follows a bit that turned out to be stale, before it gives up.
+const STALE_TRIES: usize = 64;
+
+/// Words of an index that a search has looked at, or a descriptor that it found there: what a bounded search bounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Effort {
+    /// The count.
+    pub(crate) steps: u32,
+}
+
+impl Effort {
+    /// Counts one step.
+    #[inline(always)]
+    pub(crate) fn step(&mut self) {
+        self.steps += 1;
+    }
+}
+
+/// How a bitmap is laid out: its levels, lowest first.
+#[derive(Clone, Copy)]
+struct Shape {
+    levels: usize,
+    offset: [usize; LEVELS],
+    words: usize,
+}
+
+impl Shape {
+    fn of(bits: usize) -> Shape {
+        let mut shape = Shape { levels: 0, offset: [0; LEVELS], words: 0 };
+        let mut children = bits.max(1);
+        loop {
+            children = children.div_ceil(FAN);
+            shape.offset[shape.levels] = shape.words;
+            shape.levels += 1;
+            shape.words += children;
+            if children == 1 {
+                return shape;
+            }
+        }
+    }
+}
+
+/// Bitmaps of one shape, and above them a root word for each group of bitmaps, which says which are not empty.
+///
+/// # Concurrency
+/// A bit follows a fact: a child's state, or whether the word below has a bit. Whoever changes the fact settles the bit
+/// afterwards, and whoever writes the bit reads the fact again after that and starts over if it changed. So a write
+/// that comes late is undone by the one who made it, and when all have ended every bit is right. In between a bit may
+/// be wrong: what a search finds is a hint.
+pub(crate) struct Forest<'m> {
+    words: &'m [A64],
+    roots: &'m [A64],
+    shape: Shape,
+    group: usize,
+}
+
+impl<'m> Forest<'m> {
+    /// Carves `groups` groups of `group` bitmaps of `bits` bits.
+    pub(crate) fn carve(carver: &mut Carver<'m>, groups: usize, group: usize, bits: usize) -> Forest<'m> {
+        let shape = Shape::of(bits);
+        Forest {
+            words: carver.zeroed(groups * group * shape.words),
+            roots: carver.zeroed(groups),
+            shape,
+            group,
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, tree: usize, level: usize, at: usize) -> &A64 {
+        &self.words[tree * self.shape.words + self.shape.offset[level] + at]
+    }
+
+    /// Returns how many words the lowest level has.
+    pub(crate) fn leaf_words(&self) -> usize {
+        if self.shape.levels == 1 { 1 } else { self.shape.offset[1] }
+    }
+
+    /// Returns a word of the lowest level.
+    #[inline]
+    pub(crate) fn leaf(&self, tree: usize, at: usize) -> u64 {
+        // ORDER: SeqCst: see `settle`.
+        self.word(tree, 0, at).load(SeqCst)
+    }
+
+    /// Says whether a bit is set.
+    #[inline]
+    pub(crate) fn has(&self, tree: usize, bit: usize) -> bool {
+        self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
+    }
+
+    /// Returns the root word of a group: one bit for each of its bitmaps that is not empty.
+    #[inline]
+    pub(crate) fn root(&self, group: usize) -> u64 {
+        // ORDER: SeqCst: see `settle`.
+        self.roots[group].load(SeqCst)
+    }
+
+    /// Makes a bit follow `fact`, which this thread has just changed or has found the bit to contradict.
+    #[inline]
+    pub(crate) fn settle(&self, tree: usize, bit: usize, fact: impl Fn() -> bool) {
+        let word = self.word(tree, 0, bit >> FAN_ORDER);
+        self.follow(word, bit & (FAN - 1), fact, || self.settle_above(tree, 0, bit >> FAN_ORDER));
+    }
+
+    /// Sets all bits of a word of the lowest level at once, while nobody else knows of the bitmap.
+    pub(crate) fn fill(&self, tree: usize, at: usize, bits: u64) {
+        if bits != 0 {
+            // ORDER: Relaxed: published with the allocator.
+            self.word(tree, 0, at).fetch_or(bits, Relaxed);
+            self.settle_above(tree, 0, at);
+        }
+    }
+
+    /// Makes the bit above a word follow whether the word has a bit.
+    fn settle_above(&self, tree: usize, level: usize, at: usize) {
+        let below = self.word(tree, level, at);
+        // ORDER: SeqCst: as in `follow`.
+        let fact = || below.load(SeqCst) != 0;
+        if level + 1 == self.shape.levels {
+            self.follow(&self.roots[tree / self.group], tree % self.group, fact, || ());
+        } else {
+            let word = self.word(tree, level + 1, at >> FAN_ORDER);
+            self.follow(word, at & (FAN - 1), fact, || self.settle_above(tree, level + 1, at >> FAN_ORDER));
+        }
+    }
+
+    /// Writes a bit until it agrees with `fact`; `above` runs when the word may have become empty or stopped being.
+    #[inline]
+    fn follow(&self, word: &A64, bit: usize, fact: impl Fn() -> bool, above: impl Fn()) {
+        let mask = 1 << bit;
+        loop {
+            let want = fact();
+            store_load_fence();
+            // ORDER: SeqCst, here and for every update of a fact. Let A write the bit after B changed the fact. If A
+            // read the fact before B changed it, A's second reading below comes after B's change in the one order
+            // that all agree on, or else B's reading of the bit comes after A's write: one of them corrects it.
+            let now = word.load(SeqCst);
+            if want != (now & mask != 0) {
+                let old = if want { word.fetch_or(mask, SeqCst) } else { word.fetch_and(!mask, SeqCst) };
+                let new = if want { old | mask } else { old & !mask };
+                if (old == 0) != (new == 0) {
+                    above();
+                }
+            } else if want && now == mask {
+                // The first bit of its word: whoever set it may not have come to the level above yet.
+                above();
+            }
+            store_load_fence();
+            if fact() == want {
+                return;
+            }
+        }
+    }
+
+    /// Finds a set bit of a bitmap, at or after `start` where one is near.
+    pub(crate) fn find(&self, tree: usize, start: usize, effort: &mut Effort) -> Option<usize> {
+        for _ in 0..STALE_TRIES {
+            match self.descend(tree, start, effort) {
+                Ok(bit) => return Some(bit),
+                Err(Some((level, at))) => self.settle_above(tree, level, at),
+                Err(None) => return None,
+            }
+        }
+        None
+    }
+
+    /// Follows set bits down from the top; an error is the word that was empty below a set bit.
+    #[inline]
+    fn descend(
+        &self,
+        tree: usize,
+        start: usize,
+        effort: &mut Effort,
+    ) -> Result<usize, Option<(usize, usize)>> {
+        let mut at = 0;
+        let mut on_path = true;
+        for level in (0..self.shape.levels).rev() {
+            // ORDER: SeqCst: see `follow`.
+            let word = self.word(tree, level, at).load(SeqCst);
+            effort.step();
+            if word == 0 {
+                let top = level + 1 == self.shape.levels;
+                return Err(if top && !self.in_root(tree) { None } else { Some((level, at)) });
+            }
+            let from = if on_path { start >> (usize::from(FAN_ORDER) * level) & (FAN - 1) } else { 0 };
+            let after = word & (u64::MAX << from);
+            let bit = if after != 0 { after.trailing_zeros() } else { word.trailing_zeros() } as usize;
+            on_path &= bit == from;
+            at = at << FAN_ORDER | bit;
+        }
+        Ok(at)
+    }
+
+    fn in_root(&self, tree: usize) -> bool {
+        self.root(tree / self.group) >> (tree % self.group) & 1 != 0
+    }
+
+    /// Checks every bitmap: `wrong(tree, bit, is)` is asked about each bit of the lowest level, and each bit above
+    /// must say whether the word below has one. Returns the number of the first bitmap that is wrong.
+    pub(crate) fn check(&self, trees: usize, right: impl Fn(usize, usize, u64) -> bool) -> Result<(), usize> {
+        for tree in 0..trees {
+            for at in 0..self.leaf_words() {
+                if !right(tree, at, self.leaf(tree, at)) {
+                    return Err(tree);
+                }
+            }
+            for level in 0..self.shape.levels {
+                let last = level + 1 == self.shape.levels;
+                let end = if last { self.shape.words } else { self.shape.offset[level + 1] };
+                for at in 0..end - self.shape.offset[level] {
+                    // ORDER: Relaxed: nothing else runs during a check.
+                    let has = self.word(tree, level, at).load(Relaxed) != 0;
+                    let above = if last {
+                        self.in_root(tree)
+                    } else {
+                        // ORDER: Relaxed, as above.
+                        let word = self.word(tree, level + 1, at >> FAN_ORDER).load(Relaxed);
+                        word >> (at & (FAN - 1)) & 1 != 0
+                    };
+                    if has != above {
+                        return Err(tree);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn with_forest(bits: usize, test: impl FnOnce(&Forest<'_>)) {
+        let mut memory = [0u8; 64 * 1024];
+        let mut carver = Carver::of(&mut memory);
+        let forest = Forest::carve(&mut carver, 2, 3, bits);
+        assert!(carver.fits());
+        test(&forest);
+    }
+
+    #[test]
+    fn bits_are_found_from_the_start_on_and_vanish_when_cleared() {
+        with_forest(10_000, |f| {
+            let mut effort = Effort::default();
+            assert_eq!(f.find(4, 0, &mut effort), None);
+            for bit in [3, 70, 9_999] {
+                f.settle(4, bit, || true);
+            }
+            assert_eq!(f.root(1), 0b10);
+            assert_eq!(f.find(4, 0, &mut effort), Some(3));
+            assert_eq!(f.find(4, 4, &mut effort), Some(3), "wraps within a word");
+            assert_eq!(f.find(4, 64, &mut effort), Some(70));
+            assert_eq!(f.find(4, 5_000, &mut effort), Some(9_999));
+            assert_eq!(f.find(1, 0, &mut effort), None, "other bitmaps are others");
+            for bit in [3, 70, 9_999] {
+                f.settle(4, bit, || false);
+            }
+            assert_eq!((f.root(1), f.find(4, 0, &mut effort)), (0, None));
+            f.check(6, |_, _, word| word == 0).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_search_takes_one_step_a_level() {
+        with_forest(64 * 64 * 2, |f| {
+            f.settle(0, 8_000, || true);
+            let mut effort = Effort::default();
+            assert_eq!(f.find(0, 17, &mut effort), Some(8_000));
+            assert_eq!(effort.steps, 3);
+        });
+    }
+
+    #[test]
+    fn a_bit_whose_fact_changes_meanwhile_is_written_again() {
+        with_forest(100, |f| {
+            let calls = core::cell::Cell::new(0);
+            // True at first, false from the second reading on.
+            f.settle(0, 5, || calls.replace(calls.get() + 1) == 0);
+            assert!(!f.has(0, 5));
+            assert_eq!(f.root(0), 0);
+        });
+    }
+}

@@ -1,0 +1,151 @@
+//! Arithmetic on words of free bits: aligned runs, the largest of them, the lowest few. Pure functions.
+
+/// Bits at the multiples of 2^k.
+const STARTS: [u64; 7] = [
+    u64::MAX,
+    0x5555_5555_5555_5555,
+    0x1111_1111_1111_1111,
+    0x0101_0101_0101_0101,
+    0x0001_0001_0001_0001,
+    0x0000_0001_0000_0001,
+    1,
+];
+
+/// Returns the starts of the aligned runs of order `k + 1`, given those of order `k`.
+#[inline(always)]
+pub(crate) const fn double(starts: u64, k: u8) -> u64 {
+    (starts & (starts >> (1u32 << k))) & STARTS[k as usize + 1]
+}
+
+/// Returns the first bits of the aligned runs of `2^order` set bits in `bits`. `order` is at most 6.
+#[inline]
+pub(crate) const fn runs(bits: u64, order: u8) -> u64 {
+    let mut starts = bits;
+    let mut k = 0;
+    while k < order {
+        starts = double(starts, k);
+        k += 1;
+    }
+    starts
+}
+
+/// Returns all bits of the runs of `2^order` that start at `starts`.
+#[inline]
+pub(crate) const fn spread(starts: u64, order: u8) -> u64 {
+    let mut bits = starts;
+    let mut k = 0;
+    while k < order {
+        bits |= bits << (1u32 << k);
+        k += 1;
+    }
+    bits
+}
+
+/// Returns the order of the largest aligned run of set bits.
+#[inline]
+pub(crate) const fn largest(bits: u64) -> Option<u8> {
+    if bits == 0 {
+        return None;
+    }
+    if bits == u64::MAX {
+        return Some(6);
+    }
+    let mut starts = bits;
+    let mut k = 0;
+    while k < 6 {
+        let next = double(starts, k);
+        if next == 0 {
+            break;
+        }
+        starts = next;
+        k += 1;
+    }
+    Some(k)
+}
+
+/// Returns the `n` lowest set bits, or all where there are fewer.
+#[inline]
+pub(crate) const fn lowest(bits: u64, n: u32) -> u64 {
+    let count = bits.count_ones();
+    if count <= n {
+        return bits;
+    }
+    // Remove from whichever end has less to remove.
+    let mut rest = bits;
+    if n > count / 2 {
+        let mut i = n;
+        while i < count {
+            rest &= !(1 << (63 - rest.leading_zeros()));
+            i += 1;
+        }
+        rest
+    } else {
+        let mut i = 0;
+        while i < n {
+            rest &= rest - 1;
+            i += 1;
+        }
+        bits & !rest
+    }
+}
+
+/// Returns up to `n` of the runs of `2^order` in `bits`, all their bits, preferring those that are not half of a
+/// larger run.
+#[inline]
+pub(crate) const fn pick(bits: u64, order: u8, n: u32) -> u64 {
+    let all = runs(bits, order);
+    let single = if order < 6 {
+        let pairs = runs(bits, order + 1);
+        all & !(pairs | pairs << (1u32 << order))
+    } else {
+        all
+    };
+    let few = lowest(single, n);
+    let more = lowest(all & !single, n - few.count_ones());
+    spread(few | more, order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_aligned() {
+        assert_eq!(runs(0b0110, 1), 0, "two neighbours that no aligned pair holds");
+        assert_eq!(runs(0b1111_1100, 1), 0b0101_0100);
+        assert_eq!(runs(0b1111_1100, 2), 0b0001_0000);
+        assert_eq!(runs(u64::MAX, 6), 1);
+        assert_eq!(spread(runs(u64::MAX, 6), 6), u64::MAX);
+    }
+
+    #[test]
+    fn the_largest_run_is_found_by_trying_all() {
+        let mut bits = 0x9e37_79b9_7f4a_7c15u64;
+        for i in 0..2000 {
+            bits = bits.rotate_left(7).wrapping_mul(0x2545_f491_4f6c_dd1d) | bits >> (i % 64);
+            let by_trying = (0..=6).rev().find(|k| runs(bits, *k) != 0);
+            assert_eq!(largest(bits), by_trying, "{bits:#x}");
+        }
+        assert_eq!(largest(0), None);
+    }
+
+    #[test]
+    fn the_lowest_bits_are_the_lowest() {
+        for n in 0..=64 {
+            let few = lowest(u64::MAX, n);
+            assert_eq!(few.count_ones(), n);
+            assert!(n == 64 || few == (1 << n) - 1);
+        }
+        assert_eq!(lowest(0b1011_0100, 3), 0b0011_0100);
+        assert_eq!(lowest(0b100, 3), 0b100);
+    }
+
+    #[test]
+    fn picking_spares_larger_runs() {
+        assert_eq!(pick(0b1111_0100, 0, 1), 0b100);
+        assert_eq!(pick(0b1111_0011, 1, 1), 0b11);
+        assert_eq!(pick(0b1111_0011, 1, 2), 0b11_0011);
+        assert_eq!(pick(0b1111_0011, 2, 5), 0b1111_0000);
+        assert_eq!(pick(0, 0, 3), 0);
+    }
+}

@@ -1,0 +1,310 @@
+//! An instance: its configuration, its size query, its construction.
+
+use super::geometry::{BLOCK_ORDER, LINE, ZONE_LIMIT};
+use super::lists::{Lists, Tuning};
+use super::percpu::PerCpu;
+use super::sync::{A64, Carver, Relaxed};
+use super::zone::Zone;
+use crate::error::MapError;
+use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
+use crate::request::{NodeMask, Request, RequestFlags};
+use crate::stats::{Counter, NR_COUNTERS};
+use crate::units::{CpuId, Frames, NodeId, Pfn, ZoneId};
+use crate::watermark::{
+    ReserveRule, WatermarkKnobs, Watermarks, default_min_free_kbytes, max_boost, protection, watermarks,
+};
+use core::alloc::Layout;
+
+/// Counters of one CPU, padded to cache lines.
+const COUNTER_WORDS: usize = NR_COUNTERS.next_multiple_of(LINE / 8);
+
+/// How an instance is set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// CPUs, each with lists of its own.
+    pub cpus: u32,
+    /// Watermarks and reserves.
+    pub watermark: WatermarkKnobs,
+    /// Who may go below a watermark, and how far.
+    pub reserve_rule: ReserveRule,
+    /// `vm.percpu_pagelist_high_fraction`: the share of a zone that all CPUs' lists may hold; 0 computes it.
+    pub percpu_pagelist_high_fraction: u64,
+    /// Whether there are per-CPU lists at all.
+    pub pcp: bool,
+}
+
+impl Config {
+    /// Makes a configuration with Linux's defaults.
+    #[must_use]
+    pub fn new(cpus: u32) -> Config {
+        Config {
+            cpus,
+            watermark: WatermarkKnobs::default(),
+            reserve_rule: ReserveRule::MinReserve,
+            percpu_pagelist_high_fraction: 0,
+            pcp: true,
+        }
+    }
+}
+
+/// How much metadata an instance needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MetadataLayout {
+    /// Size and alignment of the memory to hand over.
+    pub layout: Layout,
+    /// Of that, what grows with memory: the rest grows with CPUs.
+    pub frames_bytes: usize,
+}
+
+/// Memory for an instance's metadata, all zero.
+#[derive(Debug)]
+pub struct Metadata<'m>(&'m mut [u8]);
+
+impl<'m> Metadata<'m> {
+    /// Fills memory with zeros and takes it.
+    #[must_use]
+    pub fn zeroed(memory: &'m mut [u8]) -> Metadata<'m> {
+        memory.fill(0);
+        Metadata(memory)
+    }
+
+    /// Takes memory that is all zero already, such as a fresh anonymous mapping, without touching it.
+    ///
+    /// # Safety
+    /// Every byte is zero. Otherwise frames may be handed out twice.
+    #[must_use]
+    pub unsafe fn assume_zeroed(memory: &'m mut [u8]) -> Metadata<'m> {
+        Metadata(memory)
+    }
+}
+
+/// A zone with what the allocator knows of it beyond the frames.
+pub(crate) struct Place<'m> {
+    pub(crate) zone: Zone<'m>,
+    pub(crate) lists: Lists<'m>,
+    pub(crate) marks: Watermarks,
+    pub(crate) protection: [Frames; NR_ZONE_KINDS],
+    pub(crate) max_boost: Option<Frames>,
+}
+
+/// A lock-free page-frame allocator.
+///
+/// It owns no memory and no thread: the caller supplies the metadata, names the CPU with each call, and chooses by `P`
+/// how a CPU's lists are protected. See [`PageAllocator`](crate::PageAllocator) for what its calls do.
+///
+/// # Concurrency
+/// Every call may run at the same time as every other one, except [`audit`](crate::PageAllocator::audit), and as far as
+/// `P` allows. No path waits: a thread that stops in the middle of a call blocks nobody.
+pub struct Pageyard<'m, P> {
+    pub(crate) percpu: P,
+    pub(crate) places: &'m [Place<'m>],
+    /// The largest zone: most frees are of its frames.
+    pub(crate) main: &'m Place<'m>,
+    /// By highest kind of zone: where the walk begins.
+    first: [Option<&'m Place<'m>>; NR_ZONE_KINDS],
+    /// Zones in the order of the walk, by highest kind.
+    walks: &'m [u16],
+    pub(crate) counters: &'m [A64],
+    /// Largest and total effort of searches, and how many there were, by CPU.
+    pub(crate) efforts: &'m [A64],
+    /// Whether anybody ever freed a block that is known to hold zeros.
+    pub(crate) zero_seen: &'m [A64],
+    pub(crate) config: Config,
+    pub(crate) frames_bytes: usize,
+}
+
+/// What construction carves.
+struct Parts<'m> {
+    places: &'m [Place<'m>],
+    walks: &'m [u16],
+    counters: &'m [A64],
+    efforts: &'m [A64],
+    zero_seen: &'m [A64],
+    frames_bytes: usize,
+}
+
+impl<'m, P: PerCpu> Pageyard<'m, P> {
+    /// Says how much metadata memory an instance needs.
+    ///
+    /// # Errors
+    /// [`MapError::BeyondLimit`] where a zone spans more frames than a per-CPU list can name (2^32).
+    pub fn layout(map: &MemoryMap<'_>, config: &Config) -> Result<MetadataLayout, MapError> {
+        let mut carver = Carver::counting();
+        let parts = Self::carve(&mut carver, map, config)?;
+        let layout = Layout::from_size_align(carver.used(), LINE)
+            .map_err(|_| MapError::MetadataTooSmall { needed: carver.used() })?;
+        Ok(MetadataLayout { layout, frames_bytes: parts.frames_bytes })
+    }
+
+    /// Makes an instance in which every managed frame is free.
+    ///
+    /// # Errors
+    /// As [`Pageyard::layout`]; [`MapError::MetadataTooSmall`] where `metadata` is smaller than it says, counted from
+    /// its first aligned byte.
+    ///
+    /// # Complexity
+    /// One visit to each pageblock's descriptor; the bits and tags of pageblocks that are managed as a whole are not
+    /// touched.
+    pub fn new(
+        map: &MemoryMap<'_>,
+        config: Config,
+        percpu: P,
+        metadata: Metadata<'m>,
+    ) -> Result<Pageyard<'m, P>, MapError> {
+        let needed = Self::layout(map, &config)?.layout.size();
+        let mut carver = Carver::of(metadata.0);
+        if !carver.has(needed) {
+            return Err(MapError::MetadataTooSmall { needed });
+        }
+        let parts = Self::carve(&mut carver, map, &config)?;
+        for place in parts.places {
+            place.zone.open(map);
+            place.lists.open();
+        }
+        let main = parts.places.iter().max_by_key(|p| p.zone.span.managed).ok_or(MapError::NoFrames)?;
+        let zones = parts.places.len();
+        let first = core::array::from_fn(|kind| {
+            let walk = &parts.walks[kind * zones..(kind + 1) * zones];
+            parts.places.get(usize::from(*walk.first()?))
+        });
+        Ok(Pageyard {
+            percpu,
+            places: parts.places,
+            main,
+            first,
+            walks: parts.walks,
+            counters: parts.counters,
+            efforts: parts.efforts,
+            zero_seen: parts.zero_seen,
+            config,
+            frames_bytes: parts.frames_bytes,
+        })
+    }
+
+    fn carve(carver: &mut Carver<'m>, map: &MemoryMap<'_>, config: &Config) -> Result<Parts<'m>, MapError> {
+        let cpus = config.cpus.max(1) as usize;
+        let zones = || map.zones().map(|(_, span)| span);
+        if zones()
+            .any(|z| (z.end().0 >> BLOCK_ORDER) - (z.start.0 >> BLOCK_ORDER) >= ZONE_LIMIT >> BLOCK_ORDER)
+        {
+            return Err(MapError::BeyondLimit { region: 0 });
+        }
+        let spans: [_; crate::memmap::MAX_ZONES] = {
+            let mut iter = zones();
+            core::array::from_fn(|_| iter.next())
+        };
+        let lowmem = zones().filter(|z| z.kind <= ZoneKind::Normal).map(|z| z.managed).sum();
+        let kib = config.watermark.min_free_kbytes.unwrap_or_else(|| {
+            default_min_free_kbytes(spans.iter().flatten(), config.watermark.transparent_hugepage)
+        });
+        let mut percpu_bytes = 0;
+        let places = carver.filled(map.zone_count(), |i, carver| {
+            let span = spans[i].expect("there are that many zones");
+            let mut managed = [Frames::ZERO; NR_ZONE_KINDS];
+            for other in zones().filter(|z| z.node == span.node) {
+                managed[other.kind.index()] = other.managed;
+            }
+            let marks = watermarks(&span, lowmem, kib, config.watermark.watermark_scale_factor);
+            let fraction = config.percpu_pagelist_high_fraction;
+            let tuning = if config.pcp {
+                Tuning::of(span.managed, marks.low, u64::from(config.cpus.max(1)), fraction)
+            } else {
+                Tuning::NONE
+            };
+            let zone = Zone::carve(carver, ZoneId(i as u16), span, cpus);
+            let before = carver.used();
+            let lists = Lists::carve(carver, cpus, tuning);
+            percpu_bytes += carver.used() - before + cpus * LINE;
+            Place {
+                zone,
+                lists,
+                marks,
+                protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
+                max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),
+            }
+        });
+        let walks = carver.filled(NR_ZONE_KINDS * map.zone_count(), |i, _| {
+            let (kind, nth) = (ZoneKind::ALL[i / map.zone_count()], i % map.zone_count());
+            nth_of_walk(&spans, kind, nth)
+        });
+        let before = carver.used();
+        let counters = carver.zeroed(cpus * COUNTER_WORDS);
+        let efforts = carver.zeroed(cpus * LINE / 8);
+        percpu_bytes += carver.used() - before;
+        let zero_seen = carver.zeroed(1);
+        let frames_bytes = carver.used() - percpu_bytes;
+        Ok(Parts { places, walks, counters, efforts, zero_seen, frames_bytes })
+    }
+
+    /// Iterates over the zones that may serve a request, best first: node by node, the highest kind first.
+    pub(crate) fn walk(&self, request: &Request) -> impl Iterator<Item = &Place<'m>> + use<'_, 'm, P> {
+        let (zones, kind) = (self.places.len(), request.highest_zone.index());
+        let nodes = self.nodes(request);
+        self.walks[kind * zones..(kind + 1) * zones]
+            .iter()
+            .map_while(|z| self.places.get(usize::from(*z)))
+            .filter(move |p| nodes.allows(p.zone.span.node))
+    }
+
+    /// Returns the nodes that may serve a request: with `THIS_NODE`, the first of its mask that exists.
+    fn nodes(&self, request: &Request) -> NodeMask {
+        if !request.flags.contains(RequestFlags::THIS_NODE) {
+            return request.nodes;
+        }
+        let nodes = self.places.iter().map(|p| p.zone.span.node).filter(|n| request.nodes.allows(*n));
+        nodes.min().map_or(NodeMask(0), NodeMask::only)
+    }
+
+    /// Returns the zone where an unrestricted request begins.
+    #[inline(always)]
+    pub(crate) fn first_place(&self, highest: ZoneKind) -> Option<&'m Place<'m>> {
+        self.first[highest.index()]
+    }
+
+    /// Returns the zone that spans a frame, and the frame's number in it.
+    pub(crate) fn place_of(&self, pfn: Pfn) -> Option<(&Place<'m>, usize)> {
+        self.places.iter().find_map(|p| Some((p, p.zone.frame_of(pfn)?)))
+    }
+
+    /// Says whether the instance has this CPU.
+    #[inline(always)]
+    pub(crate) fn has_cpu(&self, cpu: CpuId) -> bool {
+        cpu.0 < self.config.cpus
+    }
+
+    /// Adds to a counter of a CPU.
+    #[inline]
+    pub(crate) fn count(&self, cpu: CpuId, counter: Counter, n: u64) {
+        // ORDER: Relaxed: a counter orders nothing.
+        self.counters[cpu.index() * COUNTER_WORDS + counter as usize].fetch_add(n, Relaxed);
+    }
+
+    /// Returns a counter, all CPUs together.
+    pub(crate) fn counted(&self, counter: Counter) -> u64 {
+        // ORDER: Relaxed: a counter orders nothing.
+        let of = |cpu: &[A64]| cpu[counter as usize].load(Relaxed);
+        self.counters.chunks_exact(COUNTER_WORDS).map(of).fold(0, u64::wrapping_add)
+    }
+}
+
+/// Returns the `nth` zone of the walk that begins at `highest`, or a number past all zones.
+///
+/// # Linux
+/// `build_zonelists`. Nodes come in the order of their numbers; devices only serve who asks for them.
+fn nth_of_walk(spans: &[Option<crate::memmap::ZoneSpan>], highest: ZoneKind, nth: usize) -> u16 {
+    let allowed = |kind: ZoneKind| kind <= highest && (kind != ZoneKind::Device || highest == kind);
+    let mut seen = 0;
+    for node in (0..=u8::MAX).map(NodeId) {
+        for kind in ZoneKind::ALL.into_iter().rev().filter(|k| allowed(*k)) {
+            for (i, z) in spans.iter().enumerate() {
+                if z.is_some_and(|z| z.node == node && z.kind == kind && z.managed > Frames::ZERO) {
+                    if seen == nth {
+                        return i as u16;
+                    }
+                    seen += 1;
+                }
+            }
+        }
+    }
+    u16::MAX
+}

@@ -1,0 +1,473 @@
+//! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
+
+use super::frames::{Change, Frames as FrameMap, Masks, masks_of};
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, MAX_RUN, WORD_ORDER, WORDS};
+use super::index::{Index, Shelves};
+use super::state::BlockState;
+use super::sync::{A64, Carver, Relaxed};
+use super::tag::Tag;
+use super::tree::Effort;
+use crate::memmap::{MemoryMap, ZoneSpan};
+use crate::migratetype::Migratetype;
+use crate::units::{Frames, Pfn, ZoneId};
+
+/// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
+const CLAIM_TRIES: usize = 16;
+/// Pageblocks between the places where two CPUs begin to search.
+const CPU_STRIDE: usize = 8;
+
+// The counts of a zone, each at a cache line of its own.
+const FREE: usize = 0;
+const HIGHATOMIC_FREE: usize = LINE_WORDS;
+const CMA_FREE: usize = 2 * LINE_WORDS;
+const HIGHATOMIC_BLOCKS: usize = 3 * LINE_WORDS;
+const BOOST: usize = 4 * LINE_WORDS;
+const COUNTS: usize = 5 * LINE_WORDS;
+
+/// What a claim wants.
+#[derive(Clone, Copy)]
+pub(crate) struct Want {
+    /// The type that it is for.
+    pub(crate) ty: u8,
+    /// The size of each block: at most a pageblock's order.
+    pub(crate) order: u8,
+    /// How many blocks, of one pageblock; one is enough.
+    pub(crate) blocks: u32,
+    /// The CPU that it is for.
+    pub(crate) cpu: usize,
+}
+
+/// How a claim may treat the pageblock's type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// It has the type that is wanted.
+    Same,
+    /// It has type `from`, and takes on the one that is wanted.
+    Convert { from: u8 },
+    /// It has type `from`, and keeps it.
+    Borrow { from: u8 },
+}
+
+/// What a claim took, all of one pageblock: the caller owns it.
+pub(crate) struct Got {
+    /// The pageblock.
+    pub(crate) block: usize,
+    /// Its frames that were taken.
+    pub(crate) masks: Masks,
+}
+
+/// A zone.
+pub(crate) struct Zone<'m> {
+    /// Its number.
+    pub(crate) id: ZoneId,
+    /// Where it lies.
+    pub(crate) span: ZoneSpan,
+    /// First frame of its first pageblock: its frames are numbered from there.
+    pub(crate) base: u64,
+    /// Its free bits, tags and descriptors.
+    pub(crate) frames: FrameMap<'m>,
+    /// Its index.
+    pub(crate) index: Index<'m>,
+    counts: &'m [A64],
+    /// Each CPU's current pageblocks, by type, plus one.
+    current: &'m [A64],
+}
+
+impl<'m> Zone<'m> {
+    /// Carves a zone's metadata. What grows with memory comes before what grows with CPUs.
+    pub(crate) fn carve(carver: &mut Carver<'m>, id: ZoneId, span: ZoneSpan, cpus: usize) -> Zone<'m> {
+        let first = span.start.0 >> BLOCK_ORDER;
+        let blocks = ((span.end().0 - 1) >> BLOCK_ORDER) + 1 - first;
+        Zone {
+            id,
+            span,
+            base: first << BLOCK_ORDER,
+            frames: FrameMap::carve(carver, blocks as usize),
+            index: Index::carve(carver, blocks as usize, (first % MAX_RUN) as usize),
+            counts: carver.zeroed(COUNTS),
+            current: carver.zeroed(cpus * LINE_WORDS),
+        }
+    }
+
+    /// Fills in what is not managed, then the index and the counts. Zeroed metadata of whole pageblocks stays
+    /// untouched.
+    pub(crate) fn open(&self, map: &MemoryMap<'_>) {
+        let mut at = 0;
+        let end = (self.frames.len() as u64) << BLOCK_ORDER;
+        let managed = || {
+            let mine = |r: &crate::memmap::Region| r.managed && self.span.spans(r.start);
+            map.regions().filter(mine).map(|r| (r.start.0 - self.base, r.end().0 - self.base))
+        };
+        for (start, stop) in managed().chain([(end, end)]) {
+            self.open_hole(at, start);
+            at = stop;
+        }
+        self.index.build(&self.frames);
+        // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
+        self.counts[FREE].store(self.span.managed.0, Relaxed);
+    }
+
+    /// Marks the frames from `start` to `end` as not managed.
+    fn open_hole(&self, start: u64, end: u64) {
+        let mut at = start;
+        while at < end {
+            let (block, offset) = ((at >> BLOCK_ORDER) as usize, at as u32 & (BLOCK_FRAMES - 1));
+            let frames = (end - at).min(u64::from(BLOCK_FRAMES - offset)) as u32;
+            let left = self.frames.state(block).free() - frames;
+            self.frames.set_state(block, BlockState::partial(left));
+            // A pageblock that is all hole is never looked into.
+            if frames < BLOCK_FRAMES {
+                for f in offset..offset + frames {
+                    self.frames.set_tag((block << BLOCK_ORDER) + f as usize, Tag::Hole);
+                    self.frames.set_taken(
+                        block,
+                        (f >> WORD_ORDER) as usize,
+                        masks_of(f, 0)[(f >> WORD_ORDER) as usize],
+                    );
+                }
+            }
+            at += u64::from(frames);
+        }
+    }
+
+    /// Returns the number in the zone of a frame that its pageblocks cover.
+    #[inline(always)]
+    pub(crate) fn frame_of(&self, pfn: Pfn) -> Option<usize> {
+        let frame = pfn.0.wrapping_sub(self.base) as usize;
+        (frame >> BLOCK_ORDER < self.frames.len() && self.span.spans(pfn)).then_some(frame)
+    }
+
+    /// Returns the frame number of a frame of the zone.
+    #[inline(always)]
+    pub(crate) fn pfn(&self, frame: usize) -> Pfn {
+        Pfn(self.base + frame as u64)
+    }
+
+    /// Says whether a frame of the zone is managed.
+    pub(crate) fn is_managed(&self, frame: usize) -> bool {
+        !self.frames.state(frame >> BLOCK_ORDER).is_hole() && self.frames.tag(frame) != Tag::Hole
+    }
+
+    // Counts.
+
+    /// Returns the free frames, those in per-CPU lists and in isolated pageblocks not counted.
+    #[inline]
+    pub(crate) fn free(&self) -> u64 {
+        self.count(FREE)
+    }
+
+    /// Returns the free frames in pageblocks reserved for high-order requests that cannot wait.
+    pub(crate) fn highatomic_free(&self) -> u64 {
+        self.count(HIGHATOMIC_FREE)
+    }
+
+    /// Returns the free frames that only movable requests may use.
+    pub(crate) fn cma_free(&self) -> u64 {
+        self.count(CMA_FREE)
+    }
+
+    /// Returns the count of pageblocks reserved for high-order requests that cannot wait.
+    pub(crate) fn highatomic_blocks(&self) -> &A64 {
+        &self.counts[HIGHATOMIC_BLOCKS]
+    }
+
+    /// Returns what fragmentation adds to the watermarks.
+    pub(crate) fn boost(&self) -> &A64 {
+        &self.counts[BOOST]
+    }
+
+    /// Counts are sums of signed changes: while some have not arrived one may be below zero.
+    #[inline]
+    fn count(&self, which: usize) -> u64 {
+        // ORDER: Relaxed: a count orders nothing.
+        (self.counts[which].load(Relaxed) as i64).max(0) as u64
+    }
+
+    /// Books a transition of a descriptor: the counts, then the index.
+    #[inline]
+    pub(crate) fn changed(&self, block: usize, change: Change) {
+        self.booked(change);
+        self.index.moved(&self.frames, block, change.old, change.new);
+    }
+
+    /// Books a transition in the counts.
+    #[inline]
+    fn booked(&self, change: Change) {
+        let Change { old, new } = change;
+        let add = |which: usize, n: i64| {
+            if n != 0 {
+                // ORDER: Relaxed: a count orders nothing.
+                self.counts[which].fetch_add(n as u64, Relaxed);
+            }
+        };
+        add(FREE, i64::from(new.counted()) - i64::from(old.counted()));
+        if old.ty().max(new.ty()) < Migratetype::HighAtomic as u8 {
+            return;
+        }
+        for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
+            let of = |s: BlockState| if s.ty() == ty as u8 { i64::from(s.counted()) } else { 0 };
+            add(which, of(new) - of(old));
+        }
+    }
+
+    // Claims.
+
+    /// Claims blocks of the type that is wanted: of the CPU's current pageblock, or of the fullest that fits.
+    pub(crate) fn claim(&self, want: Want, effort: &mut Effort) -> Option<Got> {
+        let current = &self.current[want.cpu * LINE_WORDS + usize::from(want.ty)];
+        // ORDER: Relaxed: a hint; the descriptor decides. It is in use, so it is no candidate as a whole.
+        let block = (current.load(Relaxed) as usize).checked_sub(1);
+        if let Some(block) = block
+            && want.order < BLOCK_ORDER
+        {
+            effort.step();
+            if let Some(got) = self.take(block, want, Take::Same) {
+                return Some(got);
+            }
+        }
+        let start = block.unwrap_or(want.cpu * CPU_STRIDE % self.frames.len());
+        let shelves = Shelves::fitting(want.order);
+        for _ in 0..CLAIM_TRIES {
+            let (found, shelf) = self.index.find(want.ty, shelves, start, effort)?;
+            effort.step();
+            if let Some(got) = self.take(found, want, Take::Same) {
+                self.set_current(want, found);
+                return Some(got);
+            }
+            self.index.settle(&self.frames, shelf, found);
+        }
+        None
+    }
+
+    /// Makes a pageblock the CPU's current one for a type, and lets go of the one before.
+    pub(crate) fn set_current(&self, want: Want, block: usize) {
+        if want.order >= BLOCK_ORDER {
+            return;
+        }
+        let current = &self.current[want.cpu * LINE_WORDS + usize::from(want.ty)];
+        // ORDER: Relaxed: a hint.
+        let before = current.swap(block as u64 + 1, Relaxed) as usize;
+        if before == block + 1 {
+            return;
+        }
+        if before != 0 {
+            self.mark_current(before - 1, false);
+        }
+        self.mark_current(block, true);
+    }
+
+    fn mark_current(&self, block: usize, current: bool) {
+        let mark = |s: BlockState| (s.is_current() != current).then(|| s.with_current(current));
+        if let Some(change) = self.frames.update(block, mark) {
+            self.index.moved(&self.frames, block, change.old, change.new);
+        }
+    }
+
+    /// Claims blocks of one pageblock, at least one, if it has the type and anything that fits.
+    #[inline]
+    pub(crate) fn take(&self, block: usize, want: Want, how: Take) -> Option<Got> {
+        if want.order >= BLOCK_ORDER {
+            self.take_whole(block, want, how)
+        } else {
+            self.take_part(block, want, how)
+        }
+    }
+
+    fn take_part(&self, block: usize, want: Want, how: Take) -> Option<Got> {
+        let Want { ty, order, .. } = want;
+        let reserve = |s: BlockState| {
+            if s.fit()? < order {
+                return None;
+            }
+            let n = want.blocks.min(s.free() >> order) << order;
+            match how {
+                Take::Same => s.claim(n, ty),
+                Take::Convert { from } => s.convert(n, from, ty),
+                Take::Borrow { from } => s.claim(n, from),
+            }
+        };
+        let change = self.frames.update(block, reserve)?;
+        self.booked(change);
+        let reserved = change.old.free() - change.new.free();
+        let (mut masks, mut gave) = ([0; WORDS], false);
+        let taken = match order {
+            0 => self.frames.take_single(block, reserved, &mut masks),
+            1..=WORD_ORDER => self.frames.take_runs(block, order, reserved >> order, &mut masks),
+            _ => u32::from(self.frames.take_words(block, order, &mut masks, &mut gave)),
+        } << order;
+        if taken < reserved || gave {
+            self.return_reserved(block, reserved - taken);
+        }
+        let hint = self.frames.correct_hint(block);
+        // Every transition settles the shelves on both its sides: somebody may have seen the one in between.
+        self.index.moved(&self.frames, block, hint.old, hint.new);
+        self.index.moved(&self.frames, block, change.old, change.new);
+        if taken == 0 {
+            if let Take::Convert { from } = how {
+                let undo = |s: BlockState| (s.ty() == ty).then(|| s.with_type(from));
+                if let Some(change) = self.frames.update(block, undo) {
+                    self.changed(block, change);
+                }
+            }
+            return None;
+        }
+        let all = change.old.is_all_zero() && hint.new.is_all_zero();
+        if all || (order > 0 && hint.new.has_zero()) {
+            self.settle_zero(block, &masks, order, all);
+        }
+        Some(Got { block, masks })
+    }
+
+    fn take_whole(&self, block: usize, want: Want, how: Take) -> Option<Got> {
+        let from = match how {
+            Take::Same => want.ty,
+            Take::Convert { from } | Take::Borrow { from } => from,
+        };
+        let to = if matches!(how, Take::Borrow { .. }) { from } else { want.ty };
+        let claim =
+            |s: BlockState| Some(if s.ty() == from { s.claim_whole()? } else { return None }.with_type(to));
+        let change = self.frames.update(block, claim)?;
+        self.changed(block, change);
+        self.settle_whole_zero(block, change.old);
+        let mut masks = [0; WORDS];
+        masks[0] = 1;
+        Some(Got { block, masks })
+    }
+
+    /// Writes down in the tags what a claim from a pageblock with known zeros took.
+    #[cold]
+    fn settle_zero(&self, block: usize, masks: &Masks, order: u8, all: bool) {
+        super::frames::for_each_down(masks, order, |offset| {
+            let first = (block << BLOCK_ORDER) + offset as usize;
+            if all {
+                for frame in first..first + (1 << order) {
+                    self.frames.set_tag(frame, if frame == first { Tag::FreeZero } else { Tag::Free });
+                }
+            } else if order > 0 {
+                self.frames.gather_zero(first, 1 << order);
+            }
+        });
+    }
+
+    /// The same for a pageblock that was claimed as a whole.
+    #[inline]
+    pub(crate) fn settle_whole_zero(&self, block: usize, old: BlockState) {
+        if old.has_zero() || old.is_all_zero() {
+            let first = block << BLOCK_ORDER;
+            let known = self.frames.gather_zero(first, BLOCK_FRAMES as usize);
+            if old.is_all_zero() || known {
+                self.frames.set_tag(first, Tag::FreeZero);
+            }
+        }
+    }
+
+    /// Returns a reservation that was not taken, and says what runs there are after bits were given back.
+    #[cold]
+    fn return_reserved(&self, block: usize, n: u32) {
+        let run = self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1);
+        if let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) {
+            self.changed(block, change);
+        }
+    }
+
+    /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
+    pub(crate) fn claim_exactly(&self, frame: usize, order: u8) -> bool {
+        let (block, n) = (frame >> BLOCK_ORDER, 1 << order);
+        let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
+        let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
+        self.booked(change);
+        let taken = self.frames.take_exactly(block, &masks);
+        if !taken {
+            self.return_reserved(block, n);
+        }
+        let hint = self.frames.correct_hint(block);
+        self.index.moved(&self.frames, block, hint.old, hint.new);
+        self.index.moved(&self.frames, block, change.old, change.new);
+        let all = change.old.is_all_zero() && hint.new.is_all_zero();
+        if taken && (all || hint.new.has_zero()) {
+            self.settle_zero(block, &masks, order, all);
+        }
+        taken
+    }
+
+    // Releases.
+
+    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already.
+    pub(crate) fn release(&self, block: usize, masks: &Masks, zero: bool) {
+        let n = masks.iter().map(|m| m.count_ones()).sum();
+        // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
+        let state = self.frames.state(block);
+        if zero && !state.has_zero() {
+            self.frames.update(block, |s| Some(s.noting_zero()));
+        } else if !zero && state.is_all_zero() {
+            self.frames.update(block, BlockState::dirtied);
+        }
+        let run = self.frames.give_all(block, masks);
+        let give = |s: BlockState| Some(s.release(n, run));
+        if let Some(change) = self.frames.update(block, give) {
+            self.changed(block, change);
+        }
+    }
+
+    /// Releases a pageblock that was claimed as a whole.
+    pub(crate) fn release_whole(&self, block: usize, zero: bool) {
+        if let Some(change) = self.frames.update(block, |s| s.release_whole(zero)) {
+            self.changed(block, change);
+        }
+    }
+
+    /// Releases one block whose tag was won already.
+    pub(crate) fn release_block(&self, frame: usize, order: u8, zero: bool) {
+        let block = frame >> BLOCK_ORDER;
+        if order >= BLOCK_ORDER {
+            if zero {
+                self.frames.set_tag(frame, Tag::Free);
+            }
+            for b in block..block + (1 << (order - BLOCK_ORDER)) {
+                self.release_whole(b, zero);
+            }
+        } else {
+            if zero {
+                for f in frame..frame + (1 << order) {
+                    self.frames.set_tag(f, Tag::FreeZero);
+                }
+            }
+            self.release(block, &masks_of(frame as u32 & (BLOCK_FRAMES - 1), order), zero);
+        }
+    }
+
+    // Transitions of a pageblock as such.
+
+    /// Runs a transition of a pageblock and books it; says whether it applied.
+    pub(crate) fn transit(
+        &self,
+        block: usize,
+        transition: impl Fn(BlockState) -> Option<BlockState>,
+    ) -> bool {
+        let change = self.frames.update(block, transition);
+        if let Some(change) = change {
+            self.changed(block, change);
+        }
+        change.is_some()
+    }
+
+    /// Takes a pageblock out of allocation: its free frames leave the zone's count, and frees into it stay there.
+    pub(crate) fn isolate(&self, block: usize) -> bool {
+        self.transit(block, BlockState::isolate)
+    }
+
+    /// Takes a pageblock back into allocation.
+    pub(crate) fn restore(&self, block: usize) -> bool {
+        self.transit(block, BlockState::restore)
+    }
+
+    /// Changes a pageblock's type.
+    pub(crate) fn set_type(&self, block: usize, from: u8, to: u8) -> bool {
+        self.transit(block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
+    }
+
+    /// Returns the zone's managed frames.
+    pub(crate) fn managed(&self) -> Frames {
+        self.span.managed
+    }
+}

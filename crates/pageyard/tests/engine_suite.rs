@@ -1,0 +1,136 @@
+//! The suite that every engine must pass, on the engine's variants.
+
+#![cfg(not(loom))]
+
+mod engine_common;
+
+use engine_common::Owned;
+use pageyard::{Config, Exclusive, MapError, MemoryMap, Order, PageAllocator, TryLock};
+use pageyard_testkit::Build;
+
+struct TryLocked;
+
+impl Build for TryLocked {
+    type Engine = Owned<TryLock>;
+
+    fn name(&self) -> String {
+        "pageyard-trylock".to_owned()
+    }
+
+    fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Self::Engine, MapError> {
+        Owned::new(map, Config::new(cpus), TryLock)
+    }
+
+    fn largest_order(&self) -> Order {
+        Order::MAX
+    }
+}
+
+/// Without per-CPU lists: every call goes to the zone, so what they would hide is seen.
+struct Bare;
+
+impl Build for Bare {
+    type Engine = Owned<TryLock>;
+
+    fn name(&self) -> String {
+        "pageyard without lists".to_owned()
+    }
+
+    fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Self::Engine, MapError> {
+        Owned::new(map, Config { pcp: false, ..Config::new(cpus) }, TryLock)
+    }
+
+    fn largest_order(&self) -> Order {
+        Order::MAX
+    }
+}
+
+/// The exclusive variant, kept to what it promises: one call at a time.
+struct Alone;
+
+impl Build for Alone {
+    type Engine = one_at_a_time::Engine;
+
+    fn name(&self) -> String {
+        "pageyard-exclusive".to_owned()
+    }
+
+    fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Self::Engine, MapError> {
+        // SAFETY: a lock around every call keeps them from overlapping.
+        let percpu = unsafe { Exclusive::by_instance() };
+        Owned::new(map, Config::new(cpus), percpu).map(one_at_a_time::Engine::new)
+    }
+
+    fn largest_order(&self) -> Order {
+        Order::MAX
+    }
+}
+
+mod one_at_a_time {
+    use super::{Exclusive, Owned, PageAllocator};
+    use pageyard::{
+        AllocError, AuditError, Census, ClaimError, CpuSet, Cx, FreeError, Migratetype, Order, PcpStats, Pfn,
+        Request, Stats, ZoneId, ZoneStats,
+    };
+    use std::sync::{Mutex, MutexGuard};
+
+    pub struct Engine(Mutex<Owned<Exclusive>>);
+
+    impl Engine {
+        pub fn new(engine: Owned<Exclusive>) -> Engine {
+            Engine(Mutex::new(engine))
+        }
+
+        fn lock(&self) -> MutexGuard<'_, Owned<Exclusive>> {
+            self.0.lock().unwrap()
+        }
+    }
+
+    impl PageAllocator for Engine {
+        fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+            self.lock().alloc(cx, request)
+        }
+        fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+            self.lock().free(cx, pfn, order)
+        }
+        fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+            self.lock().alloc_bulk(cx, request, out)
+        }
+        fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
+            self.lock().free_bulk(cx, pfns, wrong);
+        }
+        fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+            self.lock().split(pfn, from, to)
+        }
+        fn claim_exact(&self, pfn: Pfn, order: Order, migratetype: Migratetype) -> Result<(), ClaimError> {
+            self.lock().claim_exact(pfn, order, migratetype)
+        }
+        fn drain(&self, cpus: CpuSet) {
+            self.lock().drain(cpus);
+        }
+        fn stats(&self) -> Stats {
+            self.lock().stats()
+        }
+        fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
+            self.lock().zone_stats(zone)
+        }
+        fn pcp_stats(&self, zone: ZoneId, cpu: pageyard::CpuId) -> Option<PcpStats> {
+            self.lock().pcp_stats(zone, cpu)
+        }
+        fn audit(&self) -> Result<Census, AuditError> {
+            self.lock().audit()
+        }
+    }
+}
+
+mod trylock {
+    pageyard_testkit::suite!(super::TryLocked, random_ops = 4_000_000);
+}
+
+mod exclusive {
+    pageyard_testkit::suite!(super::Alone, random_ops = 4_000_000);
+}
+
+mod bare {
+    pageyard_testkit::suite!(super::Bare, random_ops = 2_000_000);
+}
