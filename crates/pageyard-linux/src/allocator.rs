@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use crate::fallback::Found;
-use crate::freelist::End;
 use crate::lock::LockStats;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Effort, Locked, Managed, Mark, Zone};
@@ -11,8 +10,8 @@ use pageyard::memmap::NR_ZONE_KINDS;
 use pageyard::watermark::default_min_free_kbytes;
 use pageyard::{
     AllocError, AuditError, BadRequest, BlockId, Census, ClaimError, Counter, CpuId, CpuSet, Cx, Frames,
-    FreeError, MapError, MemoryMap, Migratetype, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageAllocator,
-    PageblockId, PcpStats, Pfn, Request, RequestFlags, Stats, ZoneId, ZoneKind, ZoneSpan, ZoneStats, block,
+    FreeError, MapError, MemoryMap, Migratetype, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageAllocator, PcpStats,
+    Pfn, Request, RequestFlags, Stats, ZoneId, ZoneKind, ZoneSpan, ZoneStats, block,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,22 +19,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// All managed frames are free at the start, and every pageblock is movable.
 pub struct LinuxAllocator {
-    config: Config,
-    zones: Vec<Zone>,
-    zonelists: Zonelists,
-    counts: Counts,
+    pub(crate) config: Config,
+    pub(crate) zones: Vec<Zone>,
+    pub(crate) zonelists: Zonelists,
+    pub(crate) counts: Counts,
 }
 
 /// Events of the slow path.
 #[derive(Default)]
-struct Counts {
-    slow: AtomicU64,
-    wakes: AtomicU64,
-    fails: AtomicU64,
+pub(crate) struct Counts {
+    pub slow: AtomicU64,
+    pub wakes: AtomicU64,
+    pub fails: AtomicU64,
 }
 
 impl Counts {
-    fn add(counter: &AtomicU64) {
+    pub fn add(counter: &AtomicU64) {
         // ORDER: Relaxed: a counter, which orders nothing.
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -90,7 +89,7 @@ impl LinuxAllocator {
         &self.zones
     }
 
-    fn zone_of(&self, pfn: Pfn) -> Option<&Zone> {
+    pub(crate) fn zone_of(&self, pfn: Pfn) -> Option<&Zone> {
         self.zones.iter().find(|z| z.span.spans(pfn))
     }
 
@@ -110,7 +109,7 @@ impl LinuxAllocator {
 
     /// # Linux
     /// `get_page_from_freelist`.
-    fn try_zones(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
+    pub(crate) fn try_zones(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
         let order = request.order;
         let mut walk = self.zonelists.walk(&self.zones, cx.cpu.index(), request);
         let preferred = walk.clone().next()?.span.node;
@@ -179,199 +178,6 @@ impl LinuxAllocator {
     fn wake(&self, zone: &Zone) {
         Counts::add(&self.counts.wakes);
         zone.kswapd_woken.set(true);
-    }
-
-    /// What follows when no zone is above its low watermark.
-    ///
-    /// # Linux
-    /// `__alloc_pages_slowpath`, without reclaim and compaction: the background reclaimer is woken, reserves open to
-    /// those entitled to them, and a request that may wait empties the per-CPU lists and gives the high-atomic
-    /// reserve back before it fails.
-    #[cold]
-    fn slow_path(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-        Counts::add(&self.counts.slow);
-        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
-        if wake {
-            Counts::add(&self.counts.wakes);
-            for zone in self.zonelists.walk(&self.zones, cx.cpu.index(), request) {
-                zone.kswapd_woken.set(true);
-            }
-        }
-        let unlimited = RequestFlags::MEMALLOC | RequestFlags::NOFAIL;
-        let effort = Effort { mark: Mark::Min, reserves: request.flags, nofragment: false, wake };
-        let last = Effort { mark: Mark::None, ..effort };
-        let attempt = |effort| self.try_zones(cx, request, effort);
-        attempt(effort)
-            .or_else(|| request.flags.contains(RequestFlags::MEMALLOC).then(|| attempt(last)).flatten())
-            .or_else(|| {
-                let waits = !request.flags.contains(RequestFlags::NON_BLOCKING);
-                (waits && self.give_reserves_back(cx, request)).then(|| attempt(effort)).flatten()
-            })
-            .or_else(|| request.flags.intersects(unlimited).then(|| attempt(last)).flatten())
-            .ok_or_else(|| {
-                Counts::add(&self.counts.fails);
-                self.reason(cx, request, effort)
-            })
-    }
-
-    /// Empties the per-CPU lists and gives reserved pageblocks back; says whether that freed anything.
-    fn give_reserves_back(&self, cx: &Cx, request: &Request) -> bool {
-        let zones = || self.zonelists.walk(&self.zones, cx.cpu.index(), request);
-        let free = || zones().map(|z| z.free.get()).sum::<u64>();
-        let before = free();
-        self.drain(CpuSet::All);
-        let gave = zones().any(|z| z.unreserve_highatomic(request.migratetype, true));
-        gave || free() > before
-    }
-
-    /// Says why a request could not be served, from the zones as they are now.
-    fn reason(&self, cx: &Cx, request: &Request, effort: Effort) -> AllocError {
-        let (order, highest) = (request.order, request.highest_zone);
-        let unlimited = request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL);
-        let (mut free, mut kept) = (0, 0);
-        let (mut room, mut room_if_nothing_were_kept) = (false, false);
-        for z in self.zonelists.walk(&self.zones, cx.cpu.index(), request) {
-            let mine = match unlimited {
-                true => 0,
-                false => z.kept_from(order, highest, z.mark(effort.mark), effort, &self.config),
-            };
-            let have = z.free.get();
-            room |= have > mine.max(order.frames().0 - 1);
-            room_if_nothing_were_kept |= have >= order.frames().0;
-            free += have;
-            kept += mine.saturating_sub(order.frames().0 - 1);
-        }
-        if room || (free >= order.frames().0 && !room_if_nothing_were_kept) {
-            AllocError::Fragmented { order, free: Frames(free) }
-        } else if room_if_nothing_were_kept {
-            AllocError::BelowWatermark { free: Frames(free), kept: Frames(kept) }
-        } else {
-            AllocError::OutOfMemory
-        }
-    }
-
-    /// Says why the block at `pfn` cannot be freed with `order`.
-    #[cold]
-    fn why_not(zone: &Zone, pfn: Pfn, order: Order) -> FreeError {
-        match zone.tag(pfn) {
-            Tag::Hole => FreeError::OutsideArena,
-            Tag::Allocated(allocated, _) if allocated != order => FreeError::WrongOrder { allocated },
-            Tag::Inside => block::holders(pfn, MAX_PAGE_ORDER)
-                .find_map(|b| match zone.tag(b.pfn) {
-                    Tag::Allocated(o, _) if b.pfn != pfn && o >= b.order && b.pfn + o.frames() > pfn => {
-                        Some(FreeError::NotHead { head: b.pfn, allocated: o })
-                    }
-                    _ => None,
-                })
-                .unwrap_or(FreeError::NotAllocated),
-            _ => FreeError::NotAllocated,
-        }
-    }
-
-    /// Finds an allocated block to give up: its zone, and whether its contents are movable.
-    fn held(&self, pfn: Pfn, order: Order) -> Result<(&Zone, bool), FreeError> {
-        if order > MAX_PAGE_ORDER || !pfn.is_aligned(order) {
-            return Err(FreeError::Misaligned);
-        }
-        let zone = self.zone_of(pfn).ok_or(FreeError::OutsideArena)?;
-        match zone.tag(pfn) {
-            Tag::Allocated(o, movable) if o == order => Ok((zone, movable)),
-            _ => Err(Self::why_not(zone, pfn, order)),
-        }
-    }
-
-    fn free_checked(&self, cx: &Cx, pfn: Pfn, order: Order, cold: bool) -> Result<(), FreeError> {
-        let (zone, movable) = self.held(pfn, order)?;
-        let Some(slot) = zone.pcps.get(cx.cpu.index()) else { return Err(FreeError::NoSuchCpu) };
-        let from = Tag::Allocated(order, movable);
-        let m = zone.type_of(pfn);
-        // Reserved and isolated pageblocks: the first kind's blocks lie in the movable list until it spills.
-        let listed = if m.is_requested() { m } else { Migratetype::Movable };
-        let may_list = m != Migratetype::Isolate
-            && self.config.pcp_list(order, listed).is_some()
-            && self.config.pcp_protection.admits(cx.context);
-        if may_list && let Some(mut pcp) = slot.try_lock() {
-            if !zone.tags.swap(zone.number(pfn), from, Tag::Cached(order)) {
-                return Err(FreeError::NotAllocated);
-            }
-            pcp.counts.pgfree += order.frames().0;
-            pcp.free(zone, pfn, order, listed, cold, &self.config);
-            return Ok(());
-        }
-        if !zone.tags.swap(zone.number(pfn), from, Tag::Inside) {
-            return Err(FreeError::NotAllocated);
-        }
-        let mut locked = zone.lock();
-        // The type may have changed before the lock was taken.
-        locked.free_one(pfn, order, zone.type_of(pfn), !self.config.keeps_lists_pure());
-        drop(locked);
-        slot.lock().counts.pgfree += order.frames().0;
-        Ok(())
-    }
-
-    /// Frees a block whose contents are not in the cache: it will be taken last from its list.
-    ///
-    /// # Errors
-    /// As [`PageAllocator::free`].
-    pub fn free_cold(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_checked(cx, pfn, order, true)
-    }
-
-    /// Gives a pageblock a migratetype and moves its free blocks along, for an opening state.
-    pub fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype) {
-        let Some(zone) = self.zone_of(block.start()).or_else(|| self.zone_of(Pfn(block.start().0 + 511)))
-        else {
-            return;
-        };
-        let at = Pfn(block.start().0.max(zone.span.start.0));
-        zone.lock().convert(at, m, End::Tail);
-    }
-
-    /// Puts a block that is allocated into a CPU's list, where a recording says it lay at the start.
-    ///
-    /// Returns `false`, and changes nothing, where the block is not allocated or no list takes its order.
-    pub fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype, hottest: bool) -> bool {
-        let Ok((zone, movable)) = self.held(pfn, order) else { return false };
-        let Some(slot) = zone.pcps.get(cpu.index()) else { return false };
-        if self.config.pcp_list(order, m).is_none() {
-            return false;
-        }
-        let mut pcp = slot.lock();
-        if !zone.tags.swap(zone.number(pfn), Tag::Allocated(order, movable), Tag::Cached(order)) {
-            return false;
-        }
-        pcp.restore(pfn, order, m, if hottest { End::Head } else { End::Tail }, &self.config)
-    }
-
-    /// Sets the spill limit of a CPU's lists, where a recording says it stood; it is kept within its bounds.
-    pub fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
-        if let Some(slot) = self.zones.get(zone.index()).and_then(|z| z.pcps.get(cpu.index())) {
-            let mut pcp = slot.lock();
-            pcp.high = high.clamp(pcp.high_min, pcp.high_max);
-        }
-    }
-
-    /// Does what background work does once a second: per-CPU lists shrink towards their least size.
-    ///
-    /// # Linux
-    /// The vmstat worker (`refresh_cpu_vm_stats`), every `vm.stat_interval`.
-    pub fn vmstat_tick(&self) {
-        for zone in &self.zones {
-            for pcp in &zone.pcps {
-                pcp.lock().decay(zone, &self.config);
-            }
-        }
-    }
-
-    /// Lets the background reclaimer run where it was woken. It reclaims nothing: the boost that woke it ends.
-    ///
-    /// # Linux
-    /// The end of `balance_pgdat`.
-    pub fn kswapd_tick(&self) {
-        for zone in self.zones.iter().filter(|z| z.kswapd_woken.take()) {
-            let _locked = zone.lock();
-            zone.boost.set(0);
-        }
     }
 
     /// Returns how often each type fell back to each other type.

@@ -3,10 +3,23 @@
 //! Start at [`LinuxAllocator`], then read downwards:
 //!
 //! * [`config`]: presets (`linux-4.6` to `linux-6.18`) and the knobs that tell them apart;
-//! * `allocator`: requests walk the `zonelist`; frees find their zone;
+//! * `allocator`: requests walk the `zonelist`; `slowpath`: what is tried when that fails; `frees`: checked, every one;
 //! * `zone`: watermarks; `pcp`: per-CPU lists; `fallback` and `highatomic`: taking from other types;
 //! * `buddy`: splitting and merging; `freelist` and `tag`: what is kept for each frame;
-//! * `lock`: the zone lock, which measures its own waiting; `audit`: everything counted anew.
+//! * `opening`: recorded states and background work; `lock`: the zone lock, which measures its own waiting; `audit`: everything counted anew.
+//!
+//! ```
+//! use pageyard::{CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request, ZoneKind};
+//! use pageyard_linux::{Config, LinuxAllocator};
+//!
+//! let regions = [Region::managed(Pfn(0), Frames(1 << 18), NodeId(0), ZoneKind::Normal)];
+//! let allocator = LinuxAllocator::new(&MemoryMap::new(&regions)?, &Config::linux_6_18())?;
+//! let cx = Cx::on(CpuId(0));
+//! let huge = allocator.alloc(&cx, &Request::new(Order::of(9), Migratetype::Movable))?;
+//! allocator.free(&cx, huge, Order::of(9))?;
+//! assert!(allocator.free(&cx, huge, Order::of(9)).is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! Locks are taken in this order: a CPU's lists, then the zone. No line of Linux's source is in here.
 #![forbid(unsafe_code)]
@@ -17,9 +30,12 @@ mod buddy;
 pub mod config;
 mod fallback;
 mod freelist;
+mod frees;
 mod highatomic;
 mod lock;
+mod opening;
 mod pcp;
+mod slowpath;
 mod tag;
 mod zone;
 mod zonelist;

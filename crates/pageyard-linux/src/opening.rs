@@ -1,0 +1,65 @@
+//! Opening states and background work: what a replay sets up and what it lets happen in between.
+
+use crate::allocator::LinuxAllocator;
+use crate::freelist::End;
+use crate::tag::Tag;
+use pageyard::{CpuId, Migratetype, Order, PageblockId, Pfn, ZoneId};
+
+impl LinuxAllocator {
+    /// Gives a pageblock a migratetype and moves its free blocks along, for an opening state.
+    pub fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype) {
+        let Some(zone) = self.zone_of(block.start()).or_else(|| self.zone_of(Pfn(block.start().0 + 511)))
+        else {
+            return;
+        };
+        let at = Pfn(block.start().0.max(zone.span.start.0));
+        zone.lock().convert(at, m, End::Tail);
+    }
+
+    /// Puts a block that is allocated into a CPU's list, where a recording says it lay at the start.
+    ///
+    /// Returns `false`, and changes nothing, where the block is not allocated or no list takes its order.
+    pub fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype, hottest: bool) -> bool {
+        let Ok((zone, movable)) = self.held(pfn, order) else { return false };
+        let Some(slot) = zone.pcps.get(cpu.index()) else { return false };
+        if self.config.pcp_list(order, m).is_none() {
+            return false;
+        }
+        let mut pcp = slot.lock();
+        if !zone.tags.swap(zone.number(pfn), Tag::Allocated(order, movable), Tag::Cached(order)) {
+            return false;
+        }
+        pcp.restore(pfn, order, m, if hottest { End::Head } else { End::Tail }, &self.config)
+    }
+
+    /// Sets the spill limit of a CPU's lists, where a recording says it stood; it is kept within its bounds.
+    pub fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
+        if let Some(slot) = self.zones.get(zone.index()).and_then(|z| z.pcps.get(cpu.index())) {
+            let mut pcp = slot.lock();
+            pcp.high = high.clamp(pcp.high_min, pcp.high_max);
+        }
+    }
+
+    /// Does what background work does once a second: per-CPU lists shrink towards their least size.
+    ///
+    /// # Linux
+    /// The vmstat worker (`refresh_cpu_vm_stats`), every `vm.stat_interval`.
+    pub fn vmstat_tick(&self) {
+        for zone in &self.zones {
+            for pcp in &zone.pcps {
+                pcp.lock().decay(zone, &self.config);
+            }
+        }
+    }
+
+    /// Lets the background reclaimer run where it was woken. It reclaims nothing: the boost that woke it ends.
+    ///
+    /// # Linux
+    /// The end of `balance_pgdat`.
+    pub fn kswapd_tick(&self) {
+        for zone in self.zones.iter().filter(|z| z.kswapd_woken.take()) {
+            let _locked = zone.lock();
+            zone.boost.set(0);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The slow path: what is tried when no zone is above its low watermark, and why it did not help.
+
+use crate::allocator::{Counts, LinuxAllocator};
+use crate::zone::{Effort, Mark};
+use pageyard::{AllocError, CpuSet, Cx, Frames, PageAllocator, Pfn, Request, RequestFlags};
+
+impl LinuxAllocator {
+    /// What follows when no zone is above its low watermark.
+    ///
+    /// # Linux
+    /// `__alloc_pages_slowpath`, without reclaim and compaction: the background reclaimer is woken, reserves open to
+    /// those entitled to them, and a request that may wait empties the per-CPU lists and gives the high-atomic
+    /// reserve back before it fails.
+    #[cold]
+    pub(crate) fn slow_path(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        Counts::add(&self.counts.slow);
+        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
+        if wake {
+            Counts::add(&self.counts.wakes);
+            for zone in self.zonelists.walk(&self.zones, cx.cpu.index(), request) {
+                zone.kswapd_woken.set(true);
+            }
+        }
+        let unlimited = RequestFlags::MEMALLOC | RequestFlags::NOFAIL;
+        let effort = Effort { mark: Mark::Min, reserves: request.flags, nofragment: false, wake };
+        let last = Effort { mark: Mark::None, ..effort };
+        let attempt = |effort| self.try_zones(cx, request, effort);
+        attempt(effort)
+            .or_else(|| request.flags.contains(RequestFlags::MEMALLOC).then(|| attempt(last)).flatten())
+            .or_else(|| {
+                let waits = !request.flags.contains(RequestFlags::NON_BLOCKING);
+                (waits && self.give_reserves_back(cx, request)).then(|| attempt(effort)).flatten()
+            })
+            .or_else(|| request.flags.intersects(unlimited).then(|| attempt(last)).flatten())
+            .ok_or_else(|| {
+                Counts::add(&self.counts.fails);
+                self.reason(cx, request, effort)
+            })
+    }
+
+    /// Empties the per-CPU lists and gives reserved pageblocks back; says whether that freed anything.
+    fn give_reserves_back(&self, cx: &Cx, request: &Request) -> bool {
+        let zones = || self.zonelists.walk(&self.zones, cx.cpu.index(), request);
+        let free = || zones().map(|z| z.free.get()).sum::<u64>();
+        let before = free();
+        self.drain(CpuSet::All);
+        let gave = zones().any(|z| z.unreserve_highatomic(request.migratetype, true));
+        gave || free() > before
+    }
+
+    /// Says why a request could not be served, from the zones as they are now.
+    fn reason(&self, cx: &Cx, request: &Request, effort: Effort) -> AllocError {
+        let (order, highest) = (request.order, request.highest_zone);
+        let unlimited = request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL);
+        let (mut free, mut kept) = (0, 0);
+        let (mut room, mut room_if_nothing_were_kept) = (false, false);
+        for z in self.zonelists.walk(&self.zones, cx.cpu.index(), request) {
+            let mine = match unlimited {
+                true => 0,
+                false => z.kept_from(order, highest, z.mark(effort.mark), effort, &self.config),
+            };
+            let have = z.free.get();
+            room |= have > mine.max(order.frames().0 - 1);
+            room_if_nothing_were_kept |= have >= order.frames().0;
+            free += have;
+            kept += mine.saturating_sub(order.frames().0 - 1);
+        }
+        if room || (free >= order.frames().0 && !room_if_nothing_were_kept) {
+            AllocError::Fragmented { order, free: Frames(free) }
+        } else if room_if_nothing_were_kept {
+            AllocError::BelowWatermark { free: Frames(free), kept: Frames(kept) }
+        } else {
+            AllocError::OutOfMemory
+        }
+    }
+}
