@@ -17,17 +17,21 @@ pub struct Replay {
     /// The trace, a folder NAME.trace; the one that the command carries if left out
     trace: Option<PathBuf>,
 
-    /// The engines, separated by commas [default: linux-6.18]
+    /// The engines, separated by commas [default: pageyard-exclusive,linux-6.18; with --threads pageyard-trylock,linux-6.18]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     engine: Vec<String>,
 
-    /// Set a knob of every engine named; may be given several times
+    /// Set a knob of every engine that has it; may be given several times
     #[arg(long, value_name = "KNOB=VALUE", value_parser = knob)]
     set: Vec<(String, String)>,
 
     /// Make the machine smaller, by frames that nothing in the trace touches: 4G, 512M
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
+
+    /// Replay each CPU on a thread of its own; a free waits for its allocation
+    #[arg(long)]
+    threads: bool,
 }
 
 fn knob(text: &str) -> Result<(String, String), String> {
@@ -40,13 +44,13 @@ fn knob(text: &str) -> Result<(String, String), String> {
 impl Replay {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
-        let default = [EngineSpec::DEFAULT.to_owned()];
-        let names = if self.engine.is_empty() { &default[..] } else { &self.engine };
-        let engines =
-            names.iter().map(|name| EngineSpec::parse(name, &self.set)).collect::<Result<Vec<_>, _>>()?;
+        let default = if self.threads { EngineSpec::DEFAULT_THREADS } else { EngineSpec::DEFAULT };
+        let named = self.engine.iter().map(String::as_str);
+        let names: Vec<&str> = if self.engine.is_empty() { default.to_vec() } else { named.collect() };
+        let engines = EngineSpec::parse_all(&names, &self.set)?;
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();
-        let options = ReplayOptions { memory: self.memory };
+        let options = ReplayOptions { memory: self.memory, threads: self.threads };
         let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),

@@ -124,8 +124,21 @@ fn the_host_is_summed_up_and_says_what_it_could_not_read() {
 }
 
 #[test]
+fn a_benchmark_prints_rows_with_the_promised_keys() {
+    let v = json(&["bench", "scale", "--quick", "--json"]);
+    let rows = v["rows"].as_array().unwrap();
+    assert!(rows.len() >= 8);
+    for row in rows {
+        assert!(row["steps_max"].as_u64().unwrap() < 100, "{row}");
+        for key in ["allocator", "frames", "full_pct", "order", "total_ns_median"] {
+            assert!(row.get(key).is_some(), "{key}");
+        }
+    }
+}
+
+#[test]
 fn help_has_an_example_for_every_verb() {
-    for verb in [&["--help"][..], &["replay", "--help"], &["summary", "--help"]] {
+    for verb in [&["--help"][..], &["replay", "--help"], &["summary", "--help"], &["bench", "--help"]] {
         let out = pageyard(verb);
         assert!(out.status.success());
         assert!(String::from_utf8(out.stdout).unwrap().contains("Example"), "{verb:?}");

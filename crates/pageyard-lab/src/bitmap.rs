@@ -1,6 +1,7 @@
 //! One bit a frame.
 
 use pageyard::{Frames, Pfn};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A set of frames below a limit. Zeroed memory is an empty set, so a large sparse one costs little.
 pub struct FrameSet {
@@ -53,6 +54,40 @@ impl FrameSet {
     /// Says whether the frame is in the set.
     pub fn contains(&self, pfn: Pfn) -> bool {
         self.words.get(pfn.0 as usize / 64).is_some_and(|w| w & (1 << (pfn.0 % 64)) != 0)
+    }
+}
+
+/// A set of frames that several threads change at once.
+pub struct SharedFrameSet {
+    words: Vec<AtomicU64>,
+}
+
+impl SharedFrameSet {
+    /// Makes an empty set of frames below `end`.
+    pub fn new(end: Pfn) -> SharedFrameSet {
+        let words = std::iter::repeat_with(|| AtomicU64::new(0)).take((end.0 as usize).div_ceil(64));
+        SharedFrameSet { words: words.collect() }
+    }
+
+    /// Adds frames; returns how many were in the set already.
+    pub fn insert(&self, pfn: Pfn, frames: Frames) -> u64 {
+        // ORDER: AcqRel pairs with `remove`: whoever gets a frame sees that its last holder gave it up.
+        let add = |(word, mask): (usize, u64)| self.words[word].fetch_or(mask, Ordering::AcqRel) & mask;
+        FrameSet::words(pfn, frames).map(|part| u64::from(add(part).count_ones())).sum()
+    }
+
+    /// Removes frames.
+    pub fn remove(&self, pfn: Pfn, frames: Frames) {
+        for (word, mask) in FrameSet::words(pfn, frames) {
+            // ORDER: AcqRel pairs with `insert`.
+            self.words[word].fetch_and(!mask, Ordering::AcqRel);
+        }
+    }
+
+    /// Returns how many frames are in the set.
+    pub fn len(&self) -> u64 {
+        // ORDER: Relaxed: called when the threads have ended.
+        self.words.iter().map(|w| u64::from(w.load(Ordering::Relaxed).count_ones())).sum()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engines, by name, and what the lab wants of one beyond allocating and freeing.
 
 use crate::error::LabError;
+use crate::yard::{self, Yard};
 use pageyard::{CpuId, MapError, MemoryMap, Migratetype, Order, PageAllocator, PageblockId, Pfn, ZoneId};
 use pageyard_linux::{Config, LinuxAllocator};
 
@@ -9,8 +10,8 @@ pub trait LabEngine: PageAllocator {
     /// Gives a pageblock a migratetype, for an opening state.
     fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype);
 
-    /// Puts an allocated block into a CPU's list, the next one after those already restored; `false` if no list takes
-    /// it.
+    /// Puts an allocated block into a CPU's list, in front of those already restored; `false` if it is to be freed
+    /// instead.
     fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype) -> bool;
 
     /// Sets the spill limit of a CPU's lists, in frames.
@@ -22,9 +23,13 @@ pub trait LabEngine: PageAllocator {
     /// Does what background work does once a second.
     fn vmstat_tick(&self);
 
-    /// Returns how often each requested type (first index) took from each other type.
-    fn fallbacks(&self) -> [[u64; Migratetype::COUNT]; Migratetype::COUNT];
+    /// Returns how often each requested type (first index) took from each other type; `None` where the engine counts
+    /// fallbacks without their types.
+    fn fallbacks(&self) -> Option<Fallbacks>;
 }
+
+/// Fallbacks by the type asked for and the type taken from.
+pub type Fallbacks = [[u64; Migratetype::COUNT]; Migratetype::COUNT];
 
 impl LabEngine for LinuxAllocator {
     fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype) {
@@ -32,7 +37,7 @@ impl LabEngine for LinuxAllocator {
     }
 
     fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype) -> bool {
-        LinuxAllocator::restore_cached(self, cpu, pfn, order, m, false)
+        LinuxAllocator::restore_cached(self, cpu, pfn, order, m, true)
     }
 
     fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
@@ -47,8 +52,8 @@ impl LabEngine for LinuxAllocator {
         LinuxAllocator::vmstat_tick(self);
     }
 
-    fn fallbacks(&self) -> [[u64; Migratetype::COUNT]; Migratetype::COUNT] {
-        LinuxAllocator::fallbacks(self)
+    fn fallbacks(&self) -> Option<Fallbacks> {
+        Some(LinuxAllocator::fallbacks(self))
     }
 }
 
@@ -57,15 +62,22 @@ impl LabEngine for LinuxAllocator {
 pub enum EngineSpec {
     /// The reference.
     Linux(Box<Config>),
+    /// The lock-free engine, one call at a time.
+    Exclusive(Box<pageyard::Config>),
+    /// The lock-free engine, its lists behind a lock that is tried once.
+    TryLock(Box<pageyard::Config>),
 }
 
 impl EngineSpec {
-    /// The engine that a replay uses when none is named: the kernel of the shipped recordings.
-    pub const DEFAULT: &'static str = "linux-6.18";
+    /// The engine that a replay uses beside the recorded kernel's when none is named.
+    pub const DEFAULT: [&'static str; 2] = ["pageyard-exclusive", "linux-6.18"];
+
+    /// The same for a replay on several threads.
+    pub const DEFAULT_THREADS: [&'static str; 2] = ["pageyard-trylock", "linux-6.18"];
 
     /// Returns the names of all engines.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        Config::PRESETS.into_iter()
+        ["pageyard-exclusive", "pageyard-trylock"].into_iter().chain(Config::PRESETS)
     }
 
     /// Finds an engine and sets its knobs, each `(knob, value)`.
@@ -73,14 +85,51 @@ impl EngineSpec {
     /// # Errors
     /// [`LabError::NoSuchEngine`] or [`LabError::Knob`].
     pub fn parse(name: &str, knobs: &[(String, String)]) -> Result<EngineSpec, LabError> {
+        let fail = |why: String| LabError::Knob { engine: name.to_owned(), why };
+        let mut yard = Box::new(pageyard::Config::new(1));
+        if let "pageyard-exclusive" | "pageyard-trylock" = name {
+            for (knob, value) in knobs {
+                set_yard(&mut yard, knob, value).map_err(fail)?;
+            }
+        }
+        match name {
+            "pageyard-exclusive" => return Ok(EngineSpec::Exclusive(yard)),
+            "pageyard-trylock" => return Ok(EngineSpec::TryLock(yard)),
+            _ => {}
+        }
         let Some(mut config) = Config::preset(name) else {
             let known = EngineSpec::names().collect::<Vec<_>>().join(", ");
             return Err(LabError::NoSuchEngine { name: name.to_owned(), known });
         };
         for (knob, value) in knobs {
-            config.set(knob, value).map_err(|why| LabError::Knob { engine: name.to_owned(), why })?;
+            config.set(knob, value).map_err(|why| fail(why.to_string()))?;
         }
         Ok(EngineSpec::Linux(Box::new(config)))
+    }
+
+    /// Finds engines and sets their knobs. A knob that only some of them have is set on those.
+    ///
+    /// # Errors
+    /// As [`EngineSpec::parse`]; [`LabError::Knob`] also where no engine has a knob.
+    pub fn parse_all(names: &[&str], knobs: &[(String, String)]) -> Result<Vec<EngineSpec>, LabError> {
+        let has = |name: &str, knob: &str| EngineSpec::knobs(name).any(|k| k == knob);
+        let orphan = knobs.iter().find(|(knob, _)| !names.iter().any(|name| has(name, knob)));
+        if let (Some(orphan), Some(first)) = (orphan, names.first()) {
+            EngineSpec::parse(first, std::slice::from_ref(orphan))?;
+        }
+        let spec = |name: &&str| {
+            let its: Vec<_> = knobs.iter().filter(|(knob, _)| has(name, knob)).cloned().collect();
+            EngineSpec::parse(name, &its)
+        };
+        names.iter().map(spec).collect()
+    }
+
+    /// Iterates over the knobs of an engine.
+    fn knobs(name: &str) -> Box<dyn Iterator<Item = &'static str>> {
+        match name.starts_with("pageyard-") {
+            true => Box::new(YARD_KNOBS.into_iter()),
+            false => Box::new(Config::KNOBS.into_iter().map(|(knob, _)| knob)),
+        }
     }
 
     /// Returns the name.
@@ -88,6 +137,8 @@ impl EngineSpec {
     pub fn name(&self) -> &'static str {
         match self {
             EngineSpec::Linux(config) => config.name,
+            EngineSpec::Exclusive(_) => "pageyard-exclusive",
+            EngineSpec::TryLock(_) => "pageyard-trylock",
         }
     }
 
@@ -96,6 +147,7 @@ impl EngineSpec {
     pub fn leaves_out(&self) -> &'static str {
         match self {
             EngineSpec::Linux(config) => config.leaves_out,
+            EngineSpec::Exclusive(_) | EngineSpec::TryLock(_) => "",
         }
     }
 
@@ -103,24 +155,68 @@ impl EngineSpec {
     #[must_use]
     pub fn with_min_free_kbytes(&self, kib: Option<u64>) -> EngineSpec {
         let mut spec = self.clone();
-        match &mut spec {
-            EngineSpec::Linux(config) => {
-                config.watermark.min_free_kbytes = config.watermark.min_free_kbytes.or(kib);
-            }
-        }
+        let watermark = match &mut spec {
+            EngineSpec::Linux(config) => &mut config.watermark,
+            EngineSpec::Exclusive(config) | EngineSpec::TryLock(config) => &mut config.watermark,
+        };
+        watermark.min_free_kbytes = watermark.min_free_kbytes.or(kib);
         spec
     }
 
-    /// Builds the engine with everything free.
+    /// Builds the engine with everything free, for calls on one thread or, with `threads`, on several.
     ///
-    /// # Errors
-    /// [`MapError`].
-    pub fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Box<dyn LabEngine>, MapError> {
-        match self {
-            EngineSpec::Linux(config) => {
-                let config = Config { cpus, ..(**config).clone() };
-                Ok(Box::new(LinuxAllocator::new(map, &config)?))
-            }
+    /// The outer result says whether it can be used that way at all.
+    pub(crate) fn build(
+        &self,
+        map: &MemoryMap<'_>,
+        cpus: u32,
+        threads: bool,
+    ) -> Result<Result<Box<dyn LabEngine>, MapError>, LabError> {
+        fn boxed<E: LabEngine + 'static>(engine: E) -> Box<dyn LabEngine> {
+            Box::new(engine)
         }
+        Ok(match self {
+            EngineSpec::Linux(config) => {
+                LinuxAllocator::new(map, &Config { cpus, ..(**config).clone() }).map(boxed)
+            }
+            EngineSpec::TryLock(config) => {
+                Yard::new(map, pageyard::Config { cpus, ..**config }, pageyard::TryLock).map(boxed)
+            }
+            EngineSpec::Exclusive(_) if threads => {
+                return Err(LabError::OneThread { engine: self.name().to_owned() });
+            }
+            EngineSpec::Exclusive(config) => {
+                yard::exclusive_on_one_thread(map, pageyard::Config { cpus, ..**config }).map(boxed)
+            }
+        })
     }
+}
+
+/// The knobs of the lock-free engine.
+const YARD_KNOBS: [&str; 5] = [
+    "min_free_kbytes",
+    "watermark_scale_factor",
+    "watermark_boost_factor",
+    "percpu_pagelist_high_fraction",
+    "pcp",
+];
+
+/// Sets a knob of the lock-free engine.
+fn set_yard(config: &mut pageyard::Config, knob: &str, value: &str) -> Result<(), String> {
+    let number = |range: std::ops::RangeInclusive<u64>| {
+        let wrong =
+            || format!("`{knob}` takes a number from {} to {}, not `{value}`", range.start(), range.end());
+        value.parse::<u64>().ok().filter(|v| range.contains(v)).ok_or_else(wrong)
+    };
+    match knob {
+        "min_free_kbytes" => config.watermark.min_free_kbytes = Some(number(0..=1 << 34)?),
+        "watermark_scale_factor" => config.watermark.watermark_scale_factor = number(1..=3000)?,
+        "watermark_boost_factor" => config.watermark.watermark_boost_factor = number(0..=100_000)?,
+        "percpu_pagelist_high_fraction" => config.percpu_pagelist_high_fraction = number(8..=1 << 40)?,
+        "pcp" => {
+            config.pcp = value.parse().map_err(|_| format!("`pcp` takes true or false, not `{value}`"))?
+        }
+        _ => return Err(format!("there is no knob `{knob}`; there are {}", YARD_KNOBS.join(", "))),
+    }
+    Ok(())
 }

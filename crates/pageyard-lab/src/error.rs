@@ -1,7 +1,6 @@
 //! Why the lab could not do its work: one sentence each.
 
 use pageyard::MapError;
-use pageyard_linux::KnobError;
 use pageyard_trace::TraceError;
 
 /// Why the lab could not do its work.
@@ -24,7 +23,13 @@ pub enum LabError {
         /// The engine.
         engine: String,
         /// What is wrong.
-        why: KnobError,
+        why: String,
+    },
+    /// An engine for one thread was to run on several.
+    #[error("{engine} is for one thread; replay with --threads on pageyard-trylock or on a reference")]
+    OneThread {
+        /// The engine.
+        engine: String,
     },
     /// The memory map that follows from a trace is not one.
     #[error("{trace}: the memory map cannot be used: {why}")]

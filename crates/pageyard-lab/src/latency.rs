@@ -51,6 +51,12 @@ impl Latencies {
         result
     }
 
+    /// Adds what another thread recorded.
+    pub fn add(&mut self, other: &Latencies) {
+        self.calls += other.calls;
+        self.histogram.add(&other.histogram).expect("all have the same bounds");
+    }
+
     /// Sums up.
     pub fn summary(&self) -> LatencySummary {
         let h = &self.histogram;

@@ -2,9 +2,11 @@
 //!
 //! * [`engine`]: the engines by name, and what the lab wants of one beyond [`pageyard::PageAllocator`];
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
+//! * [`bench`]: what a frame costs, beside peers and floors;
 //! * [`replay`]: a trace re-executed on an engine, and the report of it.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+pub mod bench;
 pub mod engine;
 pub mod machine;
 pub mod replay;
@@ -13,5 +15,6 @@ mod bitmap;
 mod error;
 mod latency;
 pub mod text;
+mod yard;
 
 pub use error::LabError;

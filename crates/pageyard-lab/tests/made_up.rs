@@ -215,7 +215,8 @@ fn texts_that_are_no_texts_are_refused_or_ignored_but_never_a_panic() {
 fn a_machine_can_be_shrunk_to_what_is_in_use_and_no_further() {
     let events: Vec<Event> = (0..64).map(|i| alloc(2048 + i, 0)).chain([free(3, 0)]).collect();
     let t = trace("shrink", &events, memory(FrameKind::Anon), None);
-    let with = |mib: u64| try_replay(&t, &ReplayOptions { memory: Some(mib << 20) });
+    let with =
+        |mib: u64| try_replay(&t, &ReplayOptions { memory: Some(mib << 20), ..ReplayOptions::default() });
     for mib in [64, 16, 4, 1] {
         let report = with(mib).unwrap();
         assert_eq!(report.trace.managed.as_bytes(), mib << 20);

@@ -22,9 +22,13 @@ fn find(name: &str) -> Option<PathBuf> {
 }
 
 fn run(path: &Path, engines: &[&str], memory: Option<u64>) -> ReplayReport {
+    run_with(path, engines, &ReplayOptions { memory, threads: false })
+}
+
+fn run_with(path: &Path, engines: &[&str], options: &ReplayOptions) -> ReplayReport {
     let trace = Trace::open(path).unwrap();
-    let engines: Vec<_> = engines.iter().map(|e| EngineSpec::parse(e, &[]).unwrap()).collect();
-    replay(&trace, &engines, &ReplayOptions { memory }, &mut |_, _, _| ()).unwrap()
+    let engines = EngineSpec::parse_all(engines, &[]).unwrap();
+    replay(&trace, &engines, options, &mut |_, _, _| ()).unwrap()
 }
 
 #[test]
@@ -34,17 +38,57 @@ fn every_recording_replays_soundly_and_its_counts_are_known() {
             println!("skipped {name}: the recording is not here (it does not ship with the repository)");
             continue;
         };
-        let report = run(&path, &["linux-6.18", "linux-6.1", "linux-4.10", "linux-4.6"], None);
+        let engines: Vec<&str> = EngineSpec::names().collect();
+        let report = run(&path, &engines, None);
         let c = report.trace.counts;
         assert_eq!([c.allocs, c.frees, c.failed, c.unknown_frees, c.reallocations], counts, "{name}");
         for e in &report.engines {
             assert!(e.is_sound(), "{name} on {}: {e}", e.name);
-            assert_eq!(e.double_frames, 0, "{name} on {}", e.name);
+            assert_eq!(e.failures.double_frames, 0, "{name} on {}", e.name);
             assert_eq!(e.failures.refused_frees, 0, "{name} on {}", e.name);
             assert!(e.rows == counts[0] + counts[1] && e.alloc.timed > 1000);
             assert!(e.prediction.is_some());
         }
     }
+}
+
+#[test]
+fn every_recording_replays_soundly_on_a_thread_a_cpu() {
+    for (name, counts) in RECORDED {
+        let Some(path) = find(name) else {
+            println!("skipped {name}: the recording is not here (it does not ship with the repository)");
+            continue;
+        };
+        let options = ReplayOptions { threads: true, ..ReplayOptions::default() };
+        let report = run_with(&path, &["pageyard-trylock", "linux-6.18"], &options);
+        let c = report.trace.counts;
+        assert_eq!([c.allocs, c.frees, c.failed, c.unknown_frees, c.reallocations], counts, "{name}");
+        for e in &report.engines {
+            assert!(e.is_sound(), "{name} on {}: {e}", e.name);
+            assert_eq!(e.waiting.unwrap().threads, 2);
+        }
+    }
+}
+
+#[test]
+fn an_engine_for_one_thread_is_not_run_on_two() {
+    let trace = Trace::open(&find("build").unwrap()).unwrap();
+    let engine = EngineSpec::parse_all(&["pageyard-exclusive"], &[]).unwrap();
+    let options = ReplayOptions { threads: true, ..ReplayOptions::default() };
+    let why = replay(&trace, &engine, &options, &mut |_, _, _| ()).unwrap_err().to_string();
+    assert!(why.contains("pageyard-trylock"), "{why}");
+}
+
+#[test]
+fn a_knob_that_some_engines_have_is_set_on_those() {
+    let knob = |k: &str, v: &str| [(k.to_owned(), v.to_owned())];
+    let engines = ["pageyard-exclusive", "linux-6.18"];
+    assert!(EngineSpec::parse_all(&engines, &knob("fallback", "alike")).is_ok());
+    assert!(EngineSpec::parse_all(&engines, &knob("pcp", "false")).is_ok());
+    let why = EngineSpec::parse_all(&engines, &knob("fallback", "maybe")).unwrap_err().to_string();
+    assert!(why.contains("claim_or_steal"), "{why}");
+    let why = EngineSpec::parse_all(&engines, &knob("swappiness", "1")).unwrap_err().to_string();
+    assert!(why.contains("swappiness"), "{why}");
 }
 
 #[test]
@@ -90,7 +134,7 @@ fn memory_that_cannot_be_had_is_refused_in_one_sentence() {
     let trace = Trace::open(&find("build").unwrap()).unwrap();
     let engine = [EngineSpec::parse("linux-6.18", &[]).unwrap()];
     for memory in [4096, 1 << 40] {
-        let options = ReplayOptions { memory: Some(memory) };
+        let options = ReplayOptions { memory: Some(memory), ..ReplayOptions::default() };
         let why = replay(&trace, &engine, &options, &mut |_, _, _| ()).unwrap_err().to_string();
         assert!(why.contains("MiB") && !why.contains('\n'), "{why}");
     }

@@ -118,6 +118,15 @@ impl fmt::Display for EngineReport {
         };
         writeln!(f, "  allocate      {}  (1 call in {SAMPLE} timed)", latency(&self.alloc))?;
         writeln!(f, "  free          {}", latency(&self.free))?;
+        if let Some(w) = &self.waiting {
+            writeln!(
+                f,
+                "  threads       {}, one a CPU; {} frees waited for their allocation on another CPU, {:.1} ms in all (not in the latencies)",
+                w.threads,
+                count(w.waits),
+                w.wait_ns as f64 / 1e6
+            )?;
+        }
         self.outcome(f)?;
         self.fragmentation(f)?;
         self.soundness(f)?;

@@ -1,39 +1,32 @@
 //! The replay's book: which block of the engine stands for which recorded block.
 
 use crate::bitmap::FrameSet;
-use crate::engine::LabEngine;
 use pageyard::{BlockId, Frames, FreeError, Order, Pfn, block};
 
 /// The largest order that a recorded block can have.
 const LARGEST: Order = Order::of(10);
 
 const NONE: u8 = 0;
-const UNSERVED: u8 = 0x80;
 
-/// What a recorded block is in the replay.
+/// What stands for a recorded block. The book does not look at it: to a replay on one thread it is the engine's frame,
+/// to one on several the place where that frame will be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Entry {
-    /// The engine's block at this frame stands for it.
-    Held(Pfn),
-    /// The engine refused the request for it.
-    Unserved,
+pub struct Stand(pub u32);
+
+impl Stand {
+    /// Nothing stands for it: the engine refused the request.
+    pub const UNSERVED: Stand = Stand(u32::MAX);
 }
 
 /// The book. Recorded blocks are named by their first frame and order.
 pub struct Ledger {
-    /// For each recorded frame that starts a block: the engine's frame.
-    engine: Vec<u32>,
-    /// For each recorded frame: 1 + the order of the block that starts here, or [`NONE`]; [`UNSERVED`] may be set.
+    /// For each recorded frame that starts a block: what stands for it.
+    stand: Vec<u32>,
+    /// For each recorded frame: 1 + the order of the block that starts here, or [`NONE`].
     order: Vec<u8>,
     /// First frames of blocks that a row allocated and none freed. A free of a part that is not the first, and an
     /// allocation that covers other blocks' first frames, leave it alone: that is how recordings are counted.
     heads: FrameSet,
-    /// The engine's frames that stand for something.
-    taken: FrameSet,
-    /// How many those are.
-    pub held_frames: u64,
-    /// Frames that the engine handed out while they stood for something.
-    pub double_frames: u64,
     /// Blocks that were freed in parts.
     pub splits: u64,
 }
@@ -42,15 +35,7 @@ impl Ledger {
     /// Makes an empty book for a machine whose frames end at `end`.
     pub fn new(end: Pfn) -> Ledger {
         let frames = end.0 as usize;
-        Ledger {
-            engine: vec![0; frames],
-            order: vec![NONE; frames],
-            heads: FrameSet::new(end),
-            taken: FrameSet::new(end),
-            held_frames: 0,
-            double_frames: 0,
-            splits: 0,
-        }
+        Ledger { stand: vec![0; frames], order: vec![NONE; frames], heads: FrameSet::new(end), splits: 0 }
     }
 
     /// Says whether the book has the frame at all.
@@ -58,108 +43,57 @@ impl Ledger {
         pfn.0.checked_add(order.frames().0).is_some_and(|end| end <= self.order.len() as u64)
     }
 
-    /// Enters a block of the opening state.
-    pub fn open(&mut self, pfn: Pfn, order: Order) {
-        self.put(pfn, order, Entry::Held(pfn));
-        self.take(pfn, order);
-    }
-
-    /// Enters a block that an event allocated; returns `false` where the engine handed out frames that were taken.
-    pub fn allocate(&mut self, pfn: Pfn, order: Order, entry: Entry) -> bool {
-        self.put(pfn, order, entry);
-        match entry {
-            Entry::Held(at) => self.take(at, order) == 0,
-            Entry::Unserved => true,
-        }
-    }
-
-    fn put(&mut self, pfn: Pfn, order: Order, entry: Entry) {
-        let i = pfn.0 as usize;
-        (self.engine[i], self.order[i]) = match entry {
-            Entry::Held(at) => (at.0 as u32, 1 + order.get()),
-            Entry::Unserved => (0, UNSERVED | (1 + order.get())),
-        };
-    }
-
-    fn take(&mut self, at: Pfn, order: Order) -> u64 {
-        let already = self.taken.insert(at, order.frames());
-        self.held_frames += order.frames().0 - already;
-        self.double_frames += already;
-        already
-    }
-
-    /// Returns the entry of the block that starts at `pfn`, if one does.
-    fn entry(&self, pfn: Pfn) -> Option<(Order, Entry)> {
-        let raw = self.order[pfn.0 as usize];
-        let order = Order::new((raw & !UNSERVED).checked_sub(1)?)?;
-        let entry = match raw & UNSERVED {
-            0 => Entry::Held(Pfn(u64::from(self.engine[pfn.0 as usize]))),
-            _ => Entry::Unserved,
-        };
-        Some((order, entry))
+    /// Enters a block.
+    pub fn put(&mut self, pfn: Pfn, order: Order, stand: Stand) {
+        self.stand[pfn.0 as usize] = stand.0;
+        self.order[pfn.0 as usize] = 1 + order.get();
     }
 
     /// Finds the block that holds a frame.
-    fn holder(&self, pfn: Pfn) -> Option<(BlockId, Entry)> {
+    fn holder(&self, pfn: Pfn) -> Option<BlockId> {
         block::holders(pfn, LARGEST).find_map(|b| {
-            let (order, entry) = self.entry(b.pfn)?;
-            (order >= b.order).then_some((BlockId { pfn: b.pfn, order }, entry))
+            let order = Order::new(self.order[b.pfn.0 as usize].checked_sub(1)?)?;
+            (order >= b.order).then_some(BlockId { pfn: b.pfn, order })
         })
     }
 
-    /// Takes everything out of the book that the block covers, splitting what reaches beyond it; `each` gets the
-    /// parts.
+    /// Takes everything out of the book that the block covers; `each` gets the parts. What reaches beyond the block is
+    /// halved until it does not: `halve` is told what stands for a block and its order, and says what stands for its
+    /// halves.
     ///
     /// # Errors
-    /// [`FreeError`] where the engine refuses to split.
-    pub fn remove<E: LabEngine + ?Sized>(
+    /// [`FreeError`] where `halve` fails; nothing that was not given to `each` left the book.
+    pub fn remove<C>(
         &mut self,
-        engine: &E,
         pfn: Pfn,
         order: Order,
-        mut each: impl FnMut(BlockId, Entry),
-    ) -> Result<(), FreeError> {
+        caller: &mut C,
+        mut halve: impl FnMut(&mut C, Stand, Order) -> Result<(Stand, Stand), FreeError>,
+        mut each: impl FnMut(&mut C, Stand, Order),
+    ) -> Result<u64, FreeError> {
         let end = pfn + order.frames();
-        let mut at = pfn;
+        let (mut at, mut parts) = (pfn, 0);
         while at < end {
-            let Some((b, entry)) = self.holder(at) else {
+            let Some(b) = self.holder(at) else {
                 at = Pfn(at.0 + 1);
                 continue;
             };
-            if b.pfn < pfn || b.order > order {
-                self.halve(engine, b, entry)?;
+            let stand = Stand(self.stand[b.pfn.0 as usize]);
+            if (b.pfn < pfn || b.order > order)
+                && let Some(half) = b.order.smaller()
+            {
+                let (lower, upper) = halve(caller, stand, b.order)?;
+                self.put(b.pfn, half, lower);
+                self.put(b.pfn + half.frames(), half, upper);
+                self.splits += 1;
                 continue;
             }
             self.order[b.pfn.0 as usize] = NONE;
-            if let Entry::Held(frame) = entry {
-                self.taken.remove(frame, b.order.frames());
-                self.held_frames -= b.order.frames().0;
-            }
-            each(b, entry);
+            each(caller, stand, b.order);
+            parts += 1;
             at = b.pfn + b.order.frames();
         }
-        Ok(())
-    }
-
-    /// Splits a block in two, in the engine and in the book.
-    fn halve<E: LabEngine + ?Sized>(
-        &mut self,
-        engine: &E,
-        b: BlockId,
-        entry: Entry,
-    ) -> Result<(), FreeError> {
-        let Some(half) = b.order.smaller() else { return Ok(()) };
-        let upper = match entry {
-            Entry::Held(at) => {
-                engine.split(at, b.order, half)?;
-                Entry::Held(at + half.frames())
-            }
-            Entry::Unserved => Entry::Unserved,
-        };
-        self.put(b.pfn, half, entry);
-        self.put(b.pfn + half.frames(), half, upper);
-        self.splits += 1;
-        Ok(())
+        Ok(parts)
     }
 
     /// Notes that a row allocates a block here; says whether an earlier row did and none freed it.
@@ -172,5 +106,48 @@ impl Ledger {
         let known = self.heads.contains(pfn);
         self.heads.remove(pfn, Frames(1));
         known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Removes a block from a book in which stands are frame numbers, and returns the parts.
+    fn remove(ledger: &mut Ledger, pfn: u64, order: u8) -> Vec<(u32, u8)> {
+        let mut parts = Vec::new();
+        let halve = |_: &mut Vec<_>, s: Stand, o: Order| Ok((s, Stand(s.0 + (1 << (o.get() - 1)))));
+        ledger
+            .remove(Pfn(pfn), Order::of(order), &mut parts, halve, |p, s, o| p.push((s.0, o.get())))
+            .unwrap();
+        parts
+    }
+
+    #[test]
+    fn a_part_is_cut_out_and_the_rest_stays() {
+        let mut l = Ledger::new(Pfn(2048));
+        l.put(Pfn(512), Order::of(9), Stand(5120));
+        assert_eq!(remove(&mut l, 512 + 37, 0), [(5120 + 37, 0)]);
+        assert_eq!(l.splits, 9);
+        let rest: u64 = remove(&mut l, 512, 9).iter().map(|(_, o)| 1 << o).sum();
+        assert_eq!(rest, 511);
+        assert!(remove(&mut l, 512, 9).is_empty());
+    }
+
+    #[test]
+    fn a_larger_block_takes_all_that_is_in_it() {
+        let mut l = Ledger::new(Pfn(64));
+        l.put(Pfn(4), Order::ZERO, Stand(1));
+        l.put(Pfn(6), Order::of(1), Stand(2));
+        assert_eq!(remove(&mut l, 4, 2), [(1, 0), (2, 1)]);
+    }
+
+    #[test]
+    fn the_first_and_the_last_frame_are_frames() {
+        let mut l = Ledger::new(Pfn(1024));
+        l.put(Pfn(0), Order::of(10), Stand(0));
+        assert_eq!(remove(&mut l, 1023, 0), [(1023, 0)]);
+        assert!(l.covers(Pfn(1023), Order::ZERO) && !l.covers(Pfn(1023), Order::of(1)));
+        assert!(!l.covers(Pfn(u64::MAX), Order::ZERO));
     }
 }

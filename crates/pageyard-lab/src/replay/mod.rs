@@ -3,14 +3,17 @@
 //! Allocations are made again by their recorded request; the engine may answer with another frame. Frees are made by
 //! identity: what the host freed, the engine frees, wherever it put it. The `ledger` knows who is where.
 
+mod direct;
 mod display;
 mod ledger;
 mod prediction;
 mod report;
 mod run;
+mod threads;
 mod timeline;
+mod walk;
 
 pub use prediction::Prediction;
-pub use report::{EngineReport, ReplayReport, TraceReport};
+pub use report::{EngineReport, ReplayReport, TraceReport, Waiting};
 pub use run::{Progress, ReplayOptions, replay};
 pub use timeline::Sample;

@@ -2,11 +2,14 @@
 
 use super::prediction::Prediction;
 use super::timeline::Sample;
+use crate::engine::Fallbacks;
 use crate::latency::LatencySummary;
 use crate::machine::{Machine, Opening, OpeningCounts};
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::watermark::Watermarks;
-use pageyard::{AuditError, Census, Counter, Frames, Migratetype, NR_ORDERS, Stats, metrics};
+use pageyard::{
+    AllocError, AuditError, Census, Counter, Frames, Migratetype, NR_ORDERS, Order, Stats, metrics,
+};
 use pageyard_trace::Trace;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -120,8 +123,54 @@ pub struct Failures {
     pub served_where_host_failed: u64,
     /// Blocks handed out while the replay held a part of them.
     pub double_allocations: u64,
+    /// Frames of which that is true.
+    pub double_frames: u64,
     /// Frees that the engine refused.
     pub refused_frees: u64,
+}
+
+impl Failures {
+    /// Counts a refusal.
+    pub(super) fn count(&mut self, order: Order, why: &AllocError) {
+        self.allocs += 1;
+        self.by_order[order.index()] += 1;
+        *match why {
+            AllocError::BadRequest(_) => &mut self.bad_request,
+            AllocError::BelowWatermark { .. } => &mut self.below_watermark,
+            AllocError::Fragmented { .. } => &mut self.fragmented,
+            AllocError::OutOfMemory => &mut self.out_of_memory,
+        } += 1;
+    }
+
+    /// Adds what another thread counted.
+    pub(super) fn add(&mut self, other: &Failures) {
+        for (mine, theirs) in [
+            (&mut self.allocs, other.allocs),
+            (&mut self.bad_request, other.bad_request),
+            (&mut self.below_watermark, other.below_watermark),
+            (&mut self.fragmented, other.fragmented),
+            (&mut self.out_of_memory, other.out_of_memory),
+            (&mut self.refused_where_host_served, other.refused_where_host_served),
+            (&mut self.served_where_host_failed, other.served_where_host_failed),
+            (&mut self.double_allocations, other.double_allocations),
+            (&mut self.double_frames, other.double_frames),
+            (&mut self.refused_frees, other.refused_frees),
+        ] {
+            *mine += theirs;
+        }
+        self.by_order.iter_mut().zip(other.by_order).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+/// Threads of a replay, and how they got in each other's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Threads, one a CPU.
+    pub threads: u32,
+    /// Frees that waited for their allocation on another CPU.
+    pub waits: u64,
+    /// Nanoseconds they waited; not in the latencies.
+    pub wait_ns: u64,
 }
 
 /// One engine's replay.
@@ -141,8 +190,6 @@ pub struct EngineReport {
     pub free: LatencySummary,
     /// What went wrong.
     pub failures: Failures,
-    /// Frames handed out while held.
-    pub double_frames: u64,
     /// Frames that the engine says are allocated, less those that the replay holds.
     pub leaked_frames: i64,
     /// Frames held in the opening state.
@@ -151,8 +198,8 @@ pub struct EngineReport {
     pub splits: u64,
     /// The engine's audit at the end.
     pub audit: Result<Census, AuditError>,
-    /// Fallbacks by requested type and type taken from.
-    pub fallbacks: [[u64; Migratetype::COUNT]; Migratetype::COUNT],
+    /// Fallbacks by requested type and type taken from, where the engine counts them so.
+    pub fallbacks: Option<Fallbacks>,
     /// Free blocks by order at the end, all zones.
     pub free_blocks: Vec<u64>,
     /// The same by zone, in the columns of `/proc/buddyinfo`.
@@ -165,6 +212,8 @@ pub struct EngineReport {
     pub samples: Vec<Sample>,
     /// The engine's counters.
     pub stats: Stats,
+    /// The threads, where there were several.
+    pub waiting: Option<Waiting>,
 }
 
 impl EngineReport {
@@ -250,6 +299,9 @@ impl EngineReport {
                 "extfrag_index": s.extfrag_index,
             })).collect::<Vec<_>>(),
         });
+        if let Some(w) = &self.waiting {
+            value["threads"] = json!({"threads": w.threads, "waits": w.waits, "wait_ns": w.wait_ns});
+        }
         if let Some(p) = &self.prediction {
             let (predicted, recorded) = p.free_huge_frames();
             value["after"] = json!({
@@ -273,7 +325,8 @@ impl EngineReport {
     /// Iterates over the fallbacks that happened: requested type, type taken from, how often.
     pub fn fallback_kinds(&self) -> impl Iterator<Item = (Migratetype, Migratetype, u64)> + '_ {
         let pairs = Migratetype::ALL.into_iter().flat_map(|a| Migratetype::ALL.map(|b| (a, b)));
-        pairs.map(|(a, b)| (a, b, self.fallbacks[a.index()][b.index()])).filter(|(.., n)| *n > 0)
+        let counts = self.fallbacks.unwrap_or_default();
+        pairs.map(move |(a, b)| (a, b, counts[a.index()][b.index()])).filter(|(.., n)| *n > 0)
     }
 }
 

@@ -1,17 +1,19 @@
 //! The replay itself: open the machine, re-execute every row, give account.
 
-use super::ledger::{Entry, Ledger};
+use super::direct::Direct;
+use super::ledger::Stand;
 use super::prediction::Prediction;
-use super::report::{EngineReport, EventCounts, Failures, ReplayReport, Seconds, TraceReport};
+use super::report::{EngineReport, EventCounts, Failures, ReplayReport, Seconds, TraceReport, Waiting};
+use super::threads::Plan;
 use super::timeline::{Sample, blocks, sample, zones};
+use super::walk::Walk;
+use crate::bitmap::SharedFrameSet;
 use crate::engine::{EngineSpec, LabEngine};
 use crate::error::LabError;
-use crate::latency::{Latencies, clock_cost_ns};
+use crate::latency::{LatencySummary, clock_cost_ns};
 use crate::machine::{Machine, Opening, Start};
-use pageyard::{
-    AllocError, BlockId, CpuId, Cx, Frames, MemoryMap, Migratetype, Nanos, Order, Pfn, Request, block,
-};
-use pageyard_trace::{Columns, Event, EventKind, FAILED, Prefetch, Trace};
+use pageyard::{Cx, Frames, MemoryMap, Order, Pfn, block};
+use pageyard_trace::{Columns, Event, Prefetch, Trace};
 use std::time::{Duration, Instant};
 
 /// How often the background reclaimer gets to run, in recorded time: about as soon as a woken task does.
@@ -31,6 +33,8 @@ const SAMPLES: u64 = 20;
 pub struct ReplayOptions {
     /// Makes the machine smaller: the bytes that it has left.
     pub memory: Option<u64>,
+    /// Replays each CPU on a thread of its own.
+    pub threads: bool,
 }
 
 /// What a replay is doing, for a progress bar.
@@ -66,44 +70,143 @@ pub fn replay(
         ReplayReport { trace: TraceReport::new(trace, &machine, &opening, taken_away), engines: Vec::new() };
     for spec in engines {
         let start = Instant::now();
-        let engine = build(&machine, spec)?;
-        let mut run = Run::open(&*engine, &machine, &opening)?;
-        run.seconds.open = opened + start.elapsed();
-        let at = |done, rows| progress(Progress::Replaying(spec.name()), done, rows);
-        run.events(trace, &machine, at)?;
-        report.trace.counts = run.counts;
-        report.engines.push(run.finish(trace, spec)?);
+        let regions = machine.regions();
+        let fail = |why| LabError::Map { trace: machine.name().to_owned(), why };
+        let map = MemoryMap::new(&regions).map_err(fail)?;
+        let spec = spec.with_min_free_kbytes(machine.min_free_kbytes);
+        let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
+        let mut at = |done, rows| progress(Progress::Replaying(spec.name()), done, rows);
+        let since = (start, opened);
+        let (counts, engine) = match options.threads {
+            false => on_one_thread(&*engine, &spec, trace, &machine, &opening, since, &mut at)?,
+            true => on_a_thread_a_cpu(&*engine, &spec, trace, &machine, &opening, since, &mut at)?,
+        };
+        report.trace.counts = counts;
+        report.engines.push(engine);
     }
     Ok(report)
 }
 
-fn build(machine: &Machine, spec: &EngineSpec) -> Result<Box<dyn LabEngine>, LabError> {
-    let regions = machine.regions();
-    let fail = |why| LabError::Map { trace: machine.name().to_owned(), why };
-    let map = MemoryMap::new(&regions).map_err(fail)?;
-    spec.with_min_free_kbytes(machine.min_free_kbytes).build(&map, machine.cpus).map_err(fail)
+/// When an engine's replay began, and the time that finding the opening state took before that.
+type Since = (Instant, Duration);
+
+fn on_one_thread<E: LabEngine + ?Sized>(
+    engine: &E,
+    spec: &EngineSpec,
+    trace: &Trace,
+    machine: &Machine,
+    opening: &Opening,
+    since: Since,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(EventCounts, EngineReport), LabError> {
+    let mut calls = Direct::new(engine, machine.end(), clock_cost_ns());
+    let mut run = Run::open(engine, machine, opening, |pfn, order| calls.hold(pfn, order))?;
+    run.seconds.open = since.1 + since.0.elapsed();
+    run.rows(trace, progress, |run, event| {
+        run.clock.tick(event.time_ns);
+        run.walk.event(&mut calls, event);
+    })?;
+    let outcome = Outcome {
+        alloc: calls.alloc.summary(),
+        free: calls.free.summary(),
+        failures: calls.failures,
+        held_frames: calls.held_frames,
+        waiting: None,
+    };
+    run.finish(trace, spec, outcome)
 }
 
+fn on_a_thread_a_cpu<E: LabEngine + ?Sized>(
+    engine: &E,
+    spec: &EngineSpec,
+    trace: &Trace,
+    machine: &Machine,
+    opening: &Opening,
+    since: Since,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(EventCounts, EngineReport), LabError> {
+    let mut plan = Plan::new(machine.cpus);
+    let taken = SharedFrameSet::new(machine.end());
+    let mut run = Run::open(engine, machine, opening, |pfn, order| {
+        taken.insert(pfn, order.frames());
+        plan.hold(pfn)
+    })?;
+    run.seconds.open = since.1 + since.0.elapsed();
+    run.rows(trace, progress, |run, event| run.walk.event(&mut plan, event))?;
+    // Planning belongs to reading: the calls are not made yet.
+    run.seconds.read += run.seconds.replay;
+    let start = Instant::now();
+    let clock = &mut run.clock;
+    let found = plan.run(engine, &taken, run.clock_ns, &mut |now| clock.tick(now));
+    run.seconds.replay = start.elapsed();
+    let outcome = Outcome {
+        alloc: found.alloc.summary(),
+        free: found.free.summary(),
+        failures: found.failures,
+        held_frames: taken.len(),
+        waiting: Some(Waiting { threads: machine.cpus, waits: found.waits, wait_ns: found.wait_ns }),
+    };
+    run.finish(trace, spec, outcome)
+}
+
+/// A replay under way, on one engine.
 struct Run<'a, E: LabEngine + ?Sized> {
     engine: &'a E,
-    ledger: Ledger,
-    counts: EventCounts,
-    failures: Failures,
-    alloc: Latencies,
-    free: Latencies,
-    samples: Vec<Sample>,
-    next_sample: u64,
-    next_kswapd: u64,
-    next_vmstat: u64,
-    sample_step: u64,
-    last_ns: u64,
+    walk: Walk<'a>,
+    clock: Clock<'a, E>,
+    clock_ns: u64,
     opening_held: u64,
     seconds: Seconds,
 }
 
+/// Recorded time: what is due when.
+struct Clock<'a, E: LabEngine + ?Sized> {
+    engine: &'a E,
+    samples: Vec<Sample>,
+    sample_step: u64,
+    next_sample: u64,
+    next_kswapd: u64,
+    next_vmstat: u64,
+    last: u64,
+}
+
+impl<E: LabEngine + ?Sized> Clock<'_, E> {
+    /// Gives the engine the background work that is due, and takes a sample when it is time.
+    fn tick(&mut self, now: u64) {
+        self.last = now;
+        if now >= self.next_kswapd {
+            self.engine.kswapd_tick();
+            self.next_kswapd = now + KSWAPD_TICK_NS;
+        }
+        if now >= self.next_vmstat {
+            self.engine.vmstat_tick();
+            self.next_vmstat += VMSTAT_TICK_NS;
+        }
+        if now >= self.next_sample {
+            self.samples.push(sample(self.engine, now));
+            self.next_sample += self.sample_step;
+        }
+    }
+}
+
+/// What the calls of a replay came to.
+struct Outcome {
+    alloc: LatencySummary,
+    free: LatencySummary,
+    failures: Failures,
+    held_frames: u64,
+    waiting: Option<Waiting>,
+}
+
 impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
-    /// Brings the engine into the opening state.
-    fn open(engine: &'a E, machine: &Machine, opening: &Opening) -> Result<Self, LabError> {
+    /// Brings the engine into the opening state. `hold` is told of each block that is held then, and says what stands
+    /// for it.
+    fn open(
+        engine: &'a E,
+        machine: &'a Machine,
+        opening: &Opening,
+        mut hold: impl FnMut(Pfn, Order) -> Stand,
+    ) -> Result<Self, LabError> {
         let fail = |what: &str, pfn: Pfn| LabError::Machine {
             trace: machine.name().to_owned(),
             why: format!("the opening state cannot be set up: {what} (frame {pfn})"),
@@ -111,17 +214,20 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
         for (block, m) in &opening.types {
             engine.set_pageblock_migratetype(*block, *m);
         }
-        let mut ledger = Ledger::new(machine.end());
+        let mut walk = Walk::new(machine);
+        let mut opening_held = 0;
         for region in machine.regions() {
             for (start, frames, held) in machine.runs(region.start, region.end(), Start::held_as) {
                 let Some(m) = held else { continue };
+                opening_held += frames.0;
                 for b in block::blocks(start, frames, BELOW_A_PAGEBLOCK) {
                     engine.claim_exact(b.pfn, b.order, m).map_err(|why| fail(&why.to_string(), b.pfn))?;
-                    ledger.open(b.pfn, b.order);
+                    walk.ledger.put(b.pfn, b.order, hold(b.pfn, b.order));
                 }
             }
         }
-        for c in &opening.cached {
+        // The hottest last: what is added to a list last is taken first.
+        for c in opening.cached.iter().rev() {
             engine.claim_exact(c.pfn, c.order, c.migratetype).map_err(|why| fail(&why.to_string(), c.pfn))?;
             if !engine.restore_cached(c.cpu, c.pfn, c.order, c.migratetype) {
                 // An engine without such a list keeps the block on its free lists.
@@ -131,32 +237,26 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
         for (zone, cpu, high) in &opening.highs {
             engine.restore_pcp_high(*zone, *cpu, *high);
         }
-        let clock_ns = clock_cost_ns();
         let step = (opening.duration_ns / SAMPLES).max(1);
-        Ok(Run {
+        let clock = Clock {
             engine,
-            opening_held: ledger.held_frames,
-            ledger,
-            counts: EventCounts::default(),
-            failures: Failures::default(),
-            alloc: Latencies::new(clock_ns),
-            free: Latencies::new(clock_ns),
             samples: vec![sample(engine, 0)],
+            sample_step: step,
             next_sample: step,
             next_kswapd: KSWAPD_TICK_NS,
             next_vmstat: VMSTAT_TICK_NS,
-            sample_step: step,
-            last_ns: 0,
-            seconds: Seconds::default(),
-        })
+            last: 0,
+        };
+        let clock_ns = clock_cost_ns();
+        Ok(Run { engine, walk, clock, clock_ns, opening_held, seconds: Seconds::default() })
     }
 
-    /// Re-executes every row.
-    fn events(
+    /// Reads the rows and hands each to `row`.
+    fn rows(
         &mut self,
         trace: &Trace,
-        machine: &Machine,
-        mut progress: impl FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
+        mut row: impl FnMut(&mut Self, &Event),
     ) -> Result<(), LabError> {
         let rows = trace.rows()?;
         let mut done = 0;
@@ -172,128 +272,26 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
                 break;
             }
             for event in &batch {
-                self.tick(event.time_ns);
-                self.event(machine, event);
+                row(self, event);
             }
             done += batch.len() as u64;
             progress(done, rows);
-            if let Some(last) = batch.last() {
-                self.last_ns = last.time_ns;
-            }
         }
         self.seconds.read = reading;
         self.seconds.replay = start.elapsed() - reading;
         Ok(())
     }
 
-    /// Gives the engine the background work that is due.
-    fn tick(&mut self, now: u64) {
-        if now >= self.next_kswapd {
-            self.engine.kswapd_tick();
-            self.next_kswapd = now + KSWAPD_TICK_NS;
-        }
-        if now >= self.next_vmstat {
-            self.engine.vmstat_tick();
-            self.next_vmstat += VMSTAT_TICK_NS;
-        }
-        if now >= self.next_sample {
-            self.samples.push(sample(self.engine, now));
-            self.next_sample += self.sample_step;
-        }
-    }
-
-    fn event(&mut self, machine: &Machine, event: &Event) {
-        self.counts.events += 1;
-        let Some(order) = Order::new(event.order) else { return };
-        let cx = Cx { cpu: CpuId(event.cpu), context: event.context, now: Nanos(event.time_ns) };
-        match event.kind {
-            EventKind::Alloc => self.alloc(machine, &cx, event, order),
-            EventKind::Free => self.free(&cx, event, order),
-            EventKind::AllocExtfrag => self.counts.extfrag += 1,
-            EventKind::PcpuDrain => self.counts.drains += 1,
-            EventKind::AllocZoneLocked => self.counts.zone_locked += 1,
-        }
-    }
-
-    fn alloc(&mut self, machine: &Machine, cx: &Cx, event: &Event, order: Order) {
-        self.counts.allocs += 1;
-        let recorded = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index);
-        let request = Request::from_gfp(event.gfp, &machine.gfp, order, recorded);
-        let pfn = Pfn(event.pfn);
-        let succeeded = event.pfn != FAILED;
-        if !succeeded {
-            self.counts.failed += 1;
-        } else if !self.ledger.covers(pfn, order) {
-            self.counts.outside += 1;
-            return;
-        } else {
-            // The host allocated it, so it was free: whoever holds it here gave it up unseen.
-            self.counts.reallocations += u64::from(self.ledger.note_alloc(pfn));
-            self.give_up(cx, pfn, order);
-        }
-        let engine = self.engine;
-        let answer = self.alloc.time(|| engine.alloc(cx, &request));
-        match (answer, succeeded) {
-            (Ok(at), true) => {
-                if !self.ledger.allocate(pfn, order, Entry::Held(at)) {
-                    self.failures.double_allocations += 1;
-                }
-            }
-            (Ok(at), false) => {
-                // The host's caller got nothing, so nobody will free this.
-                self.failures.served_where_host_failed += 1;
-                self.free_at(cx, at, order);
-            }
-            (Err(why), _) => {
-                self.failures.count(order, &why);
-                if succeeded {
-                    self.failures.refused_where_host_served += 1;
-                    self.ledger.allocate(pfn, order, Entry::Unserved);
-                }
-            }
-        }
-    }
-
-    fn free(&mut self, cx: &Cx, event: &Event, order: Order) {
-        self.counts.frees += 1;
-        let pfn = Pfn(event.pfn);
-        if !self.ledger.covers(pfn, order) {
-            self.counts.outside += 1;
-            return;
-        }
-        self.counts.unknown_frees += u64::from(!self.ledger.note_free(pfn));
-        self.counts.unresolved_frees += u64::from(self.give_up(cx, pfn, order) == 0);
-    }
-
-    /// Frees whatever the book has within a recorded block; returns how many entries that were.
-    fn give_up(&mut self, cx: &Cx, pfn: Pfn, order: Order) -> u64 {
-        let engine = self.engine;
-        let (free, failures) = (&mut self.free, &mut self.failures);
-        let mut entries = 0;
-        let removed = self.ledger.remove(engine, pfn, order, |b: BlockId, entry| {
-            entries += 1;
-            if let Entry::Held(at) = entry
-                && free.time(|| engine.free(cx, at, b.order)).is_err()
-            {
-                failures.refused_frees += 1;
-            }
-        });
-        if removed.is_err() {
-            self.failures.refused_frees += 1;
-        }
-        entries
-    }
-
-    fn free_at(&mut self, cx: &Cx, at: Pfn, order: Order) {
-        let engine = self.engine;
-        if self.free.time(|| engine.free(cx, at, order)).is_err() {
-            self.failures.refused_frees += 1;
-        }
-    }
-
     /// Audits the engine and sums up.
-    fn finish(mut self, trace: &Trace, spec: &EngineSpec) -> Result<EngineReport, LabError> {
-        self.samples.push(sample(self.engine, self.last_ns));
+    fn finish(
+        mut self,
+        trace: &Trace,
+        spec: &EngineSpec,
+        outcome: Outcome,
+    ) -> Result<(EventCounts, EngineReport), LabError> {
+        self.clock.samples.push(sample(self.engine, self.clock.last));
+        let mut failures = outcome.failures;
+        failures.refused_frees += self.walk.refused_splits;
         let audit = self.engine.audit();
         let zones = zones(self.engine);
         let several_nodes = zones.iter().any(|z| z.span.node != zones[0].span.node);
@@ -302,22 +300,22 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
             false => z.span.kind.to_string(),
         };
         let stats = self.engine.stats();
-        Ok(EngineReport {
+        let counts = self.walk.counts;
+        let report = EngineReport {
             name: spec.name(),
             leaves_out: spec.leaves_out(),
             seconds: self.seconds,
-            rows: self.counts.allocs + self.counts.frees,
-            alloc: self.alloc.summary(),
-            free: self.free.summary(),
+            rows: counts.allocs + counts.frees,
+            alloc: outcome.alloc,
+            free: outcome.free,
             leaked_frames: match audit {
-                Ok(census) => census.allocated.0 as i64 - self.ledger.held_frames as i64,
+                Ok(census) => census.allocated.0 as i64 - outcome.held_frames as i64,
                 Err(_) => 0,
             },
-            double_frames: self.ledger.double_frames,
             opening_held: self.opening_held,
             audit,
-            failures: self.failures,
-            splits: self.ledger.splits,
+            failures,
+            splits: self.walk.ledger.splits,
             fallbacks: self.engine.fallbacks(),
             free_blocks: blocks(&zones),
             buddyinfo: zones
@@ -326,21 +324,10 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
                 .collect(),
             prediction: Prediction::new(trace, self.engine, &zones, &name)?,
             marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
-            samples: self.samples,
+            samples: self.clock.samples,
             stats,
-        })
-    }
-}
-
-impl Failures {
-    fn count(&mut self, order: Order, why: &AllocError) {
-        self.allocs += 1;
-        self.by_order[order.index()] += 1;
-        *match why {
-            AllocError::BadRequest(_) => &mut self.bad_request,
-            AllocError::BelowWatermark { .. } => &mut self.below_watermark,
-            AllocError::Fragmented { .. } => &mut self.fragmented,
-            AllocError::OutOfMemory => &mut self.out_of_memory,
-        } += 1;
+            waiting: outcome.waiting,
+        };
+        Ok((counts, report))
     }
 }

@@ -1,0 +1,144 @@
+//! `bench scale`: whether the cost of a block depends on how much memory there is, and how full it is.
+//!
+//! The per-CPU lists are bypassed, so that every call searches its zone.
+
+use super::{SAMPLES, median};
+use crate::yard::Yard;
+use pageyard::{
+    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
+    RequestFlags, TryLock, ZoneKind,
+};
+use std::time::Instant;
+
+/// Blocks held at a time while measuring.
+const BATCH: usize = 64;
+
+/// Pairs of calls in a sample.
+const PAIRS: usize = 1 << 12;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct ScaleOptions {
+    /// Sizes of memory, in frames.
+    pub frames: Vec<u64>,
+    /// Shares of memory in use, in percent.
+    pub full_pct: Vec<f64>,
+    /// Orders.
+    pub orders: Vec<Order>,
+}
+
+impl ScaleOptions {
+    /// From 1 GiB to 1 TiB.
+    #[must_use]
+    pub fn full() -> ScaleOptions {
+        ScaleOptions {
+            frames: vec![1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28],
+            full_pct: vec![0.0, 50.0, 99.9],
+            orders: [0, 3, 6, 7, 9].map(Order::of).to_vec(),
+        }
+    }
+
+    /// 16 GiB and 1 TiB.
+    #[must_use]
+    pub fn quick() -> ScaleOptions {
+        ScaleOptions {
+            frames: vec![1 << 22, 1 << 28],
+            orders: [0, 9].map(Order::of).to_vec(),
+            ..Self::full()
+        }
+    }
+}
+
+/// One row.
+#[derive(Clone, Debug)]
+pub struct ScaleRow {
+    /// Who.
+    pub allocator: &'static str,
+    /// Frames of memory.
+    pub frames: u64,
+    /// Share in use, in percent.
+    pub full_pct: f64,
+    /// Order of the blocks.
+    pub order: u8,
+    /// The most steps that a search took.
+    pub steps_max: u64,
+    /// Nanoseconds for taking a block and giving it back, the median.
+    pub total_ns_median: f64,
+}
+
+/// Measures. `progress` is told how many of how many fillings are done.
+#[must_use]
+pub fn scale(options: &ScaleOptions, progress: &mut dyn FnMut(u64, u64)) -> Vec<ScaleRow> {
+    let all = (options.frames.len() * options.full_pct.len()) as u64;
+    let mut rows = Vec::new();
+    let mut done = 0;
+    for frames in &options.frames {
+        for full_pct in &options.full_pct {
+            let yard = filled(*frames, *full_pct);
+            for order in &options.orders {
+                rows.extend(measure(&yard, *frames, *full_pct, *order));
+            }
+            done += 1;
+            progress(done, all);
+        }
+    }
+    rows
+}
+
+const CX: Cx = Cx::on(CpuId(0));
+
+/// Makes memory of which a share is in use: whole pageblocks at random, and in one of sixteen of them every other frame
+/// at random, so that searches for single frames meet pageblocks that are neither full nor empty.
+fn filled(frames: u64, full_pct: f64) -> Yard<TryLock> {
+    let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
+    let map = MemoryMap::new(&regions).expect("one region is a map");
+    let mut config = Config { pcp: false, ..Config::new(1) };
+    config.watermark.min_free_kbytes = Some(0);
+    let yard = Yard::new(&map, config, TryLock).expect("the map is small enough");
+    let mut random = fastrand::Rng::with_seed(frames);
+    let mut blocks: Vec<u64> = (0..frames / 512).collect();
+    random.shuffle(&mut blocks);
+    let used = (blocks.len() as f64 * full_pct / 100.0) as usize;
+    for (i, block) in blocks[..used].iter().enumerate() {
+        let pfn = Pfn(block * 512);
+        let claimed = yard.claim_exact(pfn, Order::of(9), Migratetype::Movable).is_ok();
+        if claimed && i % 16 == 0 && yard.split(pfn, Order::of(9), Order::ZERO).is_ok() {
+            for frame in (pfn.0..pfn.0 + 512).filter(|_| random.bool()) {
+                let _ = yard.free(&CX, Pfn(frame), Order::ZERO);
+            }
+        }
+    }
+    yard
+}
+
+fn measure(yard: &Yard<TryLock>, frames: u64, full_pct: f64, order: Order) -> Option<ScaleRow> {
+    let request = Request::new(order, Migratetype::Movable).with(RequestFlags::MEMALLOC);
+    let mut held = [Pfn(0); BATCH];
+    let mut pass = || {
+        for _ in 0..PAIRS / BATCH {
+            for slot in &mut held {
+                *slot = yard.alloc(&CX, &request).ok()?;
+            }
+            for pfn in held {
+                yard.free(&CX, pfn, order).ok()?;
+            }
+        }
+        Some(())
+    };
+    pass()?;
+    yard.engine().take_search_steps(CX.cpu);
+    let mut samples = Vec::with_capacity(SAMPLES);
+    for _ in 0..SAMPLES {
+        let start = Instant::now();
+        pass()?;
+        samples.push(start.elapsed().as_nanos() as f64 / PAIRS as f64);
+    }
+    Some(ScaleRow {
+        allocator: "pageyard-trylock",
+        frames,
+        full_pct,
+        order: order.get(),
+        steps_max: yard.engine().take_search_steps(CX.cpu).unwrap_or(0),
+        total_ns_median: median(&mut samples),
+    })
+}
