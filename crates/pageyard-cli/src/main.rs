@@ -1,9 +1,13 @@
 //! The `pageyard` command: Linux's page allocator, replayed and examined.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod carried;
+mod count;
+mod import;
 mod output;
 mod progress;
+mod record;
 mod replay;
 mod size;
 mod summary;
@@ -33,8 +37,14 @@ struct Arguments {
 enum Verb {
     /// Re-execute a trace on one engine or several, side by side
     Replay(replay::Replay),
+    /// Measure what a frame costs, beside floors and peers
+    Bench(bench::Bench),
     /// Say what a trace holds, or what this host's memory is like now
     Summary(summary::SummaryArguments),
+    /// Record this host, for a time or while a command runs (takes root)
+    Record(record::Record),
+    /// Make a trace of what `perf record` wrote
+    Import(import::Import),
 }
 
 fn main() -> ExitCode {
@@ -42,7 +52,14 @@ fn main() -> ExitCode {
     let verb = arguments.verb.unwrap_or(Verb::Replay(replay::Replay::default()));
     let done = match verb {
         Verb::Replay(replay) => replay.run(arguments.json),
+        Verb::Bench(bench) => bench.run(arguments.json),
         Verb::Summary(summary) => summary.run(arguments.json),
+        Verb::Import(import) => import.run(arguments.json),
+        Verb::Record(record) => match record.run(arguments.json) {
+            // The recorded command's status is this command's.
+            Ok(status) => return status,
+            Err(failure) => Err(failure),
+        },
     };
     output::exit(done)
 }

@@ -7,26 +7,35 @@
 //!   does so on another thread; [`Snapshot`] is memory as [`Run`]s of frames that hold the same.
 //! * [`TraceWriter`] writes one.
 //! * [`Summary`] counts what one holds, [`HostSummary`] what this host's memory is like now ([`host`]).
+//! * [`record`] records this host into one, [`import`] makes one of what `perf record` wrote; [`MoveReader`] reads which
+//!   frames were moved meanwhile.
 //! * [`proctext`] reads the texts in which Linux reports its allocator.
 //!
 //! No file is trusted. Whatever its bytes, reading it ends, in time and memory bounded by its size, with the events or
 //! with a [`TraceError`]: one sentence that names the file and, where one row is at fault, the row.
-#![forbid(unsafe_code)]
+// One file of the recorder has two system calls to make.
+#![deny(unsafe_code)]
 
 mod error;
 mod event;
 mod fragmentation;
 pub mod host;
+#[cfg(any(test, feature = "hostile"))]
+pub mod hostile;
+pub mod import;
 mod meta;
+mod moves;
 mod pq;
 mod prefetch;
 pub mod proctext;
 mod reader;
+pub mod record;
 mod snapshot;
 mod source;
 mod summary;
 mod text;
 mod trace;
+mod tracepoint;
 mod writer;
 
 pub use error::TraceError;
@@ -34,6 +43,7 @@ pub use event::{Columns, Event, EventKind, FAILED, MAX_ORDER};
 pub use fragmentation::ZoneFragmentation;
 pub use host::HostSummary;
 pub use meta::{Meta, ProcTexts};
+pub use moves::{Move, MoveKind, MoveReader};
 pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};

@@ -85,7 +85,7 @@ enum Data {
 
 impl Input {
     /// Makes an input of bytes in memory.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "hostile"))]
     pub(crate) fn memory(label: &str, bytes: Vec<u8>) -> Input {
         Input { label: label.to_owned(), data: Data::Memory(Bytes::from(bytes)) }
     }

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::error::TraceError;
 use crate::event::Columns;
 use crate::meta::Meta;
+use crate::moves::{MOVES, MoveReader};
 use crate::pq::Table;
 use crate::reader::{EventReader, event_columns};
 use crate::snapshot::Snapshot;
@@ -115,6 +116,15 @@ impl Trace {
     /// When the file is there but damaged or inconsistent.
     pub fn after(&self) -> Result<Option<Snapshot>, TraceError> {
         self.snapshot(AFTER)
+    }
+
+    /// Starts reading what compaction and migration did, if the trace says.
+    ///
+    /// # Errors
+    /// When the file is there and its footer or its columns are not those of a trace.
+    pub fn moves(&self) -> Result<Option<MoveReader>, TraceError> {
+        let input = self.inner.source.open(MOVES)?;
+        input.map(|input| MoveReader::open(input, self.inner.meta.cpus)).transpose()
     }
 
     fn snapshot(&self, file: &str) -> Result<Option<Snapshot>, TraceError> {

@@ -167,8 +167,14 @@ impl TraceWriter {
         Trace::open(&self.path)
     }
 
-    fn label(&self, name: &str) -> String {
+    /// Returns what messages call the file `name`.
+    pub(crate) fn label(&self, name: &str) -> String {
         join(&self.path, name)
+    }
+
+    /// Returns the folder in which the trace is made.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.temporary.0
     }
 
     fn flush(&mut self) -> Result<(), TraceError> {
@@ -183,17 +189,20 @@ fn join(folder: &Path, name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-fn unwritable(file: &str, error: &ParquetError) -> TraceError {
+pub(crate) fn unwritable(file: &str, error: &ParquetError) -> TraceError {
     TraceError::Unwritable { file: file.to_owned(), why: error.to_string() }
 }
 
-fn sync(file: BufWriter<File>, label: &str) -> Result<(), TraceError> {
+pub(crate) fn sync(file: BufWriter<File>, label: &str) -> Result<(), TraceError> {
     let unwritable = |e: std::io::Error| TraceError::Unwritable { file: label.to_owned(), why: reason(&e) };
     file.into_inner().map_err(|e| unwritable(e.into_error()))?.sync_all().map_err(unwritable)
 }
 
 /// Starts a Parquet file with the columns that the reader expects.
-fn open(path: &Path, columns: &[ColumnSpec]) -> Result<SerializedFileWriter<BufWriter<File>>, TraceError> {
+pub(crate) fn open(
+    path: &Path,
+    columns: &[ColumnSpec],
+) -> Result<SerializedFileWriter<BufWriter<File>>, TraceError> {
     let label = path.display().to_string();
     let file = File::create_new(path)
         .map_err(|e| TraceError::Unwritable { file: label.clone(), why: reason(&e) })?;
@@ -201,6 +210,9 @@ fn open(path: &Path, columns: &[ColumnSpec]) -> Result<SerializedFileWriter<BufW
         let level = ZstdLevel::try_new(ZSTD_LEVEL)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(level))
+            // Nearly every value of these is another: a dictionary of them costs time and is given up in the end.
+            .set_column_dictionary_enabled("time_ns".into(), false)
+            .set_column_dictionary_enabled("pfn".into(), false)
             .set_created_by(concat!("pageyard ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
         SerializedFileWriter::new(BufWriter::new(file), schema(columns)?, Arc::new(properties))
@@ -208,7 +220,7 @@ fn open(path: &Path, columns: &[ColumnSpec]) -> Result<SerializedFileWriter<BufW
     start().map_err(|e| unwritable(&label, &e))
 }
 
-fn schema(columns: &[ColumnSpec]) -> Result<TypePtr, ParquetError> {
+pub(crate) fn schema(columns: &[ColumnSpec]) -> Result<TypePtr, ParquetError> {
     let mut fields = Vec::with_capacity(columns.len());
     for column in columns {
         let (physical, logical) = match column.kind {
@@ -228,9 +240,9 @@ fn schema(columns: &[ColumnSpec]) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(Type::group_type_builder("schema").with_fields(fields).build()?))
 }
 
-type Group<'a> = SerializedRowGroupWriter<'a, BufWriter<File>>;
+pub(crate) type Group<'a> = SerializedRowGroupWriter<'a, BufWriter<File>>;
 
-fn column<T: DataType>(group: &mut Group<'_>, values: &[T::T]) -> Result<(), ParquetError> {
+pub(crate) fn column<T: DataType>(group: &mut Group<'_>, values: &[T::T]) -> Result<(), ParquetError> {
     let missing = || ParquetError::General("the schema has fewer columns than the data".to_owned());
     let mut writer = group.next_column()?.ok_or_else(missing)?;
     writer.typed::<T>().write_batch(values, None, None)?;
@@ -238,7 +250,7 @@ fn column<T: DataType>(group: &mut Group<'_>, values: &[T::T]) -> Result<(), Par
 }
 
 /// Writes one row group. The columns are in the order of [`event_columns`].
-fn write_events(
+pub(crate) fn write_events(
     file: &mut SerializedFileWriter<BufWriter<File>>,
     events: &[Event],
 ) -> Result<(), ParquetError> {

@@ -1,236 +1,147 @@
-//! Files that nobody should trust: each ends in one sentence, soon, and in little memory.
-
-mod support;
+//! Spoilt inputs for every reader: whatever the bytes, it returns in time, and memory stays bounded.
+//!
+//! This is the short form of the fuzzing in `fuzz/`, for every run of the tests; the inputs are the same each time. Cases
+//! that fuzzing found are kept in `fuzz/found` and read here too.
 
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pageyard_trace::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
-use pageyard_trace::{Columns, Prefetch, Summary, Trace, TraceError};
-use support::{Random, copy_trace, read_all, small_trace};
+use pageyard_trace::hostile::{TARGETS, Target, seeds};
 
-/// Far more than a small file takes, far less than anybody waits.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Inputs for each reader.
+const INPUTS: u64 = 15_000;
 
-/// Reads a damaged trace; whether that works or not, it must be quick, and the message one sentence about a file.
-fn try_reading(path: &Path) -> Result<(), TraceError> {
-    let start = Instant::now();
-    let result = read_all(path).map(|_| ());
-    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
-    if let Err(e) = &result {
-        let message = e.to_string();
-        assert!(message.lines().count() == 1 && message.len() < 600, "{message}");
-        assert!(message.contains("damaged.trace"), "{message}");
+/// What all of them together may take; the rest is left out then, and it says so.
+const TIME: Duration = Duration::from_secs(60);
+
+/// What one of them may take, on a machine that is busy.
+const ONE: Duration = Duration::from_secs(5);
+
+/// The most memory that the process may have taken in the end.
+const MEMORY_KIB: u64 = 1 << 20;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // xorshift64*, whose source is Vigna's paper of 2016.
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
-    result
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
 }
 
-/// The most memory that this process ever had, in MiB.
-fn peak() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
-}
+/// Numbers that have upset readers before.
+const NUMBERS: [u64; 10] =
+    [0, 1, 7, 0x7f, 0xff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 0x7fff_ffff_ffff_ffff, 0xffff_ffff_ffff_ffff];
 
-#[test]
-fn bytes_changed_at_random() {
-    let folder = tempfile::tempdir().unwrap();
-    let (good, _) = small_trace(folder.path(), 1500);
-    let bad = folder.path().join("damaged.trace");
-    copy_trace(&good, &bad);
-    let mut refused = 0;
-    for seed in 0..4000 {
-        let mut random = Random(seed);
-        let name = ["events.parquet", "events.parquet", "before.parquet", "meta.json"][random.below(4)];
-        let original = fs::read(good.join(name)).unwrap();
-        let mut bytes = original.clone();
-        // Half of the time near the end, where the footer is and every byte counts.
-        let from = if seed % 2 == 0 { bytes.len().saturating_sub(1500) } else { 0 };
-        for _ in 0..=random.below(4) {
-            let at = from + random.below(bytes.len() - from);
-            bytes[at] = match random.below(4) {
-                0 => bytes[at] ^ (1 << random.below(8)),
-                1 => 0xff,
-                2 => 0,
-                _ => random.next() as u8,
-            };
+fn spoil(bytes: &mut Vec<u8>, random: &mut Random) {
+    for _ in 0..=random.below(4) {
+        if bytes.is_empty() {
+            return;
         }
-        fs::write(bad.join(name), bytes).unwrap();
-        refused += u32::from(try_reading(&bad).is_err());
-        fs::write(bad.join(name), original).unwrap();
-    }
-    // Many bytes are statistics, or numbers that may be others.
-    assert!(refused > 1000, "only {refused} of 4000 were refused");
-    assert!(read_all(&bad).is_ok(), "every file was put back");
-    assert!(peak() < 1024, "{} MiB", peak());
-}
-
-#[test]
-fn files_cut_short_anywhere() {
-    let folder = tempfile::tempdir().unwrap();
-    let (good, _) = small_trace(folder.path(), 300);
-    let bad = folder.path().join("damaged.trace");
-    copy_trace(&good, &bad);
-    for name in ["events.parquet", "before.parquet", "after.parquet", "meta.json"] {
-        let original = fs::read(good.join(name)).unwrap();
-        for len in 0..original.len() {
-            fs::write(bad.join(name), &original[..len]).unwrap();
-            assert!(try_reading(&bad).is_err(), "{name} cut at {len} was accepted");
-        }
-        fs::write(bad.join(name), original).unwrap();
-    }
-}
-
-#[test]
-fn files_with_a_piece_missing_in_the_middle() {
-    let folder = tempfile::tempdir().unwrap();
-    let (good, _) = small_trace(folder.path(), 1500);
-    let bad = folder.path().join("damaged.trace");
-    copy_trace(&good, &bad);
-    let original = fs::read(good.join("events.parquet")).unwrap();
-    let mut random = Random(9);
-    // Of the columns' bytes: after them comes an index that nobody here reads.
-    let columns = original.len() * 2 / 3;
-    for _ in 0..500 {
-        let at = 4 + random.below(columns);
-        let end = at + 1 + random.below(200);
-        let mut bytes = original[..at].to_vec();
-        bytes.extend_from_slice(&original[end..]);
-        fs::write(bad.join("events.parquet"), bytes).unwrap();
-        assert!(try_reading(&bad).is_err(), "a trace without bytes {at} to {end} was accepted");
-    }
-}
-
-#[test]
-fn random_bytes_are_no_trace() {
-    let folder = tempfile::tempdir().unwrap();
-    let (good, _) = small_trace(folder.path(), 10);
-    let bad = folder.path().join("damaged.trace");
-    copy_trace(&good, &bad);
-    for seed in 0..500 {
-        let mut random = Random(seed);
-        let mut bytes: Vec<u8> = (0..random.below(3000)).map(|_| random.next() as u8).collect();
-        if seed % 2 == 0 && bytes.len() > 12 {
-            // With the marks of a Parquet file and a footer that fits.
-            let n = bytes.len();
-            bytes[..4].copy_from_slice(b"PAR1");
-            bytes[n - 4..].copy_from_slice(b"PAR1");
-            let footer = random.below(n - 11) as u32;
-            bytes[n - 8..n - 4].copy_from_slice(&footer.to_le_bytes());
-        }
-        fs::write(bad.join("events.parquet"), bytes).unwrap();
-        assert!(try_reading(&bad).is_err());
-    }
-}
-
-#[test]
-fn an_error_comes_again_and_also_from_ahead() {
-    let folder = tempfile::tempdir().unwrap();
-    let (good, _) = small_trace(folder.path(), 100);
-    let bad = folder.path().join("damaged.trace");
-    copy_trace(&good, &bad);
-    let meta = fs::read_to_string(good.join("meta.json")).unwrap();
-    fs::write(bad.join("meta.json"), meta.replace("\"events\": 100", "\"events\": 99")).unwrap();
-    let trace = Trace::open(&bad).unwrap();
-    let mut reader = trace.events(Columns::All).unwrap();
-    let mut ahead = Prefetch::new(trace.events(Columns::All).unwrap()).unwrap();
-    let mut batch = Vec::new();
-    assert!(reader.next_batch(&mut batch).unwrap() && ahead.next_batch(&mut batch).unwrap());
-    let error = reader.next_batch(&mut batch).unwrap_err();
-    assert!(
-        error.to_string().ends_with("damaged.trace/events.parquet: it has 100 rows, and meta.json says 99")
-    );
-    assert!(batch.is_empty());
-    assert_eq!(reader.next_batch(&mut batch).unwrap_err(), error);
-    assert_eq!(ahead.next_batch(&mut batch).unwrap_err(), error);
-    assert_eq!(ahead.next_batch(&mut batch).unwrap_err(), error);
-    // A trace that does not say how many events it has is read to its end.
-    fs::write(bad.join("meta.json"), meta.replace("\"events\": 100,", "")).unwrap();
-    assert_eq!(read_all(&bad).unwrap().len(), 100);
-}
-
-#[test]
-fn what_is_not_a_trace_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let message = |path: &Path| Trace::open(path).unwrap_err().to_string();
-    let missing = folder.path().join("missing.trace");
-    assert!(message(&missing).ends_with("missing.trace is not a trace: there is no such folder"));
-    let file = folder.path().join("file.trace");
-    fs::write(&file, "x").unwrap();
-    assert!(message(&file).contains("it is a file, and a trace is a folder"));
-    let (good, _) = small_trace(folder.path(), 10);
-    let bad = folder.path().join("damaged.trace");
-    copy_trace(&good, &bad);
-    fs::remove_file(bad.join("meta.json")).unwrap();
-    assert!(message(&bad).ends_with("is not a trace: meta.json is missing"));
-    fs::create_dir(bad.join("meta.json")).unwrap();
-    assert!(message(&bad).ends_with("meta.json cannot be read: it is not a regular file"));
-    fs::remove_file(bad.join("events.parquet")).unwrap();
-    fs::remove_dir(bad.join("meta.json")).unwrap();
-    assert!(message(&bad).ends_with("it holds neither events.parquet nor meta.json"));
-}
-
-#[test]
-fn a_damaged_text_in_the_description_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let (good, _) = small_trace(folder.path(), 10);
-    let meta = fs::read_to_string(good.join("meta.json")).unwrap();
-    fs::write(good.join("meta.json"), meta.replace("Normal 1 2 3", "Normal 1 x 3")).unwrap();
-    let error = Summary::of(&Trace::open(&good).unwrap(), |_| ()).unwrap_err().to_string();
-    assert!(
-        error.contains("meta.json: among the texts from before the recording, buddyinfo, line 1: `x`"),
-        "{error}"
-    );
-}
-
-#[test]
-fn texts_changed_at_random_never_stop_the_parsers() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/build.trace");
-    let trace = Trace::open(&path).unwrap();
-    let texts = trace.meta().before.clone().unwrap();
-    let texts = [texts.buddyinfo, texts.pagetypeinfo, texts.zoneinfo, texts.vmstat];
-    let pieces = [
-        "",
-        "\n",
-        " ",
-        "0",
-        "99999999999999999999",
-        "-1",
-        ">",
-        "(",
-        ")",
-        "Node",
-        "Node 0, zone",
-        "é",
-        "cpu:",
-        "\0",
-    ];
-    let (mut read, mut refused) = (0, 0);
-    for seed in 0..3000 {
-        let mut random = Random(seed);
-        let mut text: Vec<char> = texts[random.below(4)].chars().collect();
-        for _ in 0..=random.below(5) {
-            let at = random.below(text.len());
-            let end = (at + random.below(30)).min(text.len());
-            text.splice(at..end, pieces[random.below(pieces.len())].chars());
-        }
-        let text: String = text.into_iter().collect();
-        let results = [
-            Buddyinfo::parse(&text).map(|i| i.free_frames()),
-            Pagetypeinfo::parse(&text).map(|i| i.zones.len() as u64),
-            Zoneinfo::parse(&text).map(|i| i.zones.iter().map(|z| z.pcp_frames()).sum()),
-            Vmstat::parse(&text).map(|i| i.counters.len() as u64),
-        ];
-        for result in results {
-            match result {
-                Ok(_) => read += 1,
-                Err(e) => {
-                    refused += 1;
-                    assert!(e.to_string().lines().count() == 1 && e.to_string().len() < 400, "{e}");
-                }
+        let at = random.below(bytes.len());
+        match random.below(8) {
+            0 => bytes[at] ^= 1 << random.below(8),
+            1 => bytes[at] = random.next() as u8,
+            2 => bytes.truncate(at),
+            3 => {
+                let n = random.below(32).min(bytes.len() - at);
+                bytes.drain(at..at + n);
+            }
+            4 => {
+                let piece = bytes[at..(at + random.below(64)).min(bytes.len())].to_vec();
+                let to = random.below(bytes.len());
+                bytes.splice(to..to, piece);
+            }
+            5 => {
+                let width = [1, 2, 4, 8][random.below(4)].min(bytes.len() - at);
+                let number = NUMBERS[random.below(NUMBERS.len())].to_le_bytes();
+                bytes[at..at + width].copy_from_slice(&number[..width]);
+            }
+            6 => {
+                let n = random.below(16).min(bytes.len() - at);
+                bytes[at..at + n].fill(random.next() as u8);
+            }
+            _ => {
+                // Near the end, where Parquet has its footer.
+                let at = bytes.len() - 1 - random.below(bytes.len().min(600));
+                bytes[at] = random.next() as u8;
             }
         }
     }
-    assert!(read > 100 && refused > 1000, "{read} read, {refused} refused");
+}
+
+fn timed(target: Target, bytes: &[u8], what: &str) {
+    let start = Instant::now();
+    (target.read)(bytes);
+    assert!(start.elapsed() < ONE, "{} took {:?} for {what}", target.name, start.elapsed());
+}
+
+#[test]
+fn spoilt_inputs_are_read_to_an_end() {
+    let start = Instant::now();
+    let mut done = 0;
+    for input in 0..INPUTS {
+        for (t, target) in TARGETS.into_iter().enumerate() {
+            let seeds = seeds_of(t);
+            let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ (input << 8) ^ t as u64);
+            let mut bytes = seeds[random.below(seeds.len())].clone();
+            spoil(&mut bytes, &mut random);
+            timed(target, &bytes, &format!("input {input}"));
+            done += 1;
+        }
+        if start.elapsed() > TIME {
+            println!("after {done} inputs {TIME:?} are over: the rest is left out");
+            break;
+        }
+    }
+    assert!(done > 1000, "only {done} inputs were tried");
+    check_memory();
+}
+
+fn seeds_of(target: usize) -> &'static [Vec<u8>] {
+    static SEEDS: std::sync::OnceLock<Vec<Vec<Vec<u8>>>> = std::sync::OnceLock::new();
+    &SEEDS.get_or_init(|| TARGETS.iter().map(|t| seeds(t.name)).collect())[target]
+}
+
+#[test]
+fn every_beginning_is_read_to_an_end() {
+    for target in TARGETS {
+        for seed in seeds(target.name) {
+            let step = (seed.len() / 400).max(1);
+            for end in (0..seed.len()).step_by(step) {
+                timed(target, &seed[..end], &format!("the first {end} bytes"));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_fuzzing_found_is_read_to_an_end() {
+    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/found");
+    for target in TARGETS {
+        let Ok(files) = fs::read_dir(found.join(target.name)) else { continue };
+        for file in files {
+            let path = file.unwrap().path();
+            timed(target, &fs::read(&path).unwrap(), &path.display().to_string());
+        }
+    }
+    check_memory();
+}
+
+fn check_memory() {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    if let Some(peak) = peak {
+        assert!(peak < MEMORY_KIB, "reading took {peak} KiB of memory");
+    }
 }

@@ -52,6 +52,11 @@ impl Entry {
     /// Interrupts were off.
     pub(crate) const IRQS_OFF: u8 = 1 << 7;
 
+    /// Says whether this is about a mapping of a frame that is being moved.
+    pub(crate) fn names_mapping(&self) -> bool {
+        self.known as u8 >= Known::SetMigrationPte as u8
+    }
+
     /// Returns the row of `events.parquet` that this is, if it is one. `start` is the time of the trace's beginning.
     #[inline]
     pub(crate) fn event(&self, start: u64) -> Option<Event> {

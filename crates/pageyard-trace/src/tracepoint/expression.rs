@@ -145,7 +145,19 @@ mod tests {
 
     #[test]
     fn the_rest_is_not() {
-        for text in ["", "(", "1 +", "(1", "1)", "___GFP_DMA_BIT", "1 << (___GFP_DMA_BIT)", "1 << 64", "0x", "1 2", "f(1)"] {
+        for text in [
+            "",
+            "(",
+            "1 +",
+            "(1",
+            "1)",
+            "___GFP_DMA_BIT",
+            "1 << (___GFP_DMA_BIT)",
+            "1 << 64",
+            "0x",
+            "1 2",
+            "f(1)",
+        ] {
             assert_eq!(evaluate(text), None, "{text}");
         }
         assert_eq!(evaluate(&"(".repeat(1_000_000)), None);

@@ -81,7 +81,8 @@ impl Format {
                 format.name = name.trim().to_owned();
             } else if let Some(id) = line.strip_prefix("ID:") {
                 let id = id.trim();
-                format.id = id.parse().map_err(|_| format!("its number `{}` is none", quoted(id.as_bytes())))?;
+                format.id =
+                    id.parse().map_err(|_| format!("its number `{}` is none", quoted(id.as_bytes())))?;
                 has_id = true;
             } else if let Some(field) = line.strip_prefix("field:") {
                 if format.fields.len() == MAX_FIELDS {
@@ -109,7 +110,7 @@ impl Format {
     }
 }
 
-/// Reads `unsigned long pfn;	offset:8;	size:8;	signed:0;`. A field that is not a number has no slot.
+/// Reads `unsigned long pfn; offset:8; size:8; signed:0;`. A field that is not a number has no slot.
 fn parse_field(text: &str) -> Result<Option<Field>, String> {
     let cut = || format!("the description of field `{}` cannot be read", quoted(text.as_bytes()));
     let mut parts = text.split(';').map(str::trim);
@@ -161,6 +162,10 @@ mod tests {
         assert!(Format::parse("name: a\nID: 70000\n").unwrap_err().contains("70000"));
         assert!(Format::parse("name: a\nID: 1\nfield:int x;\toffset:").unwrap_err().contains("field"));
         assert!(Format::parse(&"x".repeat(MAX_FORMAT_BYTES + 1)).unwrap_err().contains("bytes"));
-        assert!(Format::parse(&"field:int x;offset:1;size:4;signed:1;\n".repeat(300)).unwrap_err().contains("256"));
+        assert!(
+            Format::parse(&"field:int x;offset:1;size:4;signed:1;\n".repeat(300))
+                .unwrap_err()
+                .contains("256")
+        );
     }
 }

@@ -7,19 +7,27 @@ use super::expression::evaluate;
 /// More flags than 32 bits can have names.
 const MAX_FLAGS: usize = 64;
 
+/// The longest expression that is read. Those of single bits have less than 100 bytes.
+const MAX_EXPRESSION: usize = 1 << 10;
+
 /// Finds the names of single bits in how `mm_page_alloc` is printed: `{(unsigned long)0x40u, "__GFP_IO"}`.
 ///
 /// A flag that is written with names of its own, as some kernels do, is left out: whoever reads the trace then takes
 /// the place that it has in Linux 6.18.
 pub(crate) fn gfp_bits(print: &str) -> BTreeMap<String, u8> {
     let mut bits = BTreeMap::new();
+    if !print.is_ascii() {
+        return bits;
+    }
     for (at, _) in print.match_indices("\"__GFP_") {
         let name = &print[at + 1..];
         let Some(end) = name.find('"') else { break };
         let name = &name[..end];
-        let known = name.len() <= 40 && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
-        let Some(open) = print[..at].rfind('{') else { continue };
-        let Some(expression) = print[open + 1..at].trim_end().strip_suffix(',') else { continue };
+        let known = name.len() <= 40
+            && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+        let before = &print[at.saturating_sub(MAX_EXPRESSION)..at];
+        let Some(open) = before.rfind('{') else { continue };
+        let Some(expression) = before[open + 1..].trim_end().strip_suffix(',') else { continue };
         match evaluate(expression) {
             Some(value) if known && value.is_power_of_two() && value < 1 << 32 && bits.len() < MAX_FLAGS => {
                 bits.insert(name.to_owned(), value.trailing_zeros() as u8);
@@ -44,7 +52,15 @@ mod tests {
 
     #[test]
     fn anything_else_is_nothing() {
-        for text in ["", "\"__GFP_", "\"__GFP_IO\"", "{\"__GFP_IO\"", "{,\"__GFP_IO\"", "{1,\"__GFP_io\"", "é{1,\"__GFP_é\""] {
+        for text in [
+            "",
+            "\"__GFP_",
+            "\"__GFP_IO\"",
+            "{\"__GFP_IO\"",
+            "{,\"__GFP_IO\"",
+            "{1,\"__GFP_io\"",
+            "é{1,\"__GFP_é\"",
+        ] {
             assert!(gfp_bits(text).is_empty(), "{text}");
         }
     }

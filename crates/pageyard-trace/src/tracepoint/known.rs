@@ -26,6 +26,7 @@ pub(crate) enum Known {
 }
 
 /// A tracepoint: its system, its name, what it tells, and the fields that tell it.
+#[derive(Debug)]
 pub(crate) struct Tracepoint {
     pub(crate) system: &'static str,
     pub(crate) name: &'static str,
@@ -80,6 +81,11 @@ pub(crate) const WANTED: [Tracepoint; 12] = [
 ];
 
 impl Tracepoint {
+    /// Says whether its events are about mappings of frames that are being moved.
+    pub(crate) fn names_mapping(&self) -> bool {
+        self.known as u8 >= Known::SetMigrationPte as u8
+    }
+
     /// Finds a tracepoint by its two names.
     pub(crate) fn find(system: &str, name: &str) -> Option<&'static Tracepoint> {
         REQUIRED.iter().chain(&WANTED).find(|t| t.system == system && t.name == name)

@@ -7,6 +7,7 @@
 mod decode;
 mod entry;
 mod expression;
+mod follow;
 mod format;
 mod gfp;
 mod known;
@@ -14,10 +15,10 @@ mod sink;
 mod sorter;
 mod spill;
 
-pub(crate) use decode::{Decoder, Skipped};
+pub(crate) use decode::{Decoder, NumberHasher, Skipped};
 pub(crate) use entry::Entry;
 pub(crate) use format::{Format, MAX_FORMAT_BYTES};
 pub(crate) use gfp::gfp_bits;
-pub(crate) use known::{Known, REQUIRED, Tracepoint, WANTED};
-pub(crate) use sink::{Sink, Written};
+pub(crate) use known::{REQUIRED, Tracepoint, WANTED};
+pub(crate) use sink::Sink;
 pub(crate) use sorter::Sorter;

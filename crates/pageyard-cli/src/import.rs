@@ -1,0 +1,98 @@
+//! `pageyard import`: a file of `perf record`, made a trace.
+
+use crate::count::grouped;
+use crate::output::{Failure, print, print_json};
+use crate::progress::Progress;
+use clap::Args;
+use pageyard_trace::EventKind;
+use pageyard_trace::import::{Imported, import};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Makes a trace of what `perf record` wrote, on this host or another.
+///
+/// Such a trace has no pictures of memory: replayed, all of it is free in the beginning.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free -o perf.data -- sleep 10\n  pageyard import perf.data -o busy.trace\n  pageyard summary busy.trace"
+)]
+pub struct Import {
+    /// The file that `perf record` wrote
+    file: PathBuf,
+
+    /// Where the trace goes, a folder that is not there yet [default: the file's name with .trace]
+    #[arg(short, long, value_name = "NAME.trace")]
+    output: Option<PathBuf>,
+}
+
+impl Import {
+    /// Runs the verb.
+    pub fn run(&self, json: bool) -> Result<(), Failure> {
+        let output = match &self.output {
+            Some(output) => output.clone(),
+            None => PathBuf::from(self.file.file_name().unwrap_or("perf".as_ref())).with_extension("trace"),
+        };
+        let mut progress = Progress::new();
+        let (trace, imported) =
+            import(&self.file, &output, &mut |done, all| progress.at("importing", done, all))?;
+        drop(progress);
+        let duration = trace.meta().duration_ns as f64 / 1e9;
+        let place = output.display().to_string();
+        if json {
+            print_json(&document(&imported, &place, duration))
+        } else {
+            print(&text(&imported, &place, duration))
+        }
+    }
+}
+
+fn text(imported: &Imported, place: &str, duration: f64) -> String {
+    let mut out = String::new();
+    let rate = imported.events() as f64 / imported.seconds.max(1e-9) / 1e6;
+    let _ = writeln!(
+        out,
+        "{place}: {} events over {duration:.1} s, imported in {:.1} s ({rate:.1} million a second); perf lost {}",
+        grouped(imported.events()),
+        imported.seconds,
+        grouped(imported.lost)
+    );
+    let kinds: Vec<String> = EventKind::ALL
+        .iter()
+        .zip(imported.by_kind)
+        .map(|(k, n)| format!("{} {}", grouped(n), k.name()))
+        .collect();
+    let _ = writeln!(out, "  {}", kinds.join(", "));
+    for (n, what) in [
+        (imported.moves, "rows about compaction and migration"),
+        (imported.other_events, "events of other kinds skipped"),
+        (imported.impossible, "events said what cannot be, and are left out"),
+        (
+            imported.late,
+            "events came too late to be put in their place, and have the time of their successors",
+        ),
+    ] {
+        if n > 0 {
+            let _ = writeln!(out, "  {} {what}", grouped(n));
+        }
+    }
+    out
+}
+
+fn document(imported: &Imported, place: &str, duration: f64) -> Value {
+    let kinds: serde_json::Map<String, Value> =
+        EventKind::ALL.iter().zip(imported.by_kind).map(|(k, n)| (k.name().to_owned(), n.into())).collect();
+    json!({
+        "trace": place,
+        "events": imported.events(),
+        "by_event": kinds,
+        "other_events": imported.other_events,
+        "impossible": imported.impossible,
+        "late": imported.late,
+        "lost": imported.lost,
+        "moves": { "rows": imported.moves, "with_both_frames": imported.moved },
+        "duration_seconds": duration,
+        "bytes": imported.bytes,
+        "seconds": imported.seconds,
+    })
+}

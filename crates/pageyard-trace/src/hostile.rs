@@ -1,0 +1,305 @@
+//! Every reader as a function of bytes, and small good inputs to spoil: for fuzzing.
+//!
+//! Whatever the bytes, each function returns. What it found, or what was wrong, is of no interest.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::sync::Arc;
+
+use pageyard::Context;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+
+use crate::error::TraceError;
+use crate::event::{Columns, Event, EventKind, FAILED};
+use crate::import::made::Made;
+use crate::meta::Meta;
+use crate::moves::{Move, MoveKind, MoveReader, MovesWriter};
+use crate::pq::Table;
+use crate::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
+use crate::reader::{EventReader, event_columns};
+use crate::snapshot::{FrameKind, Run, Snapshot};
+use crate::source::Input;
+use crate::tracepoint::{Format, gfp_bits};
+use crate::writer::{TraceWriter, schema, write_events};
+
+/// A reader, by its name in `fuzz/`.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// Reads bytes to their end.
+    pub read: fn(&[u8]),
+}
+
+/// Every reader.
+pub const TARGETS: [Target; 7] = [
+    Target { name: "events", read: events },
+    Target { name: "snapshot", read: snapshot },
+    Target { name: "moves", read: moves },
+    Target { name: "meta", read: meta },
+    Target { name: "perf_data", read: perf_data },
+    Target { name: "proctext", read: proctext },
+    Target { name: "format", read: format },
+];
+
+fn input(bytes: &[u8]) -> Input {
+    Input::memory("input", bytes.to_vec())
+}
+
+/// Checks that a message is one that a user could be shown.
+fn presentable<T>(result: Result<T, TraceError>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(e) => {
+            let text = e.to_string();
+            assert!(text.lines().count() == 1 && text.len() < 1000, "{text}");
+            None
+        }
+    }
+}
+
+/// Reads `events.parquet`.
+pub fn events(bytes: &[u8]) {
+    for columns in [Columns::All, Columns::Replay] {
+        let open = || {
+            let table = Table::open(input(bytes), event_columns(columns))?;
+            EventReader::new(table, columns, &Meta::new(4), Some(1 << 22))
+        };
+        let Some(mut reader) = presentable(open()) else { continue };
+        let mut batch = Vec::new();
+        while presentable(reader.next_batch(&mut batch)) == Some(true) {}
+    }
+}
+
+/// Reads `before.parquet`.
+pub fn snapshot(bytes: &[u8]) {
+    presentable(Snapshot::read(input(bytes)));
+}
+
+/// Reads `moves.parquet`.
+pub fn moves(bytes: &[u8]) {
+    let Some(mut reader) = presentable(MoveReader::open(input(bytes), 4)) else { return };
+    let mut batch = Vec::new();
+    while presentable(reader.next_batch(&mut batch)) == Some(true) {}
+}
+
+/// Reads `meta.json`.
+pub fn meta(bytes: &[u8]) {
+    presentable(Meta::read(&input(bytes)));
+}
+
+/// Reads a file of `perf record`.
+pub fn perf_data(bytes: &[u8]) {
+    presentable(crate::import::read_only(&input(bytes)));
+}
+
+/// Reads each of the texts of `/proc`.
+pub fn proctext(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    presentable(Buddyinfo::parse(&text).map(drop));
+    presentable(Zoneinfo::parse(&text).map(drop));
+    presentable(Pagetypeinfo::parse(&text).map(drop));
+    presentable(Vmstat::parse(&text).map(drop));
+}
+
+/// Reads the kernel's description of a tracepoint.
+pub fn format(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(format) = Format::parse(&text) {
+        drop(gfp_bits(&format.print));
+    }
+}
+
+/// Makes small good inputs for the target `name`.
+///
+/// # Panics
+/// When no temporary folder can be written.
+#[must_use]
+pub fn seeds(name: &str) -> Vec<Vec<u8>> {
+    match name {
+        "events" => parquet_seeds(),
+        "snapshot" => vec![with_trace(|folder| folder.join("before.parquet"))],
+        "moves" => vec![with_trace(|folder| folder.join("moves.parquet"))],
+        "meta" => vec![with_trace(|folder| folder.join("meta.json"))],
+        "perf_data" => {
+            let made = |made: Made| {
+                let mut made = made;
+                for event in some_events() {
+                    if matches!(event.kind, EventKind::Alloc | EventKind::Free) {
+                        made.event(&event);
+                    }
+                    if event.time_ns % 50 == 0 {
+                        made.moved(&event, event.pfn ^ 64);
+                        made.end_round();
+                    }
+                }
+                made.finish()
+            };
+            vec![made(Made::new()), made(Made::new().mixed()), made(Made::new().compressed(300))]
+        }
+        "proctext" => {
+            let texts = some_texts();
+            vec![texts.buddyinfo.into(), texts.pagetypeinfo.into(), texts.zoneinfo.into(), texts.vmstat.into()]
+        }
+        "format" => vec![
+            b"name: mm_page_free\nID: 655\nformat:\n\tfield:unsigned long pfn;\toffset:8;\tsize:8;\tsigned:0;\n\n\
+              print fmt: \"\", {(unsigned long)((gfp_t)((((1UL))) << (6))), \"__GFP_IO\"}, {0x400u|0x800u, \"__GFP_RECLAIM\"}\n"
+                .to_vec(),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+fn some_events() -> Vec<Event> {
+    (0..200u64)
+        .map(|i| {
+            let kind = EventKind::ALL[(i % 7 % 5) as usize];
+            let order = if i % 3 == 0 { (i % 11) as u8 } else { 0 };
+            let pfn = if i == 21 && kind == EventKind::Alloc { FAILED } else { (i * 37 % 2048) << order };
+            let context = Context::ALL[(i % 4) as usize];
+            let (cpu, tid) = ((i % 3) as u32, (i % 9) as u32);
+            let migratetype = (i % 7) as i8 - 1;
+            Event {
+                time_ns: i * 10,
+                pfn,
+                gfp: 0xcc0,
+                tid,
+                cpu,
+                kind,
+                order,
+                migratetype,
+                context,
+                irqs_off: i % 2 == 0,
+            }
+        })
+        .collect()
+}
+
+fn some_texts() -> crate::ProcTexts {
+    crate::ProcTexts {
+        buddyinfo: "Node 0, zone      DMA      0      0      1 \nNode 0, zone   Normal   1400    169     73 \n".into(),
+        pagetypeinfo: "Page block order: 9\nPages per block:  512\n\nFree pages count per migrate type at order       0      1\n\
+            Node    0, zone   Normal, type    Unmovable      0      4 \nNode    0, zone   Normal, type      Movable >100000      8 \n\n\
+            Number of blocks type     Unmovable      Movable  Reclaimable   HighAtomic          CMA      Isolate \n\
+            Node 0, zone   Normal           12           33            1            0            0            0 \n"
+            .into(),
+        zoneinfo: "Node 0, zone   Normal\n  per-node stats\n      nr_inactive_anon 14\n  pages free     3840\n        boost    0\n\
+            \x20       min      16\n        low      20\n        high     24\n        spanned  4095\n        present  3998\n\
+            \x20       managed  3840\n        cma      0\n        protection: (0, 2950, 23900)\n      nr_free_pages 3840\n\
+            \x20 pagesets\n    cpu: 0\n              count:    7\n              high:     14\n              batch:    1\n\
+            \x20 vm stats threshold: 4\n  node_unreclaimable:  0\n  start_pfn:           1\n"
+            .into(),
+        vmstat: "nr_free_pages 5049\ncompact_stall 0\ncompact_success 0\npgalloc_normal 123\n".into(),
+    }
+}
+
+/// Writes a small trace and returns one of its files.
+fn with_trace(file: impl Fn(&std::path::Path) -> std::path::PathBuf) -> Vec<u8> {
+    let folder = std::env::temp_dir().join(format!(
+        "pageyard-seed-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let path = folder.join("seed.trace");
+    let make = || -> Result<Vec<u8>, TraceError> {
+        let mut writer = TraceWriter::create(&path)?;
+        for event in some_events() {
+            writer.push(&event)?;
+        }
+        let mut moves = MovesWriter::default();
+        for i in 0..50u32 {
+            let kind = MoveKind::ALL[(i % 6) as usize];
+            let (time_ns, pfn, to) = (u64::from(i), u64::from(i) * 8, u64::from(i) * 16);
+            moves.push(
+                &writer,
+                Move { time_ns, cpu: 1, tid: i, kind, pfn, to, order: 3, scanned: i, done: 1, failed: 0 },
+            )?;
+        }
+        moves.finish(&writer, true)?;
+        let mut map = Snapshot::default();
+        for i in 0..200u64 {
+            let kind = FrameKind::ALL[(i % 10) as usize];
+            let frames = if i == 199 { 1 << 22 } else { 8 };
+            map.runs.push(Run { pfn: i * 8, frames, kind, thp: i % 5 == 0, unevictable: false });
+        }
+        let mut meta = Meta::new(4);
+        meta.gfp_bits.insert("__GFP_IO".to_owned(), 6);
+        (meta.before, meta.after) = (Some(some_texts()), Some(some_texts()));
+        writer.finish(meta, Some(&map), Some(&map))?;
+        let file = file(&path);
+        std::fs::read(&file)
+            .map_err(|e| TraceError::Unreadable { file: file.display().to_string(), why: e.to_string() })
+    };
+    std::fs::create_dir_all(&folder).expect("a temporary folder can be made");
+    let bytes = make();
+    std::fs::remove_dir_all(&folder).expect("a temporary folder can be removed");
+    bytes.expect("a temporary folder can be written to")
+}
+
+/// Writes `events.parquet` in every compression that is read: without any, spoiling reaches what is inside.
+fn parquet_seeds() -> Vec<Vec<u8>> {
+    let level = ZstdLevel::try_new(3).expect("a level of Zstandard");
+    let path = std::env::temp_dir().join(format!(
+        "pageyard-seed-{}-{:?}.parquet",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    let files =
+        [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::ZSTD(level)].map(|compression| {
+            let properties = WriterProperties::builder().set_compression(compression).build();
+            let write = || -> Result<Vec<u8>, parquet::errors::ParquetError> {
+                let file = BufWriter::new(File::create(&path)?);
+                let mut writer = SerializedFileWriter::new(
+                    file,
+                    schema(&event_columns(Columns::All))?,
+                    Arc::new(properties),
+                )?;
+                write_events(&mut writer, &some_events())?;
+                write_events(&mut writer, &some_events()[199..])?;
+                writer.close()?;
+                Ok(std::fs::read(&path)?)
+            };
+            write().expect("a temporary file can be written")
+        });
+    std::fs::remove_file(&path).expect("a temporary file can be removed");
+    files.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seeds_are_good() {
+        for target in TARGETS {
+            let seeds = seeds(target.name);
+            assert!(!seeds.is_empty(), "{}", target.name);
+            for seed in &seeds {
+                (target.read)(seed);
+            }
+        }
+        for seed in seeds("perf_data") {
+            assert!(crate::import::read_only(&input(&seed)).unwrap().events() > 100);
+        }
+        let mut rows = 0;
+        for seed in seeds("events") {
+            let table = Table::open(input(&seed), event_columns(Columns::All)).unwrap();
+            let mut reader = EventReader::new(table, Columns::All, &Meta::new(4), Some(1 << 22)).unwrap();
+            let mut batch = Vec::new();
+            while reader.next_batch(&mut batch).unwrap() {
+                rows += batch.len();
+            }
+        }
+        assert_eq!(rows, 603);
+        assert!(Snapshot::read(input(&seeds("snapshot")[0])).is_ok());
+        assert!(Meta::read(&input(&seeds("meta")[0])).is_ok());
+        assert!(MoveReader::open(input(&seeds("moves")[0]), 4).is_ok());
+        let text = |i: usize| String::from_utf8(seeds("proctext")[i].clone()).unwrap();
+        Buddyinfo::parse(&text(0)).unwrap();
+        Pagetypeinfo::parse(&text(1)).unwrap();
+        Zoneinfo::parse(&text(2)).unwrap();
+        Vmstat::parse(&text(3)).unwrap();
+    }
+}

@@ -1,0 +1,108 @@
+//! Writing `moves.parquet`.
+
+use std::fs::File;
+use std::io::BufWriter;
+
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::writer::SerializedFileWriter;
+
+use crate::error::TraceError;
+use crate::writer::{TraceWriter, column, open, sync, unwritable};
+
+use super::{MOVES, Move, MoveKind, columns};
+
+/// Rows in a row group: they wait in memory until it is full.
+const GROUP_ROWS: usize = 64 << 10;
+
+/// Writes the second file of a trace, which is made with its first row.
+#[derive(Default)]
+pub(crate) struct MovesWriter {
+    file: Option<SerializedFileWriter<BufWriter<File>>>,
+    waiting: Vec<Move>,
+    rows: u64,
+    moved: u64,
+    refused: u64,
+    time: u64,
+}
+
+impl MovesWriter {
+    /// Returns how many rows were written.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Returns how many of them name both frames of a move.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Returns how many were left out, because no reader would believe them.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Adds a row of the trace that `trace` writes.
+    pub(crate) fn push(&mut self, trace: &TraceWriter, row: Move) -> Result<(), TraceError> {
+        if row.check(self.time, u32::MAX).is_err() {
+            self.refused += 1;
+            return Ok(());
+        }
+        self.time = row.time_ns;
+        self.rows += 1;
+        self.moved += u64::from(row.kind == MoveKind::Move);
+        self.waiting.push(row);
+        if self.waiting.len() == GROUP_ROWS {
+            self.flush(trace)?;
+        }
+        Ok(())
+    }
+
+    /// Completes the file. `expected` says that it is written even if it has no row: nothing happened, and that is known.
+    pub(crate) fn finish(mut self, trace: &TraceWriter, expected: bool) -> Result<(), TraceError> {
+        if expected || !self.waiting.is_empty() {
+            self.flush(trace)?;
+        }
+        match self.file {
+            None => Ok(()),
+            Some(file) => {
+                let label = trace.label(MOVES);
+                sync(file.into_inner().map_err(|e| unwritable(&label, &e))?, &label)
+            }
+        }
+    }
+
+    fn flush(&mut self, trace: &TraceWriter) -> Result<(), TraceError> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(open(&trace.folder().join(MOVES), &columns())?),
+        };
+        write(file, &self.waiting).map_err(|e| unwritable(&trace.label(MOVES), &e))?;
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+/// Writes one row group. The columns are in the order of [`columns`].
+fn write(file: &mut SerializedFileWriter<BufWriter<File>>, rows: &[Move]) -> Result<(), ParquetError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let i64s = |get: fn(&Move) -> u64| rows.iter().map(|r| get(r) as i64).collect::<Vec<_>>();
+    let i32s = |get: fn(&Move) -> u32| rows.iter().map(|r| get(r) as i32).collect::<Vec<_>>();
+    let kinds = MoveKind::ALL.map(|k| ByteArray::from(k.name()));
+    let names: Vec<_> = rows.iter().map(|r| kinds[r.kind as usize].clone()).collect();
+    let mut group = file.next_row_group()?;
+    column::<Int64Type>(&mut group, &i64s(|r| r.time_ns))?;
+    column::<Int32Type>(&mut group, &i32s(|r| r.cpu))?;
+    column::<Int32Type>(&mut group, &i32s(|r| r.tid))?;
+    column::<ByteArrayType>(&mut group, &names)?;
+    column::<Int64Type>(&mut group, &i64s(|r| r.pfn))?;
+    column::<Int64Type>(&mut group, &i64s(|r| r.to))?;
+    column::<Int32Type>(&mut group, &i32s(|r| r.order.into()))?;
+    column::<Int32Type>(&mut group, &i32s(|r| r.scanned))?;
+    column::<Int32Type>(&mut group, &i32s(|r| r.done))?;
+    column::<Int32Type>(&mut group, &i32s(|r| r.failed))?;
+    group.close()?;
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! What an event costs whoever causes it.
+
+use std::fs::File;
+use std::io::Write;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::host::now_ns;
+use super::rings::{Rings, Seen};
+
+/// Frames allocated and freed at a time: enough to be measured, little enough to be over in milliseconds.
+const FRAMES: usize = 1024;
+
+/// Measurements with events and without, in turn; the quickest of each counts, as whatever disturbs makes it slower.
+const ROUNDS: usize = 9;
+
+/// Measures the time that an event takes in the kernel: frames are allocated and freed with recording on and off, in turn.
+///
+/// `None` where nothing could be measured. The buffers are empty and recording is off afterwards.
+pub(super) fn of_an_event(rings: &mut Rings) -> Option<f64> {
+    let (mut without, mut with) = (u64::MAX, u64::MAX);
+    let mut events = u64::MAX;
+    // The first round warms up.
+    for round in 0..=ROUNDS {
+        let off = allocate_and_free()?;
+        rings.enable().ok()?;
+        let on = allocate_and_free();
+        rings.disable().ok()?;
+        let mut seen = 0;
+        rings.drain(u64::MAX, &mut Seen::default(), &mut |_, _, _, _| seen += 1);
+        let on = on?;
+        if round > 0 {
+            without = without.min(off);
+            with = with.min(on);
+            events = events.min(seen);
+        }
+    }
+    // Each frame makes at least its allocation and its free; with much less, the kernel took larger blocks.
+    (events >= FRAMES as u64 && with > without).then(|| (with - without) as f64 / events as f64)
+}
+
+/// Returns the nanoseconds that it takes to fill a file in memory and to drop it.
+fn allocate_and_free() -> Option<u64> {
+    let page = [1; 4096];
+    let start = now_ns();
+    let mut file = File::from(memfd_create("pageyard", MemfdFlags::CLOEXEC).ok()?);
+    for _ in 0..FRAMES {
+        file.write_all(&page).ok()?;
+    }
+    drop(file);
+    Some(now_ns() - start)
+}
