@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: run build test lint format clean
+.PHONY: run build test lint format static fuzz clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -25,6 +25,18 @@ lint:
 
 format:
 	$(CARGO) fmt --all
+
+# A binary that needs nothing but a kernel: musl where its target is installed, else static glibc.
+static:
+	@if rustup target list --installed 2>/dev/null | grep -q x86_64-unknown-linux-musl && command -v musl-gcc >/dev/null; then \
+		$(CARGO) build --release -p pageyard-cli --target x86_64-unknown-linux-musl; \
+	else \
+		RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p pageyard-cli --target x86_64-unknown-linux-gnu; \
+	fi
+
+# Ten minutes for each reader; takes nightly and cargo-fuzz.
+fuzz:
+	fuzz/run 600
 
 clean:
 	$(CARGO) clean

@@ -66,7 +66,8 @@ fn compare(more: &[&str]) {
     };
     let (trace, imported) = import(&file, &folder.path().join("out.trace"), &mut |_, _| {}).unwrap();
     let summary = Summary::of(&trace, |_| {}).unwrap();
-    assert!(summary.allocs.count > 5000, "{imported:?}");
+    // How much happens while perf records depends on the machine; an empty recording would compare as equal.
+    assert!(summary.allocs.count > 200, "{imported:?}");
     assert_eq!((imported.late, imported.impossible), (0, 0));
     let ours = [
         summary.allocs,
