@@ -17,7 +17,7 @@ test:
 	$(CARGO) test -p pageyard --features step-hook --test engine_stop
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom_engine --target-dir target/loom
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
-	./target/freestanding/release/freestanding
+	./target/freestanding/release/pageyard-freestanding
 
 lint:
 	$(CARGO) fmt --all --check
