@@ -50,8 +50,8 @@ fn a_recording_is_a_trace_that_says_what_happened() {
     let summary = Summary::of(&trace, |_| {}).unwrap();
     assert_eq!(summary.by_kind, recorded.by_kind);
     assert!(summary.allocs.count >= 20_000 && summary.frees.count >= 20_000, "{recorded:?}");
-    // Nearly all of what was freed had been allocated before.
-    assert!(summary.frees_without_allocation.count < summary.frees.count / 4);
+    // The job's own frames came and went while it was recorded, whatever others did meanwhile.
+    assert!(summary.allocated_and_freed().count >= 19_000, "{recorded:?}");
     assert_eq!(summary.allocs.count - summary.failed.count, summary.granted.iter().flatten().sum::<u64>());
     let meta = trace.meta();
     assert!(meta.kernel.starts_with("Linux "));
