@@ -1,10 +1,10 @@
 //! `pageyard import`: a file of `perf record`, made a trace.
 
-use crate::count::grouped;
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::Args;
 use pageyard_trace::EventKind;
+use pageyard_trace::grouped;
 use pageyard_trace::import::{Imported, import};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

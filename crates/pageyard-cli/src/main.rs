@@ -3,7 +3,6 @@
 
 mod bench;
 mod carried;
-mod count;
 mod import;
 mod output;
 mod progress;

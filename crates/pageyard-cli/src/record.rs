@@ -1,10 +1,10 @@
 //! `pageyard record`: this host, recorded.
 
-use crate::count::grouped;
 use crate::output::{Failure, print, print_json};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pageyard_trace::EventKind;
+use pageyard_trace::grouped;
 use pageyard_trace::record::{Live, Recorded, Recorder, Running};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

@@ -1,18 +1,6 @@
 //! Numbers as people read them.
 
-/// Writes a number with a comma at every thousand.
-#[must_use]
-pub fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub use pageyard_trace::grouped as count;
 
 /// Writes a number of bytes in the largest unit that keeps it above one.
 #[must_use]

@@ -48,6 +48,7 @@ pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
 pub use summary::{Fallback, ORDERS, Requests, Summary, TYPES};
+pub use text::grouped;
 pub use trace::Trace;
 pub use writer::TraceWriter;
 

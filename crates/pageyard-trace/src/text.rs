@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 
 /// Writes a number with a comma every three digits.
-pub(crate) fn grouped(n: u64) -> String {
+#[must_use]
+pub fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, digit) in digits.chars().enumerate() {
