@@ -3,9 +3,9 @@
 
 use crate::engine::{Fallbacks, LabEngine};
 use pageyard::{
-    AllocError, AuditError, Census, ClaimError, Config, CpuId, CpuSet, Cx, Exclusive, FreeError, MapError,
-    MemoryMap, Metadata, Migratetype, Order, PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pageyard, PcpStats,
-    PerCpu, Pfn, Request, Stats, ZoneId, ZoneStats,
+    AllocError, Alone, AuditError, Census, ClaimError, Config, CpuId, CpuSet, Cx, Exclusive, FreeError,
+    MapError, MemoryMap, Metadata, Migratetype, Order, PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pageyard,
+    PcpStats, PerCpu, Pfn, Request, Stats, ZoneId, ZoneStats,
 };
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
@@ -73,6 +73,15 @@ pub(crate) fn exclusive_on_one_thread(
     // SAFETY: its callers are the replay and the benchmarks. The replay makes all calls on one thread unless it was
     // asked for threads, and then refuses this engine; the benchmarks give it to one thread only.
     Yard::new(map, config, unsafe { Exclusive::by_instance() })
+}
+
+/// Makes the variant without locked checks for a benchmark on one thread.
+///
+/// # Errors
+/// [`MapError`].
+pub(crate) fn alone_on_one_thread(map: &MemoryMap<'_>, config: Config) -> Result<Yard<Alone>, MapError> {
+    // SAFETY: its callers are the benchmarks, which give it to one thread only.
+    Yard::new(map, config, unsafe { Alone::by_instance() })
 }
 
 impl<P: PerCpu> PageAllocator for Yard<P> {

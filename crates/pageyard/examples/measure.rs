@@ -3,8 +3,8 @@
 //! `cargo run --release -p pageyard --example measure`
 
 use pageyard::{
-    Config, CpuId, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order, PageAllocator,
-    Pageyard, PerCpu, Pfn, Region, Request, TryLock, ZoneKind,
+    Alone, Config, CpuId, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order,
+    PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, TryLock, ZoneKind,
 };
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
@@ -103,6 +103,8 @@ fn main() {
         println!("floors, 0x64: array {array:.2}, array with a checked tag {checked:.2}");
         // SAFETY: this program has one thread.
         measure(unsafe { Exclusive::by_instance() }, true);
+        // SAFETY: as above.
+        measure(unsafe { Alone::by_instance() }, true);
         measure(TryLock, true);
         measure(TryLock, false);
     }

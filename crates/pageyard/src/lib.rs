@@ -32,7 +32,7 @@ pub mod units;
 pub mod watermark;
 
 pub use allocator::{Context, Cx, PageAllocator};
-pub use engine::{Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
+pub use engine::{Alone, Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
 pub use error::{AllocError, AuditError, BadRequest, ClaimError, FreeError, MapError};
 pub use gfp::{Gfp, GfpMap};
 pub use memmap::{MemoryMap, Region, ZoneKind, ZoneSpan};

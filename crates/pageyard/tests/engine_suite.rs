@@ -5,7 +5,8 @@
 mod engine_common;
 
 use engine_common::Owned;
-use pageyard::{Config, Exclusive, MapError, MemoryMap, Order, PageAllocator, TryLock};
+use one_at_a_time::OneAtATime;
+use pageyard::{Alone, Config, Exclusive, MapError, MemoryMap, Order, PageAllocator, PerCpu, TryLock};
 use pageyard_testkit::Build;
 
 struct TryLocked;
@@ -46,10 +47,10 @@ impl Build for Bare {
 }
 
 /// The exclusive variant, kept to what it promises: one call at a time.
-struct Alone;
+struct Exclusively;
 
-impl Build for Alone {
-    type Engine = one_at_a_time::Engine;
+impl Build for Exclusively {
+    type Engine = OneAtATime<Exclusive>;
 
     fn name(&self) -> String {
         "pageyard-exclusive".to_owned()
@@ -58,7 +59,28 @@ impl Build for Alone {
     fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Self::Engine, MapError> {
         // SAFETY: a lock around every call keeps them from overlapping.
         let percpu = unsafe { Exclusive::by_instance() };
-        Owned::new(map, Config::new(cpus), percpu).map(one_at_a_time::Engine::new)
+        Owned::new(map, Config::new(cpus), percpu).map(OneAtATime::new)
+    }
+
+    fn largest_order(&self) -> Order {
+        Order::MAX
+    }
+}
+
+/// The variant without locked checks, kept to what it promises.
+struct OnItsOwn;
+
+impl Build for OnItsOwn {
+    type Engine = OneAtATime<Alone>;
+
+    fn name(&self) -> String {
+        "pageyard-alone".to_owned()
+    }
+
+    fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Self::Engine, MapError> {
+        // SAFETY: a lock around every call keeps them from overlapping.
+        let percpu = unsafe { Alone::by_instance() };
+        Owned::new(map, Config::new(cpus), percpu).map(OneAtATime::new)
     }
 
     fn largest_order(&self) -> Order {
@@ -67,26 +89,26 @@ impl Build for Alone {
 }
 
 mod one_at_a_time {
-    use super::{Exclusive, Owned, PageAllocator};
+    use super::{Owned, PageAllocator, PerCpu};
     use pageyard::{
         AllocError, AuditError, Census, ClaimError, CpuSet, Cx, FreeError, Migratetype, Order, PcpStats, Pfn,
         Request, Stats, ZoneId, ZoneStats,
     };
     use std::sync::{Mutex, MutexGuard};
 
-    pub struct Engine(Mutex<Owned<Exclusive>>);
+    pub struct OneAtATime<P: PerCpu>(Mutex<Owned<P>>);
 
-    impl Engine {
-        pub fn new(engine: Owned<Exclusive>) -> Engine {
-            Engine(Mutex::new(engine))
+    impl<P: PerCpu> OneAtATime<P> {
+        pub fn new(engine: Owned<P>) -> OneAtATime<P> {
+            OneAtATime(Mutex::new(engine))
         }
 
-        fn lock(&self) -> MutexGuard<'_, Owned<Exclusive>> {
+        fn lock(&self) -> MutexGuard<'_, Owned<P>> {
             self.0.lock().unwrap()
         }
     }
 
-    impl PageAllocator for Engine {
+    impl<P: PerCpu> PageAllocator for OneAtATime<P> {
         fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
             self.lock().alloc(cx, request)
         }
@@ -128,7 +150,11 @@ mod trylock {
 }
 
 mod exclusive {
-    pageyard_testkit::suite!(super::Alone, random_ops = 4_000_000);
+    pageyard_testkit::suite!(super::Exclusively, random_ops = 4_000_000);
+}
+
+mod alone {
+    pageyard_testkit::suite!(super::OnItsOwn, random_ops = 2_000_000);
 }
 
 mod bare {

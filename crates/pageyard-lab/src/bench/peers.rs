@@ -2,35 +2,36 @@
 
 use super::subject::Allocator;
 use buddy_system_allocator::{FrameAllocator, LockedFrameAllocator};
-use pageyard::{Counter, CpuId, Cx, Order, PageAllocator, Pfn, Request};
+use pageyard::{Counter, CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, Request};
 use std::cell::Cell;
 
-/// Anything with the project's interface.
-pub(super) struct Paged<A> {
-    pub allocator: A,
-    pub request: Request,
-}
+/// Anything with the project's interface, for blocks of one order.
+///
+/// The request is written out where it is used, as an embedder who knows what it wants writes it: the compiler then
+/// knows it too.
+pub(super) struct Paged<A, const ORDER: u8>(pub A);
 
-impl<A: PageAllocator> Paged<A> {
+impl<A: PageAllocator, const ORDER: u8> Paged<A, ORDER> {
     /// Returns refills and spills so far.
     pub fn moves(&self) -> (u64, u64) {
-        let stats = self.allocator.stats();
+        let stats = self.0.stats();
         (stats[Counter::PcpRefill], stats[Counter::PcpDrain])
     }
 }
 
-impl<A: PageAllocator> Allocator for Paged<A> {
+impl<A: PageAllocator, const ORDER: u8> Allocator for Paged<A, ORDER> {
     #[inline(always)]
     fn take(&self, cpu: usize) -> Option<u64> {
         let cx = Cx::on(CpuId(cpu as u32));
-        self.allocator.alloc(&cx, &self.request).ok().map(|pfn| pfn.0)
+        let request = Request::new(Order::of(ORDER), Migratetype::Movable);
+        self.0.alloc(&cx, &request).ok().map(|pfn| pfn.0)
     }
 
     #[inline(always)]
     fn give(&self, cpu: usize, frame: u64) {
         let cx = Cx::on(CpuId(cpu as u32));
         // A refused free would show as missing frames later, and in the audit of the engine's own tests.
-        let _ = self.allocator.free(&cx, Pfn(frame), self.request.order);
+        let _ = self.0.free(&cx, Pfn(frame), Order::of(ORDER));
     }
 }
 

@@ -5,10 +5,8 @@ use super::peers::{BuddyBare, BuddyLocked, Paged};
 use super::subject::{Load, Named, Subject, Taken, no_moves};
 use super::{SAMPLES, Skipped, median};
 use crate::latency::clock_cost_ns;
-use crate::yard::{Yard, exclusive_on_one_thread};
-use pageyard::{
-    Config, Frames, MemoryMap, Migratetype, NodeId, Order, Pfn, Region, Request, TryLock, ZoneKind,
-};
+use crate::yard::{Yard, alone_on_one_thread, exclusive_on_one_thread};
+use pageyard::{Config, Frames, MemoryMap, NodeId, Order, Pfn, Region, TryLock, ZoneKind};
 use pageyard_linux::LinuxAllocator;
 use std::sync::Barrier;
 use std::time::Duration;
@@ -58,7 +56,7 @@ impl Pattern {
 /// What to sweep.
 #[derive(Clone, Debug)]
 pub struct SweepOptions {
-    /// Orders.
+    /// Orders: 0, 3 or 9.
     pub orders: Vec<Order>,
     /// Blocks in a batch.
     pub batches: Vec<usize>,
@@ -137,8 +135,11 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
     let mut done = 0;
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     for order in &options.orders {
-        let alone = alone(*order);
-        let shared = shared(*order);
+        let (alone, shared) = match order.get() {
+            0 => (alone::<0>(), shared::<0>()),
+            3 => (alone::<3>(), shared::<3>()),
+            _ => (alone::<9>(), shared::<9>()),
+        };
         for batch in options.batches.iter().filter(|b| (**b as u64) << order.get() <= MEMORY / 4) {
             for pattern in &options.patterns {
                 let load = Load { order: pattern.order(*batch), rounds: (BLOCKS_A_SAMPLE / batch).max(1) };
@@ -166,7 +167,7 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
             why: format!("this process may use {} CPU", cores.len().max(1)),
         });
     } else if options.threads.iter().any(|n| *n > 1) {
-        for allocator in ["floor-array", "pageyard-exclusive", "buddy_system_allocator"] {
+        for allocator in ["floor-array", "pageyard-exclusive", "pageyard-alone", "buddy_system_allocator"] {
             sweep.skipped.push(Skipped {
                 allocator,
                 why: "it is for one thread; its rows with two are left out".into(),
@@ -181,48 +182,48 @@ fn memory() -> [Region; 1] {
 }
 
 /// Makes the subjects for one thread only.
-fn alone(order: Order) -> Vec<Box<dyn Subject>> {
+fn alone<const ORDER: u8>() -> Vec<Box<dyn Subject>> {
     let regions = memory();
     let map = MemoryMap::new(&regions).expect("one region is a map");
-    let request = Request::new(order, Migratetype::Movable);
     let exclusive = exclusive_on_one_thread(&map, Config::new(2)).expect("the map is small enough");
+    let alone = alone_on_one_thread(&map, Config::new(2)).expect("the map is small enough");
     vec![
         Box::new(Named { name: "floor-array", allocator: FloorArray::new(1 << 15), moves: no_moves }),
         Box::new(Named {
             name: "pageyard-exclusive",
-            allocator: Paged { allocator: exclusive, request },
+            allocator: Paged::<_, ORDER>(exclusive),
             moves: Paged::moves,
         }),
+        Box::new(Named { name: "pageyard-alone", allocator: Paged::<_, ORDER>(alone), moves: Paged::moves }),
         Box::new(Named {
             name: "buddy_system_allocator",
-            allocator: BuddyBare::new(MEMORY, order),
+            allocator: BuddyBare::new(MEMORY, Order::of(ORDER)),
             moves: no_moves,
         }),
     ]
 }
 
 /// Makes the subjects for any number of threads.
-fn shared(order: Order) -> Vec<Box<dyn Subject + Sync>> {
+fn shared<const ORDER: u8>() -> Vec<Box<dyn Subject + Sync>> {
     let regions = memory();
     let map = MemoryMap::new(&regions).expect("one region is a map");
-    let request = Request::new(order, Migratetype::Movable);
     let trylock = Yard::new(&map, Config::new(2), TryLock).expect("the map is small enough");
     let linux = LinuxAllocator::new(&map, &pageyard_linux::Config::linux_6_18());
     vec![
         Box::new(Named { name: "floor-trylock", allocator: FloorTrylock::new(2, 1 << 15), moves: no_moves }),
         Box::new(Named {
             name: "pageyard-trylock",
-            allocator: Paged { allocator: trylock, request },
+            allocator: Paged::<_, ORDER>(trylock),
             moves: Paged::moves,
         }),
         Box::new(Named {
             name: "buddy_system_allocator-locked",
-            allocator: BuddyLocked::new(MEMORY, order),
+            allocator: BuddyLocked::new(MEMORY, Order::of(ORDER)),
             moves: no_moves,
         }),
         Box::new(Named {
             name: "pageyard-linux",
-            allocator: Paged { allocator: linux.expect("the map is small enough"), request },
+            allocator: Paged::<_, ORDER>(linux.expect("the map is small enough")),
             moves: Paged::moves,
         }),
     ]

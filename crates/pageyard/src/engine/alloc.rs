@@ -42,11 +42,10 @@ impl<P: PerCpu> Pageyard<'_, P> {
     pub fn allocate(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         if let Some(list) = list_of(request.order.get(), request.migratetype as u8)
             && request.nodes == NodeMask::ALL
-            && self.has_cpu(cx.cpu)
             && let Some(place) = self.first_place(request.highest_zone)
-            && let Some(item) = self.percpu.pop(place.lists.get(cx.cpu.index(), list))
+            && let Some(item) = self.percpu.pop(place.lists.all(), cx.cpu, list)
         {
-            place.zone.frames.allocate_tag(item as usize, request.order.get());
+            place.zone.frames.allocate_listed(item, request.order.get());
             return Ok(place.zone.pfn(item as usize));
         }
         self.allocate_slow(cx, request)
@@ -158,9 +157,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
         let list = list_of(order, ty);
         if let Some(list) = list
-            && let Some(item) = self.percpu.pop(place.lists.get(cpu, list))
+            && let Some(item) = self.percpu.pop(place.lists.all(), cx.cpu, list)
         {
-            place.zone.frames.allocate_tag(item as usize, order);
+            place.zone.frames.allocate_listed(item, order);
             return Some(place.zone.pfn(item as usize));
         }
         let blocks = if list.is_some() { place.lists.tuning.refill_of(order) } else { 1 };
@@ -201,7 +200,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let rest = &mut items[..n];
         let Some((first, rest)) = rest.split_last_mut() else { return place.zone.pfn(base) };
         if !rest.is_empty() {
-            let fitted = list.map_or(0, |l| self.percpu.refill(place.lists.get(cx.cpu.index(), l), rest));
+            let fitted = list.map_or(0, |l| self.percpu.refill(place.lists.all(), cx.cpu, l, rest));
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(place, &mut rest[fitted..], order);
         }
@@ -250,7 +249,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             // What others add meanwhile is theirs to drain.
             for _ in 0..=ring.len() / BATCH {
                 let mut items = [0; BATCH];
-                let n = self.percpu.spill(ring, &mut items);
+                let n = self.percpu.spill(place.lists.all(), cpu, list, &mut items);
                 if n == 0 {
                     break;
                 }

@@ -1,6 +1,6 @@
 //! Many frames at a time.
 
-use super::geometry::{BATCH, BLOCK_ORDER};
+use super::geometry::BATCH;
 use super::lists::list_of;
 use super::percpu::PerCpu;
 use super::tag::Tag;
@@ -24,9 +24,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
             if let (Some(list), Some(place)) = (list, place) {
                 let mut items = [0; BATCH];
                 let n = BATCH.min(out.len() - got);
-                let n = self.percpu.pop_many(place.lists.get(cx.cpu.index(), list), &mut items[..n]);
+                let n = self.percpu.pop_many(place.lists.all(), cx.cpu, list, &mut items[..n]);
                 for (slot, item) in out[got..].iter_mut().zip(&items[..n]) {
-                    place.zone.frames.allocate_tag(*item as usize, order);
+                    place.zone.frames.allocate_listed(*item, order);
                     *slot = place.zone.pfn(*item as usize);
                 }
                 got += n;
@@ -54,14 +54,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let (mut items, mut n, mut list) = ([0; BATCH], 0, 0);
         for pfn in pfns {
             let frame = pfn.0.wrapping_sub(zone.base) as usize;
-            if !zone.frames.try_retag(frame, Tag::Allocated(Order::ZERO), Tag::Free) {
+            let of = zone.frames.state_of(frame).and_then(|state| list_of(0, state.list_ty()));
+            // SAFETY: it has a state.
+            let win = || unsafe { zone.frames.win(P::ALONE, frame, Tag::Allocated(Order::ZERO), Tag::Free) };
+            let Some(of) = of.filter(|_| win()) else {
                 if let Err(why) = self.release(cx, *pfn, Order::ZERO) {
                     wrong(*pfn, why);
                 }
-                continue;
-            }
-            let Some(of) = list_of(0, zone.frames.state(frame >> BLOCK_ORDER).list_ty()) else {
-                self.put(self.main, cx.cpu, frame, Order::ZERO);
                 continue;
             };
             if n == BATCH || of != list {
@@ -79,7 +78,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if items.is_empty() {
             return;
         }
-        let n = self.percpu.push_many(self.main.lists.get(cpu.index(), list), items);
+        let n = self.percpu.push_many(self.main.lists.all(), cpu, list, items);
         for item in &items[n..] {
             self.put(self.main, cpu, *item as usize, Order::ZERO);
         }

@@ -61,6 +61,19 @@ impl<'m> Frames<'m> {
         BlockState::from_bits(self.blocks[block].load(SeqCst))
     }
 
+    /// Reads the descriptor of a frame's pageblock; none where the zone has no such frame.
+    #[inline(always)]
+    pub(crate) fn state_of(&self, frame: usize) -> Option<BlockState> {
+        if frame >= self.tags.len() {
+            return None;
+        }
+        debug_assert!(frame >> BLOCK_ORDER < self.blocks.len());
+        // SAFETY: there is a tag for each frame of each pageblock, and a descriptor for each pageblock.
+        let word = unsafe { self.blocks.get_unchecked(frame >> BLOCK_ORDER) };
+        // ORDER: SeqCst, as in `state`.
+        Some(BlockState::from_bits(word.load(SeqCst)))
+    }
+
     /// Writes a descriptor while nobody else knows of the zone.
     pub(crate) fn set_state(&self, block: usize, state: BlockState) {
         // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
@@ -324,6 +337,41 @@ impl<'m> Frames<'m> {
         tag.store(Tag::allocate(byte, order), Release);
     }
 
+    /// Marks an item of a list, which the caller took, as the first frame of a live block.
+    #[inline(always)]
+    pub(crate) fn allocate_listed(&self, item: u32, order: u8) {
+        debug_assert!((item as usize) < self.tags.len());
+        // SAFETY: lists hold frames of their zone only: items come from its masks, or from a frame whose tag was won.
+        let tag = unsafe { self.tags.get_unchecked(item as usize) };
+        // ORDER: Relaxed: the frame is ours, so nobody else writes a tag that is not `Allocated`.
+        let byte = tag.load(Relaxed);
+        debug_assert!(matches!(Tag::from_byte(byte), Tag::Free | Tag::FreeZero), "{item} is {byte:#x}");
+        // ORDER: Release, as in `set_tag`.
+        tag.store(Tag::allocate(byte, order), Release);
+    }
+
+    /// Replaces a tag, `false` where it is another: of those who want to free a block, one gets `true`. `alone` says
+    /// that no two calls overlap, so that nobody else can want to.
+    ///
+    /// # Safety
+    /// It is a frame of the zone: [`Frames::state_of`] returned a state for it.
+    #[inline(always)]
+    pub(crate) unsafe fn win(&self, alone: bool, frame: usize, from: Tag, to: Tag) -> bool {
+        debug_assert!(frame < self.tags.len());
+        // SAFETY: the caller's promise.
+        let tag = unsafe { self.tags.get_unchecked(frame) };
+        if !alone {
+            // ORDER: as in `retag`.
+            return tag.compare_exchange(from.byte(), to.byte(), AcqRel, Relaxed).is_ok();
+        }
+        // ORDER: Relaxed: no two calls overlap.
+        let mine = tag.load(Relaxed) == from.byte();
+        if mine {
+            tag.store(to.byte(), Relaxed);
+        }
+        mine
+    }
+
     /// Replaces a tag: of those who want to free a block, one gets `Ok`.
     #[inline(always)]
     pub(crate) fn retag(&self, frame: usize, from: Tag, to: Tag) -> Result<(), Tag> {
@@ -332,14 +380,6 @@ impl<'m> Frames<'m> {
             Ok(_) => Ok(()),
             Err(now) => Err(Tag::from_byte(now)),
         }
-    }
-
-    /// The same for a frame that may not be the zone's; `false` where it is not, or its tag is another.
-    #[inline(always)]
-    pub(crate) fn try_retag(&self, frame: usize, from: Tag, to: Tag) -> bool {
-        // ORDER: as in `retag`.
-        let retag = |tag: &A8| tag.compare_exchange(from.byte(), to.byte(), AcqRel, Relaxed).is_ok();
-        self.tags.get(frame).is_some_and(retag)
     }
 
     /// Says whether all frames of a range are known to hold zeros, and forgets it of all but the first.

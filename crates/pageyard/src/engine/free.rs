@@ -1,7 +1,7 @@
 //! Frees, splits, and claims by number. Every free is checked: the tag is where a second one loses.
 
 use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
-use super::lists::list_of;
+use super::lists::{Pushed, list_of};
 use super::percpu::PerCpu;
 use super::sync::Relaxed;
 use super::tag::Tag;
@@ -28,21 +28,37 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Lock-free. Two CPUs that free one block at the same time get one `Ok` between them.
     #[inline]
     pub fn release(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if !self.has_cpu(cx.cpu) {
-            return Err(FreeError::NoSuchCpu);
-        }
         // Most frames are the largest zone's, and of no known contents. What is not its own has no such tag there.
         let frame = pfn.0.wrapping_sub(self.main.zone.base) as usize;
-        if self.main.zone.frames.try_retag(frame, Tag::Allocated(order), Tag::Free) {
-            self.put(self.main, cx.cpu, frame, order);
-            return Ok(());
+        match self.win_into_list(frame, cx.cpu, order) {
+            Pushed::Kept => Ok(()),
+            Pushed::Won => {
+                self.put_slow(self.main, cx.cpu, frame, order);
+                Ok(())
+            }
+            Pushed::Lost | Pushed::NoRoom => self.release_slow(cx, pfn, order),
         }
-        self.release_slow(cx, pfn, order)
+    }
+
+    /// Wins a live block of the largest zone, and puts it into a list of `cpu`.
+    #[inline(always)]
+    fn win_into_list(&self, frame: usize, cpu: CpuId, order: Order) -> Pushed {
+        let frames = &self.main.zone.frames;
+        // Read before the tag is won: a locked instruction holds back the loads that follow it. The type may change
+        // meanwhile, as it may while the block is in the list.
+        let Some(state) = frames.state_of(frame) else { return Pushed::NoRoom };
+        let Some(list) = list_of(order.get(), state.list_ty()) else { return Pushed::NoRoom };
+        // SAFETY: it has a state.
+        let win = || unsafe { frames.win(P::ALONE, frame, Tag::Allocated(order), Tag::Free) };
+        self.percpu.push(self.main.lists.all(), cpu, list, frame as u32, win)
     }
 
     #[cold]
     #[inline(never)]
     fn release_slow(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if !self.has_cpu(cx.cpu) {
+            return Err(FreeError::NoSuchCpu);
+        }
         let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
         self.win_slow(place, frame, pfn, order)?;
         self.put(place, cx.cpu, frame, order);
@@ -94,7 +110,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     pub(crate) fn put(&self, place: &Place<'_>, cpu: CpuId, frame: usize, order: Order) {
         let state = place.zone.frames.state(frame >> BLOCK_ORDER);
         if let Some(list) = list_of(order.get(), state.list_ty())
-            && self.percpu.push(place.lists.get(cpu.index(), list), frame as u32)
+            && self.percpu.push(place.lists.all(), cpu, list, frame as u32, || true) == Pushed::Kept
         {
             return;
         }
@@ -106,14 +122,14 @@ impl<P: PerCpu> Pageyard<'_, P> {
     fn put_slow(&self, place: &Place<'_>, cpu: CpuId, frame: usize, order: Order) {
         let state = place.zone.frames.state(frame >> BLOCK_ORDER);
         if let Some(list) = list_of(order.get(), state.list_ty()) {
-            let ring = place.lists.get(cpu.index(), list);
+            let lists = place.lists.all();
             let mut items = [0; BATCH];
             let batch = place.lists.tuning.refill_of(order.get()) as usize;
-            let n = self.percpu.spill(ring, &mut items[..batch]);
+            let n = self.percpu.spill(lists, cpu, list, &mut items[..batch]);
             if n > 0 {
                 self.count(cpu, Counter::PcpDrain, 1);
                 self.count(cpu, Counter::PcpDrainPages, (n as u64) << order.get());
-                let pushed = self.percpu.push(ring, frame as u32);
+                let pushed = self.percpu.push(lists, cpu, list, frame as u32, || true) == Pushed::Kept;
                 self.release_items(place, &mut items[..n], order.get());
                 if pushed {
                     return;

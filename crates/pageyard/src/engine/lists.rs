@@ -1,17 +1,19 @@
-//! The memory of the per-CPU lists, and what one list is: a ring of frame numbers, its newest end the hottest.
+//! The memory of the per-CPU lists, and what one list is: a stack of frame numbers, its newest end the hottest.
 
 use super::geometry::{BLOCK_ORDER, WORD_ORDER};
-use super::sync::{A32, Acquire, Carver, Line, Relaxed, Release};
+use super::sync::{A32, A64, APtr, Acquire, Carver, Relaxed, Release};
 use crate::migratetype::Migratetype;
-use crate::units::Frames;
+use crate::units::{CpuId, Frames};
+use core::mem::size_of;
 
 /// The largest of the small orders that lists hold.
 ///
 /// # Linux
 /// `PAGE_ALLOC_COSTLY_ORDER`.
 const SMALL: u8 = if cfg!(loom) { WORD_ORDER } else { 3 };
-/// Types that lists hold.
-const TYPES: usize = Migratetype::REQUESTED.len();
+/// Places for types: a list's type is the number that a descriptor stores, so that a free needs no arithmetic. The
+/// place of the reserve for high orders has lists that hold nothing.
+const TYPES: usize = 4;
 /// Sizes that lists hold: the small orders, and a pageblock.
 const SIZES: usize = SMALL as usize + 2;
 /// Lists of one CPU in one zone.
@@ -20,27 +22,26 @@ pub(crate) const LISTS: usize = SIZES * TYPES;
 /// Returns the number of the list of an order and a type, or `None` where there is none.
 #[inline(always)]
 pub(crate) fn list_of(order: u8, ty: u8) -> Option<usize> {
-    let first = FIRST[(order & 31) as usize];
-    if first != NO_LIST && (ty as usize) < TYPES { Some(first as usize + ty as usize) } else { None }
+    let stored = (ty ^ Migratetype::Movable as u8) as usize;
+    let size = if order <= SMALL {
+        order as usize
+    } else if order == BLOCK_ORDER {
+        SIZES - 1
+    } else {
+        return None;
+    };
+    if stored < TYPES { Some(size * TYPES + stored) } else { None }
 }
-
-const NO_LIST: u8 = u8::MAX;
-
-/// By order, the list of its first type.
-static FIRST: [u8; 32] = {
-    let mut first = [NO_LIST; 32];
-    let mut size = 0;
-    while size < SIZES {
-        first[if size < SIZES - 1 { size } else { BLOCK_ORDER as usize }] = (size * TYPES) as u8;
-        size += 1;
-    }
-    first
-};
 
 /// Returns the order that a list holds.
 pub(crate) const fn order_of(list: usize) -> u8 {
     let size = list / TYPES;
     if size < SIZES - 1 { size as u8 } else { BLOCK_ORDER }
+}
+
+/// Says whether a list's type is one that requests have.
+const fn is_requested(list: usize) -> bool {
+    (list % TYPES) as u8 ^ Migratetype::Movable as u8 != Migratetype::HighAtomic as u8
 }
 
 /// How large the lists of a zone become.
@@ -99,156 +100,239 @@ impl Tuning {
         if n == 0 { 1 } else { n }
     }
 
-    /// Returns how many places the ring of `order` has: a power of two above what it holds and takes at once.
+    /// Returns how many places the window of `order` moves in: so many that it moves back seldom, and then to where it
+    /// was not.
     const fn places(self, order: u8) -> usize {
         let high = self.high_of(order);
-        if high == 0 { 0 } else { (high + super::geometry::BATCH as u32).next_power_of_two() as usize }
+        if high == 0 { 0 } else { 2 * high as usize + super::geometry::BATCH }
     }
 }
 
-// The words of a list's header.
-/// Number of the oldest item's place in the low half, how many items there are in the high half.
-const RING: usize = 0;
-/// 1 while somebody uses the list under a try-lock.
-const LOCK: usize = 1;
-/// Places minus one in the low half, how many items make it full in the high half.
-const LIMITS: usize = 2;
-/// The first place's index.
-const OFFSET: usize = 3;
-/// Items popped one at a time, or in bulk, for callers.
-const POPPED: usize = 4;
-/// Items pushed that came from the zone.
-const REFILLED: usize = 5;
-/// Items taken that went to the zone.
-const SPILLED: usize = 6;
+// A list's word: what every hit reads and, with one store, writes.
+/// How many items can be added before somebody has to make room: the lowest bits.
+const LEFT: u64 = (1 << FIELD) - 1;
+/// Bits of the fields for room and for items.
+const FIELD: u32 = 20;
+/// Where the number of items popped for callers begins; it runs over into [`Head::popped`].
+const POPPED_SHIFT: u32 = 2 * FIELD;
+/// What a pop adds: one more popped, one item fewer, room for one more.
+const POP: u64 = (1 << POPPED_SHIFT) - (1 << FIELD) + 1;
+/// What a push adds: one item more, room for one fewer.
+const PUSH: u64 = (1 << FIELD) - 1;
 
-const ONE: u64 = 1 << 32;
+const _: () = assert!(2 * MOST + 64 < 1 << FIELD);
 
-/// One per-CPU list: a ring of frame numbers, relative to the zone's first pageblock.
+#[inline(always)]
+const fn count(word: u64) -> usize {
+    (word >> FIELD) as usize & LEFT as usize
+}
+
+/// One per-CPU list: a window of frame numbers, relative to the zone's first pageblock, that moves up a stretch of
+/// memory as its oldest items go to the zone, and back to the start when it comes to the end.
+///
+/// Everything that a hit touches is in one cache line. A hit's cost is its loads: it makes three here.
+#[repr(C, align(64))]
+pub(crate) struct Head<'m> {
+    /// Room, items and pops. One store of it is what makes any change.
+    word: A64,
+    /// Where the oldest item lies, or would.
+    oldest: APtr<A32>,
+    /// The memory that the window moves in.
+    items: &'m [A32],
+    /// Items popped for callers, beyond what `word` says.
+    popped: A64,
+    /// Items pushed that came from the zone.
+    refilled: A64,
+    /// Items taken that went to the zone.
+    spilled: A64,
+    /// How many items make it full.
+    high: u32,
+    /// 1 while somebody uses the list under a try-lock.
+    lock: A32,
+}
+
+impl<'m> Head<'m> {
+    fn new(items: &'m [A32], high: u32) -> Head<'m> {
+        Head {
+            word: A64::new(u64::from(high)),
+            oldest: APtr::new(items.as_ptr()),
+            items,
+            popped: A64::new(0),
+            refilled: A64::new(0),
+            spilled: A64::new(0),
+            high,
+            lock: A32::new(0),
+        }
+    }
+}
+
+/// One per-CPU list.
 ///
 /// Its operations are sequences of plain loads and stores. They are correct only while nobody else uses the list:
 /// a [`PerCpu`](super::PerCpu) sees to that.
 #[derive(Clone, Copy)]
-pub struct List<'a> {
-    head: &'a Line,
-    items: &'a [A32],
+pub struct List<'a>(&'a Head<'a>);
+
+// ORDER: Relaxed, everywhere below: whatever keeps others from the list orders its uses.
+#[inline(always)]
+fn add(word: &A64, n: u64) {
+    word.store(word.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+impl<'a> Head<'a> {
+    /// Returns the `n`th place after the oldest item.
+    #[inline(always)]
+    fn place(&self, n: usize) -> &'a A32 {
+        let oldest = self.oldest.load(Relaxed);
+        debug_assert!(self.first() + n < self.items.len());
+        // SAFETY: 1. `oldest` points into `items`, and `n` places on there is an item, or room for one: callers have
+        //            checked that in the list's word, which counts no room beyond the end of `items`.
+        //         2. `items` lives as long as `'a`.
+        unsafe { &*oldest.add(n) }
+    }
+
+    /// Returns the number of the place of the oldest item.
+    fn first(&self) -> usize {
+        (self.oldest.load(Relaxed) as usize - self.items.as_ptr() as usize) / size_of::<A32>()
+    }
+
+    /// Returns the `n` places from the `at`th after the oldest item on.
+    fn places(&self, at: usize, n: usize) -> &[A32] {
+        &self.items[self.first() + at..][..n]
+    }
+
+    /// Counts pops that came to more than the word holds.
+    #[cold]
+    fn carry(&self) {
+        add(&self.popped, 1 << (64 - POPPED_SHIFT));
+    }
+
+    /// Makes the window one of `count` items from place `first` on.
+    fn set(&self, word: u64, first: usize, count: usize) {
+        let left = (self.high as usize).saturating_sub(count).min(self.items.len() - first - count);
+        let popped = word >> POPPED_SHIFT << POPPED_SHIFT;
+        self.oldest.store(self.items[first..].as_ptr(), Relaxed);
+        self.word.store(popped | (count as u64) << FIELD | left as u64, Relaxed);
+    }
 }
 
 impl List<'_> {
-    // ORDER: Relaxed, everywhere below: whatever keeps others from the list orders its uses.
-
-    #[inline(always)]
-    fn add(&self, word: usize, n: u64) {
-        self.head.0[word].store(self.head.0[word].load(Relaxed).wrapping_add(n), Relaxed);
-    }
-
     /// Takes the list, unless somebody has it.
     #[inline(always)]
     #[must_use]
     pub fn try_lock(&self) -> bool {
         // ORDER: Acquire pairs with the Release in `unlock`.
-        self.head.0[LOCK].compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        self.0.lock.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
     /// Gives the list back.
     #[inline(always)]
     pub fn unlock(&self) {
         // ORDER: Release pairs with the Acquire in `try_lock`.
-        self.head.0[LOCK].store(0, Release);
+        self.0.lock.store(0, Release);
     }
 
     /// Takes the newest item.
     #[inline(always)]
     #[must_use]
     pub fn pop(&self) -> Option<u32> {
-        let ring = self.head.0[RING].load(Relaxed);
-        let last = (ring >> 32).checked_sub(1)?;
-        let mask = self.head.0[LIMITS].load(Relaxed) as u32;
-        let place = (ring as u32).wrapping_add(last as u32) & mask;
-        let item = self.items[self.head.0[OFFSET].load(Relaxed) as usize + place as usize].load(Relaxed);
-        self.head.0[RING].store(ring - ONE, Relaxed);
-        self.add(POPPED, 1);
+        let head = self.0;
+        let word = head.word.load(Relaxed);
+        let last = count(word).checked_sub(1)?;
+        let item = head.place(last).load(Relaxed);
+        let (word, carry) = word.overflowing_add(POP);
+        head.word.store(word, Relaxed);
+        if carry {
+            head.carry();
+        }
         Some(item)
     }
 
-    /// Adds an item; `false` where the list is full.
+    /// Adds an item if `win` says so, which is asked only where there is room.
+    ///
+    /// The list is read before: what `win` does to other memory then waits for nothing.
     #[inline(always)]
     #[must_use]
-    pub fn push(&self, item: u32) -> bool {
-        let ring = self.head.0[RING].load(Relaxed);
-        let limits = self.head.0[LIMITS].load(Relaxed);
-        if ring >> 32 >= limits >> 32 {
-            return false;
+    pub fn push(&self, item: u32, win: impl FnOnce() -> bool) -> Pushed {
+        let head = self.0;
+        let word = head.word.load(Relaxed);
+        if word & LEFT == 0 {
+            return Pushed::NoRoom;
         }
-        let place = (ring as u32).wrapping_add((ring >> 32) as u32) & limits as u32;
-        self.items[self.head.0[OFFSET].load(Relaxed) as usize + place as usize].store(item, Relaxed);
-        self.head.0[RING].store(ring + ONE, Relaxed);
-        true
+        let place = head.place(count(word));
+        if !win() {
+            return Pushed::Lost;
+        }
+        place.store(item, Relaxed);
+        head.word.store(word + PUSH, Relaxed);
+        Pushed::Kept
     }
 
-    /// Takes the newest items, newest first; returns how many.
+    /// Takes the newest items, in no order; returns how many.
     #[must_use]
     pub fn pop_many(&self, out: &mut [u32]) -> usize {
-        let ring = self.head.0[RING].load(Relaxed);
-        let n = (ring >> 32).min(out.len() as u64);
-        let mask = self.head.0[LIMITS].load(Relaxed) as u32;
-        let offset = self.head.0[OFFSET].load(Relaxed) as usize;
-        let end = (ring as u32).wrapping_add((ring >> 32) as u32);
-        for (i, slot) in out[..n as usize].iter_mut().enumerate() {
-            let place = end.wrapping_sub(1 + i as u32) & mask;
-            *slot = self.items[offset + place as usize].load(Relaxed);
+        let head = self.0;
+        let word = head.word.load(Relaxed);
+        let n = count(word).min(out.len());
+        let places = head.places(count(word) - n, n);
+        out.iter_mut().zip(places).for_each(|(slot, item)| *slot = item.load(Relaxed));
+        let (word, carry) = word.overflowing_add(n as u64 * POP);
+        head.word.store(word, Relaxed);
+        if carry {
+            head.carry();
         }
-        self.head.0[RING].store(ring - n * ONE, Relaxed);
-        self.add(POPPED, n);
-        n as usize
+        n
     }
 
     /// Takes the oldest items, oldest first, for the zone; returns how many.
+    ///
+    /// Where there is no room behind the newest item, all of them move back to the start.
     #[must_use]
     pub fn pop_oldest(&self, out: &mut [u32]) -> usize {
-        let ring = self.head.0[RING].load(Relaxed);
-        let n = (ring >> 32).min(out.len() as u64);
-        let mask = self.head.0[LIMITS].load(Relaxed) as u32;
-        let offset = self.head.0[OFFSET].load(Relaxed) as usize;
-        for (i, slot) in out[..n as usize].iter_mut().enumerate() {
-            let place = (ring as u32).wrapping_add(i as u32) & mask;
-            *slot = self.items[offset + place as usize].load(Relaxed);
+        let head = self.0;
+        let word = head.word.load(Relaxed);
+        let (all, first) = (count(word), head.first());
+        let n = all.min(out.len());
+        out.iter_mut().zip(head.places(0, n)).for_each(|(slot, item)| *slot = item.load(Relaxed));
+        let (rest, mut start) = (all - n, first + n);
+        if start + rest == head.items.len() {
+            for i in 0..rest {
+                head.items[i].store(head.items[start + i].load(Relaxed), Relaxed);
+            }
+            start = 0;
         }
-        let oldest = (ring as u32).wrapping_add(n as u32) & mask;
-        self.head.0[RING].store((((ring >> 32) - n) << 32) | u64::from(oldest), Relaxed);
-        self.add(SPILLED, n);
-        n as usize
+        head.set(word, start, rest);
+        add(&head.spilled, n as u64);
+        n
     }
 
     /// Adds items that came from the zone, the last of them the newest; returns how many fitted, from the front.
     #[must_use]
     pub fn refill(&self, items: &[u32]) -> usize {
         let n = self.extend(items);
-        self.add(REFILLED, n as u64);
+        add(&self.0.refilled, n as u64);
         n
     }
 
     /// Adds items that callers freed, the last of them the newest; returns how many fitted, from the front.
     #[must_use]
     pub fn extend(&self, items: &[u32]) -> usize {
-        let ring = self.head.0[RING].load(Relaxed);
-        let limits = self.head.0[LIMITS].load(Relaxed);
-        let room = (limits >> 32).saturating_sub(ring >> 32);
-        let n = room.min(items.len() as u64);
-        let offset = self.head.0[OFFSET].load(Relaxed) as usize;
-        let end = (ring as u32).wrapping_add((ring >> 32) as u32);
-        for (i, item) in items[..n as usize].iter().enumerate() {
-            let place = end.wrapping_add(i as u32) & limits as u32;
-            self.items[offset + place as usize].store(*item, Relaxed);
+        let head = self.0;
+        if self.is_empty() {
+            head.set(head.word.load(Relaxed), 0, 0);
         }
-        self.head.0[RING].store(ring + n * ONE, Relaxed);
-        n as usize
+        let word = head.word.load(Relaxed);
+        let n = ((word & LEFT) as usize).min(items.len());
+        let places = head.places(count(word), n);
+        places.iter().zip(items).for_each(|(place, item)| place.store(*item, Relaxed));
+        head.word.store(word + n as u64 * PUSH, Relaxed);
+        n
     }
 
     /// Returns how many items it holds: a hint, unless nobody else uses it.
     #[must_use]
     pub fn len(&self) -> usize {
-        (self.head.0[RING].load(Relaxed) >> 32) as usize
+        count(self.0.word.load(Relaxed))
     }
 
     /// Says whether it holds none: a hint, unless nobody else uses it.
@@ -259,56 +343,71 @@ impl List<'_> {
 
     /// Returns how many items it held that callers took, and that they gave.
     pub(crate) fn traffic(&self) -> (u64, u64) {
-        let word = |w: usize| self.head.0[w].load(Relaxed);
-        let popped = word(POPPED);
-        let pushed = (popped + word(SPILLED) + self.len() as u64).wrapping_sub(word(REFILLED));
-        (popped, pushed)
+        let popped = self.0.popped.load(Relaxed) + (self.0.word.load(Relaxed) >> POPPED_SHIFT);
+        let out = popped + self.0.spilled.load(Relaxed) + self.len() as u64;
+        (popped, out.wrapping_sub(self.0.refilled.load(Relaxed)))
     }
 
     /// Calls `visit` with each item, while nobody else uses the list.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u32)) {
-        let ring = self.head.0[RING].load(Relaxed);
-        let mask = self.head.0[LIMITS].load(Relaxed) as u32;
-        let offset = self.head.0[OFFSET].load(Relaxed) as usize;
-        for i in 0..(ring >> 32) as u32 {
-            let place = (ring as u32).wrapping_add(i) & mask;
-            visit(self.items[offset + place as usize].load(Relaxed));
-        }
+        self.0.places(0, self.len()).iter().for_each(|item| visit(item.load(Relaxed)));
     }
 }
 
+/// What became of a push.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pushed {
+    /// It was won, and is in the list.
+    Kept,
+    /// It was won, and is nowhere: the list had no room any more.
+    Won,
+    /// It was not won.
+    Lost,
+    /// The list is full or in use; nobody was asked.
+    NoRoom,
+}
+
 /// The lists of a zone, of all CPUs.
+#[derive(Clone, Copy)]
+pub struct CpuLists<'a>(&'a [Head<'a>]);
+
+impl<'a> CpuLists<'a> {
+    /// Returns one list of one CPU, or `None` where there is no such CPU.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(self, cpu: CpuId, list: usize) -> Option<List<'a>> {
+        debug_assert!(list < LISTS);
+        self.0.get(cpu.index() * LISTS + list).map(List)
+    }
+}
+
+/// The lists of a zone, and how large they become.
 pub(crate) struct Lists<'m> {
-    heads: &'m [Line],
-    items: &'m [A32],
+    heads: &'m [Head<'m>],
     pub(crate) tuning: Tuning,
 }
 
 impl<'m> Lists<'m> {
     /// Carves the lists of `cpus` CPUs.
     pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, tuning: Tuning) -> Lists<'m> {
-        let each: usize = (0..LISTS).map(|list| tuning.places(order_of(list))).sum();
-        Lists { heads: carver.zeroed(cpus * LISTS), items: carver.zeroed(cpus * each), tuning }
+        let heads = carver.filled(cpus * LISTS, |i, carver| {
+            let (list, order) = (i % LISTS, order_of(i % LISTS));
+            let (places, high) =
+                if is_requested(list) { (tuning.places(order), tuning.high_of(order)) } else { (0, 0) };
+            Head::new(carver.zeroed(places), high)
+        });
+        Lists { heads, tuning }
     }
 
-    /// Writes the headers, while nobody else knows of them.
-    pub(crate) fn open(&self) {
-        let mut offset = 0;
-        for (i, Line(head)) in self.heads.iter().enumerate() {
-            let order = order_of(i % LISTS);
-            let places = self.tuning.places(order);
-            let high = u64::from(self.tuning.high_of(order));
-            // ORDER: Relaxed: the lists are published by whatever publishes the allocator.
-            head[LIMITS].store(high << 32 | (places as u64).saturating_sub(1), Relaxed);
-            head[OFFSET].store(offset as u64, Relaxed);
-            offset += places;
-        }
+    /// Returns the lists of all CPUs.
+    #[inline(always)]
+    pub(crate) fn all(&self) -> CpuLists<'_> {
+        CpuLists(self.heads)
     }
 
     /// Returns one list of one CPU.
-    #[inline(always)]
     pub(crate) fn get(&self, cpu: usize, list: usize) -> List<'_> {
-        List { head: &self.heads[cpu * LISTS + list], items: self.items }
+        List(&self.heads[cpu * LISTS + list])
     }
 }
 
@@ -328,29 +427,29 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_newest_first_for_callers_and_oldest_first_for_the_zone() {
+    fn a_list_is_newest_first_for_callers_and_oldest_first_for_the_zone() {
         let mut memory = [0u8; 64 * 1024];
         let mut carver = Carver::of(&mut memory);
         let lists = Lists::carve(&mut carver, 2, Tuning { high: 40, batch: 8 });
         assert!(carver.fits());
-        lists.open();
         let list = lists.get(1, 0);
         for lap in 0..50 {
             assert_eq!(list.refill(&[1, 2, 3, 4]), 4);
-            assert!(list.push(5));
+            assert_eq!(list.push(5, || true), Pushed::Kept);
             let mut out = [0; 2];
             assert_eq!(list.pop_oldest(&mut out), 2);
             assert_eq!(out, [1, 2], "lap {lap}");
             assert_eq!(list.pop(), Some(5));
             assert_eq!(list.pop_many(&mut out), 2);
-            assert_eq!(out, [4, 3]);
+            assert_eq!(out, [3, 4]);
             assert!(list.is_empty() && list.pop().is_none());
         }
         assert_eq!(list.traffic(), (150, 50));
         for i in 0..40 {
-            assert!(list.push(i));
+            assert_eq!(list.push(i, || false), Pushed::Lost);
+            assert_eq!(list.push(i, || true), Pushed::Kept);
         }
-        assert!(!list.push(40));
+        assert_eq!(list.push(40, || unreachable!()), Pushed::NoRoom);
         assert_eq!(list.extend(&[1]), 0);
         assert!(lists.get(0, 0).is_empty());
     }

@@ -31,8 +31,8 @@ mod words;
 mod yard;
 mod zone;
 
-pub use lists::List;
-pub use percpu::{Exclusive, PerCpu, TryLock};
+pub use lists::{CpuLists, List, Pushed};
+pub use percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

@@ -1,6 +1,7 @@
 //! How one CPU's lists are kept from being used twice at once.
 
-use super::lists::List;
+use super::lists::{CpuLists, List, Pushed};
+use crate::units::CpuId;
 
 /// Keeps a list to one user at a time, without ever waiting.
 ///
@@ -13,23 +14,33 @@ pub unsafe trait PerCpu: Sync {
     /// The name of an engine that uses it.
     const NAME: &'static str;
 
-    /// Takes the newest item.
-    fn pop(&self, list: List<'_>) -> Option<u32>;
+    /// Says whether calls never overlap at all, so that a check needs no locked instruction.
+    const ALONE: bool = false;
 
-    /// Adds an item that a caller freed; `false` where the list is full or in use.
-    fn push(&self, list: List<'_>, item: u32) -> bool;
+    /// Takes the newest item of the list of a CPU; none where the CPU does not exist.
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32>;
 
-    /// Takes the newest items; returns how many.
-    fn pop_many(&self, list: List<'_>, out: &mut [u32]) -> usize;
+    /// Adds an item that a caller frees, if `win` says that it is the caller's.
+    fn push(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        item: u32,
+        win: impl FnOnce() -> bool,
+    ) -> Pushed;
+
+    /// Takes the newest items, in no order; returns how many.
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
 
     /// Adds items that callers freed; returns how many, from the front.
-    fn push_many(&self, list: List<'_>, items: &[u32]) -> usize;
+    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize;
 
     /// Adds items that came from the zone; returns how many, from the front.
-    fn refill(&self, list: List<'_>, items: &[u32]) -> usize;
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize;
 
     /// Takes the oldest items, for the zone; returns how many.
-    fn spill(&self, list: List<'_>, out: &mut [u32]) -> usize;
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
 
     /// Says whether an allocation may drain the lists of CPUs other than its own.
     fn reaches_others(&self) -> bool;
@@ -38,7 +49,7 @@ pub unsafe trait PerCpu: Sync {
 /// Lists that their CPU uses alone: nothing keeps others away, because no others come.
 #[derive(Debug)]
 pub struct Exclusive {
-    alone: bool,
+    reaches_others: bool,
 }
 
 impl Exclusive {
@@ -49,52 +60,96 @@ impl Exclusive {
     /// `drain` is called for one's own CPU only, or while no other call runs.
     #[must_use]
     pub const unsafe fn by_cpu() -> Exclusive {
-        Exclusive { alone: false }
+        Exclusive { reaches_others: false }
     }
 
-    /// Makes it for callers that never overlap at all, such as a simulator's one thread. An allocation that would fail
+    /// Makes it for callers that never overlap at all, but check frees as if they did. An allocation that would fail
     /// then drains the lists of all CPUs.
     ///
     /// # Safety
     /// No two calls overlap.
     #[must_use]
     pub const unsafe fn by_instance() -> Exclusive {
-        Exclusive { alone: true }
+        Exclusive { reaches_others: true }
     }
+}
+
+/// An instance that one caller uses at a time: a simulator's one thread, or a kernel before it starts its other CPUs.
+///
+/// As [`Exclusive`], and frees are checked without a locked instruction.
+#[derive(Debug)]
+pub struct Alone(());
+
+impl Alone {
+    /// Makes it for callers that never overlap at all.
+    ///
+    /// # Safety
+    /// No two calls overlap.
+    #[must_use]
+    pub const unsafe fn by_instance() -> Alone {
+        Alone(())
+    }
+}
+
+macro_rules! unguarded {
+    () => {
+        #[inline(always)]
+        fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+            lists.get(cpu, list)?.pop()
+        }
+
+        #[inline(always)]
+        fn push(
+            &self,
+            lists: CpuLists<'_>,
+            cpu: CpuId,
+            list: usize,
+            item: u32,
+            win: impl FnOnce() -> bool,
+        ) -> Pushed {
+            lists.get(cpu, list).map_or(Pushed::NoRoom, |l| l.push(item, win))
+        }
+
+        #[inline(always)]
+        fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+            lists.get(cpu, list).map_or(0, |l| l.pop_many(out))
+        }
+
+        #[inline(always)]
+        fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+            lists.get(cpu, list).map_or(0, |l| l.extend(items))
+        }
+
+        fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+            lists.get(cpu, list).map_or(0, |l| l.refill(items))
+        }
+
+        fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+            lists.get(cpu, list).map_or(0, |l| l.pop_oldest(out))
+        }
+    };
 }
 
 // SAFETY: whoever made it promised that no two calls overlap that use one list.
 unsafe impl PerCpu for Exclusive {
     const NAME: &'static str = "pageyard-exclusive";
 
-    #[inline(always)]
-    fn pop(&self, list: List<'_>) -> Option<u32> {
-        list.pop()
-    }
-
-    #[inline(always)]
-    fn push(&self, list: List<'_>, item: u32) -> bool {
-        list.push(item)
-    }
-
-    fn pop_many(&self, list: List<'_>, out: &mut [u32]) -> usize {
-        list.pop_many(out)
-    }
-
-    fn push_many(&self, list: List<'_>, items: &[u32]) -> usize {
-        list.extend(items)
-    }
-
-    fn refill(&self, list: List<'_>, items: &[u32]) -> usize {
-        list.refill(items)
-    }
-
-    fn spill(&self, list: List<'_>, out: &mut [u32]) -> usize {
-        list.pop_oldest(out)
-    }
+    unguarded!();
 
     fn reaches_others(&self) -> bool {
-        self.alone
+        self.reaches_others
+    }
+}
+
+// SAFETY: whoever made it promised that no two calls overlap.
+unsafe impl PerCpu for Alone {
+    const NAME: &'static str = "pageyard-alone";
+    const ALONE: bool = true;
+
+    unguarded!();
+
+    fn reaches_others(&self) -> bool {
+        true
     }
 }
 
@@ -106,10 +161,8 @@ pub struct TryLock;
 
 impl TryLock {
     #[inline(always)]
-    fn with<T>(list: List<'_>, none: T, run: impl FnOnce(List<'_>) -> T) -> T {
-        if !list.try_lock() {
-            return none;
-        }
+    fn with<T>(list: Option<List<'_>>, none: T, run: impl FnOnce(List<'_>) -> T) -> T {
+        let Some(list) = list.filter(List::try_lock) else { return none };
         let result = run(list);
         list.unlock();
         result
@@ -121,29 +174,36 @@ unsafe impl PerCpu for TryLock {
     const NAME: &'static str = "pageyard-trylock";
 
     #[inline(always)]
-    fn pop(&self, list: List<'_>) -> Option<u32> {
-        TryLock::with(list, None, |l| l.pop())
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+        TryLock::with(lists.get(cpu, list), None, |l| l.pop())
     }
 
     #[inline(always)]
-    fn push(&self, list: List<'_>, item: u32) -> bool {
-        TryLock::with(list, false, |l| l.push(item))
+    fn push(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        item: u32,
+        win: impl FnOnce() -> bool,
+    ) -> Pushed {
+        TryLock::with(lists.get(cpu, list), Pushed::NoRoom, |l| l.push(item, win))
     }
 
-    fn pop_many(&self, list: List<'_>, out: &mut [u32]) -> usize {
-        TryLock::with(list, 0, |l| l.pop_many(out))
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+        TryLock::with(lists.get(cpu, list), 0, |l| l.pop_many(out))
     }
 
-    fn push_many(&self, list: List<'_>, items: &[u32]) -> usize {
-        TryLock::with(list, 0, |l| l.extend(items))
+    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+        TryLock::with(lists.get(cpu, list), 0, |l| l.extend(items))
     }
 
-    fn refill(&self, list: List<'_>, items: &[u32]) -> usize {
-        TryLock::with(list, 0, |l| l.refill(items))
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+        TryLock::with(lists.get(cpu, list), 0, |l| l.refill(items))
     }
 
-    fn spill(&self, list: List<'_>, out: &mut [u32]) -> usize {
-        TryLock::with(list, 0, |l| l.pop_oldest(out))
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+        TryLock::with(lists.get(cpu, list), 0, |l| l.pop_oldest(out))
     }
 
     fn reaches_others(&self) -> bool {

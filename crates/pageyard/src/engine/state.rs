@@ -14,9 +14,9 @@ use crate::migratetype::Migratetype;
 ///
 /// | bits | what |
 /// |---|---|
-/// | 0..10 | frames that are not free |
-/// | 10..13 | migratetype, exclusive or 1 |
-/// | 13 | isolated |
+/// | 0..3 | migratetype, exclusive or 1; lowest, with the next, because every free reads them |
+/// | 3 | isolated |
+/// | 4..14 | frames that are not free |
 /// | 14 | huge: allocated as a whole, its bits untouched |
 /// | 15 | hole: no frame is managed, its bits untouched |
 /// | 16..20 | how far `hint` is below the largest order inside a pageblock |
@@ -29,10 +29,12 @@ use crate::migratetype::Migratetype;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockState(u64);
 
-const USED: u64 = (1 << 10) - 1;
-const TYPE_SHIFT: u32 = 10;
-const TYPE: u64 = 7 << TYPE_SHIFT;
-const ISOLATED: u64 = 1 << 13;
+const TYPE: u64 = 7;
+const ISOLATED: u64 = 1 << 3;
+const USED_SHIFT: u32 = 4;
+const USED: u64 = ((1 << 10) - 1) << USED_SHIFT;
+/// All frames used.
+const FULL: u64 = (BLOCK_FRAMES as u64) << USED_SHIFT;
 const HUGE: u64 = 1 << 14;
 const HOLE: u64 = 1 << 15;
 const BELOW_SHIFT: u32 = 16;
@@ -90,19 +92,19 @@ impl BlockState {
     /// Returns the frames that can be claimed, were it not isolated.
     #[inline(always)]
     pub(crate) const fn free(self) -> u32 {
-        BLOCK_FRAMES - (self.0 & USED) as u32
+        BLOCK_FRAMES - ((self.0 & USED) >> USED_SHIFT) as u32
     }
 
     /// Returns the migratetype's number.
     #[inline(always)]
     pub(crate) const fn ty(self) -> u8 {
-        ((self.0 & TYPE) >> TYPE_SHIFT) as u8 ^ Migratetype::Movable as u8
+        (self.0 & TYPE) as u8 ^ Migratetype::Movable as u8
     }
 
     /// Returns the migratetype's number, or one that is none where the pageblock is isolated.
     #[inline(always)]
     pub(crate) const fn list_ty(self) -> u8 {
-        ((self.0 & (TYPE | ISOLATED)) >> TYPE_SHIFT) as u8 ^ Migratetype::Movable as u8
+        (self.0 & (TYPE | ISOLATED)) as u8 ^ Migratetype::Movable as u8
     }
 
     /// Returns the migratetype.
@@ -215,9 +217,9 @@ impl BlockState {
     /// Makes the descriptor of a pageblock of which `free` frames are managed, all of them free.
     pub(crate) const fn partial(free: u32) -> BlockState {
         if free == 0 {
-            BlockState(BLOCK_FRAMES as u64 | HOLE)
+            BlockState(FULL | HOLE)
         } else {
-            BlockState((BLOCK_FRAMES - free) as u64)
+            BlockState(((BLOCK_FRAMES - free) as u64) << USED_SHIFT)
         }
     }
 
@@ -227,9 +229,9 @@ impl BlockState {
         if self.ty() != ty || self.0 & (ISOLATED | HUGE | HOLE) != 0 || self.free() < n {
             return None;
         }
-        let next = self.0 + n as u64;
+        let next = self.0 + ((n as u64) << USED_SHIFT);
         // Nothing is left, so nothing fits; whoever gives bits back says what does.
-        let next = if next & USED == BLOCK_FRAMES as u64 { next | BELOW_ALL } else { next };
+        let next = if next & USED == FULL { next | BELOW_ALL } else { next };
         Some(BlockState(next & !SKIP))
     }
 
@@ -254,13 +256,13 @@ impl BlockState {
     /// Changes its type.
     pub(crate) const fn with_type(self, ty: u8) -> BlockState {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
-        BlockState(self.0 & !TYPE | code << TYPE_SHIFT)
+        BlockState(self.0 & !TYPE | code)
     }
 
     /// Gives back `n` frames whose bits are set already; the largest run among them and around them is `run`.
     #[inline]
     pub(crate) const fn release(self, n: u32, run: u8) -> BlockState {
-        let next = BlockState(self.0 - n as u64);
+        let next = BlockState(self.0 - ((n as u64) << USED_SHIFT));
         let hint = if run > self.hint() { run } else { self.hint() };
         BlockState(next.with_hint(hint).0.wrapping_add(SEQUENCE_ONE) & !SKIP)
     }
@@ -282,7 +284,7 @@ impl BlockState {
         if self.0 & (USED | ISOLATED | HUGE | HOLE | OWNER) != 0 {
             return None;
         }
-        let next = self.0 | BLOCK_FRAMES as u64 | HUGE;
+        let next = self.0 | FULL | HUGE;
         Some(BlockState(next & !(CURRENT | SOME_ZERO | ALL_ZERO | SKIP)))
     }
 

@@ -7,7 +7,7 @@
 //! Metadata is carved from the caller's memory as typed slices: a byte that is part of an [`A8`] is never part of an
 //! [`A64`], so that atomics of different sizes never overlap.
 
-use super::geometry::{LINE, LINE_WORDS};
+use super::geometry::LINE;
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 
@@ -66,6 +66,10 @@ macro_rules! atomic {
 
         #[allow(dead_code, reason = "each width offers the same operations")]
         impl $name {
+            pub(crate) fn new(value: $raw) -> $name {
+                $name(imp::$imp::new(value))
+            }
+
             #[inline(always)]
             pub(crate) fn load(&self, order: Ordering) -> $raw {
                 hook::step();
@@ -139,15 +143,25 @@ atomic! {
     A64, AtomicU64, u64
 }
 
-/// A cache line of atomics.
+/// An atomic pointer to something that is shared.
 #[repr(transparent)]
-pub struct Line(pub(crate) [A64; LINE_WORDS]);
+pub(crate) struct APtr<T>(imp::AtomicPtr<T>);
 
-// SAFETY: it is an array of atomics that may be zero.
-unsafe impl Zeroable for Line {
-    #[cfg(loom)]
-    fn zero() -> Self {
-        Line(core::array::from_fn(|_| A64::zero()))
+impl<T> APtr<T> {
+    pub(crate) fn new(to: *const T) -> APtr<T> {
+        APtr(imp::AtomicPtr::new(to.cast_mut()))
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, order: Ordering) -> *const T {
+        hook::step();
+        self.0.load(order)
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, to: *const T, order: Ordering) {
+        hook::step();
+        self.0.store(to.cast_mut(), order);
     }
 }
 

@@ -159,7 +159,6 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let parts = Self::carve(&mut carver, map, &config)?;
         for place in parts.places {
             place.zone.open(map);
-            place.lists.open();
         }
         let main = parts.places.iter().max_by_key(|p| p.zone.span.managed).ok_or(MapError::NoFrames)?;
         let zones = parts.places.len();
