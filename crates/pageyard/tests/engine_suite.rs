@@ -96,9 +96,9 @@ mod one_at_a_time {
     };
     use std::sync::{Mutex, MutexGuard};
 
-    pub struct OneAtATime<P: PerCpu>(Mutex<Owned<P>>);
+    pub struct OneAtATime<P: PerCpu + Send>(Mutex<Owned<P>>);
 
-    impl<P: PerCpu> OneAtATime<P> {
+    impl<P: PerCpu + Send> OneAtATime<P> {
         pub fn new(engine: Owned<P>) -> OneAtATime<P> {
             OneAtATime(Mutex::new(engine))
         }
@@ -108,7 +108,7 @@ mod one_at_a_time {
         }
     }
 
-    impl<P: PerCpu> PageAllocator for OneAtATime<P> {
+    impl<P: PerCpu + Send> PageAllocator for OneAtATime<P> {
         fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
             self.lock().alloc(cx, request)
         }
