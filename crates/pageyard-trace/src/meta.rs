@@ -20,7 +20,7 @@ const MAX_CPUS: u32 = 8192;
 pub struct Meta {
     /// The format's version.
     pub format: u32,
-    /// The kernel that was recorded, for people.
+    /// The kernel that was recorded, for people: `Linux 6.18.44`.
     #[serde(default)]
     pub kernel: String,
     /// How many CPUs the host had; events name CPUs below this.
@@ -140,6 +140,16 @@ impl Meta {
     }
 }
 
+/// Names a kernel by the number at the start of its release. What follows that was chosen by whoever built it, and may name
+/// a person, a firm or a host.
+pub(crate) fn kernel_name(release: &str) -> String {
+    let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
+    match release[..end.min(32)].trim_matches('.') {
+        "" => "Linux".to_owned(),
+        version => format!("Linux {version}"),
+    }
+}
+
 fn quoted_error(error: &serde_json::Error) -> String {
     error.to_string().chars().take(120).flat_map(char::escape_debug).collect()
 }
@@ -184,6 +194,21 @@ mod tests {
         assert!(message(&GOOD.replace(":2,", ":-2,")).starts_with("m: it does not describe a trace"));
         let bits = GOOD.replace("9}", r#"9,"gfp_bits":{"__GFP_IO":64}}"#);
         assert_eq!(message(&bits), "m: gfp flag __GFP_IO cannot be bit 64 of 32");
+    }
+
+    #[test]
+    fn a_kernel_is_named_by_its_number_alone() {
+        for (release, name) in [
+            ("6.18.44", "Linux 6.18.44"),
+            ("5.14.0-427.el9.x86_64", "Linux 5.14.0"),
+            ("6.9.3.alices-laptop", "Linux 6.9.3"),
+            ("4.19+", "Linux 4.19"),
+            ("next-20260101", "Linux"),
+            ("", "Linux"),
+            ("6.1é", "Linux 6.1"),
+        ] {
+            assert_eq!(kernel_name(release), name);
+        }
     }
 
     #[test]

@@ -57,7 +57,22 @@ fn rows() -> Vec<Column> {
     ]
 }
 
+/// No rows at all.
+fn no_rows() -> Vec<Column> {
+    let empty = |column| match column {
+        Column::I64(_) => Column::I64(vec![]),
+        Column::I32(_) => Column::I32(vec![]),
+        Column::Names(_) => Column::Names(vec![]),
+        Column::Bools(_) => Column::Bools(vec![]),
+    };
+    rows().into_iter().map(empty).collect()
+}
+
 fn write(path: &Path, schema: &str, columns: Vec<Column>, missing: Option<(usize, usize)>) {
+    write_groups(path, schema, vec![columns], missing);
+}
+
+fn write_groups(path: &Path, schema: &str, groups: Vec<Vec<Column>>, missing: Option<(usize, usize)>) {
     fn put<T: DataType>(
         group: &mut SerializedRowGroupWriter<'_, File>,
         values: &[T::T],
@@ -71,21 +86,23 @@ fn write(path: &Path, schema: &str, columns: Vec<Column>, missing: Option<(usize
     }
     let schema = Arc::new(parse_message_type(schema).unwrap());
     let mut writer = SerializedFileWriter::new(File::create(path).unwrap(), schema, Arc::default()).unwrap();
-    let mut group = writer.next_row_group().unwrap();
-    for (i, column) in columns.into_iter().enumerate() {
-        let missing = missing.filter(|(c, _)| *c == i).map(|(_, row)| row);
-        match column {
-            Column::I64(v) => put::<Int64Type>(&mut group, &v, missing),
-            Column::I32(v) => put::<Int32Type>(&mut group, &v, missing),
-            Column::Bools(v) => put::<BoolType>(&mut group, &v, missing),
-            Column::Names(v) => put::<ByteArrayType>(
-                &mut group,
-                &v.into_iter().map(ByteArray::from).collect::<Vec<_>>(),
-                missing,
-            ),
+    for columns in groups {
+        let mut group = writer.next_row_group().unwrap();
+        for (i, column) in columns.into_iter().enumerate() {
+            let missing = missing.filter(|(c, _)| *c == i).map(|(_, row)| row);
+            match column {
+                Column::I64(v) => put::<Int64Type>(&mut group, &v, missing),
+                Column::I32(v) => put::<Int32Type>(&mut group, &v, missing),
+                Column::Bools(v) => put::<BoolType>(&mut group, &v, missing),
+                Column::Names(v) => put::<ByteArrayType>(
+                    &mut group,
+                    &v.into_iter().map(ByteArray::from).collect::<Vec<_>>(),
+                    missing,
+                ),
+            }
         }
+        group.close().unwrap();
     }
-    group.close().unwrap();
     writer.close().unwrap();
 }
 
@@ -107,6 +124,17 @@ fn ordinary_rows_are_read() {
     assert_eq!(events_with(8, Column::I32(vec![0, 1, 2])), "3 rows");
     // Names that no row uses are no fault, and all ones is a number like any other in `gfp`.
     assert_eq!(events_with(5, Column::I32(vec![-1, -1, -1])), "3 rows");
+}
+
+#[test]
+fn row_groups_without_rows_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = small_trace(folder.path(), 3);
+    let groups = vec![no_rows(), rows(), no_rows(), no_rows()];
+    write_groups(&path.join("events.parquet"), SCHEMA, groups, None);
+    assert_eq!(read_all(&path).unwrap().len(), 3);
+    write(&path.join("events.parquet"), SCHEMA, no_rows(), None);
+    assert!(read_all(&path).unwrap_err().to_string().ends_with("it has 0 rows, and meta.json says 3"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::error::TraceError;
+use crate::meta::kernel_name;
 use crate::source::Input;
 use crate::tracepoint::{Decoder, Format, REQUIRED, Tracepoint};
 
@@ -166,7 +167,7 @@ impl Container {
             attributes,
             tracepoints,
             alloc_print,
-            kernel: release.map(|r| format!("Linux {r}")).unwrap_or_default(),
+            kernel: release.map(|r| kernel_name(&r)).unwrap_or_default(),
             cpus: nr_cpus.clamp(1, MAX_CPUS),
             x86_64: text(ARCH)?.is_some_and(|arch| arch == "x86_64"),
         })

@@ -121,7 +121,7 @@ impl Made {
         let data_at = ids_at + 8 * attrs.len() as u64;
         let parts = [
             (1, tracing(self.old)),
-            (4, text("6.18.44")),
+            (4, text("6.18.44-somewhere")),
             (6, text("x86_64")),
             (7, [2u32.to_le_bytes(), 2u32.to_le_bytes()].concat()),
         ];

@@ -57,7 +57,7 @@ pub(crate) struct Chunk {
     pub(crate) codec: Codec,
 }
 
-/// One row group.
+/// One row group that has rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) first_row: u64,
@@ -115,6 +115,10 @@ fn decode(root: &Value<'_>, data_end: u64, file_len: u64) -> Result<Footer, Stri
     for (index, group) in root.list(4).ok_or("the footer has no row groups")?.iter().enumerate() {
         let group_rows =
             group.count(3).ok_or_else(|| format!("row group {index} does not say how many rows it has"))?;
+        // Writers do end a group before its first row; where its columns would be means nothing then.
+        if group_rows == 0 {
+            continue;
+        }
         let chunks = group.list(1).ok_or_else(|| format!("row group {index} has no columns"))?;
         if chunks.len() != columns.len() {
             return Err(format!(

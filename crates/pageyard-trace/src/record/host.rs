@@ -6,7 +6,7 @@ use std::io::Read;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::error::TraceError;
-use crate::meta::ProcTexts;
+use crate::meta::{ProcTexts, kernel_name};
 use crate::source::reason;
 
 use super::RecordError;
@@ -16,14 +16,7 @@ const MAX_TEXT: u64 = 8 << 20;
 
 /// Returns the kernel's name and version. The host's own name is not looked at.
 pub(super) fn kernel() -> String {
-    let release: String = rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(100)
-        .collect();
-    format!("Linux {release}")
+    kernel_name(&rustix::system::uname().release().to_string_lossy())
 }
 
 /// Reads the clock that the events' times are of.
