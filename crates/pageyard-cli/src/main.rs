@@ -14,6 +14,11 @@ mod summary;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// musl's own allocator gives freed memory back at once, and the kernel clears every page of it again.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Linux's page allocator as a library and a lab: replay what a host did, and see what its memory is like.
 ///
 /// Without a verb, the trace that the command carries is replayed.
