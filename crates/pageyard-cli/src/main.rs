@@ -3,6 +3,7 @@
 
 mod bench;
 mod carried;
+mod experiment;
 mod import;
 mod output;
 mod progress;
@@ -43,6 +44,8 @@ enum Verb {
     Replay(replay::Replay),
     /// Measure what a frame costs, beside floors and peers
     Bench(bench::Bench),
+    /// Reproduce a published result on this machine
+    Experiment(experiment::Experiment),
     /// Say what a trace holds, or what this host's memory is like now
     Summary(summary::SummaryArguments),
     /// Record this host, for a time or while a command runs (takes root)
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     let done = match verb {
         Verb::Replay(replay) => replay.run(arguments.json),
         Verb::Bench(bench) => bench.run(arguments.json),
+        Verb::Experiment(experiment) => experiment.run(arguments.json),
         Verb::Summary(summary) => summary.run(arguments.json),
         Verb::Import(import) => import.run(arguments.json),
         Verb::Record(record) => match record.run(arguments.json) {

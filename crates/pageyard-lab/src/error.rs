@@ -17,6 +17,22 @@ pub enum LabError {
         /// Those there are.
         known: String,
     },
+    /// There is no experiment of this name.
+    #[error("there is no experiment `{name}`; there are {known}")]
+    NoSuchExperiment {
+        /// The name.
+        name: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A report cannot be written.
+    #[error("the report {path} cannot be written: {why}")]
+    Report {
+        /// Where to.
+        path: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// A knob was set that an engine does not have, or to a value that it does not take.
     #[error("{engine}: {why}")]
     Knob {

@@ -3,11 +3,13 @@
 //! * [`engine`]: the engines by name, and what the lab wants of one beyond [`pageyard::PageAllocator`];
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
 //! * [`bench`]: what a frame costs, beside peers and floors;
+//! * [`experiment`]: a document's table, beside what this machine measures;
 //! * [`replay`]: a trace re-executed on an engine, and the report of it.
 #![deny(unsafe_code)]
 
 pub mod bench;
 pub mod engine;
+pub mod experiment;
 pub mod machine;
 pub mod replay;
 
