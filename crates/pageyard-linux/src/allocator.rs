@@ -1,17 +1,20 @@
 //! The allocator: requests walk the zonelist; frees find their zone.
 
-use crate::config::Config;
+use crate::config::{Config, PcpProtection, ZonelistIterator};
 use crate::fallback::Found;
+use crate::frees::To;
 use crate::lock::LockStats;
+use crate::pcp::Taken;
+use crate::slot;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Effort, Locked, Managed, Mark, Zone};
-use crate::zonelist::Zonelists;
+use crate::zonelist::{Called, Inlined, Step, Zonelists, Zoneref};
 use pageyard::memmap::NR_ZONE_KINDS;
 use pageyard::watermark::default_min_free_kbytes;
 use pageyard::{
     AllocError, AuditError, BadRequest, BlockId, Census, ClaimError, Counter, CpuId, CpuSet, Cx, Frames,
-    FreeError, MapError, MemoryMap, Migratetype, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageAllocator, PcpStats,
-    Pfn, Request, RequestFlags, Stats, ZoneId, ZoneKind, ZoneSpan, ZoneStats, block,
+    FreeError, MapError, MemoryMap, Migratetype, NR_ORDERS, NodeMask, Order, PAGEBLOCK_ORDER, PageAllocator,
+    PcpStats, Pfn, Request, RequestFlags, Stats, ZoneId, ZoneKind, ZoneSpan, ZoneStats, block,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,6 +34,17 @@ pub(crate) struct Counts {
     pub slow: AtomicU64,
     pub wakes: AtomicU64,
     pub fails: AtomicU64,
+    /// Requests tried again because the allowed nodes changed.
+    pub retries: AtomicU64,
+    /// Whose turn it is among the nodes.
+    pub turn: AtomicU64,
+}
+
+/// What a request walks: a zonelist, the nodes it may take from (`None`: all), and the first entry that fits.
+struct Walk<'a> {
+    list: &'a [Zoneref],
+    nodes: Option<NodeMask>,
+    first: usize,
 }
 
 impl Counts {
@@ -74,8 +88,31 @@ impl LinuxAllocator {
                 Zone::new(*id, *span, map, &managed, cpus_of_node, config)
             })
             .collect::<Vec<_>>();
-        let zonelists = Zonelists::new(&zones, config.cpus);
+        let zonelists = Zonelists::new(&zones, config.cpus, &config.node_distances);
         Ok(LinuxAllocator { config: config.clone(), zones, zonelists, counts: Counts::default() })
+    }
+
+    /// Makes an allocator whose per-CPU lists have no lock of their own, as a kernel's had none until 6.0: turning off
+    /// interrupts or preemption was enough. With [`crate::config::PcpProtection::Trylock`] they have one all the same.
+    ///
+    /// # Errors
+    /// As [`LinuxAllocator::new`].
+    ///
+    /// # Safety
+    /// 1. Calls that name the same CPU come from one thread at a time. 2. Calls that name none, or ask about another CPU
+    /// (`drain`, `audit`, the statistics), are made while no other call runs, as is a request that may wait and fails:
+    /// it drains all lists.
+    #[allow(unsafe_code, reason = "the caller's promise stands in for a lock")]
+    pub unsafe fn by_cpu(map: &MemoryMap<'_>, config: &Config) -> Result<LinuxAllocator, MapError> {
+        let mut allocator = LinuxAllocator::new(map, config)?;
+        if config.pcp_protection != PcpProtection::Trylock {
+            for zone in &mut allocator.zones {
+                let locked = std::mem::take(&mut zone.pcps);
+                // SAFETY: the caller promises just that.
+                zone.pcps = locked.into_iter().map(|s| unsafe { slot::unlock_for_good(s) }).collect();
+            }
+        }
+        Ok(allocator)
     }
 
     /// Returns the configuration.
@@ -103,20 +140,37 @@ impl LinuxAllocator {
         if cx.cpu.0 >= self.config.cpus {
             return Err(BadRequest::NoSuchCpu);
         }
-        let mut zones = self.zonelists.walk(&self.zones, cx.cpu.index(), request);
-        if zones.next().is_none() { Err(BadRequest::NoZone) } else { Ok(()) }
+        Ok(())
+    }
+
+    /// Finds out once what a request walks, and which entry it would rather have.
+    ///
+    /// # Linux
+    /// `prepare_alloc_pages`.
+    #[inline]
+    fn walk_of<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Walk<'_>, BadRequest> {
+        let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request);
+        let highest = request.highest_zone;
+        let asked = if S::MASKS_ALL { nodes.or(Some(NodeMask::ALL)) } else { nodes };
+        match S::next(list, 0, highest, asked) {
+            Some(first) => Ok(Walk { list, nodes, first }),
+            None => Err(BadRequest::NoZone),
+        }
     }
 
     /// # Linux
     /// `get_page_from_freelist`.
-    pub(crate) fn try_zones(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
+    fn try_walk<S: Step>(&self, cx: &Cx, request: &Request, walk: &Walk<'_>, effort: Effort) -> Option<Pfn> {
         let order = request.order;
-        let mut walk = self.zonelists.walk(&self.zones, cx.cpu.index(), request);
-        let preferred = walk.clone().next()?.span.node;
-        let found = walk.find_map(|zone| {
+        let preferred = &walk.list[walk.first];
+        let node = self.zones[preferred.zone].span.node;
+        let mut from = walk.first;
+        while let Some(at) = S::next(walk.list, from, request.highest_zone, walk.nodes) {
+            from = at + 1;
+            let zone = &self.zones[walk.list[at].zone];
             // Another node costs more than a mixed pageblock.
-            if effort.nofragment && zone.span.node != preferred {
-                return None;
+            if effort.nofragment && zone.span.node != node {
+                continue;
             }
             let above = |mark| {
                 zone.watermark_ok(order, request.highest_zone, Effort { mark, ..effort }, &self.config)
@@ -125,11 +179,11 @@ impl LinuxAllocator {
             let roomy = !zone.below_high.get() && above(Mark::High);
             zone.below_high.set(!roomy);
             if !roomy && !above(effort.mark) {
-                return None;
+                continue;
             }
-            Some((self.take_from(zone, cx, request, effort)?, zone))
-        });
-        if let Some((pfn, zone)) = found {
+            let Some(pfn) = self.take_from(walk.list[at].zone, cx, request, preferred, effort) else {
+                continue;
+            };
             if effort.wake && zone.boosted.take() {
                 self.wake(zone);
             }
@@ -138,41 +192,82 @@ impl LinuxAllocator {
             }
             return Some(pfn);
         }
-        effort
-            .nofragment
-            .then(|| self.try_zones(cx, request, Effort { nofragment: false, ..effort }))
-            .flatten()
+        if !effort.nofragment {
+            return None;
+        }
+        self.try_walk::<S>(cx, request, walk, Effort { nofragment: false, ..effort })
+    }
+
+    /// Walks the zonelist once more, on the slow path.
+    pub(crate) fn try_zones(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
+        let walk = self.walk_of::<Inlined>(cx, request).ok()?;
+        self.try_walk::<Inlined>(cx, request, &walk, effort)
     }
 
     /// # Linux
     /// `rmqueue`.
-    fn take_from(&self, zone: &Zone, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
+    fn take_from(
+        &self,
+        place: usize,
+        cx: &Cx,
+        request: &Request,
+        preferred: &Zoneref,
+        effort: Effort,
+    ) -> Option<Pfn> {
         let (order, m) = (request.order, request.migratetype);
-        let slot = &zone.pcps[cx.cpu.index()];
+        let zone = &self.zones[place];
         let taken = Tag::Allocated(order, m == Migratetype::Movable);
-        let local = zone.span.node == self.zones[self.zonelists.first(cx.cpu.index())].span.node;
+        let cold = request.flags.contains(RequestFlags::COLD) && self.config.heeds_cold();
         if self.config.pcp_list(order, m).is_some()
             && self.config.pcp_protection.admits(cx.context)
-            && let Some(mut pcp) = slot.try_lock()
-            && let Some(pfn) = pcp.alloc(zone, order, m, effort, &self.config)
+            && let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config)
+            && let Some(pfn) = entered.pcp.alloc(zone, order, m, effort, cold, &self.config)
         {
             zone.set_tag(pfn, taken);
-            pcp.counts.count_alloc(order, local);
+            entered.pcp.counts.taken.count(order, self.origin(cx, preferred, place));
             return Some(pfn);
         }
-        let pfn = {
-            let mut locked = zone.lock();
-            let reserve = |locked: &mut Locked<'_>, may: bool| {
-                may.then(|| locked.take_smallest(order, Migratetype::HighAtomic)).flatten()
-            };
-            let desperate = RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
-            reserve(&mut locked, effort.is_highatomic(order))
-                .or_else(|| locked.rmqueue(order, m, effort, &self.config, &mut Found::default()))
-                .or_else(|| reserve(&mut locked, effort.reserves.intersects(desperate)))?
+        let mut locked = zone.lock();
+        let reserve = |locked: &mut Locked<'_>, may: bool| {
+            may.then(|| locked.take_smallest(order, Migratetype::HighAtomic)).flatten()
         };
+        let desperate = RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
+        let pfn = reserve(&mut locked, effort.is_highatomic(order))
+            .or_else(|| locked.rmqueue(order, m, effort, &self.config, &mut Found::default()))
+            .or_else(|| reserve(&mut locked, effort.reserves.intersects(desperate)))?;
         zone.set_tag(pfn, taken);
-        slot.lock().counts.count_alloc(order, local);
+        locked.inner.counts.taken.count(order, self.origin(cx, preferred, place));
         Some(pfn)
+    }
+
+    /// Allocates; a request that fails while the allowed nodes change is tried again.
+    ///
+    /// # Linux
+    /// `__alloc_pages`.
+    #[inline]
+    fn alloc_with<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        self.check(cx, request)?;
+        loop {
+            let changes = self.zonelists.allowed.changes();
+            let result = self.alloc_once::<S>(cx, request);
+            if result.is_ok() || self.zonelists.allowed.changes() == changes {
+                return result;
+            }
+            Counts::add(&self.counts.retries);
+        }
+    }
+
+    #[inline]
+    fn alloc_once<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        let walk = self.walk_of::<S>(cx, request)?;
+        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
+        let normal = self.zones[walk.list[walk.first].zone].span.kind == ZoneKind::Normal;
+        let effort =
+            Effort { nofragment: self.config.nofragment && normal, wake, ..Effort::plain(Mark::Low) };
+        match self.try_walk::<S>(cx, request, &walk, effort) {
+            Some(pfn) => Ok(pfn),
+            None => self.slow_path(cx, request),
+        }
     }
 
     fn wake(&self, zone: &Zone) {
@@ -206,19 +301,30 @@ impl LinuxAllocator {
 
 impl PageAllocator for LinuxAllocator {
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-        self.check(cx, request)?;
-        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
-        let normal = self.zonelists.walk(&self.zones, cx.cpu.index(), request).next();
-        let nofragment = self.config.nofragment && normal.is_some_and(|z| z.span.kind == ZoneKind::Normal);
-        let effort = Effort { nofragment, wake, ..Effort::plain(Mark::Low) };
-        match self.try_zones(cx, request, effort) {
-            Some(pfn) => Ok(pfn),
-            None => self.slow_path(cx, request),
+        match self.config.zonelist_iterator {
+            ZonelistIterator::Called => self.alloc_with::<Called>(cx, request),
+            ZonelistIterator::Inlined => self.alloc_with::<Inlined>(cx, request),
         }
     }
 
     fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_checked(cx, pfn, order, false)
+        self.free_checked(cx, pfn, order, To::Hot)
+    }
+
+    fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+        let mut got = self.take_bulk(cx, request, out);
+        while got < out.len() {
+            match self.alloc(cx, request) {
+                Ok(pfn) => out[got] = pfn,
+                Err(_) => break,
+            }
+            got += 1;
+        }
+        got
+    }
+
+    fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
+        self.give_bulk(cx, pfns, wrong);
     }
 
     fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
@@ -289,15 +395,24 @@ impl PageAllocator for LinuxAllocator {
             s[Counter::HighatomicReserve] += c.highatomic_reserve;
             s[Counter::HighatomicUnreserve] += c.highatomic_unreserve;
             s[Counter::WatermarkBoost] += c.watermark_boost;
-            for pcp in &zone.pcps {
-                let c = pcp.lock().counts;
+            let mut taken = |c: Taken| {
                 s[Counter::Pgalloc] += c.pgalloc;
                 s[Counter::Pgfree] += c.pgfree;
+                s[Counter::NumaHit] += c.numa_hit;
+                s[Counter::NumaMiss] += c.numa_miss;
+                s[Counter::NumaLocal] += c.numa_local;
+                s[Counter::NumaOther] += c.numa_other;
+            };
+            taken(c.taken);
+            zone.pcps.iter().for_each(|p| taken(p.lock().counts.taken));
+            // ORDER: Relaxed: counters, which order nothing.
+            s[Counter::NumaForeign] += zone.foreign.load(Ordering::Relaxed);
+            s[Counter::NumaInterleave] += zone.interleaved.load(Ordering::Relaxed);
+            for pcp in &zone.pcps {
+                let c = pcp.lock().counts;
                 s[Counter::PcpRefill] += c.refills;
                 s[Counter::PcpDrain] += c.drains;
                 s[Counter::PcpDrainPages] += c.drained;
-                s[Counter::NumaHit] += c.numa_hit;
-                s[Counter::NumaMiss] += c.numa_miss;
             }
         }
         let lock = self.lock_stats();

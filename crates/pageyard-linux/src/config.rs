@@ -1,8 +1,8 @@
-//! Presets and knobs: which Linux the reference is.
+//! Presets: which Linux the reference is.
 
+use crate::irq::Interrupts;
 use pageyard::watermark::{ReserveRule, WatermarkKnobs};
 use pageyard::{Context, Migratetype, Order};
-use std::fmt;
 
 /// How the per-CPU lists are kept from being used twice at once on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +27,24 @@ impl PcpProtection {
             PcpProtection::SoftIrqAllowed => matches!(context, Context::Task | Context::Softirq),
         }
     }
+}
+
+/// Where a page fragment's frame goes when its last reference is given up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FragFree {
+    /// To the zone.
+    Buddy,
+    /// A single frame to the per-CPU list, larger blocks to the zone (A. Lu's patch of November 2018).
+    Pcp,
+}
+
+/// How a walk steps from one entry of a zonelist to the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ZonelistIterator {
+    /// By a call.
+    Called,
+    /// Inline where no mask is in force (M. Gorman's patch of April 2016).
+    Inlined,
 }
 
 /// How large the per-CPU lists become, and how they shrink.
@@ -73,12 +91,21 @@ pub struct Config {
     pub reserve_rule: ReserveRule,
     /// Who may use the per-CPU lists.
     pub pcp_protection: PcpProtection,
+    /// What turning interrupts off is.
+    pub interrupts: Interrupts,
     /// How large they become.
     pub pcp_policy: PcpPolicy,
     /// Whether they hold orders 1 to 3 and 9 as well as order 0.
     pub pcp_high_orders: bool,
     /// `vm.percpu_pagelist_high_fraction`: the share of a zone that all CPUs' lists may hold; 0 computes `high`.
     pub percpu_pagelist_high_fraction: u64,
+    /// Where the frames of page fragments go.
+    pub frag_free: FragFree,
+    /// How a zonelist is walked.
+    pub zonelist_iterator: ZonelistIterator,
+    /// How far nodes are from one another, by their places among all nodes; empty where that is not known. 10 is a
+    /// node's own distance.
+    pub node_distances: Vec<Vec<u8>>,
     /// How types fall back.
     pub fallback: FallbackPolicy,
     /// Whether a first attempt avoids mixing types in a pageblock, even at the cost of a lower zone (5.0 and later).
@@ -90,18 +117,6 @@ pub struct Config {
     /// What the preset leaves out of the kernel it is named after.
     pub leaves_out: &'static str,
 }
-
-/// What is wrong with a knob.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct KnobError(String);
-
-impl fmt::Display for KnobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for KnobError {}
 
 const NO_RECLAIM: &str =
     "Reclaim and compaction do not run; memory cgroups, cpusets and dirty limits do not exist.";
@@ -129,6 +144,7 @@ impl Config {
             name: "linux-4.6",
             leaves_out: "The fair-zone policy is left out. Reclaim and compaction do not run; memory cgroups, cpusets \
                          and dirty limits do not exist.",
+            zonelist_iterator: ZonelistIterator::Called,
             ..Config::linux_4_10()
         }
     }
@@ -142,9 +158,13 @@ impl Config {
             watermark: WatermarkKnobs { watermark_boost_factor: 0, ..WatermarkKnobs::default() },
             reserve_rule: ReserveRule::HighHarder,
             pcp_protection: PcpProtection::Irqsave,
+            interrupts: Interrupts::None,
             pcp_policy: PcpPolicy::Classic,
             pcp_high_orders: false,
             percpu_pagelist_high_fraction: 0,
+            frag_free: FragFree::Buddy,
+            zonelist_iterator: ZonelistIterator::Inlined,
+            node_distances: Vec::new(),
             fallback: FallbackPolicy::HalfFree,
             nofragment: false,
             highatomic_limit: HighatomicLimit::PercentPlusOne,
@@ -163,6 +183,7 @@ impl Config {
             pcp_protection: PcpProtection::Trylock,
             pcp_policy: PcpPolicy::FreeFactor,
             pcp_high_orders: true,
+            frag_free: FragFree::Pcp,
             fallback: FallbackPolicy::Alike,
             nofragment: true,
             ..Config::linux_4_10()
@@ -182,78 +203,6 @@ impl Config {
         }
     }
 
-    /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 10] = [
-        ("min_free_kbytes", "KiB"),
-        ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
-        ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
-        ("percpu_pagelist_high_fraction", "0, or 8 and more"),
-        ("pcp_protection", "irqsave, preempt_only, soft_irq_allowed or trylock"),
-        ("pcp_policy", "classic, free_factor or auto"),
-        ("pcp_high_orders", "true or false"),
-        ("fallback", "half_free, alike or claim_or_steal"),
-        ("nofragment", "true or false"),
-        ("highatomic_counts_free", "true or false"),
-    ];
-
-    /// Sets a knob by name.
-    ///
-    /// # Errors
-    /// [`KnobError`] says which knobs there are, or what values this one takes.
-    pub fn set(&mut self, knob: &str, value: &str) -> Result<(), KnobError> {
-        let Some((_, takes)) = Config::KNOBS.iter().find(|(name, _)| *name == knob) else {
-            let names: Vec<_> = Config::KNOBS.iter().map(|(name, _)| *name).collect();
-            return Err(KnobError(format!("there is no knob `{knob}`; there are {}", names.join(", "))));
-        };
-        let wrong = || KnobError(format!("`{knob}` takes {takes}, not `{value}`"));
-        let number = |range: std::ops::RangeInclusive<u64>| {
-            value.parse::<u64>().ok().filter(|v| range.contains(v)).ok_or_else(wrong)
-        };
-        let switch = || value.parse::<bool>().map_err(|_| wrong());
-        match knob {
-            // 16 TiB of reserve: more than any map holds, and no arithmetic overflows below it.
-            "min_free_kbytes" => self.watermark.min_free_kbytes = Some(number(0..=1 << 34)?),
-            "watermark_scale_factor" => self.watermark.watermark_scale_factor = number(1..=3000)?,
-            "watermark_boost_factor" => self.watermark.watermark_boost_factor = number(0..=100_000)?,
-            "percpu_pagelist_high_fraction" => {
-                let fraction = number(0..=u64::MAX)?;
-                if (1..8).contains(&fraction) {
-                    return Err(wrong());
-                }
-                self.percpu_pagelist_high_fraction = fraction;
-            }
-            "pcp_protection" => {
-                self.pcp_protection = match value {
-                    "irqsave" => PcpProtection::Irqsave,
-                    "preempt_only" => PcpProtection::PreemptOnly,
-                    "soft_irq_allowed" => PcpProtection::SoftIrqAllowed,
-                    "trylock" => PcpProtection::Trylock,
-                    _ => return Err(wrong()),
-                }
-            }
-            "pcp_policy" => {
-                self.pcp_policy = match value {
-                    "classic" => PcpPolicy::Classic,
-                    "free_factor" => PcpPolicy::FreeFactor,
-                    "auto" => PcpPolicy::Auto,
-                    _ => return Err(wrong()),
-                }
-            }
-            "fallback" => {
-                self.fallback = match value {
-                    "half_free" => FallbackPolicy::HalfFree,
-                    "alike" => FallbackPolicy::Alike,
-                    "claim_or_steal" => FallbackPolicy::ClaimOrSteal,
-                    _ => return Err(wrong()),
-                }
-            }
-            "pcp_high_orders" => self.pcp_high_orders = switch()?,
-            "nofragment" => self.nofragment = switch()?,
-            _ => self.highatomic_counts_free = switch()?,
-        }
-        Ok(())
-    }
-
     /// Returns which per-CPU list holds blocks of this order and type, if one does.
     ///
     /// # Linux
@@ -266,6 +215,12 @@ impl Config {
             9 if self.pcp_high_orders => Some(12 + usize::from(m == Migratetype::Movable)),
             _ => None,
         }
+    }
+
+    /// Says whether a request for cold frames gets them (4.x).
+    #[must_use]
+    pub(crate) fn heeds_cold(&self) -> bool {
+        self.pcp_policy == PcpPolicy::Classic
     }
 
     /// Says whether a free block is always on the list of its pageblock's type (6.9 and later).
@@ -293,31 +248,6 @@ mod tests {
             assert!(!config.leaves_out.is_empty());
         }
         assert_eq!(Config::preset("linux-2.4"), None);
-    }
-
-    #[test]
-    fn a_knob_takes_what_it_says_and_nothing_else() {
-        let mut c = Config::linux_6_18();
-        for (knob, good) in [
-            ("min_free_kbytes", "67584"),
-            ("watermark_scale_factor", "3000"),
-            ("watermark_boost_factor", "0"),
-            ("percpu_pagelist_high_fraction", "8"),
-            ("pcp_protection", "preempt_only"),
-            ("pcp_policy", "classic"),
-            ("pcp_high_orders", "false"),
-            ("fallback", "alike"),
-            ("nofragment", "false"),
-            ("highatomic_counts_free", "false"),
-        ] {
-            let before = c.clone();
-            c.set(knob, good).unwrap();
-            assert_ne!(c, before, "{knob} changes something");
-            let err = c.set(knob, "-1").unwrap_err().to_string();
-            assert!(err.contains(knob), "{err}");
-        }
-        assert!(c.set("percpu_pagelist_high_fraction", "7").is_err());
-        assert!(c.set("swappiness", "60").unwrap_err().to_string().contains("min_free_kbytes"));
     }
 
     #[test]

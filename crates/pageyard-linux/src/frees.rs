@@ -1,9 +1,21 @@
 //! Frees: every one is checked, in the one place where of two frees of one block one loses.
 
 use crate::allocator::LinuxAllocator;
+use crate::config::FragFree;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
 use pageyard::{Cx, FreeError, Migratetype, Order, Pfn, block};
+
+/// Where a freed block goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum To {
+    /// To the near end of the CPU's list, if one takes it.
+    Hot,
+    /// To the far end.
+    Cold,
+    /// Past the lists.
+    Zone,
+}
 
 impl LinuxAllocator {
     /// Says why the block at `pfn` cannot be freed with `order`.
@@ -36,22 +48,26 @@ impl LinuxAllocator {
         }
     }
 
-    pub(crate) fn free_checked(&self, cx: &Cx, pfn: Pfn, order: Order, cold: bool) -> Result<(), FreeError> {
+    pub(crate) fn free_checked(&self, cx: &Cx, pfn: Pfn, order: Order, to: To) -> Result<(), FreeError> {
         let (zone, movable) = self.held(pfn, order)?;
-        let Some(slot) = zone.pcps.get(cx.cpu.index()) else { return Err(FreeError::NoSuchCpu) };
+        if cx.cpu.0 >= self.config.cpus {
+            return Err(FreeError::NoSuchCpu);
+        }
         let from = Tag::Allocated(order, movable);
         let m = zone.type_of(pfn);
         // Reserved and isolated pageblocks: the first kind's blocks lie in the movable list until it spills.
         let listed = if m.is_requested() { m } else { Migratetype::Movable };
-        let may_list = m != Migratetype::Isolate
+        let may_list = to != To::Zone
+            && m != Migratetype::Isolate
             && self.config.pcp_list(order, listed).is_some()
             && self.config.pcp_protection.admits(cx.context);
-        if may_list && let Some(mut pcp) = slot.try_lock() {
+        if may_list && let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) {
+            let pcp = &mut entered.pcp;
             if !zone.tags.swap(zone.number(pfn), from, Tag::Cached(order)) {
                 return Err(FreeError::NotAllocated);
             }
-            pcp.counts.pgfree += order.frames().0;
-            pcp.free(zone, pfn, order, listed, cold, &self.config);
+            pcp.counts.taken.pgfree += order.frames().0;
+            pcp.free(zone, pfn, order, listed, to == To::Cold, &self.config);
             return Ok(());
         }
         if !zone.tags.swap(zone.number(pfn), from, Tag::Inside) {
@@ -60,8 +76,7 @@ impl LinuxAllocator {
         let mut locked = zone.lock();
         // The type may have changed before the lock was taken.
         locked.free_one(pfn, order, zone.type_of(pfn), !self.config.keeps_lists_pure());
-        drop(locked);
-        slot.lock().counts.pgfree += order.frames().0;
+        locked.inner.counts.taken.pgfree += order.frames().0;
         Ok(())
     }
 
@@ -70,6 +85,18 @@ impl LinuxAllocator {
     /// # Errors
     /// As [`PageAllocator::free`].
     pub fn free_cold(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_checked(cx, pfn, order, true)
+        self.free_checked(cx, pfn, order, To::Cold)
+    }
+
+    /// Frees a block whose last fragment was given up: to where `frag_free` says.
+    ///
+    /// # Errors
+    /// As [`PageAllocator::free`].
+    ///
+    /// # Linux
+    /// `page_frag_free`, after the last reference.
+    pub fn free_frag(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let listed = self.config.frag_free == FragFree::Pcp && order == Order::ZERO;
+        self.free_checked(cx, pfn, order, if listed { To::Hot } else { To::Zone })
     }
 }

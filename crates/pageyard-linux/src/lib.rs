@@ -3,9 +3,10 @@
 //! Start at [`LinuxAllocator`], then read downwards:
 //!
 //! * [`config`]: presets (`linux-4.6` to `linux-6.18`) and the knobs that tell them apart;
-//! * `allocator`: requests walk the `zonelist`; `slowpath`: what is tried when that fails; `frees`: checked, every one;
+//! * `allocator`: requests walk the `zonelist`; `slowpath`: what is tried when that fails; `frees`: checked, every one; `bulk`: by the array;
 //! * `zone`: watermarks; `pcp`: per-CPU lists; `fallback` and `highatomic`: taking from other types;
 //! * `buddy`: splitting and merging; `freelist` and `tag`: what is kept for each frame;
+//! * `irq`: what turns interrupts off, in user space; `slot`: the lock of a CPU's lists; `numa`: nodes, masks and their counters;
 //! * `opening`: recorded states and background work; `lock`: the zone lock, which measures its own waiting; `audit`: everything counted anew.
 //!
 //! ```
@@ -22,25 +23,32 @@
 //! ```
 //!
 //! Locks are taken in this order: a CPU's lists, then the zone. No line of Linux's source is in here.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod allocator;
 mod audit;
 mod buddy;
+mod bulk;
 pub mod config;
 mod fallback;
 mod freelist;
 mod frees;
 mod highatomic;
+pub mod irq;
+mod knobs;
 mod lock;
+mod numa;
 mod opening;
 mod pcp;
+mod slot;
 mod slowpath;
 mod tag;
 mod zone;
 mod zonelist;
 
 pub use allocator::{Fallbacks, LinuxAllocator};
-pub use config::{Config, KnobError};
+pub use config::Config;
+pub use knobs::KnobError;
 pub use lock::LockStats;
+pub use numa::NumaStats;
 pub use tag::MAX_PAGE_ORDER;

@@ -52,6 +52,14 @@ impl LinuxAllocator {
         }
     }
 
+    /// Wakes the background reclaimer of a zone, as a request below the low watermark does. Until
+    /// [`LinuxAllocator::kswapd_tick`] ends its run the per-CPU lists keep little.
+    pub fn wake_kswapd(&self, zone: ZoneId) {
+        if let Some(zone) = self.zones.get(zone.index()) {
+            zone.kswapd_woken.set(true);
+        }
+    }
+
     /// Lets the background reclaimer run where it was woken. It reclaims nothing: the boost that woke it ends.
     ///
     /// # Linux

@@ -3,6 +3,7 @@
 use crate::config::{Config, PcpPolicy};
 use crate::fallback::Found;
 use crate::freelist::End;
+use crate::numa::Origin;
 use crate::tag::Tag;
 use crate::zone::{Effort, Locked, Mark, Zone};
 use pageyard::{Frames, Migratetype, Order, Pfn};
@@ -10,6 +11,9 @@ use std::collections::VecDeque;
 
 /// How often the batch may double: `CONFIG_PCP_BATCH_SCALE_MAX`.
 const BATCH_SCALE_MAX: u32 = 5;
+
+/// The largest batch that `percpu_pagelist_fraction` of 4.x leads to: eight times `PAGE_SHIFT`.
+const CLASSIC_BATCH_MAX: u64 = 96;
 
 /// The share of a zone that all lists together may grow to under [`PcpPolicy::Auto`].
 const MIN_PERCPU_PAGELIST_HIGH_FRACTION: u64 = 8;
@@ -39,20 +43,30 @@ pub struct Pcp {
 /// Events of one CPU's lists.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct PcpCounts {
-    pub pgalloc: u64,
-    pub pgfree: u64,
+    pub taken: Taken,
     pub refills: u64,
     pub drains: u64,
     pub drained: u64,
-    pub numa_hit: u64,
-    pub numa_miss: u64,
 }
 
-impl PcpCounts {
-    /// Counts an allocation, on the CPU's own node or not.
-    pub fn count_alloc(&mut self, order: Order, local: bool) {
+/// Frames allocated and freed, and where they came from.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Taken {
+    pub pgalloc: u64,
+    pub pgfree: u64,
+    pub numa_hit: u64,
+    pub numa_miss: u64,
+    pub numa_local: u64,
+    pub numa_other: u64,
+}
+
+impl Taken {
+    /// Counts an allocation.
+    #[inline]
+    pub fn count(&mut self, order: Order, origin: Origin) {
         self.pgalloc += order.frames().0;
-        *(if local { &mut self.numa_hit } else { &mut self.numa_miss }) += 1;
+        *(if origin.hit { &mut self.numa_hit } else { &mut self.numa_miss }) += 1;
+        *(if origin.local { &mut self.numa_local } else { &mut self.numa_other }) += 1;
     }
 }
 
@@ -78,18 +92,29 @@ impl Pcp {
     /// # Linux
     /// `zone_set_pageset_high_and_batch`, `zone_highsize`.
     pub fn new(config: &Config, managed: Frames, low: Frames, cpus: u64) -> Pcp {
-        let batch = batch_size(config.pcp_policy, managed);
+        let mut batch = batch_size(config.pcp_policy, managed);
         let share = |frames: u64| (frames / cpus.max(1)).max(batch * 4);
         let fixed = match config.percpu_pagelist_high_fraction {
             0 => share(low.0),
             fraction => share(managed.0 / fraction),
         };
         let (high_min, high_max) = match config.pcp_policy {
+            PcpPolicy::Classic if config.percpu_pagelist_high_fraction > 0 => {
+                // Each CPU's lists may hold that share, and their batch follows.
+                let high = managed.0 / config.percpu_pagelist_high_fraction;
+                batch = (high / 4).clamp(1, CLASSIC_BATCH_MAX);
+                (high, high)
+            }
             PcpPolicy::Classic => (batch * 6, batch * 6),
             PcpPolicy::FreeFactor => (fixed, fixed),
             PcpPolicy::Auto if config.percpu_pagelist_high_fraction > 0 => (fixed, fixed),
             // In a tiny zone the low watermark is more than an eighth of it.
             PcpPolicy::Auto => (fixed, share(managed.0 / MIN_PERCPU_PAGELIST_HIGH_FRACTION).max(fixed)),
+        };
+        // Where lists stay short they never grow their memory, so that a signal handler may use them.
+        let room = match config.pcp_policy {
+            PcpPolicy::Classic | PcpPolicy::FreeFactor => (high_max + 2 * batch).min(1 << 16) as usize,
+            PcpPolicy::Auto => 0,
         };
         Pcp {
             policy: config.pcp_policy,
@@ -101,12 +126,13 @@ impl Pcp {
             factor: 0,
             free_count: 0,
             freed_high_order: false,
-            lists: vec![VecDeque::new(); config.pcp_lists()],
+            lists: (0..config.pcp_lists()).map(|_| VecDeque::with_capacity(room)).collect(),
             counts: PcpCounts::default(),
         }
     }
 
-    /// Takes a block, filling the list from the zone first if it is empty.
+    /// Takes a block, filling the list from the zone first if it is empty: the one freed last, or, where a request
+    /// wants cold frames and the policy heeds that, the one that has lain there longest.
     ///
     /// # Linux
     /// `rmqueue_pcplist`.
@@ -116,6 +142,7 @@ impl Pcp {
         order: Order,
         m: Migratetype,
         effort: Effort,
+        cold: bool,
         config: &Config,
     ) -> Option<Pfn> {
         let list = config.pcp_list(order, m)?;
@@ -127,7 +154,7 @@ impl Pcp {
         if self.lists[list].is_empty() {
             self.refill(zone, list, order, m, effort, config);
         }
-        let pfn = self.lists[list].pop_front()?;
+        let pfn = if cold { self.lists[list].pop_back() } else { self.lists[list].pop_front() }?;
         self.count -= order.frames().0;
         Some(pfn)
     }
@@ -214,15 +241,17 @@ impl Pcp {
     /// 6.1: `nr_pcp_high` and `nr_pcp_free`.
     fn spill_by_factor(&mut self, zone: &Zone, order: Order, list: usize, config: &Config) {
         let all = self.factor > 0 && Self::is_high_order(order);
-        if !all && self.count < self.high {
+        // While reclaim runs, lists keep little: what it frees is for whoever waits.
+        let high = if zone.kswapd_woken.get() { self.high.min(self.batch << 2) } else { self.high };
+        if !all && self.count < high {
             return;
         }
         let give = if all {
             self.count
-        } else if self.high < self.batch {
+        } else if high < self.batch {
             1
         } else {
-            let most = self.high - self.batch;
+            let most = high - self.batch;
             let doubled = self.batch << self.factor;
             if doubled < most && self.factor < BATCH_SCALE_MAX {
                 self.factor += 1;
@@ -268,6 +297,11 @@ impl Pcp {
         if all {
             self.high = self.high.saturating_sub(longest).max(self.high_min);
             return 0;
+        }
+        if zone.kswapd_woken.get() {
+            let shrink = self.free_count.max(self.batch);
+            self.high = self.high.saturating_sub(shrink).max(self.high_min);
+            return self.high.min(self.batch << 2);
         }
         if self.high_min == self.high_max {
             return self.high;

@@ -2,15 +2,17 @@
 
 use crate::config::Config;
 use crate::freelist::FreeLists;
+use crate::irq::{Interrupts, Section};
 use crate::lock::MeasuredLock;
-use crate::pcp::Pcp;
+use crate::pcp::{Pcp, Taken};
+use crate::slot::{self, Slot, SlotGuard};
 use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS, Tag, Tags};
 use pageyard::memmap::NR_ZONE_KINDS;
 use pageyard::watermark::{self, Watermarks};
 use pageyard::{
     Frames, MemoryMap, Migratetype, Order, PageblockId, Pfn, RequestFlags, ZoneId, ZoneKind, ZoneSpan, block,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::MutexGuard;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// What the zone lock protects.
@@ -22,6 +24,8 @@ pub struct ZoneInner {
 /// Events that happen under the zone lock.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ZoneCounts {
+    /// Taken from and given to the zone straight, past the per-CPU lists.
+    pub taken: Taken,
     pub extfrag_steal: u64,
     pub extfrag_claim: u64,
     pub highatomic_reserve: u64,
@@ -131,7 +135,12 @@ pub struct Zone {
     pub boosted: Flag,
     pub kswapd_woken: Flag,
     pub lock: MeasuredLock<ZoneInner>,
-    pub pcps: Vec<Mutex<Pcp>>,
+    pub pcps: Vec<Slot>,
+    interrupts: Interrupts,
+    /// `numa_foreign`: requests that wished for this zone's node and were served by another.
+    pub foreign: AtomicU64,
+    /// `numa_interleave`: requests served here because the node's turn had come.
+    pub interleaved: AtomicU64,
 }
 
 /// The managed frames of each kind of zone, of one node and of the whole machine.
@@ -185,8 +194,11 @@ impl Zone {
                 counts: ZoneCounts::default(),
             }),
             pcps: (0..config.cpus)
-                .map(|_| Mutex::new(Pcp::new(config, span.managed, marks.low, cpus_of_node)))
+                .map(|_| slot::locked(Pcp::new(config, span.managed, marks.low, cpus_of_node)))
                 .collect(),
+            interrupts: config.interrupts,
+            foreign: AtomicU64::new(0),
+            interleaved: AtomicU64::new(0),
         };
         let regions = || map.regions().filter(|r| r.managed && (r.node, r.zone) == (span.node, span.kind));
         for region in regions() {
@@ -207,9 +219,17 @@ impl Zone {
         zone
     }
 
-    /// Takes the zone lock.
+    /// Takes the zone lock, with interrupts off: a handler may want it, too.
     pub fn lock(&self) -> Locked<'_> {
-        Locked { zone: self, inner: self.lock.lock() }
+        let off = self.interrupts.off();
+        Locked { zone: self, inner: self.lock.lock(), _off: off }
+    }
+
+    /// Begins to use a CPU's lists, unless they are in use.
+    #[inline]
+    pub fn enter(&self, cpu: usize, config: &Config) -> Option<Entered<'_>> {
+        let section = self.interrupts.protect(config.pcp_protection);
+        Some(Entered { pcp: self.pcps.get(cpu)?.try_lock()?, _section: section })
     }
 
     fn index(&self, pfn: Pfn) -> u64 {
@@ -328,4 +348,12 @@ impl Zone {
 pub struct Locked<'a> {
     pub zone: &'a Zone,
     pub inner: MutexGuard<'a, ZoneInner>,
+    // Declared last, so dropped last: interrupts come on again after the lock is free.
+    _off: Section,
+}
+
+/// A CPU's lists, protected as the configuration says.
+pub struct Entered<'a> {
+    pub pcp: SlotGuard<'a>,
+    _section: Section,
 }

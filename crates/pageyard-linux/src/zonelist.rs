@@ -1,35 +1,108 @@
-//! Zonelists: in which order a CPU's requests try the zones.
+//! Zonelists: in which order a CPU's requests try the zones, and the step from one zone to the next, called or inlined.
 
 use crate::zone::Zone;
-use pageyard::{NodeId, Request, RequestFlags, ZoneKind};
+use pageyard::{NodeId, NodeMask, Request, RequestFlags, ZoneKind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// For each node, the zones in the order that its CPUs try them: the node's own first, and of each node the highest
-/// kind first.
-pub struct Zonelists {
-    /// Which list a CPU uses.
-    of_cpu: Vec<usize>,
-    lists: Vec<Vec<usize>>,
+/// An entry of a zonelist: a zone, and what a walk asks of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Zoneref {
+    /// The zone's place in the allocator.
+    pub zone: usize,
+    kind: ZoneKind,
+    node: NodeId,
 }
+
+/// For each node, the zones in the order that its CPUs try them: the node's own first, then those of other nodes by
+/// distance, and of each node the highest kind first.
+pub struct Zonelists {
+    /// Which node, by place in `nodes`, a CPU belongs to.
+    of_cpu: Vec<usize>,
+    nodes: Vec<NodeId>,
+    all: Vec<Vec<Zoneref>>,
+    /// Each node's zones without any other's: for requests that keep to one node.
+    own: Vec<Vec<Zoneref>>,
+    pub allowed: Allowed,
+}
+
+/// The distance of a node to itself: `LOCAL_DISTANCE`. Firmware gives others 20 where it knows nothing better.
+const LOCAL_DISTANCE: u8 = 10;
 
 impl Zonelists {
     /// Builds the lists. CPUs are dealt out to the nodes in equal shares, lowest first.
     ///
     /// # Linux
-    /// `build_zonelists`. Other nodes follow in the order of their numbers, nearest number first, as if distance grew
-    /// with the difference.
-    pub fn new(zones: &[Zone], cpus: u32) -> Zonelists {
+    /// `build_zonelists`. Of nodes that are equally far the one comes first whose number follows the home node's, going
+    /// round, so that not all nodes fall back to node 0. Without a table of distances they grow with the difference of
+    /// the numbers.
+    pub fn new(zones: &[Zone], cpus: u32, distances: &[Vec<u8>]) -> Zonelists {
         let mut nodes: Vec<NodeId> = zones.iter().map(|z| z.span.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
-        let lists = nodes.iter().map(|home| zonelist(zones, *home)).collect();
+        let of = |wanted: NodeId| {
+            let mut list: Vec<Zoneref> = zones
+                .iter()
+                .enumerate()
+                .filter(|(_, z)| {
+                    z.span.node == wanted && z.span.kind != ZoneKind::Device && z.span.managed.0 > 0
+                })
+                .map(|(zone, z)| Zoneref { zone, kind: z.span.kind, node: wanted })
+                .collect();
+            list.sort_by_key(|z| std::cmp::Reverse(z.kind));
+            list
+        };
+        let own: Vec<Vec<Zoneref>> = nodes.iter().map(|n| of(*n)).collect();
+        let by_distance = |home: usize| {
+            let mut order: Vec<usize> = (0..nodes.len()).collect();
+            order.sort_by_key(|other| {
+                let known = distances.get(home).and_then(|d| d.get(*other)).copied();
+                let round = (other + nodes.len() - home) % nodes.len();
+                match known {
+                    _ if *other == home => (0, 0),
+                    Some(d) => (usize::from(d.max(LOCAL_DISTANCE)), round),
+                    None => (usize::from(nodes[*other].0.abs_diff(nodes[home].0)), *other),
+                }
+            });
+            order.into_iter().flat_map(|n| own[n].iter().copied()).collect()
+        };
+        let all = (0..nodes.len()).map(by_distance).collect();
         let share = (cpus as usize).div_ceil(nodes.len().max(1)).max(1);
         let of_cpu = (0..cpus as usize).map(|cpu| (cpu / share).min(nodes.len() - 1)).collect();
-        Zonelists { of_cpu, lists }
+        Zonelists { of_cpu, nodes, all, own, allowed: Allowed::default() }
     }
 
-    /// Returns the zone that a CPU's unrestricted requests try first.
-    pub fn first(&self, cpu: usize) -> usize {
-        self.lists[self.of_cpu[cpu]][0]
+    /// Returns the node that a CPU belongs to.
+    pub fn home(&self, cpu: usize) -> NodeId {
+        self.nodes[self.of_cpu[cpu]]
+    }
+
+    /// Returns the nodes.
+    pub fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    /// Returns the list that a request walks, and the nodes that it may take from; `None` is all of them.
+    #[inline]
+    pub fn for_request(&self, cpu: usize, request: &Request) -> (&[Zoneref], Option<NodeMask>) {
+        let home = self.of_cpu[cpu];
+        let nodes = match (self.allowed.mask(), request.nodes) {
+            (None, NodeMask::ALL) => None,
+            (None, asked) => Some(asked),
+            (Some(allowed), asked) => Some(NodeMask(allowed.0 & asked.0)),
+        };
+        let list = &self.all[home];
+        if request.flags.contains(RequestFlags::THIS_NODE) {
+            return (self.one_node(list, nodes), nodes);
+        }
+        (list, nodes)
+    }
+
+    /// Returns the zones of the first node of a list that a mask allows.
+    #[cold]
+    fn one_node(&self, list: &[Zoneref], nodes: Option<NodeMask>) -> &[Zoneref] {
+        let first = list.iter().find(|z| nodes.is_none_or(|n| n.allows(z.node)));
+        let place = first.and_then(|z| self.nodes.iter().position(|n| *n == z.node));
+        place.map_or(&[], |p| &self.own[p])
     }
 
     /// Iterates over the zones that may serve a request, best first.
@@ -37,27 +110,104 @@ impl Zonelists {
         &'a self,
         zones: &'a [Zone],
         cpu: usize,
-        request: &'a Request,
+        request: &Request,
     ) -> impl Iterator<Item = &'a Zone> + Clone {
-        let list = &self.lists[self.of_cpu[cpu]];
-        let this_node = request.flags.contains(RequestFlags::THIS_NODE);
-        let node =
-            list.iter().map(|i| zones[*i].span.node).find(|node| this_node && request.nodes.allows(*node));
-        list.iter().map(|i| &zones[*i]).filter(move |z| {
-            z.span.kind <= request.highest_zone
-                && request.nodes.allows(z.span.node)
-                && (!this_node || node == Some(z.span.node))
-        })
+        let (list, nodes) = self.for_request(cpu, request);
+        let highest = request.highest_zone;
+        list.iter().filter(move |z| z.fits(highest, nodes)).map(|z| &zones[z.zone])
     }
 }
 
-fn zonelist(zones: &[Zone], home: NodeId) -> Vec<usize> {
-    let mut list: Vec<usize> = (0..zones.len())
-        .filter(|i| zones[*i].span.kind != ZoneKind::Device && zones[*i].span.managed.0 > 0)
-        .collect();
-    list.sort_by_key(|i| {
-        let span = &zones[*i].span;
-        (span.node.0.abs_diff(home.0), span.node, std::cmp::Reverse(span.kind))
-    });
-    list
+impl Zoneref {
+    #[inline]
+    fn fits(&self, highest: ZoneKind, nodes: Option<NodeMask>) -> bool {
+        self.kind <= highest && nodes.is_none_or(|n| n.allows(self.node))
+    }
+}
+
+/// The step of a walk: the next entry, from a place on, that a request may use.
+pub trait Step {
+    /// Whether requests without a mask ask for all nodes by a mask that allows all of them.
+    const MASKS_ALL: bool;
+
+    /// Finds the next entry.
+    fn next(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMask>) -> Option<usize>;
+}
+
+/// Every step is a call, and even a free choice is a mask.
+///
+/// # Linux
+/// `next_zones_zonelist`, with `cpuset_current_mems_allowed` for the preferred zone.
+pub struct Called;
+
+impl Step for Called {
+    const MASKS_ALL: bool = true;
+
+    #[inline(always)]
+    fn next(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMask>) -> Option<usize> {
+        search(list, from, highest, nodes)
+    }
+}
+
+/// Without a mask, an entry that fits is found on the spot; everything else is a call.
+///
+/// # Linux
+/// `next_zones_zonelist`, inline, over `__next_zones_zonelist`.
+pub struct Inlined;
+
+impl Step for Inlined {
+    const MASKS_ALL: bool = false;
+
+    #[inline(always)]
+    fn next(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMask>) -> Option<usize> {
+        match list.get(from) {
+            Some(z) if nodes.is_none() && z.kind <= highest => Some(from),
+            _ => search(list, from, highest, nodes),
+        }
+    }
+}
+
+#[inline(never)]
+fn search(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMask>) -> Option<usize> {
+    let rest = list.get(from..)?;
+    rest.iter().position(|z| z.fits(highest, nodes)).map(|i| from + i)
+}
+
+/// The nodes that requests may be served from, whatever they ask: a cpuset for the whole instance.
+///
+/// # Linux
+/// `cpusets_enabled_key` and `mems_allowed_seq`: reading costs nothing more until a mask was installed, and a request
+/// that fails while the mask changes is tried again.
+#[derive(Default)]
+pub struct Allowed {
+    /// Counts changes; zero: none was ever made.
+    changes: AtomicU64,
+    mask: AtomicU64,
+}
+
+impl Allowed {
+    /// Installs a mask, or takes it away.
+    pub fn set(&self, mask: Option<NodeMask>) {
+        // ORDER: Release, second: whoever sees the change counted sees the mask.
+        self.mask.store(mask.unwrap_or(NodeMask::ALL).0, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Returns the mask, if one restricts anybody.
+    #[inline]
+    pub fn mask(&self) -> Option<NodeMask> {
+        if self.changes() == 0 {
+            return None;
+        }
+        // ORDER: Relaxed: the load of `changes` has acquired it; a newer mask is as good.
+        let mask = NodeMask(self.mask.load(Ordering::Relaxed));
+        (mask != NodeMask::ALL).then_some(mask)
+    }
+
+    /// Returns how often the mask has changed.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        // ORDER: Acquire pairs with the Release in `set`.
+        self.changes.load(Ordering::Acquire)
+    }
 }

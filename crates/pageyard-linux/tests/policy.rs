@@ -310,3 +310,63 @@ fn a_block_of_two_pageblocks_is_set_aside_with_both() {
     assert_eq!(all.len(), 256);
     sound(&a);
 }
+
+#[test]
+fn a_fragments_frame_goes_where_the_knob_says() {
+    for (frag_free, drained) in [("buddy", 0), ("pcp", 1)] {
+        let mut config = bare(Config::linux_4_10());
+        config.set("frag_free", frag_free).unwrap();
+        let a = normal(1 << 16, &config);
+        let (single, pair) = (take(&a, 0, Movable), take(&a, 1, Movable));
+        let cached = || a.zone_stats(ZoneId(0)).unwrap().cached.0;
+        let before = cached();
+        a.free_frag(&CX, single, Order::ZERO).unwrap();
+        a.free_frag(&CX, pair, Order::of(1)).unwrap();
+        assert_eq!(cached() - before, drained, "{frag_free}: larger blocks never go to a list");
+        assert!(a.free_frag(&CX, single, Order::ZERO).is_err(), "a second free is found");
+        sound(&a);
+    }
+}
+
+#[test]
+fn cold_requests_take_from_the_far_end_in_4_x() {
+    for (name, cold) in [("linux-4.10", 1), ("linux-6.18", 3)] {
+        let a = normal(1 << 16, &bare(Config::preset(name).unwrap()));
+        let held: Vec<Pfn> = (0..31).map(|_| take(&a, 0, Movable)).collect();
+        a.drain(CpuSet::All);
+        for i in [1, 2, 3] {
+            common::give(&a, held[i], 0);
+        }
+        let r = request(0, Movable).with(RequestFlags::COLD);
+        assert_eq!(a.alloc(&CX, &r), Ok(held[cold]), "{name}");
+    }
+}
+
+#[test]
+fn lists_keep_four_batches_while_reclaim_runs() {
+    for name in ["linux-6.1", "linux-6.18"] {
+        let a = normal(1 << 20, &Config { cpus: 1, ..Config::preset(name).unwrap() });
+        let held: Vec<Pfn> = (0..8192).map(|_| take(&a, 0, Movable)).collect();
+        let cached = || a.pcp_stats(ZoneId(0), CpuId(0)).unwrap();
+        let batch = cached().batch;
+        held[..4096].iter().for_each(|p| common::give(&a, *p, 0));
+        assert!(cached().count > 4 * batch, "{name}: {:?}", cached());
+        a.wake_kswapd(ZoneId(0));
+        held[4096..].iter().for_each(|p| common::give(&a, *p, 0));
+        assert!(cached().count <= 4 * batch, "{name}: {:?}", cached());
+        a.kswapd_tick();
+        sound(&a);
+    }
+}
+
+#[test]
+fn a_fraction_bounds_the_lists_of_every_generation() {
+    for (name, high, batch) in
+        [("linux-4.10", 1 << 17, 96), ("linux-6.1", 1 << 16, 63), ("linux-6.18", 1 << 16, 63)]
+    {
+        let mut config = Config { cpus: 2, ..Config::preset(name).unwrap() };
+        config.set("percpu_pagelist_high_fraction", "8").unwrap();
+        let pcp = normal(1 << 20, &config).pcp_stats(ZoneId(0), CpuId(0)).unwrap();
+        assert_eq!((pcp.high_min, pcp.high_max, pcp.batch), (high, high, batch), "{name}");
+    }
+}

@@ -59,6 +59,14 @@ counters! {
     NumaHit = "numa_hit",
     /// Requests served by another node.
     NumaMiss = "numa_miss",
+    /// Requests that a node was to serve and another did.
+    NumaForeign = "numa_foreign",
+    /// Requests served by the node of the CPU that made them.
+    NumaLocal = "numa_local",
+    /// Requests served by another node than that.
+    NumaOther = "numa_other",
+    /// Requests served by the node whose turn it was.
+    NumaInterleave = "numa_interleave",
     /// Times the zone lock was taken.
     ZoneLock = "zone_lock",
     /// Times it was held by somebody else.

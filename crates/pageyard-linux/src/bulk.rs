@@ -1,0 +1,87 @@
+//! Bulk requests: single frames by the array, under one hold of a CPU's lists.
+
+use crate::allocator::LinuxAllocator;
+use crate::tag::Tag;
+use crate::zone::{Effort, Mark};
+use crate::zonelist::{Inlined, Step};
+use pageyard::{Cx, FreeError, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags};
+
+impl LinuxAllocator {
+    /// Takes single frames from the CPU's list of the first zone that has room for all; the rest, if any is missing, is
+    /// for the caller to ask for one by one.
+    ///
+    /// # Linux
+    /// `alloc_pages_bulk`.
+    pub(crate) fn take_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+        let m = request.migratetype;
+        let single = request.order == Order::ZERO && m.is_requested() && cx.cpu.0 < self.config.cpus;
+        if !single || !self.config.pcp_protection.admits(cx.context) {
+            return 0;
+        }
+        let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request);
+        let Some(first) = Inlined::next(list, 0, request.highest_zone, nodes) else { return 0 };
+        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
+        let effort = Effort { wake, nofragment: self.config.nofragment, ..Effort::plain(Mark::Low) };
+        let zone = &self.zones[list[first].zone];
+        // All of them must fit above the mark: the check is one, too.
+        let kept =
+            zone.kept_from(Order::ZERO, request.highest_zone, zone.mark(Mark::Low), effort, &self.config);
+        if zone.free.get() <= kept + out.len() as u64 {
+            return 0;
+        }
+        let cold = request.flags.contains(RequestFlags::COLD) && self.config.heeds_cold();
+        let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) else { return 0 };
+        let origin = self.origin(cx, &list[first], list[first].zone);
+        let taken = Tag::Allocated(Order::ZERO, m == Migratetype::Movable);
+        for (got, slot) in out.iter_mut().enumerate() {
+            match entered.pcp.alloc(zone, Order::ZERO, m, effort, cold, &self.config) {
+                Some(pfn) => *slot = pfn,
+                None => return got,
+            }
+            zone.set_tag(*slot, taken);
+            entered.pcp.counts.taken.count(Order::ZERO, origin);
+        }
+        out.len()
+    }
+
+    /// Frees single frames, holding the CPU's lists as long as frames are of one zone and go there.
+    ///
+    /// # Linux
+    /// `free_unref_page_list`.
+    pub(crate) fn give_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
+        let mut at = 0;
+        while at < pfns.len() {
+            let done = self.give_run(cx, &pfns[at..]);
+            if done == 0
+                && let Err(why) = self.free(cx, pfns[at], Order::ZERO)
+            {
+                wrong(pfns[at], why);
+            }
+            at += done.max(1);
+        }
+    }
+
+    /// Frees the frames up to the first that is of another zone, may not be listed or is wrong; returns how many.
+    fn give_run(&self, cx: &Cx, pfns: &[Pfn]) -> usize {
+        let Some(zone) = pfns.first().and_then(|p| self.zone_of(*p)) else { return 0 };
+        if !self.config.pcp_protection.admits(cx.context) {
+            return 0;
+        }
+        let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) else { return 0 };
+        let run = pfns.iter().take_while(|pfn| {
+            let Some(tag) = zone.span.spans(**pfn).then(|| zone.tag(**pfn)) else { return false };
+            let m = zone.type_of(**pfn);
+            if !matches!(tag, Tag::Allocated(Order::ZERO, _))
+                || m == Migratetype::Isolate
+                || !zone.tags.swap(zone.number(**pfn), tag, Tag::Cached(Order::ZERO))
+            {
+                return false;
+            }
+            let listed = if m.is_requested() { m } else { Migratetype::Movable };
+            entered.pcp.counts.taken.pgfree += 1;
+            entered.pcp.free(zone, **pfn, Order::ZERO, listed, false, &self.config);
+            true
+        });
+        run.count()
+    }
+}

@@ -1,0 +1,149 @@
+//! Knobs: the reference's settings by name.
+
+use crate::config::{Config, FallbackPolicy, FragFree, PcpPolicy, PcpProtection, ZonelistIterator};
+use crate::irq::Interrupts;
+use std::fmt;
+
+/// What is wrong with a knob.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnobError(String);
+
+impl fmt::Display for KnobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for KnobError {}
+
+impl Config {
+    /// The knobs that [`Config::set`] knows, each with the values it takes.
+    pub const KNOBS: [(&'static str, &'static str); 13] = [
+        ("min_free_kbytes", "KiB"),
+        ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
+        ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
+        ("percpu_pagelist_high_fraction", "0, or 8 and more"),
+        ("pcp_protection", "irqsave, preempt_only, soft_irq_allowed or trylock"),
+        ("interrupts", "none, signal_mask or soft_flag"),
+        ("frag_free", "buddy or pcp"),
+        ("zonelist_iterator", "called or inlined"),
+        ("pcp_policy", "classic, free_factor or auto"),
+        ("pcp_high_orders", "true or false"),
+        ("fallback", "half_free, alike or claim_or_steal"),
+        ("nofragment", "true or false"),
+        ("highatomic_counts_free", "true or false"),
+    ];
+
+    /// Sets a knob by name.
+    ///
+    /// # Errors
+    /// [`KnobError`] says which knobs there are, or what values this one takes.
+    pub fn set(&mut self, knob: &str, value: &str) -> Result<(), KnobError> {
+        let Some((_, takes)) = Config::KNOBS.iter().find(|(name, _)| *name == knob) else {
+            let names: Vec<_> = Config::KNOBS.iter().map(|(name, _)| *name).collect();
+            return Err(KnobError(format!("there is no knob `{knob}`; there are {}", names.join(", "))));
+        };
+        let wrong = || KnobError(format!("`{knob}` takes {takes}, not `{value}`"));
+        let number = |range: std::ops::RangeInclusive<u64>| {
+            value.parse::<u64>().ok().filter(|v| range.contains(v)).ok_or_else(wrong)
+        };
+        let switch = || value.parse::<bool>().map_err(|_| wrong());
+        match knob {
+            // 16 TiB of reserve: more than any map holds, and no arithmetic overflows below it.
+            "min_free_kbytes" => self.watermark.min_free_kbytes = Some(number(0..=1 << 34)?),
+            "watermark_scale_factor" => self.watermark.watermark_scale_factor = number(1..=3000)?,
+            "watermark_boost_factor" => self.watermark.watermark_boost_factor = number(0..=100_000)?,
+            "percpu_pagelist_high_fraction" => {
+                let fraction = number(0..=u64::MAX)?;
+                if (1..8).contains(&fraction) {
+                    return Err(wrong());
+                }
+                self.percpu_pagelist_high_fraction = fraction;
+            }
+            "pcp_protection" => {
+                self.pcp_protection = match value {
+                    "irqsave" => PcpProtection::Irqsave,
+                    "preempt_only" => PcpProtection::PreemptOnly,
+                    "soft_irq_allowed" => PcpProtection::SoftIrqAllowed,
+                    "trylock" => PcpProtection::Trylock,
+                    _ => return Err(wrong()),
+                }
+            }
+            "interrupts" => {
+                self.interrupts = match value {
+                    "none" => Interrupts::None,
+                    "signal_mask" => Interrupts::SignalMask,
+                    "soft_flag" => Interrupts::SoftFlag,
+                    _ => return Err(wrong()),
+                }
+            }
+            "frag_free" => {
+                self.frag_free = match value {
+                    "buddy" => FragFree::Buddy,
+                    "pcp" => FragFree::Pcp,
+                    _ => return Err(wrong()),
+                }
+            }
+            "zonelist_iterator" => {
+                self.zonelist_iterator = match value {
+                    "called" => ZonelistIterator::Called,
+                    "inlined" => ZonelistIterator::Inlined,
+                    _ => return Err(wrong()),
+                }
+            }
+            "pcp_policy" => {
+                self.pcp_policy = match value {
+                    "classic" => PcpPolicy::Classic,
+                    "free_factor" => PcpPolicy::FreeFactor,
+                    "auto" => PcpPolicy::Auto,
+                    _ => return Err(wrong()),
+                }
+            }
+            "fallback" => {
+                self.fallback = match value {
+                    "half_free" => FallbackPolicy::HalfFree,
+                    "alike" => FallbackPolicy::Alike,
+                    "claim_or_steal" => FallbackPolicy::ClaimOrSteal,
+                    _ => return Err(wrong()),
+                }
+            }
+            "pcp_high_orders" => self.pcp_high_orders = switch()?,
+            "nofragment" => self.nofragment = switch()?,
+            _ => self.highatomic_counts_free = switch()?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_knob_takes_what_it_says_and_nothing_else() {
+        let mut c = Config::linux_6_18();
+        for (knob, good) in [
+            ("min_free_kbytes", "67584"),
+            ("watermark_scale_factor", "3000"),
+            ("watermark_boost_factor", "0"),
+            ("percpu_pagelist_high_fraction", "8"),
+            ("pcp_protection", "preempt_only"),
+            ("interrupts", "soft_flag"),
+            ("frag_free", "buddy"),
+            ("zonelist_iterator", "called"),
+            ("pcp_policy", "classic"),
+            ("pcp_high_orders", "false"),
+            ("fallback", "alike"),
+            ("nofragment", "false"),
+            ("highatomic_counts_free", "false"),
+        ] {
+            let before = c.clone();
+            c.set(knob, good).unwrap();
+            assert_ne!(c, before, "{knob} changes something");
+            let err = c.set(knob, "-1").unwrap_err().to_string();
+            assert!(err.contains(knob), "{err}");
+        }
+        assert!(c.set("percpu_pagelist_high_fraction", "7").is_err());
+        assert!(c.set("swappiness", "60").unwrap_err().to_string().contains("min_free_kbytes"));
+    }
+}

@@ -1,0 +1,110 @@
+//! Nodes: the mask of those allowed, requests that go round them, and the counters of where frames came from.
+
+use crate::allocator::{Counts, LinuxAllocator};
+use crate::zonelist::Zoneref;
+use pageyard::{AllocError, BadRequest, Cx, NodeId, NodeMask, PageAllocator, Pfn, Request};
+use std::sync::atomic::Ordering;
+
+/// Where a node's frames went, and where those went that were to come from it.
+///
+/// # Linux
+/// `/sys/devices/system/node/node*/numastat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NumaStats {
+    /// Served here as wished.
+    pub numa_hit: u64,
+    /// Served here although another node was wished for.
+    pub numa_miss: u64,
+    /// Wished for here and served elsewhere.
+    pub numa_foreign: u64,
+    /// Served here to a CPU of this node.
+    pub numa_local: u64,
+    /// Served here to a CPU of another node.
+    pub numa_other: u64,
+    /// Served here because its turn had come.
+    pub numa_interleave: u64,
+}
+
+/// Whether an allocation came from the node wished for, and whether that is the CPU's own.
+#[derive(Clone, Copy)]
+pub struct Origin {
+    pub hit: bool,
+    pub local: bool,
+}
+
+impl LinuxAllocator {
+    /// Restricts all requests to some nodes, or lifts the restriction, as a cpuset does for its tasks. A request that
+    /// fails while this changes is tried again.
+    pub fn set_allowed_nodes(&self, mask: Option<NodeMask>) {
+        self.zonelists.allowed.set(mask);
+    }
+
+    /// Returns how many requests were tried again because the allowed nodes changed meanwhile.
+    #[must_use]
+    pub fn retries(&self) -> u64 {
+        // ORDER: Relaxed: a counter, which orders nothing.
+        self.counts.retries.load(Ordering::Relaxed)
+    }
+
+    /// Returns a node's counters, all zones together.
+    #[must_use]
+    pub fn numa_stats(&self, node: NodeId) -> NumaStats {
+        let mut sum = NumaStats::default();
+        for zone in self.zones.iter().filter(|z| z.span.node == node) {
+            let locked = zone.lock().inner.counts.taken;
+            let listed = zone.pcps.iter().map(|p| p.lock().counts.taken);
+            for c in std::iter::once(locked).chain(listed) {
+                sum.numa_hit += c.numa_hit;
+                sum.numa_miss += c.numa_miss;
+                sum.numa_local += c.numa_local;
+                sum.numa_other += c.numa_other;
+            }
+            // ORDER: Relaxed: counters, which order nothing.
+            sum.numa_foreign += zone.foreign.load(Ordering::Relaxed);
+            sum.numa_interleave += zone.interleaved.load(Ordering::Relaxed);
+        }
+        sum
+    }
+
+    /// Allocates from the node whose turn it is, of those allowed, or else from another.
+    ///
+    /// # Errors
+    /// As [`PageAllocator::alloc`].
+    ///
+    /// # Linux
+    /// `alloc_page_interleave`. The turn is the instance's, not the task's.
+    pub fn alloc_interleaved(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        let nodes = self.zonelists.nodes();
+        let allowed = self.zonelists.allowed.mask().unwrap_or(NodeMask::ALL);
+        let may = |n: &NodeId| allowed.allows(*n) && request.nodes.allows(*n);
+        // ORDER: Relaxed: whoever draws the same number twice loses a turn, nothing else.
+        let turn = self.counts.turn.fetch_add(1, Ordering::Relaxed) as usize;
+        let of_turn: Vec<NodeId> = nodes.iter().copied().filter(may).collect();
+        let Some(node) = of_turn.get(turn % of_turn.len().max(1)) else {
+            return Err(BadRequest::NoZone.into());
+        };
+        match self.alloc(cx, &Request { nodes: NodeMask::only(*node), ..*request }) {
+            Ok(pfn) => {
+                if let Some(zone) = self.zone_of(pfn) {
+                    Counts::add(&zone.interleaved);
+                }
+                Ok(pfn)
+            }
+            Err(_) => self.alloc(cx, request),
+        }
+    }
+
+    /// Says where an allocation from an entry of a zonelist came from, and counts it for the node it passed over.
+    ///
+    /// # Linux
+    /// `zone_statistics`.
+    #[inline]
+    pub(crate) fn origin(&self, cx: &Cx, preferred: &Zoneref, zone: usize) -> Origin {
+        let (wished, node) = (&self.zones[preferred.zone], self.zones[zone].span.node);
+        let hit = wished.span.node == node;
+        if !hit {
+            Counts::add(&wished.foreign);
+        }
+        Origin { hit, local: self.zonelists.home(cx.cpu.index()) == node }
+    }
+}

@@ -1,0 +1,81 @@
+//! The lock of one CPU's lists: a try-lock, or none where each CPU belongs to one thread.
+#![allow(unsafe_code, reason = "a lock that is none has to be vouched for")]
+
+use crate::pcp::Pcp;
+use parking_lot::lock_api::{self, GuardSend, RawMutex};
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
+
+/// A mutex, or a note that the lists are in use which only their own thread reads.
+pub struct SlotLock {
+    raw: parking_lot::RawMutex,
+    /// Whether one thread alone uses these lists: see [`crate::LinuxAllocator::by_cpu`].
+    one_thread: bool,
+    /// With `one_thread`: whether they are in use, by code that a signal handler has interrupted.
+    used: AtomicBool,
+}
+
+// SAFETY: 1. Without `one_thread` it is parking_lot's mutex. 2. With it, whoever made the allocator has promised that one
+//         thread at a time uses these lists, so only a handler on that thread can come in between, and `used`, which it
+//         sees as the thread left it, keeps it out.
+unsafe impl RawMutex for SlotLock {
+    #[allow(clippy::declare_interior_mutable_const, reason = "the trait asks for it")]
+    const INIT: SlotLock =
+        SlotLock { raw: parking_lot::RawMutex::INIT, one_thread: false, used: AtomicBool::new(false) };
+
+    type GuardMarker = GuardSend;
+
+    #[inline]
+    fn lock(&self) {
+        if !self.one_thread {
+            return self.raw.lock();
+        }
+        // Only whoever drains or reads from outside waits, and the promise says that nobody is inside then.
+        while !self.try_lock() {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> bool {
+        if !self.one_thread {
+            return self.raw.try_lock();
+        }
+        // ORDER: Relaxed: one thread and its handlers; the fence is for the compiler.
+        let free = !self.used.load(Ordering::Relaxed);
+        if free {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        compiler_fence(Ordering::SeqCst);
+        free
+    }
+
+    #[inline]
+    unsafe fn unlock(&self) {
+        if self.one_thread {
+            compiler_fence(Ordering::SeqCst);
+            // ORDER: Relaxed: see `try_lock`.
+            return self.used.store(false, Ordering::Relaxed);
+        }
+        // SAFETY: the caller holds it.
+        unsafe { self.raw.unlock() }
+    }
+}
+
+/// One CPU's lists of one zone, and their lock.
+pub type Slot = lock_api::Mutex<SlotLock, Pcp>;
+
+/// The lists while they are held.
+pub type SlotGuard<'a> = lock_api::MutexGuard<'a, SlotLock, Pcp>;
+
+/// Makes a CPU's lists, with a lock.
+pub fn locked(pcp: Pcp) -> Slot {
+    Slot::new(pcp)
+}
+
+/// Takes the lock away.
+///
+/// # Safety
+/// From now on one thread at a time uses the lists, its signal handlers included.
+pub unsafe fn unlock_for_good(slot: Slot) -> Slot {
+    Slot::from_raw(SlotLock { one_thread: true, ..SlotLock::INIT }, slot.into_inner())
+}

@@ -1,0 +1,153 @@
+//! Nodes: in which order they are tried, who may use them, and what is counted.
+
+mod common;
+
+use common::{CX, sound};
+use pageyard::{
+    AllocError, BadRequest, Counter, CpuId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask,
+    Order, PageAllocator, Pfn, Region, Request, RequestFlags, ZoneKind,
+};
+use pageyard_linux::{Config, LinuxAllocator, NumaStats};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Frames of a zone.
+const ZONE: u64 = 2048;
+
+/// Makes a machine of `nodes` nodes with three zones each, and a CPU for each node.
+fn machine(nodes: u8, distances: &[&[u8]], iterator: &str) -> LinuxAllocator {
+    let kinds = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal];
+    let regions: Vec<Region> = (0..u64::from(nodes) * 3)
+        .map(|i| Region::managed(Pfn(i * ZONE), Frames(ZONE), NodeId((i / 3) as u8), kinds[i as usize % 3]))
+        .collect();
+    let mut config = common::bare(Config::linux_6_18());
+    config.set("zonelist_iterator", iterator).unwrap();
+    config.cpus = u32::from(nodes);
+    config.node_distances = distances.iter().map(|d| d.to_vec()).collect();
+    LinuxAllocator::new(&MemoryMap::new(&regions).unwrap(), &config).unwrap()
+}
+
+fn node_of(pfn: Pfn) -> u64 {
+    pfn.0 / (3 * ZONE)
+}
+
+fn request() -> Request {
+    Request::new(Order::of(4), Movable).with(RequestFlags::MEMALLOC)
+}
+
+/// Takes everything and returns the zones, numbered from node 0 up, in the order in which they were first used.
+fn order_of_use(a: &LinuxAllocator, cx: &Cx, request: &Request) -> Vec<u64> {
+    let mut zones: Vec<u64> = Vec::new();
+    while let Ok(pfn) = a.alloc(cx, request) {
+        let zone = pfn.0 / ZONE;
+        if !zones.contains(&zone) {
+            zones.push(zone);
+        }
+    }
+    sound(a);
+    zones
+}
+
+#[test]
+fn nodes_are_tried_by_distance_and_each_from_its_highest_zone_down() {
+    for iterator in ["called", "inlined"] {
+        let distances: &[&[u8]] = &[&[10, 31, 21], &[31, 10, 21], &[21, 21, 10]];
+        let a = machine(3, distances, iterator);
+        assert_eq!(order_of_use(&a, &CX, &request()), [2, 1, 0, 8, 7, 6, 5, 4, 3], "{iterator}");
+        // Nodes 0 and 1 are equally far from 2: the one whose number follows, going round, comes first.
+        let a = machine(3, distances, iterator);
+        assert_eq!(order_of_use(&a, &Cx::on(CpuId(2)), &request())[3..6], [2, 1, 0], "{iterator}");
+        // Without a table, distance grows with the difference of the numbers.
+        let a = machine(4, &[], iterator);
+        let low = Request { highest_zone: ZoneKind::Dma, ..request() };
+        assert_eq!(order_of_use(&a, &Cx::on(CpuId(1)), &low), [3, 0, 6, 9], "{iterator}");
+    }
+}
+
+#[test]
+fn masks_and_this_node_bound_a_request() {
+    for iterator in ["called", "inlined"] {
+        let a = machine(4, &[], iterator);
+        let masked = Request { nodes: NodeMask(0b1010), ..request() };
+        assert_eq!(order_of_use(&a, &CX, &masked), [5, 4, 3, 11, 10, 9], "{iterator}");
+        let a = machine(4, &[], iterator);
+        let own = masked.with(RequestFlags::THIS_NODE);
+        assert_eq!(order_of_use(&a, &Cx::on(CpuId(3)), &own), [11, 10, 9], "{iterator}");
+    }
+}
+
+#[test]
+fn an_allowed_mask_restricts_everybody_until_it_is_lifted() {
+    for iterator in ["called", "inlined"] {
+        let a = machine(2, &[], iterator);
+        a.set_allowed_nodes(Some(NodeMask::only(NodeId(1))));
+        assert_eq!(node_of(a.alloc(&CX, &request()).unwrap()), 1);
+        let elsewhere = Request { nodes: NodeMask::only(NodeId(0)), ..request() };
+        assert_eq!(a.alloc(&CX, &elsewhere), Err(AllocError::BadRequest(BadRequest::NoZone)));
+        a.set_allowed_nodes(None);
+        assert_eq!(node_of(a.alloc(&CX, &request()).unwrap()), 0);
+        assert_eq!(node_of(a.alloc(&CX, &elsewhere).unwrap()), 0);
+    }
+}
+
+#[test]
+fn a_request_that_fails_while_the_allowed_nodes_change_is_tried_again() {
+    // Two nodes, one of them full; the mask flips between them. At every moment after the flip to the roomy node a request
+    // can be served, so one that fails must have seen one mask only.
+    for iterator in ["called", "inlined"] {
+        let a = machine(2, &[], iterator);
+        a.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
+        while a.alloc(&CX, &request()).is_ok() {}
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                let mut node = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    a.set_allowed_nodes(Some(NodeMask::only(NodeId(node))));
+                    node ^= 1;
+                }
+            });
+            let (cx, mut served) = (Cx::on(CpuId(1)), 0);
+            while served < 20_000 || a.retries() == 0 {
+                if let Ok(pfn) = a.alloc(&cx, &request()) {
+                    assert_eq!(node_of(pfn), 1);
+                    a.free(&cx, pfn, Order::of(4)).unwrap();
+                    served += 1;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        sound(&a);
+    }
+}
+
+#[test]
+fn counters_say_where_frames_came_from() {
+    let a = machine(2, &[], "inlined");
+    let one = |nodes| {
+        a.alloc(&CX, &Request { nodes, ..request() }).unwrap();
+    };
+    one(NodeMask::ALL); // hit and local on node 0
+    one(NodeMask::only(NodeId(1))); // wished for node 1 and got it, from a CPU of node 0
+    let here = request().with(RequestFlags::THIS_NODE);
+    let mut hits = 2;
+    while a.alloc(&CX, &here).is_ok() {
+        hits += 1;
+    }
+    one(NodeMask::ALL); // node 0 is full: a miss on node 1, foreign to node 0
+    let both = [a.numa_stats(NodeId(0)), a.numa_stats(NodeId(1))];
+    let node0 =
+        NumaStats { numa_hit: hits - 1, numa_local: hits - 1, numa_foreign: 1, ..NumaStats::default() };
+    let node1 = NumaStats { numa_hit: 1, numa_miss: 1, numa_other: 2, ..NumaStats::default() };
+    assert_eq!(both, [node0, node1]);
+    let s = a.stats();
+    assert_eq!((s[Counter::NumaForeign], s[Counter::NumaOther], s[Counter::NumaLocal]), (1, 2, hits - 1));
+}
+
+#[test]
+fn interleaved_requests_go_round_the_allowed_nodes() {
+    let a = machine(4, &[], "inlined");
+    a.set_allowed_nodes(Some(NodeMask(0b1101)));
+    let nodes: Vec<u64> = (0..6).map(|_| node_of(a.alloc_interleaved(&CX, &request()).unwrap())).collect();
+    assert_eq!(nodes, [0, 2, 3, 0, 2, 3]);
+    assert_eq!([0, 1, 2, 3].map(|n| a.numa_stats(NodeId(n)).numa_interleave), [2, 0, 2, 2]);
+}
