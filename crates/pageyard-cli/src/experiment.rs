@@ -27,6 +27,23 @@ pub struct Experiment {
     report: Option<PathBuf>,
 }
 
+/// What `experiment zonelist` runs of this program under callgrind.
+#[derive(Args)]
+pub struct CountZonelist {
+    what: String,
+    rounds: u64,
+}
+
+impl CountZonelist {
+    /// Runs the verb.
+    pub fn run(&self) -> Result<(), Failure> {
+        match experiment::zonelist::count::rounds(&self.what, self.rounds) {
+            true => Ok(()),
+            false => Err(Failure(format!("there is nothing to count under the name {}", self.what))),
+        }
+    }
+}
+
 impl Experiment {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
@@ -37,7 +54,9 @@ impl Experiment {
         }
         let mut progress = Progress::new();
         let mut show = |part: &'static str, done, all| progress.at(part, done, all);
-        let outcome = experiment::run(chosen, Run::new(self.quick, &mut show), &Published::carried())?;
+        let mut run = Run::new(self.quick, &mut show);
+        run.program = std::env::current_exe().ok();
+        let outcome = experiment::run(chosen, run, &Published::carried())?;
         drop(progress);
         if let Some(path) = &self.report {
             outcome.write(path)?;

@@ -46,6 +46,8 @@ enum Verb {
     Bench(bench::Bench),
     /// Reproduce a published result on this machine
     Experiment(experiment::Experiment),
+    #[command(hide = true)]
+    CountZonelist(experiment::CountZonelist),
     /// Say what a trace holds, or what this host's memory is like now
     Summary(summary::SummaryArguments),
     /// Record this host, for a time or while a command runs (takes root)
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Verb::Replay(replay) => replay.run(arguments.json),
         Verb::Bench(bench) => bench.run(arguments.json),
         Verb::Experiment(experiment) => experiment.run(arguments.json),
+        Verb::CountZonelist(count) => count.run(),
         Verb::Summary(summary) => summary.run(arguments.json),
         Verb::Import(import) => import.run(arguments.json),
         Verb::Record(record) => match record.run(arguments.json) {

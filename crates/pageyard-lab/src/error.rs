@@ -25,6 +25,12 @@ pub enum LabError {
         /// Those there are.
         known: String,
     },
+    /// An experiment went wrong: what it measured would mean nothing.
+    #[error("the experiment cannot be trusted: {why}")]
+    Experiment {
+        /// What is wrong.
+        why: String,
+    },
     /// A report cannot be written.
     #[error("the report {path} cannot be written: {why}")]
     Report {

@@ -2,16 +2,22 @@
 //!
 //! * `row`, `samples`: what is measured, and how variants take turns; `published`: what the documents print;
 //! * `plot`, `report`: as a picture, as text, JSON and HTML;
+//! * `subject`: the timed loops; `unsafely`: what they have to vouch for;
 //! * one module for each experiment: a line in [`EXPERIMENTS`] makes it known.
 //!
 //! An experiment measures first and sees the published figures afterwards: [`Experiment::measure`] is not given them, so
 //! no measured value can depend on one.
 
+mod irq_safe;
+mod page_frag;
 pub mod plot;
 mod published;
 mod report;
 mod row;
 mod samples;
+mod subject;
+mod unsafely;
+pub mod zonelist;
 
 pub use plot::{Plot, Series};
 pub use published::{Line, Published};
@@ -45,12 +51,14 @@ pub trait Experiment: Sync {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[&dyn Experiment] = &[];
+pub const EXPERIMENTS: &[&dyn Experiment] = &[&irq_safe::IrqSafe, &zonelist::Zonelist, &page_frag::PageFrag];
 
 /// What an experiment is told, and what it says while it runs.
 pub struct Run<'a> {
     /// Whether to end within a minute: fewer settings, as many samples.
     pub quick: bool,
+    /// The program that runs, where it can count itself: see [`zonelist::count`].
+    pub program: Option<std::path::PathBuf>,
     notes: Vec<String>,
     progress: &'a mut dyn FnMut(&'static str, u64, u64),
 }
@@ -58,7 +66,7 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Makes a run. `progress` is told what is being done, and how much of how much is.
     pub fn new(quick: bool, progress: &'a mut dyn FnMut(&'static str, u64, u64)) -> Run<'a> {
-        Run { quick, notes: Vec::new(), progress }
+        Run { quick, program: None, notes: Vec::new(), progress }
     }
 
     /// Says how far a part has come.

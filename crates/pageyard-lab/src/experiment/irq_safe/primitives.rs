@@ -1,0 +1,83 @@
+//! What a protection costs by itself, and the document's prediction from that: what is taken away, less what is added.
+
+use super::{AFTER, BEFORE, MASK};
+use crate::experiment::samples::{Samples, in_turn};
+use crate::experiment::{Published, Rows, Run};
+use pageyard_linux::config::PcpProtection;
+use pageyard_linux::irq::Interrupts;
+use std::hint::black_box;
+use std::time::Instant;
+
+const SECTION: &str = "Primitives";
+const PREDICTION: &str = "Prediction";
+const PUBLISHED: &str = "published:time_bench";
+
+/// A primitive: its row, and what to do.
+type Primitive = (&'static str, fn());
+
+const PRIMITIVES: [Primitive; 5] = [
+    ("local_irq_save_restore", || drop(Interrupts::SoftFlag.off())),
+    ("local_irq_save_restore, signal mask", || drop(Interrupts::SignalMask.off())),
+    ("preempt_disable_enable", || drop(Interrupts::SoftFlag.protect(PcpProtection::PreemptOnly))),
+    ("local_BH_disable_enable", || drop(Interrupts::SoftFlag.protect(PcpProtection::SoftIrqAllowed))),
+    ("for_loop", || {}),
+];
+
+fn time(run: fn(), times: u32) -> f64 {
+    let start = Instant::now();
+    for _ in 0..times {
+        // The same call through a pointer for all of them; `for_loop` is what that and the loop cost.
+        black_box(run)();
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(times)
+}
+
+pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
+    run.at("primitives", 0, 1);
+    let mut all = PRIMITIVES;
+    let series = in_turn(&mut all, |(name, run)| {
+        Some([time(*run, if name.contains("mask") { 2_000 } else { 200_000 })])
+    });
+    let samples = |i: usize| -> &Samples { &series[i][0] };
+    let empty = samples(PRIMITIVES.len() - 1).median();
+    rows.section(SECTION);
+    for (i, (name, _)) in PRIMITIVES.iter().enumerate() {
+        let own = if *name == "for_loop" { samples(i).median() } else { samples(i).median() - empty };
+        rows.add(*name, "reference", own, "ns");
+    }
+    rows.section(PREDICTION);
+    let cost = |rows: &Rows, name: &str| rows.get(name, "reference").unwrap_or(f64::NAN);
+    let added = cost(rows, "preempt_disable_enable");
+    for (before, removed, column) in [
+        (BEFORE, cost(rows, "local_irq_save_restore"), AFTER),
+        (
+            MASK,
+            cost(rows, "local_irq_save_restore, signal mask"),
+            "reference:preempt_only, from a signal mask",
+        ),
+    ] {
+        rows.add("expected saving for one section", column, removed - added, "ns");
+        rows.add("expected saving for a frame, two sections", column, 2.0 * (removed - added), "ns");
+        for batch in [1, 64] {
+            let metric = format!("Median total-odr0-{batch}");
+            if let (Some(a), Some(b)) = (rows.get(&metric, before), rows.get(&metric, AFTER)) {
+                rows.add(format!("measured saving for a frame, batch {batch}"), column, a - b, "ns");
+            }
+        }
+    }
+}
+
+pub(super) fn published(tables: &Published, rows: &mut Rows) {
+    rows.section(SECTION);
+    let lines = tables.lines("time_bench");
+    for line in lines.iter().filter(|l| !l.text("primitive").starts_with("page_")) {
+        rows.add(line.text("primitive"), PUBLISHED, line.number("ns"), "ns");
+    }
+    let ns =
+        |name: &str| lines.iter().find(|l| l.text("primitive") == name).map_or(f64::NAN, |l| l.number("ns"));
+    rows.section(PREDICTION);
+    let saving = ns("local_irq_save_restore") - ns("preempt_disable_enable");
+    rows.add("expected saving for one section", PUBLISHED, saving, "ns");
+    let measured = ns("page_bench02_baseline") - ns("page_bench02_irqsafe");
+    rows.add("measured saving for a frame, batch 1", PUBLISHED, measured, "ns");
+}

@@ -1,0 +1,93 @@
+//! The document's microbenchmark: batches of single frames, taken and given back in the same order.
+
+use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, Machines, PROTECTIONS, VANILLA};
+use crate::experiment::samples::in_turn;
+use crate::experiment::subject::{Subject, batches, frames_a_sample, single};
+use crate::experiment::{Published, Rows, Run, gain};
+use pageyard::Pfn;
+
+const SECTION: &str = "Sweep";
+const GAINS: &str = "Less than irqsave";
+const KINDS: [&str; 3] = ["alloc", "free", "total"];
+
+pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
+    let mut subjects: Vec<(&str, &dyn Subject)> =
+        machines.references.iter().map(|(name, r)| (*name, r as &dyn Subject)).collect();
+    subjects.push((ENGINE, &machines.engine));
+    subjects.push(("again", &machines.again));
+    let batches = batches(run.quick);
+    let mut worst: f64 = 0.0;
+    for (done, batch) in batches.iter().enumerate() {
+        run.at("sweep", done, batches.len());
+        let mut held = vec![Pfn(0); *batch];
+        let rounds = (frames_a_sample(run.quick) / batch).max(1);
+        let series = in_turn(&mut subjects, |(_, subject)| subject.sweep(0, &single(), &mut held, rounds));
+        rows.section(SECTION);
+        for ((column, _), series) in subjects.iter().zip(&series).filter(|((c, _), _)| *c != "again") {
+            for (kind, samples) in KINDS.iter().zip(series) {
+                rows.add_samples(&format!("{kind}-odr0-{batch}"), column, samples, "ns");
+            }
+        }
+        let pair = gain(series[0][2].median(), series[subjects.len() - 1][2].median());
+        rows.add(format!("A/A total-odr0-{batch}"), BEFORE, pair, "% apart");
+        worst = if pair.abs() > worst.abs() { pair } else { worst };
+    }
+    run.check_pair("the sweep", worst);
+    rows.section(GAINS);
+    for batch in batches {
+        for kind in KINDS {
+            let metric = format!("Median {kind}-odr0-{batch}");
+            for p in PROTECTIONS.iter().filter(|p| p.column != BEFORE && p.column != MASK) {
+                let gained = rows.gain(&metric, BEFORE, p.column).unwrap_or(f64::NAN);
+                rows.add(format!("gain {kind}-odr0-{batch}"), p.column, gained, "%");
+            }
+            let gained = rows.gain(&metric, MASK, AFTER).unwrap_or(f64::NAN);
+            rows.add(format!("gain over a signal mask, {kind}-odr0-{batch}"), AFTER, gained, "%");
+        }
+    }
+    let bench02 = |rows: &mut Rows, column: &str| {
+        let value = rows.get("Median total-odr0-1", column).unwrap_or(f64::NAN);
+        rows.section("page_bench02");
+        rows.add("page_bench02", column, value, "ns");
+    };
+    for column in PROTECTIONS.iter().map(|p| p.column).chain([ENGINE]) {
+        bench02(rows, column);
+    }
+}
+
+pub(super) fn published(tables: &Published, rows: &mut Rows) {
+    for line in tables.lines("irq_safe_pcp") {
+        for kind in KINDS {
+            let batch = line.text("batch");
+            rows.section(SECTION);
+            rows.add(
+                format!("{kind}-odr0-{batch}"),
+                VANILLA,
+                line.number(&format!("{kind}_vanilla")),
+                "cycles",
+            );
+            rows.add(
+                format!("{kind}-odr0-{batch}"),
+                IRQSAFE,
+                line.number(&format!("{kind}_irqsafe")),
+                "cycles",
+            );
+            rows.section(GAINS);
+            rows.add(
+                format!("gain {kind}-odr0-{batch}"),
+                IRQSAFE,
+                line.number(&format!("{kind}_gain_pct")),
+                "%",
+            );
+        }
+    }
+    rows.section("page_bench02");
+    for line in tables.lines("time_bench") {
+        let column = match line.text("primitive") {
+            "page_bench02_baseline" => VANILLA,
+            "page_bench02_irqsafe" => IRQSAFE,
+            _ => continue,
+        };
+        rows.add("page_bench02", column, line.number("ns"), "ns");
+    }
+}

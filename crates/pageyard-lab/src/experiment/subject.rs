@@ -1,0 +1,184 @@
+//! What experiments measure: timed loops over anything with the project's interface, compiled for each engine.
+
+use crate::error::LabError;
+use crate::latency::clock_cost_ns;
+use crate::yard::Yard;
+use pageyard::{
+    Context, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
+    RequestFlags, TryLock, ZoneKind,
+};
+use pageyard_linux::{Config, LinuxAllocator};
+use std::time::{Duration, Instant};
+
+/// A frame that could not be had; no map reaches it.
+const MISSING: Pfn = Pfn(u64::MAX);
+
+/// The batches of the documents' microbenchmark.
+pub(super) fn batches(quick: bool) -> Vec<usize> {
+    if quick { vec![1, 64, 1024, 16_384] } else { (0..15).map(|i| 1 << i).collect() }
+}
+
+/// Frames that a sample of a sweep handles at least.
+pub(super) fn frames_a_sample(quick: bool) -> usize {
+    if quick { 1 << 14 } else { 1 << 15 }
+}
+
+/// One order-0 call of a recorded mix.
+#[derive(Clone, Copy)]
+pub(super) struct Call {
+    pub place: u32,
+    pub context: Context,
+    pub free: bool,
+}
+
+/// A recorded mix of order-0 calls.
+pub(super) struct Mix {
+    pub calls: Vec<Call>,
+    /// How many frames are held at most, each in a place of its own.
+    pub places: usize,
+}
+
+/// Anything that can be measured.
+pub(super) trait Subject: Sync {
+    /// Takes `held.len()` single frames and frees them in the same order, `rounds` times. Returns nanoseconds a frame for
+    /// taking, freeing and both; or `None` where a frame could not be had.
+    fn sweep(&self, cpu: usize, request: &Request, held: &mut [Pfn], rounds: usize) -> Option<[f64; 3]>;
+
+    /// The same through the bulk calls, `held.len()` frames a call.
+    fn bulk(&self, cpu: usize, request: &Request, held: &mut [Pfn], rounds: usize) -> Option<f64>;
+
+    /// Makes the calls of a mix. Returns nanoseconds a call, or `None` where a frame could not be had.
+    fn mix(&self, cpu: usize, mix: &Mix) -> Option<f64>;
+}
+
+fn fill<A: PageAllocator>(a: &A, cx: &Cx, request: &Request, held: &mut [Pfn]) -> bool {
+    held.iter_mut().fold(true, |had, slot| {
+        *slot = a.alloc(cx, request).unwrap_or(MISSING);
+        had & (*slot != MISSING)
+    })
+}
+
+fn give<A: PageAllocator>(a: &A, cx: &Cx, held: &[Pfn]) {
+    for pfn in held.iter().filter(|p| **p != MISSING) {
+        // A refused free would show in the audit that ends an experiment.
+        let _ = a.free(cx, *pfn, Order::ZERO);
+    }
+}
+
+impl<A: PageAllocator> Subject for A {
+    fn sweep(&self, cpu: usize, request: &Request, held: &mut [Pfn], rounds: usize) -> Option<[f64; 3]> {
+        let cx = Cx::on(CpuId(cpu as u32));
+        let mut had = true;
+        let start = Instant::now();
+        for _ in 0..rounds {
+            had &= fill(self, &cx, request, held);
+            give(self, &cx, held);
+        }
+        let total = start.elapsed();
+        // Which share of it taking has: a pass of its own, with the clock read in between and its cost taken off.
+        let (mut alloc, mut free) = (Duration::ZERO, Duration::ZERO);
+        for _ in 0..rounds {
+            let start = Instant::now();
+            had &= fill(self, &cx, request, held);
+            let middle = Instant::now();
+            give(self, &cx, held);
+            alloc += middle - start;
+            free += middle.elapsed();
+        }
+        let clock = Duration::from_nanos(clock_cost_ns()) * rounds as u32;
+        let (alloc, free) =
+            (alloc.saturating_sub(clock).as_secs_f64(), free.saturating_sub(clock).as_secs_f64());
+        let frames = (rounds * held.len()) as f64;
+        let (total, share) =
+            (total.as_nanos() as f64 / frames, alloc / (alloc + free).max(f64::MIN_POSITIVE));
+        had.then_some([total * share, total * (1.0 - share), total])
+    }
+
+    fn bulk(&self, cpu: usize, request: &Request, held: &mut [Pfn], rounds: usize) -> Option<f64> {
+        let cx = Cx::on(CpuId(cpu as u32));
+        let mut all = true;
+        let start = Instant::now();
+        for _ in 0..rounds {
+            let got = self.alloc_bulk(&cx, request, held);
+            all &= got == held.len();
+            self.free_bulk(&cx, &held[..got], &mut |_, _| {});
+        }
+        let taken = start.elapsed().as_nanos() as f64;
+        all.then_some(taken / (rounds * held.len()) as f64)
+    }
+
+    fn mix(&self, cpu: usize, mix: &Mix) -> Option<f64> {
+        let cx = Context::ALL.map(|context| Cx { context, ..Cx::on(CpuId(cpu as u32)) });
+        let task = Request::new(Order::ZERO, Migratetype::Movable);
+        let atomic = task.with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+        let mut held = vec![MISSING; mix.places];
+        let mut had = true;
+        let start = Instant::now();
+        for call in &mix.calls {
+            let cx = &cx[call.context as usize];
+            let slot = &mut held[call.place as usize];
+            if !call.free {
+                let request = if call.context == Context::Task { &task } else { &atomic };
+                *slot = self.alloc(cx, request).unwrap_or(MISSING);
+                had &= *slot != MISSING;
+            } else if *slot != MISSING {
+                let _ = self.free(cx, *slot, Order::ZERO);
+                *slot = MISSING;
+            }
+        }
+        let taken = start.elapsed().as_nanos() as f64;
+        give(self, &cx[0], &held);
+        had.then_some(taken / mix.calls.len().max(1) as f64)
+    }
+}
+
+/// The memory of an experiment on one node: 8 GiB, of which no sample holds a quarter.
+pub(super) const MEMORY: u64 = 1 << 21;
+
+/// Makes the regions of `nodes` nodes of three zones, together as large as [`MEMORY`].
+pub(super) fn regions(nodes: u8) -> Vec<Region> {
+    let node = MEMORY / u64::from(nodes);
+    let parts = [
+        (ZoneKind::Dma, 0, 1 << 12),
+        (ZoneKind::Dma32, 1 << 12, node / 4),
+        (ZoneKind::Normal, node / 4, node),
+    ];
+    let of = |n: u8| {
+        parts.map(|(kind, from, to)| {
+            let at = u64::from(n) * node;
+            Region::managed(Pfn(at + from), Frames(to - from), NodeId(n), kind)
+        })
+    };
+    (0..nodes).flat_map(of).collect()
+}
+
+/// Makes a reference whose lists are protected as its configuration says and by nothing else.
+pub(super) fn reference(regions: &[Region], config: &Config) -> Result<LinuxAllocator, LabError> {
+    let fail = |why| LabError::Map { trace: "this experiment's machine".into(), why };
+    let map = MemoryMap::new(regions).map_err(fail)?;
+    super::unsafely::by_cpu(&map, config).map_err(fail)
+}
+
+/// Makes the engine, for two CPUs.
+pub(super) fn engine(regions: &[Region]) -> Result<Yard<TryLock>, LabError> {
+    let fail = |why| LabError::Map { trace: "this experiment's machine".into(), why };
+    let map = MemoryMap::new(regions).map_err(fail)?;
+    Yard::new(&map, pageyard::Config::new(2), TryLock).map_err(fail)
+}
+
+/// A plain request for a movable frame.
+pub(super) fn single() -> Request {
+    Request::new(Order::ZERO, Migratetype::Movable)
+}
+
+/// Checks that nothing was lost; an experiment that lost a frame measured something else.
+pub(super) fn sound(engines: &[&dyn PageAllocator]) -> Result<(), LabError> {
+    for engine in engines {
+        let census =
+            engine.audit().map_err(|e| LabError::Experiment { why: format!("an audit failed: {e}") })?;
+        if census.allocated.0 > 0 || !census.is_conserved() {
+            return Err(LabError::Experiment { why: format!("frames were lost: {census:?}") });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Instructions of an allocation and its free: a number that does not depend on what else the machine does.
+//!
+//! The command runs itself under callgrind twice, with different numbers of rounds: the difference is the rounds' alone.
+
+use super::{CALLED, ENGINE, INLINED, ONE_ZONE, machine};
+use crate::experiment::subject::{MEMORY, engine, regions, single};
+use crate::experiment::{Rows, Run};
+use pageyard::{CpuId, Cx, Frames, NodeId, NodeMask, Order, PageAllocator, Pfn, Region, ZoneKind};
+use std::hint::black_box;
+use std::process::Command;
+
+/// What is counted: name, column, row.
+const COUNTED: [(&str, &str, &str); 6] = [
+    ("called", CALLED, "no mask"),
+    ("inlined", INLINED, "no mask"),
+    ("called-mask", CALLED, "mask installed"),
+    ("inlined-mask", INLINED, "mask installed"),
+    ("engine", ENGINE, "no mask"),
+    ("engine-one-zone", ONE_ZONE, "no mask"),
+];
+
+/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones. Says whether there is such a `what`.
+#[must_use]
+pub fn rounds(what: &str, rounds: u64) -> bool {
+    fn pairs<A: PageAllocator>(a: &A, rounds: u64) {
+        let (cx, request) = (Cx::on(CpuId(0)), single());
+        for _ in 0..rounds {
+            if let Ok(pfn) = black_box(a).alloc(&cx, black_box(&request)) {
+                let _ = black_box(a).free(&cx, pfn, Order::ZERO);
+            }
+        }
+    }
+    let one = [Region::managed(Pfn(0), Frames(MEMORY), NodeId(0), ZoneKind::Normal)];
+    match what.split_once('-').unwrap_or((what, "")) {
+        (form @ ("called" | "inlined"), mask) => {
+            let Ok(machine) = machine(form, 2) else { return false };
+            if mask == "mask" {
+                machine.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
+            }
+            pairs(&machine, rounds);
+        }
+        ("engine", zone) => {
+            let regions = if zone.is_empty() { regions(2) } else { one.to_vec() };
+            let Ok(engine) = engine(&regions) else { return false };
+            pairs(&engine, rounds);
+        }
+        _ => return false,
+    }
+    true
+}
+
+pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
+    let skip = |run: &mut Run<'_>, why: &str| run.note(format!("instructions were not counted: {why}"));
+    let Some(program) = run.program.clone() else { return skip(run, "this is not the command") };
+    for (done, (what, column, metric)) in COUNTED.iter().enumerate() {
+        run.at("instructions", done, COUNTED.len());
+        let few = instructions(&program, what, 1_000);
+        let many = few.as_ref().ok().map(|_| instructions(&program, what, 3_000));
+        match (few, many) {
+            (Ok(few), Some(Ok(many))) => {
+                rows.section("Instructions");
+                let each = (many - few) / 2_000.0;
+                rows.add(format!("instructions of alloc and free, {metric}"), *column, each, "");
+            }
+            (Err(why), _) | (_, Some(Err(why))) => return skip(run, &why),
+            _ => return,
+        }
+    }
+}
+
+/// Counts the instructions of a run of this program.
+fn instructions(program: &std::path::Path, what: &str, rounds: u64) -> Result<f64, String> {
+    let out = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["count-zonelist", what, &rounds.to_string()])
+        .output()
+        .map_err(|_| "valgrind is not installed".to_owned())?;
+    let said = String::from_utf8_lossy(&out.stderr);
+    let count = said.lines().find_map(|l| l.split_once("Collected :")?.1.trim().parse().ok());
+    match (out.status.success(), count) {
+        (true, Some(count)) => Ok(count),
+        _ => Err(format!("valgrind ended with {}", out.status)),
+    }
+}

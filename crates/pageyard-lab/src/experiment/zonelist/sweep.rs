@@ -1,0 +1,128 @@
+//! Batches of single frames under both forms of the iterator: as the document has it, and with masks and nodes.
+
+use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, machine};
+use crate::error::LabError;
+use crate::experiment::samples::in_turn;
+use crate::experiment::subject::{self, MEMORY, Subject, batches, frames_a_sample, regions, single, sound};
+use crate::experiment::{Rows, Run, Samples, gain};
+use pageyard::{Frames, NodeId, NodeMask, Pfn, Region, Request, ZoneKind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(super) const SECTION: &str = "One node, no mask";
+pub(super) const GAINS: &str = "Less than called";
+
+/// Measures what taking a frame costs: a series for each subject.
+fn alloc(subjects: &mut [&dyn Subject], batch: usize, quick: bool) -> Vec<Samples> {
+    let mut held = vec![Pfn(0); batch];
+    let rounds = (frames_a_sample(quick) / batch).max(1);
+    let request: Request = single();
+    let series = in_turn(subjects, |s| s.sweep(0, &request, &mut held, rounds).map(|[alloc, _, _]| [alloc]));
+    series.into_iter().map(|[s]| s).collect()
+}
+
+/// The document's table.
+pub(super) fn document(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
+    let (called, inlined, again) = (machine("called", 1)?, machine("inlined", 1)?, machine("called", 1)?);
+    let batches = batches(run.quick);
+    let mut worst: f64 = 0.0;
+    for (done, batch) in batches.iter().enumerate() {
+        run.at("called and inlined", done, batches.len());
+        let series = alloc(&mut [&called, &inlined, &again], *batch, run.quick);
+        let name = format!("alloc-odr0-{batch}");
+        rows.section(SECTION);
+        for (column, s) in [CALLED, INLINED].into_iter().zip(&series) {
+            rows.add(format!("Min {name}"), column, s.min(), "ns");
+            rows.add(format!("Median {name}"), column, s.median(), "ns");
+        }
+        let pair = gain(series[0].min(), series[2].min());
+        rows.add(format!("A/A Min {name}"), CALLED, pair, "% apart");
+        worst = if pair.abs() > worst.abs() { pair } else { worst };
+        rows.section(GAINS);
+        for kind in ["Min", "Median"] {
+            let saved = rows.gain(&format!("{kind} {name}"), CALLED, INLINED).unwrap_or(f64::NAN);
+            rows.add(format!("gain {kind} {name}"), INLINED, saved, "%");
+        }
+    }
+    run.check_pair("called and inlined", worst);
+    sound(&[&called, &inlined, &again])
+}
+
+/// Masks and nodes: none installed, one that allows all but the last node, and one that another thread changes all the time.
+pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
+    let sizes: &[usize] = if run.quick { &[64] } else { &[1, 64, 1024] };
+    let several = core_affinity::get_core_ids().map_or(1, |c| c.len()) > 1;
+    let mut done = 0;
+    for nodes in NODES {
+        for mask in ["no mask", "mask installed", "mask changed during walks"] {
+            run.at("masks and nodes", done, NODES.len() * 3);
+            done += 1;
+            if mask == "mask changed during walks" && !several {
+                continue;
+            }
+            let (called, inlined) = (machine("called", nodes)?, machine("inlined", nodes)?);
+            let both = [&called, &inlined];
+            let all = if nodes == 64 { u64::MAX } else { (1 << nodes) - 1 };
+            // Node 0 stays allowed, so that the same frames are taken under each mask.
+            let some = NodeMask((all >> 1).max(1));
+            if mask == "mask installed" {
+                both.iter().for_each(|m| m.set_allowed_nodes(Some(some)));
+            }
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                if mask == "mask changed during walks" {
+                    scope.spawn(|| {
+                        let mut turn = false;
+                        // ORDER: Relaxed: the end may be seen late.
+                        while !stop.load(Ordering::Relaxed) {
+                            turn = !turn;
+                            let mask = if turn { some } else { NodeMask(all) };
+                            both.iter().for_each(|m| m.set_allowed_nodes(Some(mask)));
+                            (0..200).for_each(|_| std::hint::spin_loop());
+                        }
+                    });
+                }
+                for size in sizes {
+                    let series = alloc(&mut [&called, &inlined], *size, run.quick);
+                    let metric = format!("Min alloc-odr0-{size}, {}, {mask}", nodes_text(nodes));
+                    rows.section("Nodes and masks");
+                    rows.add(&metric, CALLED, series[0].min(), "ns");
+                    rows.add(&metric, INLINED, series[1].min(), "ns");
+                    rows.add(format!("gain {metric}"), INLINED, gain(series[0].min(), series[1].min()), "%");
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            sound(&[&called, &inlined])?;
+        }
+    }
+    if !several {
+        run.note("masks that change during walks were not measured: this process may use one CPU");
+    }
+    Ok(())
+}
+
+fn nodes_text(nodes: u8) -> String {
+    if nodes == 1 { "1 node".into() } else { format!("{nodes} nodes") }
+}
+
+/// The engine on machines of all sizes, against one zone, to which no walk is needed.
+pub(super) fn engine(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
+    let one = [Region::managed(Pfn(0), Frames(MEMORY), NodeId(0), ZoneKind::Normal)];
+    let direct = subject::engine(&one)?;
+    let walked = NODES.iter().map(|n| subject::engine(&regions(*n))).collect::<Result<Vec<_>, _>>()?;
+    let sizes: &[usize] = if run.quick { &[1, 64] } else { &[1, 64, 1024] };
+    rows.section("The engine");
+    for (done, size) in sizes.iter().enumerate() {
+        run.at("the engine", done, sizes.len());
+        let mut subjects: Vec<&dyn Subject> = vec![&direct];
+        subjects.extend(walked.iter().map(|w| w as &dyn Subject));
+        let series = alloc(&mut subjects, *size, run.quick);
+        for (nodes, s) in NODES.iter().zip(&series[1..]) {
+            let metric = format!("Min alloc-odr0-{size}, {}", nodes_text(*nodes));
+            rows.add(&metric, ONE_ZONE, series[0].min(), "ns");
+            rows.add(&metric, ENGINE, s.min(), "ns");
+        }
+    }
+    let all: Vec<&dyn pageyard::PageAllocator> =
+        walked.iter().chain([&direct]).map(|e| e as &dyn pageyard::PageAllocator).collect();
+    sound(&all)
+}
