@@ -11,7 +11,7 @@
 mod loom_common;
 
 use loom_common::{BLOCK, Machine, explore, run, with};
-use pageyard::{CpuId, Cx, Frames, Migratetype, Order, PageAllocator, PageblockId, Pfn};
+use pageyard::{CpuId, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, PageblockId, Pfn};
 
 #[test]
 fn an_order_0_refill_against_a_pageblock_claim() {
@@ -340,6 +340,40 @@ fn the_current_pageblock_changes_under_another_cpu() {
         assert!(mine.is_some() && theirs.iter().all(Option::is_some), "there was room for all");
         let held = [(Pfn(0), 2), (Pfn(4), 1), (Pfn(6), 0)].map(Some);
         m.end(held.into_iter().chain([mine, theirs[0], theirs[1]].map(|p| with(0, p))));
+    });
+}
+
+#[test]
+fn two_pageblocks_at_a_time_against_a_frame_of_one() {
+    explore(2, || {
+        let m = Machine::new(2, true);
+        let t = run(&m, |m| m.movable(1, 0));
+        let whole = m.movable(0, BLOCK);
+        let one = t.join().unwrap();
+        m.end([with(0, one), with(BLOCK, whole)]);
+    });
+}
+
+#[test]
+fn two_pageblocks_at_a_time_against_the_same() {
+    explore(2, || {
+        let m = Machine::new(2, true);
+        let t = run(&m, |m| m.movable(1, BLOCK));
+        let whole = m.movable(0, BLOCK);
+        let other = t.join().unwrap();
+        m.end([with(BLOCK, other), with(BLOCK, whole)]);
+    });
+}
+
+#[test]
+fn two_pageblocks_go_back_together_while_one_is_claimed() {
+    explore(2, || {
+        let m = Machine::new(3, true);
+        let held = m.movable(0, BLOCK).unwrap();
+        let t = run(&m, |m| m.engine.drain(CpuSet::One(CpuId(0))));
+        let other = m.movable(1, BLOCK);
+        t.join().unwrap();
+        m.end([with(BLOCK, Some(held)), with(BLOCK, other)]);
     });
 }
 

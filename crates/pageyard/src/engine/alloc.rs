@@ -2,7 +2,7 @@
 
 use super::frames::for_each_down;
 use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
-use super::lists::{LISTS, list_of, order_of};
+use super::lists::{LISTS, MOST_WHOLES, list_of, order_of};
 use super::percpu::PerCpu;
 use super::steal::Stolen;
 use super::sync::Relaxed;
@@ -171,6 +171,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 return Some(self.keep(place, cx, &got, order, None));
             }
         }
+        if order == BLOCK_ORDER
+            && !atomic
+            && let Some(list) = list
+            && let Some(pfn) = self.claim_wholes(place, cx, request, list, effort)
+        {
+            return Some(pfn);
+        }
         let got = match place.zone.claim(want, effort) {
             Some(got) => got,
             None => {
@@ -184,6 +191,30 @@ impl<P: PerCpu> Pageyard<'_, P> {
             self.count(cx.cpu, Counter::HighatomicReserve, 1);
         }
         Some(pfn)
+    }
+
+    /// Claims pageblocks, as many as leave the zone above its high watermark: one for the caller, the others for a list.
+    fn claim_wholes(
+        &self,
+        place: &Place<'_>,
+        cx: &Cx,
+        request: &Request,
+        list: usize,
+        effort: &mut Effort,
+    ) -> Option<Pfn> {
+        let most = place.lists.tuning.refill_of(BLOCK_ORDER) as usize;
+        let kept = place.marks.high.0 + place.protection[request.highest_zone.index()].0;
+        let spare = place.zone.free().saturating_sub(kept) >> BLOCK_ORDER;
+        let mut items = [0; MOST_WHOLES];
+        let n = most.min(spare as usize).clamp(1, MOST_WHOLES);
+        let n = place.zone.claim_wholes(request.migratetype as u8, cx.cpu.index(), &mut items[..n], effort);
+        let (first, rest) = items[..n].split_first_mut()?;
+        if !rest.is_empty() {
+            let fitted = self.percpu.refill(place.lists.all(), cx.cpu, list, rest);
+            self.count(cx.cpu, Counter::PcpRefill, 1);
+            self.release_items(place, &mut rest[fitted..], BLOCK_ORDER);
+        }
+        Some(self.hand_out(place, cx, *first as usize, BLOCK_ORDER))
     }
 
     /// Hands out the first block of what was claimed; the others go to the list, or back.

@@ -147,6 +147,10 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if self.zero_seen[0].load(Relaxed) != 0 {
             return release_each(zone, items, order);
         }
+        if order == BLOCK_ORDER {
+            items.sort_unstable();
+            return zone.release_wholes(items);
+        }
         if order > WORD_ORDER || items.len() == 1 {
             return items.iter().for_each(|item| zone.release_block(*item as usize, order, false));
         }

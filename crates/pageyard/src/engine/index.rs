@@ -114,6 +114,45 @@ impl<'m> Index<'m> {
         }
     }
 
+    /// Makes the shelf of whole pageblocks of a type say the truth about some of one word.
+    pub(crate) fn settle_wholes(&self, frames: &Frames<'_>, ty: u8, word: usize, mask: u64) {
+        let facts = || {
+            let (mut rest, mut facts) = (mask, 0);
+            while rest != 0 {
+                let at = word << FAN_ORDER | rest.trailing_zeros() as usize;
+                let is = frames.state(at - self.skew).is_shelved_whole(ty);
+                facts |= u64::from(is) << (at % FAN);
+                rest &= rest - 1;
+            }
+            facts
+        };
+        self.shelves.settle_word(tree(Shelf { ty, class: WHOLE }), word, mask, facts);
+        if (ty as usize) < MERGEABLE {
+            self.settle_runs(word);
+        }
+    }
+
+    /// Returns the word of whole pageblocks that a pageblock is in, and its bit there.
+    #[inline]
+    pub(crate) fn word_of(&self, block: usize) -> (usize, u64) {
+        let at = block + self.skew;
+        (at >> FAN_ORDER, 1 << (at % FAN))
+    }
+
+    /// Iterates over the pageblocks from `block` to the end of its word that the index takes for whole ones of a type:
+    /// hints.
+    #[inline]
+    pub(crate) fn wholes(&self, ty: u8, block: usize) -> impl Iterator<Item = usize> + use<> {
+        let (word, bit) = self.word_of(block);
+        let first = (word << FAN_ORDER) as isize - self.skew as isize;
+        let mut rest = self.shelves.leaf(tree(Shelf { ty, class: WHOLE }), word) & !(bit - 1);
+        core::iter::from_fn(move || {
+            let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+            rest &= rest - 1;
+            Some((first + bit as isize) as usize)
+        })
+    }
+
     /// Returns which pageblocks of a word are free as a whole, whatever their type.
     #[inline]
     fn whole(&self, word: usize) -> u64 {
@@ -128,10 +167,11 @@ impl<'m> Index<'m> {
     fn settle_runs(&self, word: usize) {
         store_load_fence();
         let mut starts = self.whole(word);
+        let recorded = self.near.bits_of(word, NEAR);
         for k in 0..NEAR {
             let order = k as u8 + 1;
             starts = double(starts, k as u8);
-            if (starts != 0) == self.near.has(k, word) {
+            if u64::from(starts != 0) == recorded >> k & 1 {
                 continue;
             }
             self.near.settle(k, word, || runs(self.whole(word), order) != 0);

@@ -208,6 +208,14 @@ impl BlockState {
         Some(Shelf { ty, class: bucket * FITS + fit })
     }
 
+    /// Says whether the index keeps it on the shelf of whole pageblocks of type `ty`: what [`BlockState::shelf`] says, in
+    /// one comparison.
+    #[inline(always)]
+    pub(crate) const fn is_shelved_whole(self, ty: u8) -> bool {
+        let code = (ty ^ Migratetype::Movable as u8) as u64;
+        self.0 & (TYPE | ISOLATED | USED | HUGE | HOLE | OWNER) == code
+    }
+
     /// Returns the frames that count as free in the zone.
     #[inline(always)]
     pub(crate) const fn counted(self) -> u32 {

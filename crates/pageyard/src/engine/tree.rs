@@ -91,8 +91,17 @@ impl<'m> Forest<'m> {
         self.word(tree, 0, at).load(SeqCst)
     }
 
-    /// Says whether a bit is set.
+    /// Returns one bit of each of the first `trees` bitmaps, the first one's lowest.
     #[inline]
+    pub(crate) fn bits_of(&self, bit: usize, trees: usize) -> u64 {
+        let at = self.shape.offset[0] + (bit >> FAN_ORDER);
+        let words = self.words[at..].iter().step_by(self.shape.words).take(trees).rev();
+        // ORDER: SeqCst: see `settle`.
+        words.fold(0, |bits, word| bits << 1 | word.load(SeqCst) >> (bit & (FAN - 1)) & 1)
+    }
+
+    /// Says whether a bit is set.
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn has(&self, tree: usize, bit: usize) -> bool {
         self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
     }
@@ -109,6 +118,36 @@ impl<'m> Forest<'m> {
     pub(crate) fn settle(&self, tree: usize, bit: usize, fact: impl Fn() -> bool) {
         let word = self.word(tree, 0, bit >> FAN_ORDER);
         self.follow(word, bit & (FAN - 1), fact, || self.settle_above(tree, 0, bit >> FAN_ORDER));
+    }
+
+    /// Makes the bits `mask` of a word of the lowest level follow `facts`, one bit each, all of which this thread has
+    /// just changed or found contradicted. Why that is enough: as for one bit, in `follow`.
+    pub(crate) fn settle_word(&self, tree: usize, at: usize, mask: u64, facts: impl Fn() -> u64) {
+        let word = self.word(tree, 0, at);
+        loop {
+            let want = facts() & mask;
+            store_load_fence();
+            // ORDER: SeqCst, here and below: as in `follow`.
+            let mut now = word.load(SeqCst);
+            let mut above = false;
+            if want & !now != 0 {
+                now = word.fetch_or(want, SeqCst);
+                above = now == 0;
+                now |= want;
+            }
+            if mask & !want & now != 0 {
+                now = word.fetch_and(!(mask & !want), SeqCst) & !(mask & !want);
+                above |= now == 0;
+            }
+            // Nobody else's bit is in the word: whoever set these may not have come to the level above yet.
+            if above || (want != 0 && now & !want == 0) {
+                self.settle_above(tree, 0, at);
+            }
+            store_load_fence();
+            if facts() & mask == want {
+                return;
+            }
+        }
     }
 
     /// Sets all bits of a word of the lowest level at once, while nobody else knows of the bitmap.
@@ -277,6 +316,25 @@ mod tests {
             let mut effort = Effort::default();
             assert_eq!(f.find(0, 17, &mut effort), Some(8_000));
             assert_eq!(effort.steps, 3);
+        });
+    }
+
+    #[test]
+    fn bits_of_one_word_follow_their_facts_together() {
+        with_forest(10_000, |f| {
+            f.settle(2, 64 * 9, || true);
+            f.settle_word(2, 9, 0b1111, || 0b1010);
+            assert_eq!((f.leaf(2, 9), f.root(0)), (0b1010, 0b100));
+            f.settle_word(2, 9, 0b1110, || 0);
+            assert_eq!((f.leaf(2, 9), f.root(0)), (0, 0));
+            let calls = core::cell::Cell::new(0);
+            f.settle_word(2, 9, 0b11, || if calls.replace(calls.get() + 1) == 0 { 0b01 } else { 0b10 });
+            assert_eq!(
+                (f.leaf(2, 9), f.root(0)),
+                (0b10, 0b100),
+                "facts that change meanwhile are written again"
+            );
+            f.check(6, |t, at, word| word == if (t, at) == (2, 9) { 0b10 } else { 0 }).unwrap();
         });
     }
 
