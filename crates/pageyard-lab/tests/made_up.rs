@@ -168,6 +168,22 @@ fn zones_come_from_zoneinfo_and_the_rest_from_linuxs_borders() {
     assert_eq!(names, ["DMA", "DMA32"]);
 }
 
+/// A host whose memory was plugged in up to frame 32,768, with kernel memory right below that.
+#[test]
+fn memory_that_was_never_plugged_in_is_told_from_the_kernels_beside_it() {
+    let zoneinfo = "Node 0, zone   Normal\n  pages free 10\n        boost    0\n        min      2\n        low      3\n        high     4\n        spanned  98304\n        present  98304\n        managed  32768\n        protection: (0, 0, 0)\n  start_pfn: 0\n";
+    let texts = ProcTexts { zoneinfo: zoneinfo.into(), ..ProcTexts::default() };
+    let before = vec![
+        run(0, 100, FrameKind::Free),
+        run(100, 200, FrameKind::Other),
+        run(300, 29_700, FrameKind::Free),
+        run(30_000, 98_304 - 30_000, FrameKind::Other),
+    ];
+    let report = sound(&trace("plugged", &[alloc(50, 0)], Some(before), Some(texts)));
+    assert_eq!((report.trace.managed.0, report.trace.managed_mismatch), (32_768, 0));
+    assert_eq!(report.engines[0].audit.unwrap().allocated.0, 200 + 2768 + 1, "the kernel's frames stay held");
+}
+
 #[test]
 fn machines_that_cannot_be_are_refused_in_one_sentence() {
     let reserved = Some(vec![run(0, 4096, FrameKind::Reserved)]);

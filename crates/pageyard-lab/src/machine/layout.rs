@@ -7,6 +7,10 @@ use pageyard::{Frames, MemoryMap, NodeId, Pfn, ZoneKind, ZoneSpan};
 use pageyard_trace::proctext::Zoneinfo;
 use pageyard_trace::{Columns, Event, FAILED, FrameKind, Run, Snapshot, Trace};
 
+/// Frames of a pageblock, and of the piece in which Linux adds memory to itself.
+const PAGEBLOCK: u64 = 512;
+const SECTION: u64 = 1 << 15;
+
 /// Returns the recorded zones that span frames, lowest first, or Linux's usual ones up to `end`.
 pub(super) fn zones(zoneinfo: Option<&Zoneinfo>, end: Pfn) -> Vec<ZoneRecord> {
     let recorded = zoneinfo.into_iter().flat_map(|z| &z.zones).filter_map(|z| {
@@ -75,9 +79,12 @@ pub(super) fn lay_out(machine: &mut Machine, snapshot: &Snapshot) {
                 FrameKind::Reserved | FrameKind::Offline => Start::Unmanaged,
                 FrameKind::Free => Start::Free,
                 FrameKind::Anon | FrameKind::File => Start::HeldMovable,
-                _ => away.iter().find(|(pfn, _)| *pfn == run.pfn).map_or(Start::Held, |(_, s)| *s),
+                _ => Start::Held,
             };
             machine.start[run.pfn as usize..(run.pfn + run.frames) as usize].fill(state);
+        }
+        for gone in &away {
+            machine.start[gone.pfn as usize..(gone.pfn + gone.frames) as usize].fill(gone.state);
         }
     }
 }
@@ -89,12 +96,20 @@ fn clip(run: &Run, zone: &ZoneRecord) -> Option<Run> {
     (start < end).then(|| Run { pfn: start, frames: end - start, ..*run })
 }
 
+/// Frames without a flag that the zone does not manage.
+struct Gone {
+    pfn: u64,
+    frames: u64,
+    state: Start,
+}
+
 /// Finds the runs of unknown frames that are holes, or that the host has taken away.
 ///
 /// `/proc/kpageflags` shows a hole, memory given back to a hypervisor and kernel memory alike: without a flag. The
 /// zone says how many frames are present and how many it manages; the longest unknown runs that make up the
-/// difference are what is missing.
-fn taken_away(machine: &mut Machine, zone: &ZoneRecord, runs: &[Run]) -> Vec<(u64, Start)> {
+/// difference are what is missing. Where they do not, kernel memory lies beside what is missing and makes one run with
+/// it; then the part that begins as memory is plugged in is missing.
+fn taken_away(machine: &mut Machine, zone: &ZoneRecord, runs: &[Run]) -> Vec<Gone> {
     let record = machine
         .zoneinfo
         .as_ref()
@@ -108,21 +123,38 @@ fn taken_away(machine: &mut Machine, zone: &ZoneRecord, runs: &[Run]) -> Vec<(u6
     let mut unknown: Vec<&Run> = runs.iter().filter(|r| r.kind == FrameKind::Other).collect();
     unknown.sort_by_key(|r| (std::cmp::Reverse(r.frames), r.pfn));
     let mut absent = exists.saturating_sub(present);
-    let mut missing = usable.saturating_sub(managed).saturating_sub(absent);
+    let unmanaged = usable.saturating_sub(managed).saturating_sub(absent);
+    let mut missing = unmanaged;
     let mut away = Vec::new();
-    for run in unknown {
+    for run in &unknown {
         if run.frames <= absent {
             absent -= run.frames;
-            away.push((run.pfn, Start::Hole));
+            away.push(Gone { pfn: run.pfn, frames: run.frames, state: Start::Hole });
         } else if run.frames <= missing {
             missing -= run.frames;
-            away.push((run.pfn, Start::Unmanaged));
+            away.push(Gone { pfn: run.pfn, frames: run.frames, state: Start::Unmanaged });
         }
     }
-    let found: u64 =
-        usable - runs.iter().filter(|r| away.iter().any(|(p, _)| *p == r.pfn)).map(|r| r.frames).sum::<u64>();
+    let is_hole = |run: &Run| away.iter().any(|g: &Gone| g.state == Start::Hole && g.pfn == run.pfn);
+    let mut present_runs = unknown.iter().filter(|run| !is_hole(run));
+    if missing > unmanaged / 2
+        && let Some(pfn) = present_runs.find_map(|run| plugged_part(run, unmanaged))
+    {
+        away.retain(|gone| gone.state == Start::Hole);
+        away.push(Gone { pfn, frames: unmanaged, state: Start::Unmanaged });
+    }
+    let found = usable - away.iter().map(|gone| gone.frames).sum::<u64>();
     machine.managed_mismatch += found.abs_diff(managed);
     away
+}
+
+/// Finds so many frames within a run, from the start of a memory section (128 MiB) or else of a pageblock: hosts take
+/// memory away in such pieces.
+fn plugged_part(run: &Run, frames: u64) -> Option<u64> {
+    [SECTION, PAGEBLOCK]
+        .into_iter()
+        .map(|unit| run.pfn.next_multiple_of(unit))
+        .find(|start| start + frames <= run.pfn + run.frames)
 }
 
 impl Machine {
