@@ -29,28 +29,34 @@ fn perf_record(file: &Path, more: &[&str]) -> Result<(), String> {
 }
 
 /// What `perf kmem --page stat` says: the six totals, and the table by order and migratetype.
+#[derive(Debug)]
 struct Kmem {
     totals: Vec<Requests>,
     table: Vec<Vec<u64>>,
 }
 
+/// Reads what `perf kmem` says; `None` where this `perf` was built without it.
 fn kmem(file: &Path) -> Option<Kmem> {
-    let out =
-        Command::new("perf").arg("kmem").args(["--page", "-f", "-i"]).arg(file).arg("stat").output().ok()?;
+    let mut perf = Command::new("perf");
+    let out = perf.arg("kmem").args(["--page", "-f", "-i"]).arg(file).arg("stat").output().unwrap();
     // It prints to standard error, through a pager's place.
     let text = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    if text.contains("not a perf-command") {
+        return None;
+    }
     let mut kmem = Kmem { totals: Vec::new(), table: Vec::new() };
     for line in text.lines() {
         if let Some((_, numbers)) = line.split_once(':').filter(|(name, _)| name.starts_with("Total")) {
             let words: Vec<u64> =
                 numbers.split(|c: char| !c.is_ascii_digit()).filter_map(|w| w.parse().ok()).collect();
-            kmem.totals.push(Requests { count: *words.first()?, bytes: words.get(1)? * 1024 });
+            kmem.totals.push(Requests { count: words[0], bytes: words[1] * 1024 });
         } else if line.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
             let cells = line.split_whitespace().skip(1).map(|w| if w == "." { Ok(0) } else { w.parse() });
             kmem.table.extend(cells.collect::<Result<Vec<u64>, _>>());
         }
     }
-    (kmem.totals.len() == 6 && !kmem.table.is_empty()).then_some(kmem)
+    assert!(kmem.totals.len() == 6 && !kmem.table.is_empty(), "{kmem:?} was read from {text}");
+    Some(kmem)
 }
 
 fn compare(more: &[&str]) {
@@ -61,7 +67,7 @@ fn compare(more: &[&str]) {
         return;
     }
     let Some(kmem) = kmem(&file) else {
-        println!("skipped: this perf has no `kmem --page stat` that can be read");
+        println!("skipped: this perf was built without `perf kmem`");
         return;
     };
     let (trace, imported) = import(&file, &folder.path().join("out.trace"), &mut |_, _| {}).unwrap();
