@@ -147,7 +147,7 @@ impl LinuxAllocator {
     ///
     /// # Linux
     /// `prepare_alloc_pages`.
-    #[inline]
+    #[inline(always)]
     fn walk_of<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Walk<'_>, BadRequest> {
         let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request);
         let highest = request.highest_zone;
@@ -158,8 +158,11 @@ impl LinuxAllocator {
         }
     }
 
+    /// Compiled apart for each form of the step, and for both alike: what differs between them is the step.
+    ///
     /// # Linux
     /// `get_page_from_freelist`.
+    #[inline(never)]
     fn try_walk<S: Step>(&self, cx: &Cx, request: &Request, walk: &Walk<'_>, effort: Effort) -> Option<Pfn> {
         let order = request.order;
         let preferred = &walk.list[walk.first];
@@ -244,7 +247,7 @@ impl LinuxAllocator {
     ///
     /// # Linux
     /// `__alloc_pages`.
-    #[inline]
+    #[inline(always)]
     fn alloc_with<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         self.check(cx, request)?;
         loop {
@@ -257,7 +260,7 @@ impl LinuxAllocator {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc_once<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         let walk = self.walk_of::<S>(cx, request)?;
         let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);

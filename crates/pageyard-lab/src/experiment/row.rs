@@ -63,6 +63,11 @@ impl Rows {
         Some(super::gain(self.get(metric, before)?, self.get(metric, after)?))
     }
 
+    /// Appends rows in tables of their own.
+    pub fn append(&mut self, others: Rows) {
+        self.rows.extend(others.rows);
+    }
+
     /// Iterates over all rows.
     pub fn iter(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter()

@@ -5,16 +5,28 @@ use core_affinity::CoreId;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What one variant's samples came to, sorted.
+/// What one variant's samples came to: sorted, and turn by turn.
 #[derive(Clone, Debug, Default)]
-pub struct Samples(Vec<f64>);
+pub struct Samples(Vec<f64>, Vec<f64>);
 
 impl Samples {
-    /// Takes values in any order.
+    /// Takes values in the order of their turns.
     #[must_use]
-    pub fn new(mut values: Vec<f64>) -> Samples {
-        values.sort_unstable_by(f64::total_cmp);
-        Samples(values)
+    pub fn new(values: Vec<f64>) -> Samples {
+        let mut sorted = values.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        Samples(sorted, values)
+    }
+
+    /// Returns by how many percent `after` lies below these, turn by turn: the median of what each turn says. Both samples of
+    /// a turn saw the same moment, so a machine that slows down for a while does not tell the variants apart. Not a number
+    /// where a turn is missing from one of them.
+    #[must_use]
+    pub fn paired_gain(&self, after: &Samples) -> f64 {
+        if self.1.len() != after.1.len() {
+            return f64::NAN;
+        }
+        Samples::new(self.1.iter().zip(&after.1).map(|(a, b)| super::gain(*a, *b)).collect()).median()
     }
 
     /// Returns how many there are.
@@ -74,6 +86,15 @@ impl Samples {
 /// Returns the series of each variant.
 pub(super) fn in_turn<V, const N: usize>(
     variants: &mut [V],
+    sample: impl FnMut(&mut V) -> Option<[f64; N]>,
+) -> Vec<[Samples; N]> {
+    turns(SAMPLES, variants, sample)
+}
+
+/// The same with another number of samples.
+pub(super) fn turns<V, const N: usize>(
+    samples: usize,
+    variants: &mut [V],
     mut sample: impl FnMut(&mut V) -> Option<[f64; N]>,
 ) -> Vec<[Samples; N]> {
     for variant in variants.iter_mut() {
@@ -82,7 +103,7 @@ pub(super) fn in_turn<V, const N: usize>(
     let mut kept: Vec<[Vec<f64>; N]> = variants.iter().map(|_| std::array::from_fn(|_| Vec::new())).collect();
     // Samples that do not count are taken again, within reason.
     let mut turns = 0;
-    while turns < 3 * SAMPLES && kept.iter().any(|k| k.first().is_some_and(|s| s.len() < SAMPLES)) {
+    while turns < 3 * samples && kept.iter().any(|k| k.first().is_some_and(|s| s.len() < samples)) {
         turns += 1;
         for (variant, series) in variants.iter_mut().zip(&mut kept) {
             if let Some(values) = sample(variant) {
@@ -143,6 +164,10 @@ mod tests {
         assert!((s.deviation() - 2.5f64.sqrt()).abs() < 1e-12);
         assert!((s.harmonic_mean() - 5.0 / (1.0 + 0.5 + 1.0 / 3.0 + 0.25 + 0.2)).abs() < 1e-12);
         assert!(Samples::default().median().is_nan());
+        // The machine ran at half its speed in the second turn; `after` takes a tenth less in both.
+        let (before, after) = (Samples::new(vec![10.0, 20.0]), Samples::new(vec![9.0, 18.0]));
+        assert!((before.paired_gain(&after) - 10.0).abs() < 1e-9);
+        assert!(before.paired_gain(&s).is_nan());
     }
 
     #[test]

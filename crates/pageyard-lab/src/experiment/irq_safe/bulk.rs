@@ -34,7 +34,7 @@ pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
             let metric = if *bulk { "bulk" } else { "one by one" };
             rows.add(format!("{metric}-{size}"), *column, ns, "ns");
             if *bulk {
-                let gained = crate::experiment::gain(series[i - 1][0].median(), ns);
+                let gained = series[i - 1][0].paired_gain(&series[i][0]);
                 rows.add(format!("gain bulk-{size}"), *column, gained, "%");
             }
             if *size == BUFFER {

@@ -3,7 +3,7 @@
 use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, Machines, PROTECTIONS, VANILLA};
 use crate::experiment::samples::in_turn;
 use crate::experiment::subject::{Subject, batches, frames_a_sample, single};
-use crate::experiment::{Published, Rows, Run, gain};
+use crate::experiment::{Published, Rows, Run};
 use pageyard::Pfn;
 
 const SECTION: &str = "Sweep";
@@ -16,7 +16,7 @@ pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
     subjects.push((ENGINE, &machines.engine));
     subjects.push(("again", &machines.again));
     let batches = batches(run.quick);
-    let mut worst: f64 = 0.0;
+    let (mut worst, mut gains): (f64, _) = (0.0, Rows::default());
     for (done, batch) in batches.iter().enumerate() {
         run.at("sweep", done, batches.len());
         let mut held = vec![Pfn(0); *batch];
@@ -28,23 +28,21 @@ pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
                 rows.add_samples(&format!("{kind}-odr0-{batch}"), column, samples, "ns");
             }
         }
-        let pair = gain(series[0][2].median(), series[subjects.len() - 1][2].median());
+        let at = |column: &str| subjects.iter().position(|(c, _)| *c == column).unwrap_or(0);
+        gains.section(GAINS);
+        for (i, kind) in KINDS.iter().enumerate() {
+            let of = |before: &str, after: &str| series[at(before)][i].paired_gain(&series[at(after)][i]);
+            for p in PROTECTIONS.iter().filter(|p| p.column != BEFORE && p.column != MASK) {
+                gains.add(format!("gain {kind}-odr0-{batch}"), p.column, of(BEFORE, p.column), "%");
+            }
+            gains.add(format!("gain over a signal mask, {kind}-odr0-{batch}"), AFTER, of(MASK, AFTER), "%");
+        }
+        let pair = series[0][2].paired_gain(&series[subjects.len() - 1][2]);
         rows.add(format!("A/A total-odr0-{batch}"), BEFORE, pair, "% apart");
         worst = if pair.abs() > worst.abs() { pair } else { worst };
     }
     run.check_pair("the sweep", worst);
-    rows.section(GAINS);
-    for batch in batches {
-        for kind in KINDS {
-            let metric = format!("Median {kind}-odr0-{batch}");
-            for p in PROTECTIONS.iter().filter(|p| p.column != BEFORE && p.column != MASK) {
-                let gained = rows.gain(&metric, BEFORE, p.column).unwrap_or(f64::NAN);
-                rows.add(format!("gain {kind}-odr0-{batch}"), p.column, gained, "%");
-            }
-            let gained = rows.gain(&metric, MASK, AFTER).unwrap_or(f64::NAN);
-            rows.add(format!("gain over a signal mask, {kind}-odr0-{batch}"), AFTER, gained, "%");
-        }
-    }
+    rows.append(gains);
     let bench02 = |rows: &mut Rows, column: &str| {
         let value = rows.get("Median total-odr0-1", column).unwrap_or(f64::NAN);
         rows.section("page_bench02");

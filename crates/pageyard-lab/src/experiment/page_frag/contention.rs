@@ -1,19 +1,23 @@
 //! A receive CPU takes a frame for each packet, a transmit-completion CPU frees it as a fragment.
 //!
 //! Between them a ring carries packets in groups, as a NAPI poll hands them on. Each packet's frame is real memory: the
-//! receiver writes a header and the completion reads it, because a CPU that did nothing but allocate would wait for the lock
-//! more than any router does. With one CPU both ends take turns on it.
+//! receiver writes a header and the completion reads it. Both ends do a router's other work beside that, as look-ups in a
+//! table larger than the caches, for a stated time: a CPU that did nothing but allocate would wait for the lock more than
+//! any router does. With one CPU both ends take turns on it.
 
+use super::work::{Level, Work};
 use super::{BUDDY, ENGINE, ONE, PCP, SHARE, TWO};
 use crate::error::LabError;
-use crate::experiment::samples::{OVERLAP, in_turn, together};
+use crate::experiment::samples::{OVERLAP, Samples, in_turn, together};
 use crate::experiment::subject::{engine, reference, single, sound};
 use crate::experiment::{Rows, Run};
 use crate::yard::Yard;
+use core_affinity::CoreId;
 use pageyard::{CpuId, Cx, Frames, NodeId, Order, PageAllocator, Pfn, Region, TryLock, ZoneKind};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+
+const SECTION: &str = "Contention";
 
 pub(super) const GAIN: &str = "gain over buddy, 2 CPUs";
 
@@ -85,21 +89,21 @@ impl Ring {
     }
 }
 
-/// One of the subjects with its ring and memory.
+/// One of the subjects with the memory of its frames.
 struct Router<'a, P> {
     packets: &'a P,
     memory: Memory,
-    ring: Ring,
+    work: &'a Work,
 }
 
 impl<'a, P: Packets> Router<'a, P> {
-    fn new(packets: &'a P) -> Router<'a, P> {
+    fn new(packets: &'a P, work: &'a Work) -> Router<'a, P> {
         let memory = (0..MEMORY).map(|_| [const { AtomicU64::new(0) }; HEADER]).collect();
-        Router { packets, memory: Memory(memory), ring: Ring::new() }
+        Router { packets, memory: Memory(memory), work }
     }
 
     /// Receives a group: frames are taken and headers written. `false`: a frame could not be had.
-    fn receive(&self, cx: &Cx, at: usize) -> bool {
+    fn receive(&self, cx: &Cx, ring: &Ring, at: usize, level: Level) -> bool {
         let mut had = true;
         for i in at..at + GROUP {
             let pfn = self.packets.take(cx);
@@ -110,91 +114,68 @@ impl<'a, P: Packets> Router<'a, P> {
                     word.store(i as u64, Ordering::Relaxed);
                 }
             }
-            self.ring.slots[i % RING].store(pfn.map_or(u64::MAX, |p| p.0), Ordering::Relaxed);
+            self.work.half(i, level);
+            ring.slots[i % RING].store(pfn.map_or(u64::MAX, |p| p.0), Ordering::Relaxed);
         }
         // ORDER: Release pairs with the Acquire in `two`: the group lies in the ring.
-        self.ring.written.0.store(at + GROUP, Ordering::Release);
+        ring.written.0.store(at + GROUP, Ordering::Release);
         had
     }
 
     /// Completes a group: headers are read and frames freed. `false`: a header was another packet's.
-    fn complete(&self, cx: &Cx, at: usize) -> bool {
+    fn complete(&self, cx: &Cx, ring: &Ring, at: usize, level: Level) -> bool {
         let mut right = true;
         for i in at..at + GROUP {
             // ORDER: Relaxed: the Acquire in `two` has it.
-            let pfn = self.ring.slots[i % RING].load(Ordering::Relaxed);
+            let pfn = ring.slots[i % RING].load(Ordering::Relaxed);
             if pfn == u64::MAX {
                 continue;
             }
+            self.work.half(i, level);
             let header = &self.memory.0[pfn as usize];
             right &= header.iter().all(|word| word.load(Ordering::Relaxed) == i as u64);
             self.packets.complete(cx, Pfn(pfn));
         }
         // ORDER: Release pairs with the Acquire in `two`: the places may be used again.
-        self.ring.read.0.store(at + GROUP, Ordering::Release);
+        ring.read.0.store(at + GROUP, Ordering::Release);
         right
     }
 
-    fn reset(&self) {
-        // ORDER: Relaxed: no thread runs.
-        self.ring.written.0.store(0, Ordering::Relaxed);
-        self.ring.read.0.store(0, Ordering::Relaxed);
+    /// Forwards `groups` groups on one CPU, half a ring at a time.
+    fn alone(&self, cpu: usize, groups: usize, level: Level) -> bool {
+        let (ring, cx) = (Ring::new(), Cx::on(CpuId(cpu as u32)));
+        (0..groups * GROUP).step_by(RING / 2).all(|half| {
+            let mut at = (half..half + RING / 2).step_by(GROUP);
+            at.clone().all(|at| self.receive(&cx, &ring, at, level))
+                && at.all(|at| self.complete(&cx, &ring, at, level))
+        })
     }
 
-    /// Forwards `groups` groups on one CPU; a ring's worth is on its way at a time.
-    fn one(&self, groups: usize) -> Option<f64> {
-        self.reset();
-        let cx = Cx::on(CpuId(0));
-        let mut right = true;
-        let start = Instant::now();
-        for ring in (0..groups * GROUP).step_by(RING / 2) {
-            (ring..ring + RING / 2).step_by(GROUP).for_each(|at| right &= self.receive(&cx, at));
-            (ring..ring + RING / 2).step_by(GROUP).for_each(|at| right &= self.complete(&cx, at));
-        }
-        let packets = (groups * GROUP).next_multiple_of(RING / 2) as f64;
-        right.then(|| packets / start.elapsed().as_secs_f64())
-    }
-
-    /// Forwards `groups` groups from one CPU to the other. Returns packets a second and the share of both CPUs' time
-    /// that was spent waiting for the zone lock, in percent.
-    fn two(&self, groups: usize, cores: &[core_affinity::CoreId]) -> Option<[f64; 2]> {
-        self.reset();
-        let before = self.packets.waited_ns();
-        let both = together(cores, |cpu| {
-            let cx = Cx::on(CpuId(cpu as u32));
-            // The other end's position, looked up only when this end has caught up with it.
-            let mut seen = 0;
-            (0..groups).all(|group| {
-                let at = group * GROUP;
-                if cpu == 0 {
-                    // ORDER: Acquire pairs with the Release in `complete`.
-                    while at + GROUP > seen + RING {
-                        seen = wait(&self.ring.read.0, seen);
-                    }
-                    self.receive(&cx, at)
-                } else {
-                    // ORDER: Acquire pairs with the Release in `receive`.
-                    while at + GROUP > seen {
-                        seen = wait(&self.ring.written.0, seen);
-                    }
-                    self.complete(&cx, at)
+    /// Forwards `groups` groups from one CPU to the other.
+    fn handed_over(&self, cpu: usize, ring: &Ring, groups: usize, level: Level) -> bool {
+        let cx = Cx::on(CpuId(cpu as u32));
+        // The other end's position, looked up only when this end has caught up with it.
+        let mut seen = 0;
+        (0..groups).all(|group| {
+            let at = group * GROUP;
+            if cpu == 0 {
+                while at + GROUP > seen + RING {
+                    seen = wait(&ring.read.0, seen);
                 }
-            })
-        });
-        let right = both.threads.iter().all(|(right, _)| *right);
-        if !right || both.overlap < OVERLAP {
-            return None;
-        }
-        let longest = both.threads.iter().map(|(_, took)| *took).max()?.as_secs_f64();
-        let all: f64 = both.threads.iter().map(|(_, took)| took.as_nanos() as f64).sum();
-        let waited = (self.packets.waited_ns() - before) as f64;
-        Some([(groups * GROUP) as f64 / longest, waited / all * 100.0])
+                self.receive(&cx, ring, at, level)
+            } else {
+                while at + GROUP > seen {
+                    seen = wait(&ring.written.0, seen);
+                }
+                self.complete(&cx, ring, at, level)
+            }
+        })
     }
 }
 
 /// Looks at a position; where it has not moved, after a breath.
 fn wait(position: &AtomicUsize, seen: usize) -> usize {
-    // ORDER: Acquire: see the callers.
+    // ORDER: Acquire pairs with the Release in `receive` and in `complete`.
     let now = position.load(Ordering::Acquire);
     if now == seen {
         std::hint::spin_loop();
@@ -202,19 +183,41 @@ fn wait(position: &AtomicUsize, seen: usize) -> usize {
     now
 }
 
+/// Who does what.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// One CPU, both ends.
+    One,
+    /// One CPU receives, the other completes.
+    Split,
+    /// Two CPUs, both ends each.
+    Both,
+}
+
 /// A router of any kind.
 trait Forwards {
-    fn one(&self, groups: usize) -> Option<f64>;
-    fn two(&self, groups: usize, cores: &[core_affinity::CoreId]) -> Option<[f64; 2]>;
+    /// Forwards packets. Returns packets a second and the share of all CPUs' time spent waiting for the zone lock, in
+    /// percent; `None` where the sample does not count.
+    fn run(&self, shape: Shape, groups: usize, level: Level, cores: &[CoreId]) -> Option<[f64; 2]>;
 }
 
 impl<P: Packets> Forwards for Router<'_, P> {
-    fn one(&self, groups: usize) -> Option<f64> {
-        Router::one(self, groups)
-    }
-
-    fn two(&self, groups: usize, cores: &[core_affinity::CoreId]) -> Option<[f64; 2]> {
-        Router::two(self, groups, cores)
+    fn run(&self, shape: Shape, groups: usize, level: Level, cores: &[CoreId]) -> Option<[f64; 2]> {
+        let before = self.packets.waited_ns();
+        let ring = Ring::new();
+        let cpus = if shape == Shape::One { 1 } else { 2 };
+        let all = together(&cores[..cpus], |cpu| match shape {
+            Shape::Split => self.handed_over(cpu, &ring, groups, level),
+            Shape::One | Shape::Both => self.alone(cpu, groups, level),
+        });
+        if !all.threads.iter().all(|(right, _)| *right) || (cpus > 1 && all.overlap < OVERLAP) {
+            return None;
+        }
+        let longest = all.threads.iter().map(|(_, took)| *took).max()?.as_secs_f64();
+        let time: f64 = all.threads.iter().map(|(_, took)| took.as_nanos() as f64).sum();
+        let packets = groups * GROUP * if shape == Shape::Both { 2 } else { 1 };
+        let waited = (self.packets.waited_ns() - before) as f64;
+        Some([packets as f64 / longest, waited / time * 100.0])
     }
 }
 
@@ -233,46 +236,74 @@ fn memory() -> [Region; 1] {
 }
 
 pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
-    let groups = if run.quick { 2048 } else { 16_384 };
+    // Half a ring at a time on one CPU: a multiple of eight groups.
+    let groups = if run.quick { 256 } else { 2048 };
     let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let work = Work::new();
     let (buddy, pcp, again) = (machine("buddy")?, machine("pcp")?, machine("buddy")?);
     let engine = engine(&memory())?;
     let routers: [(&str, Box<dyn Forwards + '_>); 4] = [
-        (BUDDY, Box::new(Router::new(&buddy))),
-        (PCP, Box::new(Router::new(&pcp))),
-        (ENGINE, Box::new(Router::new(&engine))),
-        ("again", Box::new(Router::new(&again))),
+        (BUDDY, Box::new(Router::new(&buddy, &work))),
+        (PCP, Box::new(Router::new(&pcp, &work))),
+        (ENGINE, Box::new(Router::new(&engine, &work))),
+        ("again", Box::new(Router::new(&again, &work))),
     ];
-    let mut turns: Vec<&(&str, Box<dyn Forwards + '_>)> = routers.iter().collect();
-    rows.section("Contention");
-    run.at("one CPU", 0, 2);
-    let one = in_turn(&mut turns, |(_, r)| r.one(groups).map(|rate| [rate]));
-    for ((column, _), [rate]) in routers[..3].iter().zip(&one) {
-        rows.add(ONE, *column, rate.median(), "1/s");
-    }
-    run.check_pair("one CPU", crate::experiment::gain(one[0][0].median(), one[3][0].median()));
-    if cores.len() < 2 {
-        run.note("two CPUs were not measured: this process may use one");
-    } else {
-        run.at("two CPUs", 1, 2);
-        let mut dropped = 0;
-        let two = in_turn(&mut turns, |(_, r)| {
-            let sample = r.two(groups, &cores[..2]);
+    let mut subjects: Vec<&(&str, Box<dyn Forwards + '_>)> = routers.iter().collect();
+    let (mut done, mut dropped) = (0, 0);
+    let mut forward = |run: &mut Run<'_>, shape, level: Level| {
+        run.at("contention", done, 2 + 2 * Level::ALL.len());
+        done += 1;
+        let series = in_turn(&mut subjects, |(_, r)| {
+            let sample = r.run(shape, groups, level, &cores);
             dropped += u64::from(sample.is_none());
             sample
         });
-        for ((column, _), [rate, share]) in routers[..3].iter().zip(&two) {
-            rows.add(TWO, *column, rate.median(), "1/s");
-            rows.add(SHARE, *column, share.median(), "%");
+        run.check_pair("the contention table", rates(&series[0][0], &series[3][0]));
+        series
+    };
+    let one = forward(run, Shape::One, Level::Router);
+    rows.section(SECTION);
+    for ((column, _), [rate, _]) in routers[..3].iter().zip(&one) {
+        rows.add(ONE, *column, rate.median(), "1/s");
+    }
+    if cores.len() < 2 {
+        run.note("two CPUs were not measured: this process may use one");
+    } else {
+        for level in Level::ALL {
+            let split = forward(run, Shape::Split, level);
+            let both = forward(run, Shape::Both, level);
+            if level == Level::Router {
+                two(rows, SECTION, [TWO, SHARE, GAIN].map(str::to_owned), &split);
+            }
+            let metrics = |shape: &str| {
+                ["packets per second", "zone lock wait share", "gain over buddy"]
+                    .map(|m| format!("{m}, {shape}, {}", level.name()))
+            };
+            two(rows, "By work for a packet, 2 CPUs", metrics("one receives, one completes"), &split);
+            two(rows, "By work for a packet, 2 CPUs", metrics("each does both"), &both);
         }
-        for (column, [rate, _]) in [PCP, ENGINE].into_iter().zip(&two[1..]) {
-            rows.add(GAIN, column, (rate.median() / two[0][0].median() - 1.0) * 100.0, "%");
-        }
-        run.check_pair("two CPUs", crate::experiment::gain(two[0][0].median(), two[3][0].median()));
         if dropped > 0 {
             run.note(format!("{dropped} samples on two CPUs were dropped: the threads ran apart"));
         }
     }
     drop(routers);
     sound(&[&buddy, &pcp, &again, &engine])
+}
+
+/// Returns by how many percent `after` forwards more, turn by turn, or by medians where samples were dropped.
+fn rates(before: &Samples, after: &Samples) -> f64 {
+    let less = after.paired_gain(before);
+    if less.is_nan() { (after.median() / before.median() - 1.0) * 100.0 } else { less / (1.0 - less / 100.0) }
+}
+
+/// Adds rates, shares and gains of a run on two CPUs.
+fn two(rows: &mut Rows, section: &'static str, [rate, share, gain]: [String; 3], series: &[[Samples; 2]]) {
+    rows.section(section);
+    for (column, [rates, shares]) in [BUDDY, PCP, ENGINE].into_iter().zip(series) {
+        rows.add(&rate, column, rates.median(), "1/s");
+        rows.add(&share, column, shares.median(), "%");
+    }
+    for (column, [after, _]) in [PCP, ENGINE].into_iter().zip(&series[1..]) {
+        rows.add(&gain, column, rates(&series[0][0], after), "%");
+    }
 }

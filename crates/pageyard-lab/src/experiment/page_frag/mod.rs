@@ -1,9 +1,10 @@
 //! `page-frag`: frames of packets freed as fragments, to the zone or to the per-CPU list.
 //!
-//! * `contention`: a receive and a transmit-completion CPU; `verdict`: what came of it.
+//! * `contention`: a receive and a transmit-completion CPU; `work`: what else they do for a packet; `verdict`: what came of it.
 
 mod contention;
 mod verdict;
+mod work;
 
 use super::{Experiment, Plot, Published, Rows, Run, Series};
 use crate::error::LabError;

@@ -1,6 +1,6 @@
 //! What came of `zonelist`, from its rows.
 
-use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, OPTITER};
+use super::{CALLED, ENGINE, INLINED, NODES, OPTITER};
 use crate::experiment::Rows;
 use crate::experiment::subject::batches;
 
@@ -18,7 +18,7 @@ fn gains(rows: &Rows, kind: &str, column: &str) -> Vec<f64> {
 }
 
 fn sweep(rows: &Rows) -> String {
-    let all = gains(rows, "Min", INLINED);
+    let all = gains(rows, "turn by turn", INLINED);
     let (Some(low), Some(high)) = (all.first(), all.last()) else { return String::new() };
     let middle = all[all.len() / 2];
     let saved = all.iter().filter(|g| **g > 0.0).count();
@@ -63,7 +63,7 @@ fn nodes(rows: &Rows) -> String {
     let at = |mask: &str| {
         let of = |n: &u8| {
             let nodes = if *n == 1 { "1 node".into() } else { format!("{n} nodes") };
-            rows.get(&format!("gain Min alloc-odr0-64, {nodes}, {mask}"), INLINED)
+            rows.get(&format!("gain turn by turn, alloc-odr0-64, {nodes}, {mask}"), INLINED)
         };
         let all: Vec<String> = NODES.iter().filter_map(of).map(|g| format!("{g:+.1}")).collect();
         (!all.is_empty()).then(|| format!("{mask} {} %", all.join("/")))
@@ -76,13 +76,13 @@ fn nodes(rows: &Rows) -> String {
 fn engine(rows: &Rows) -> String {
     let of = |n: &u8| {
         let nodes = if *n == 1 { "1 node".into() } else { format!("{n} nodes") };
-        rows.gain(&format!("Min alloc-odr0-64, {nodes}"), ONE_ZONE, ENGINE)
+        rows.get(&format!("more than one zone, turn by turn, alloc-odr0-64, {nodes}"), ENGINE)
     };
-    let worst = NODES.iter().filter_map(of).fold(f64::INFINITY, f64::min);
-    if worst.is_finite() {
+    let all: Vec<String> = NODES.iter().filter_map(of).map(|g| format!("{g:+.1}")).collect();
+    if !all.is_empty() {
         format!(
-            "The engine's walk over three zones of up to 8 nodes costs {:.1} % more than a single zone at most (batch 64).",
-            (-worst).max(0.0)
+            "The engine's walk over the three zones of 1/2/4/8 nodes against a single zone, batch 64: {} %.",
+            all.join("/")
         )
     } else {
         String::new()
