@@ -8,7 +8,8 @@
 //! * [`memmap`]: which frames exist, and in which zone and node they lie.
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
 //! * [`error`]: why an answer was no.
-//! * [`allocator`]: the trait an engine implements; [`compaction`]: the one through which frames are moved.
+//! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
+//!   engine asks for when memory runs short.
 //! * [`engine`]: the allocator itself.
 //! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
 #![no_std]
@@ -26,6 +27,7 @@ pub mod memmap;
 pub mod metrics;
 pub mod migratetype;
 pub mod proctext;
+pub mod reclaim;
 pub mod request;
 pub mod stats;
 pub mod units;
@@ -37,6 +39,7 @@ pub use error::{AllocError, AuditError, BadRequest, ClaimError, FreeError, MapEr
 pub use gfp::{Gfp, GfpMap};
 pub use memmap::{MemoryMap, Region, ZoneKind, ZoneSpan};
 pub use migratetype::Migratetype;
+pub use reclaim::{Failure, Helpers, PressureAllocator, Reclaim};
 pub use request::{NodeMask, Request, RequestFlags};
 pub use stats::{Census, Counter, PcpStats, Stats, ZoneStats};
 pub use units::{

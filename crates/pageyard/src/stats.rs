@@ -67,6 +67,50 @@ counters! {
     NumaOther = "numa_other",
     /// Requests served by the node whose turn it was.
     NumaInterleave = "numa_interleave",
+    /// Requests that waited for reclaim.
+    Allocstall = "allocstall",
+    /// Frames that reclaim looked at for requests that wait.
+    PgscanDirect = "pgscan_direct",
+    /// Frames that it freed for them.
+    PgstealDirect = "pgsteal_direct",
+    /// Frames that the background reclaimer looked at.
+    PgscanKswapd = "pgscan_kswapd",
+    /// Frames that it freed.
+    PgstealKswapd = "pgsteal_kswapd",
+    /// Frames moved.
+    PgmigrateSuccess = "pgmigrate_success",
+    /// Frames that could not be moved.
+    PgmigrateFail = "pgmigrate_fail",
+    /// Frames that the migrate scanner examined.
+    CompactMigrateScanned = "compact_migrate_scanned",
+    /// Frames that the free scanner examined.
+    CompactFreeScanned = "compact_free_scanned",
+    /// Frames isolated by either.
+    CompactIsolated = "compact_isolated",
+    /// Requests that waited for compaction.
+    CompactStall = "compact_stall",
+    /// Of those, the ones that it did not help.
+    CompactFail = "compact_fail",
+    /// Of those, the ones that it did.
+    CompactSuccess = "compact_success",
+    /// Free frames that compaction took without a scan.
+    CompactFreeDirectAlloc = "compact_free_direct_alloc",
+    /// Of those, the ones in the block that it was emptying.
+    CompactFreeDirectMiss = "compact_free_direct_miss",
+    /// Runs of the background compactor.
+    CompactDaemonWake = "compact_daemon_wake",
+    /// Zones that a request's compaction left alone because it had failed there lately.
+    CompactDeferred = "compact_deferred",
+    /// Times that compaction emptied a CPU's lists.
+    CompactDrain = "compact_drain",
+    /// Pageblocks that compaction found in another compactor's use for the opposite end.
+    CompactConflict = "compact_conflict",
+    /// Isolated frames put back because their block could not be emptied.
+    CompactAbandoned = "compact_abandoned",
+    /// Pageblocks that a scanner passed over.
+    CompactSkipped = "compact_skipped",
+    /// Blocks that compaction handed to its request before anybody else could take them.
+    CompactCapture = "compact_capture",
     /// Times the zone lock was taken.
     ZoneLock = "zone_lock",
     /// Times it was held by somebody else.

@@ -1,0 +1,305 @@
+//! What compaction sees of an engine: pageblocks, frames, leases, and free frames to move things to.
+
+use super::knobs::Knobs;
+use super::state::ZoneState;
+use crate::allocator::Cx;
+use crate::memmap::{ZoneKind, ZoneSpan};
+use crate::migratetype::Migratetype;
+use crate::stats::Counter;
+use crate::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
+use crate::watermark::Watermarks;
+use core::ops::Range;
+
+/// What a frame is at the moment: a hint, unless the caller owns it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FrameState {
+    /// Not managed: a hole, or reserved.
+    Hole,
+    /// The first frame of a free block.
+    Free(Order),
+    /// Free inside a larger free block.
+    Inside,
+    /// Free in a per-CPU list, or part of a block that is.
+    Cached,
+    /// The first frame of an allocated block.
+    Allocated(Order),
+    /// A later frame of an allocated block.
+    Tail,
+}
+
+/// What compaction wants to know of a pageblock before it scans it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PageblockInfo {
+    /// Whether any of its frames is managed.
+    pub populated: bool,
+    /// Its migratetype.
+    pub migratetype: Migratetype,
+    /// Whether all of it is one free block, or part of a larger one.
+    pub free_whole: bool,
+    /// Whether an earlier scan found nothing to do in it.
+    pub skip: bool,
+}
+
+/// A zone as compaction sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneView {
+    /// Where it lies.
+    pub span: ZoneSpan,
+    /// Free frames, those in per-CPU lists not counted.
+    pub free: Frames,
+    /// Its watermarks, without boost.
+    pub marks: Watermarks,
+}
+
+/// Which end of a migration a pageblock serves.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    /// Its contents move away.
+    Source,
+    /// Contents move into its free frames.
+    Target,
+}
+
+/// Who holds the lease of a pageblock, and for which end.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Holder {
+    /// The compactor.
+    pub by: CompactorId,
+    /// What it uses the pageblock for.
+    pub role: Role,
+}
+
+/// The right to use a pageblock in one role, given back when dropped.
+///
+/// While it is held no other compactor gets a lease on the pageblock, so that two of them never use it for opposite
+/// ends.
+pub struct Lease<'a> {
+    map: &'a dyn Leases,
+    /// The pageblock.
+    pub block: PageblockId,
+    /// What it is used for.
+    pub role: Role,
+}
+
+/// Where a [`Lease`] goes back to.
+pub trait Leases: Sync {
+    /// Gives the pageblock back.
+    fn release(&self, block: PageblockId);
+}
+
+impl<'a> Lease<'a> {
+    /// Makes the lease that a [`FrameMap`] has just granted.
+    #[must_use]
+    pub fn granted(map: &'a dyn Leases, block: PageblockId, role: Role) -> Lease<'a> {
+        Lease { map, block, role }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        self.map.release(self.block);
+    }
+}
+
+/// Free frames held by a compactor, at most a cluster.
+///
+/// To the engine they are allocated blocks of order 0, which nobody but the compactor knows of.
+pub struct FreeStock {
+    slots: [Pfn; FreeStock::MOST],
+    len: usize,
+}
+
+impl Default for FreeStock {
+    fn default() -> Self {
+        FreeStock::new()
+    }
+}
+
+impl FreeStock {
+    /// The most that it holds.
+    ///
+    /// # Linux
+    /// `COMPACT_CLUSTER_MAX`.
+    pub const MOST: usize = 32;
+
+    /// Makes an empty stock.
+    #[must_use]
+    pub const fn new() -> FreeStock {
+        FreeStock { slots: [Pfn(0); FreeStock::MOST], len: 0 }
+    }
+
+    /// Adds a frame; `false` where there is no room.
+    #[must_use = "a frame that did not fit is still the caller's"]
+    pub fn push(&mut self, pfn: Pfn) -> bool {
+        let Some(slot) = self.slots.get_mut(self.len) else { return false };
+        *slot = pfn;
+        self.len += 1;
+        true
+    }
+
+    /// Takes the frame that was added last.
+    pub fn pop(&mut self) -> Option<Pfn> {
+        self.len = self.len.checked_sub(1)?;
+        Some(self.slots[self.len])
+    }
+
+    /// Returns the frames, the one that was added first in front.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Pfn] {
+        &self.slots[..self.len]
+    }
+
+    /// Returns how many frames it holds.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Says whether it holds none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Says whether no more fit.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.len == FreeStock::MOST
+    }
+}
+
+/// What a scan for free frames did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FreeScan {
+    /// Frames whose state was examined; a word of 64 bits counts as 64.
+    pub scanned: u64,
+    /// Where it stopped: the first frame that it did not look at, the range's end where it looked at all.
+    pub next: Pfn,
+    /// Whether it stopped because the zone would have gone below the floor.
+    pub below_floor: bool,
+}
+
+/// What became of an attempt to take free frames directly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direct {
+    /// It ended: enough were taken, or no more may be.
+    Done,
+    /// The zone was in use by somebody else.
+    Contended,
+}
+
+/// Compaction's view of an engine.
+///
+/// # Concurrency
+/// Every method may be called from several threads at once. None calls back into the owner of frames.
+pub trait FrameMap: Leases {
+    /// Describes a zone, or `None` where there is no such zone.
+    fn zone(&self, zone: ZoneId) -> Option<ZoneView>;
+
+    /// Returns what compaction remembers of a zone. The zone must exist.
+    fn zone_state(&self, zone: ZoneId) -> &ZoneState;
+
+    /// Returns the knobs.
+    fn knobs(&self) -> &Knobs;
+
+    /// Says whether an allocation of this order passes a watermark of `mark` frames, and a block for it is free.
+    ///
+    /// # Linux
+    /// `zone_watermark_ok`.
+    fn watermark_ok(&self, zone: ZoneId, order: Order, mark: Frames, highest: ZoneKind) -> bool;
+
+    /// Says whether a free block could be given to a request of this order and type, from its own type or from one
+    /// whose pageblock it may take.
+    ///
+    /// # Linux
+    /// The last part of `compact_finished`.
+    fn has_suitable(&self, zone: ZoneId, order: Order, m: Migratetype) -> bool;
+
+    /// Returns the free blocks of a zone by order: a row of `/proc/buddyinfo`.
+    fn free_blocks(&self, zone: ZoneId) -> [u64; NR_ORDERS];
+
+    /// Describes the part of a pageblock that lies in a zone.
+    fn pageblock(&self, zone: ZoneId, block: PageblockId) -> PageblockInfo;
+
+    /// Remembers, or forgets, that a scan found nothing to do in a pageblock.
+    fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool);
+
+    /// Describes a frame: a hint.
+    fn frame(&self, pfn: Pfn) -> FrameState;
+
+    /// Reserves a pageblock for one compactor in one role.
+    ///
+    /// # Errors
+    /// Who holds it, where somebody does.
+    fn lease(&self, block: PageblockId, role: Role, by: CompactorId) -> Result<Lease<'_>, Holder>;
+
+    /// Takes up to `want` free frames out of a part of one pageblock, lowest first, while more than `floor` frames
+    /// and those it takes stay free in the zone.
+    ///
+    /// `give_up` says whether it stops at the first block that would go below the floor, or looks on.
+    ///
+    /// # Linux
+    /// `isolate_freepages_block`.
+    fn isolate_free(
+        &self,
+        zone: ZoneId,
+        range: Range<Pfn>,
+        want: usize,
+        floor: Frames,
+        give_up: bool,
+        out: &mut FreeStock,
+    ) -> FreeScan;
+
+    /// Takes free frames straight from a zone, as an allocation of movable single frames would, while more than
+    /// `mark` and one frame stay free; `offer` takes each one and says whether it wants another.
+    ///
+    /// # Linux
+    /// `isolate_freepages_direct` of document 002: it holds the zone's lock, which it only tries.
+    fn take_direct(&self, zone: ZoneId, mark: Frames, offer: impl FnMut(Pfn) -> bool) -> Direct;
+
+    /// Returns one frame that compaction holds to its zone, past the per-CPU lists.
+    fn give_back(&self, pfn: Pfn);
+
+    /// Frees a frame whose contents have moved, as any frame is freed: into the CPU's list.
+    fn free_migrated(&self, cx: &Cx, pfn: Pfn);
+
+    /// Returns the frames in this CPU's lists of a zone to it.
+    fn drain_local(&self, cx: &Cx, zone: ZoneId);
+
+    /// Takes a block that has just become free as a whole, before anybody else does.
+    fn capture(&self, cx: &Cx, block: BlockId, m: Migratetype) -> Option<Pfn>;
+
+    /// Adds to a counter.
+    fn tally(&self, cx: &Cx, counter: Counter, n: u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+    struct Book(AtomicU64);
+
+    impl Leases for Book {
+        fn release(&self, block: PageblockId) {
+            self.0.store(block.0, SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_dropped_lease_goes_back() {
+        let book = Book(AtomicU64::new(0));
+        let lease = Lease::granted(&book, PageblockId(7), Role::Source);
+        assert_eq!(book.0.load(SeqCst), 0);
+        drop(lease);
+        assert_eq!(book.0.load(SeqCst), 7);
+    }
+
+    #[test]
+    fn a_full_stock_refuses_and_hands_out_the_last_first() {
+        let mut stock = FreeStock::new();
+        assert!((0..32).all(|n| stock.push(Pfn(n))) && stock.is_full() && !stock.push(Pfn(32)));
+        assert_eq!((stock.pop(), stock.pop()), (Some(Pfn(31)), Some(Pfn(30))));
+        assert_eq!((stock.len(), stock.as_slice()[0]), (30, Pfn(0)));
+    }
+}

@@ -1,0 +1,67 @@
+//! The interface to the owner of movable frames.
+
+use crate::units::Pfn;
+
+/// How much a migration may cost its caller.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Mode {
+    /// Never waits, and gives up where it would.
+    Async,
+    /// Waits for locks, not for writeback.
+    SyncLight,
+    /// Waits for everything.
+    Sync,
+}
+
+/// Why a frame could not be isolated.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Busy {
+    /// It was freed meanwhile.
+    Gone,
+    /// It is not movable, or pinned.
+    Pinned,
+    /// A lock that the mode may not wait for is held.
+    Locked,
+}
+
+/// Why a migration failed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MigrateError {
+    /// It may succeed later.
+    Again,
+    /// It will not.
+    Refused,
+    /// The owner freed the frame meanwhile: there is nothing left to move, and nothing to put back.
+    Gone,
+}
+
+/// Implemented by the owner of movable frames, single ones (order 0).
+///
+/// Compaction holds no lock when it calls: an implementation may free frames, and may allocate as long as that does not
+/// ask for compaction again.
+///
+/// # Safety
+/// `migrate` that returns `Ok` must have moved every reference from the old frame to the new one: the new one is then
+/// the owner's, an allocated block of order 0, and compaction frees the old one. In every other case, a panic
+/// included, `to` must not be used any more.
+pub unsafe trait Migrate {
+    /// A frame taken out of use.
+    type Isolated;
+
+    /// Takes a frame out of use, so that it can be moved.
+    ///
+    /// It is asked about every allocated single frame that a scan meets, its own or not.
+    ///
+    /// # Errors
+    /// [`Busy`] says why not; [`Busy::Gone`] where it was freed under us.
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Self::Isolated, Busy>;
+
+    /// Moves the contents to `to`.
+    ///
+    /// # Errors
+    /// The reason; `to` was not used. The frame stays isolated and is tried again or put back, unless it is gone.
+    fn migrate(&self, from: &mut Self::Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError>;
+
+    /// Puts an isolated frame back into use. Called for each one that was not moved, also after a panic.
+    fn putback(&self, from: Self::Isolated);
+}

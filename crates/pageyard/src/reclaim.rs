@@ -1,0 +1,148 @@
+//! Memory pressure: the interface to whoever can give frames up, and the calls of an engine that use it.
+
+use crate::allocator::{Cx, PageAllocator};
+use crate::compaction::{Migrate, Outcome, Work};
+use crate::error::AllocError;
+use crate::request::Request;
+use crate::units::{Frames, Order, Pfn, ZoneId};
+use core::fmt;
+
+/// How hard reclaim tries: 12 looks at a 4096th of what it could take, 0 at everything.
+///
+/// # Linux
+/// `DEF_PRIORITY`, and `scan_control.priority`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Priority(pub u8);
+
+impl Priority {
+    /// Where reclaim starts.
+    pub const START: Priority = Priority(12);
+    /// The hardest.
+    pub const HARDEST: Priority = Priority(0);
+}
+
+/// What is asked of reclaim.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shortage {
+    /// The zone that is short of frames. Frames freed elsewhere do not help.
+    pub zone: ZoneId,
+    /// How many frames would do.
+    pub want: Frames,
+    /// The order of the request behind it.
+    pub order: Order,
+    /// How hard to try.
+    pub priority: Priority,
+    /// Whether the background reclaimer asks, or a request that waits.
+    pub background: bool,
+}
+
+/// What reclaim says that it did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reclaimed {
+    /// Frames that it looked at. `pgscan`.
+    pub scanned: Frames,
+    /// Frames that it freed. `pgsteal`.
+    pub freed: Frames,
+}
+
+/// Implemented by the owner of frames that can be given up.
+///
+/// It frees through the engine, with [`PageAllocator::free`], before it returns. The engine holds no lock when it
+/// calls. What it says is counted, and not believed: progress is what the zone's free frames show.
+pub trait Reclaim {
+    /// Frees frames of one zone.
+    fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed;
+
+    /// Returns how many frames of a zone it could free at most.
+    ///
+    /// # Linux
+    /// `zone_reclaimable_pages`.
+    fn reclaimable(&self, zone: ZoneId) -> Frames;
+}
+
+/// What a request under pressure may call upon: frames that can be given up, and frames that can be moved.
+pub trait Helpers: Reclaim + Migrate {}
+
+impl<T: Reclaim + Migrate> Helpers for T {}
+
+/// What was tried before a request was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Attempts {
+    /// Times that reclaim was tried on behalf of the request.
+    pub reclaims: u32,
+    /// Frames that reclaim says it looked at and freed.
+    pub reclaimed: Reclaimed,
+    /// Frames by which the zones' free frames, those in lists included, grew while reclaim ran.
+    pub gained: Frames,
+    /// Times that compaction was tried on behalf of the request.
+    pub compactions: u32,
+    /// Zones that compaction left alone because it had failed there lately.
+    pub deferred: u32,
+    /// What compaction did.
+    pub work: Work,
+    /// How the last compaction ended.
+    pub outcome: Option<Outcome>,
+}
+
+/// Why an allocation failed, with what was tried before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Why.
+    pub why: AllocError,
+    /// What was tried.
+    pub tried: Attempts,
+}
+
+impl From<Failure> for AllocError {
+    fn from(failure: Failure) -> Self {
+        failure.why
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let t = &self.tried;
+        write!(f, "{}; ", self.why)?;
+        write!(f, "{} reclaims freed {} of {} frames, ", t.reclaims, t.gained, t.reclaimed.scanned)?;
+        write!(
+            f,
+            "{} compactions moved {} frames and failed on {}",
+            t.compactions, t.work.moved, t.work.failed
+        )
+    }
+}
+
+impl core::error::Error for Failure {}
+
+/// An engine that can ask for help when memory runs short.
+///
+/// Generic over the helpers, so not an object: code that works with any such engine takes it as a type parameter.
+pub trait PressureAllocator: PageAllocator {
+    /// Allocates one block, with reclaim and compaction where Linux would use them.
+    ///
+    /// Helpers may free frames of this engine while they run. They must not call this with helpers again.
+    ///
+    /// # Errors
+    /// [`Failure`]: the reason as [`PageAllocator::alloc`] gives it, and what was tried.
+    fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure>;
+
+    /// Lets the background reclaimer run in the zones where it was woken, until they are above their high watermark
+    /// or it makes no more progress. Returns what it did; nothing where it was not woken.
+    ///
+    /// # Linux
+    /// `kswapd`: one run of `balance_pgdat`.
+    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed;
+
+    /// Lets the background compactor run in the zones where it was woken, and where proactive compaction is due.
+    /// Returns what it did; nothing where it was not woken.
+    ///
+    /// # Linux
+    /// `kcompactd_do_work`, `proactive_compact_node`.
+    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work;
+
+    /// Compacts all of a zone as far as it goes; `None` where there is no such zone.
+    ///
+    /// # Linux
+    /// A write to `/proc/sys/vm/compact_memory`.
+    fn compact_zone_with<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) -> Option<(Outcome, Work)>;
+}
