@@ -20,3 +20,4 @@ pub mod text;
 mod yard;
 
 pub use error::LabError;
+pub use pageyard::Order;

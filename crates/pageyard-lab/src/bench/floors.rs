@@ -1,6 +1,7 @@
 //! Floors: what no checked allocator can be faster than.
 
 use super::subject::Allocator;
+use pageyard::Pfn;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -19,17 +20,35 @@ impl FloorArray {
 
 impl Allocator for FloorArray {
     #[inline(always)]
-    fn take(&self, _: usize) -> Option<u64> {
+    fn take(&self, _: usize) -> Option<Pfn> {
         let top = self.len.get().checked_sub(1)?;
         self.len.set(top);
-        Some(u64::from(self.slots[top].get()))
+        Some(Pfn(u64::from(self.slots[top].get())))
     }
 
     #[inline(always)]
-    fn give(&self, _: usize, frame: u64) {
+    fn give(&self, _: usize, frame: Pfn) {
         let top = self.len.get();
-        self.slots[top].set(frame as u32);
+        self.slots[top].set(frame.0 as u32);
         self.len.set(top + 1);
+    }
+
+    fn take_many(&self, _: usize, out: &mut [Pfn]) -> usize {
+        let n = out.len().min(self.len.get());
+        let rest = self.len.get() - n;
+        for (slot, item) in out.iter_mut().zip(self.slots[rest..].iter().rev()) {
+            *slot = Pfn(u64::from(item.get()));
+        }
+        self.len.set(rest);
+        n
+    }
+
+    fn give_many(&self, _: usize, frames: &[Pfn]) {
+        let top = self.len.get();
+        for (item, frame) in self.slots[top..].iter().zip(frames) {
+            item.set(frame.0 as u32);
+        }
+        self.len.set(top + frames.len());
     }
 }
 
@@ -71,20 +90,20 @@ impl FloorTrylock {
 
 impl Allocator for FloorTrylock {
     #[inline(always)]
-    fn take(&self, cpu: usize) -> Option<u64> {
+    fn take(&self, cpu: usize) -> Option<Pfn> {
         // ORDER: Relaxed, here and below: the lock orders what it protects.
         self.with(cpu, |l| {
             let top = l.len.load(Ordering::Relaxed).checked_sub(1)?;
             l.len.store(top, Ordering::Relaxed);
-            Some(u64::from(l.slots[top as usize].load(Ordering::Relaxed)))
+            Some(Pfn(u64::from(l.slots[top as usize].load(Ordering::Relaxed))))
         })?
     }
 
     #[inline(always)]
-    fn give(&self, cpu: usize, frame: u64) {
+    fn give(&self, cpu: usize, frame: Pfn) {
         self.with(cpu, |l| {
             let top = l.len.load(Ordering::Relaxed);
-            l.slots[top as usize].store(frame as u32, Ordering::Relaxed);
+            l.slots[top as usize].store(frame.0 as u32, Ordering::Relaxed);
             l.len.store(top + 1, Ordering::Relaxed);
         });
     }

@@ -1,16 +1,30 @@
 //! Benchmarks: what a frame costs, here and in what one would use instead.
 //!
-//! * `subject`: what is measured, from a private array (the floor) to the reference; `floors`, `peers`: their code;
-//! * [`sweep`]: batches of all sizes, allocated and freed; [`scale`]: the same from 1 GiB to 1 TiB, lists bypassed.
+//! * [`sweep`]: batches of all sizes, allocated and freed; [`bulk`]: many frames with one call; [`cross`]: taken on one
+//!   CPU and given back on another; [`scale`]: from 1 GiB to 1 TiB, lists bypassed; [`primitives`]: what paths are made of.
+//! * `subjects`: who takes part, from a private array (the floor) to the reference and to [`peers`]; `floors`, `paged`:
+//!   their code; `subject`: what a benchmark sees of them.
+//! * `cell`: one setting measured; `team`: threads that stay; [`ground`]: the machine, and who else used it; `clock`.
 //!
-//! Subjects take turns within each row, sample by sample, so that a noisy moment hits all of them alike. Medians count;
-//! ratios to the floor of the same row count more.
+//! Subjects take turns within each setting, sample by sample, so that a noisy moment hits all of them alike. Medians
+//! count; ratios to the floor of the same setting count more.
 
+pub mod bulk;
+mod cell;
+mod clock;
+pub mod cross;
 mod floors;
-mod peers;
+pub mod ground;
+mod paged;
+pub mod peers;
+pub mod primitives;
 pub mod scale;
 mod subject;
+mod subjects;
 pub mod sweep;
+mod team;
+
+pub use subjects::ORDERS;
 
 /// Samples of each row and subject.
 pub(crate) const SAMPLES: usize = 15;
@@ -28,4 +42,21 @@ pub struct Skipped {
     pub allocator: &'static str,
     /// Why.
     pub why: String,
+}
+
+/// What disturbed a setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Noise {
+    /// By which share the two halves of a pair differ that are the same code.
+    pub apart: f64,
+    /// What others took meanwhile.
+    pub taken: ground::Taken,
+}
+
+impl Noise {
+    /// Says whether rows of this setting are to be doubted.
+    #[must_use]
+    pub fn disturbs(&self) -> bool {
+        self.apart > cell::AGREE || self.taken.is_much()
+    }
 }

@@ -1,31 +1,80 @@
 //! What a benchmark measures, behind an interface that costs nothing in its inner loops.
 
-use std::time::{Duration, Instant};
+use super::clock::now_ns;
+use super::team::Team;
+use pageyard::Pfn;
+use std::sync::Arc;
 
-/// An allocator as a benchmark sees it: frames by number, one order.
+/// An allocator as a benchmark sees it: blocks of one order, by number.
 pub(super) trait Allocator {
     /// Takes a block.
-    fn take(&self, cpu: usize) -> Option<u64>;
+    fn take(&self, cpu: usize) -> Option<Pfn>;
 
     /// Gives a block back.
-    fn give(&self, cpu: usize, frame: u64);
+    fn give(&self, cpu: usize, block: Pfn);
+
+    /// Takes blocks with one call, where there is such a call; returns how many, from the front.
+    #[inline(always)]
+    fn take_many(&self, cpu: usize, out: &mut [Pfn]) -> usize {
+        let taken = out.iter_mut().map_while(|slot| Some(*slot = self.take(cpu)?));
+        taken.count()
+    }
+
+    /// Gives blocks back with one call, where there is such a call.
+    #[inline(always)]
+    fn give_many(&self, cpu: usize, blocks: &[Pfn]) {
+        blocks.iter().for_each(|block| self.give(cpu, *block));
+    }
+
+    /// Returns refills and spills so far, or `None` where they cannot be seen.
+    fn moves(&self) -> Option<(u64, u64)> {
+        Some((0, 0))
+    }
 }
 
-/// What one sample does: `rounds` times, `order.len()` blocks are taken, then given back in that order.
+/// What one sample does: so many rounds in which a batch is taken, then given back.
+#[derive(Clone)]
 pub(super) struct Load {
-    pub order: Vec<u32>,
+    /// The order in which a batch is given back, by place; its length is the batch.
+    pub order: Arc<[u32]>,
+    /// Blocks in a call: 1 calls for each, in `order`; more calls for that many, in the order they were taken.
+    pub call: usize,
+    /// Rounds of taking and giving back without a look at the clock.
     pub rounds: usize,
+    /// The clock is read each time so many rounds are done.
+    pub chunk: usize,
+    /// Rounds with the clock read between taking and giving back.
+    pub split: usize,
 }
 
-/// What a sample took.
-#[derive(Clone, Copy, Default)]
+impl Load {
+    /// Makes a load that handles `blocks` at least, with the clock read `reads` times on the way.
+    pub fn new(order: Arc<[u32]>, call: usize, blocks: usize, reads: usize) -> Load {
+        let rounds = blocks.div_ceil(order.len()).max(reads);
+        let chunk = rounds.div_ceil(reads);
+        Load { order, call, rounds: chunk * reads, chunk, split: (rounds / 2).max(1) }
+    }
+
+    /// Blocks in all the rounds that are timed as a whole.
+    pub fn blocks(&self) -> u64 {
+        (self.rounds * self.order.len()) as u64
+    }
+
+    /// Blocks in all rounds.
+    pub fn all_blocks(&self) -> u64 {
+        ((self.rounds + self.split) * self.order.len()) as u64
+    }
+}
+
+/// What a sample took on one thread, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Taking and giving back.
-    pub total: Duration,
-    /// Taking, in a pass of its own with the clock read in between.
-    pub alloc: Duration,
+    /// The clock at the start, and after each chunk of rounds.
+    pub marks: Vec<u64>,
+    /// Taking, in rounds of their own with the clock read in between.
+    pub alloc: u64,
     /// Giving back, likewise.
-    pub free: Duration,
+    pub free: u64,
     /// Blocks that could not be had.
     pub missing: u64,
 }
@@ -36,76 +85,142 @@ pub(super) trait Subject {
     /// Returns the name.
     fn name(&self) -> &'static str;
 
-    /// Runs a sample on a CPU.
-    fn sample(&self, cpu: usize, load: &Load, held: &mut Vec<u64>) -> Taken;
+    /// Runs a sample on so many threads; one result for each, or `None` where it cannot.
+    fn sample(&self, team: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>>;
 
-    /// Returns refills and spills so far.
-    fn moves(&self) -> (u64, u64);
+    /// Returns refills and spills so far, or `None` where they cannot be seen.
+    fn moves(&self) -> Option<(u64, u64)>;
+
+    /// Says whether it can run on so many threads, and takes more than one block with a call.
+    fn can(&self, threads: usize, call: usize) -> bool;
+
+    /// Takes blocks on one CPU and gives them back on another, or `None` where it cannot.
+    fn cross(&self, _: &Team, _: usize) -> Option<super::cross::Crossed> {
+        None
+    }
 }
 
-/// The subject made of an allocator.
-pub(super) struct Named<A, M> {
+/// An allocator for one thread.
+pub(super) struct Alone<A> {
     pub name: &'static str,
     pub allocator: A,
-    pub moves: M,
+    pub bulk: bool,
 }
 
-/// Says that an allocator has no lists, and so neither refills nor spills.
-pub(super) fn no_moves<A>(_: &A) -> (u64, u64) {
-    (0, 0)
-}
-
-impl<A: Allocator, M: Fn(&A) -> (u64, u64)> Subject for Named<A, M> {
+impl<A: Allocator> Subject for Alone<A> {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn sample(&self, cpu: usize, load: &Load, held: &mut Vec<u64>) -> Taken {
-        let a = &self.allocator;
-        let n = load.order.len();
-        let mut taken = Taken::default();
-        held.clear();
-        held.resize(n, 0);
-        let start = Instant::now();
-        for _ in 0..load.rounds {
-            taken.missing += fill(a, cpu, held);
-            give_all(a, cpu, held, &load.order);
-        }
-        taken.total = start.elapsed();
-        for _ in 0..load.rounds {
-            let start = Instant::now();
-            taken.missing += fill(a, cpu, held);
-            let middle = Instant::now();
-            give_all(a, cpu, held, &load.order);
-            taken.alloc += middle - start;
-            taken.free += middle.elapsed();
-        }
-        taken
+    fn sample(&self, _: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>> {
+        (threads == 1).then(|| vec![run(&self.allocator, 0, load)])
     }
 
-    fn moves(&self) -> (u64, u64) {
-        (self.moves)(&self.allocator)
+    fn moves(&self) -> Option<(u64, u64)> {
+        self.allocator.moves()
+    }
+
+    fn can(&self, threads: usize, call: usize) -> bool {
+        threads == 1 && (call == 1 || self.bulk)
+    }
+}
+
+/// An allocator for any number of threads.
+pub(super) struct Shared<A> {
+    name: &'static str,
+    allocator: Arc<A>,
+    bulk: bool,
+}
+
+impl<A> Shared<A> {
+    /// Makes the subject; `bulk` says whether the allocator takes more than one block with a call.
+    pub fn new(name: &'static str, allocator: A, bulk: bool) -> Shared<A> {
+        Shared { name, allocator: Arc::new(allocator), bulk }
+    }
+}
+
+impl<A: Allocator + Send + Sync + 'static> Subject for Shared<A> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn sample(&self, team: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>> {
+        if threads == 1 {
+            return Some(vec![run(&*self.allocator, 0, load)]);
+        }
+        let (allocator, load) = (self.allocator.clone(), load.clone());
+        team.run(threads, move |cpu| run(&*allocator, cpu, &load))
+    }
+
+    fn moves(&self) -> Option<(u64, u64)> {
+        self.allocator.moves()
+    }
+
+    fn can(&self, _: usize, call: usize) -> bool {
+        call == 1 || self.bulk
+    }
+
+    fn cross(&self, team: &Team, groups: usize) -> Option<super::cross::Crossed> {
+        super::cross::run(team, self.allocator.clone(), groups)
     }
 }
 
 /// A block that could not be had; no map reaches this frame.
-const MISSING: u64 = u64::MAX;
+const MISSING: Pfn = Pfn(u64::MAX);
+
+/// Runs a sample on this thread.
+pub(super) fn run<A: Allocator>(a: &A, cpu: usize, load: &Load) -> Taken {
+    let mut held = vec![MISSING; load.order.len()];
+    let mut taken = Taken { marks: Vec::with_capacity(load.rounds / load.chunk + 1), ..Taken::default() };
+    taken.marks.push(now_ns());
+    for _ in 0..load.rounds / load.chunk {
+        for _ in 0..load.chunk {
+            taken.missing += fill(a, cpu, &mut held, load.call);
+            give_all(a, cpu, &held, load);
+        }
+        taken.marks.push(now_ns());
+    }
+    for _ in 0..load.split {
+        let start = now_ns();
+        taken.missing += fill(a, cpu, &mut held, load.call);
+        let middle = now_ns();
+        give_all(a, cpu, &held, load);
+        taken.alloc += middle - start;
+        taken.free += now_ns() - middle;
+    }
+    taken
+}
 
 #[inline(always)]
-fn fill<A: Allocator>(a: &A, cpu: usize, held: &mut [u64]) -> u64 {
+fn fill<A: Allocator>(a: &A, cpu: usize, held: &mut [Pfn], call: usize) -> u64 {
     let mut missing = 0;
-    for slot in held.iter_mut() {
-        *slot = a.take(cpu).unwrap_or(MISSING);
-        missing += u64::from(*slot == MISSING);
+    if call > 1 {
+        for group in held.chunks_mut(call) {
+            let got = a.take_many(cpu, group);
+            group[got..].fill(MISSING);
+            missing += (group.len() - got) as u64;
+        }
+    } else {
+        for slot in held.iter_mut() {
+            *slot = a.take(cpu).unwrap_or(MISSING);
+            missing += u64::from(*slot == MISSING);
+        }
     }
     missing
 }
 
 #[inline(always)]
-fn give_all<A: Allocator>(a: &A, cpu: usize, held: &[u64], order: &[u32]) {
-    for i in order {
-        if let Some(frame) = held.get(*i as usize).filter(|f| **f != MISSING) {
-            a.give(cpu, *frame);
+fn give_all<A: Allocator>(a: &A, cpu: usize, held: &[Pfn], load: &Load) {
+    if load.call > 1 {
+        for group in held.chunks(load.call) {
+            let got = group.iter().position(|block| *block == MISSING).unwrap_or(group.len());
+            a.give_many(cpu, &group[..got]);
+        }
+    } else {
+        for i in load.order.iter() {
+            if let Some(block) = held.get(*i as usize).filter(|block| **block != MISSING) {
+                a.give(cpu, *block);
+            }
         }
     }
 }

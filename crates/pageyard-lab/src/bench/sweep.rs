@@ -1,21 +1,14 @@
 //! `bench sweep`: blocks allocated and freed in batches of 1 to 16,384, on one thread and two.
 
-use super::floors::{FloorArray, FloorTrylock};
-use super::peers::{BuddyBare, BuddyLocked, Paged};
-use super::subject::{Load, Named, Subject, Taken, no_moves};
-use super::{SAMPLES, Skipped, median};
-use crate::latency::clock_cost_ns;
-use crate::yard::{Yard, alone_on_one_thread, exclusive_on_one_thread};
-use pageyard::{Config, Frames, MemoryMap, NodeId, Order, Pfn, Region, TryLock, ZoneKind};
-use pageyard_linux::LinuxAllocator;
-use std::sync::Barrier;
-use std::time::Duration;
-
-/// The memory that is managed, in frames: 16 GiB. No row holds more than a quarter of it.
-const MEMORY: u64 = 1 << 22;
-
-/// Blocks that a sample handles at least, so that the clock is forgotten.
-const BLOCKS_A_SAMPLE: usize = 1 << 15;
+use super::cell::{Cell, Measured};
+use super::ground::{Machine, Taken, Watch};
+use super::peers::uml::{self, Uml};
+use super::subject::Subject;
+use super::subjects::{ALONE, MEMORY, Subjects};
+use super::team::{Team, cpus};
+use super::{Noise, Skipped};
+use pageyard::Order;
+use std::path::PathBuf;
 
 /// The order in which a batch is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +35,8 @@ impl Pattern {
         }
     }
 
-    fn order(self, batch: usize) -> Vec<u32> {
+    /// Returns the places of a batch in the order that they are given back.
+    pub(super) fn order(self, batch: usize) -> Vec<u32> {
         let mut order: Vec<u32> = (0..batch as u32).collect();
         match self {
             Pattern::Fifo => {}
@@ -56,7 +50,7 @@ impl Pattern {
 /// What to sweep.
 #[derive(Clone, Debug)]
 pub struct SweepOptions {
-    /// Orders: 0, 3 or 9.
+    /// Orders.
     pub orders: Vec<Order>,
     /// Blocks in a batch.
     pub batches: Vec<usize>,
@@ -64,10 +58,14 @@ pub struct SweepOptions {
     pub threads: Vec<usize>,
     /// Patterns.
     pub patterns: Vec<Pattern>,
+    /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
+    pub command: Option<PathBuf>,
+    /// Rows that `bench/linux/run` left; without it they are looked for where it leaves them.
+    pub linux_uml: Option<PathBuf>,
 }
 
 impl SweepOptions {
-    /// Everything: within a few minutes.
+    /// Everything: within ten minutes.
     #[must_use]
     pub fn full() -> SweepOptions {
         SweepOptions {
@@ -75,6 +73,8 @@ impl SweepOptions {
             batches: (0..15).map(|i| 1 << i).collect(),
             threads: vec![1, 2],
             patterns: Pattern::ALL.to_vec(),
+            command: None,
+            linux_uml: None,
         }
     }
 
@@ -84,8 +84,8 @@ impl SweepOptions {
         SweepOptions {
             orders: vec![Order::ZERO, Order::of(9)],
             batches: vec![1, 64, 1024, 16_384],
-            threads: vec![1, 2],
             patterns: vec![Pattern::Fifo],
+            ..SweepOptions::full()
         }
     }
 }
@@ -115,203 +115,222 @@ pub struct SweepRow {
     pub refills: u64,
     /// Times one was spilled to it.
     pub spills: u64,
+    /// Whether refills and spills can be seen; where not, both are 0.
+    pub moves_seen: bool,
+    /// Blocks handled in all samples of the row.
+    pub blocks: u64,
+    /// The median as a multiple of the floor's of the same setting; 0 where that has none.
+    pub x_floor: f64,
+    /// The floor's name.
+    pub floor: &'static str,
+    /// With more threads, how many times as many blocks they handle as one thread does; 0 where that is not known.
+    pub x_one_thread: f64,
+    /// The share of the time in which all threads ran: what lies outside does not count.
+    pub overlap: f64,
+    /// Samples that count.
+    pub samples: usize,
+    /// Whether the row is to be doubted: a pair of the same code disagreed, or others took time.
+    pub disturbed: bool,
+    /// Whether it was measured in another run.
+    pub apart: bool,
 }
 
 /// A sweep's result.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
+    /// Where it was measured.
+    pub machine: Machine,
     /// The rows.
     pub rows: Vec<SweepRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
+    /// Settings measured, and how many of them were disturbed.
+    pub settings: (usize, usize),
+    /// The largest disagreement of the pair.
+    pub apart_most: f64,
+    /// What others took in the whole run.
+    pub taken: Taken,
+    /// What is to be known of rows that were measured apart.
+    pub note: Option<String>,
 }
 
-/// Runs a sweep. `progress` is told how many of how many rows of settings are done.
+/// Runs a sweep. `progress` is told how many of how many settings are done.
 #[must_use]
 pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Sweep {
-    let mut sweep = Sweep::default();
-    let per_order = options.batches.len() * options.patterns.len() * options.threads.len();
-    let all = (options.orders.len() * per_order) as u64;
+    let mut sweep = Sweep { machine: Machine::this(), ..Sweep::default() };
+    let uml = sweep.linux_uml(options);
+    let watch = Watch::start();
+    let cpus = cpus();
+    let team = Team::new(&cpus);
+    let all = options.orders.len() * options.batches.len() * options.patterns.len() * options.threads.len();
     let mut done = 0;
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
     for order in &options.orders {
-        let (alone, shared) = match order.get() {
-            0 => (alone::<0>(), shared::<0>()),
-            3 => (alone::<3>(), shared::<3>()),
-            _ => (alone::<9>(), shared::<9>()),
-        };
-        for batch in options.batches.iter().filter(|b| (**b as u64) << order.get() <= MEMORY / 4) {
+        let subjects = Subjects::inside(*order).with_outside(*order, options.command.as_deref(), &cpus);
+        sweep.skipped.extend(subjects.skipped);
+        for batch in &options.batches {
             for pattern in &options.patterns {
-                let load = Load { order: pattern.order(*batch), rounds: (BLOCKS_A_SAMPLE / batch).max(1) };
                 for threads in &options.threads {
-                    let cell = Cell { order: *order, batch: *batch, pattern: *pattern, threads: *threads };
-                    if *threads == 1 {
-                        let mut subjects: Vec<&dyn Subject> = alone.iter().map(|s| &**s).collect();
-                        subjects.extend(shared.iter().map(|s| &**s as &dyn Subject));
-                        sweep.rows.extend(cell.measure(&subjects, |s| on_one(s, &load)));
-                    } else if cores.len() >= *threads {
-                        let subjects: Vec<&(dyn Subject + Sync)> = shared.iter().map(|s| &**s).collect();
-                        sweep
-                            .rows
-                            .extend(cell.measure(&subjects, |s| on_several(s, &load, &cores[..*threads])));
+                    let setting = Setting { order: *order, batch: *batch, pattern: *pattern, threads: *threads };
+                    if (*batch as u64) << order.get() <= MEMORY / 4 && *threads <= team.len() {
+                        sweep.measure(&setting, &team, &subjects.all, uml.as_ref());
                     }
                     done += 1;
-                    progress(done, all);
+                    progress(done, all as u64);
                 }
             }
         }
     }
-    if options.threads.iter().any(|n| *n > cores.len()) {
-        sweep.skipped.push(Skipped {
-            allocator: "two threads",
-            why: format!("this process may use {} CPU", cores.len().max(1)),
-        });
-    } else if options.threads.iter().any(|n| *n > 1) {
-        for allocator in ["floor-array", "pageyard-exclusive", "pageyard-alone", "buddy_system_allocator"] {
-            sweep.skipped.push(Skipped {
-                allocator,
-                why: "it is for one thread; its rows with two are left out".into(),
-            });
-        }
-    }
+    sweep.taken = watch.seen();
+    sweep.left_out(options, team.len());
     sweep
 }
 
-fn memory() -> [Region; 1] {
-    [Region::managed(Pfn(0), Frames(MEMORY), NodeId(0), ZoneKind::Normal)]
-}
-
-/// Makes the subjects for one thread only.
-fn alone<const ORDER: u8>() -> Vec<Box<dyn Subject>> {
-    let regions = memory();
-    let map = MemoryMap::new(&regions).expect("one region is a map");
-    let exclusive = exclusive_on_one_thread(&map, Config::new(2)).expect("the map is small enough");
-    let alone = alone_on_one_thread(&map, Config::new(2)).expect("the map is small enough");
-    vec![
-        Box::new(Named { name: "floor-array", allocator: FloorArray::new(1 << 15), moves: no_moves }),
-        Box::new(Named {
-            name: "pageyard-exclusive",
-            allocator: Paged::<_, ORDER>(exclusive),
-            moves: Paged::moves,
-        }),
-        Box::new(Named { name: "pageyard-alone", allocator: Paged::<_, ORDER>(alone), moves: Paged::moves }),
-        Box::new(Named {
-            name: "buddy_system_allocator",
-            allocator: BuddyBare::new(MEMORY, Order::of(ORDER)),
-            moves: no_moves,
-        }),
-    ]
-}
-
-/// Makes the subjects for any number of threads.
-fn shared<const ORDER: u8>() -> Vec<Box<dyn Subject + Sync>> {
-    let regions = memory();
-    let map = MemoryMap::new(&regions).expect("one region is a map");
-    let trylock = Yard::new(&map, Config::new(2), TryLock).expect("the map is small enough");
-    let linux = LinuxAllocator::new(&map, &pageyard_linux::Config::linux_6_18());
-    vec![
-        Box::new(Named { name: "floor-trylock", allocator: FloorTrylock::new(2, 1 << 15), moves: no_moves }),
-        Box::new(Named {
-            name: "pageyard-trylock",
-            allocator: Paged::<_, ORDER>(trylock),
-            moves: Paged::moves,
-        }),
-        Box::new(Named {
-            name: "buddy_system_allocator-locked",
-            allocator: BuddyLocked::new(MEMORY, Order::of(ORDER)),
-            moves: no_moves,
-        }),
-        Box::new(Named {
-            name: "pageyard-linux",
-            allocator: Paged::<_, ORDER>(linux.expect("the map is small enough")),
-            moves: Paged::moves,
-        }),
-    ]
-}
-
-fn on_one<S: Subject + ?Sized>(subject: &S, load: &Load) -> Taken {
-    subject.sample(0, load, &mut Vec::new())
-}
-
-/// Runs a sample on several CPUs at once; the threads start together, and their mean counts.
-fn on_several(subject: &(dyn Subject + Sync), load: &Load, cores: &[core_affinity::CoreId]) -> Taken {
-    let barrier = Barrier::new(cores.len());
-    let mut sum = Taken::default();
-    std::thread::scope(|scope| {
-        let start = |(cpu, core): (usize, &core_affinity::CoreId)| {
-            let (barrier, core) = (&barrier, *core);
-            scope.spawn(move || {
-                core_affinity::set_for_current(core);
-                barrier.wait();
-                subject.sample(cpu, load, &mut Vec::new())
-            })
-        };
-        let threads: Vec<_> = cores.iter().enumerate().map(start).collect();
-        for thread in threads {
-            let taken = thread.join().expect("a sample does not panic");
-            sum.total += taken.total;
-            sum.alloc += taken.alloc;
-            sum.free += taken.free;
-            sum.missing += taken.missing;
-        }
-    });
-    let n = cores.len() as u32;
-    Taken { total: sum.total / n, alloc: sum.alloc / n, free: sum.free / n, missing: sum.missing }
-}
-
 /// One setting of a sweep.
-struct Cell {
+struct Setting {
     order: Order,
     batch: usize,
     pattern: Pattern,
     threads: usize,
 }
 
-impl Cell {
-    /// Measures every subject, in turn, sample by sample, after one untimed pass.
-    fn measure<S: Subject + ?Sized>(
-        &self,
-        subjects: &[&S],
-        mut sample: impl FnMut(&S) -> Taken,
-    ) -> Vec<SweepRow> {
-        let clock = Duration::from_nanos(clock_cost_ns());
-        let rounds = (BLOCKS_A_SAMPLE / self.batch).max(1) as u32;
-        let blocks = (f64::from(rounds) * self.batch as f64).max(1.0);
-        for subject in subjects {
-            sample(subject);
-        }
-        let before: Vec<_> = subjects.iter().map(|s| s.moves()).collect();
-        let mut totals = vec![Vec::with_capacity(SAMPLES); subjects.len()];
-        let mut shares = vec![Vec::with_capacity(SAMPLES); subjects.len()];
-        let mut missing = vec![0; subjects.len()];
-        for _ in 0..SAMPLES {
-            for (i, subject) in subjects.iter().enumerate() {
-                let taken = sample(subject);
-                totals[i].push(taken.total.as_nanos() as f64 / blocks);
-                let alloc = taken.alloc.saturating_sub(clock * rounds).as_nanos() as f64;
-                let free = taken.free.saturating_sub(clock * rounds).as_nanos() as f64;
-                shares[i].push(if alloc + free > 0.0 { alloc / (alloc + free) } else { 0.5 });
-                missing[i] += taken.missing;
-            }
-        }
-        let rows = subjects.iter().enumerate().filter(|(i, _)| missing[*i] == 0).map(|(i, subject)| {
-            let total = median(&mut totals[i]);
-            let share = median(&mut shares[i]);
-            let after = subject.moves();
-            SweepRow {
-                allocator: subject.name(),
-                threads: self.threads,
-                order: self.order.get(),
-                batch: self.batch,
-                pattern: self.pattern,
-                alloc_ns: total * share,
-                free_ns: total * (1.0 - share),
-                total_ns_min: totals[i][0],
-                total_ns_median: total,
-                refills: after.0 - before[i].0,
-                spills: after.1 - before[i].1,
-            }
-        });
-        rows.collect()
+impl Setting {
+    fn is(&self, row: &SweepRow, threads: usize) -> bool {
+        (row.order, row.batch, row.pattern, row.threads)
+            == (self.order.get(), self.batch, self.pattern, threads)
     }
+}
+
+impl Sweep {
+    fn measure(
+        &mut self,
+        setting: &Setting,
+        team: &Team,
+        subjects: &[Box<dyn Subject>],
+        uml: Option<&Uml>,
+    ) {
+        let order = setting.pattern.order(setting.batch).into();
+        let subjects: Vec<&dyn Subject> =
+            subjects.iter().map(|s| &**s).filter(|s| s.can(setting.threads, 1)).collect();
+        let outcome = Cell { order, call: 1, threads: setting.threads }.measure(team, &subjects);
+        self.settings.0 += 1;
+        self.settings.1 += usize::from(outcome.noise.disturbs());
+        self.apart_most = self.apart_most.max(outcome.noise.apart);
+        let first = self.rows.len();
+        for (subject, measured) in subjects.iter().zip(outcome.measured) {
+            match measured {
+                Some(m) => self.rows.push(row(setting, subject.name(), &m, &outcome.noise)),
+                None => self.skip(subject.name(), why_not(setting)),
+            }
+        }
+        if setting.threads == 1 {
+            self.rows.extend(uml.into_iter().flat_map(|u| apart(setting, u)));
+        }
+        let floor = ["floor-rseq", if setting.threads == 1 { "floor-array" } else { "floor-trylock" }];
+        let base = floor.iter().find_map(|f| self.rows[first..].iter().find(|r| r.allocator == *f)).cloned();
+        for i in first..self.rows.len() {
+            let one = |r: &&SweepRow| setting.is(r, 1) && r.allocator == self.rows[i].allocator;
+            let one = self.rows.iter().find(one).map_or(0.0, |r| r.total_ns_median);
+            let row = &mut self.rows[i];
+            if let Some(base) = &base {
+                row.floor = base.allocator;
+                row.x_floor = row.total_ns_median / base.total_ns_median.max(0.01);
+            }
+            if setting.threads > 1 {
+                row.x_one_thread = setting.threads as f64 * one / row.total_ns_median.max(0.01);
+            }
+        }
+    }
+
+    /// Says once that somebody has no row in a setting.
+    fn skip(&mut self, allocator: &'static str, why: String) {
+        let skipped = Skipped { allocator, why };
+        if !self.skipped.contains(&skipped) {
+            self.skipped.push(skipped);
+        }
+    }
+
+    fn linux_uml(&mut self, options: &SweepOptions) -> Option<Uml> {
+        match uml::read(options.linux_uml.as_deref()) {
+            Ok(uml) => {
+                self.note = Some(format!(
+                    "linux-uml: Linux {} under User Mode Linux, measured in another run on {}; it leaves out {}",
+                    uml.kernel, uml.cpu, uml.left_out
+                ));
+                Some(uml)
+            }
+            Err(why) => {
+                self.skip("linux-uml", why);
+                None
+            }
+        }
+    }
+
+    /// Says what the settings as such left out.
+    fn left_out(&mut self, options: &SweepOptions, cpus: usize) {
+        if let Some(most) = options.threads.iter().max().filter(|n| **n > cpus) {
+            self.skip("several threads", format!("{most} need as many CPUs, and this process may use {cpus}"));
+        } else if options.threads.iter().any(|n| *n > 1) {
+            for allocator in ALONE {
+                self.skip(allocator, "it is for one thread; its rows with two are left out".into());
+            }
+            if self.note.is_some() {
+                self.skip("linux-uml", "User Mode Linux has one CPU; its rows with two threads are left out".into());
+            }
+        }
+        if options.orders.iter().any(|o| *o > Order::ZERO) {
+            for allocator in ["mimalloc", "jemalloc", "tcmalloc", "rte_mempool-512"] {
+                self.skip(allocator, "it is measured with 4 KiB blocks; its rows of larger orders are left out".into());
+            }
+        }
+    }
+}
+
+fn why_not(setting: &Setting) -> String {
+    match setting.threads {
+        1 => format!("blocks of order {} could not be had in batches of {}", setting.order.get(), setting.batch),
+        n => format!("{n} threads did not overlap enough in batches of {}, or ran out of blocks", setting.batch),
+    }
+}
+
+fn row(setting: &Setting, allocator: &'static str, m: &Measured, noise: &Noise) -> SweepRow {
+    let (refills, spills) = m.moves.unwrap_or_default();
+    SweepRow {
+        allocator,
+        threads: setting.threads,
+        order: setting.order.get(),
+        batch: setting.batch,
+        pattern: setting.pattern,
+        alloc_ns: m.alloc_ns,
+        free_ns: m.free_ns,
+        total_ns_min: m.total_ns_min,
+        total_ns_median: m.total_ns_median,
+        refills,
+        spills,
+        moves_seen: m.moves.is_some(),
+        blocks: m.blocks,
+        x_floor: 0.0,
+        floor: "",
+        x_one_thread: 0.0,
+        overlap: m.overlap,
+        samples: m.samples,
+        disturbed: noise.disturbs(),
+        apart: false,
+    }
+}
+
+/// The row that Linux left for a setting.
+fn apart(setting: &Setting, uml: &Uml) -> Option<SweepRow> {
+    let (order, pattern) = (setting.order.get(), setting.pattern.name());
+    let r = uml.rows.iter().find(|r| (r.order, r.batch, &*r.pattern) == (order, setting.batch, pattern))?;
+    let measured = Measured {
+        alloc_ns: r.alloc_ns,
+        free_ns: r.free_ns,
+        total_ns_min: r.total_ns_min,
+        total_ns_median: r.total_ns_median,
+        moves: Some((r.refills, r.spills)),
+        blocks: 0,
+        overlap: 1.0,
+        samples: super::SAMPLES,
+    };
+    Some(SweepRow { apart: true, ..row(setting, "linux-uml", &measured, &Noise::default()) })
 }

@@ -1,0 +1,161 @@
+//! `pageyard bench`: what a frame costs, beside floors and peers.
+
+mod bulk;
+mod cross;
+mod ground;
+mod primitives;
+mod scale;
+mod sweep;
+
+use crate::output::{Failure, print, print_json};
+use crate::progress::Progress;
+use clap::{Args, Subcommand};
+use pageyard_lab::bench;
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Measures what a frame costs here, in the engine and in what one would use instead.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench bulk --json\n\n\
+                  Close what else runs, and pin nothing: samples are pinned by themselves. What disturbed a run is said.")]
+pub struct Bench {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    /// Measure what says most, within a minute
+    #[arg(long, global = true)]
+    quick: bool,
+}
+
+#[derive(Subcommand, Clone)]
+enum What {
+    /// Batches of 1 to 16,384 blocks, allocated and freed, beside floors and peers
+    Sweep(Sweep),
+    /// Many frames with one call, against the same one by one; a receive buffer of 256 KiB
+    Bulk,
+    /// What paths are made of: the rows of document 000, and what the engine relies on
+    Primitives,
+    /// Taken on one CPU, handed over 64 at a time, given back on the other
+    Cross,
+    /// From 1 GiB to 1 TiB, per-CPU lists bypassed
+    Scale,
+    /// Serve samples of one peer to the benchmark that started this
+    #[command(hide = true)]
+    Peer {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Args, Clone, Default)]
+struct Sweep {
+    /// Rows that bench/linux/run left [default: target/linux-uml.json, where it is there]
+    #[arg(long, value_name = "FILE")]
+    linux_uml: Option<PathBuf>,
+
+    /// Measure these orders only
+    #[arg(long, value_delimiter = ',', value_parser = order)]
+    order: Vec<pageyard_lab::Order>,
+
+    /// Measure these batches only
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    batch: Vec<u32>,
+
+    /// Measure these numbers of threads only
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=2))]
+    threads: Vec<u8>,
+
+    /// Measure these orders of frees only
+    #[arg(long, value_delimiter = ',', value_parser = pattern)]
+    pattern: Vec<bench::sweep::Pattern>,
+}
+
+fn order(text: &str) -> Result<pageyard_lab::Order, String> {
+    let known = text.parse().ok().filter(|n| bench::ORDERS.contains(n));
+    known.and_then(pageyard_lab::Order::new).ok_or_else(|| "an order here is 0, 3, 6 or 9".to_owned())
+}
+
+fn pattern(text: &str) -> Result<bench::sweep::Pattern, String> {
+    let all = bench::sweep::Pattern::ALL;
+    all.into_iter().find(|p| p.name() == text).ok_or_else(|| "it is fifo, lifo or shuffled".to_owned())
+}
+
+impl Sweep {
+    fn options(&self, quick: bool) -> bench::sweep::SweepOptions {
+        use bench::sweep::SweepOptions;
+        let mut options = if quick { SweepOptions::quick() } else { SweepOptions::full() };
+        options.command = command();
+        options.linux_uml = self.linux_uml.clone();
+        set(&mut options.orders, self.order.clone());
+        set(&mut options.batches, self.batch.iter().map(|n| *n as usize).collect());
+        set(&mut options.threads, self.threads.iter().map(|n| usize::from(*n)).collect());
+        set(&mut options.patterns, self.pattern.clone());
+        options
+    }
+}
+
+/// Replaces a default by what was asked for, if anything was.
+fn set<T>(default: &mut Vec<T>, asked: Vec<T>) {
+    if !asked.is_empty() {
+        *default = asked;
+    }
+}
+
+/// Returns the file of this command, by which it starts peers in processes of their own.
+fn command() -> Option<PathBuf> {
+    std::env::current_exe().ok()
+}
+
+/// Prints a result as JSON or as text.
+fn show<T>(
+    json: bool,
+    result: &T,
+    to_json: fn(&T) -> Value,
+    to_text: fn(&T) -> String,
+) -> Result<(), Failure> {
+    if json { print_json(&to_json(result)) } else { print(&to_text(result)) }
+}
+
+impl Bench {
+    /// Runs the verb.
+    pub fn run(&self, json: bool) -> Result<(), Failure> {
+        let mut bar = Progress::new();
+        match self.what.clone().unwrap_or(What::Sweep(Sweep::default())) {
+            What::Sweep(asked) => {
+                if let Some(file) = asked.linux_uml.as_deref() {
+                    bench::peers::check_uml(file).map_err(Failure)?;
+                }
+                let options = asked.options(self.quick);
+                let result = bench::sweep::sweep(&options, &mut |done, all| bar.at("sweep", done, all));
+                drop(bar);
+                show(json, &result, sweep::to_json, sweep::to_text)
+            }
+            What::Bulk => {
+                use bench::bulk::BulkOptions;
+                let options = if self.quick { BulkOptions::quick() } else { BulkOptions::full() };
+                let options = BulkOptions { command: command(), ..options };
+                let result = bench::bulk::bulk(&options, &mut |done, all| bar.at("bulk", done, all));
+                drop(bar);
+                show(json, &result, bulk::to_json, bulk::to_text)
+            }
+            What::Primitives => {
+                let result = bench::primitives::primitives(&mut |done, all| bar.at("primitives", done, all));
+                drop(bar);
+                show(json, &result, primitives::to_json, primitives::to_text)
+            }
+            What::Cross => {
+                let result = bench::cross::cross(self.quick, &mut |done, all| bar.at("cross", done, all));
+                drop(bar);
+                show(json, &result, cross::to_json, cross::to_text)
+            }
+            What::Scale => {
+                use bench::scale::ScaleOptions;
+                let options = if self.quick { ScaleOptions::quick() } else { ScaleOptions::full() };
+                let rows = bench::scale::scale(&options, &mut |done, all| bar.at("scale", done, all));
+                drop(bar);
+                show(json, &rows, |rows| scale::to_json(rows), |rows| scale::to_text(rows))
+            }
+            What::Peer { name } => bench::peers::serve(&name).map_err(Failure::from),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! `bench bulk`: many frames with one call against the same frames one by one, and the receive buffer of a network card.
+//!
+//! *In the cache*, a call's frames are given back before the next call, so the CPU's list never runs dry. *Across*, 16,384
+//! frames are held before the first goes back: more than a list holds, so frames come from their zone and return to it.
+
+use super::cell::{Cell, Measured};
+use super::ground::Machine;
+use super::subject::{Load, Subject, Taken};
+use super::subjects::Subjects;
+use super::sweep::Pattern;
+use super::team::{Team, cpus};
+use super::{Noise, Skipped};
+use pageyard::Order;
+use std::path::PathBuf;
+
+/// Where a call's frames come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Where {
+    /// From the CPU's own list.
+    InCache,
+    /// From the zone through that list, and back.
+    Across,
+}
+
+impl Where {
+    /// Returns the name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Where::InCache => "in-cache",
+            Where::Across => "across",
+        }
+    }
+
+    /// Returns how many blocks of `call` frames' size each are held at a time.
+    fn batch(self, call: usize, held: usize) -> usize {
+        match self {
+            Where::InCache => call,
+            Where::Across => held / call * call,
+        }
+    }
+}
+
+/// Frames held at a time where a row goes across.
+const HELD: usize = 16_384;
+
+/// A receive buffer of 256 KiB is an order-6 block, or so many frames.
+pub const BUFFER_FRAMES: usize = 64;
+const BUFFER_ORDER: u8 = 6;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct BulkOptions {
+    /// Frames in a call.
+    pub calls: Vec<usize>,
+    /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
+    pub command: Option<PathBuf>,
+}
+
+impl BulkOptions {
+    /// 1, 2, 3, 4, 8 and so on to 512.
+    #[must_use]
+    pub fn full() -> BulkOptions {
+        BulkOptions { calls: vec![1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512], command: None }
+    }
+
+    /// Four of them.
+    #[must_use]
+    pub fn quick() -> BulkOptions {
+        BulkOptions { calls: vec![1, 8, 64, 512], command: None }
+    }
+}
+
+/// One row: nanoseconds a frame.
+#[derive(Clone, Debug)]
+pub struct BulkRow {
+    /// Who.
+    pub allocator: &'static str,
+    /// Frames in a call.
+    pub bulk: usize,
+    /// Where they come from.
+    pub at: Where,
+    /// Taking.
+    pub alloc_ns: f64,
+    /// Giving back.
+    pub free_ns: f64,
+    /// Both, the fastest sample.
+    pub total_ns_min: f64,
+    /// Both, the median.
+    pub total_ns_median: f64,
+    /// The same frames one by one, the median.
+    pub one_by_one_ns_median: f64,
+    /// The median as a multiple of the floor's; 0 where that is not there.
+    pub x_floor: f64,
+    /// Refills in all samples.
+    pub refills: u64,
+    /// Spills in all samples.
+    pub spills: u64,
+    /// Whether the row is to be doubted.
+    pub disturbed: bool,
+}
+
+impl BulkRow {
+    /// Returns by how much of the time one by one a call is faster, in percent.
+    #[must_use]
+    pub fn gain_pct(&self) -> f64 {
+        100.0 * (1.0 - self.total_ns_median / self.one_by_one_ns_median.max(0.01))
+    }
+}
+
+/// One receive buffer: nanoseconds for having and returning 256 KiB.
+#[derive(Clone, Debug)]
+pub struct BufferRow {
+    /// Who.
+    pub allocator: &'static str,
+    /// Where it comes from.
+    pub at: Where,
+    /// 64 frames with one call.
+    pub bulk_ns: f64,
+    /// 64 frames one by one.
+    pub one_by_one_ns: f64,
+    /// One block of order 6; 0 where it could not be had.
+    pub order_6_ns: f64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Bulk {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// The rows.
+    pub rows: Vec<BulkRow>,
+    /// The receive buffer.
+    pub buffers: Vec<BufferRow>,
+    /// What was not measured.
+    pub skipped: Vec<Skipped>,
+    /// Settings, and how many of them were disturbed.
+    pub settings: (usize, usize),
+}
+
+/// A subject that is asked for one block at a time, whatever the load says.
+struct OneByOne<'a>(&'a dyn Subject);
+
+impl Subject for OneByOne<'_> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn sample(&self, team: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>> {
+        self.0.sample(team, threads, &Load { call: 1, ..load.clone() })
+    }
+
+    fn moves(&self) -> Option<(u64, u64)> {
+        self.0.moves()
+    }
+
+    fn can(&self, threads: usize, _: usize) -> bool {
+        self.0.can(threads, 1)
+    }
+}
+
+/// Measures. `progress` is told how many of how many settings are done.
+#[must_use]
+pub fn bulk(options: &BulkOptions, progress: &mut dyn FnMut(u64, u64)) -> Bulk {
+    let mut result = Bulk { machine: Machine::this(), ..Bulk::default() };
+    let cpus = cpus();
+    let team = Team::new(&[]);
+    let mut calls = options.calls.clone();
+    if !calls.contains(&BUFFER_FRAMES) {
+        calls.push(BUFFER_FRAMES);
+    }
+    let all = (calls.len() + 1) as u64 * 2;
+    let mut done = 0;
+    let subjects = Subjects::inside(Order::ZERO).with_outside(Order::ZERO, options.command.as_deref(), &cpus);
+    let bulky: Vec<&dyn Subject> = subjects.all.iter().map(|s| &**s).filter(|s| s.can(1, 2)).collect();
+    result.skipped = subjects.skipped;
+    for s in subjects.all.iter().filter(|s| !s.can(1, 2)) {
+        result.skipped.push(Skipped { allocator: s.name(), why: "it has no call for many frames".into() });
+    }
+    for call in calls {
+        for at in [Where::InCache, Where::Across] {
+            result.measure(&team, &bulky, call, at);
+            done += 1;
+            progress(done, all);
+        }
+    }
+    drop(bulky);
+    let large = Subjects::inside(Order::of(BUFFER_ORDER));
+    for at in [Where::InCache, Where::Across] {
+        result.buffers(&team, &large.all, at);
+        done += 1;
+        progress(done, all);
+    }
+    result
+}
+
+impl Bulk {
+    fn measure(&mut self, team: &Team, subjects: &[&dyn Subject], call: usize, at: Where) {
+        let single: Vec<OneByOne<'_>> = subjects.iter().map(|s| OneByOne(*s)).collect();
+        let both: Vec<&dyn Subject> =
+            subjects.iter().zip(&single).flat_map(|(s, one)| [*s, one as &dyn Subject]).collect();
+        let order = Pattern::Fifo.order(at.batch(call, HELD)).into();
+        let outcome = Cell { order, call, threads: 1 }.measure(team, &both);
+        self.count(&outcome.noise);
+        let floor = outcome.measured.iter().zip(&both).step_by(2).find(|(_, s)| s.name() == "floor-array");
+        let floor = floor.and_then(|(m, _)| m.as_ref()).map(|m| m.total_ns_median);
+        for (pair, subject) in outcome.measured.chunks(2).zip(subjects) {
+            let (Some(many), Some(single)) = (&pair[0], &pair[1]) else {
+                let why = format!("{call} frames a call could not be had");
+                self.skipped.push(Skipped { allocator: subject.name(), why });
+                continue;
+            };
+            let (refills, spills) = many.moves.unwrap_or_default();
+            self.rows.push(BulkRow {
+                allocator: subject.name(),
+                bulk: call,
+                at,
+                alloc_ns: many.alloc_ns,
+                free_ns: many.free_ns,
+                total_ns_min: many.total_ns_min,
+                total_ns_median: many.total_ns_median,
+                one_by_one_ns_median: single.total_ns_median,
+                x_floor: floor.map_or(0.0, |f| many.total_ns_median / f.max(0.01)),
+                refills,
+                spills,
+                disturbed: outcome.noise.disturbs(),
+            });
+        }
+    }
+
+    fn buffers(&mut self, team: &Team, large: &[Box<dyn Subject>], at: Where) {
+        let large: Vec<&dyn Subject> = large.iter().map(|s| &**s).filter(|s| s.can(1, 2)).collect();
+        let order = Pattern::Fifo.order(at.batch(1, HELD / BUFFER_FRAMES)).into();
+        let outcome = Cell { order, call: 1, threads: 1 }.measure(team, &large);
+        self.count(&outcome.noise);
+        let frames = BUFFER_FRAMES as f64;
+        for row in self.rows.iter().filter(|r| r.bulk == BUFFER_FRAMES && r.at == at) {
+            let block: Option<&Measured> = outcome
+                .measured
+                .iter()
+                .zip(&large)
+                .find(|(_, s)| s.name() == row.allocator && !s.name().starts_with("floor"))
+                .and_then(|(m, _)| m.as_ref());
+            self.buffers.push(BufferRow {
+                allocator: row.allocator,
+                at,
+                bulk_ns: row.total_ns_median * frames,
+                one_by_one_ns: row.one_by_one_ns_median * frames,
+                order_6_ns: block.map_or(0.0, |m| m.total_ns_median),
+            });
+        }
+    }
+
+    fn count(&mut self, noise: &Noise) {
+        self.settings.0 += 1;
+        self.settings.1 += usize::from(noise.disturbs());
+    }
+}

@@ -1,0 +1,330 @@
+//! `bench cross`: blocks taken on one CPU, handed over 64 at a time, and given back on the other.
+//!
+//! Each side times what it does with the allocator, group by group, and nothing else, so that neither the queue nor waiting
+//! for the other side counts; the clock's cost is taken off. The same queue is also run with nothing but numbers: what is
+//! left of the time that passed when that is subtracted is reported beside.
+
+use super::clock::{clock_cost, now_ns};
+use super::ground::{Machine, Watch};
+use super::subject::{Allocator, Shared, Subject};
+use super::subjects::{ALONE, Subjects};
+use super::team::{Team, cpus};
+use super::{Noise, SAMPLES, Skipped, median};
+use pageyard::{Order, Pfn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Blocks that are handed over at a time.
+pub const GROUP: usize = 64;
+
+/// Groups that the queue holds.
+const SLOTS: usize = 16;
+
+/// What a sample came to, in nanoseconds a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Crossed {
+    alloc: f64,
+    free: f64,
+    elapsed: f64,
+    missing: u64,
+}
+
+/// One row, in nanoseconds a block.
+#[derive(Clone, Debug)]
+pub struct CrossRow {
+    /// Who.
+    pub allocator: &'static str,
+    /// Taking on one CPU, the median.
+    pub alloc_ns: f64,
+    /// Giving back on the other.
+    pub free_ns: f64,
+    /// Both, the fastest sample.
+    pub total_ns_min: f64,
+    /// Both, the median.
+    pub total_ns_median: f64,
+    /// Time that passed for each block, with both sides at work and the queue between them.
+    pub elapsed_ns_median: f64,
+    /// The same less what the queue takes by itself.
+    pub elapsed_less_queue_ns: f64,
+    /// Refills and spills in all samples, where they can be seen.
+    pub moves: Option<(u64, u64)>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Cross {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// The rows.
+    pub rows: Vec<CrossRow>,
+    /// What was not measured.
+    pub skipped: Vec<Skipped>,
+    /// What the queue takes by itself, nanoseconds a block.
+    pub queue_ns: f64,
+    /// What disturbed it: the queue by itself, measured first and last in each turn, is the pair that must agree.
+    pub noise: Noise,
+}
+
+/// Groups in a sample.
+const GROUPS: usize = 1 << 11;
+
+/// Measures. `progress` is told how many of how many samples are done.
+#[must_use]
+pub fn cross(quick: bool, progress: &mut dyn FnMut(u64, u64)) -> Cross {
+    let mut result = Cross { machine: Machine::this(), ..Cross::default() };
+    let cpus = cpus();
+    if cpus.len() < 2 {
+        let why = "it takes two CPUs, and this process may use one".to_owned();
+        result.skipped.push(Skipped { allocator: "all", why });
+        return result;
+    }
+    let team = Team::new(&cpus[..2]);
+    let queue = || Box::new(Shared::new("queue", Numbers, false)) as Box<dyn Subject>;
+    let mut subjects = vec![queue()];
+    subjects.push(Box::new(Shared::new("floor-ring", Ring::new(), false)));
+    // A floor's array would run out: what one CPU gives back does not return to the other.
+    subjects.extend(Subjects::inside(Order::ZERO).all.into_iter().filter(|s| !s.name().starts_with("floor")));
+    subjects.push(queue());
+    let groups = if quick { GROUPS / 4 } else { GROUPS };
+    let watch = Watch::start();
+    // An untimed pass, which also says who can.
+    subjects.retain(|s| s.cross(&team, groups).is_some());
+    let before: Vec<_> = subjects.iter().map(|s| s.moves()).collect();
+    let mut samples: Vec<Vec<Crossed>> = vec![Vec::new(); subjects.len()];
+    for i in 0..SAMPLES {
+        for (subject, samples) in subjects.iter().zip(&mut samples) {
+            samples.extend(subject.cross(&team, groups));
+        }
+        progress(i as u64 + 1, SAMPLES as u64);
+    }
+    let queue = [elapsed(&samples[0]), samples.last().map_or(0.0, |s| elapsed(s))];
+    result.queue_ns = queue[0].min(queue[1]);
+    result.noise = Noise {
+        apart: (queue[0] - queue[1]).abs() / result.queue_ns.max(0.01),
+        taken: watch.seen(),
+    };
+    for i in 1..subjects.len() - 1 {
+        let moves = subjects[i].moves().zip(before[i]).map(|(b, a)| (b.0 - a.0, b.1 - a.1));
+        if samples[i].iter().any(|s| s.missing > 0) {
+            let why = "it ran out of blocks".to_owned();
+            result.skipped.push(Skipped { allocator: subjects[i].name(), why });
+        } else {
+            result.rows.push(row(subjects[i].name(), &samples[i], result.queue_ns, moves));
+        }
+    }
+    for allocator in ALONE {
+        result.skipped.push(Skipped { allocator, why: "it is for one thread".into() });
+    }
+    result
+}
+
+fn elapsed(samples: &[Crossed]) -> f64 {
+    median(&mut samples.iter().map(|s| s.elapsed).collect::<Vec<_>>())
+}
+
+fn row(allocator: &'static str, samples: &[Crossed], queue: f64, moves: Option<(u64, u64)>) -> CrossRow {
+    let of = |part: fn(&Crossed) -> f64| median(&mut samples.iter().map(part).collect::<Vec<_>>());
+    let mut totals: Vec<f64> = samples.iter().map(|s| s.alloc + s.free).collect();
+    let total_ns_median = median(&mut totals);
+    CrossRow {
+        allocator,
+        alloc_ns: of(|s| s.alloc),
+        free_ns: of(|s| s.free),
+        total_ns_min: totals.first().copied().unwrap_or(0.0),
+        total_ns_median,
+        elapsed_ns_median: elapsed(samples),
+        elapsed_less_queue_ns: (elapsed(samples) - queue).max(0.0),
+        moves,
+    }
+}
+
+/// Numbers instead of blocks: what is left is the queue.
+struct Numbers;
+
+impl Allocator for Numbers {
+    #[inline(always)]
+    fn take(&self, _: usize) -> Option<Pfn> {
+        Some(std::hint::black_box(Pfn(1)))
+    }
+
+    #[inline(always)]
+    fn give(&self, _: usize, block: Pfn) {
+        std::hint::black_box(block);
+    }
+}
+
+/// The floor: a ring of numbers, read on one CPU and written on the other, no checks.
+struct Ring {
+    slots: Vec<AtomicU64>,
+    next: [Padded; 2],
+}
+
+impl Ring {
+    /// As many as an engine holds in one CPU's list, roughly.
+    const PLACES: usize = 1 << 12;
+
+    fn new() -> Ring {
+        let slots = (0..Self::PLACES as u64).map(AtomicU64::new).collect();
+        Ring { slots, next: [Padded(AtomicUsize::new(0)), Padded(AtomicUsize::new(0))] }
+    }
+
+    #[inline(always)]
+    fn slot(&self, side: usize) -> &AtomicU64 {
+        // ORDER: Relaxed, and below: each side has a word of its own, and the queue keeps them apart.
+        let nth = self.next[side].0.load(Ordering::Relaxed);
+        self.next[side].0.store(nth + 1, Ordering::Relaxed);
+        &self.slots[nth % Self::PLACES]
+    }
+}
+
+impl Allocator for Ring {
+    #[inline(always)]
+    fn take(&self, _: usize) -> Option<Pfn> {
+        Some(Pfn(self.slot(0).load(Ordering::Relaxed)))
+    }
+
+    #[inline(always)]
+    fn give(&self, _: usize, block: Pfn) {
+        self.slot(1).store(block.0, Ordering::Relaxed);
+    }
+}
+
+/// A word with a cache line, and its neighbour, to itself.
+#[repr(align(128))]
+struct Padded(AtomicUsize);
+
+/// A ring between two threads, a group in each slot.
+struct Queue {
+    slots: Vec<[AtomicU64; GROUP]>,
+    written: Padded,
+    read: Padded,
+    /// One side panicked: the other is not to wait for it.
+    gone: AtomicBool,
+}
+
+/// Says that a side is gone, should it panic.
+struct Guard<'a>(&'a AtomicBool);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // ORDER: Relaxed: it stands for itself.
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Queue {
+    fn new() -> Queue {
+        let slots = (0..SLOTS).map(|_| [const { AtomicU64::new(0) }; GROUP]).collect();
+        let (written, read) = (Padded(AtomicUsize::new(0)), Padded(AtomicUsize::new(0)));
+        Queue { slots, written, read, gone: AtomicBool::new(false) }
+    }
+
+    /// Spins, and gives the CPU away if that takes long.
+    fn wait(&self, ready: impl Fn() -> bool) {
+        let mut spins = 0u32;
+        while !ready() {
+            spins += 1;
+            if spins.is_multiple_of(1 << 14) {
+                // ORDER: Relaxed: it stands for itself.
+                if self.gone.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn send(&self, nth: usize, group: &[Pfn; GROUP]) {
+        // ORDER: Acquire pairs with the Release in `receive`: the slot was read before it is written again.
+        self.wait(|| nth - self.read.0.load(Ordering::Acquire) < SLOTS);
+        for (slot, block) in self.slots[nth % SLOTS].iter().zip(group) {
+            // ORDER: Relaxed: `written` publishes it.
+            slot.store(block.0, Ordering::Relaxed);
+        }
+        // ORDER: Release pairs with the Acquire in `receive`.
+        self.written.0.store(nth + 1, Ordering::Release);
+    }
+
+    fn receive(&self, nth: usize, group: &mut [Pfn; GROUP]) {
+        // ORDER: Acquire pairs with the Release in `send`: the group is there.
+        self.wait(|| self.written.0.load(Ordering::Acquire) > nth);
+        for (slot, block) in self.slots[nth % SLOTS].iter().zip(group) {
+            // ORDER: Relaxed, as above.
+            block.0 = slot.load(Ordering::Relaxed);
+        }
+        // ORDER: Release pairs with the Acquire in `send`.
+        self.read.0.store(nth + 1, Ordering::Release);
+    }
+}
+
+/// Runs a sample on the first two CPUs of a team.
+pub(super) fn run<A>(team: &Team, allocator: Arc<A>, groups: usize) -> Option<Crossed>
+where
+    A: Allocator + Send + Sync + 'static,
+{
+    let queue = Arc::new(Queue::new());
+    let clock = clock_cost();
+    let start = now_ns();
+    let sides = team.run(2, move |cpu| match cpu {
+        0 => taking(&*allocator, &queue, groups),
+        _ => giving(&*allocator, &queue, groups),
+    })?;
+    let blocks = (groups * GROUP) as f64;
+    let cost = clock * groups as f64;
+    let each = |ns: u64| (ns as f64 - cost).max(0.0) / blocks;
+    let (taking, giving) = (sides[0], sides[1]);
+    Some(Crossed {
+        alloc: each(taking.busy),
+        free: each(giving.busy),
+        elapsed: (giving.end - start.max(taking.start)) as f64 / blocks,
+        missing: taking.missing,
+    })
+}
+
+/// One side of a sample: nanoseconds spent with the allocator, and when it began and ended.
+#[derive(Clone, Copy)]
+struct Side {
+    busy: u64,
+    start: u64,
+    end: u64,
+    missing: u64,
+}
+
+/// A block that could not be had.
+const MISSING: Pfn = Pfn(u64::MAX);
+
+fn taking<A: Allocator>(a: &A, queue: &Queue, groups: usize) -> Side {
+    let _guard = Guard(&queue.gone);
+    let mut group = [MISSING; GROUP];
+    let mut side = Side { busy: 0, start: now_ns(), end: 0, missing: 0 };
+    for nth in 0..groups {
+        let start = now_ns();
+        for slot in &mut group {
+            *slot = a.take(0).unwrap_or(MISSING);
+            side.missing += u64::from(*slot == MISSING);
+        }
+        side.busy += now_ns() - start;
+        queue.send(nth, &group);
+    }
+    side.end = now_ns();
+    side
+}
+
+fn giving<A: Allocator>(a: &A, queue: &Queue, groups: usize) -> Side {
+    let _guard = Guard(&queue.gone);
+    let mut group = [MISSING; GROUP];
+    let mut side = Side { busy: 0, start: now_ns(), end: 0, missing: 0 };
+    for nth in 0..groups {
+        queue.receive(nth, &mut group);
+        let start = now_ns();
+        for block in group.iter().filter(|b| **b != MISSING) {
+            a.give(1, *block);
+        }
+        side.busy += now_ns() - start;
+    }
+    side.end = now_ns();
+    side
+}

@@ -1,0 +1,93 @@
+//! The ground that a benchmark stands on: which machine, and whether others used it meanwhile.
+
+use super::clock::now_ns;
+use std::fs;
+
+/// The machine, for the head of a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// CPUs that this process may use.
+    pub cpus: usize,
+    /// The running kernel.
+    pub kernel: String,
+}
+
+impl Machine {
+    /// Looks at this machine.
+    #[must_use]
+    pub fn this() -> Machine {
+        let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Machine {
+            cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
+            cpus: super::team::cpus().len(),
+            kernel: kernel.trim().to_owned(),
+        }
+    }
+}
+
+/// What others took from a benchmark.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// Time that the hypervisor gave to others, milliseconds over all CPUs.
+    pub steal_ms: f64,
+    /// Time that this process's threads could have run and did not, milliseconds.
+    pub waited_ms: f64,
+    /// Time that passed, milliseconds.
+    pub elapsed_ms: f64,
+}
+
+/// Threads that wait for less than this share of the time were not disturbed: the kernel's own work takes as much.
+const WAITED_SHARE: f64 = 0.02;
+
+impl Taken {
+    /// Says whether it is more than a median forgives.
+    #[must_use]
+    pub fn is_much(&self) -> bool {
+        self.steal_ms > 0.0 && self.steal_ms >= WAITED_SHARE * self.elapsed_ms
+            || self.waited_ms > WAITED_SHARE * self.elapsed_ms
+    }
+}
+
+/// Watches for others from the moment it is made.
+pub(super) struct Watch {
+    steal_ms: f64,
+    waited_ms: f64,
+    at: u64,
+}
+
+impl Watch {
+    /// Begins to watch.
+    pub fn start() -> Watch {
+        Watch { steal_ms: steal_ms(), waited_ms: waited_ms(), at: now_ns() }
+    }
+
+    /// Returns what was seen since.
+    pub fn seen(&self) -> Taken {
+        Taken {
+            steal_ms: (steal_ms() - self.steal_ms).max(0.0),
+            waited_ms: (waited_ms() - self.waited_ms).max(0.0),
+            elapsed_ms: (now_ns() - self.at) as f64 / 1e6,
+        }
+    }
+}
+
+/// The eighth figure of the first line of `/proc/stat`, in ticks of 10 ms.
+fn steal_ms() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = text.lines().next().and_then(|l| l.split_whitespace().nth(8)?.parse::<f64>().ok());
+    ticks.unwrap_or(0.0) * 10.0
+}
+
+/// The second figure of each thread's `schedstat`: nanoseconds on a run queue.
+fn waited_ms() -> f64 {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let waits = threads.filter_map(|t| {
+        let text = fs::read_to_string(t.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<f64>().ok()
+    });
+    waits.sum::<f64>() / 1e6
+}

@@ -1,0 +1,38 @@
+//! Peers: what one would use instead, each with its best settings.
+//!
+//! * `buddy`: an allocator of frames from a registry, in this process;
+//! * `malloc`: general allocators, each in a process of its own, so that none replaces another or this one's;
+//! * `mempool`: DPDK's pools, in a small C program that is compiled when they are there;
+//! * `remote`: a process that holds an allocator, and what is said to it; `serve`: its other side;
+//! * `uml`: rows that Linux itself left, measured apart.
+
+mod buddy;
+mod malloc;
+mod mempool;
+mod remote;
+mod serve;
+pub(super) mod uml;
+
+use super::subject::Subject;
+pub(super) use buddy::{BuddyBare, BuddyLocked};
+pub use serve::serve;
+use std::path::Path;
+
+/// Says whether a file holds rows that Linux left.
+///
+/// # Errors
+/// Why not, in one sentence.
+pub fn check_uml(file: &Path) -> Result<(), String> {
+    uml::read(Some(file)).map(drop)
+}
+
+/// A peer by name: the subject, or why there is none.
+type Peer = (&'static str, Result<Box<dyn Subject>, String>);
+
+/// Starts the peers that live in processes of their own.
+pub(super) fn outside(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
+    let mut peers: Vec<Peer> =
+        malloc::PEERS.iter().map(|p| (p.name, malloc::start(p, command, cpus))).collect();
+    peers.push(("rte_mempool-512", mempool::start(cpus)));
+    peers
+}
