@@ -119,7 +119,9 @@ impl Cell {
         let before: Vec<_> = all.iter().map(|s| s.moves()).collect();
         let mut samples: Vec<Samples> = all.iter().map(|_| Samples::default()).collect();
         for _ in 0..SAMPLES {
-            for (i, subject) in all.iter().enumerate().filter(|(i, _)| !samples[*i].failed).collect::<Vec<_>>() {
+            for (i, subject) in
+                all.iter().enumerate().filter(|(i, _)| !samples[*i].failed).collect::<Vec<_>>()
+            {
                 samples[i].add(subject.sample(team, threads(i), &loads[i]), &loads[i], clock);
             }
         }

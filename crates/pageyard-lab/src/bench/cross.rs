@@ -99,10 +99,8 @@ pub fn cross(quick: bool, progress: &mut dyn FnMut(u64, u64)) -> Cross {
     }
     let queue = [elapsed(&samples[0]), samples.last().map_or(0.0, |s| elapsed(s))];
     result.queue_ns = queue[0].min(queue[1]);
-    result.noise = Noise {
-        apart: (queue[0] - queue[1]).abs() / result.queue_ns.max(0.01),
-        taken: watch.seen(),
-    };
+    result.noise =
+        Noise { apart: (queue[0] - queue[1]).abs() / result.queue_ns.max(0.01), taken: watch.seen() };
     for i in 1..subjects.len() - 1 {
         let moves = subjects[i].moves().zip(before[i]).map(|(b, a)| (b.0 - a.0, b.1 - a.1));
         if samples[i].iter().any(|s| s.missing > 0) {

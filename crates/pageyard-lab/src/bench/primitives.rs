@@ -10,8 +10,8 @@ use super::team::{Pinned, Team, cpus};
 use super::{Noise, SAMPLES, Skipped, median};
 use crate::yard::{Yard, alone_on_one_thread, exclusive_on_one_thread};
 use pageyard::{
-    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request, TryLock,
-    ZoneKind,
+    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
+    TryLock, ZoneKind,
 };
 use pageyard_linux::LinuxAllocator;
 use std::hint::black_box;
@@ -326,12 +326,16 @@ fn engine(skipped: &mut Vec<Skipped>) -> Vec<Primitive> {
             black_box(&flag).swap(true, Ordering::Acquire);
             flag.store(false, Ordering::Release);
         }),
-        Primitive::new("load_and_store_u8", "the same check without a locked instruction: not sound", move || {
-            let tag = black_box(&plain);
-            if tag.load(Ordering::Acquire) == 0 {
-                tag.store(0, Ordering::Release);
-            }
-        }),
+        Primitive::new(
+            "load_and_store_u8",
+            "the same check without a locked instruction: not sound",
+            move || {
+                let tag = black_box(&plain);
+                if tag.load(Ordering::Acquire) == 0 {
+                    tag.store(0, Ordering::Release);
+                }
+            },
+        ),
         Primitive::new("store_fence_load", "a store, a full fence, a load of the same line", move || {
             line.store(1, Ordering::Relaxed);
             fence(Ordering::SeqCst);
@@ -350,7 +354,11 @@ fn engine(skipped: &mut Vec<Skipped>) -> Vec<Primitive> {
         })
         .slow(TIMES / 32),
         pair("page_alloc_put/pageyard-exclusive", "order 0 in the engine, one owner", exclusive),
-        pair("page_alloc_put/pageyard-alone", "order 0 in the engine, one owner, checks without locks", alone),
+        pair(
+            "page_alloc_put/pageyard-alone",
+            "order 0 in the engine, one owner, checks without locks",
+            alone,
+        ),
         pair("page_alloc_put/pageyard-trylock", "order 0 in the engine, try-lock", trylock),
     ];
     all.extend(x86());
@@ -409,18 +417,24 @@ fn rseq(skipped: &mut Vec<Skipped>) -> Vec<Primitive> {
         Primitive::new("rseq_cpu_id", "the CPU's number from the thread's area: one load", move || {
             let cpu: u32;
             // SAFETY: the field `cpu_id` lies 4 bytes into the area, which the C library keeps for each thread.
-            unsafe { asm!("mov {0:e}, fs:[{1} + 4]", out(reg) cpu, in(reg) offset, options(nostack, readonly)) };
-            black_box(cpu);
-        }),
-        Primitive::new("rseq_arm_and_check", "entering a sequence: a store to the area and the load above", move || {
-            let cpu: u32;
-            // SAFETY: 1. as above. 2. `rseq_cs` lies 8 bytes into it, and zero says that no sequence runs, as before.
             unsafe {
-                asm!("mov qword ptr fs:[{1} + 8], 0", "mov {0:e}, fs:[{1} + 4]", out(reg) cpu, in(reg) offset,
-                     options(nostack));
-            }
+                asm!("mov {0:e}, fs:[{1} + 4]", out(reg) cpu, in(reg) offset, options(nostack, readonly))
+            };
             black_box(cpu);
         }),
+        Primitive::new(
+            "rseq_arm_and_check",
+            "entering a sequence: a store to the area and the load above",
+            move || {
+                let cpu: u32;
+                // SAFETY: 1. as above. 2. `rseq_cs` lies 8 bytes into it, and zero says that no sequence runs, as before.
+                unsafe {
+                    asm!("mov qword ptr fs:[{1} + 8], 0", "mov {0:e}, fs:[{1} + 4]", out(reg) cpu, in(reg) offset,
+                     options(nostack));
+                }
+                black_box(cpu);
+            },
+        ),
     ]
 }
 
@@ -442,9 +456,13 @@ fn barriers(skipped: &mut Vec<Skipped>) -> Vec<Primitive> {
     for (name, register, command) in kinds {
         match membarrier(register) {
             Ok(()) => all.push(
-                Primitive::new(name, "every thread of this process fences, or restarts its sequence", move || {
-                    let _ = membarrier(command);
-                })
+                Primitive::new(
+                    name,
+                    "every thread of this process fences, or restarts its sequence",
+                    move || {
+                        let _ = membarrier(command);
+                    },
+                )
                 .slow(1 << 12),
             ),
             Err(e) => skipped.push(Skipped { allocator: name, why: format!("the kernel refuses it: {e}") }),

@@ -8,9 +8,7 @@ use super::paged::Paged;
 use super::peers::{self, BuddyBare, BuddyLocked};
 use super::subject::{Alone, Shared, Subject};
 use crate::yard::{Yard, alone_on_one_thread, exclusive_on_one_thread};
-use pageyard::{
-    Config, Frames, MemoryMap, NodeId, Order, Pfn, Region, TryLock, ZoneKind,
-};
+use pageyard::{Config, Frames, MemoryMap, NodeId, Order, Pfn, Region, TryLock, ZoneKind};
 use pageyard_linux::LinuxAllocator;
 use std::path::Path;
 
@@ -66,7 +64,11 @@ impl Subjects {
         let mut all: Vec<Box<dyn Subject>> = vec![
             Box::new(Alone { name: "floor-array", allocator: FloorArray::new(FLOOR), bulk: true }),
             Box::new(Shared::new("floor-trylock", floor, false)),
-            Box::new(Alone { name: "pageyard-exclusive", allocator: Paged::<_, ORDER>(exclusive), bulk: true }),
+            Box::new(Alone {
+                name: "pageyard-exclusive",
+                allocator: Paged::<_, ORDER>(exclusive),
+                bulk: true,
+            }),
             Box::new(Alone { name: "pageyard-alone", allocator: Paged::<_, ORDER>(alone), bulk: true }),
             Box::new(Shared::new("pageyard-trylock", Paged::<_, ORDER>(trylock), true)),
         ];

@@ -170,7 +170,8 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
         for batch in &options.batches {
             for pattern in &options.patterns {
                 for threads in &options.threads {
-                    let setting = Setting { order: *order, batch: *batch, pattern: *pattern, threads: *threads };
+                    let setting =
+                        Setting { order: *order, batch: *batch, pattern: *pattern, threads: *threads };
                     if (*batch as u64) << order.get() <= MEMORY / 4 && *threads <= team.len() {
                         sweep.measure(&setting, &team, &subjects.all, uml.as_ref());
                     }
@@ -201,13 +202,7 @@ impl Setting {
 }
 
 impl Sweep {
-    fn measure(
-        &mut self,
-        setting: &Setting,
-        team: &Team,
-        subjects: &[Box<dyn Subject>],
-        uml: Option<&Uml>,
-    ) {
+    fn measure(&mut self, setting: &Setting, team: &Team, subjects: &[Box<dyn Subject>], uml: Option<&Uml>) {
         let order = setting.pattern.order(setting.batch).into();
         let subjects: Vec<&dyn Subject> =
             subjects.iter().map(|s| &**s).filter(|s| s.can(setting.threads, 1)).collect();
@@ -268,18 +263,27 @@ impl Sweep {
     /// Says what the settings as such left out.
     fn left_out(&mut self, options: &SweepOptions, cpus: usize) {
         if let Some(most) = options.threads.iter().max().filter(|n| **n > cpus) {
-            self.skip("several threads", format!("{most} need as many CPUs, and this process may use {cpus}"));
+            self.skip(
+                "several threads",
+                format!("{most} need as many CPUs, and this process may use {cpus}"),
+            );
         } else if options.threads.iter().any(|n| *n > 1) {
             for allocator in ALONE {
                 self.skip(allocator, "it is for one thread; its rows with two are left out".into());
             }
             if self.note.is_some() {
-                self.skip("linux-uml", "User Mode Linux has one CPU; its rows with two threads are left out".into());
+                self.skip(
+                    "linux-uml",
+                    "User Mode Linux has one CPU; its rows with two threads are left out".into(),
+                );
             }
         }
         if options.orders.iter().any(|o| *o > Order::ZERO) {
             for allocator in ["mimalloc", "jemalloc", "tcmalloc", "rte_mempool-512"] {
-                self.skip(allocator, "it is measured with 4 KiB blocks; its rows of larger orders are left out".into());
+                self.skip(
+                    allocator,
+                    "it is measured with 4 KiB blocks; its rows of larger orders are left out".into(),
+                );
             }
         }
     }
@@ -287,8 +291,15 @@ impl Sweep {
 
 fn why_not(setting: &Setting) -> String {
     match setting.threads {
-        1 => format!("blocks of order {} could not be had in batches of {}", setting.order.get(), setting.batch),
-        n => format!("{n} threads did not overlap enough in batches of {}, or ran out of blocks", setting.batch),
+        1 => format!(
+            "blocks of order {} could not be had in batches of {}",
+            setting.order.get(),
+            setting.batch
+        ),
+        n => format!(
+            "{n} threads did not overlap enough in batches of {}, or ran out of blocks",
+            setting.batch
+        ),
     }
 }
 

@@ -72,7 +72,10 @@ pub(super) fn start(
 ) -> Result<Box<dyn Subject>, String> {
     let command = command.ok_or("it is measured by the pageyard command only")?;
     let mut command = Command::new(command);
-    command.args(["bench", "peer", peer.name]).envs(peer.settings.iter().copied()).env(TLS_ROOM.0, TLS_ROOM.1);
+    command
+        .args(["bench", "peer", peer.name])
+        .envs(peer.settings.iter().copied())
+        .env(TLS_ROOM.0, TLS_ROOM.1);
     Ok(Box::new(Remote::start(peer.name, false, cpus.len(), &mut command)?))
 }
 

@@ -21,7 +21,16 @@ pub(super) fn start(cpus: &[usize]) -> Result<Box<dyn Subject>, String> {
     let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
     // No huge pages and no devices: nothing of the host is needed, and nothing of it changes. Frames are not touched.
     let mut command = Command::new(program);
-    command.args(["-l", &list.join(","), "--no-huge", "-m", "512", "--no-pci", "--no-shconf", "--no-telemetry"]);
+    command.args([
+        "-l",
+        &list.join(","),
+        "--no-huge",
+        "-m",
+        "512",
+        "--no-pci",
+        "--no-shconf",
+        "--no-telemetry",
+    ]);
     command.args(["--log-level", "1"]);
     // The folder goes once the program runs.
     Ok(Box::new(Remote::start(NAME, true, cpus.len(), &mut command)?))
@@ -36,7 +45,14 @@ fn compile(folder: PathBuf) -> Result<PathBuf, String> {
     cc.args(["-O3", "-march=native", "-w", "-o"]).arg(&program).arg(&source).args(flags.split_whitespace());
     cc.arg(format!("-L{}", libraries.trim()));
     // The driver of the ring registers itself when it is loaded, and nothing names it.
-    cc.args(["-Wl,--no-as-needed", "-lrte_eal", "-lrte_mempool", "-lrte_ring", "-lrte_mempool_ring", "-lpthread"]);
+    cc.args([
+        "-Wl,--no-as-needed",
+        "-lrte_eal",
+        "-lrte_mempool",
+        "-lrte_ring",
+        "-lrte_mempool_ring",
+        "-lpthread",
+    ]);
     let out = output(&mut cc, "cc")?;
     if !out.status.success() {
         let text = String::from_utf8_lossy(&out.stderr);

@@ -29,7 +29,12 @@ impl Remote {
     ///
     /// # Errors
     /// Says why not, in one sentence.
-    pub fn start(name: &'static str, bulk: bool, threads: usize, command: &mut Command) -> Result<Remote, String> {
+    pub fn start(
+        name: &'static str,
+        bulk: bool,
+        threads: usize,
+        command: &mut Command,
+    ) -> Result<Remote, String> {
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = spawned.map_err(|e| format!("its process cannot be started: {e}"))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {

@@ -1,7 +1,7 @@
 //! The other side of a peer's process: an allocator, and requests for samples on standard input.
 
-use super::remote::{answer, greet, read_request};
 use super::malloc;
+use super::remote::{answer, greet, read_request};
 use crate::bench::subject::{Shared, Subject};
 use crate::bench::team::{Pinned, Team, cpus};
 use std::io::{BufReader, Write};
