@@ -25,9 +25,10 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 let mut items = [0; BATCH];
                 let n = BATCH.min(out.len() - got);
                 let n = self.percpu.pop_many(place.lists.all(), cx.cpu, list, &mut items[..n]);
+                let (frames, base) = (place.zone.frames, place.zone.base);
                 for (slot, item) in out[got..].iter_mut().zip(&items[..n]) {
-                    place.zone.frames.allocate_listed(*item, order);
-                    *slot = place.zone.pfn(*item as usize);
+                    frames.allocate_listed(*item, order);
+                    *slot = Pfn(base + u64::from(*item));
                 }
                 got += n;
                 if n > 0 {
@@ -50,27 +51,41 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if !self.has_cpu(cx.cpu) {
             return pfns.iter().for_each(|pfn| wrong(*pfn, FreeError::NoSuchCpu));
         }
-        let zone = &self.main.zone;
-        let (mut items, mut n, mut list) = ([0; BATCH], 0, 0);
-        for pfn in pfns {
-            let frame = pfn.0.wrapping_sub(zone.base) as usize;
-            let of = zone.frames.state_of(frame).and_then(|state| list_of(0, state.list_ty()));
-            // SAFETY: it has a state.
-            let win = || unsafe { zone.frames.win(P::ALONE, frame, Tag::Allocated(Order::ZERO), Tag::Free) };
-            let Some(of) = of.filter(|_| win()) else {
-                if let Err(why) = self.release(cx, *pfn, Order::ZERO) {
-                    wrong(*pfn, why);
+        let (mut rest, mut items) = (pfns, [0; BATCH]);
+        while let Some(first) = rest.first() {
+            let (n, list) = self.win_alike(rest, &mut items);
+            if n == 0 {
+                if let Err(why) = self.release(cx, *first, Order::ZERO) {
+                    wrong(*first, why);
                 }
-                continue;
-            };
-            if n == BATCH || of != list {
+            } else {
                 self.put_many(cx.cpu, list, &items[..n]);
-                (n, list) = (0, of);
             }
-            items[n] = frame as u32;
-            n += 1;
+            rest = &rest[n.max(1)..];
         }
-        self.put_many(cx.cpu, list, &items[..n]);
+    }
+
+    /// Wins frames of the largest zone from the front, as long as one list takes them; returns how many, and the list.
+    #[inline]
+    fn win_alike(&self, pfns: &[Pfn], items: &mut [u32; BATCH]) -> (usize, usize) {
+        let (frames, base) = (self.main.zone.frames, self.main.zone.base);
+        let (mut n, mut list) = (0, 0);
+        for (pfn, item) in pfns.iter().zip(items.iter_mut()) {
+            let frame = pfn.0.wrapping_sub(base) as usize;
+            let Some(state) = frames.state_of(frame) else { break };
+            let Some(of) = list_of(0, state.list_ty()) else { break };
+            if n > 0 && of != list {
+                break;
+            }
+            // SAFETY: it has a state.
+            let won = unsafe { frames.win(P::ALONE, frame, Tag::Allocated(Order::ZERO), Tag::Free) };
+            if !won {
+                break;
+            }
+            *item = frame as u32;
+            (n, list) = (n + 1, of);
+        }
+        (n, list)
     }
 
     /// Puts frames of the largest zone whose tags were won into a list, as far as it goes.

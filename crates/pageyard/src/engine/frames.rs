@@ -30,7 +30,8 @@ pub(crate) struct Change {
     pub(crate) new: BlockState,
 }
 
-/// The free bits, tags and descriptors of a zone.
+/// The free bits, tags and descriptors of a zone. A copy in a loop's own variable stays in registers.
+#[derive(Clone, Copy)]
 pub(crate) struct Frames<'m> {
     tags: &'m [A8],
     bits: &'m [A64],
