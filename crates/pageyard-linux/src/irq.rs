@@ -2,7 +2,8 @@
 //!
 //! A kernel's per-CPU code is interrupted by interrupt handlers; a thread is interrupted by signal handlers. This module
 //! gives the reference the same means against that, each with its real cost on this machine: a signal mask (two system
-//! calls), a flag that makes handlers defer themselves (as kernels do that turn interrupts off lazily), a count that holds
+//! calls), a flag that makes handlers defer themselves (as kernels do that turn interrupts off lazily), the same with the
+//! processor's flags register saved and restored, a count that holds
 //! off softirqs, and a count that holds off preemption (which user space cannot do: only its cost is real).
 //!
 //! A handler that allocates asks [`enter`] first. What it says is deferred runs, through the function given to
@@ -24,6 +25,9 @@ pub enum Interrupts {
     SignalMask,
     /// A flag is set; handlers that see it defer themselves.
     SoftFlag,
+    /// The same, and the processor's flags register is read and written back as a kernel does to save and restore
+    /// interrupts. What user space may not do is turn them off in between.
+    FlagsRegister,
 }
 
 /// What one thread, as one CPU, has turned off.
@@ -125,6 +129,8 @@ pub enum Section {
     Open,
     /// Interrupts are off, by flag.
     Flag,
+    /// Interrupts are off, by flag; the flags register was this.
+    Register(u64),
     /// Signals are blocked.
     Mask,
     /// Interrupts were off already.
@@ -148,6 +154,10 @@ impl Interrupts {
             Interrupts::SoftFlag => {
                 STATE.with(|s| raise(&s.off));
                 Section::Flag
+            }
+            Interrupts::FlagsRegister => {
+                STATE.with(|s| raise(&s.off));
+                Section::Register(flags::read())
             }
             Interrupts::SignalMask => mask(),
         }
@@ -200,6 +210,14 @@ impl Drop for Section {
                     run_pending(s);
                 }
             }),
+            Section::Register(was) => {
+                flags::write(*was);
+                STATE.with(|s| {
+                    if lower(&s.off) {
+                        run_pending(s);
+                    }
+                });
+            }
             Section::Mask => STATE.with(|s| {
                 let before = s.before.take();
                 lower(&s.off);
@@ -216,6 +234,43 @@ impl Drop for Section {
             }),
         }
     }
+}
+
+/// The processor's flags register.
+#[cfg(target_arch = "x86_64")]
+mod flags {
+    #![allow(unsafe_code, reason = "no safe function reads or writes the register")]
+
+    use std::arch::asm;
+
+    /// # Linux
+    /// `native_save_fl`.
+    #[inline(always)]
+    pub fn read() -> u64 {
+        let flags;
+        // SAFETY: it pushes the register and pops it, so the stack is as before; nothing else changes.
+        unsafe { asm!("pushfq", "pop {}", out(reg) flags, options(preserves_flags)) };
+        flags
+    }
+
+    /// # Linux
+    /// `native_restore_fl`, while the register was written whole.
+    #[inline(always)]
+    pub fn write(flags: u64) {
+        // SAFETY: the value was read from the register on this thread, so no flag that code relies on differs; the
+        //         arithmetic ones are declared as changed.
+        unsafe { asm!("push {}", "popfq", in(reg) flags) };
+    }
+}
+
+/// Elsewhere the register cannot be had; the flag alone remains.
+#[cfg(not(target_arch = "x86_64"))]
+mod flags {
+    pub fn read() -> u64 {
+        0
+    }
+
+    pub fn write(_: u64) {}
 }
 
 #[cfg(test)]
@@ -241,7 +296,7 @@ mod tests {
     fn handlers_are_deferred_while_off_and_run_once_when_on_again() {
         assert!(on_deferred(deferred));
         assert!(enter(Context::Hardirq), "nothing is off");
-        for interrupts in [Interrupts::SoftFlag, Interrupts::SignalMask] {
+        for interrupts in [Interrupts::SoftFlag, Interrupts::FlagsRegister, Interrupts::SignalMask] {
             let before = counts();
             let outer = interrupts.off();
             assert!(!enter(Context::Hardirq) && !enter(Context::Softirq));

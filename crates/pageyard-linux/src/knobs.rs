@@ -24,7 +24,7 @@ impl Config {
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
         ("percpu_pagelist_high_fraction", "0, or 8 and more"),
         ("pcp_protection", "irqsave, preempt_only, soft_irq_allowed or trylock"),
-        ("interrupts", "none, signal_mask or soft_flag"),
+        ("interrupts", "none, signal_mask, soft_flag or flags_register"),
         ("frag_free", "buddy or pcp"),
         ("zonelist_iterator", "called or inlined"),
         ("pcp_policy", "classic, free_factor or auto"),
@@ -74,6 +74,7 @@ impl Config {
                     "none" => Interrupts::None,
                     "signal_mask" => Interrupts::SignalMask,
                     "soft_flag" => Interrupts::SoftFlag,
+                    "flags_register" => Interrupts::FlagsRegister,
                     _ => return Err(wrong()),
                 }
             }

@@ -61,15 +61,25 @@ unsafe impl RawMutex for SlotLock {
     }
 }
 
-/// One CPU's lists of one zone, and their lock.
-pub type Slot = lock_api::Mutex<SlotLock, Pcp>;
+/// One CPU's lists of one zone, and their lock, on cache lines of their own: no other CPU's traffic moves them.
+#[repr(align(128))]
+pub struct Slot(lock_api::Mutex<SlotLock, Pcp>);
+
+impl std::ops::Deref for Slot {
+    type Target = lock_api::Mutex<SlotLock, Pcp>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
 
 /// The lists while they are held.
 pub type SlotGuard<'a> = lock_api::MutexGuard<'a, SlotLock, Pcp>;
 
 /// Makes a CPU's lists, with a lock.
 pub fn locked(pcp: Pcp) -> Slot {
-    Slot::new(pcp)
+    Slot(lock_api::Mutex::new(pcp))
 }
 
 /// Takes the lock away.
@@ -77,5 +87,5 @@ pub fn locked(pcp: Pcp) -> Slot {
 /// # Safety
 /// From now on one thread at a time uses the lists, its signal handlers included.
 pub unsafe fn unlock_for_good(slot: Slot) -> Slot {
-    Slot::from_raw(SlotLock { one_thread: true, ..SlotLock::INIT }, slot.into_inner())
+    Slot(lock_api::Mutex::from_raw(SlotLock { one_thread: true, ..SlotLock::INIT }, slot.0.into_inner()))
 }

@@ -72,6 +72,20 @@ impl Gauge {
     }
 }
 
+/// Something that is written often, on cache lines of its own beside fields that are only read.
+#[derive(Default)]
+#[repr(align(128))]
+pub struct Apart<T>(T);
+
+impl<T> std::ops::Deref for Apart<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// The watermark that a request is held to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
@@ -122,9 +136,9 @@ pub struct Zone {
     types: Vec<AtomicU8>,
     /// Whether each pageblock holds a managed frame.
     populated: Vec<bool>,
-    pub free: Gauge,
+    pub free: Apart<Gauge>,
     /// Free blocks by order and type: what the lists hold, readable without the lock.
-    pub blocks: [[Gauge; Migratetype::COUNT]; NR_PAGE_ORDERS],
+    pub blocks: Apart<[[Gauge; Migratetype::COUNT]; NR_PAGE_ORDERS]>,
     pub free_highatomic: Gauge,
     pub reserved_highatomic: Gauge,
     pub boost: Gauge,
@@ -178,7 +192,7 @@ impl Zone {
             tags: Tags::new(frames),
             types: types.collect(),
             populated: vec![false; blocks as usize],
-            free: Gauge::default(),
+            free: Apart::default(),
             blocks: Default::default(),
             free_highatomic: Gauge::default(),
             reserved_highatomic: Gauge::default(),

@@ -97,6 +97,7 @@ fn handlers_allocate_while_threads_do_and_nothing_is_lost() {
     for (protection, interrupts) in [
         ("irqsave", "signal_mask"),
         ("irqsave", "soft_flag"),
+        ("irqsave", "flags_register"),
         ("preempt_only", "signal_mask"),
         ("preempt_only", "soft_flag"),
         ("soft_irq_allowed", "soft_flag"),

@@ -36,6 +36,8 @@ pub(super) struct Mix {
     pub calls: Vec<Call>,
     /// How many frames are held at most, each in a place of its own.
     pub places: usize,
+    /// How often a sample makes the calls.
+    pub repeat: usize,
 }
 
 /// Anything that can be measured.
@@ -113,21 +115,26 @@ impl<A: PageAllocator> Subject for A {
         let atomic = task.with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
         let mut held = vec![MISSING; mix.places];
         let mut had = true;
-        let start = Instant::now();
-        for call in &mix.calls {
-            let cx = &cx[call.context as usize];
-            let slot = &mut held[call.place as usize];
-            if !call.free {
-                let request = if call.context == Context::Task { &task } else { &atomic };
-                *slot = self.alloc(cx, request).unwrap_or(MISSING);
-                had &= *slot != MISSING;
-            } else if *slot != MISSING {
-                let _ = self.free(cx, *slot, Order::ZERO);
-                *slot = MISSING;
+        let mut taken = Duration::ZERO;
+        for _ in 0..mix.repeat {
+            let start = Instant::now();
+            for call in &mix.calls {
+                let cx = &cx[call.context as usize];
+                let slot = &mut held[call.place as usize];
+                if !call.free {
+                    let request = if call.context == Context::Task { &task } else { &atomic };
+                    *slot = self.alloc(cx, request).unwrap_or(MISSING);
+                    had &= *slot != MISSING;
+                } else if *slot != MISSING {
+                    let _ = self.free(cx, *slot, Order::ZERO);
+                    *slot = MISSING;
+                }
             }
+            taken += start.elapsed();
+            give(self, &cx[0], &held);
+            held.fill(MISSING);
         }
-        let taken = start.elapsed().as_nanos() as f64;
-        give(self, &cx[0], &held);
+        let taken = taken.as_nanos() as f64 / mix.repeat as f64;
         had.then_some(taken / mix.calls.len().max(1) as f64)
     }
 }

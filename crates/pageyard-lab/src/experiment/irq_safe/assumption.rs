@@ -1,6 +1,6 @@
 //! The patch's assumption, that intensive allocation in interrupts is rare, put to recorded traces.
 
-use super::{BEFORE, ENGINE, MASK, Machines, mix};
+use super::{BEFORE, ENGINE, MASK, Machines, REGISTER, mix};
 use crate::error::LabError;
 use crate::experiment::samples::{OVERLAP, in_turn, together};
 use crate::experiment::subject::{Mix, Subject};
@@ -9,7 +9,7 @@ use crate::experiment::{Rows, Run, Samples, gain};
 const TRACES: [&str; 4] = ["net-order0", "net", "build", "fork"];
 
 pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
-    let most = if run.quick { 50_000 } else { 400_000 };
+    let most = if run.quick { 60_000 } else { 600_000 };
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     for (done, trace) in TRACES.iter().enumerate() {
         run.at("traces", done, TRACES.len());
@@ -80,7 +80,7 @@ fn cost(
         rows.section("Cost of a call");
         rows.add(&metric, *column, series[i][0].median(), "ns");
         if i < machines.references.len() {
-            let calls = (passes[i] as usize * cores.len() * mix.calls.len()) as f64;
+            let calls = (passes[i] as usize * cores.len() * mix.calls.len() * mix.repeat) as f64;
             let (taken, waited) = locks(i);
             rows.section("Zone lock");
             let thousand = (taken - before[i].0) as f64 / calls * 1000.0;
@@ -95,7 +95,7 @@ fn cost(
     }
     rows.section("Less than irqsave, on the traces");
     for (i, (column, _)) in subjects.iter().enumerate() {
-        if ![BEFORE, MASK, ENGINE, "again"].contains(column) {
+        if ![BEFORE, MASK, REGISTER, ENGINE, "again"].contains(column) {
             rows.add(format!("gain {metric}"), *column, gained(&series, i), "%");
         }
     }

@@ -45,10 +45,16 @@ fn share(by: &[u64; 3]) -> f64 {
 pub(super) fn load(path: &std::path::Path, most: usize) -> Result<Recorded, LabError> {
     let mut events = Trace::open(path)?.events(Columns::Replay)?;
     let mut recorded =
-        Recorded { mix: Mix { calls: Vec::new(), places: 0 }, by_context: [0; 3], frees: [0; 3] };
+        Recorded { mix: Mix { calls: Vec::new(), places: 0, repeat: 1 }, by_context: [0; 3], frees: [0; 3] };
     let (mut held, mut spare): (HashMap<u64, u32>, Vec<u32>) = Default::default();
+    // From a third of a long trace on: the start of a recording is not like the rest.
+    let mut skip = if events.rows() > 4 * most as u64 { events.rows() / 3 } else { 0 };
     let mut batch = Vec::new();
     while recorded.mix.calls.len() < most && events.next_batch(&mut batch)? {
+        if skip > 0 {
+            skip = skip.saturating_sub(batch.len() as u64);
+            continue;
+        }
         for e in batch.iter().filter(|e| e.order == 0 && !e.failed()) {
             if !matches!(e.kind, EventKind::Alloc | EventKind::Free) {
                 continue;
@@ -77,5 +83,9 @@ pub(super) fn load(path: &std::path::Path, most: usize) -> Result<Recorded, LabE
             }
         }
     }
+    recorded.mix.repeat = (CALLS_A_SAMPLE / recorded.mix.calls.len().max(1)).max(1);
     Ok(recorded)
 }
+
+/// Calls that a sample makes at least: a short trace is repeated.
+const CALLS_A_SAMPLE: usize = 100_000;

@@ -1,6 +1,6 @@
 //! What a protection costs by itself, and the document's prediction from that: what is taken away, less what is added.
 
-use super::{AFTER, BEFORE, MASK};
+use super::{AFTER, BEFORE, MASK, REGISTER};
 use crate::experiment::samples::{Samples, in_turn};
 use crate::experiment::{Published, Rows, Run};
 use pageyard_linux::config::PcpProtection;
@@ -10,24 +10,35 @@ use std::time::Instant;
 
 const SECTION: &str = "Primitives";
 const PREDICTION: &str = "Prediction";
+pub(super) const FROM_REGISTER: &str = "reference:preempt_only, from the flags register";
+pub(super) const FROM_MASK: &str = "reference:preempt_only, from a signal mask";
 const PUBLISHED: &str = "published:time_bench";
 
-/// A primitive: its row, and what to do.
-type Primitive = (&'static str, fn());
+/// A primitive: its row, and what times it, in nanoseconds.
+type Primitive = (&'static str, fn() -> f64);
 
-const PRIMITIVES: [Primitive; 5] = [
-    ("local_irq_save_restore", || drop(Interrupts::SoftFlag.off())),
-    ("local_irq_save_restore, signal mask", || drop(Interrupts::SignalMask.off())),
-    ("preempt_disable_enable", || drop(Interrupts::SoftFlag.protect(PcpProtection::PreemptOnly))),
-    ("local_BH_disable_enable", || drop(Interrupts::SoftFlag.protect(PcpProtection::SoftIrqAllowed))),
-    ("for_loop", || {}),
+const SAVE: &str = "local_irq_save_restore";
+const SAVE_REGISTER: &str = "local_irq_save_restore, flags register";
+const SAVE_MASK: &str = "local_irq_save_restore, signal mask";
+const PREEMPT: &str = "preempt_disable_enable";
+
+const PRIMITIVES: [Primitive; 6] = [
+    (SAVE, || time(1_000_000, || drop(Interrupts::SoftFlag.off()))),
+    (SAVE_REGISTER, || time(300_000, || drop(Interrupts::FlagsRegister.off()))),
+    (SAVE_MASK, || time(3_000, || drop(Interrupts::SignalMask.off()))),
+    (PREEMPT, || time(1_000_000, || drop(Interrupts::SoftFlag.protect(PcpProtection::PreemptOnly)))),
+    ("local_BH_disable_enable", || {
+        time(1_000_000, || drop(Interrupts::SoftFlag.protect(PcpProtection::SoftIrqAllowed)))
+    }),
+    ("for_loop", || time(1_000_000, || {})),
 ];
 
-fn time(run: fn(), times: u32) -> f64 {
+#[inline(always)]
+fn time(times: u32, run: impl Fn()) -> f64 {
     let start = Instant::now();
-    for _ in 0..times {
-        // The same call through a pointer for all of them; `for_loop` is what that and the loop cost.
-        black_box(run)();
+    for i in 0..times {
+        run();
+        black_box(i);
     }
     start.elapsed().as_nanos() as f64 / f64::from(times)
 }
@@ -35,9 +46,7 @@ fn time(run: fn(), times: u32) -> f64 {
 pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
     run.at("primitives", 0, 1);
     let mut all = PRIMITIVES;
-    let series = in_turn(&mut all, |(name, run)| {
-        Some([time(*run, if name.contains("mask") { 2_000 } else { 200_000 })])
-    });
+    let series = in_turn(&mut all, |(_, time)| Some([time()]));
     let samples = |i: usize| -> &Samples { &series[i][0] };
     let empty = samples(PRIMITIVES.len() - 1).median();
     rows.section(SECTION);
@@ -47,14 +56,11 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
     }
     rows.section(PREDICTION);
     let cost = |rows: &Rows, name: &str| rows.get(name, "reference").unwrap_or(f64::NAN);
-    let added = cost(rows, "preempt_disable_enable");
+    let added = cost(rows, PREEMPT);
     for (before, removed, column) in [
-        (BEFORE, cost(rows, "local_irq_save_restore"), AFTER),
-        (
-            MASK,
-            cost(rows, "local_irq_save_restore, signal mask"),
-            "reference:preempt_only, from a signal mask",
-        ),
+        (BEFORE, cost(rows, SAVE), AFTER),
+        (REGISTER, cost(rows, SAVE_REGISTER), FROM_REGISTER),
+        (MASK, cost(rows, SAVE_MASK), FROM_MASK),
     ] {
         rows.add("expected saving for one section", column, removed - added, "ns");
         rows.add("expected saving for a frame, two sections", column, 2.0 * (removed - added), "ns");

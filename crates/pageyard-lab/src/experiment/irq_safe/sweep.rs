@@ -1,6 +1,6 @@
 //! The document's microbenchmark: batches of single frames, taken and given back in the same order.
 
-use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, Machines, PROTECTIONS, VANILLA};
+use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, Machines, PROTECTIONS, REGISTER, VANILLA};
 use crate::experiment::samples::in_turn;
 use crate::experiment::subject::{Subject, batches, frames_a_sample, single};
 use crate::experiment::{Published, Rows, Run};
@@ -32,10 +32,12 @@ pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
         gains.section(GAINS);
         for (i, kind) in KINDS.iter().enumerate() {
             let of = |before: &str, after: &str| series[at(before)][i].paired_gain(&series[at(after)][i]);
-            for p in PROTECTIONS.iter().filter(|p| p.column != BEFORE && p.column != MASK) {
+            for p in PROTECTIONS.iter().filter(|p| ![BEFORE, MASK, REGISTER].contains(&p.column)) {
                 gains.add(format!("gain {kind}-odr0-{batch}"), p.column, of(BEFORE, p.column), "%");
             }
-            gains.add(format!("gain over a signal mask, {kind}-odr0-{batch}"), AFTER, of(MASK, AFTER), "%");
+            for (before, name) in [(REGISTER, "the flags register"), (MASK, "a signal mask")] {
+                gains.add(format!("gain over {name}, {kind}-odr0-{batch}"), AFTER, of(before, AFTER), "%");
+            }
         }
         let pair = series[0][2].paired_gain(&series[subjects.len() - 1][2]);
         rows.add(format!("A/A total-odr0-{batch}"), BEFORE, pair, "% apart");

@@ -15,6 +15,7 @@ use crate::yard::Yard;
 use core_affinity::CoreId;
 use pageyard::{CpuId, Cx, Frames, NodeId, Order, PageAllocator, Pfn, Region, TryLock, ZoneKind};
 use pageyard_linux::{Config, LinuxAllocator};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const SECTION: &str = "Contention";
@@ -103,7 +104,7 @@ impl<'a, P: Packets> Router<'a, P> {
     }
 
     /// Receives a group: frames are taken and headers written. `false`: a frame could not be had.
-    fn receive(&self, cx: &Cx, ring: &Ring, at: usize, level: Level) -> bool {
+    fn receive(&self, cx: &Cx, ring: &Ring, at: usize, level: Level, at_work: &Cell<usize>) -> bool {
         let mut had = true;
         for i in at..at + GROUP {
             let pfn = self.packets.take(cx);
@@ -114,7 +115,7 @@ impl<'a, P: Packets> Router<'a, P> {
                     word.store(i as u64, Ordering::Relaxed);
                 }
             }
-            self.work.half(i, level);
+            at_work.set(self.work.half(at_work.get() ^ i, level));
             ring.slots[i % RING].store(pfn.map_or(u64::MAX, |p| p.0), Ordering::Relaxed);
         }
         // ORDER: Release pairs with the Acquire in `two`: the group lies in the ring.
@@ -123,7 +124,7 @@ impl<'a, P: Packets> Router<'a, P> {
     }
 
     /// Completes a group: headers are read and frames freed. `false`: a header was another packet's.
-    fn complete(&self, cx: &Cx, ring: &Ring, at: usize, level: Level) -> bool {
+    fn complete(&self, cx: &Cx, ring: &Ring, at: usize, level: Level, at_work: &Cell<usize>) -> bool {
         let mut right = true;
         for i in at..at + GROUP {
             // ORDER: Relaxed: the Acquire in `two` has it.
@@ -131,7 +132,7 @@ impl<'a, P: Packets> Router<'a, P> {
             if pfn == u64::MAX {
                 continue;
             }
-            self.work.half(i, level);
+            at_work.set(self.work.half(at_work.get() ^ i, level));
             let header = &self.memory.0[pfn as usize];
             right &= header.iter().all(|word| word.load(Ordering::Relaxed) == i as u64);
             self.packets.complete(cx, Pfn(pfn));
@@ -141,19 +142,19 @@ impl<'a, P: Packets> Router<'a, P> {
         right
     }
 
-    /// Forwards `groups` groups on one CPU, half a ring at a time.
+    /// Forwards `groups` groups on one CPU; half a ring is on its way.
     fn alone(&self, cpu: usize, groups: usize, level: Level) -> bool {
-        let (ring, cx) = (Ring::new(), Cx::on(CpuId(cpu as u32)));
-        (0..groups * GROUP).step_by(RING / 2).all(|half| {
-            let mut at = (half..half + RING / 2).step_by(GROUP);
-            at.clone().all(|at| self.receive(&cx, &ring, at, level))
-                && at.all(|at| self.complete(&cx, &ring, at, level))
+        let (ring, cx, at_work) = (Ring::new(), Cx::on(CpuId(cpu as u32)), Cell::new(cpu));
+        let lag = RING / GROUP / 2;
+        (0..groups + lag).all(|group| {
+            let received = group >= groups || self.receive(&cx, &ring, group * GROUP, level, &at_work);
+            received && (group < lag || self.complete(&cx, &ring, (group - lag) * GROUP, level, &at_work))
         })
     }
 
     /// Forwards `groups` groups from one CPU to the other.
     fn handed_over(&self, cpu: usize, ring: &Ring, groups: usize, level: Level) -> bool {
-        let cx = Cx::on(CpuId(cpu as u32));
+        let (cx, at_work) = (Cx::on(CpuId(cpu as u32)), Cell::new(cpu));
         // The other end's position, looked up only when this end has caught up with it.
         let mut seen = 0;
         (0..groups).all(|group| {
@@ -162,12 +163,12 @@ impl<'a, P: Packets> Router<'a, P> {
                 while at + GROUP > seen + RING {
                     seen = wait(&ring.read.0, seen);
                 }
-                self.receive(&cx, ring, at, level)
+                self.receive(&cx, ring, at, level, &at_work)
             } else {
                 while at + GROUP > seen {
                     seen = wait(&ring.written.0, seen);
                 }
-                self.complete(&cx, ring, at, level)
+                self.complete(&cx, ring, at, level, &at_work)
             }
         })
     }
@@ -236,7 +237,6 @@ fn memory() -> [Region; 1] {
 }
 
 pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
-    // Half a ring at a time on one CPU: a multiple of eight groups.
     let groups = if run.quick { 256 } else { 2048 };
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let work = Work::new();
