@@ -217,3 +217,39 @@ fn a_reader_that_goes_away_is_no_failure() {
     let out = Command::new("sh").args(["-c", &command]).output().unwrap();
     assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
 }
+
+#[test]
+fn experiments_are_listed_by_name_and_refused_with_what_there_is() {
+    let all = json(&["experiment", "--json"]);
+    let names: Vec<_> =
+        all["experiments"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
+    assert!(
+        names.contains(&"irq-safe") && names.contains(&"zonelist") && names.contains(&"page-frag"),
+        "{names:?}"
+    );
+    let why = failure(&["experiment", "irqsafe"]);
+    assert!(names.iter().all(|n| why.contains(n)), "{why}");
+    let why = failure(&["experiment", "zonelist", "--report", "zonelist.txt"]);
+    assert!(why.contains(".html") && why.contains(".png"), "{why}");
+    assert!(
+        failure(&["experiment", "zonelist", "--report", "/nowhere/at/all.html"])
+            .contains("/nowhere/at/all.html")
+    );
+}
+
+#[test]
+fn an_experiment_prints_its_rows_and_writes_its_report() {
+    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-frag.html");
+    let result = json(&["experiment", "page-frag", "--quick", "--json", "--report", page.to_str().unwrap()]);
+    assert_eq!(result["name"], "page-frag");
+    assert!(!result["verdict"].as_str().unwrap().is_empty());
+    let rows = result["rows"].as_array().unwrap();
+    for row in rows {
+        assert!(row["metric"].is_string() && row["column"].is_string() && row["unit"].is_string(), "{row}");
+        assert!(row["value"].is_f64(), "{row}");
+    }
+    for column in ["published:profile", "reference:buddy", "reference:pcp", "pageyard"] {
+        assert!(rows.iter().any(|r| r["column"] == column), "{column}");
+    }
+    assert!(fs::read_to_string(page).unwrap().contains("<svg"));
+}

@@ -1,6 +1,6 @@
 //! The patch's assumption, that intensive allocation in interrupts is rare, put to recorded traces.
 
-use super::{BEFORE, ENGINE, MASK, Machines, REGISTER, mix};
+use super::{AFTER, BEFORE, ENGINE, Machines, REGISTER, SOFT_IRQ, TRYLOCK, mix};
 use crate::error::LabError;
 use crate::experiment::samples::{OVERLAP, in_turn, together};
 use crate::experiment::subject::{Mix, Subject};
@@ -94,17 +94,19 @@ fn cost(
         }
     }
     rows.section("Less than irqsave, on the traces");
-    for (i, (column, _)) in subjects.iter().enumerate() {
-        if ![BEFORE, MASK, REGISTER, ENGINE, "again"].contains(column) {
-            rows.add(format!("gain {metric}"), *column, gained(&series, i), "%");
+    let place = |column: &str| subjects.iter().position(|(c, _)| *c == column).unwrap_or(0);
+    for (before, name) in [(REGISTER, "gain over the flags register"), (BEFORE, "gain over a flag")] {
+        for column in [AFTER, SOFT_IRQ, TRYLOCK] {
+            let gained = gained(&series[place(before)][0], &series[place(column)][0]);
+            rows.add(format!("{name}, {metric}"), column, gained, "%");
         }
     }
-    run.check_pair(&metric, gained(&series, subjects.len() - 1));
+    run.check_pair(&metric, gained(&series[0][0], &series[subjects.len() - 1][0]));
     dropped
 }
 
-/// Returns by how many percent a variant lies below the first: turn by turn, or by medians where samples were dropped.
-fn gained(series: &[[Samples; 1]], i: usize) -> f64 {
-    let paired = series[0][0].paired_gain(&series[i][0]);
-    if paired.is_nan() { gain(series[0][0].median(), series[i][0].median()) } else { paired }
+/// Returns by how many percent a variant lies below another: turn by turn, or by medians where samples were dropped.
+fn gained(before: &Samples, after: &Samples) -> f64 {
+    let paired = before.paired_gain(after);
+    if paired.is_nan() { gain(before.median(), after.median()) } else { paired }
 }

@@ -66,23 +66,32 @@ fn prediction(rows: &Rows) -> String {
 
 fn trace(rows: &Rows, trace: &str) -> Option<String> {
     let share = rows.get(&format!("{trace}: frees in interrupts"), "trace")?;
-    let gain = |threads: &str, column: &str| rows.get(&format!("gain {trace}, {threads}"), column);
-    let one = gain("1 thread", AFTER)?;
-    let two = gain("2 threads", AFTER);
+    let gain = |before: &str, threads: &str, column: &str| {
+        rows.get(&format!("gain over {before}, {trace}, {threads}"), column)
+    };
+    let one = gain("the flags register", "1 thread", AFTER)?;
+    let two = gain("the flags register", "2 threads", AFTER);
+    let flag = gain("a flag", "1 thread", AFTER)?;
     let costs = two.map_or(one, |t| t.min(one));
-    // Where interrupts do next to nothing, a difference is not the assumption's doing.
-    let says = if costs < -NOTHING && share > 5.0 {
+    let says = if one < -NOTHING {
         "the assumption fails here"
+    } else if costs < -NOTHING {
+        "the patch pays on one CPU, and loses that and more where two contend"
     } else if one > NOTHING && two.is_none_or(|t| t > NOTHING) {
         "the patch pays here"
     } else {
         "the patch makes no difference here"
     };
-    let soft = gain("2 threads", SOFT_IRQ).or(gain("1 thread", SOFT_IRQ)).unwrap_or(0.0);
+    let soft = gain("the flags register", "2 threads", SOFT_IRQ).or(gain(
+        "the flags register",
+        "1 thread",
+        SOFT_IRQ,
+    ));
+    let soft = soft.map_or(String::new(), |g| format!("; soft_irq_allowed gains {g:+.1} %"));
     let two = two.map_or(String::new(), |t| format!(" and {t:+.1} % on two"));
     Some(format!(
-        "{trace}, {share:.0} % of order-0 frees in interrupts: preempt_only gains {one:+.1} % on one thread{two}: {says} \
-         (soft_irq_allowed: {soft:+.1} %)."
+        "{trace}, {share:.0} % of order-0 frees in interrupts: over the flags register preempt_only gains {one:+.1} % on one \
+         thread{two} (over a flag {flag:+.1} %): {says}{soft}."
     ))
 }
 

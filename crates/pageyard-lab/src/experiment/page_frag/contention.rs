@@ -1,4 +1,5 @@
-//! A receive CPU takes a frame for each packet, a transmit-completion CPU frees it as a fragment.
+//! A CPU that receives takes a frame for each packet, one that completes transmission frees it as a fragment. A router's CPUs
+//! do both, each for its own queues: that is the first table. With two CPUs the ends may also lie on one each.
 //!
 //! Between them a ring carries packets in groups, as a NAPI poll hands them on. Each packet's frame is real memory: the
 //! receiver writes a header and the completion reads it. Both ends do a router's other work beside that, as look-ups in a
@@ -261,7 +262,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError
         run.check_pair("the contention table", rates(&series[0][0], &series[3][0]));
         series
     };
-    let one = forward(run, Shape::One, Level::Router);
+    let one = forward(run, Shape::One, Level::Scaled);
     rows.section(SECTION);
     for ((column, _), [rate, _]) in routers[..3].iter().zip(&one) {
         rows.add(ONE, *column, rate.median(), "1/s");
@@ -272,8 +273,8 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError
         for level in Level::ALL {
             let split = forward(run, Shape::Split, level);
             let both = forward(run, Shape::Both, level);
-            if level == Level::Router {
-                two(rows, SECTION, [TWO, SHARE, GAIN].map(str::to_owned), &split);
+            if level == Level::Scaled {
+                two(rows, SECTION, [TWO, SHARE, GAIN].map(str::to_owned), &both);
             }
             let metrics = |shape: &str| {
                 ["packets per second", "zone lock wait share", "gain over buddy"]
