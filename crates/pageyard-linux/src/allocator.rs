@@ -1,6 +1,6 @@
 //! The allocator: requests walk the zonelist; frees find their zone.
 
-use crate::config::{Config, PcpProtection, ZonelistIterator};
+use crate::config::{Config, PcpProtection};
 use crate::fallback::Found;
 use crate::frees::To;
 use crate::lock::LockStats;
@@ -88,7 +88,7 @@ impl LinuxAllocator {
                 Zone::new(*id, *span, map, &managed, cpus_of_node, config)
             })
             .collect::<Vec<_>>();
-        let zonelists = Zonelists::new(&zones, config.cpus, &config.node_distances);
+        let zonelists = Zonelists::new(&zones, config);
         Ok(LinuxAllocator { config: config.clone(), zones, zonelists, counts: Counts::default() })
     }
 
@@ -304,9 +304,9 @@ impl LinuxAllocator {
 
 impl PageAllocator for LinuxAllocator {
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-        match self.config.zonelist_iterator {
-            ZonelistIterator::Called => self.alloc_with::<Called>(cx, request),
-            ZonelistIterator::Inlined => self.alloc_with::<Inlined>(cx, request),
+        match self.zonelists.inlined() {
+            false => self.alloc_with::<Called>(cx, request),
+            true => self.alloc_with::<Inlined>(cx, request),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Nodes: the mask of those allowed, requests that go round them, and the counters of where frames came from.
 
 use crate::allocator::{Counts, LinuxAllocator};
+use crate::config::ZonelistIterator;
 use crate::zonelist::Zoneref;
 use pageyard::{AllocError, BadRequest, Cx, NodeId, NodeMask, PageAllocator, Pfn, Request};
 use std::sync::atomic::Ordering;
@@ -37,6 +38,11 @@ impl LinuxAllocator {
     /// fails while this changes is tried again.
     pub fn set_allowed_nodes(&self, mask: Option<NodeMask>) {
         self.zonelists.allowed.set(mask);
+    }
+
+    /// Chooses the form of the zonelist walk from now on, so that both can be compared on the same memory.
+    pub fn set_zonelist_iterator(&self, iterator: ZonelistIterator) {
+        self.zonelists.choose(iterator);
     }
 
     /// Returns how many requests were tried again because the allowed nodes changed meanwhile.

@@ -1,8 +1,9 @@
 //! Zonelists: in which order a CPU's requests try the zones, and the step from one zone to the next, called or inlined.
 
+use crate::config::{Config, ZonelistIterator};
 use crate::zone::Zone;
 use pageyard::{NodeId, NodeMask, Request, RequestFlags, ZoneKind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// An entry of a zonelist: a zone, and what a walk asks of it.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +24,7 @@ pub struct Zonelists {
     /// Each node's zones without any other's: for requests that keep to one node.
     own: Vec<Vec<Zoneref>>,
     pub allowed: Allowed,
+    inlined: AtomicBool,
 }
 
 /// The distance of a node to itself: `LOCAL_DISTANCE`. Firmware gives others 20 where it knows nothing better.
@@ -35,7 +37,8 @@ impl Zonelists {
     /// `build_zonelists`. Of nodes that are equally far the one comes first whose number follows the home node's, going
     /// round, so that not all nodes fall back to node 0. Without a table of distances they grow with the difference of
     /// the numbers.
-    pub fn new(zones: &[Zone], cpus: u32, distances: &[Vec<u8>]) -> Zonelists {
+    pub fn new(zones: &[Zone], config: &Config) -> Zonelists {
+        let (cpus, distances) = (config.cpus, &config.node_distances);
         let mut nodes: Vec<NodeId> = zones.iter().map(|z| z.span.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -68,7 +71,26 @@ impl Zonelists {
         let all = (0..nodes.len()).map(by_distance).collect();
         let share = (cpus as usize).div_ceil(nodes.len().max(1)).max(1);
         let of_cpu = (0..cpus as usize).map(|cpu| (cpu / share).min(nodes.len() - 1)).collect();
-        Zonelists { of_cpu, nodes, all, own, allowed: Allowed::default() }
+        Zonelists { of_cpu, nodes, all, own, allowed: Allowed::default(), inlined: AtomicBool::new(false) }
+            .with(config.zonelist_iterator)
+    }
+
+    fn with(self, iterator: ZonelistIterator) -> Zonelists {
+        self.choose(iterator);
+        self
+    }
+
+    /// Chooses the form of the walk.
+    pub fn choose(&self, iterator: ZonelistIterator) {
+        // ORDER: Relaxed: both forms walk the same lists, so it matters to nobody which one a request sees.
+        self.inlined.store(iterator == ZonelistIterator::Inlined, Ordering::Relaxed);
+    }
+
+    /// Says whether walks are inlined.
+    #[inline]
+    pub fn inlined(&self) -> bool {
+        // ORDER: Relaxed: see `choose`.
+        self.inlined.load(Ordering::Relaxed)
     }
 
     /// Returns the node that a CPU belongs to.

@@ -6,6 +6,8 @@ use crate::experiment::samples::turns;
 use crate::experiment::subject::{self, MEMORY, Subject, batches, frames_a_sample, regions, single, sound};
 use crate::experiment::{Rows, Run, Samples, gain};
 use pageyard::{Frames, NodeId, NodeMask, Pfn, Region, Request, ZoneKind};
+use pageyard_linux::LinuxAllocator;
+use pageyard_linux::config::ZonelistIterator::{self, Called, Inlined};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) const SECTION: &str = "One node, no mask";
@@ -14,24 +16,38 @@ pub(super) const GAINS: &str = "Less than called";
 /// Samples of each variant: the effect is a few percent, so more than elsewhere.
 const TURNS: usize = 45;
 
-/// Measures what taking a frame costs: a series for each subject.
-fn alloc(subjects: &mut [&dyn Subject], batch: usize, quick: bool) -> Vec<Samples> {
+/// Measures what taking a frame costs, and taking it and giving it back: two series for each subject.
+fn each(subjects: &mut [&dyn Subject], batch: usize, quick: bool) -> Vec<[Samples; 2]> {
     let mut held = vec![Pfn(0); batch];
     let rounds = (frames_a_sample(quick) / batch).max(1);
     let request: Request = single();
-    let series =
-        turns(TURNS, subjects, |s| s.sweep(0, &request, &mut held, rounds).map(|[alloc, _, _]| [alloc]));
+    turns(TURNS, subjects, |s| {
+        s.sweep(0, &request, &mut held, rounds).map(|[alloc, _, total]| [alloc, total])
+    })
+}
+
+/// Measures what taking a frame costs on one machine, with each of these forms of the walk in turn: on one machine, because
+/// two of them differ by where their memory lies, by more than a few percent.
+fn forms(machine: &LinuxAllocator, forms: &[ZonelistIterator], batch: usize, quick: bool) -> Vec<Samples> {
+    let mut held = vec![Pfn(0); batch];
+    let rounds = (frames_a_sample(quick) / batch).max(1);
+    let request: Request = single();
+    let mut forms = forms.to_vec();
+    let series = turns(TURNS, &mut forms, |form| {
+        machine.set_zonelist_iterator(*form);
+        machine.sweep(0, &request, &mut held, rounds).map(|[alloc, _, _]| [alloc])
+    });
     series.into_iter().map(|[s]| s).collect()
 }
 
 /// The document's table.
 pub(super) fn document(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
-    let (called, inlined, again) = (machine("called", 1)?, machine("inlined", 1)?, machine("called", 1)?);
+    let machine = machine("called", 1)?;
     let batches = batches(run.quick);
     let mut worst: f64 = 0.0;
     for (done, batch) in batches.iter().enumerate() {
         run.at("called and inlined", done, batches.len());
-        let series = alloc(&mut [&called, &inlined, &again], *batch, run.quick);
+        let series = forms(&machine, &[Called, Inlined, Called], *batch, run.quick);
         let name = format!("alloc-odr0-{batch}");
         rows.section(SECTION);
         for (column, s) in [CALLED, INLINED].into_iter().zip(&series) {
@@ -46,7 +62,7 @@ pub(super) fn document(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabErro
         rows.add(format!("gain turn by turn {name}"), INLINED, series[0].paired_gain(&series[1]), "%");
     }
     run.check_pair("called and inlined", worst);
-    sound(&[&called, &inlined, &again])
+    sound(&[&machine])
 }
 
 /// Masks and nodes: none installed, one that allows all but the last node, and one that another thread changes all the time.
@@ -61,13 +77,12 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> 
             if mask == "mask changed during walks" && !several {
                 continue;
             }
-            let (called, inlined) = (machine("called", nodes)?, machine("inlined", nodes)?);
-            let both = [&called, &inlined];
+            let machine = machine("called", nodes)?;
             let all = if nodes == 64 { u64::MAX } else { (1 << nodes) - 1 };
             // Node 0 stays allowed, so that the same frames are taken under each mask.
             let some = NodeMask((all >> 1).max(1));
             if mask == "mask installed" {
-                both.iter().for_each(|m| m.set_allowed_nodes(Some(some)));
+                machine.set_allowed_nodes(Some(some));
             }
             let stop = AtomicBool::new(false);
             std::thread::scope(|scope| {
@@ -78,13 +93,13 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> 
                         while !stop.load(Ordering::Relaxed) {
                             turn = !turn;
                             let mask = if turn { some } else { NodeMask(all) };
-                            both.iter().for_each(|m| m.set_allowed_nodes(Some(mask)));
+                            machine.set_allowed_nodes(Some(mask));
                             (0..200).for_each(|_| std::hint::spin_loop());
                         }
                     });
                 }
                 for size in sizes {
-                    let series = alloc(&mut [&called, &inlined], *size, run.quick);
+                    let series = forms(&machine, &[Called, Inlined], *size, run.quick);
                     let metric = format!("Min alloc-odr0-{size}, {}, {mask}", nodes_text(nodes));
                     rows.section("Nodes and masks");
                     rows.add(&metric, CALLED, series[0].min(), "ns");
@@ -94,7 +109,7 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> 
                 }
                 stop.store(true, Ordering::Relaxed);
             });
-            sound(&[&called, &inlined])?;
+            sound(&[&machine])?;
         }
     }
     if !several {
@@ -118,13 +133,15 @@ pub(super) fn engine(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError>
         run.at("the engine", done, sizes.len());
         let mut subjects: Vec<&dyn Subject> = vec![&direct];
         subjects.extend(walked.iter().map(|w| w as &dyn Subject));
-        let series = alloc(&mut subjects, *size, run.quick);
+        let series = each(&mut subjects, *size, run.quick);
         for (nodes, s) in NODES.iter().zip(&series[1..]) {
-            let metric = format!("Min alloc-odr0-{size}, {}", nodes_text(*nodes));
-            rows.add(&metric, ONE_ZONE, series[0].min(), "ns");
-            rows.add(&metric, ENGINE, s.min(), "ns");
-            let more = -series[0].paired_gain(s);
-            rows.add(format!("more than one zone, turn by turn, {}", &metric[4..]), ENGINE, more, "%");
+            for (i, what) in ["alloc", "total"].iter().enumerate() {
+                let name = format!("{what}-odr0-{size}, {}", nodes_text(*nodes));
+                rows.add(format!("Min {name}"), ONE_ZONE, series[0][i].min(), "ns");
+                rows.add(format!("Min {name}"), ENGINE, s[i].min(), "ns");
+                let more = -series[0][i].paired_gain(&s[i]);
+                rows.add(format!("more than one zone, turn by turn, {name}"), ENGINE, more, "%");
+            }
         }
     }
     let all: Vec<&dyn pageyard::PageAllocator> =

@@ -74,17 +74,16 @@ fn nodes(rows: &Rows) -> String {
 }
 
 fn engine(rows: &Rows) -> String {
-    let of = |n: &u8| {
-        let nodes = if *n == 1 { "1 node".into() } else { format!("{n} nodes") };
-        rows.get(&format!("more than one zone, turn by turn, alloc-odr0-64, {nodes}"), ENGINE)
+    let of = |what: &str| {
+        let at = |n: &u8| {
+            let nodes = if *n == 1 { "1 node".into() } else { format!("{n} nodes") };
+            rows.get(&format!("more than one zone, turn by turn, {what}-odr0-64, {nodes}"), ENGINE)
+        };
+        NODES.iter().filter_map(at).map(|g| format!("{g:+.1}")).collect::<Vec<_>>().join("/")
     };
-    let all: Vec<String> = NODES.iter().filter_map(of).map(|g| format!("{g:+.1}")).collect();
-    if !all.is_empty() {
-        format!(
-            "The engine's walk over the three zones of 1/2/4/8 nodes against a single zone, batch 64: {} %.",
-            all.join("/")
-        )
-    } else {
-        String::new()
-    }
+    format!(
+        "The engine on three zones of 1/2/4/8 nodes against a single zone, batch 64: taking {} %, taking and giving back {} %.",
+        of("alloc"),
+        of("total")
+    )
 }
