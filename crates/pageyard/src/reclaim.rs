@@ -1,10 +1,11 @@
 //! Memory pressure: the interface to whoever can give frames up, and the calls of an engine that use it.
 
 use crate::allocator::{Cx, PageAllocator};
-use crate::compaction::{Migrate, Outcome, Work};
+use crate::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
 use crate::error::AllocError;
 use crate::request::Request;
 use crate::units::{Frames, Order, Pfn, ZoneId};
+use core::convert::Infallible;
 use core::fmt;
 
 /// How hard reclaim tries: 12 looks at a 4096th of what it could take, 0 at everything.
@@ -64,6 +65,37 @@ pub trait Reclaim {
 pub trait Helpers: Reclaim + Migrate {}
 
 impl<T: Reclaim + Migrate> Helpers for T {}
+
+/// Helpers that cannot help: nothing can be given up, and nothing can be moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHelp;
+
+impl Reclaim for NoHelp {
+    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
+        Reclaimed::default()
+    }
+
+    fn reclaimable(&self, _: ZoneId) -> Frames {
+        Frames::ZERO
+    }
+}
+
+// SAFETY: it never moves anything.
+unsafe impl Migrate for NoHelp {
+    type Isolated = Infallible;
+
+    fn isolate(&self, _: Pfn, _: Mode) -> Result<Infallible, Busy> {
+        Err(Busy::Pinned)
+    }
+
+    fn migrate(&self, from: &mut Infallible, _: Pfn, _: Mode) -> Result<(), MigrateError> {
+        match *from {}
+    }
+
+    fn putback(&self, from: Infallible) {
+        match from {}
+    }
+}
 
 /// What was tried before a request was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

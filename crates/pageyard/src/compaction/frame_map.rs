@@ -1,6 +1,7 @@
 //! What compaction sees of an engine: pageblocks, frames, leases, and free frames to move things to.
 
 use super::knobs::Knobs;
+use super::plan::Plan;
 use super::state::ZoneState;
 use crate::allocator::Cx;
 use crate::memmap::{ZoneKind, ZoneSpan};
@@ -188,6 +189,30 @@ pub enum Direct {
     Contended,
 }
 
+/// What an engine chose to empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// It does not choose: the scanners find out.
+    Scan,
+    /// Nothing is left that is worth it.
+    Nothing,
+    /// This block is the cheapest that it knows of.
+    Block(BlockId),
+}
+
+/// What was chosen so far in one compaction: the engine's notes between its choices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Chooser {
+    /// The pageblock whose blocks are being tried.
+    pub pageblock: Option<PageblockId>,
+    /// Which of its blocks were tried.
+    pub tried: [u64; 4],
+    /// Pageblocks that were looked into.
+    pub visited: u32,
+    /// Frames examined since the driver last asked; a word of 64 bits counts as 64.
+    pub examined: u64,
+}
+
 /// Compaction's view of an engine.
 ///
 /// # Concurrency
@@ -250,15 +275,30 @@ pub trait FrameMap: Leases {
         out: &mut FreeStock,
     ) -> FreeScan;
 
-    /// Takes free frames straight from a zone, as an allocation of movable single frames would, while more than
-    /// `mark` and one frame stay free; `offer` takes each one and says whether it wants another.
+    /// Takes about `want` free frames straight from a zone, as an allocation of movable single frames would, while more
+    /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another.
     ///
     /// # Linux
     /// `isolate_freepages_direct` of document 002: it holds the zone's lock, which it only tries.
-    fn take_direct(&self, zone: ZoneId, mark: Frames, offer: impl FnMut(Pfn) -> bool) -> Direct;
+    fn take_direct(
+        &self,
+        cx: &Cx,
+        zone: ZoneId,
+        mark: Frames,
+        want: usize,
+        offer: impl FnMut(Pfn) -> bool,
+    ) -> Direct;
 
-    /// Returns one frame that compaction holds to its zone, past the per-CPU lists.
-    fn give_back(&self, pfn: Pfn);
+    /// Chooses a block to empty, for an engine that knows its pageblocks without scanning them.
+    ///
+    /// The default scans, as Linux does.
+    fn choose(&self, plan: &Plan, order: Order, chooser: &mut Chooser) -> Choice {
+        let _ = (plan, order, chooser);
+        Choice::Scan
+    }
+
+    /// Returns a block that compaction holds to its zone, past the per-CPU lists.
+    fn give_back(&self, block: BlockId);
 
     /// Frees a frame whose contents have moved, as any frame is freed: into the CPU's list.
     fn free_migrated(&self, cx: &Cx, pfn: Pfn);

@@ -142,6 +142,18 @@ impl Knobs {
         Knobs { capture: true, proactiveness: 20, ..Knobs::linux_4_10() }
     }
 
+    /// The engine's own: it chooses what to empty and where to, by what it knows of its pageblocks.
+    #[must_use]
+    pub const fn engine() -> Knobs {
+        Knobs {
+            direct_free: Scope::All,
+            leases: true,
+            extfrag_threshold: 0,
+            proactiveness: 0,
+            ..Knobs::linux_6_1()
+        }
+    }
+
     /// The names, each with the values it takes.
     pub const NAMES: [(&'static str, &'static str); 17] = [
         ("enabled", "true or false"),

@@ -2,20 +2,40 @@
 //!
 //! * [`FrameMap`] is what it sees of an engine, [`Migrate`] of the owner of the frames.
 //! * [`Knobs`]: every technique can be turned on and off alone; [`ZoneState`]: what is remembered of a zone.
+//! * [`Plan`]: what to achieve; [`suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step at
+//!   a time, with the `migrate_scan`, the `free_scan`, and the `chosen` blocks of an engine that need not scan, in files of their
+//!   own.
 //! * [`Work`], [`Outcome`]: what it did, and how it ended.
+//! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when not again soon.
 //!
 //! The design, and how it differs from Linux: `docs/design/compaction.md`.
 
+mod background;
+mod chosen;
+mod direct;
+mod driver;
 mod frame_map;
+mod free_scan;
+mod held;
 mod knobs;
 mod migrate;
+mod migrate_scan;
+mod plan;
 mod state;
 mod work;
 
+pub use background::{compact_everything, compact_in_background, forget_hints_if_asked};
+pub use direct::{Tried, compact_for_request};
+pub use driver::{CLUSTER, Compactor, Progress};
 pub use frame_map::{
-    Direct, FrameMap, FrameState, FreeScan, FreeStock, Holder, Lease, Leases, PageblockInfo, Role, ZoneView,
+    Choice, Chooser, Direct, FrameMap, FrameState, FreeScan, FreeStock, Holder, Lease, Leases, PageblockInfo,
+    Role, ZoneView,
 };
 pub use knobs::{Deferral, KnobError, Knobs, Scope, Skip};
 pub use migrate::{Busy, Migrate, MigrateError, Mode};
+pub use plan::{
+    Goal, Plan, block_end_pfn, block_start_pfn, fragmentation_score, pageblock_end_pfn, pageblock_start_pfn,
+    score_marks, suitability,
+};
 pub use state::ZoneState;
 pub use work::{Outcome, Work};

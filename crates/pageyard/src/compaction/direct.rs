@@ -1,0 +1,81 @@
+//! Compaction on behalf of a request that waits: zone after zone, leaving out those where it failed lately.
+
+use super::driver::Compactor;
+use super::frame_map::FrameMap;
+use super::migrate::{Migrate, Mode};
+use super::plan::{Goal, Plan};
+use super::work::{Outcome, Work};
+use crate::allocator::Cx;
+use crate::request::Request;
+use crate::stats::Counter;
+use crate::units::{CompactorId, Pfn, ZoneId};
+
+/// What compaction on behalf of a request came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tried {
+    /// The best that happened in any zone; `None` where there was no zone.
+    pub outcome: Option<Outcome>,
+    /// The zone where it is thought to have helped.
+    pub zone: Option<ZoneId>,
+    /// Zones that were left alone because it failed there lately.
+    pub deferred: u32,
+    /// What was done.
+    pub work: Work,
+    /// The block that was captured for the request: it is the caller's.
+    pub captured: Option<Pfn>,
+}
+
+/// Compacts for a request, in the zones that may serve it, best first.
+///
+/// # Linux
+/// `try_to_compact_pages`. Asynchronous compaction never defers, unless deferral is kept by mode.
+pub fn compact_for_request<M: FrameMap, O: Migrate>(
+    map: &M,
+    owner: &O,
+    cx: &Cx,
+    request: &Request,
+    zones: impl Iterator<Item = ZoneId>,
+    mode: Mode,
+    thorough: bool,
+) -> Tried {
+    let knobs = *map.knobs();
+    let kept = knobs.deferral;
+    let order = request.order;
+    let mut tried = Tried::default();
+    for zone in zones {
+        let state = map.zone_state(zone);
+        if state.is_deferred(order, mode, kept) && !thorough {
+            tried.deferred += 1;
+            tried.outcome = tried.outcome.max(Some(Outcome::Deferred));
+            map.tally(cx, Counter::CompactDeferred, 1);
+            continue;
+        }
+        let plan = Plan {
+            zone,
+            goal: Goal::Block(order, request.migratetype),
+            mode,
+            direct: true,
+            by: CompactorId(cx.cpu.0 as u16),
+            highest: request.highest_zone,
+            ignore_hints: false,
+            thorough,
+        };
+        let Some(mut compactor) = Compactor::new(map, owner, cx, plan) else { continue };
+        let outcome = compactor.run();
+        tried.work += compactor.work();
+        tried.captured = compactor.take_captured();
+        tried.outcome = tried.outcome.max(Some(outcome));
+        let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
+        if tried.captured.is_some() || map.watermark_ok(zone, order, low, request.highest_zone) {
+            state.succeeded(order, mode, kept, false);
+            tried.zone = Some(zone);
+            break;
+        }
+        let looked_everywhere = matches!(outcome, Outcome::Complete | Outcome::PartialSkipped);
+        let by_mode = kept == super::knobs::Deferral::ByMode;
+        if looked_everywhere && (mode != Mode::Async || by_mode) {
+            state.defer(order, mode, kept);
+        }
+    }
+    tried
+}

@@ -1,0 +1,65 @@
+//! Free frames of the block that is being emptied: held back until the block is left, so that they merge there.
+
+use crate::units::Pfn;
+
+/// Words of the largest block whose frames are held: order 10, Linux's largest.
+const WORDS: usize = 1024 / 64;
+
+/// Frames of one block. To the engine they are allocated blocks of order 0.
+#[derive(Default)]
+pub(super) struct Held {
+    base: Pfn,
+    bits: [u64; WORDS],
+    len: usize,
+}
+
+impl Held {
+    /// Adds a frame of the block that starts at `base`; `false` where frames of another block are held.
+    pub(super) fn push(&mut self, base: Pfn, pfn: Pfn) -> bool {
+        let offset = (pfn.0 - base.0) as usize;
+        if (self.len > 0 && self.base != base) || offset >= WORDS * 64 {
+            return false;
+        }
+        self.base = base;
+        self.len += usize::from(self.bits[offset / 64] >> (offset % 64) & 1 == 0);
+        self.bits[offset / 64] |= 1 << (offset % 64);
+        true
+    }
+
+    /// Takes one frame.
+    pub(super) fn pop(&mut self) -> Option<Pfn> {
+        let word = self.bits.iter().position(|w| *w != 0)?;
+        let bit = self.bits[word].trailing_zeros();
+        self.bits[word] &= self.bits[word] - 1;
+        self.len -= 1;
+        Some(Pfn(self.base.0 + word as u64 * 64 + u64::from(bit)))
+    }
+
+    /// Returns the first frame of the block that frames are held of, if any are.
+    pub(super) fn base(&self) -> Option<Pfn> {
+        (self.len > 0).then_some(self.base)
+    }
+
+    /// Returns how many frames are held.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_one_block_only() {
+        let mut held = Held::default();
+        assert!(held.push(Pfn(512), Pfn(512)) && held.push(Pfn(512), Pfn(1535)));
+        assert!(!held.push(Pfn(0), Pfn(3)), "another block");
+        assert!(!held.push(Pfn(512), Pfn(1536)), "beyond the largest block");
+        assert_eq!(
+            (held.len(), held.pop(), held.pop(), held.pop()),
+            (2, Some(Pfn(512)), Some(Pfn(1535)), None)
+        );
+        assert!(held.push(Pfn(0), Pfn(3)));
+    }
+}
