@@ -5,7 +5,8 @@ use pageyard_lab::LabError;
 use pageyard_lab::engine::EngineSpec;
 use pageyard_lab::replay::{ReplayOptions, ReplayReport, replay};
 use pageyard_trace::{
-    Event, EventKind, FAILED, FrameKind, Meta, ProcTexts, Run, Snapshot, Trace, TraceWriter,
+    Event, EventKind, FAILED, FrameKind, Meta, Move, MoveKind, MovesWriter, ProcTexts, Run, Snapshot, Trace,
+    TraceWriter,
 };
 use std::path::Path;
 
@@ -48,12 +49,30 @@ fn run(pfn: u64, frames: u64, kind: FrameKind) -> Run {
 
 /// Writes a trace of two CPUs; events get one microsecond each.
 fn trace(name: &str, events: &[Event], before: Option<Vec<Run>>, texts: Option<ProcTexts>) -> Trace {
+    trace_with_moves(name, events, &[], before, texts)
+}
+
+/// The same with blocks that moved: right after which event, from where, to where, and their order.
+fn trace_with_moves(
+    name: &str,
+    events: &[Event],
+    moves: &[(u64, u64, u64, u8)],
+    before: Option<Vec<Run>>,
+    texts: Option<ProcTexts>,
+) -> Trace {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.trace"));
     drop(std::fs::remove_dir_all(&path));
     let mut writer = TraceWriter::create(&path).unwrap();
     for (event, i) in events.iter().zip(1..) {
         writer.push(&Event { time_ns: i * 1000, ..*event }).unwrap();
     }
+    let mut moved = MovesWriter::default();
+    for &(after, pfn, to, order) in moves {
+        let (time_ns, kind) = (after * 1000 + 1, MoveKind::Move);
+        let row = Move { time_ns, cpu: 1, tid: 1, kind, pfn, to, order, scanned: 0, done: 0, failed: 0 };
+        moved.push(&writer, row).unwrap();
+    }
+    moved.finish(&writer, !moves.is_empty()).unwrap();
     let meta = Meta { before: texts, ..Meta::new(2) };
     writer.finish(meta, before.map(|runs| Snapshot { runs }).as_ref(), None).unwrap()
 }
@@ -95,6 +114,23 @@ fn a_frame_older_than_the_trace_is_freed_once() {
     let c = report.trace.counts;
     assert_eq!((c.unknown_frees, c.unresolved_frees), (2, 1));
     assert!(report.engines[0].splits >= 8, "the old block was freed in part");
+}
+
+#[test]
+fn a_block_that_the_host_moved_is_freed_where_it_went() {
+    // 5 was there before and goes to 3000; the block at 2048 goes to 4096 in two parts; 9000 is beyond what anyone holds.
+    let events = [alloc(2048, 1), free(5, 0), free(2049, 0), free(3000, 0), free(4097, 0), free(9000, 0)];
+    let moves = [(1, 5, 3000, 0), (1, 2049, 4097, 0), (1, 2048, 4096, 0), (6, 7, 9000, 0)];
+    let report = sound(&trace_with_moves("moves", &events, &moves, memory(FrameKind::Anon), None));
+    let c = report.trace.counts;
+    assert_eq!((c.moves, c.freed_after_moves), (4, 2));
+    assert_eq!((c.unknown_frees, c.unresolved_frees), (3, 1), "3000 and 4097 as parts, 9000 as nobody's");
+    for e in &report.engines {
+        assert_eq!(e.audit.unwrap().allocated.0, 1024 - 1 + 1, "{}: 7 is at 9000, 2048 at 4096", e.name);
+    }
+    // The same without the moves: the frees of what moved away free it, and those of where it went find nothing.
+    let report = sound(&trace("no-moves", &events, memory(FrameKind::Anon), None));
+    assert_eq!((report.trace.counts.moves, report.trace.counts.unresolved_frees), (0, 3));
 }
 
 #[test]

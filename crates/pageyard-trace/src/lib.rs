@@ -43,7 +43,7 @@ pub use event::{Columns, Event, EventKind, FAILED, MAX_ORDER};
 pub use fragmentation::ZoneFragmentation;
 pub use host::HostSummary;
 pub use meta::{Meta, ProcTexts};
-pub use moves::{Move, MoveKind, MoveReader};
+pub use moves::{Move, MoveKind, MoveReader, MovesWriter};
 pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};

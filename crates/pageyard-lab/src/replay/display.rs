@@ -63,6 +63,14 @@ impl ReplayReport {
             count(c.reallocations),
             share(c.reallocations, c.allocs)
         )?;
+        if c.moves > 0 {
+            writeln!(
+                f,
+                "  {:>11}  blocks that the host moved were followed; {} frees of what had moved away",
+                count(c.moves),
+                count(c.freed_after_moves)
+            )?;
+        }
         if c.outside > 0 {
             writeln!(
                 f,

@@ -71,6 +71,7 @@ impl Ledger {
         mut halve: impl FnMut(&mut C, Stand, Order) -> Result<(Stand, Stand), FreeError>,
         mut each: impl FnMut(&mut C, Stand, Order),
     ) -> Result<u64, FreeError> {
+        self.cut_out(pfn, order, caller, &mut halve)?;
         let end = pfn + order.frames();
         let (mut at, mut parts) = (pfn, 0);
         while at < end {
@@ -78,22 +79,60 @@ impl Ledger {
                 at = Pfn(at.0 + 1);
                 continue;
             };
-            let stand = Stand(self.stand[b.pfn.0 as usize]);
-            if (b.pfn < pfn || b.order > order)
-                && let Some(half) = b.order.smaller()
-            {
-                let (lower, upper) = halve(caller, stand, b.order)?;
-                self.put(b.pfn, half, lower);
-                self.put(b.pfn + half.frames(), half, upper);
-                self.splits += 1;
-                continue;
-            }
             self.order[b.pfn.0 as usize] = NONE;
-            each(caller, stand, b.order);
+            each(caller, Stand(self.stand[b.pfn.0 as usize]), b.order);
             parts += 1;
             at = b.pfn + b.order.frames();
         }
         Ok(parts)
+    }
+
+    /// Calls everything in the block at `from` by the frames at `to`, where nothing is; `halve` as for
+    /// [`Ledger::remove`]. Returns how many parts that were.
+    ///
+    /// # Errors
+    /// [`FreeError`] where `halve` fails; nothing has another name then.
+    pub fn rename<C>(
+        &mut self,
+        from: Pfn,
+        to: Pfn,
+        order: Order,
+        caller: &mut C,
+        mut halve: impl FnMut(&mut C, Stand, Order) -> Result<(Stand, Stand), FreeError>,
+    ) -> Result<u64, FreeError> {
+        self.cut_out(from, order, caller, &mut halve)?;
+        let mut parts = 0;
+        for i in 0..order.frames().0 {
+            let (old, new) = (Pfn(from.0 + i), Pfn(to.0 + i));
+            let held = std::mem::replace(&mut self.order[old.0 as usize], NONE);
+            self.order[new.0 as usize] = held;
+            self.stand[new.0 as usize] = self.stand[old.0 as usize];
+            parts += u64::from(held != NONE);
+            if self.note_free(old) {
+                self.note_alloc(new);
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Halves what reaches beyond a block until it does not.
+    fn cut_out<C>(
+        &mut self,
+        pfn: Pfn,
+        order: Order,
+        caller: &mut C,
+        halve: &mut impl FnMut(&mut C, Stand, Order) -> Result<(Stand, Stand), FreeError>,
+    ) -> Result<(), FreeError> {
+        // Blocks are aligned, so what reaches beyond this one holds all of it.
+        while let Some(b) = self.holder(pfn).filter(|b| b.order > order)
+            && let Some(half) = b.order.smaller()
+        {
+            let (lower, upper) = halve(caller, Stand(self.stand[b.pfn.0 as usize]), b.order)?;
+            self.put(b.pfn, half, lower);
+            self.put(b.pfn + half.frames(), half, upper);
+            self.splits += 1;
+        }
+        Ok(())
     }
 
     /// Notes that a row allocates a block here; says whether an earlier row did and none freed it.
@@ -140,6 +179,23 @@ mod tests {
         l.put(Pfn(4), Order::ZERO, Stand(1));
         l.put(Pfn(6), Order::of(1), Stand(2));
         assert_eq!(remove(&mut l, 4, 2), [(1, 0), (2, 1)]);
+    }
+
+    #[test]
+    fn what_moved_is_found_under_its_new_name_alone() {
+        let mut l = Ledger::new(Pfn(64));
+        l.put(Pfn(8), Order::of(2), Stand(40));
+        l.put(Pfn(20), Order::ZERO, Stand(7));
+        l.note_alloc(Pfn(20));
+        let halve = |_: &mut (), s: Stand, o: Order| Ok((s, Stand(s.0 + (1 << (o.get() - 1)))));
+        assert_eq!(l.rename(Pfn(9), Pfn(32), Order::ZERO, &mut (), halve), Ok(1));
+        assert_eq!(l.rename(Pfn(20), Pfn(48), Order::of(2), &mut (), halve), Ok(1));
+        assert_eq!(l.rename(Pfn(56), Pfn(60), Order::of(2), &mut (), halve), Ok(0));
+        assert_eq!(remove(&mut l, 8, 2), [(40, 0), (42, 1)]);
+        assert_eq!(remove(&mut l, 32, 0), [(41, 0)]);
+        assert_eq!((l.note_free(Pfn(20)), l.note_free(Pfn(48))), (false, true));
+        assert!(remove(&mut l, 20, 2).is_empty());
+        assert_eq!(remove(&mut l, 48, 2), [(7, 0)]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod direct;
 mod display;
 mod ledger;
+mod moved;
 mod prediction;
 mod report;
 mod run;

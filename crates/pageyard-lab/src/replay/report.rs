@@ -31,6 +31,10 @@ pub struct EventCounts {
     pub unresolved_frees: u64,
     /// Allocations of blocks that an earlier row allocated and none freed.
     pub reallocations: u64,
+    /// Blocks in use that the host moved and the replay followed.
+    pub moves: u64,
+    /// Frees of what had moved away: they are neither unknown nor unresolved.
+    pub freed_after_moves: u64,
     /// Rows that name frames outside the memory map.
     pub outside: u64,
     /// Fallbacks that the host recorded.
@@ -356,6 +360,8 @@ impl ReplayReport {
                 "unknown_frees": c.unknown_frees,
                 "unresolved_frees": c.unresolved_frees,
                 "reallocations": c.reallocations,
+                "moves": c.moves,
+                "freed_after_moves": c.freed_after_moves,
                 "outside_memory": c.outside,
                 "seconds": t.duration_ns as f64 / 1e9,
                 "memory_bytes": t.managed.as_bytes(),

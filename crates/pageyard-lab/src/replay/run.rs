@@ -2,18 +2,19 @@
 
 use super::direct::Direct;
 use super::ledger::Stand;
+use super::moved::Moves;
 use super::prediction::Prediction;
 use super::report::{EngineReport, EventCounts, Failures, ReplayReport, Seconds, TraceReport, Waiting};
 use super::threads::Plan;
 use super::timeline::{Sample, blocks, sample, zones};
-use super::walk::Walk;
+use super::walk::{Row, Walk};
 use crate::bitmap::SharedFrameSet;
 use crate::engine::{EngineSpec, LabEngine};
 use crate::error::LabError;
 use crate::latency::{LatencySummary, clock_cost_ns};
 use crate::machine::{Machine, Opening, Start};
 use pageyard::{Cx, Frames, MemoryMap, Order, Pfn, block};
-use pageyard_trace::{Columns, Event, Prefetch, Trace};
+use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};
 
 /// How often the background reclaimer gets to run, in recorded time: about as soon as a woken task does.
@@ -102,9 +103,9 @@ fn on_one_thread<E: LabEngine + ?Sized>(
     let mut calls = Direct::new(engine, machine.end(), clock_cost_ns());
     let mut run = Run::open(engine, machine, opening, |pfn, order| calls.hold(pfn, order))?;
     run.seconds.open = since.1 + since.0.elapsed();
-    run.rows(trace, progress, |run, event| {
-        run.clock.tick(event.time_ns);
-        run.walk.event(&mut calls, event);
+    run.rows(trace, progress, |run, row| {
+        run.clock.tick(row.time_ns());
+        run.walk.row(&mut calls, row);
     })?;
     let outcome = Outcome {
         alloc: calls.alloc.summary(),
@@ -132,7 +133,7 @@ fn on_a_thread_a_cpu<E: LabEngine + ?Sized>(
         plan.hold(pfn)
     })?;
     run.seconds.open = since.1 + since.0.elapsed();
-    run.rows(trace, progress, |run, event| run.walk.event(&mut plan, event))?;
+    run.rows(trace, progress, |run, row| run.walk.row(&mut plan, row))?;
     // Planning belongs to reading: the calls are not made yet.
     run.seconds.read += run.seconds.replay;
     let start = Instant::now();
@@ -256,23 +257,26 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
         &mut self,
         trace: &Trace,
         progress: &mut dyn FnMut(u64, u64),
-        mut row: impl FnMut(&mut Self, &Event),
+        mut row: impl FnMut(&mut Self, Row<'_>),
     ) -> Result<(), LabError> {
         let rows = trace.rows()?;
         let mut done = 0;
         let mut reading = Duration::ZERO;
         let start = Instant::now();
         let mut reader = Prefetch::new(trace.events(Columns::Replay)?)?;
+        let mut moves = Moves::of(trace)?;
         let mut batch = Vec::new();
         loop {
             let before = Instant::now();
             let more = reader.next_batch(&mut batch)?;
             reading += before.elapsed();
             if !more {
+                moves.until(u64::MAX, |moved| row(self, Row::Move(moved)))?;
                 break;
             }
             for event in &batch {
-                row(self, event);
+                moves.until(event.time_ns, |moved| row(self, Row::Move(moved)))?;
+                row(self, Row::Event(event));
             }
             done += batch.len() as u64;
             progress(done, rows);

@@ -2,9 +2,29 @@
 
 use super::ledger::{Ledger, Stand};
 use super::report::EventCounts;
+use crate::bitmap::FrameSet;
 use crate::machine::Machine;
-use pageyard::{CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
-use pageyard_trace::{Event, EventKind, FAILED};
+use pageyard::{Context, CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
+use pageyard_trace::{Event, EventKind, FAILED, Move};
+
+/// A row of either file of a trace.
+#[derive(Clone, Copy, Debug)]
+pub enum Row<'a> {
+    /// Something was allocated or freed.
+    Event(&'a Event),
+    /// A block moved.
+    Move(&'a Move),
+}
+
+impl Row<'_> {
+    /// Returns its time in nanoseconds.
+    pub fn time_ns(&self) -> u64 {
+        match self {
+            Row::Event(event) => event.time_ns,
+            Row::Move(row) => row.time_ns,
+        }
+    }
+}
 
 /// Makes the calls, now or later.
 pub trait Calls {
@@ -28,6 +48,8 @@ pub struct Walk<'a> {
     /// Frees for which a block could not be halved.
     pub refused_splits: u64,
     machine: &'a Machine,
+    /// Frames whose contents moved elsewhere, and that the host has yet to free.
+    left: FrameSet,
 }
 
 impl<'a> Walk<'a> {
@@ -38,11 +60,19 @@ impl<'a> Walk<'a> {
             counts: EventCounts::default(),
             refused_splits: 0,
             machine,
+            left: FrameSet::new(machine.end()),
         }
     }
 
     /// Turns a row into calls.
-    pub fn event(&mut self, calls: &mut impl Calls, event: &Event) {
+    pub fn row(&mut self, calls: &mut impl Calls, row: Row<'_>) {
+        match row {
+            Row::Event(event) => self.event(calls, event),
+            Row::Move(row) => self.moved(calls, row),
+        }
+    }
+
+    fn event(&mut self, calls: &mut impl Calls, event: &Event) {
         self.counts.events += 1;
         let Some(order) = Order::new(event.order) else { return };
         let cx = Cx { cpu: CpuId(event.cpu), context: event.context, now: Nanos(event.time_ns) };
@@ -69,6 +99,7 @@ impl<'a> Walk<'a> {
             // The host allocated it, so it was free: whoever holds it here gave it up unseen.
             self.counts.reallocations += u64::from(self.ledger.note_alloc(pfn));
             self.give_up(calls, cx, pfn, order);
+            self.left.remove(pfn, order.frames());
             let stand = calls.alloc(cx, &request);
             self.ledger.put(pfn, order, stand);
         }
@@ -81,8 +112,42 @@ impl<'a> Walk<'a> {
             self.counts.outside += 1;
             return;
         }
-        self.counts.unknown_frees += u64::from(!self.ledger.note_free(pfn));
-        self.counts.unresolved_frees += u64::from(self.give_up(calls, cx, pfn, order) == 0);
+        let known = self.ledger.note_free(pfn);
+        let nobodys = self.give_up(calls, cx, pfn, order) == 0;
+        if nobodys && self.left.contains(pfn) {
+            self.left.remove(pfn, order.frames());
+            self.counts.freed_after_moves += 1;
+            return;
+        }
+        self.counts.unknown_frees += u64::from(!known);
+        self.counts.unresolved_frees += u64::from(nobodys);
+    }
+
+    /// Follows a block that the host moved. The engine's block stays where it is, and has another name: where compaction
+    /// puts things is the host's decision, and what is in use after it is not.
+    fn moved(&mut self, calls: &mut impl Calls, row: &Move) {
+        let Some(order) = Order::new(row.order) else { return };
+        let (from, to) = (Pfn(row.pfn), Pfn(row.to));
+        if !self.ledger.covers(from, order) || !self.ledger.covers(to, order) {
+            self.counts.outside += 1;
+            return;
+        }
+        if from == to {
+            return;
+        }
+        let cx = Cx { cpu: CpuId(row.cpu), context: Context::Task, now: Nanos(row.time_ns) };
+        // It was free, since the host moved something there.
+        self.give_up(calls, &cx, to, order);
+        self.left.remove(to, order.frames());
+        let halve = |calls: &mut _, stand, order| match stand {
+            Stand::UNSERVED => Ok((stand, stand)),
+            _ => Calls::halve(calls, &cx, stand, order),
+        };
+        match self.ledger.rename(from, to, order, calls, halve) {
+            Ok(parts) => self.counts.moves += u64::from(parts > 0),
+            Err(_) => self.refused_splits += 1,
+        }
+        self.left.insert(from, order.frames());
     }
 
     /// Frees whatever the book has within a recorded block; returns how many parts that were.

@@ -4,7 +4,7 @@ mod reader;
 mod writer;
 
 pub use reader::MoveReader;
-pub(crate) use writer::MovesWriter;
+pub use writer::MovesWriter;
 
 use crate::pq::{ColumnSpec, Kind, Names};
 

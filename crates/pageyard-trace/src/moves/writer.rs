@@ -17,7 +17,7 @@ const GROUP_ROWS: usize = 64 << 10;
 
 /// Writes the second file of a trace, which is made with its first row.
 #[derive(Default)]
-pub(crate) struct MovesWriter {
+pub struct MovesWriter {
     file: Option<SerializedFileWriter<BufWriter<File>>>,
     waiting: Vec<Move>,
     rows: u64,
@@ -28,22 +28,28 @@ pub(crate) struct MovesWriter {
 
 impl MovesWriter {
     /// Returns how many rows were written.
-    pub(crate) fn rows(&self) -> u64 {
+    #[must_use]
+    pub fn rows(&self) -> u64 {
         self.rows
     }
 
     /// Returns how many of them name both frames of a move.
-    pub(crate) fn moved(&self) -> u64 {
+    #[must_use]
+    pub fn moved(&self) -> u64 {
         self.moved
     }
 
     /// Returns how many were left out, because no reader would believe them.
-    pub(crate) fn refused(&self) -> u64 {
+    #[must_use]
+    pub fn refused(&self) -> u64 {
         self.refused
     }
 
     /// Adds a row of the trace that `trace` writes.
-    pub(crate) fn push(&mut self, trace: &TraceWriter, row: Move) -> Result<(), TraceError> {
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`].
+    pub fn push(&mut self, trace: &TraceWriter, row: Move) -> Result<(), TraceError> {
         if row.check(self.time, u32::MAX).is_err() {
             self.refused += 1;
             return Ok(());
@@ -59,7 +65,11 @@ impl MovesWriter {
     }
 
     /// Completes the file. `expected` says that it is written even if it has no row: nothing happened, and that is known.
-    pub(crate) fn finish(mut self, trace: &TraceWriter, expected: bool) -> Result<(), TraceError> {
+    /// Before `trace` is finished.
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`].
+    pub fn finish(mut self, trace: &TraceWriter, expected: bool) -> Result<(), TraceError> {
         if expected || !self.waiting.is_empty() {
             self.flush(trace)?;
         }
