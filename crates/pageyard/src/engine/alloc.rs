@@ -2,7 +2,7 @@
 
 use super::frames::for_each_down;
 use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
-use super::lists::{LISTS, MOST_WHOLES, list_of, order_of};
+use super::lists::{MOST_WHOLES, list_of, order_of};
 use super::percpu::PerCpu;
 use super::steal::Stolen;
 use super::sync::Relaxed;
@@ -275,20 +275,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
 
     /// Returns the frames in one CPU's lists of one zone to it.
     pub(crate) fn drain_lists(&self, place: &Place<'_>, cpu: CpuId) {
-        for list in 0..LISTS {
-            let ring = place.lists.get(cpu.index(), list);
-            // What others add meanwhile is theirs to drain.
-            for _ in 0..=ring.len() / BATCH {
-                let mut items = [0; BATCH];
-                let n = self.percpu.spill(place.lists.all(), cpu, list, &mut items);
-                if n == 0 {
-                    break;
-                }
-                self.count(cpu, Counter::PcpDrain, 1);
-                self.count(cpu, Counter::PcpDrainPages, (n as u64) << order_of(list));
-                self.release_items(place, &mut items[..n], order_of(list));
-            }
-        }
+        self.percpu.drain(place.lists.all(), cpu, |list, items| {
+            self.count(cpu, Counter::PcpDrain, 1);
+            self.count(cpu, Counter::PcpDrainPages, (items.len() as u64) << order_of(list));
+            self.release_items(place, items, order_of(list));
+        });
     }
 
     #[cold]

@@ -1,9 +1,11 @@
 //! The memory of the per-CPU lists, and what one list is: a stack of frame numbers, its newest end the hottest.
 
 use super::geometry::{BLOCK_ORDER, WORD_ORDER};
-use super::sync::{A32, A64, APtr, Acquire, Carver, Relaxed, Release};
+use super::sync::{A32, A64, APtr, Acquire, Carver, Relaxed, Release, SeqCst};
+use crate::error::MapError;
 use crate::migratetype::Migratetype;
 use crate::units::{CpuId, Frames};
+use core::marker::PhantomData;
 use core::mem::size_of;
 
 /// The largest of the small orders that lists hold.
@@ -142,8 +144,9 @@ pub(crate) struct Head<'m> {
     word: A64,
     /// Where the oldest item lies, or would.
     oldest: APtr<A32>,
-    /// The memory that the window moves in.
-    items: &'m [A32],
+    /// The memory that the window moves in: its first place, and how many there are.
+    start: APtr<A32>,
+    places: usize,
     /// Items popped for callers, beyond what `word` says.
     popped: A64,
     /// Items pushed that came from the zone.
@@ -154,6 +157,7 @@ pub(crate) struct Head<'m> {
     high: u32,
     /// 1 while somebody uses the list under a try-lock.
     lock: A32,
+    memory: PhantomData<&'m [A32]>,
 }
 
 impl<'m> Head<'m> {
@@ -161,12 +165,14 @@ impl<'m> Head<'m> {
         Head {
             word: A64::new(u64::from(high)),
             oldest: APtr::new(items.as_ptr()),
-            items,
+            start: APtr::new(items.as_ptr()),
+            places: items.len(),
             popped: A64::new(0),
             refilled: A64::new(0),
             spilled: A64::new(0),
             high,
             lock: A32::new(0),
+            memory: PhantomData,
         }
     }
 }
@@ -189,21 +195,27 @@ impl<'a> Head<'a> {
     #[inline(always)]
     fn place(&self, n: usize) -> &'a A32 {
         let oldest = self.oldest.load(Relaxed);
-        debug_assert!(self.first() + n < self.items.len());
+        debug_assert!(self.first() + n < self.places);
         // SAFETY: 1. `oldest` points into `items`, and `n` places on there is an item, or room for one: callers have
         //            checked that in the list's word, which counts no room beyond the end of `items`.
         //         2. `items` lives as long as `'a`.
         unsafe { &*oldest.add(n) }
     }
 
+    /// Returns the memory that the window moves in.
+    fn items(&self) -> &'a [A32] {
+        // SAFETY: `new` took both from a slice that lives as long as `'a`, and nobody changes them.
+        unsafe { core::slice::from_raw_parts(self.start.load(Relaxed), self.places) }
+    }
+
     /// Returns the number of the place of the oldest item.
     fn first(&self) -> usize {
-        (self.oldest.load(Relaxed) as usize - self.items.as_ptr() as usize) / size_of::<A32>()
+        (self.oldest.load(Relaxed) as usize - self.start.load(Relaxed) as usize) / size_of::<A32>()
     }
 
     /// Returns the `n` places from the `at`th after the oldest item on.
     fn places(&self, at: usize, n: usize) -> &[A32] {
-        &self.items[self.first() + at..][..n]
+        &self.items()[self.first() + at..][..n]
     }
 
     /// Counts pops that came to more than the word holds.
@@ -214,9 +226,9 @@ impl<'a> Head<'a> {
 
     /// Makes the window one of `count` items from place `first` on.
     fn set(&self, word: u64, first: usize, count: usize) {
-        let left = (self.high as usize).saturating_sub(count).min(self.items.len() - first - count);
+        let left = (self.high as usize).saturating_sub(count).min(self.places - first - count);
         let popped = word >> POPPED_SHIFT << POPPED_SHIFT;
-        self.oldest.store(self.items[first..].as_ptr(), Relaxed);
+        self.oldest.store(self.items()[first..].as_ptr(), Relaxed);
         self.word.store(popped | (count as u64) << FIELD | left as u64, Relaxed);
     }
 }
@@ -300,9 +312,9 @@ impl List<'_> {
         let n = all.min(out.len());
         out.iter_mut().zip(head.places(0, n)).for_each(|(slot, item)| *slot = item.load(Relaxed));
         let (rest, mut start) = (all - n, first + n);
-        if start + rest == head.items.len() {
+        if start + rest == head.places {
             for i in 0..rest {
-                head.items[i].store(head.items[start + i].load(Relaxed), Relaxed);
+                head.items()[i].store(head.items()[start + i].load(Relaxed), Relaxed);
             }
             start = 0;
         }
@@ -374,45 +386,158 @@ pub enum Pushed {
 
 /// The lists of a zone, of all CPUs.
 #[derive(Clone, Copy)]
-pub struct CpuLists<'a>(&'a [Head<'a>]);
+pub struct CpuLists<'a> {
+    heads: &'a [Head<'a>],
+    slots: &'a [A64],
+}
 
 impl<'a> CpuLists<'a> {
+    /// Lists of one CPU.
+    pub const EACH: usize = LISTS;
+
     /// Returns one list of one CPU, or `None` where there is no such CPU.
     #[inline(always)]
     #[must_use]
     pub fn get(self, cpu: CpuId, list: usize) -> Option<List<'a>> {
         debug_assert!(list < LISTS);
-        self.0.get(cpu.index() * LISTS + list).map(List)
+        self.heads.get(cpu.index() * LISTS + list).map(List)
     }
+
+    /// Returns where they lie.
+    #[inline(always)]
+    #[must_use]
+    pub fn raw(self) -> RawLists {
+        RawLists {
+            slots: self.slots.as_ptr().cast(),
+            cpus: self.slots.len() as u32,
+            heads: self.heads.as_ptr().cast(),
+        }
+    }
+
+    /// Points a CPU's slot to lists that are empty and full for ever. Says whether it was the caller who did.
+    ///
+    /// Who reads the slot afterwards finds nothing to take and no room; who read it before may still use the lists.
+    #[must_use]
+    pub fn detach(self, cpu: CpuId) -> bool {
+        let Some(slot) = self.slots.get(cpu.index()) else { return false };
+        let (own, nobody) = (distance(cpu.index()), distance(self.slots.len()));
+        // ORDER: SeqCst: the fence that the caller issues next follows it.
+        slot.compare_exchange(own, nobody, SeqCst, Relaxed).is_ok()
+    }
+
+    /// Points a CPU's slot to its lists again, after [`detach`](CpuLists::detach).
+    pub fn attach(self, cpu: CpuId) {
+        if let Some(slot) = self.slots.get(cpu.index()) {
+            // ORDER: Release: who finds the lists again finds them as they were left.
+            slot.store(distance(cpu.index()), Release);
+        }
+    }
+}
+
+/// Where the lists of a zone lie, for a [`PerCpu`](super::PerCpu) that is written in assembly.
+///
+/// A CPU's slot holds the distance in bytes from `heads` to the header of its first list; the header of list *n* lies
+/// `n * HEAD` bytes further on. The constants are offsets in a header.
+#[derive(Clone, Copy, Debug)]
+pub struct RawLists {
+    /// The slot of each CPU, a `u64`.
+    pub slots: *const u64,
+    /// How many CPUs there are.
+    pub cpus: u32,
+    /// The headers.
+    pub heads: *const u8,
+}
+
+impl RawLists {
+    /// Bytes of a header.
+    pub const HEAD: usize = size_of::<Head<'_>>();
+    /// A `u64`: from the lowest bits on, how many items can be added, how many there are, [`FIELD`](RawLists::FIELD)
+    /// bits each, and how many were popped for callers.
+    pub const WORD: usize = core::mem::offset_of!(Head<'_>, word);
+    /// Bits of each of the two lower fields of the word.
+    pub const FIELD: u32 = FIELD;
+    /// A pointer to the oldest item, a `u32`; newer ones lie behind it. It follows the word.
+    pub const OLDEST: usize = core::mem::offset_of!(Head<'_>, oldest);
+    /// A pointer to the first of the places that items may lie in: twice as many as `HIGH` says, and some.
+    pub const START: usize = core::mem::offset_of!(Head<'_>, start);
+    /// A `u64`: how many places there are.
+    pub const PLACES: usize = core::mem::offset_of!(Head<'_>, places);
+    /// A `u32`: how many items make the list full.
+    pub const HIGH: usize = core::mem::offset_of!(Head<'_>, high);
+    /// A `u64`: items popped for callers that the word does not count.
+    pub const POPPED: usize = core::mem::offset_of!(Head<'_>, popped);
+    /// A `u64`: items that came from the zone.
+    pub const REFILLED: usize = core::mem::offset_of!(Head<'_>, refilled);
+    /// A `u64`: items that went to the zone.
+    pub const SPILLED: usize = core::mem::offset_of!(Head<'_>, spilled);
+}
+
+#[cfg(not(loom))]
+const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && RawLists::OLDEST == 8);
+
+/// Returns the bytes from the first header to that of a CPU's first list.
+const fn distance(cpu: usize) -> u64 {
+    (cpu * LISTS * size_of::<Head<'_>>()) as u64
 }
 
 /// The lists of a zone, and how large they become.
 pub(crate) struct Lists<'m> {
     heads: &'m [Head<'m>],
+    slots: &'m [A64],
     pub(crate) tuning: Tuning,
 }
 
 impl<'m> Lists<'m> {
     /// Carves the lists of `cpus` CPUs.
     pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, tuning: Tuning) -> Lists<'m> {
-        let heads = carver.filled(cpus * LISTS, |i, carver| {
+        // One CPU more, which nobody is: its lists have no room.
+        let heads = carver.filled((cpus + 1) * LISTS, |i, carver| {
             let (list, order) = (i % LISTS, order_of(i % LISTS));
-            let (places, high) =
-                if is_requested(list) { (tuning.places(order), tuning.high_of(order)) } else { (0, 0) };
+            let exists = i < cpus * LISTS && is_requested(list);
+            let (places, high) = if exists { (tuning.places(order), tuning.high_of(order)) } else { (0, 0) };
             Head::new(carver.zeroed(places), high)
         });
-        Lists { heads, tuning }
+        let slots = carver.filled(cpus, |cpu, _| A64::new(distance(cpu)));
+        Lists { heads, slots, tuning }
     }
 
     /// Returns the lists of all CPUs.
     #[inline(always)]
     pub(crate) fn all(&self) -> CpuLists<'_> {
-        CpuLists(self.heads)
+        CpuLists { heads: self.heads, slots: self.slots }
     }
 
     /// Returns one list of one CPU.
     pub(crate) fn get(&self, cpu: usize, list: usize) -> List<'_> {
         List(&self.heads[cpu * LISTS + list])
+    }
+}
+
+/// Lists that belong to no zone: what a [`PerCpu`](super::PerCpu) is tested on.
+pub struct LooseLists<'m>(Lists<'m>);
+
+impl<'m> LooseLists<'m> {
+    /// Cuts the lists of `cpus` CPUs from `memory`, which it fills with zeros. A list of single frames holds `high`
+    /// items; the others less, or nothing.
+    ///
+    /// # Errors
+    /// [`MapError::MetadataTooSmall`] where `memory` is smaller than it says, counted from its first aligned byte.
+    pub fn new(memory: &'m mut [u8], cpus: u32, high: u32) -> Result<LooseLists<'m>, MapError> {
+        memory.fill(0);
+        let tuning = Tuning { high, batch: 1 };
+        let mut counting = Carver::counting();
+        Lists::carve(&mut counting, cpus as usize, tuning);
+        let mut carver = Carver::of(memory);
+        if !carver.has(counting.used()) {
+            return Err(MapError::MetadataTooSmall { needed: counting.used() });
+        }
+        Ok(LooseLists(Lists::carve(&mut carver, cpus as usize, tuning)))
+    }
+
+    /// Returns the lists.
+    #[must_use]
+    pub fn all(&self) -> CpuLists<'_> {
+        self.0.all()
     }
 }
 
@@ -457,5 +582,42 @@ mod tests {
         assert_eq!(list.push(40, || unreachable!()), Pushed::NoRoom);
         assert_eq!(list.extend(&[1]), 0);
         assert!(lists.get(0, 0).is_empty());
+    }
+
+    #[test]
+    fn a_list_at_its_memorys_end_moves_back_with_its_items_in_order() {
+        let mut memory = [0u8; 64 * 1024];
+        let mut carver = Carver::of(&mut memory);
+        let lists = Lists::carve(&mut carver, 1, Tuning { high: 40, batch: 8 });
+        let list = lists.get(0, 0);
+        let (mut next, mut oldest) = (0, 0);
+        for _ in 0..1000 {
+            while list.push(next, || true) == Pushed::Kept {
+                next += 1;
+            }
+            let mut out = [0; 3];
+            assert_eq!(list.pop_oldest(&mut out), 3);
+            assert_eq!(out, [oldest, oldest + 1, oldest + 2]);
+            oldest += 3;
+            assert_eq!(list.len() as u32, next - oldest);
+        }
+    }
+
+    #[test]
+    fn a_detached_slot_leads_to_lists_that_are_empty_and_full() {
+        let mut memory = [0u8; 64 * 1024];
+        let mut carver = Carver::of(&mut memory);
+        let lists = Lists::carve(&mut carver, 2, Tuning { high: 40, batch: 8 });
+        let slot = || lists.slots[1].load(Relaxed) as usize;
+        assert_eq!(slot(), CpuLists::EACH * RawLists::HEAD);
+        assert!(
+            lists.all().detach(CpuId(1)) && !lists.all().detach(CpuId(1)) && !lists.all().detach(CpuId(2))
+        );
+        for list in 0..LISTS {
+            let list = List(&lists.heads[slot() / RawLists::HEAD + list]);
+            assert_eq!((list.pop(), list.push(1, || true)), (None, Pushed::NoRoom));
+        }
+        lists.all().attach(CpuId(1));
+        assert_eq!(slot(), CpuLists::EACH * RawLists::HEAD);
     }
 }

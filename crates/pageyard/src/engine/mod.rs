@@ -31,7 +31,7 @@ mod words;
 mod yard;
 mod zone;
 
-pub use lists::{CpuLists, List, Pushed};
+pub use lists::{CpuLists, List, LooseLists, Pushed, RawLists};
 pub use percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;

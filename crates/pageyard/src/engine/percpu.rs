@@ -1,5 +1,6 @@
 //! How one CPU's lists are kept from being used twice at once.
 
+use super::geometry::BATCH;
 use super::lists::{CpuLists, List, Pushed};
 use crate::units::CpuId;
 
@@ -18,6 +19,9 @@ pub unsafe trait PerCpu: Sync {
     const ALONE: bool = false;
 
     /// Takes the newest item of the list of a CPU; none where the CPU does not exist.
+    ///
+    /// Here and below, a variant that finds out by itself where it runs takes the list of *that* CPU, if it has lists,
+    /// and `cpu` need only exist.
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32>;
 
     /// Adds an item that a caller frees, if `win` says that it is the caller's.
@@ -41,6 +45,23 @@ pub unsafe trait PerCpu: Sync {
 
     /// Takes the oldest items, for the zone; returns how many.
     fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
+
+    /// Takes everything from the lists of a CPU, oldest first and a batch at a time, and hands it to `give` with the
+    /// list's number.
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) {
+        for list in 0..CpuLists::EACH {
+            let Some(len) = lists.get(cpu, list).map(|l| l.len()) else { return };
+            // What others add meanwhile is theirs to drain.
+            for _ in 0..=len / BATCH {
+                let mut items = [0; BATCH];
+                let n = self.spill(lists, cpu, list, &mut items);
+                if n == 0 {
+                    break;
+                }
+                give(list, &mut items[..n]);
+            }
+        }
+    }
 
     /// Says whether an allocation may drain the lists of CPUs other than its own.
     fn reaches_others(&self) -> bool;
