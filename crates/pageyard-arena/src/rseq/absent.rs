@@ -1,0 +1,110 @@
+//! The same names where there are no restartable sequences: nothing of them can be made.
+
+use super::answers::{Counts, Unavailable};
+use pageyard::engine::{CpuLists, Pushed};
+use pageyard::{CpuId, PerCpu};
+
+/// Nothing: restartable sequences are for Linux on x86-64.
+#[derive(Debug)]
+pub enum Rseq {}
+
+/// Nothing: threads are registered on Linux.
+#[derive(Debug)]
+pub enum Registered {}
+
+/// Nothing: restartable sequences are for Linux on x86-64.
+#[derive(Debug)]
+pub enum CpuStacks {}
+
+/// Returns none: nobody says which CPU this is.
+#[must_use]
+pub fn current_cpu() -> Option<CpuId> {
+    None
+}
+
+/// Returns how many CPUs this process may use.
+#[must_use]
+pub fn possible_cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// Registers nothing.
+///
+/// # Errors
+/// [`Unavailable::Platform`].
+pub fn register_thread() -> Result<Registered, Unavailable> {
+    Err(Unavailable::Platform)
+}
+
+impl Rseq {
+    /// Makes nothing.
+    ///
+    /// # Errors
+    /// [`Unavailable::Platform`].
+    pub fn new() -> Result<Rseq, Unavailable> {
+        Err(Unavailable::Platform)
+    }
+
+    /// Returns what interrupted it.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        match *self {}
+    }
+}
+
+impl CpuStacks {
+    /// Items that a stack holds.
+    pub const PLACES: usize = 0;
+
+    /// Makes nothing.
+    ///
+    /// # Errors
+    /// [`Unavailable::Platform`].
+    pub fn new(_: u32, _: usize) -> Result<CpuStacks, Unavailable> {
+        Err(Unavailable::Platform)
+    }
+
+    /// Takes the newest word.
+    #[must_use]
+    pub fn pop(&self) -> Option<u64> {
+        match *self {}
+    }
+
+    /// Adds a word.
+    pub fn push(&self, _: u64) -> bool {
+        match *self {}
+    }
+}
+
+// SAFETY: there is none.
+unsafe impl PerCpu for Rseq {
+    const NAME: &'static str = "pageyard";
+
+    fn pop(&self, _: CpuLists<'_>, _: CpuId, _: usize) -> Option<u32> {
+        match *self {}
+    }
+
+    fn push(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: u32, _: impl FnOnce() -> bool) -> Pushed {
+        match *self {}
+    }
+
+    fn pop_many(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &mut [u32]) -> usize {
+        match *self {}
+    }
+
+    fn push_many(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &[u32]) -> usize {
+        match *self {}
+    }
+
+    fn refill(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &[u32]) -> usize {
+        match *self {}
+    }
+
+    fn spill(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &mut [u32]) -> usize {
+        match *self {}
+    }
+
+    fn reaches_others(&self) -> bool {
+        match *self {}
+    }
+}

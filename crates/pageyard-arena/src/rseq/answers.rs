@@ -1,0 +1,43 @@
+//! Why there are no restartable sequences, and what interrupted them where there are.
+
+/// Why restartable sequences cannot be used. A try-lock does the same work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unavailable {
+    /// The kernel has no such system call.
+    #[error("this kernel has no restartable sequences (rseq, Linux 4.18): use the try-lock variant")]
+    NoRseq,
+    /// The system call is refused.
+    #[error("rseq is filtered here (seccomp, error {0}): allow the system call, or use the try-lock variant")]
+    Filtered(i32),
+    /// Somebody registered an area that cannot be found.
+    #[error(
+        "another library registered this thread for rseq in a place of its own: use the try-lock variant"
+    )]
+    Taken,
+    /// The kernel cannot restart the sequences of other CPUs.
+    #[error("this kernel has no membarrier for restartable sequences (Linux 5.10): use the try-lock variant")]
+    NoBarrier,
+    /// The system call is refused.
+    #[error(
+        "membarrier is filtered here (seccomp, error {0}): allow the system call, or use the try-lock variant"
+    )]
+    BarrierFiltered(i32),
+    /// Not the right platform.
+    #[error("restartable sequences are for Linux on x86-64: use the try-lock variant")]
+    Platform,
+}
+
+/// What interrupted the sequences of an instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Sequences that were interrupted: by a signal, by another thread, by a move to another CPU or by a drain.
+    pub aborts: u64,
+    /// Of those, the ones that began anew.
+    pub restarts: u64,
+    /// Of those, the ones that went to the zone, because they had been interrupted too often.
+    pub fallbacks: u64,
+    /// Calls that went to the zone because their thread is not registered or its CPU has no lists.
+    pub strangers: u64,
+    /// Lists of a CPU that were taken away to be drained.
+    pub drains: u64,
+}

@@ -1,0 +1,36 @@
+//! `membarrier`: what makes the sequences of another CPU begin anew.
+
+use super::answers::Unavailable;
+use pageyard::CpuId;
+
+// Of `linux/membarrier.h`.
+const PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 7;
+const REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 8;
+/// Only the CPU that is named.
+const FLAG_CPU: libc::c_uint = 1;
+
+fn membarrier(command: libc::c_int, flags: libc::c_uint, cpu: libc::c_int) -> Result<(), i32> {
+    // SAFETY: it takes no pointer.
+    let answer = unsafe { libc::syscall(libc::SYS_membarrier, command, flags, cpu) };
+    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+}
+
+/// Tells the kernel that this process will ask for barriers.
+pub(super) fn register() -> Result<(), Unavailable> {
+    membarrier(REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0).map_err(|error| match error {
+        libc::ENOSYS | libc::EINVAL => Unavailable::NoBarrier,
+        other => Unavailable::BarrierFiltered(other),
+    })
+}
+
+/// Waits until every sequence of this process that ran on `cpu` has ended, or will begin anew. Says whether it did.
+///
+/// What such a sequence stored is seen afterwards, and what the caller stored before is seen by later sequences.
+pub(super) fn restart(cpu: CpuId) -> bool {
+    let cpu = cpu.0 as libc::c_int;
+    match membarrier(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu) {
+        // A child of a fork may have to say so anew.
+        Err(libc::EPERM) => register().is_ok() && membarrier(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu).is_ok(),
+        answer => answer.is_ok(),
+    }
+}

@@ -1,0 +1,290 @@
+//! [`Rseq`], the engine's third variant, and what interrupted it.
+
+use super::answers::{Counts, Unavailable};
+use super::area::{Area, Registered, find, register_thread};
+use super::emit::{ABORTED, CARRY};
+use super::{barrier, sequences};
+use pageyard::engine::{CpuLists, Pushed, RawLists};
+use pageyard::{CpuId, PerCpu};
+use std::cell::RefCell;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How often a sequence begins before the call goes to the zone instead.
+///
+/// A debugger that steps through one interrupts it each time; a storm of signals does so now and then.
+const BEGINNINGS: u32 = 8;
+/// Items that a drain hands over at a time.
+const BATCH: usize = 64;
+/// Counters: threads pick one by their CPU, so that they seldom meet.
+const SHARDS: usize = 16;
+
+/// Per-CPU lists that are used by restartable sequences: without lock, mask or atomic instruction, by threads and by
+/// their signal handlers alike.
+///
+/// Each operation takes the list of the CPU that the thread really runs on; the CPU that a call names counts only in
+/// the slow path. An instance should have lists for as many CPUs as [`possible_cpus`](super::possible_cpus) says; a
+/// thread on another CPU, and one that is not registered, is served by the zones.
+#[derive(Debug)]
+pub struct Rseq {
+    area: Area,
+    counts: Box<[Shard; SHARDS]>,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard {
+    aborts: AtomicU64,
+    fallbacks: AtomicU64,
+    strangers: AtomicU64,
+    drains: AtomicU64,
+}
+
+thread_local! {
+    /// Keeps a thread registered that made an instance.
+    static MAKER: RefCell<Option<Registered>> = const { RefCell::new(None) };
+}
+
+impl Rseq {
+    /// Finds out whether this process can use restartable sequences, and registers the calling thread for as long as it
+    /// lives. See [`register_thread`] for the others.
+    ///
+    /// # Errors
+    /// [`Unavailable`]: [`pageyard::TryLock`] then does the same work.
+    pub fn new() -> Result<Rseq, Unavailable> {
+        let registered = register_thread()?;
+        let area = find();
+        if area.cpu() > i32::MAX as u32 {
+            // What is not written by the kernel now never will be.
+            return Err(Unavailable::Taken);
+        }
+        barrier::register()?;
+        MAKER.with_borrow_mut(|maker| drop(maker.replace(registered)));
+        Ok(Rseq { area, counts: Box::default() })
+    }
+
+    /// Makes one that runs the same instructions where the kernel knows nothing of them, as if the thread were on `cpu`
+    /// for ever: for counting instructions under a simulator.
+    ///
+    /// # Safety
+    /// Only the calling thread uses what it is given to, no signal handler of it does, and no thread of this process
+    /// is registered in an area of this crate.
+    #[must_use]
+    pub unsafe fn pretending(cpu: CpuId) -> Rseq {
+        Rseq { area: Area::pretending(cpu), counts: Box::default() }
+    }
+
+    /// Returns what interrupted it so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let sum = |field: fn(&Shard) -> &AtomicU64| self.counts.iter().map(|s| field(s).load(Relaxed)).sum();
+        let (aborts, fallbacks): (u64, u64) = (sum(|s| &s.aborts), sum(|s| &s.fallbacks));
+        let (strangers, drains) = (sum(|s| &s.strangers), sum(|s| &s.drains));
+        Counts { aborts, restarts: aborts.saturating_sub(fallbacks), fallbacks, strangers, drains }
+    }
+
+    fn count(&self, field: fn(&Shard) -> &AtomicU64) {
+        // ORDER: Relaxed, here and in `counts`: a counter orders nothing.
+        field(&self.counts[self.area.cpu() as usize % SHARDS]).fetch_add(1, Relaxed);
+    }
+
+    /// Runs a sequence until it comes to an end or was interrupted too often; none where it had nothing to do.
+    #[inline]
+    fn run(&self, lists: RawLists, list: usize, mut sequence: impl FnMut() -> i64) -> Option<i64> {
+        let answer = sequence();
+        if answer >= 0 { Some(answer) } else { self.again(lists, list, answer, &mut sequence) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn again(
+        &self,
+        lists: RawLists,
+        list: usize,
+        mut answer: i64,
+        sequence: &mut dyn FnMut() -> i64,
+    ) -> Option<i64> {
+        for _ in 1..BEGINNINGS {
+            match answer {
+                ABORTED => self.count(|s| &s.aborts),
+                CARRY => self.carry(lists, list),
+                _ => break,
+            }
+            answer = sequence();
+            if answer >= 0 {
+                return Some(answer);
+            }
+        }
+        if answer == ABORTED {
+            self.count(|s| &s.aborts);
+            self.count(|s| &s.fallbacks);
+        } else if self.area.cpu() >= lists.cpus {
+            self.count(|s| &s.strangers);
+        }
+        None
+    }
+
+    /// Moves the count of pops from a list's word to where there is more room for it.
+    fn carry(&self, lists: RawLists, list: usize) {
+        // SAFETY: as in `pop` below. Where it is interrupted, whoever asked for it asks again.
+        let (n, head) = unsafe { sequences::take_pops(self.area, lists, list) };
+        if n >= 0 {
+            // SAFETY: it is of a sequence that ended.
+            unsafe { add(head, RawLists::POPPED, n as u64) };
+        }
+    }
+
+    /// Adds items; returns how many, and to which list.
+    fn extend(&self, lists: RawLists, list: usize, items: &[u32]) -> (usize, *const u8) {
+        let mut at = std::ptr::null();
+        let n = self.run(lists, list, || {
+            // SAFETY: 1. As in `pop` below. 2. The pointer and the length are a slice's.
+            let (n, head) =
+                unsafe { sequences::push_many(self.area, lists, list, items.as_ptr(), items.len()) };
+            at = head;
+            n
+        });
+        (n.unwrap_or(0) as usize, at)
+    }
+}
+
+/// Adds to a counter of a list, whoever uses the list meanwhile.
+///
+/// # Safety
+/// `head` came from a sequence that came to its end, and its lists are alive.
+unsafe fn add(head: *const u8, counter: usize, n: u64) {
+    // SAFETY: 1. Headers are aligned, and at this offset have a word that others only add to, atomically.
+    //         2. It is within memory that allows changes through shared references.
+    unsafe { AtomicU64::from_ptr(head.wrapping_add(counter).cast_mut().cast()) }.fetch_add(n, Relaxed);
+}
+
+// SAFETY: 1. A sequence runs on the list of one CPU, and becomes true with its last instruction. The kernel begins it
+//         anew if another thread, or a signal handler, ran on that CPU since its first: so none overlaps another.
+//         2. A drain uses lists only after their slot was pointed elsewhere and every sequence that read it before
+//         ended or began anew; it points the slot back when it is done.
+unsafe impl PerCpu for Rseq {
+    const NAME: &'static str = "pageyard";
+
+    #[inline(always)]
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+        let lists = lists.raw();
+        if cpu.0 >= lists.cpus {
+            return None;
+        }
+        // SAFETY: the lists are borrowed for as long as this runs, and `PerCpu` above says why nothing overlaps.
+        let item = self.run(lists, list, || unsafe { sequences::pop(self.area, lists, list) });
+        item.map(|item| item as u32)
+    }
+
+    #[inline(always)]
+    fn push(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        item: u32,
+        win: impl FnOnce() -> bool,
+    ) -> Pushed {
+        let lists = lists.raw();
+        if cpu.0 >= lists.cpus {
+            return Pushed::NoRoom;
+        }
+        if !win() {
+            return Pushed::Lost;
+        }
+        // SAFETY: as in `pop`.
+        match self.run(lists, list, || unsafe { sequences::push(self.area, lists, list, item) }) {
+            Some(_) => Pushed::Kept,
+            None => Pushed::Won,
+        }
+    }
+
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+        let lists = lists.raw();
+        if cpu.0 >= lists.cpus || out.is_empty() {
+            return 0;
+        }
+        let n = self.run(lists, list, || {
+            // SAFETY: 1. As in `pop`. 2. The pointer and the length are a slice's.
+            unsafe { sequences::pop_many(self.area, lists, list, out.as_mut_ptr(), out.len()) }
+        });
+        n.unwrap_or(0) as usize
+    }
+
+    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+        let lists = lists.raw();
+        if cpu.0 >= lists.cpus || items.is_empty() { 0 } else { self.extend(lists, list, items).0 }
+    }
+
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+        let lists = lists.raw();
+        if cpu.0 >= lists.cpus || items.is_empty() {
+            return 0;
+        }
+        let (n, head) = self.extend(lists, list, items);
+        if n > 0 {
+            // SAFETY: it is of a sequence that ended.
+            unsafe { add(head, RawLists::REFILLED, n as u64) };
+        }
+        n
+    }
+
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+        let lists = lists.raw();
+        if cpu.0 >= lists.cpus || out.is_empty() {
+            return 0;
+        }
+        let mut at = std::ptr::null();
+        let n = self.run(lists, list, || {
+            // SAFETY: 1. As in `pop`. 2. The pointer and the length are a slice's.
+            let (n, head) = unsafe { sequences::spill(self.area, lists, list, out.as_mut_ptr(), out.len()) };
+            at = head;
+            n
+        });
+        let n = n.unwrap_or(0);
+        if n > 0 {
+            // SAFETY: it is of a sequence that ended.
+            unsafe { add(at, RawLists::SPILLED, n as u64) };
+        }
+        n as usize
+    }
+
+    /// Takes the lists of a CPU away from its sequences, empties them, and gives them back. Whoever allocates or frees
+    /// there meanwhile goes to the zone; whoever drains the same lists meanwhile finds nothing.
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) {
+        let holds = |list: usize| lists.get(cpu, list).is_some_and(|l| !l.is_empty());
+        if !(0..CpuLists::EACH).any(holds) || !lists.detach(cpu) {
+            return;
+        }
+        let _attached_at_last = Detached(lists, cpu);
+        if !barrier::restart(cpu) {
+            return;
+        }
+        self.count(|s| &s.drains);
+        for list in 0..CpuLists::EACH {
+            let Some(own) = lists.get(cpu, list) else { return };
+            let mut items = [0; BATCH];
+            loop {
+                // Nobody else uses it: its slot leads elsewhere, and those who read the slot before are done.
+                let n = own.pop_oldest(&mut items);
+                if n == 0 {
+                    break;
+                }
+                give(list, &mut items[..n]);
+            }
+        }
+    }
+
+    fn reaches_others(&self) -> bool {
+        true
+    }
+}
+
+/// Lists that were taken away, until it is dropped.
+struct Detached<'a>(CpuLists<'a>, CpuId);
+
+impl Drop for Detached<'_> {
+    fn drop(&mut self) {
+        self.0.attach(self.1);
+    }
+}

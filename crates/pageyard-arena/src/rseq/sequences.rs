@@ -1,0 +1,430 @@
+//! The sequences. Each does its work on the list of the CPU that it runs on, and becomes true with its last instruction.
+//!
+//! They begin alike: the CPU's number, checked against the number of CPUs; the CPU's slot, which says where its lists
+//! are. A thread that is interrupted anywhere from the first instruction to the last one, before that has run, goes to
+//! the abort handler and has changed nothing that counts: at most places that hold no item.
+//!
+//! A list's word and the pointer to its oldest item lie in sixteen bytes, aligned to as many. Where both change, one
+//! instruction stores both: an interruption comes before it or after it.
+
+use super::area::{Area, CPU_ID};
+use super::emit::sequence;
+use pageyard::engine::RawLists;
+
+const WORD: usize = RawLists::WORD;
+const OLDEST: usize = RawLists::OLDEST;
+const START: usize = RawLists::START;
+const PLACES: usize = RawLists::PLACES;
+const HIGH: usize = RawLists::HIGH;
+/// Bits of the word's two lower fields, each and together, and a mask of as many.
+const FIELD: u32 = RawLists::FIELD;
+const FIELDS: u32 = 2 * FIELD;
+const MASK: u32 = (1 << FIELD) - 1;
+/// What a pop adds to the word: one more popped, one item fewer, room for one more.
+const POP: u64 = (1 << FIELDS) - (1 << FIELD) + 1;
+/// What a push adds: one item more, room for one fewer.
+const PUSH: u32 = (1 << FIELD) - 1;
+
+/// Returns the address that a CPU's slot is added to.
+#[inline(always)]
+fn base(lists: RawLists, list: usize) -> *const u8 {
+    lists.heads.wrapping_add(list * RawLists::HEAD)
+}
+
+/// Takes the newest item.
+///
+/// # Safety
+/// `lists` are an instance's, alive, `list` is one of them, and no two operations on it overlap but sequences like this
+/// one.
+#[inline(always)]
+pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
+    let result;
+    // SAFETY: 1. The header is of the CPU's own list, or of one that is empty for ever: the caller's promise.
+    //         2. Items lie from the oldest on, as many as the word says.
+    //         3. Another sequence on this CPU, or a barrier, makes the kernel begin this one anew.
+    unsafe {
+        sequence!(
+            {
+                "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {head:e}",
+                "jbe 5b",
+                "mov {head}, qword ptr [{slots} + {head} * 8]",
+                "add {head}, {base}",
+                "mov {word}, qword ptr [{head} + {WORD}]",
+                "mov {t}, {word}",
+                "shr {t}, {FIELD}",
+                "and {t:e}, {MASK}",
+                "jz 5b",
+                "mov {oldest}, qword ptr [{head} + {OLDEST}]",
+                "mov {t:e}, dword ptr [{oldest} + {t} * 4 - 4]",
+                "add {word}, {pop}",
+                "jc 6b",
+                "mov qword ptr [{head} + {WORD}], {word}",
+            }
+            area = in(reg) area.0,
+            cpus = in(reg) lists.cpus,
+            slots = in(reg) lists.slots,
+            base = in(reg) base(lists, list),
+            pop = in(reg) POP,
+            t = out(reg) result,
+            head = out(reg) _,
+            word = out(reg) _,
+            oldest = out(reg) _,
+            CPU_ID = const CPU_ID,
+            WORD = const WORD,
+            OLDEST = const OLDEST,
+            FIELD = const FIELD,
+            MASK = const MASK,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Adds an item, which becomes the newest.
+///
+/// # Safety
+/// As [`pop`].
+#[inline(always)]
+pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32) -> i64 {
+    let result;
+    // SAFETY: 1. As in `pop`. 2. Behind the newest item there is room for as many as the word says. 3. As in `pop`.
+    unsafe {
+        sequence!(
+            {
+                "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {head:e}",
+                "jbe 5b",
+                "mov {head}, qword ptr [{slots} + {head} * 8]",
+                "add {head}, {base}",
+                "mov {word}, qword ptr [{head} + {WORD}]",
+                "test {word:e}, {MASK}",
+                "jz 5b",
+                "mov {t}, {word}",
+                "shr {t}, {FIELD}",
+                "and {t:e}, {MASK}",
+                "mov {oldest}, qword ptr [{head} + {OLDEST}]",
+                "mov dword ptr [{oldest} + {t} * 4], {item:e}",
+                "add {word}, {PUSH}",
+                "mov qword ptr [{head} + {WORD}], {word}",
+            }
+            area = in(reg) area.0,
+            cpus = in(reg) lists.cpus,
+            slots = in(reg) lists.slots,
+            base = in(reg) base(lists, list),
+            item = in(reg) item,
+            t = out(reg) result,
+            head = out(reg) _,
+            word = out(reg) _,
+            oldest = out(reg) _,
+            CPU_ID = const CPU_ID,
+            WORD = const WORD,
+            OLDEST = const OLDEST,
+            FIELD = const FIELD,
+            MASK = const MASK,
+            PUSH = const PUSH,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Takes up to `n` of the newest items, the older of them first. Returns how many.
+///
+/// # Safety
+/// As [`pop`], and `out` has room for `n` items.
+#[inline(never)]
+pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mut u32, n: usize) -> i64 {
+    let result;
+    // SAFETY: 1. As in `pop`. 2. Items are read from the oldest on, as many as there are; what is written is the
+    //         caller's, who looks at it only after the sequence came to its end. 3. As in `pop`.
+    unsafe {
+        sequence!(
+            {
+                "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {head:e}",
+                "jbe 5b",
+                "mov {head}, qword ptr [{slots} + {head} * 8]",
+                "add {head}, {base}",
+                "mov {word}, qword ptr [{head} + {WORD}]",
+                "mov {count}, {word}",
+                "shr {count}, {FIELD}",
+                "and {count:e}, {MASK}",
+                "jz 5b",
+                "mov {t}, {count}",
+                "cmp {t}, {n}",
+                "cmova {t}, {n}",
+                "imul {pop}, {t}",
+                "add {word}, {pop}",
+                "jc 6b",
+                "sub {count}, {t}",
+                "mov {from}, qword ptr [{head} + {OLDEST}]",
+                "lea {from}, [{from} + {count} * 4]",
+                "xor {i:e}, {i:e}",
+                "7:",
+                "mov {count:e}, dword ptr [{from} + {i} * 4]",
+                "mov dword ptr [{out} + {i} * 4], {count:e}",
+                "inc {i}",
+                "cmp {i}, {t}",
+                "jne 7b",
+                "mov qword ptr [{head} + {WORD}], {word}",
+            }
+            area = in(reg) area.0,
+            cpus = in(reg) lists.cpus,
+            slots = in(reg) lists.slots,
+            base = in(reg) base(lists, list),
+            out = in(reg) out,
+            n = in(reg) n,
+            pop = inout(reg) POP => _,
+            t = out(reg) result,
+            head = out(reg) _,
+            word = out(reg) _,
+            count = out(reg) _,
+            from = out(reg) _,
+            i = out(reg) _,
+            CPU_ID = const CPU_ID,
+            WORD = const WORD,
+            OLDEST = const OLDEST,
+            FIELD = const FIELD,
+            MASK = const MASK,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Adds up to `n` items, from the front, the last of them the newest. Returns how many, and the list's header.
+///
+/// Into an empty list they go from the start of its places on.
+///
+/// # Safety
+/// As [`pop`], and `from` has `n` items.
+#[inline(never)]
+pub(super) unsafe fn push_many(
+    area: Area,
+    lists: RawLists,
+    list: usize,
+    from: *const u32,
+    n: usize,
+) -> (i64, *const u8) {
+    let (result, head);
+    // SAFETY: 1. As in `pop`. 2. Behind the newest item there is room for as many as the word says, and from the start of
+    //         an empty list's places for as many as make it full. 3. As in `pop`.
+    unsafe {
+        sequence!(
+            {
+                "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {head:e}",
+                "jbe 5b",
+                "mov {head}, qword ptr [{slots} + {head} * 8]",
+                "add {head}, {base}",
+                "mov {word}, qword ptr [{head} + {WORD}]",
+                "mov {oldest}, qword ptr [{head} + {OLDEST}]",
+                "mov {x}, {word}",
+                "shr {x}, {FIELD}",
+                "and {x:e}, {MASK}",
+                "jnz 7f",
+                "mov {oldest}, qword ptr [{head} + {START}]",
+                "mov {t:e}, dword ptr [{head} + {HIGH}]",
+                "shr {word}, {FIELDS}",
+                "shl {word}, {FIELDS}",
+                "or {word}, {t}",
+                "7:",
+                "mov {t:e}, {word:e}",
+                "and {t:e}, {MASK}",
+                "jz 5b",
+                "cmp {t}, {n}",
+                "cmova {t}, {n}",
+                "lea {to}, [{oldest} + {x} * 4]",
+                "xor {i:e}, {i:e}",
+                "8:",
+                "mov {x:e}, dword ptr [{from} + {i} * 4]",
+                "mov dword ptr [{to} + {i} * 4], {x:e}",
+                "inc {i}",
+                "cmp {i}, {t}",
+                "jne 8b",
+                "imul {x}, {t}, {PUSH}",
+                "add {word}, {x}",
+                "movq {low}, {word}",
+                "movq {high}, {oldest}",
+                "punpcklqdq {low}, {high}",
+                "movdqa xmmword ptr [{head} + {WORD}], {low}",
+            }
+            area = in(reg) area.0,
+            cpus = in(reg) lists.cpus,
+            slots = in(reg) lists.slots,
+            base = in(reg) base(lists, list),
+            from = in(reg) from,
+            n = in(reg) n,
+            t = out(reg) result,
+            head = out(reg) head,
+            word = out(reg) _,
+            oldest = out(reg) _,
+            to = out(reg) _,
+            i = out(reg) _,
+            x = out(reg) _,
+            low = out(xmm_reg) _,
+            high = out(xmm_reg) _,
+            CPU_ID = const CPU_ID,
+            WORD = const WORD,
+            OLDEST = const OLDEST,
+            START = const START,
+            HIGH = const HIGH,
+            FIELD = const FIELD,
+            FIELDS = const FIELDS,
+            MASK = const MASK,
+            PUSH = const PUSH,
+            options(nostack),
+        );
+    }
+    (result, head)
+}
+
+/// Takes up to `n` of the oldest items, the oldest first. Returns how many, and the list's header.
+///
+/// Where the newest item lies in the last place, the others move to the first ones: those hold no item, because there are
+/// more than twice as many places as items.
+///
+/// # Safety
+/// As [`pop_many`].
+#[inline(never)]
+pub(super) unsafe fn spill(
+    area: Area,
+    lists: RawLists,
+    list: usize,
+    out: *mut u32,
+    n: usize,
+) -> (i64, *const u8) {
+    let (result, head);
+    // SAFETY: as in `pop_many`. Items are moved to places that hold none, so beginning anew finds what was there.
+    unsafe {
+        sequence!(
+            {
+                "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {head:e}",
+                "jbe 5b",
+                "mov {head}, qword ptr [{slots} + {head} * 8]",
+                "add {head}, {base}",
+                "mov {word}, qword ptr [{head} + {WORD}]",
+                "mov {oldest}, qword ptr [{head} + {OLDEST}]",
+                "mov {rest}, {word}",
+                "shr {rest}, {FIELD}",
+                "and {rest:e}, {MASK}",
+                "jz 5b",
+                "mov {t}, {rest}",
+                "cmp {t}, {n}",
+                "cmova {t}, {n}",
+                "xor {i:e}, {i:e}",
+                "7:",
+                "mov {x:e}, dword ptr [{oldest} + {i} * 4]",
+                "mov dword ptr [{out} + {i} * 4], {x:e}",
+                "inc {i}",
+                "cmp {i}, {t}",
+                "jne 7b",
+                "lea {oldest}, [{oldest} + {t} * 4]",
+                "sub {rest}, {t}",
+                // From here on `n` is the end of the places, and `out` their start.
+                "mov {out}, qword ptr [{head} + {START}]",
+                "mov {n}, qword ptr [{head} + {PLACES}]",
+                "lea {n}, [{out} + {n} * 4]",
+                "lea {x}, [{oldest} + {rest} * 4]",
+                "cmp {x}, {n}",
+                "jne 9f",
+                "xor {i:e}, {i:e}",
+                "jmp 8f",
+                "7:",
+                "mov {x:e}, dword ptr [{oldest} + {i} * 4]",
+                "mov dword ptr [{out} + {i} * 4], {x:e}",
+                "inc {i}",
+                "8:",
+                "cmp {i}, {rest}",
+                "jne 7b",
+                "mov {oldest}, {out}",
+                "9:",
+                // Room is what is missing to make it full, or what there is up to the end.
+                "mov {x:e}, dword ptr [{head} + {HIGH}]",
+                "sub {x:e}, {rest:e}",
+                "sub {n}, {oldest}",
+                "shr {n}, 2",
+                "sub {n}, {rest}",
+                "cmp {x}, {n}",
+                "cmova {x}, {n}",
+                "shr {word}, {FIELDS}",
+                "shl {word}, {FIELD}",
+                "or {word}, {rest}",
+                "shl {word}, {FIELD}",
+                "or {word}, {x}",
+                "movq {low}, {word}",
+                "movq {high}, {oldest}",
+                "punpcklqdq {low}, {high}",
+                "movdqa xmmword ptr [{head} + {WORD}], {low}",
+            }
+            area = in(reg) area.0,
+            cpus = in(reg) lists.cpus,
+            slots = in(reg) lists.slots,
+            base = in(reg) base(lists, list),
+            out = inout(reg) out => _,
+            n = inout(reg) n => _,
+            t = out(reg) result,
+            head = out(reg) head,
+            word = out(reg) _,
+            oldest = out(reg) _,
+            rest = out(reg) _,
+            i = out(reg) _,
+            x = out(reg) _,
+            low = out(xmm_reg) _,
+            high = out(xmm_reg) _,
+            CPU_ID = const CPU_ID,
+            WORD = const WORD,
+            OLDEST = const OLDEST,
+            START = const START,
+            PLACES = const PLACES,
+            HIGH = const HIGH,
+            FIELD = const FIELD,
+            FIELDS = const FIELDS,
+            MASK = const MASK,
+            options(nostack),
+        );
+    }
+    (result, head)
+}
+
+/// Takes the count of pops out of a list's word. Returns the count, and the list's header.
+///
+/// # Safety
+/// As [`pop`].
+#[inline(never)]
+pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: usize) -> (i64, *const u8) {
+    let (result, head);
+    // SAFETY: as in `pop`.
+    unsafe {
+        sequence!(
+            {
+                "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {head:e}",
+                "jbe 5b",
+                "mov {head}, qword ptr [{slots} + {head} * 8]",
+                "add {head}, {base}",
+                "mov {word}, qword ptr [{head} + {WORD}]",
+                "mov {t}, {word}",
+                "shr {t}, {FIELDS}",
+                "jz 5b",
+                "shl {word}, 64 - {FIELDS}",
+                "shr {word}, 64 - {FIELDS}",
+                "mov qword ptr [{head} + {WORD}], {word}",
+            }
+            area = in(reg) area.0,
+            cpus = in(reg) lists.cpus,
+            slots = in(reg) lists.slots,
+            base = in(reg) base(lists, list),
+            t = out(reg) result,
+            head = out(reg) head,
+            word = out(reg) _,
+            CPU_ID = const CPU_ID,
+            WORD = const WORD,
+            FIELDS = const FIELDS,
+            options(nostack),
+        );
+    }
+    (result, head)
+}
