@@ -17,7 +17,7 @@ pub struct Replay {
     /// The trace, a folder NAME.trace; the one that the command carries if left out
     trace: Option<PathBuf>,
 
-    /// The engines, separated by commas [default: pageyard-exclusive,linux-6.18; with --threads pageyard-trylock,linux-6.18]
+    /// The engines, separated by commas [default: pageyard-exclusive,linux-6.18; with --threads pageyard,linux-6.18]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     engine: Vec<String>,
 

@@ -3,7 +3,9 @@
 use crate::error::LabError;
 use crate::yard::{self, Yard};
 use pageyard::{CpuId, MapError, MemoryMap, Migratetype, Order, PageAllocator, PageblockId, Pfn, ZoneId};
+use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_linux::{Config, LinuxAllocator};
+use std::sync::OnceLock;
 
 /// An engine that can be brought into a recorded state and given time.
 pub trait LabEngine: PageAllocator {
@@ -66,18 +68,22 @@ pub enum EngineSpec {
     Exclusive(Box<pageyard::Config>),
     /// The lock-free engine, its lists behind a lock that is tried once.
     TryLock(Box<pageyard::Config>),
+    /// The lock-free engine, its lists used by restartable sequences on the CPU that a call really runs on; a try-lock
+    /// where this host has none.
+    Restartable(Box<pageyard::Config>),
 }
 
 impl EngineSpec {
-    /// The engine that a replay uses beside the recorded kernel's when none is named.
+    /// The engine that a replay uses beside the recorded kernel's when none is named: with the lists of the CPUs that
+    /// the trace names, so that a replay can be repeated. Restartable sequences use those of the CPU they run on.
     pub const DEFAULT: [&'static str; 2] = ["pageyard-exclusive", "linux-6.18"];
 
     /// The same for a replay on several threads.
-    pub const DEFAULT_THREADS: [&'static str; 2] = ["pageyard-trylock", "linux-6.18"];
+    pub const DEFAULT_THREADS: [&'static str; 2] = ["pageyard", "linux-6.18"];
 
     /// Returns the names of all engines.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        ["pageyard-exclusive", "pageyard-trylock"].into_iter().chain(Config::PRESETS)
+        YARDS.into_iter().chain(Config::PRESETS)
     }
 
     /// Finds an engine and sets its knobs, each `(knob, value)`.
@@ -87,7 +93,7 @@ impl EngineSpec {
     pub fn parse(name: &str, knobs: &[(String, String)]) -> Result<EngineSpec, LabError> {
         let fail = |why: String| LabError::Knob { engine: name.to_owned(), why };
         let mut yard = Box::new(pageyard::Config::new(1));
-        if let "pageyard-exclusive" | "pageyard-trylock" = name {
+        if YARDS.contains(&name) {
             for (knob, value) in knobs {
                 set_yard(&mut yard, knob, value).map_err(fail)?;
             }
@@ -95,6 +101,7 @@ impl EngineSpec {
         match name {
             "pageyard-exclusive" => return Ok(EngineSpec::Exclusive(yard)),
             "pageyard-trylock" => return Ok(EngineSpec::TryLock(yard)),
+            "pageyard" => return Ok(EngineSpec::Restartable(yard)),
             _ => {}
         }
         let Some(mut config) = Config::preset(name) else {
@@ -126,7 +133,7 @@ impl EngineSpec {
 
     /// Iterates over the knobs of an engine.
     fn knobs(name: &str) -> Box<dyn Iterator<Item = &'static str>> {
-        match name.starts_with("pageyard-") {
+        match YARDS.contains(&name) {
             true => Box::new(YARD_KNOBS.into_iter()),
             false => Box::new(Config::KNOBS.into_iter().map(|(knob, _)| knob)),
         }
@@ -139,6 +146,7 @@ impl EngineSpec {
             EngineSpec::Linux(config) => config.name,
             EngineSpec::Exclusive(_) => "pageyard-exclusive",
             EngineSpec::TryLock(_) => "pageyard-trylock",
+            EngineSpec::Restartable(_) => "pageyard",
         }
     }
 
@@ -148,6 +156,7 @@ impl EngineSpec {
         match self {
             EngineSpec::Linux(config) => config.leaves_out,
             EngineSpec::Exclusive(_) | EngineSpec::TryLock(_) => "",
+            EngineSpec::Restartable(_) => without_sequences(),
         }
     }
 
@@ -157,7 +166,9 @@ impl EngineSpec {
         let mut spec = self.clone();
         let watermark = match &mut spec {
             EngineSpec::Linux(config) => &mut config.watermark,
-            EngineSpec::Exclusive(config) | EngineSpec::TryLock(config) => &mut config.watermark,
+            EngineSpec::Exclusive(config) | EngineSpec::TryLock(config) | EngineSpec::Restartable(config) => {
+                &mut config.watermark
+            }
         };
         watermark.min_free_kbytes = watermark.min_free_kbytes.or(kib);
         spec
@@ -182,6 +193,13 @@ impl EngineSpec {
             EngineSpec::TryLock(config) => {
                 Yard::new(map, pageyard::Config { cpus, ..**config }, pageyard::TryLock).map(boxed)
             }
+            EngineSpec::Restartable(config) => match Rseq::new() {
+                Ok(rseq) => {
+                    let cpus = cpus.max(possible_cpus());
+                    Yard::new(map, pageyard::Config { cpus, ..**config }, rseq).map(boxed)
+                }
+                Err(_) => Yard::new(map, pageyard::Config { cpus, ..**config }, pageyard::TryLock).map(boxed),
+            },
             EngineSpec::Exclusive(_) if threads => {
                 return Err(LabError::OneThread { engine: self.name().to_owned() });
             }
@@ -190,6 +208,17 @@ impl EngineSpec {
             }
         })
     }
+}
+
+/// The variants of the lock-free engine.
+const YARDS: [&str; 3] = ["pageyard", "pageyard-exclusive", "pageyard-trylock"];
+
+/// Says what this host lacks for restartable sequences; empty where that is nothing.
+fn without_sequences() -> &'static str {
+    static WHY: OnceLock<String> = OnceLock::new();
+    WHY.get_or_init(|| {
+        Rseq::new().err().map_or_else(String::new, |why| format!("restartable sequences: {why}"))
+    })
 }
 
 /// The knobs of the lock-free engine.

@@ -48,7 +48,7 @@ pub enum LabError {
         why: String,
     },
     /// An engine for one thread was to run on several.
-    #[error("{engine} is for one thread; replay with --threads on pageyard-trylock or on a reference")]
+    #[error("{engine} is for one thread; replay with --threads on pageyard, pageyard-trylock or a reference")]
     OneThread {
         /// The engine.
         engine: String,

@@ -4,26 +4,30 @@
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unavailable {
     /// The kernel has no such system call.
-    #[error("this kernel has no restartable sequences (rseq, Linux 4.18): use the try-lock variant")]
+    #[error("this kernel has no restartable sequences (rseq, Linux 4.18); a try-lock does the same work")]
     NoRseq,
     /// The system call is refused.
-    #[error("rseq is filtered here (seccomp, error {0}): allow the system call, or use the try-lock variant")]
+    #[error(
+        "the system call rseq is refused here (seccomp, error {0}): allow it; until then a try-lock does the same work"
+    )]
     Filtered(i32),
     /// Somebody registered an area that cannot be found.
     #[error(
-        "another library registered this thread for rseq in a place of its own: use the try-lock variant"
+        "another library has registered this thread for rseq, in a place of its own; a try-lock does the same work"
     )]
     Taken,
     /// The kernel cannot restart the sequences of other CPUs.
-    #[error("this kernel has no membarrier for restartable sequences (Linux 5.10): use the try-lock variant")]
+    #[error(
+        "this kernel has no membarrier for restartable sequences (Linux 5.10); a try-lock does the same work"
+    )]
     NoBarrier,
     /// The system call is refused.
     #[error(
-        "membarrier is filtered here (seccomp, error {0}): allow the system call, or use the try-lock variant"
+        "the system call membarrier is refused here (seccomp, error {0}): allow it; until then a try-lock does the same work"
     )]
     BarrierFiltered(i32),
     /// Not the right platform.
-    #[error("restartable sequences are for Linux on x86-64: use the try-lock variant")]
+    #[error("restartable sequences are for Linux on x86-64; elsewhere a try-lock does the same work")]
     Platform,
 }
 

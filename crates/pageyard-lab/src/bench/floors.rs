@@ -2,6 +2,7 @@
 
 use super::subject::Allocator;
 use pageyard::Pfn;
+use pageyard_arena::rseq::CpuStacks;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -106,5 +107,20 @@ impl Allocator for FloorTrylock {
             l.slots[top as usize].store(frame.0 as u32, Ordering::Relaxed);
             l.len.store(top + 1, Ordering::Relaxed);
         });
+    }
+}
+
+/// An array of words for each CPU, used by restartable sequences, no checks.
+pub(super) struct FloorRseq(pub CpuStacks);
+
+impl Allocator for FloorRseq {
+    #[inline(always)]
+    fn take(&self, _: usize) -> Option<Pfn> {
+        self.0.pop().map(Pfn)
+    }
+
+    #[inline(always)]
+    fn give(&self, _: usize, block: Pfn) {
+        self.0.push(block.0);
     }
 }

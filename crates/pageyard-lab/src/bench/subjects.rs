@@ -3,12 +3,13 @@
 //! A new allocator is one line here, and an [`Allocator`](super::subject::Allocator).
 
 use super::Skipped;
-use super::floors::{FloorArray, FloorTrylock};
+use super::floors::{FloorArray, FloorRseq, FloorTrylock};
 use super::paged::Paged;
 use super::peers::{self, BuddyBare, BuddyLocked};
 use super::subject::{Alone, Shared, Subject};
 use crate::yard::{Yard, alone_on_one_thread, exclusive_on_one_thread};
 use pageyard::{Config, Frames, MemoryMap, NodeId, Order, Pfn, Region, TryLock, ZoneKind};
+use pageyard_arena::rseq::{CpuStacks, Rseq, Unavailable, possible_cpus};
 use pageyard_linux::LinuxAllocator;
 use std::path::Path;
 
@@ -72,6 +73,17 @@ impl Subjects {
             Box::new(Alone { name: "pageyard-alone", allocator: Paged::<_, ORDER>(alone), bulk: true }),
             Box::new(Shared::new("pageyard-trylock", Paged::<_, ORDER>(trylock), true)),
         ];
+        let mut skipped = Vec::new();
+        match Subjects::restartable(&map) {
+            Ok((floor, yard)) => {
+                all.insert(1, Box::new(Shared::new("floor-rseq", FloorRseq(floor), false)));
+                all.insert(3, Box::new(Shared::new("pageyard", Paged::<_, ORDER>(yard), true)));
+            }
+            Err(why) => {
+                let skip = |allocator| Skipped { allocator, why: why.to_string() };
+                skipped.extend(["floor-rseq", "pageyard"].map(skip));
+            }
+        }
         for (name, preset) in PRESETS {
             let config = pageyard_linux::Config::preset(preset).expect("it is one of the presets");
             let allocator = LinuxAllocator::new(&map, &config).expect(small);
@@ -81,7 +93,14 @@ impl Subjects {
         all.push(Box::new(Alone { name: "buddy_system_allocator", allocator: bare, bulk: false }));
         let locked = BuddyLocked::new(MEMORY, order);
         all.push(Box::new(Shared::new("buddy_system_allocator-locked", locked, false)));
-        Subjects { all, skipped: Vec::new() }
+        Subjects { all, skipped }
+    }
+
+    /// Makes the floor and the engine of restartable sequences, with lists for every CPU a thread may be moved to.
+    fn restartable(map: &MemoryMap<'_>) -> Result<(CpuStacks, Yard<Rseq>), Unavailable> {
+        let (cpus, rseq) = (possible_cpus(), Rseq::new()?);
+        let floor = CpuStacks::new(cpus, 1 << 14)?;
+        Ok((floor, Yard::new(map, Config::new(cpus), rseq).expect("the map is small enough")))
     }
 
     /// Adds the peers that live in processes of their own. `command` is what starts them; without it they are skipped.

@@ -1,5 +1,6 @@
 //! Threads that stay, each on a CPU of its own: what an allocator keeps for a thread outlives a sample.
 
+use pageyard_arena::rseq::register_thread;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,8 @@ impl Team {
             let (jobs, work): (Sender<Job>, Receiver<Job>) = channel();
             std::thread::spawn(move || {
                 let _pinned = Pinned::to(cpu);
+                // Where glibc has not done it; a failure is the subject's to report, which is skipped then.
+                let _registered = register_thread();
                 work.into_iter().for_each(|job| job());
             });
             jobs

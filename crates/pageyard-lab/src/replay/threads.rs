@@ -149,6 +149,7 @@ impl Plan {
             for steps in self.cpus {
                 let (shared, mut tick) = (&shared, tick.take());
                 workers.push(scope.spawn(move || {
+                    let _registered = pageyard_arena::rseq::register_thread();
                     let mut found = Found::new(clock_ns);
                     for (cx, step) in &steps {
                         if let Some(tick) = &mut tick {
