@@ -180,6 +180,12 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         })
     }
 
+    /// Returns how a CPU's lists are protected.
+    #[must_use]
+    pub fn percpu(&self) -> &P {
+        &self.percpu
+    }
+
     fn carve(carver: &mut Carver<'m>, map: &MemoryMap<'_>, config: &Config) -> Result<Parts<'m>, MapError> {
         let cpus = config.cpus.max(1) as usize;
         let zones = || map.zones().map(|(_, span)| span);

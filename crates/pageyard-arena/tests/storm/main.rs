@@ -1,0 +1,56 @@
+//! Handlers of a storm of timer signals allocate and free while their threads do, on restartable sequences and under a
+//! try-lock; meanwhile another thread drains every CPU's lists.
+//!
+//! As tests, a hundred thousand allocations in handlers; with `PAGEYARD_STORM=1000000`, as many as that says.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+mod counting;
+#[path = "../../../pageyard/tests/engine_common/mod.rs"]
+mod engine_common;
+mod load;
+
+use counting::{Counting, IN_USE};
+use engine_common::Owned;
+use pageyard_arena::rseq::{Rseq, possible_cpus};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Storms share their signal and their counters.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn allocations() -> u64 {
+    std::env::var("PAGEYARD_STORM").ok().and_then(|n| n.parse().ok()).unwrap_or(100_000)
+}
+
+/// More threads than CPUs, so that they are preempted and moved too.
+fn threads() -> u32 {
+    2 * std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+#[test]
+fn sequences_lose_nothing() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let rseq = Rseq::new().expect("this host has restartable sequences");
+    let engine = load::machine(|map, config| Owned::new(map, config, rseq), possible_cpus().max(2)).unwrap();
+    let storm = load::run(&engine, threads(), allocations());
+    let counts = engine.yard.percpu().counts();
+    println!("restartable sequences: {storm:?}\n{counts:?}");
+    storm.is_sound();
+    assert!(storm.in_handlers >= allocations(), "the storm was too weak");
+    assert!(counts.aborts > 0 && counts.drains > 0, "nothing was interrupted: {counts:?}");
+    assert_eq!(counts.strangers, 0);
+}
+
+#[test]
+fn a_try_lock_loses_nothing() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let engine =
+        load::machine(|map, config| Owned::new(map, config, Counting), possible_cpus().max(2)).unwrap();
+    let storm = load::run(&engine, threads(), allocations());
+    let in_use = IN_USE.load(Relaxed);
+    println!("try-lock: {storm:?}\n{in_use} calls found their list in use");
+    storm.is_sound();
+    assert!(storm.in_handlers >= allocations(), "the storm was too weak");
+    assert!(in_use > 0, "no handler came while its thread used the list");
+}
