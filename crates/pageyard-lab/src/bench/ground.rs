@@ -41,7 +41,7 @@ pub struct Taken {
 }
 
 /// Threads that wait for less than this share of the time were not disturbed: the kernel's own work takes as much.
-const WAITED_SHARE: f64 = 0.02;
+const WAITED_SHARE: f64 = 0.05;
 
 impl Taken {
     /// Says whether it is more than a median forgives.

@@ -1,0 +1,162 @@
+//! Paths whose instructions `bench/instructions/run` counts, engine by engine.
+//!
+//! Each call of [`counted`] is one case: it is all that is counted, and a line on standard output names it, with how many
+//! operations it made. Everything is deterministic: one thread, no clock, no random numbers.
+//!
+//! A variant that takes restartable sequences can be counted where they run on a private area that is not registered with
+//! the kernel, with a fixed CPU number: the tool that counts knows nothing of registered ones. It is one line in `main`.
+
+use pageyard::{
+    Alone, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order,
+    PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
+};
+use pageyard_linux::LinuxAllocator;
+use std::hint::black_box;
+
+/// Frames of the machine with one zone: 1 GiB.
+const FRAMES: u64 = 1 << 18;
+/// Frames of each of eight nodes: 16 MiB.
+const NODE_FRAMES: u64 = 1 << 12;
+const NODES: u16 = 8;
+/// Frames at a time where lists serve everything.
+const BATCH: usize = 64;
+/// Frames at a time where lists are refilled and spilled.
+const MANY: usize = 4096;
+
+const CX: Cx = Cx::on(CpuId(0));
+
+fn request() -> Request {
+    Request::new(Order::ZERO, Migratetype::Movable)
+}
+
+/// Runs one case; only what happens in here is counted.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn counted_case(case: &mut Case<'_>) {
+    (case.0)();
+}
+
+struct Case<'a>(&'a mut dyn FnMut());
+
+/// Counts a case and prints its line.
+fn counted(engine: &str, what: &str, operations: usize, mut run: impl FnMut()) {
+    counted_case(black_box(&mut Case(&mut run)));
+    println!("{engine} {what} {operations}");
+}
+
+#[inline(always)]
+fn take(a: &impl PageAllocator, held: &mut [Pfn]) {
+    for slot in held {
+        *slot = a.alloc(&CX, &request()).unwrap_or(Pfn(0));
+    }
+}
+
+#[inline(always)]
+fn give(a: &impl PageAllocator, held: &[Pfn]) {
+    for pfn in held {
+        let _ = a.free(&CX, *pfn, Order::ZERO);
+    }
+}
+
+/// The cases on a machine of one zone.
+fn lists(engine: &str, a: &impl PageAllocator) {
+    let mut held = vec![Pfn(0); BATCH];
+    // Lists are warm, and hold more than is asked for.
+    let mut warm = vec![Pfn(0); 4 * BATCH];
+    take(a, &mut warm);
+    give(a, &warm);
+    counted(engine, "alloc-hit", BATCH, || take(a, &mut held));
+    counted(engine, "free-hit", BATCH, || give(a, &held));
+    counted(engine, "alloc-bulk-64", BATCH, || {
+        black_box(a.alloc_bulk(&CX, &request(), &mut held));
+    });
+    counted(engine, "free-bulk-64", BATCH, || a.free_bulk(&CX, &held, &mut |pfn, why| panic!("{pfn}: {why}")));
+    // From empty lists, so that every batch comes from the zone.
+    a.drain(CpuSet::All);
+    let mut many = vec![Pfn(0); MANY];
+    let before = a.stats()[Counter::PcpRefill];
+    counted(engine, "refill", MANY, || take(a, &mut many));
+    assert!(a.stats()[Counter::PcpRefill] > before + 1, "{engine}: lists were not refilled");
+    // Into full lists, so that every batch goes back to it.
+    let mut more = vec![Pfn(0); 48 * MANY];
+    take(a, &mut more);
+    let (first, rest) = more.split_at(more.len() - MANY);
+    give(a, first);
+    let before = a.stats()[Counter::PcpDrain];
+    counted(engine, "spill", MANY, || give(a, rest));
+    assert!(a.stats()[Counter::PcpDrain] > before, "{engine}: lists were not spilled");
+    give(a, &many);
+    a.audit().expect("nothing is lost");
+}
+
+/// The walk: of eight nodes only the last has memory left.
+fn walk(engine: &str, a: &impl PageAllocator) {
+    let all = request().with(RequestFlags::MEMALLOC);
+    let mut used = Vec::new();
+    while used.len() < (NODE_FRAMES * u64::from(NODES - 1)) as usize {
+        match a.alloc(&CX, &all) {
+            Ok(pfn) => used.push(pfn),
+            Err(why) => panic!("{engine}: {why}"),
+        }
+    }
+    let mut held = vec![Pfn(0); BATCH];
+    counted(engine, "zonelist-walk", BATCH, || {
+        for slot in &mut held {
+            *slot = a.alloc(&CX, &all).unwrap_or(Pfn(0));
+        }
+    });
+    assert!(held.iter().all(|pfn| pfn.0 >= NODE_FRAMES * u64::from(NODES - 1)), "{engine}: {held:?}");
+}
+
+fn one_zone() -> [Region; 1] {
+    [Region::managed(Pfn(0), Frames(FRAMES), NodeId(0), ZoneKind::Normal)]
+}
+
+fn eight_nodes() -> [Region; NODES as usize] {
+    std::array::from_fn(|node| {
+        let start = Pfn(node as u64 * NODE_FRAMES);
+        Region::managed(start, Frames(NODE_FRAMES), NodeId(node as _), ZoneKind::Normal)
+    })
+}
+
+/// Counts an engine with one kind of lists; `make` says how they are protected.
+fn engine<P: PerCpu>(make: impl Fn() -> P) {
+    fn on<P: PerCpu>(regions: &[Region], percpu: P, run: impl FnOnce(&Pageyard<'_, P>)) {
+        let map = MemoryMap::new(regions).expect("the regions are a map");
+        let mut config = Config::new(1);
+        config.watermark.min_free_kbytes = Some(1024);
+        let layout = Pageyard::<P>::layout(&map, &config).expect("the map is small enough").layout;
+        let mut memory = vec![0; layout.size() + layout.align()];
+        // The same lines at each run, wherever the vector lies.
+        let start = memory.as_ptr().align_offset(4096.min(layout.align().max(64)));
+        let metadata = Metadata::zeroed(&mut memory[start..]);
+        run(&Pageyard::new(&map, config, percpu, metadata).expect("there is memory enough"));
+    }
+    on(&one_zone(), make(), |a| lists(P::NAME, a));
+    on(&eight_nodes(), make(), |a| walk(P::NAME, a));
+}
+
+fn reference(preset: &str) {
+    let mut config = pageyard_linux::Config::preset(preset).expect("it is one of the presets");
+    config.cpus = 1;
+    // Without a bound the lists of 6.7 and later grow until nothing is spilled.
+    config.percpu_pagelist_high_fraction = 8;
+    config.watermark.min_free_kbytes = Some(1024);
+    let on = |regions: &[Region]| {
+        let map = MemoryMap::new(regions).expect("the regions are a map");
+        LinuxAllocator::new(&map, &config).expect("the map is small enough")
+    };
+    lists(preset, &on(&one_zone()));
+    walk(preset, &on(&eight_nodes()));
+}
+
+fn main() {
+    // SAFETY, twice: this program has one thread.
+    engine(|| unsafe { Exclusive::by_instance() });
+    // SAFETY: as above.
+    engine(|| unsafe { Alone::by_instance() });
+    engine(|| TryLock);
+    reference("linux-6.18");
+    reference("linux-6.1");
+    reference("linux-4.10");
+}
