@@ -137,6 +137,58 @@ fn a_benchmark_prints_rows_with_the_promised_keys() {
 }
 
 #[test]
+fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
+    let one = [
+        "bench",
+        "sweep",
+        "--order",
+        "0,9",
+        "--batch",
+        "1,64",
+        "--pattern",
+        "lifo",
+        "--threads",
+        "1",
+        "--json",
+    ];
+    let v = json(&one);
+    assert!(v["machine"]["cpu"].is_string() && v["disturbance"]["settings"] == 4, "{v}");
+    let rows = v["rows"].as_array().unwrap();
+    for row in rows {
+        for key in ["alloc_ns", "free_ns", "total_ns_min", "total_ns_median", "refills", "spills"] {
+            assert!(row[key].is_number(), "{key} {row}");
+        }
+        assert!(row["x_floor"].as_f64().unwrap() > 0.0 && row["floor"].is_string(), "{row}");
+        assert_eq!((&row["pattern"], &row["threads"]), (&"lifo".into(), &1.into()));
+    }
+    // Whoever is in no row at some order is said to be left out.
+    let names =
+        |of: &Value| of.as_array().unwrap().iter().map(|r| r["allocator"].clone()).collect::<Vec<_>>();
+    let skipped = names(&v["skipped"]);
+    for peer in ["mimalloc", "jemalloc", "tcmalloc", "rte_mempool-512"] {
+        assert!(skipped.contains(&peer.into()), "{peer}: {skipped:?}");
+    }
+    for name in ["floor-array", "pageyard-trylock", "pageyard-linux", "buddy_system_allocator-locked"] {
+        let batches = rows.iter().filter(|r| r["allocator"] == name).count();
+        assert_eq!(batches, 4, "{name}");
+    }
+    assert!(failure(&["bench", "sweep", "--order", "5"]).contains("0, 3, 6 or 9"));
+    assert!(
+        failure(&["bench", "sweep", "--linux-uml", "/nowhere/at-all.json"]).contains("/nowhere/at-all.json")
+    );
+}
+
+#[test]
+fn primitives_begin_with_the_thirteen_of_the_document() {
+    let v = json(&["bench", "primitives", "--json"]);
+    let rows = v["rows"].as_array().unwrap();
+    let thirteen: Vec<&str> = rows[..13].iter().map(|r| r["primitive"].as_str().unwrap()).collect();
+    assert_eq!((thirteen[0], thirteen[1], thirteen[12]), ("for_loop", "spin_lock_unlock", "page_alloc_put"));
+    assert!(rows.iter().all(|r| r["ns_median"].as_f64().unwrap() > 0.0));
+    assert!(rows[..13].iter().all(|r| r["published_ns"].is_number()));
+}
+
+#[test]
 fn help_has_an_example_for_every_verb() {
     for verb in [&["--help"][..], &["replay", "--help"], &["summary", "--help"], &["bench", "--help"]] {
         let out = pageyard(verb);

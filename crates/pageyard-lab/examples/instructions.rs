@@ -7,8 +7,8 @@
 //! the kernel, with a fixed CPU number: the tool that counts knows nothing of registered ones. It is one line in `main`.
 
 use pageyard::{
-    Alone, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order,
-    PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
+    Alone, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId,
+    Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
 use pageyard_linux::LinuxAllocator;
 use std::hint::black_box;
@@ -70,7 +70,9 @@ fn lists(engine: &str, a: &impl PageAllocator) {
     counted(engine, "alloc-bulk-64", BATCH, || {
         black_box(a.alloc_bulk(&CX, &request(), &mut held));
     });
-    counted(engine, "free-bulk-64", BATCH, || a.free_bulk(&CX, &held, &mut |pfn, why| panic!("{pfn}: {why}")));
+    counted(engine, "free-bulk-64", BATCH, || {
+        a.free_bulk(&CX, &held, &mut |pfn, why| panic!("{pfn}: {why}"))
+    });
     // From empty lists, so that every batch comes from the zone.
     a.drain(CpuSet::All);
     let mut many = vec![Pfn(0); MANY];

@@ -1,9 +1,18 @@
-//! `bench primitives` as JSON and as text.
+//! `bench primitives` as JSON and as text, beside what document 000 prints for its machine.
 
 use super::ground::{machine_json, machine_text, noise_json, noise_text, skipped_json, skipped_text};
 use pageyard_lab::bench::primitives::Primitives;
+use pageyard_lab::experiment::Published;
 use serde_json::{Value, json};
 use std::fmt::Write;
+
+/// What the document prints for an operation: cycles and nanoseconds.
+fn published(primitive: &str) -> Option<(f64, f64)> {
+    let lines = Published::carried().lines("time_bench");
+    let line = lines.iter().find(|l| l.text("primitive") == primitive)?;
+    let both = (line.number("cycles_tsc"), line.number("ns"));
+    (both.0.is_finite() && both.1.is_finite()).then_some(both)
+}
 
 /// Returns the rows, and what was skipped.
 pub fn to_json(all: &Primitives) -> Value {
@@ -11,6 +20,10 @@ pub fn to_json(all: &Primitives) -> Value {
         let mut row = json!({"primitive": r.primitive, "how": r.how, "ns_median": r.ns, "ns_min": r.ns_min});
         if r.cycles > 0.0 {
             row["cycles_tsc"] = json!(r.cycles);
+        }
+        if let Some((cycles, ns)) = published(r.primitive) {
+            row["published_cycles_tsc"] = json!(cycles);
+            row["published_ns"] = json!(ns);
         }
         row
     });
@@ -25,9 +38,12 @@ pub fn to_text(all: &Primitives) -> String {
     let mut text = machine_text(&all.machine);
     text += &noise_text(&all.noise);
     text += "The first thirteen are those of document 000, as user space has them. A loop's own cost is in every row.\n\n";
-    let _ = writeln!(text, "  {:<38} {:>9} {:>10}  how", "", "ns", "TSC cycles");
+    let _ = writeln!(text, "  {:<38} {:>9} {:>10} {:>17}  how", "", "ns", "TSC cycles", "published, 2017");
     for r in &all.rows {
-        let _ = writeln!(text, "  {:<38} {:>9.2} {:>10.1}  {}", r.primitive, r.ns, r.cycles, r.how);
+        let there =
+            published(r.primitive).map_or(String::new(), |(cycles, ns)| format!("{ns:.2} ns, {cycles:.0}"));
+        let _ =
+            writeln!(text, "  {:<38} {:>9.2} {:>10.1} {there:>17}  {}", r.primitive, r.ns, r.cycles, r.how);
     }
     skipped_text(&mut text, &all.skipped);
     text
