@@ -58,7 +58,7 @@ struct Sweep {
     order: Vec<pageyard_lab::Order>,
 
     /// Measure these batches only
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=200_000))]
     batch: Vec<u32>,
 
     /// Measure these numbers of threads only

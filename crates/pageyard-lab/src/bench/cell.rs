@@ -152,7 +152,7 @@ impl Cell {
 
 /// The pair that must agree: the same floor twice, first and last of each turn.
 fn floor() -> Alone<FloorArray> {
-    Alone { name: "pair", allocator: FloorArray::new(1 << 15), bulk: true }
+    Alone { name: "pair", allocator: FloorArray::new(super::subjects::FLOOR), bulk: true }
 }
 
 fn sum_up(samples: &mut Samples, blocks: u64, moves: Option<(u64, u64)>) -> Option<Measured> {

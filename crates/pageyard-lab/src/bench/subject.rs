@@ -94,6 +94,11 @@ pub(super) trait Subject {
     /// Says whether it can run on so many threads, and takes more than one block with a call.
     fn can(&self, threads: usize, call: usize) -> bool;
 
+    /// Says whether so many blocks can be held at a time.
+    fn holds(&self, _: usize) -> bool {
+        true
+    }
+
     /// Takes blocks on one CPU and gives them back on another, or `None` where it cannot.
     fn cross(&self, _: &Team, _: usize) -> Option<super::cross::Crossed> {
         None

@@ -16,8 +16,8 @@ use std::path::Path;
 /// The memory that is managed, in frames: 16 GiB. No row holds more than a quarter of it.
 pub(super) const MEMORY: u64 = 1 << 22;
 
-/// Frames that a floor's array holds.
-const FLOOR: u32 = 1 << 15;
+/// Frames that a floor's array holds: more than any batch.
+pub(super) const FLOOR: u32 = 1 << 18;
 
 /// CPUs that each engine has lists for.
 const CPUS: u32 = 2;

@@ -10,6 +10,9 @@ use super::{Noise, Skipped};
 use pageyard::Order;
 use std::path::PathBuf;
 
+/// A batch beyond all lists, of single frames on one thread, given back at random: what is coldest.
+pub const LARGEST_BATCH: usize = 200_000;
+
 /// The order in which a batch is given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
@@ -52,7 +55,7 @@ impl Pattern {
 pub struct SweepOptions {
     /// Orders.
     pub orders: Vec<Order>,
-    /// Blocks in a batch.
+    /// Blocks in a batch; [`LARGEST_BATCH`] is measured with single frames, shuffled, on one thread only.
     pub batches: Vec<usize>,
     /// Threads: 1 or 2.
     pub threads: Vec<usize>,
@@ -70,7 +73,7 @@ impl SweepOptions {
     pub fn full() -> SweepOptions {
         SweepOptions {
             orders: vec![Order::ZERO, Order::of(3), Order::of(9)],
-            batches: (0..15).map(|i| 1 << i).collect(),
+            batches: (0..15).map(|i| 1 << i).chain([LARGEST_BATCH]).collect(),
             threads: vec![1, 2],
             patterns: Pattern::ALL.to_vec(),
             command: None,
@@ -172,7 +175,7 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
                 for threads in &options.threads {
                     let setting =
                         Setting { order: *order, batch: *batch, pattern: *pattern, threads: *threads };
-                    if (*batch as u64) << order.get() <= MEMORY / 4 && *threads <= team.len() {
+                    if setting.is_sensible() && *threads <= team.len() {
                         sweep.measure(&setting, &team, &subjects.all, uml.as_ref());
                     }
                     done += 1;
@@ -195,6 +198,13 @@ struct Setting {
 }
 
 impl Setting {
+    /// Says whether it leaves memory enough, and, for the largest batch, whether it is the one that it is there for.
+    fn is_sensible(&self) -> bool {
+        let fits = (self.batch as u64) << self.order.get() <= MEMORY / 4;
+        let small = self.batch < LARGEST_BATCH;
+        fits && (small || (self.order, self.pattern, self.threads) == (Order::ZERO, Pattern::Shuffled, 1))
+    }
+
     fn is(&self, row: &SweepRow, threads: usize) -> bool {
         (row.order, row.batch, row.pattern, row.threads)
             == (self.order.get(), self.batch, self.pattern, threads)
@@ -204,8 +214,11 @@ impl Setting {
 impl Sweep {
     fn measure(&mut self, setting: &Setting, team: &Team, subjects: &[Box<dyn Subject>], uml: Option<&Uml>) {
         let order = setting.pattern.order(setting.batch).into();
-        let subjects: Vec<&dyn Subject> =
-            subjects.iter().map(|s| &**s).filter(|s| s.can(setting.threads, 1)).collect();
+        let subjects: Vec<&dyn Subject> = subjects
+            .iter()
+            .map(|s| &**s)
+            .filter(|s| s.can(setting.threads, 1) && s.holds(setting.batch))
+            .collect();
         let outcome = Cell { order, call: 1, threads: setting.threads }.measure(team, &subjects);
         self.settings.0 += 1;
         self.settings.1 += usize::from(outcome.noise.disturbs());

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// The most marks, and the longest text, that a sane answer has.
 const MOST: u32 = 1 << 16;
 
+/// The largest batch of a request: programs keep room for it.
+const MOST_BATCH: usize = 16_384;
+
 /// A process, and the pipes to it.
 pub(super) struct Remote {
     name: &'static str,
@@ -80,6 +83,10 @@ impl Subject for Remote {
 
     fn moves(&self) -> Option<(u64, u64)> {
         None
+    }
+
+    fn holds(&self, batch: usize) -> bool {
+        batch <= MOST_BATCH
     }
 
     fn can(&self, threads: usize, call: usize) -> bool {
