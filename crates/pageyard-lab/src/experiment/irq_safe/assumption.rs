@@ -9,7 +9,7 @@ use crate::experiment::{Rows, Run, Samples, gain};
 const TRACES: [&str; 4] = ["net-order0", "net", "build", "fork"];
 
 pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
-    let most = if run.quick { 60_000 } else { 600_000 };
+    let most = if run.quick { 60_000 } else { 2_000_000 };
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     for (done, trace) in TRACES.iter().enumerate() {
         run.at("traces", done, TRACES.len());
