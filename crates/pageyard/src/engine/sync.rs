@@ -2,6 +2,8 @@
 //!
 //! * Normally the types here are `core::sync::atomic`'s, and a call costs what theirs costs.
 //! * Under `--cfg loom` they are the model checker's.
+//! * Under `--cfg shuttle` they are a scheduler's, which tries many orders of steps at the real sizes. It knows only
+//!   sequential consistency.
 //! * With the feature `step-hook` a function that a test installs runs before every atomic step.
 //!
 //! Metadata is carved from the caller's memory as typed slices: a byte that is part of an [`A8`] is never part of an
@@ -11,10 +13,12 @@ use super::geometry::LINE;
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 use core::sync::atomic as imp;
 #[cfg(loom)]
 use loom::sync::atomic as imp;
+#[cfg(shuttle)]
+use shuttle::sync::atomic as imp;
 
 pub(crate) use core::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -120,11 +124,19 @@ macro_rules! atomic {
         }
 
         // SAFETY: 1. It is a transparent wrapper around an integer, so every bit pattern is a value of it.
-        //         2. Under the model checker `zeroed` constructs each one instead.
+        //         2. Under a checker `zeroed` constructs each one instead.
         unsafe impl Zeroable for $name {
             #[cfg(loom)]
             fn zero() -> Self {
                 $name(imp::$imp::new(0))
+            }
+
+            // A copy of a constant: the scheduler's atomics hash where they were made, for each one that is.
+            #[cfg(shuttle)]
+            fn zero() -> Self {
+                #[allow(clippy::declare_interior_mutable_const, reason = "each copy is an atomic of its own")]
+                const ZERO: $name = $name(imp::$imp::new(0));
+                ZERO
             }
         }
     };
@@ -171,7 +183,7 @@ impl<T> APtr<T> {
 /// All-zero memory of its size and alignment is a valid value.
 pub(crate) unsafe trait Zeroable: Sync {
     /// Makes a zero.
-    #[cfg(loom)]
+    #[cfg(any(loom, shuttle))]
     fn zero() -> Self;
 }
 
@@ -235,7 +247,7 @@ impl<'m> Carver<'m> {
         if room.is_null() {
             return &[];
         }
-        #[cfg(loom)]
+        #[cfg(any(loom, shuttle))]
         for i in 0..n {
             // SAFETY: `room` is that large, aligned, and nobody else's.
             unsafe { room.add(i).write(T::zero()) };
@@ -264,7 +276,7 @@ impl<'m> Carver<'m> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 
