@@ -1,8 +1,9 @@
 # Two commands: `make run` shows what Pageyard does, `make test` proves it. Both do all their set-up.
 
 CARGO ?= cargo
+NIGHTLY ?= nightly
 
-.PHONY: run build test lint format static fuzz clean
+.PHONY: run build test lint format static fuzz miri tsan clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -11,11 +12,12 @@ run: build
 build:
 	$(CARGO) build --release
 
-# The model checker and the freestanding example build with settings of their own, and so in folders of their own.
+# The model checkers and the freestanding example build with settings of their own, and so in folders of their own.
 test:
 	$(CARGO) test --workspace
 	$(CARGO) test -p pageyard --features step-hook --test engine_stop
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom_engine --target-dir target/loom
+	RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --test shuttle_engine --target-dir target/shuttle
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
 	./target/freestanding/release/pageyard-freestanding
 
@@ -33,6 +35,16 @@ static:
 	else \
 		RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p pageyard-cli --target x86_64-unknown-linux-gnu; \
 	fi
+
+# The engine under an interpreter that knows what undefined behaviour is; takes nightly with miri and rust-src.
+miri:
+	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard --target-dir target/miri \
+		--lib --test engine_threads
+
+# The engine in threads, with every unordered access reported; takes nightly with rust-src, to instrument std as well.
+tsan:
+	RUSTFLAGS="-Zsanitizer=thread" $(CARGO) +$(NIGHTLY) test -Zbuild-std --target-dir target/tsan \
+		--target $$(rustc -vV | sed -n 's/^host: //p') -p pageyard --test engine_threads
 
 # Ten minutes for each reader; takes nightly and cargo-fuzz.
 fuzz:
