@@ -10,6 +10,8 @@ use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Effort, Locked, Managed, Mark, Zone};
 use crate::zonelist::{Called, Inlined, Step, Zonelists, Zoneref};
 use pageyard::memmap::NR_ZONE_KINDS;
+use pageyard::reclaim::NoHelp;
+use pageyard::stats::NR_COUNTERS;
 use pageyard::watermark::default_min_free_kbytes;
 use pageyard::{
     AllocError, AuditError, BadRequest, BlockId, Census, ClaimError, Counter, CpuId, CpuSet, Cx, Frames,
@@ -38,6 +40,28 @@ pub(crate) struct Counts {
     pub retries: AtomicU64,
     /// Whose turn it is among the nodes.
     pub turn: AtomicU64,
+    /// What reclaim and compaction count, by counter.
+    pub pressure: Tallies,
+}
+
+/// Counters of reclaim and compaction, by their numbers.
+pub(crate) struct Tallies([AtomicU64; NR_COUNTERS]);
+
+impl Default for Tallies {
+    fn default() -> Self {
+        Tallies([const { AtomicU64::new(0) }; NR_COUNTERS])
+    }
+}
+
+impl Tallies {
+    // ORDER: Relaxed, here and below: counters, which order nothing.
+    pub fn add(&self, counter: Counter, n: u64) {
+        self.0[counter as usize].fetch_add(n, Ordering::Relaxed);
+    }
+
+    fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize].load(Ordering::Relaxed)
+    }
 }
 
 /// What a request walks: a zonelist, the nodes it may take from (`None`: all), and the first entry that fits.
@@ -141,6 +165,21 @@ impl LinuxAllocator {
             return Err(BadRequest::NoSuchCpu);
         }
         Ok(())
+    }
+
+    /// What a request tries before the slow path: zones above their low watermark.
+    pub(crate) fn first_attempt(&self, cx: &Cx, request: &Request) -> Result<Option<Pfn>, BadRequest> {
+        self.check(cx, request)?;
+        let walk = self.walk_of::<Inlined>(cx, request)?;
+        Ok(self.try_walk::<Inlined>(cx, request, &walk, self.first_effort(request, &walk)))
+    }
+
+    /// Returns how a request first tries.
+    #[inline(always)]
+    fn first_effort(&self, request: &Request, walk: &Walk<'_>) -> Effort {
+        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
+        let normal = self.zones[walk.list[walk.first].zone].span.kind == ZoneKind::Normal;
+        Effort { nofragment: self.config.nofragment && normal, wake, ..Effort::plain(Mark::Low) }
     }
 
     /// Finds out once what a request walks, and which entry it would rather have.
@@ -248,7 +287,7 @@ impl LinuxAllocator {
     /// # Linux
     /// `__alloc_pages`.
     #[inline(always)]
-    fn alloc_with<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+    fn alloc_walking<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         self.check(cx, request)?;
         loop {
             let changes = self.zonelists.allowed.changes();
@@ -263,13 +302,9 @@ impl LinuxAllocator {
     #[inline(always)]
     fn alloc_once<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         let walk = self.walk_of::<S>(cx, request)?;
-        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
-        let normal = self.zones[walk.list[walk.first].zone].span.kind == ZoneKind::Normal;
-        let effort =
-            Effort { nofragment: self.config.nofragment && normal, wake, ..Effort::plain(Mark::Low) };
-        match self.try_walk::<S>(cx, request, &walk, effort) {
+        match self.try_walk::<S>(cx, request, &walk, self.first_effort(request, &walk)) {
             Some(pfn) => Ok(pfn),
-            None => self.slow_path(cx, request),
+            None => Ok(self.slow_path(cx, request, None::<&NoHelp>)?),
         }
     }
 
@@ -305,8 +340,8 @@ impl LinuxAllocator {
 impl PageAllocator for LinuxAllocator {
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         match self.zonelists.inlined() {
-            false => self.alloc_with::<Called>(cx, request),
-            true => self.alloc_with::<Inlined>(cx, request),
+            false => self.alloc_walking::<Called>(cx, request),
+            true => self.alloc_walking::<Inlined>(cx, request),
         }
     }
 
@@ -386,6 +421,9 @@ impl PageAllocator for LinuxAllocator {
         let bytes = |z: &Zone| (z.tags.len() + z.lock().inner.lists.bytes() + z.tags.len() / 512) as u64;
         let metadata = self.zones.iter().map(bytes).sum();
         let mut s = Stats::new(self.zones.len(), self.config.cpus as usize, metadata, spanned);
+        for counter in Counter::ALL {
+            s[*counter] += self.counts.pressure.get(*counter);
+        }
         // ORDER: Relaxed: counters, which order nothing.
         s[Counter::AllocSlow] = self.counts.slow.load(Ordering::Relaxed);
         s[Counter::KswapdWake] = self.counts.wakes.load(Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Presets: which Linux the reference is.
 
 use crate::irq::Interrupts;
+use pageyard::compaction;
 use pageyard::watermark::{ReserveRule, WatermarkKnobs};
 use pageyard::{Context, Migratetype, Order};
 
@@ -78,6 +79,15 @@ pub enum HighatomicLimit {
     PercentRounded,
 }
 
+/// How often a request that waits for reclaim and compaction tries again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Retries {
+    /// As long as reclaim makes progress, up to order 3; once above (4.6).
+    Progress,
+    /// As long as what could be reclaimed would do, and compaction 16 times, 4 above order 3 (4.7 and later).
+    Bounded,
+}
+
 /// Which Linux the reference is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -114,12 +124,16 @@ pub struct Config {
     pub highatomic_limit: HighatomicLimit,
     /// Whether only *free* reserved frames are withheld from others (6.13 and later), or all reserved ones.
     pub highatomic_counts_free: bool,
+    /// How often a request that waits tries again.
+    pub retries: Retries,
+    /// Compaction.
+    pub compaction: compaction::Knobs,
     /// What the preset leaves out of the kernel it is named after.
     pub leaves_out: &'static str,
 }
 
-const NO_RECLAIM: &str =
-    "Reclaim and compaction do not run; memory cgroups, cpusets and dirty limits do not exist.";
+const NO_RECLAIM: &str = "Reclaim and compaction run only where a workload supplies what to reclaim and to move; \
+                          memory cgroups, cpusets and dirty limits do not exist.";
 
 impl Config {
     /// The names of the presets.
@@ -142,8 +156,10 @@ impl Config {
     pub fn linux_4_6() -> Config {
         Config {
             name: "linux-4.6",
-            leaves_out: "The fair-zone policy is left out. Reclaim and compaction do not run; memory cgroups, cpusets \
-                         and dirty limits do not exist.",
+            retries: Retries::Progress,
+            compaction: compaction::Knobs::linux_4_6(),
+            leaves_out: "The fair-zone policy is left out. Reclaim and compaction run only where a workload supplies what \
+                         to reclaim and to move; memory cgroups, cpusets and dirty limits do not exist.",
             zonelist_iterator: ZonelistIterator::Called,
             ..Config::linux_4_10()
         }
@@ -169,6 +185,8 @@ impl Config {
             nofragment: false,
             highatomic_limit: HighatomicLimit::PercentPlusOne,
             highatomic_counts_free: false,
+            retries: Retries::Bounded,
+            compaction: compaction::Knobs::linux_4_10(),
             leaves_out: NO_RECLAIM,
         }
     }
@@ -186,6 +204,7 @@ impl Config {
             frag_free: FragFree::Pcp,
             fallback: FallbackPolicy::Alike,
             nofragment: true,
+            compaction: compaction::Knobs::linux_6_1(),
             ..Config::linux_4_10()
         }
     }

@@ -236,7 +236,7 @@ impl Locked<'_> {
 ///
 /// # Linux
 /// `can_steal_fallback`, `should_try_claim_block`.
-fn may_take_pageblock(free: Order, m: Migratetype) -> bool {
+pub(crate) fn may_take_pageblock(free: Order, m: Migratetype) -> bool {
     free.get() >= PAGEBLOCK_ORDER.get() / 2 || m != Migratetype::Movable
 }
 

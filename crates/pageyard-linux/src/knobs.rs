@@ -1,6 +1,6 @@
 //! Knobs: the reference's settings by name.
 
-use crate::config::{Config, FallbackPolicy, FragFree, PcpPolicy, PcpProtection, ZonelistIterator};
+use crate::config::{Config, FallbackPolicy, FragFree, PcpPolicy, PcpProtection, Retries, ZonelistIterator};
 use crate::irq::Interrupts;
 use std::fmt;
 
@@ -16,9 +16,12 @@ impl fmt::Display for KnobError {
 
 impl std::error::Error for KnobError {}
 
+/// What the names of compaction's knobs begin with.
+const COMPACTION: &str = "compaction.";
+
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 13] = [
+    pub const KNOBS: [(&'static str, &'static str); 31] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -32,6 +35,24 @@ impl Config {
         ("fallback", "half_free, alike or claim_or_steal"),
         ("nofragment", "true or false"),
         ("highatomic_counts_free", "true or false"),
+        ("retries", "progress or bounded"),
+        ("compaction.enabled", "true or false"),
+        ("compaction.last_migrated_drain", "true or false"),
+        ("compaction.skip_on_failure", "off, direct_async, direct or all"),
+        ("compaction.skip_on_failure_order", "1 to 9"),
+        ("compaction.direct_free", "off, direct_async, direct or all"),
+        ("compaction.release_leftovers", "true or false"),
+        ("compaction.migrate_ignores_free_scanner", "true or false"),
+        ("compaction.deferral", "off, shared or by_mode"),
+        ("compaction.skip", "hints, nothing, or random:N with N of a thousand pageblocks, 1 to 999"),
+        ("compaction.thorough", "true or false"),
+        ("compaction.async_movable_only", "true or false"),
+        ("compaction.leases", "true or false"),
+        ("compaction.capture", "true or false"),
+        ("compaction.stop_at_floor", "true or false"),
+        ("compaction.async_budget", "frames, 0 for no limit"),
+        ("compaction.extfrag_threshold", "0 to 1000"),
+        ("compaction.proactiveness", "0 to 100"),
     ];
 
     /// Sets a knob by name.
@@ -108,6 +129,16 @@ impl Config {
                     _ => return Err(wrong()),
                 }
             }
+            "retries" => {
+                self.retries = match value {
+                    "progress" => Retries::Progress,
+                    "bounded" => Retries::Bounded,
+                    _ => return Err(wrong()),
+                }
+            }
+            _ if knob.starts_with(COMPACTION) => {
+                self.compaction.set(&knob[COMPACTION.len()..], value).map_err(|_| wrong())?;
+            }
             "pcp_high_orders" => self.pcp_high_orders = switch()?,
             "nofragment" => self.nofragment = switch()?,
             _ => self.highatomic_counts_free = switch()?,
@@ -146,5 +177,21 @@ mod tests {
         }
         assert!(c.set("percpu_pagelist_high_fraction", "7").is_err());
         assert!(c.set("swappiness", "60").unwrap_err().to_string().contains("min_free_kbytes"));
+    }
+
+    #[test]
+    fn every_knob_of_compaction_is_one_of_the_reference() {
+        let here: Vec<_> =
+            Config::KNOBS.into_iter().filter(|(knob, _)| knob.starts_with(COMPACTION)).collect();
+        let there =
+            pageyard::compaction::Knobs::NAMES.map(|(name, takes)| (format!("{COMPACTION}{name}"), takes));
+        assert!(here.iter().map(|(k, t)| (k.to_string(), *t)).eq(there));
+        let mut c = Config::linux_4_6();
+        c.set("compaction.direct_free", "direct_async").unwrap();
+        assert_eq!(c.compaction.direct_free, pageyard::compaction::Scope::DirectAsync);
+        let wrong = c.set("compaction.direct_free", "sometimes").unwrap_err().to_string();
+        assert_eq!(wrong, "`compaction.direct_free` takes off, direct_async, direct or all, not `sometimes`");
+        c.set("retries", "bounded").unwrap();
+        assert_eq!(c.retries, Retries::Bounded);
     }
 }

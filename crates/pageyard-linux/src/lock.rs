@@ -51,6 +51,14 @@ impl<T> MeasuredLock<T> {
         }
     }
 
+    /// Takes the lock, unless somebody has it: that is neither a wait nor counted as one.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let guard = self.inner.try_lock()?;
+        // ORDER: Relaxed: only the holder of the lock writes it, so a load and a store do.
+        self.taken.store(self.taken.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Some(guard)
+    }
+
     /// Takes the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let guard = self.inner.try_lock().unwrap_or_else(|| {

@@ -60,14 +60,13 @@ impl LinuxAllocator {
         }
     }
 
-    /// Lets the background reclaimer run where it was woken. It reclaims nothing: the boost that woke it ends.
+    /// Lets the background reclaimer run where it was woken, with nothing to reclaim: the boost that woke it ends.
     ///
     /// # Linux
     /// The end of `balance_pgdat`.
     pub fn kswapd_tick(&self) {
         for zone in self.zones.iter().filter(|z| z.kswapd_woken.take()) {
-            let _locked = zone.lock();
-            zone.boost.set(0);
+            zone.end_boost();
         }
     }
 }

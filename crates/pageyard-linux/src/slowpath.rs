@@ -2,39 +2,62 @@
 
 use crate::allocator::{Counts, LinuxAllocator};
 use crate::zone::{Effort, Mark};
+use pageyard::reclaim::{Attempts, Failure, Helpers};
 use pageyard::{AllocError, CpuSet, Cx, Frames, PageAllocator, Pfn, Request, RequestFlags};
 
 impl LinuxAllocator {
     /// What follows when no zone is above its low watermark.
     ///
     /// # Linux
-    /// `__alloc_pages_slowpath`, without reclaim and compaction: the background reclaimer is woken, reserves open to
-    /// those entitled to them, and a request that may wait empties the per-CPU lists and gives the high-atomic
-    /// reserve back before it fails.
+    /// `__alloc_pages_slowpath`: the background reclaimer is woken, and reserves open to those entitled to them. A request that
+    /// may wait reclaims and compacts if there is help to do so; in any case it empties the per-CPU lists and gives the
+    /// high-atomic reserve back before it fails.
     #[cold]
-    pub(crate) fn slow_path(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+    pub(crate) fn slow_path<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        help: Option<&H>,
+    ) -> Result<Pfn, Failure> {
         Counts::add(&self.counts.slow);
         let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
         if wake {
             Counts::add(&self.counts.wakes);
             for zone in self.zonelists.walk(&self.zones, cx.cpu.index(), request) {
-                zone.kswapd_woken.set(true);
+                Counts::wake(zone, request.order);
             }
         }
-        let unlimited = RequestFlags::MEMALLOC | RequestFlags::NOFAIL;
+        let mut tried = Attempts::default();
         let effort = Effort { mark: Mark::Min, reserves: request.flags, nofragment: false, wake };
+        self.try_hard(cx, request, help, effort, &mut tried).ok_or_else(|| {
+            Counts::add(&self.counts.fails);
+            Failure { why: self.reason(cx, request, effort), tried }
+        })
+    }
+
+    fn try_hard<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        help: Option<&H>,
+        effort: Effort,
+        tried: &mut Attempts,
+    ) -> Option<Pfn> {
         let last = Effort { mark: Mark::None, ..effort };
         let attempt = |effort| self.try_zones(cx, request, effort);
+        let memalloc = request.flags.contains(RequestFlags::MEMALLOC);
+        let waits = !request.flags.contains(RequestFlags::NON_BLOCKING);
         attempt(effort)
-            .or_else(|| request.flags.contains(RequestFlags::MEMALLOC).then(|| attempt(last)).flatten())
+            .or_else(|| memalloc.then(|| attempt(last)).flatten())
             .or_else(|| {
-                let waits = !request.flags.contains(RequestFlags::NON_BLOCKING);
-                (waits && self.give_reserves_back(cx, request)).then(|| attempt(effort)).flatten()
+                // Reclaim's own requests do not reclaim.
+                let help = help.filter(|_| waits && !memalloc)?;
+                self.wait_for(cx, request, help, effort, tried)
             })
-            .or_else(|| request.flags.intersects(unlimited).then(|| attempt(last)).flatten())
-            .ok_or_else(|| {
-                Counts::add(&self.counts.fails);
-                self.reason(cx, request, effort)
+            .or_else(|| (waits && self.give_reserves_back(cx, request)).then(|| attempt(effort)).flatten())
+            .or_else(|| {
+                let unlimited = RequestFlags::MEMALLOC | RequestFlags::NOFAIL;
+                request.flags.intersects(unlimited).then(|| attempt(last)).flatten()
             })
     }
 

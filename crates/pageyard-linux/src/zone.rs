@@ -7,13 +7,14 @@ use crate::lock::MeasuredLock;
 use crate::pcp::{Pcp, Taken};
 use crate::slot::{self, Slot, SlotGuard};
 use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS, Tag, Tags};
+use pageyard::compaction::ZoneState;
 use pageyard::memmap::NR_ZONE_KINDS;
 use pageyard::watermark::{self, Watermarks};
 use pageyard::{
     Frames, MemoryMap, Migratetype, Order, PageblockId, Pfn, RequestFlags, ZoneId, ZoneKind, ZoneSpan, block,
 };
 use parking_lot::MutexGuard;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// What the zone lock protects.
 pub struct ZoneInner {
@@ -148,6 +149,14 @@ pub struct Zone {
     pub below_high: Flag,
     pub boosted: Flag,
     pub kswapd_woken: Flag,
+    /// The largest order that the background reclaimer was woken for.
+    pub kswapd_order: Gauge,
+    /// What compaction remembers.
+    pub compaction: ZoneState,
+    /// Whether an earlier scan found nothing to do in a pageblock.
+    skips: Vec<AtomicBool>,
+    /// By pageblock: the compactor that uses it, plus one, and for which end; 0 for none.
+    pub leases: Vec<AtomicU32>,
     pub lock: MeasuredLock<ZoneInner>,
     pub pcps: Vec<Slot>,
     interrupts: Interrupts,
@@ -203,6 +212,10 @@ impl Zone {
             below_high: Flag::default(),
             boosted: Flag::default(),
             kswapd_woken: Flag::default(),
+            kswapd_order: Gauge::default(),
+            compaction: ZoneState::new(),
+            skips: (0..blocks).map(|_| AtomicBool::new(false)).collect(),
+            leases: (0..blocks).map(|_| AtomicU32::new(0)).collect(),
             lock: MeasuredLock::new(ZoneInner {
                 lists: FreeLists::new(frames),
                 counts: ZoneCounts::default(),
@@ -231,6 +244,26 @@ impl Zone {
         }
         drop(locked);
         zone
+    }
+
+    /// Ends what fragmentation adds to the watermarks.
+    ///
+    /// # Linux
+    /// The end of `balance_pgdat`.
+    pub fn end_boost(&self) {
+        let _locked = self.lock();
+        self.boost.set(0);
+    }
+
+    /// Returns the free frames, those in per-CPU lists included.
+    pub fn available(&self) -> u64 {
+        self.free.get() + self.pcps.iter().map(|p| p.lock().count).sum::<u64>()
+    }
+
+    /// Takes the zone lock, unless somebody has it.
+    pub fn try_lock(&self) -> Option<Locked<'_>> {
+        let off = self.interrupts.off();
+        Some(Locked { zone: self, inner: self.lock.try_lock()?, _off: off })
     }
 
     /// Takes the zone lock, with interrupts off: a handler may want it, too.
@@ -279,7 +312,25 @@ impl Zone {
         self.types[self.block_index(pfn)].store(m as u8, Ordering::Relaxed);
     }
 
-    fn block_index(&self, pfn: Pfn) -> usize {
+    /// Says whether an earlier scan found nothing to do in the pageblock.
+    pub fn is_skipped(&self, pfn: Pfn) -> bool {
+        // ORDER: Relaxed: a hint.
+        self.skips[self.block_index(pfn)].load(Ordering::Relaxed)
+    }
+
+    /// Notes that a scan found nothing to do in the pageblock, or forgets it.
+    pub fn set_skipped(&self, pfn: Pfn, skip: bool) {
+        // ORDER: Relaxed: a hint.
+        self.skips[self.block_index(pfn)].store(skip, Ordering::Relaxed);
+    }
+
+    /// Says whether any frame of the pageblock is managed.
+    pub fn is_populated(&self, pfn: Pfn) -> bool {
+        self.populated[self.block_index(pfn)]
+    }
+
+    /// Returns the number in the zone of the pageblock that holds the frame.
+    pub fn block_index(&self, pfn: Pfn) -> usize {
         (pfn.pageblock().0 - self.span.start.pageblock().0) as usize
     }
 
@@ -337,13 +388,21 @@ impl Zone {
             && self.enough(order, highest, self.marks.min.0, effort, config)
     }
 
-    fn enough(&self, order: Order, highest: ZoneKind, mark: u64, effort: Effort, config: &Config) -> bool {
+    /// Says whether a request can be served while `mark` frames stay free, beside what is kept back from it.
+    pub fn enough(
+        &self,
+        order: Order,
+        highest: ZoneKind,
+        mark: u64,
+        effort: Effort,
+        config: &Config,
+    ) -> bool {
         let kept = self.kept_from(order, highest, mark, effort, config);
         self.free.get() > kept && (order == Order::ZERO || self.has_block(order, effort))
     }
 
     /// Says whether a free block of this order or a larger one exists that such a request may use.
-    fn has_block(&self, order: Order, effort: Effort) -> bool {
+    pub fn has_block(&self, order: Order, effort: Effort) -> bool {
         let reserve = effort.is_highatomic(order) || effort.reserves.contains(RequestFlags::OOM_VICTIM);
         order.up_to(MAX_PAGE_ORDER).any(|o| {
             let blocks = &self.blocks[o.index()];

@@ -22,6 +22,8 @@ pub mod judge;
 pub mod maps;
 pub mod naive;
 pub mod op;
+pub mod owner;
+pub mod pressure;
 pub mod random;
 pub mod session;
 pub mod shrink;

@@ -1,0 +1,276 @@
+//! What compaction sees of the reference: its tags, its lists, and leases of pageblocks.
+//!
+//! A frame that compaction holds is an allocated block of order 0 that nobody else knows of.
+
+use crate::allocator::LinuxAllocator;
+use crate::fallback::{Found, may_take_pageblock};
+use crate::freelist::End;
+use crate::frees::To;
+use crate::numa::Origin;
+use crate::tag::{MAX_PAGE_ORDER, Tag};
+use crate::zone::{Effort, Locked, Mark, Zone};
+use pageyard::compaction::{
+    Direct, FrameMap, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases, PageblockInfo, Role,
+    ZoneState, ZoneView,
+};
+use pageyard::watermark::Watermarks;
+use pageyard::{
+    BlockId, CompactorId, Counter, Cx, Frames, Migratetype, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageblockId,
+    Pfn, ZoneId, ZoneKind, block,
+};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// What a frame that compaction holds is tagged as.
+const HELD: Tag = Tag::Allocated(Order::ZERO, true);
+
+impl LinuxAllocator {
+    /// Returns the word that says who uses a pageblock. One that two zones share is the lower one's.
+    fn lease_word(&self, block: PageblockId) -> Option<&AtomicU32> {
+        let last = Pfn(block.start().0 + PAGEBLOCK_ORDER.frames().0 - 1);
+        let zone = self.zones.iter().find(|z| z.span.start <= last && block.start() < z.span.end())?;
+        zone.leases.get(zone.block_index(block.start().max(zone.span.start)))
+    }
+
+    fn of(&self, zone: ZoneId) -> &Zone {
+        &self.zones[zone.index()]
+    }
+}
+
+impl Leases for LinuxAllocator {
+    fn release(&self, block: PageblockId) {
+        if let Some(word) = self.lease_word(block) {
+            // ORDER: Release pairs with the Acquire in `lease`: the next user sees what this one did.
+            word.store(0, Ordering::Release);
+        }
+    }
+}
+
+impl Zone {
+    /// Returns the first frame of the zone in a pageblock.
+    fn first_of(&self, block: PageblockId) -> Pfn {
+        block.start().max(self.span.start)
+    }
+
+    /// Says what a frame is that starts no block.
+    fn inside(&self, pfn: Pfn) -> FrameState {
+        let holder = block::holders(pfn, MAX_PAGE_ORDER).find_map(|b| {
+            let tag = self.span.spans(b.pfn).then(|| self.tag(b.pfn))?;
+            (b.pfn + tag.frames() > pfn && tag != Tag::Inside).then_some(tag)
+        });
+        match holder {
+            Some(Tag::Allocated(..)) => FrameState::Tail,
+            Some(Tag::Cached(_)) => FrameState::Cached,
+            _ => FrameState::Inside,
+        }
+    }
+}
+
+impl Locked<'_> {
+    /// Takes the first `n` frames of a free block, single; the rest stays free.
+    fn take_single(&mut self, pfn: Pfn, order: Order, m: Migratetype, n: u64) {
+        self.take_off(pfn, order, m);
+        for frame in pfn.0..pfn.0 + n {
+            self.zone.set_tag(Pfn(frame), HELD);
+        }
+        let rest = Frames(order.frames().0 - n);
+        for b in block::blocks(pfn + Frames(n), rest, order) {
+            self.insert(b.pfn, b.order, m, End::Head);
+        }
+    }
+}
+
+impl FrameMap for LinuxAllocator {
+    fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
+        let z = self.zones.get(zone.index())?;
+        let mark = |mark| Frames(z.mark(mark));
+        let marks =
+            Watermarks { min: mark(Mark::Min), low: mark(Mark::Low), high: mark(Mark::High), ..z.marks };
+        Some(ZoneView { span: z.span, free: Frames(z.free.get()), marks })
+    }
+
+    fn zone_state(&self, zone: ZoneId) -> &ZoneState {
+        &self.of(zone).compaction
+    }
+
+    fn knobs(&self) -> &Knobs {
+        &self.config.compaction
+    }
+
+    fn watermark_ok(&self, zone: ZoneId, order: Order, mark: Frames, highest: ZoneKind) -> bool {
+        self.of(zone).enough(order, highest, mark.0, Effort::plain(Mark::Low), &self.config)
+    }
+
+    fn has_suitable(&self, zone: ZoneId, order: Order, m: Migratetype) -> bool {
+        let z = self.of(zone);
+        order.up_to(MAX_PAGE_ORDER).any(|o| {
+            let has = |m: Migratetype| z.blocks[o.index()][m.index()].get() > 0;
+            has(m) || (may_take_pageblock(o, m) && m.fallbacks().iter().any(|f| has(*f)))
+        })
+    }
+
+    fn free_blocks(&self, zone: ZoneId) -> [u64; NR_ORDERS] {
+        let mut row = [0; NR_ORDERS];
+        for (n, by_type) in row.iter_mut().zip(self.of(zone).free_blocks()) {
+            *n = by_type.iter().sum();
+        }
+        row
+    }
+
+    fn pageblock(&self, zone: ZoneId, block: PageblockId) -> PageblockInfo {
+        let z = self.of(zone);
+        let first = z.first_of(block);
+        let whole = |b: BlockId| matches!(z.tag(b.pfn), Tag::Buddy(o, _) if o >= b.order && b.order >= PAGEBLOCK_ORDER && z.span.spans(b.pfn));
+        PageblockInfo {
+            populated: z.is_populated(first),
+            migratetype: z.type_of(first),
+            free_whole: block::holders(block.start(), MAX_PAGE_ORDER).any(whole),
+            skip: z.is_skipped(first),
+        }
+    }
+
+    fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool) {
+        let z = self.of(zone);
+        z.set_skipped(z.first_of(block), skip);
+    }
+
+    fn frame(&self, pfn: Pfn) -> FrameState {
+        let Some(zone) = self.zone_of(pfn) else { return FrameState::Hole };
+        match zone.tag(pfn) {
+            Tag::Hole => FrameState::Hole,
+            Tag::Buddy(order, _) => FrameState::Free(order),
+            Tag::Cached(_) => FrameState::Cached,
+            Tag::Allocated(order, _) => FrameState::Allocated(order),
+            Tag::Inside => zone.inside(pfn),
+        }
+    }
+
+    fn lease(&self, block: PageblockId, role: Role, by: CompactorId) -> Result<Lease<'_>, Holder> {
+        let mine = (u32::from(by.0) + 1) << 1 | u32::from(role == Role::Target);
+        let Some(word) = self.lease_word(block) else { return Err(Holder { by, role }) };
+        // ORDER: Acquire pairs with the Release in `release`. A failure reads nothing but who holds it.
+        match word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Lease::granted(self, block, role)),
+            Err(held) => {
+                let role = if held & 1 == 0 { Role::Source } else { Role::Target };
+                Err(Holder { by: CompactorId((held >> 1).wrapping_sub(1) as u16), role })
+            }
+        }
+    }
+
+    fn isolate_free(
+        &self,
+        zone: ZoneId,
+        range: Range<Pfn>,
+        want: usize,
+        floor: Frames,
+        give_up: bool,
+        out: &mut FreeStock,
+    ) -> FreeScan {
+        let z = self.of(zone);
+        let mut locked = z.lock();
+        let mut scan = FreeScan { scanned: 0, next: range.start.max(z.span.start), below_floor: false };
+        while scan.next < range.end.min(z.span.end()) && out.len() < want && !out.is_full() {
+            let pfn = scan.next;
+            let tag = z.tag(pfn);
+            scan.scanned += 1;
+            let Tag::Buddy(order, m) = tag else {
+                // A block in use is passed as a whole; frames in a list are looked at one by one, as Linux does.
+                scan.next = pfn + if matches!(tag, Tag::Allocated(..)) { tag.frames() } else { Frames(1) };
+                continue;
+            };
+            let room = Frames(floor.0 + order.frames().0);
+            if m == Migratetype::Isolate
+                || !z.enough(Order::ZERO, ZoneKind::Dma, room.0, Effort::plain(Mark::Low), &self.config)
+            {
+                scan.below_floor |= m != Migratetype::Isolate;
+                if scan.below_floor && give_up {
+                    break;
+                }
+                scan.next.0 += 1;
+                continue;
+            }
+            let inside = Frames(order.frames().0.min(range.end.0 - pfn.0)).0;
+            let n = inside.min((want.min(FreeStock::MOST) - out.len()) as u64);
+            locked.take_single(pfn, order, m, n);
+            for frame in pfn.0..pfn.0 + n {
+                // There is room: `n` was cut to it.
+                let _fits = out.push(Pfn(frame));
+            }
+            scan.next.0 += n;
+        }
+        scan.next = scan.next.min(range.end);
+        if scan.next >= z.span.end() {
+            scan.next = range.end;
+        }
+        scan
+    }
+
+    fn take_direct(
+        &self,
+        _: &Cx,
+        zone: ZoneId,
+        mark: Frames,
+        _: usize,
+        mut offer: impl FnMut(Pfn) -> bool,
+    ) -> Direct {
+        let z = self.of(zone);
+        let Some(mut locked) = z.try_lock() else { return Direct::Contended };
+        let effort = Effort::plain(Mark::Low);
+        while z.enough(Order::ZERO, ZoneKind::Dma, mark.0 + 1, effort, &self.config) {
+            let mut found = Found::default();
+            let pfn = locked.rmqueue(Order::ZERO, Migratetype::Movable, effort, &self.config, &mut found);
+            let Some(pfn) = pfn else { break };
+            z.set_tag(pfn, HELD);
+            if !offer(pfn) {
+                break;
+            }
+        }
+        Direct::Done
+    }
+
+    fn give_back(&self, block: BlockId) {
+        let Some(zone) = self.zone_of(block.pfn) else { return };
+        let tag = zone.tag(block.pfn);
+        // Whoever freed it in the meantime, without owning it, has taken it from compaction: then it is free already.
+        if matches!(tag, Tag::Allocated(o, _) if o == block.order)
+            && zone.tags.swap(zone.number(block.pfn), tag, Tag::Inside)
+        {
+            let m = zone.type_of(block.pfn);
+            zone.lock().free_one(block.pfn, block.order, m, !self.config.keeps_lists_pure());
+        }
+    }
+
+    fn free_migrated(&self, cx: &Cx, pfn: Pfn) {
+        // A refused free means that the owner freed it as well: then it is free already.
+        let _ = self.free_checked(cx, pfn, Order::ZERO, To::Hot);
+    }
+
+    fn drain_local(&self, cx: &Cx, zone: ZoneId) {
+        let z = self.of(zone);
+        if let Some(pcp) = z.pcps.get(cx.cpu.index()) {
+            pcp.lock().drain(z, u64::MAX, 0, &self.config);
+        }
+    }
+
+    fn capture(&self, cx: &Cx, block: BlockId, m: Migratetype) -> Option<Pfn> {
+        let zone = self.zone_of(block.pfn)?;
+        // An unmovable request that is smaller than a pageblock leaves movable ones alone, as Linux's capture does.
+        let spoils = block.order < PAGEBLOCK_ORDER && m != Migratetype::Movable;
+        let of = zone.type_of(block.pfn);
+        if block.order > MAX_PAGE_ORDER || !of.is_requested() || (spoils && of == Migratetype::Movable) {
+            return None;
+        }
+        if !zone.lock().take_exact(block) {
+            return None;
+        }
+        zone.set_tag(block.pfn, Tag::Allocated(block.order, m == Migratetype::Movable));
+        let local = self.zonelists.home(cx.cpu.index()) == zone.span.node;
+        zone.lock().inner.counts.taken.count(block.order, Origin { hit: local, local });
+        Some(block.pfn)
+    }
+
+    fn tally(&self, _: &Cx, counter: Counter, n: u64) {
+        self.counts.pressure.add(counter, n);
+    }
+}

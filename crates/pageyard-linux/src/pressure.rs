@@ -1,0 +1,370 @@
+//! What a request does while memory is short: reclaim, compaction and retries, in Linux's order; and what runs in the
+//! background.
+
+use crate::allocator::{Counts, LinuxAllocator};
+use crate::config::Retries;
+use crate::zone::{Effort, Mark, Zone};
+use pageyard::compaction::{
+    Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
+    forget_hints_if_asked,
+};
+use pageyard::reclaim::{Attempts, Failure, Helpers, Priority, Reclaim, Reclaimed, Shortage};
+use pageyard::{
+    AllocError, Counter, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags,
+    ZoneId, reclaim::PressureAllocator,
+};
+
+/// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
+const COSTLY: Order = Order::of(3);
+/// Frames that reclaim aims at. `SWAP_CLUSTER_MAX`.
+const CLUSTER: u64 = 32;
+/// Rounds without progress before reclaim is given up. `MAX_RECLAIM_RETRIES`.
+const MAX_RECLAIM_RETRIES: u32 = 16;
+/// Successful compactions that did not serve the request, before it gives up. `MAX_COMPACT_RETRIES`.
+const MAX_COMPACT_RETRIES: u32 = 16;
+
+/// Rounds of reclaim and compaction after which a request gives up, whatever reclaim shows: a helper that frees frames and
+/// takes them again would keep it forever. Linux has no such limit.
+const MAX_ROUNDS: u32 = 1024;
+
+/// How hard compaction tries for a request.
+///
+/// # Linux
+/// `enum compact_priority`, the hardest last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Zeal {
+    Async,
+    SyncLight,
+    /// Every pageblock, whatever was deferred.
+    SyncFull,
+}
+
+/// A request that waits.
+struct Wait<'a, H> {
+    engine: &'a LinuxAllocator,
+    cx: &'a Cx,
+    request: &'a Request,
+    help: &'a H,
+    effort: Effort,
+    tried: &'a mut Attempts,
+}
+
+impl LinuxAllocator {
+    /// What a request that may wait does before it fails.
+    ///
+    /// # Linux
+    /// `__alloc_pages_slowpath`, from its first direct compaction on.
+    pub(crate) fn wait_for<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        help: &H,
+        effort: Effort,
+        tried: &mut Attempts,
+    ) -> Option<Pfn> {
+        let mut wait = Wait { engine: self, cx, request, help, effort, tried };
+        match self.config.retries {
+            Retries::Progress => wait.by_progress(),
+            Retries::Bounded => wait.bounded(),
+        }
+    }
+
+    fn tally_one(&self, counter: Counter, n: u64) {
+        self.counts.pressure.add(counter, n);
+    }
+}
+
+impl<H: Helpers> Wait<'_, H> {
+    fn zones(&self) -> impl Iterator<Item = &Zone> + Clone {
+        self.engine.zonelists.walk(&self.engine.zones, self.cx.cpu.index(), self.request)
+    }
+
+    fn attempt(&self) -> Option<Pfn> {
+        self.engine.try_zones(self.cx, self.request, self.effort)
+    }
+
+    fn is_costly(&self) -> bool {
+        self.request.order > COSTLY
+    }
+
+    /// 4.6: an asynchronous compaction, reclaim as long as it makes progress, a last synchronous compaction.
+    fn by_progress(&mut self) -> Option<Pfn> {
+        let flags = self.request.flags;
+        let mut mode = Mode::Async;
+        let mut gained = 0;
+        loop {
+            if let Some(pfn) = self.compact(mode, false) {
+                return Some(pfn);
+            }
+            mode = Mode::SyncLight;
+            let (progress, got) = self.reclaim();
+            if got.is_some() {
+                return got;
+            }
+            if flags.contains(RequestFlags::NORETRY) {
+                break;
+            }
+            gained += progress;
+            let patient =
+                flags.contains(RequestFlags::RETRY_MAYFAIL) && gained < self.request.order.frames().0;
+            if progress == 0 || (self.is_costly() && !patient) || self.tried.reclaims >= MAX_ROUNDS {
+                break;
+            }
+            if let Some(pfn) = self.attempt() {
+                return Some(pfn);
+            }
+        }
+        self.compact(Mode::SyncLight, false)
+    }
+
+    /// 4.7 and later: what is retried depends on what could still help.
+    fn bounded(&mut self) -> Option<Pfn> {
+        let (flags, costly, order) = (self.request.flags, self.is_costly(), self.request.order);
+        let mut zeal = Zeal::SyncLight;
+        if costly || (order > Order::ZERO && self.request.migratetype != Migratetype::Movable) {
+            if let Some(pfn) = self.compact(Mode::Async, false) {
+                return Some(pfn);
+            }
+            if costly && flags.contains(RequestFlags::NORETRY) {
+                if matches!(self.tried.outcome, None | Some(Outcome::Skipped | Outcome::Deferred)) {
+                    return None;
+                }
+                zeal = Zeal::Async;
+            }
+        }
+        let (mut idle, mut compactions) = (0, 0);
+        loop {
+            let (progress, got) = self.reclaim();
+            if got.is_some() {
+                return got;
+            }
+            let mode = if zeal == Zeal::Async { Mode::Async } else { Mode::SyncLight };
+            if let Some(pfn) = self.compact(mode, zeal == Zeal::SyncFull) {
+                return Some(pfn);
+            }
+            let gives_up = flags.contains(RequestFlags::NORETRY)
+                || (costly && !flags.contains(RequestFlags::RETRY_MAYFAIL));
+            if gives_up {
+                return None;
+            }
+            let again = self.should_reclaim(progress, &mut idle)
+                || (progress > 0 && self.should_compact(&mut zeal, &mut compactions));
+            if !again || self.tried.reclaims >= MAX_ROUNDS {
+                return None;
+            }
+            if let Some(pfn) = self.attempt() {
+                return Some(pfn);
+            }
+        }
+    }
+
+    /// # Linux
+    /// `should_reclaim_retry`: would it fit if all that can be reclaimed were?
+    fn should_reclaim(&self, progress: u64, idle: &mut u32) -> bool {
+        *idle = if progress > 0 && !self.is_costly() { 0 } else { *idle + 1 };
+        if *idle > MAX_RECLAIM_RETRIES {
+            return self.zones().any(|z| z.unreserve_highatomic(self.request.migratetype, true));
+        }
+        self.zones().any(|z| self.would_fit(z))
+    }
+
+    fn would_fit(&self, z: &Zone) -> bool {
+        let Request { order, highest_zone, .. } = *self.request;
+        let all = z.free.get().saturating_add(self.help.reclaimable(z.id).0);
+        let kept = z.kept_from(order, highest_zone, z.mark(Mark::Min), self.effort, &self.engine.config);
+        all > kept && (order == Order::ZERO || z.has_block(order, self.effort))
+    }
+
+    /// # Linux
+    /// `should_compact_retry`.
+    fn should_compact(&self, zeal: &mut Zeal, compactions: &mut u32) -> bool {
+        let Request { order, .. } = *self.request;
+        if order == Order::ZERO || !self.engine.config.compaction.enabled {
+            return false;
+        }
+        let outcome = self.tried.outcome;
+        if outcome == Some(Outcome::Skipped) {
+            // Too little is free to move things to. Would it be enough if all were reclaimed?
+            return self.zones().any(|z| {
+                let all = z.free.get() + self.help.reclaimable(z.id).0 / u64::from(order.get());
+                all > z.mark(Mark::Low) + 2 * order.frames().0
+            });
+        }
+        if outcome == Some(Outcome::Success) {
+            *compactions += 1;
+            let most = MAX_COMPACT_RETRIES / if self.is_costly() { 4 } else { 1 };
+            if *compactions <= most {
+                return true;
+            }
+        }
+        let hardest = if self.is_costly() { Zeal::SyncLight } else { Zeal::SyncFull };
+        if *zeal >= hardest {
+            return false;
+        }
+        *zeal = if *zeal == Zeal::Async { Zeal::SyncLight } else { Zeal::SyncFull };
+        *compactions = 0;
+        true
+    }
+
+    /// # Linux
+    /// `__alloc_pages_direct_compact`.
+    fn compact(&mut self, mode: Mode, thorough: bool) -> Option<Pfn> {
+        let engine = self.engine;
+        let order = self.request.order;
+        if order == Order::ZERO || !engine.config.compaction.enabled {
+            return None;
+        }
+        let zones = self.zones().map(|z| z.id);
+        let tried = compact_for_request(engine, self.help, self.cx, self.request, zones, mode, thorough);
+        self.tried.compactions += 1;
+        self.tried.deferred += tried.deferred;
+        self.tried.work += tried.work;
+        self.tried.outcome = tried.outcome;
+        if matches!(tried.outcome, None | Some(Outcome::Skipped | Outcome::Deferred)) {
+            return None;
+        }
+        engine.tally_one(Counter::CompactStall, 1);
+        let got = tried.captured.or_else(|| self.attempt());
+        if let Some(zone) = got.and_then(|pfn| engine.zone_of(pfn)) {
+            zone.compaction.succeeded(order, mode, engine.config.compaction.deferral, true);
+            engine.tally_one(Counter::CompactSuccess, 1);
+        } else {
+            engine.tally_one(Counter::CompactFail, 1);
+        }
+        got
+    }
+
+    /// Reclaims, and tries again; returns by how many frames the zones' free memory grew.
+    ///
+    /// # Linux
+    /// `__alloc_pages_direct_reclaim`.
+    fn reclaim(&mut self) -> (u64, Option<Pfn>) {
+        self.engine.tally_one(Counter::Allocstall, 1);
+        self.tried.reclaims += 1;
+        let progress = self.shrink();
+        if progress == 0 {
+            return (0, None);
+        }
+        let got = self.attempt().or_else(|| {
+            // What was freed may lie in lists, and in the reserve.
+            self.zones().any(|z| z.unreserve_highatomic(self.request.migratetype, false));
+            self.engine.drain(CpuSet::All);
+            self.attempt()
+        });
+        (progress, got)
+    }
+
+    /// # Linux
+    /// `do_try_to_free_pages`: harder and harder until enough is free.
+    fn shrink(&mut self) -> u64 {
+        let order = self.request.order;
+        let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });
+        let (mut gained, mut ready) = (0, false);
+        for priority in (0..=Priority::START.0).rev().map(Priority) {
+            for i in 0..self.zones().count() {
+                let Some(z) = self.zones().nth(i) else { break };
+                // Compaction has what it needs here: reclaiming more would only throw things out.
+                let room = z.mark(Mark::High) + 2 * order.frames().0;
+                if self.is_costly() && self.engine.config.compaction.enabled && z.free.get() > room {
+                    ready = true;
+                    continue;
+                }
+                let ask =
+                    Shortage { zone: z.id, want: Frames(want - gained), order, priority, background: false };
+                let (said, grew) = self.engine.ask(self.cx, self.help, z, &ask);
+                self.tried.reclaimed.scanned += said.scanned;
+                self.tried.reclaimed.freed += said.freed;
+                self.tried.gained += Frames(grew);
+                gained += grew;
+                if gained >= want {
+                    return gained;
+                }
+            }
+            if ready {
+                break;
+            }
+        }
+        gained.max(u64::from(ready))
+    }
+}
+
+impl LinuxAllocator {
+    /// Asks for reclaim in a zone; returns what it says, and by how much the zone's free memory grew meanwhile.
+    fn ask<R: Reclaim>(&self, cx: &Cx, help: &R, zone: &Zone, ask: &Shortage) -> (Reclaimed, u64) {
+        let before = zone.available();
+        let said = help.reclaim(cx, ask);
+        let grew = zone.available().saturating_sub(before);
+        let (scanned, freed) = match ask.background {
+            true => (Counter::PgscanKswapd, Counter::PgstealKswapd),
+            false => (Counter::PgscanDirect, Counter::PgstealDirect),
+        };
+        self.tally_one(scanned, said.scanned.0);
+        self.tally_one(freed, said.freed.0);
+        (said, grew)
+    }
+
+    /// One zone's part of the background reclaimer's run.
+    fn balance<H: Helpers>(&self, cx: &Cx, help: &H, zone: &Zone) -> Reclaimed {
+        let order = Order::new(zone.kswapd_order.get() as u8).unwrap_or(Order::ZERO);
+        zone.kswapd_order.set(0);
+        // For a block, compaction needs room to move things to.
+        let gap = if order > Order::ZERO { 2 * order.frames().0 } else { 0 };
+        let target = zone.mark(Mark::High) + gap;
+        let mut sum = Reclaimed::default();
+        let mut priority = Priority::START;
+        while zone.free.get() <= target && priority > Priority::HARDEST {
+            let want = Frames((target + 1 - zone.free.get()).max(CLUSTER));
+            let ask = Shortage { zone: zone.id, want, order, priority, background: true };
+            let (said, _) = self.ask(cx, help, zone, &ask);
+            sum.scanned += said.scanned;
+            sum.freed += said.freed;
+            priority.0 -= 1;
+        }
+        zone.end_boost();
+        if order > Order::ZERO {
+            zone.compaction.wake(order);
+        }
+        forget_hints_if_asked(self, zone.id);
+        sum
+    }
+}
+
+impl PressureAllocator for LinuxAllocator {
+    fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
+        let bad = |why| Failure { why: AllocError::BadRequest(why), tried: Attempts::default() };
+        match self.first_attempt(cx, request).map_err(bad)? {
+            Some(pfn) => Ok(pfn),
+            None => self.slow_path(cx, request, Some(helpers)),
+        }
+    }
+
+    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
+        let mut sum = Reclaimed::default();
+        for zone in self.zones.iter().filter(|z| z.kswapd_woken.take()) {
+            let did = self.balance(cx, helpers, zone);
+            sum.scanned += did.scanned;
+            sum.freed += did.freed;
+        }
+        sum
+    }
+
+    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work {
+        let mut work = Work::default();
+        for zone in &self.zones {
+            work += compact_in_background(self, helpers, cx, zone.id);
+        }
+        work
+    }
+
+    fn compact_zone_with<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) -> Option<(Outcome, Work)> {
+        compact_everything(self, helpers, cx, zone)
+    }
+}
+
+impl Counts {
+    /// Counts a request that woke the background reclaimer of a zone, for a block of this order.
+    pub(crate) fn wake(zone: &Zone, order: Order) {
+        zone.kswapd_order.set(zone.kswapd_order.get().max(u64::from(order.get())));
+        zone.kswapd_woken.set(true);
+    }
+}
