@@ -18,7 +18,7 @@ use crate::units::{CpuId, Frames, Order, Pfn};
 
 /// How far down a zone may go for a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mark {
+pub(crate) enum Mark {
     /// To its low watermark, and what fragmentation adds to it.
     Low,
     /// To its minimum, as far as the request's flags lower it.
@@ -77,7 +77,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if self.has_cpu(cx.cpu) { Ok(()) } else { Err(BadRequest::NoSuchCpu) }
     }
 
-    fn search(&self, cx: &Cx, request: &Request, effort: &mut Effort) -> Result<Pfn, AllocError> {
+    pub(crate) fn search(&self, cx: &Cx, request: &Request, effort: &mut Effort) -> Result<Pfn, AllocError> {
         if let Some(pfn) = self.try_zones(cx, request, Mark::Low, effort) {
             return Ok(pfn);
         }
@@ -87,6 +87,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         self.count(cx.cpu, Counter::AllocSlow, 1);
         if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
             self.count(cx.cpu, Counter::KswapdWake, 1);
+            self.walk(request).for_each(|place| place.compaction.wake_reclaim(request.order));
         }
         let last = match request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL) {
             true => Mark::None,
@@ -107,7 +108,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
         Err(self.refusal(request, last))
     }
 
-    fn try_zones(&self, cx: &Cx, request: &Request, mark: Mark, effort: &mut Effort) -> Option<Pfn> {
+    pub(crate) fn try_zones(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        mark: Mark,
+        effort: &mut Effort,
+    ) -> Option<Pfn> {
         for place in self.walk(request) {
             effort.step();
             if self.passes(place, request, mark)
@@ -239,7 +246,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Marks a block that came straight from its zone as the caller's.
-    fn hand_out(&self, place: &Place<'_>, cx: &Cx, frame: usize, order: u8) -> Pfn {
+    pub(crate) fn hand_out(&self, place: &Place<'_>, cx: &Cx, frame: usize, order: u8) -> Pfn {
         place.zone.frames.allocate_tag(frame, order);
         self.count(cx.cpu, Counter::Pgalloc, 1 << order);
         place.zone.pfn(frame)
@@ -260,7 +267,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
 
     /// Gives back what lists and reserves hold, before a request fails.
     #[cold]
-    fn relieve(&self, cx: &Cx, request: &Request) {
+    pub(crate) fn relieve(&self, cx: &Cx, request: &Request) {
         for place in self.walk(request) {
             if self.percpu.reaches_others() {
                 (0..self.config.cpus).for_each(|cpu| self.drain_lists(place, CpuId(cpu)));
@@ -333,7 +340,7 @@ fn wants_highatomic(request: &Request) -> bool {
 }
 
 /// Returns the types of pageblocks that a request can be served from, its own first.
-fn usable(request: &Request) -> [u8; 3] {
+pub(crate) fn usable(request: &Request) -> [u8; 3] {
     let fallbacks = request.migratetype.fallbacks();
     core::array::from_fn(|i| match i {
         0 => request.migratetype as u8,

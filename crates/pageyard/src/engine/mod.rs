@@ -7,6 +7,7 @@
 //! * `frames`: the frame map, where those values live; `tree`, `index`: which pageblocks can serve what.
 //! * `zone`, `high`, `steal`: claims and releases up to a pageblock, above it, and across types.
 //! * `lists`, `percpu`: per-CPU lists, and how they are kept from being used twice at once.
+//! * `framemap`, `choose`: what compaction sees, and what it is told to empty; `pressure`: reclaim, compaction, retries.
 //! * `yard`: an instance; `alloc`, `free`, `bulk`: its calls; `report`, `audit`: its accounts.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.
@@ -14,6 +15,10 @@
 mod alloc;
 mod audit;
 mod bulk;
+#[cfg(not(loom))]
+mod choose;
+#[cfg(not(loom))]
+mod framemap;
 mod frames;
 mod free;
 mod geometry;
@@ -21,6 +26,8 @@ mod high;
 mod index;
 mod lists;
 mod percpu;
+#[cfg(not(loom))]
+mod pressure;
 mod report;
 mod state;
 mod steal;

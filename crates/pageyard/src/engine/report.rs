@@ -149,6 +149,12 @@ impl<P: PerCpu> Pageyard<'_, P> {
         self.block_of(block).is_some_and(|(place, at)| place.zone.transit(at, end))
     }
 
+    /// Returns the number that a pageblock is leased to.
+    pub(crate) fn lease_of(&self, block: PageblockId) -> Option<u16> {
+        let (place, at) = self.block_of(block)?;
+        place.zone.frames.state(at).owner().map(u16::from)
+    }
+
     /// Returns the zone of a pageblock and its number there. A pageblock that two zones share is the lower one's.
     fn block_of(&self, block: PageblockId) -> Option<(&Place<'_>, usize)> {
         let first = block.0.checked_mul(1 << BLOCK_ORDER)?;
@@ -162,6 +168,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
 /// Returns the frames in one CPU's lists of one zone.
 pub(crate) fn cached(place: &Place<'_>, cpu: CpuId) -> u64 {
     (0..LISTS).map(|l| (place.lists.get(cpu.index(), l).len() as u64) << order_of(l)).sum()
+}
+
+/// Returns a zone's free blocks by order: a row of `/proc/buddyinfo`.
+pub(crate) fn blocks_of(zone: &Zone<'_>) -> [u64; NR_ORDERS] {
+    free_blocks(zone).map(|by_type| by_type.iter().sum())
 }
 
 /// Returns a zone's free blocks by order and type: what a buddy allocator's lists would hold.

@@ -239,8 +239,7 @@ impl BlockState {
         }
         let next = self.0 + ((n as u64) << USED_SHIFT);
         // Nothing is left, so nothing fits; whoever gives bits back says what does.
-        let next = if next & USED == FULL { next | BELOW_ALL } else { next };
-        Some(BlockState(next & !SKIP))
+        Some(BlockState(if next & USED == FULL { next | BELOW_ALL } else { next }))
     }
 
     /// Reserves `n` frames of whatever type it has.
@@ -334,6 +333,16 @@ impl BlockState {
             return None;
         }
         Some(BlockState(self.0 | (by as u64 + 1) << OWNER_SHIFT))
+    }
+
+    /// Says whether compaction found a frame in it that cannot move. Whatever is freed in it ends that.
+    pub(crate) const fn is_skipped(self) -> bool {
+        self.0 & SKIP != 0
+    }
+
+    /// Notes that, or forgets it.
+    pub(crate) const fn with_skip(self, skip: bool) -> BlockState {
+        BlockState(if skip { self.0 | SKIP } else { self.0 & !SKIP })
     }
 
     /// Ends a lease.

@@ -5,6 +5,7 @@ use super::lists::{Lists, Tuning};
 use super::percpu::PerCpu;
 use super::sync::{A64, Carver, Relaxed};
 use super::zone::Zone;
+use crate::compaction::{Knobs, ZoneState};
 use crate::error::MapError;
 use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
 use crate::request::{NodeMask, Request, RequestFlags};
@@ -31,6 +32,8 @@ pub struct Config {
     pub percpu_pagelist_high_fraction: u64,
     /// Whether there are per-CPU lists at all.
     pub pcp: bool,
+    /// Compaction.
+    pub compaction: Knobs,
 }
 
 impl Config {
@@ -43,6 +46,7 @@ impl Config {
             reserve_rule: ReserveRule::MinReserve,
             percpu_pagelist_high_fraction: 0,
             pcp: true,
+            compaction: Knobs::engine(),
         }
     }
 }
@@ -85,6 +89,8 @@ pub(crate) struct Place<'m> {
     pub(crate) marks: Watermarks,
     pub(crate) protection: [Frames; NR_ZONE_KINDS],
     pub(crate) max_boost: Option<Frames>,
+    /// What compaction remembers.
+    pub(crate) compaction: ZoneState,
 }
 
 /// A lock-free page-frame allocator.
@@ -226,6 +232,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 marks,
                 protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
                 max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),
+                compaction: ZoneState::new(),
             }
         });
         let walks = carver.filled(NR_ZONE_KINDS * map.zone_count(), |i, _| {

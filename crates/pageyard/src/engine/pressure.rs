@@ -1,0 +1,223 @@
+//! What a request does while memory is short, and what runs in the background.
+//!
+//! Compaction comes first, because here it is cheap: blocks are chosen, not looked for.
+
+use super::alloc::Mark;
+use super::percpu::PerCpu;
+use super::sync::Relaxed;
+use super::tree::Effort;
+use super::yard::{Pageyard, Place};
+use crate::allocator::Cx;
+use crate::compaction::{
+    Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
+    forget_hints_if_asked,
+};
+use crate::reclaim::{Attempts, Failure, Helpers, PressureAllocator, Priority, Reclaimed, Shortage};
+use crate::request::{Request, RequestFlags};
+use crate::stats::Counter;
+use crate::units::{CpuId, Frames, Order, Pfn, ZoneId};
+
+/// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
+const COSTLY: Order = Order::of(3);
+/// Frames that reclaim aims at. `SWAP_CLUSTER_MAX`.
+const CLUSTER: u64 = 32;
+/// Rounds without progress before a request fails. `MAX_RECLAIM_RETRIES`.
+const MAX_IDLE: u32 = 16;
+/// Rounds before a request fails, whatever reclaim shows.
+const MAX_ROUNDS: u32 = 1024;
+
+impl<P: PerCpu> Pageyard<'_, P> {
+    fn wait_for<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        help: &H,
+        tried: &mut Attempts,
+    ) -> Option<Pfn> {
+        let (flags, order) = (request.flags, request.order);
+        let (costly, patient) = (order > COSTLY, flags.contains(RequestFlags::RETRY_MAYFAIL));
+        let mut mode = Mode::Async;
+        let mut idle = 0;
+        for _ in 0..MAX_ROUNDS {
+            if let Some(pfn) = self.compact(cx, request, help, mode, tried) {
+                return Some(pfn);
+            }
+            if flags.contains(RequestFlags::NORETRY) && costly && mode == Mode::Async {
+                return None;
+            }
+            let gained = self.reclaim(cx, request, help, tried);
+            if gained > 0
+                && let Some(pfn) = self.quick(cx, request)
+            {
+                return Some(pfn);
+            }
+            let harder = mode == Mode::Async && order > Order::ZERO;
+            mode = Mode::SyncLight;
+            idle = if gained > 0 && (!costly || patient) { 0 } else { idle + 1 };
+            let enough = if costly && !patient { 2 } else { MAX_IDLE };
+            if flags.contains(RequestFlags::NORETRY) || idle >= enough || (gained == 0 && !harder) {
+                break;
+            }
+        }
+        self.compact(cx, request, help, Mode::SyncLight, tried)
+    }
+
+    /// Tries the zones above their low watermark, then with what is kept back from others, and with what lists hold.
+    fn quick(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
+        let effort = &mut Effort::default();
+        self.try_zones(cx, request, Mark::Low, effort).or_else(|| {
+            self.count(cx.cpu, Counter::AllocSlow, 1);
+            if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
+                self.count(cx.cpu, Counter::KswapdWake, 1);
+                self.walk(request).for_each(|place| place.compaction.wake_reclaim(request.order));
+            }
+            self.try_zones(cx, request, Mark::Min, effort).or_else(|| {
+                self.relieve(cx, request);
+                self.try_zones(cx, request, Mark::Min, effort)
+            })
+        })
+    }
+
+    fn compact<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        help: &H,
+        mode: Mode,
+        tried: &mut Attempts,
+    ) -> Option<Pfn> {
+        if request.order == Order::ZERO || !self.config.compaction.enabled {
+            return None;
+        }
+        let zones = self.walk(request).map(|p| p.zone.id);
+        let did = compact_for_request(self, help, cx, request, zones, mode, false);
+        tried.compactions += 1;
+        tried.deferred += did.deferred;
+        tried.work += did.work;
+        tried.outcome = did.outcome;
+        if matches!(did.outcome, None | Some(Outcome::Skipped | Outcome::Deferred)) {
+            return None;
+        }
+        self.count(cx.cpu, Counter::CompactStall, 1);
+        let got = did.captured.or_else(|| self.quick(cx, request));
+        let counter = if got.is_some() { Counter::CompactSuccess } else { Counter::CompactFail };
+        self.count(cx.cpu, counter, 1);
+        if let Some((place, _)) = got.and_then(|pfn| self.place_of(pfn)) {
+            place.compaction.succeeded(request.order, mode, self.config.compaction.deferral, true);
+        }
+        got
+    }
+
+    /// Reclaims, harder and harder; returns by how many frames the zones' free memory grew.
+    fn reclaim<H: Helpers>(&self, cx: &Cx, request: &Request, help: &H, tried: &mut Attempts) -> u64 {
+        self.count(cx.cpu, Counter::Allocstall, 1);
+        tried.reclaims += 1;
+        let order = request.order;
+        let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });
+        let mut gained = 0;
+        for priority in (0..=Priority::START.0).rev().map(Priority) {
+            for place in self.walk(request) {
+                // Compaction has what it needs here: reclaiming more would only throw things out.
+                if order > COSTLY && place.zone.free() > place.marks.high.0 + 2 * order.frames().0 {
+                    continue;
+                }
+                let zone = place.zone.id;
+                let ask = Shortage { zone, want: Frames(want - gained), order, priority, background: false };
+                let (said, grew) = self.ask(cx, help, place, &ask);
+                tried.reclaimed.scanned += said.scanned;
+                tried.reclaimed.freed += said.freed;
+                tried.gained += Frames(grew);
+                gained += grew;
+                if gained >= want {
+                    return gained;
+                }
+            }
+        }
+        gained
+    }
+
+    /// Asks for reclaim in a zone; returns what it says, and by how much the zone's free memory grew meanwhile.
+    fn ask<H: Helpers>(&self, cx: &Cx, help: &H, place: &Place<'_>, ask: &Shortage) -> (Reclaimed, u64) {
+        let cpus = 0..self.config.cpus;
+        let free =
+            || place.zone.free() + cpus.clone().map(|c| super::report::cached(place, CpuId(c))).sum::<u64>();
+        let before = free();
+        let said = help.reclaim(cx, ask);
+        let grew = free().saturating_sub(before);
+        let (scanned, freed) = match ask.background {
+            true => (Counter::PgscanKswapd, Counter::PgstealKswapd),
+            false => (Counter::PgscanDirect, Counter::PgstealDirect),
+        };
+        self.count(cx.cpu, scanned, said.scanned.0);
+        self.count(cx.cpu, freed, said.freed.0);
+        (said, grew)
+    }
+
+    /// One zone's part of the background reclaimer's run.
+    fn balance<H: Helpers>(&self, cx: &Cx, help: &H, place: &Place<'_>, order: Order) -> Reclaimed {
+        // ORDER: Relaxed: a boost orders nothing.
+        let boost = place.zone.boost().load(Relaxed);
+        let gap = if order > Order::ZERO { 2 * order.frames().0 } else { 0 };
+        let target = place.marks.high.0 + boost + gap;
+        let mut sum = Reclaimed::default();
+        let mut priority = Priority::START;
+        while place.zone.free() <= target && priority > Priority::HARDEST {
+            let want = Frames((target + 1 - place.zone.free()).max(CLUSTER));
+            let ask = Shortage { zone: place.zone.id, want, order, priority, background: true };
+            let (said, _) = self.ask(cx, help, place, &ask);
+            sum.scanned += said.scanned;
+            sum.freed += said.freed;
+            priority.0 -= 1;
+        }
+        self.reclaimed(place.zone.id);
+        if order > Order::ZERO {
+            place.compaction.wake(order);
+        }
+        forget_hints_if_asked(self, place.zone.id);
+        sum
+    }
+}
+
+impl<P: PerCpu> PressureAllocator for Pageyard<'_, P> {
+    fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
+        let mut tried = Attempts::default();
+        let search = || self.search(cx, request, &mut Effort::default());
+        let alone = RequestFlags::NON_BLOCKING | RequestFlags::MEMALLOC;
+        let waits = !request.flags.intersects(alone);
+        let wait = || self.wait_for(cx, request, helpers, &mut tried);
+        let got = match self.check(cx, request) {
+            Err(why) => Err(why.into()),
+            Ok(()) if !waits => search(),
+            // A last look at everything comes at the end, or where there is no zone at all.
+            Ok(()) => self.quick(cx, request).or_else(wait).map_or_else(search, Ok),
+        };
+        if got.is_err() {
+            self.count(cx.cpu, Counter::AllocFail, 1);
+        }
+        got.map_err(|why| Failure { why, tried })
+    }
+
+    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
+        let mut sum = Reclaimed::default();
+        for place in self.places {
+            if let Some(order) = place.compaction.take_reclaim() {
+                let did = self.balance(cx, helpers, place, order);
+                sum.scanned += did.scanned;
+                sum.freed += did.freed;
+            }
+        }
+        sum
+    }
+
+    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work {
+        let mut work = Work::default();
+        for place in self.places {
+            work += compact_in_background(self, helpers, cx, place.zone.id);
+        }
+        work
+    }
+
+    fn compact_zone_with<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) -> Option<(Outcome, Work)> {
+        compact_everything(self, helpers, cx, zone)
+    }
+}
