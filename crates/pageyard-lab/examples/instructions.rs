@@ -153,7 +153,7 @@ fn reference(preset: &str) {
 }
 
 fn main() {
-    // SAFETY, twice: this program has one thread.
+    // SAFETY: this program has one thread.
     engine(|| unsafe { Exclusive::by_instance() });
     // SAFETY: as above.
     engine(|| unsafe { Alone::by_instance() });

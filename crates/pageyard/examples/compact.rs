@@ -168,5 +168,7 @@ fn measure(name: &str, pinned: impl Fn(u64) -> bool) -> Result<(), Box<dyn std::
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     measure("0.135 % of frames pinned, spread", |pfn| mix(pfn) % 100_000 < 135)?;
-    measure("pins in 10 % of pageblocks", |pfn| mix(pfn / 512 ^ 1 << 40) % 10 == 0 && pfn % 64 == 3)
+    measure("pins in 10 % of pageblocks", |pfn| {
+        mix((pfn / 512) ^ (1 << 40)).is_multiple_of(10) && pfn % 64 == 3
+    })
 }

@@ -124,6 +124,41 @@ impl Rseq {
         None
     }
 
+    // The two below take what they need one by one: a structure would be built in memory before the sequence, hit or not.
+
+    #[cold]
+    #[inline(never)]
+    fn pop_again(
+        &self,
+        slots: *const u64,
+        cpus: u32,
+        heads: *const u8,
+        list: usize,
+        answer: i64,
+    ) -> Option<u32> {
+        let lists = RawLists { slots, cpus, heads };
+        // SAFETY: as in `pop` below.
+        let mut pop = || unsafe { sequences::pop(self.area, lists, list) };
+        self.again(lists, list, answer, &mut pop).map(|item| item as u32)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_again(
+        &self,
+        slots: *const u64,
+        cpus: u32,
+        heads: *const u8,
+        list: usize,
+        item: u32,
+        answer: i64,
+    ) -> bool {
+        let lists = RawLists { slots, cpus, heads };
+        // SAFETY: as in `pop` below.
+        let mut push = || unsafe { sequences::push(self.area, lists, list, item) };
+        self.again(lists, list, answer, &mut push).is_some()
+    }
+
     /// Moves the count of pops from a list's word to where there is more room for it.
     fn carry(&self, lists: RawLists, list: usize) {
         // SAFETY: as in `pop` below. Where it is interrupted, whoever asked for it asks again.
@@ -172,8 +207,11 @@ unsafe impl PerCpu for Rseq {
             return None;
         }
         // SAFETY: the lists are borrowed for as long as this runs, and `PerCpu` above says why nothing overlaps.
-        let item = self.run(lists, list, || unsafe { sequences::pop(self.area, lists, list) });
-        item.map(|item| item as u32)
+        let answer = unsafe { sequences::pop(self.area, lists, list) };
+        if answer >= 0 {
+            return Some(answer as u32);
+        }
+        self.pop_again(lists.slots, lists.cpus, lists.heads, list, answer)
     }
 
     #[inline(always)]
@@ -193,9 +231,11 @@ unsafe impl PerCpu for Rseq {
             return Pushed::Lost;
         }
         // SAFETY: as in `pop`.
-        match self.run(lists, list, || unsafe { sequences::push(self.area, lists, list, item) }) {
-            Some(_) => Pushed::Kept,
-            None => Pushed::Won,
+        let answer = unsafe { sequences::push(self.area, lists, list, item) };
+        if answer >= 0 || self.push_again(lists.slots, lists.cpus, lists.heads, list, item, answer) {
+            Pushed::Kept
+        } else {
+            Pushed::Won
         }
     }
 

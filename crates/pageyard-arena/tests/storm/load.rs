@@ -22,6 +22,7 @@ const PERIOD: Duration = Duration::from_micros(50);
 
 /// What a storm did.
 #[derive(Debug)]
+#[allow(dead_code, reason = "what no test asks about is printed")]
 pub struct Storm {
     /// Allocations in handlers, in threads, and handlers that ran.
     pub in_handlers: u64,

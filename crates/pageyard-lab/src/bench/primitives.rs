@@ -502,7 +502,7 @@ fn handover(team: &Team) -> Option<f64> {
 fn tsc_ghz() -> f64 {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY, twice: every x86-64 processor has it, and it reads.
+        // SAFETY: every x86-64 processor has it, and it only reads.
         let read = || unsafe { std::arch::x86_64::_rdtsc() };
         let (start, cycles) = (now_ns(), read());
         while now_ns() - start < 5_000_000 {

@@ -16,8 +16,13 @@ pub(super) trait Allocator {
     /// Takes blocks with one call, where there is such a call; returns how many, from the front.
     #[inline(always)]
     fn take_many(&self, cpu: usize, out: &mut [Pfn]) -> usize {
-        let taken = out.iter_mut().map_while(|slot| Some(*slot = self.take(cpu)?));
-        taken.count()
+        let mut taken = 0;
+        while let Some(slot) = out.get_mut(taken) {
+            let Some(block) = self.take(cpu) else { break };
+            *slot = block;
+            taken += 1;
+        }
+        taken
     }
 
     /// Gives blocks back with one call, where there is such a call.
