@@ -271,6 +271,31 @@ fn lists_that_threads_share_and_drain() {
 }
 
 #[test]
+fn pageblocks_that_move_two_at_a_time() {
+    explore("two pageblocks at a time", || {
+        let m = Machine::with_large_lists();
+        let mut held: Vec<_> = (0..8).map(|n| m.exact(PAGEBLOCK * n, BLOCK).unwrap()).collect();
+        let back = held.split_off(5);
+        let freeing = {
+            let m = m.clone();
+            thread::spawn(move || {
+                back.into_iter().for_each(|block| m.free(2, block));
+                m.engine.drain(CpuSet::One(CpuId(2)));
+            })
+        };
+        let parts: [Part; 4] = [
+            |m| [m.movable(0, BLOCK), m.movable(0, BLOCK)].into_iter().flatten().collect(),
+            |m| m.movable(1, BLOCK).into_iter().collect(),
+            |m| m.bulk(0, 2, Movable),
+            |m| m.alloc(1, BLOCK + 1, Unmovable).into_iter().collect(),
+        ];
+        held.extend(all(&m, &parts));
+        freeing.join().unwrap();
+        m.end(held);
+    });
+}
+
+#[test]
 fn runs_of_pageblocks_against_their_parts() {
     explore("runs of pageblocks", || {
         let m = Machine::new(4, false);

@@ -472,7 +472,7 @@ impl RawLists {
     pub const SPILLED: usize = core::mem::offset_of!(Head<'_>, spilled);
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && RawLists::OLDEST == 8);
 
 /// Returns the bytes from the first header to that of a CPU's first list.

@@ -33,6 +33,15 @@ pub struct Machine {
 impl Machine {
     /// Makes a machine, with per-CPU lists if `pcp` says so.
     pub fn new(pageblocks: u64, pcp: bool) -> Arc<Machine> {
+        Self::with(pageblocks, Config { pcp, ..Config::new(CPUS) })
+    }
+
+    /// Makes a machine of three CPUs and twelve pageblocks, whose lists are so large that pageblocks move two at a time.
+    pub fn with_large_lists() -> Arc<Machine> {
+        Self::with(12, Config { percpu_pagelist_high_fraction: 1, ..Config::new(3) })
+    }
+
+    fn with(pageblocks: u64, config: Config) -> Arc<Machine> {
         let frames = pageblocks * PAGEBLOCK;
         let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
         let map = MemoryMap::new(&regions).unwrap();
@@ -41,7 +50,7 @@ impl Machine {
             watermark_scale_factor: 0,
             ..WatermarkKnobs::default()
         };
-        let config = Config { watermark, pcp, ..Config::new(CPUS) };
+        let config = Config { watermark, ..config };
         let engine = Owned::new(&map, config, TryLock).unwrap();
         Arc::new(Machine { engine, owned: (0..frames).map(|_| AtomicBool::new(false)).collect() })
     }
