@@ -11,7 +11,7 @@ BEGIN, END = "<!-- tables: written by bench/tables.py -->", "<!-- end of tables 
 
 
 def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = ["| " + " | ".join(str(c) for c in head) + " |", "|" + "---|" * len(head)]
     lines += ["| " + " | ".join(str(c) for c in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
