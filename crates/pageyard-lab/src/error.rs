@@ -77,4 +77,10 @@ pub enum LabError {
         /// Why not.
         why: String,
     },
+    /// Memory cannot be brought to a state.
+    #[error("memory cannot be brought to this state: {why}")]
+    Fragment {
+        /// Why not.
+        why: String,
+    },
 }

@@ -4,7 +4,8 @@
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
 //! * [`bench`]: what a frame costs, beside peers and floors;
 //! * [`experiment`]: a document's table, beside what this machine measures;
-//! * [`replay`]: a trace re-executed on an engine, and the report of it.
+//! * [`replay`]: a trace re-executed on an engine, and the report of it;
+//! * [`workload`]: owners of frames that can be moved and given up, and load on them.
 #![deny(unsafe_code)]
 
 pub mod bench;
@@ -17,6 +18,7 @@ mod bitmap;
 mod error;
 mod latency;
 pub mod text;
+pub mod workload;
 mod yard;
 
 pub use error::LabError;

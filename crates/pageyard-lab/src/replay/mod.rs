@@ -14,7 +14,9 @@ mod threads;
 mod timeline;
 mod walk;
 
+pub(crate) use ledger::{Ledger, Stand};
 pub use prediction::Prediction;
 pub use report::{EngineReport, ReplayReport, TraceReport, Waiting};
 pub use run::{Progress, ReplayOptions, replay};
 pub use timeline::Sample;
+pub(crate) use timeline::{blocks, zones};

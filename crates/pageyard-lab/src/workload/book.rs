@@ -1,0 +1,387 @@
+//! The book of the owners: every block that is held, by what it is, and the page cache in the order of its age.
+
+use super::owners::Shares;
+use fastrand::Rng;
+use pageyard::{Order, Pfn, ZoneId};
+use std::collections::VecDeque;
+
+/// What a held block is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Role {
+    /// A page of a file: movable, and given up when memory is short.
+    Cache,
+    /// A process's memory: movable. There is no swap, so it is never given up.
+    Anon,
+    /// Kernel objects: neither.
+    Slab,
+    /// Page tables: neither.
+    PageTable,
+    /// A block of the stress test: neither.
+    Test,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Role; 5] = [Role::Cache, Role::Anon, Role::Slab, Role::PageTable, Role::Test];
+
+    /// Says whether its frames can be moved at all.
+    #[must_use]
+    pub const fn is_movable(self) -> bool {
+        matches!(self, Role::Cache | Role::Anon)
+    }
+}
+
+/// No object, no frame.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// States of an object.
+pub(super) mod flag {
+    /// Somebody holds a reference that keeps it from moving.
+    pub const PINNED: u8 = 1 << 0;
+    /// It is being written to disk.
+    pub const WRITEBACK: u8 = 1 << 1;
+    /// It was used since the clock's hand last passed.
+    pub const REFERENCED: u8 = 1 << 2;
+    /// Compaction has taken it out of use.
+    pub const ISOLATED: u8 = 1 << 3;
+    /// Its frame is no longer held, and somebody still knows its number.
+    pub const GONE: u8 = 1 << 4;
+    /// Nobody but the book knows its number.
+    pub const ORPHAN: u8 = 1 << 5;
+    /// It outlives the load.
+    pub const LASTING: u8 = 1 << 6;
+    /// Its lock is held: asynchronous migration does not wait for it.
+    pub const LOCKED: u8 = 1 << 7;
+}
+
+/// A held block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Object {
+    pub pfn: u32,
+    prev: u32,
+    next: u32,
+    pub order: Order,
+    pub role: Role,
+    pub flags: u8,
+    pub zone: u8,
+}
+
+impl Object {
+    pub fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub fn pfn(&self) -> Pfn {
+        Pfn(u64::from(self.pfn))
+    }
+}
+
+/// A zone's page cache, oldest first. With the referenced bit this is a clock: the hand is at the front, and what it
+/// passes over goes to the back.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    front: u32,
+    back: u32,
+    len: u64,
+}
+
+/// Every held block.
+pub(super) struct Book {
+    objects: Vec<Object>,
+    unused: Vec<u32>,
+    /// For each frame that starts a block: its object.
+    at: Vec<u32>,
+    clocks: Vec<Clock>,
+    /// First frame of each zone, and the frame behind its last.
+    zones: Vec<(u32, u32)>,
+    shares: Shares,
+    pub rng: Rng,
+    /// Pinned objects, the first pinned in front; some may be freed already.
+    pins: VecDeque<u32>,
+    pub pinned: u64,
+    /// Frames held, by role.
+    pub held: [u64; Role::ALL.len()],
+}
+
+impl Book {
+    pub fn new(zones: Vec<(u32, u32)>, shares: Shares, seed: u64) -> Book {
+        let end = zones.iter().map(|z| z.1).max().unwrap_or(0);
+        Book {
+            objects: Vec::new(),
+            unused: Vec::new(),
+            at: vec![NONE; end as usize],
+            clocks: vec![Clock { front: NONE, back: NONE, len: 0 }; zones.len()],
+            zones,
+            shares,
+            rng: Rng::with_seed(seed),
+            pins: VecDeque::new(),
+            pinned: 0,
+            held: [0; Role::ALL.len()],
+        }
+    }
+
+    pub fn get(&self, id: u32) -> &Object {
+        &self.objects[id as usize]
+    }
+
+    fn object(&mut self, id: u32) -> &mut Object {
+        &mut self.objects[id as usize]
+    }
+
+    pub fn set(&mut self, id: u32, flag: u8, on: bool) {
+        let object = self.object(id);
+        object.flags = if on { object.flags | flag } else { object.flags & !flag };
+    }
+
+    /// Finds the object that starts at a frame.
+    pub fn find(&self, pfn: Pfn) -> Option<u32> {
+        self.at.get(pfn.0 as usize).copied().filter(|id| *id != NONE)
+    }
+
+    fn zone_of(&self, pfn: u32) -> u8 {
+        self.zones.iter().position(|(start, end)| (*start..*end).contains(&pfn)).unwrap_or(0) as u8
+    }
+
+    /// Enters a block, and gives it the pins and the writeback that are its share.
+    pub fn enter(&mut self, pfn: Pfn, order: Order, role: Role, flags: u8) -> u32 {
+        let zone = self.zone_of(pfn.0 as u32);
+        let object = Object { pfn: pfn.0 as u32, prev: NONE, next: NONE, order, role, flags, zone };
+        let id = match self.unused.pop() {
+            Some(id) => {
+                self.objects[id as usize] = object;
+                id
+            }
+            None => {
+                self.objects.push(object);
+                self.objects.len() as u32 - 1
+            }
+        };
+        self.at[pfn.0 as usize] = id;
+        self.held[role as usize] += order.frames().0;
+        if role.is_movable() && self.rng.f64() < self.shares.pins {
+            self.pin(id);
+        }
+        if role == Role::Cache {
+            if self.rng.f64() < self.shares.writeback {
+                self.set(id, flag::WRITEBACK, true);
+            }
+            if self.rng.f64() < self.shares.reused {
+                self.set(id, flag::REFERENCED, true);
+            }
+            self.append(id);
+        }
+        id
+    }
+
+    /// Pins a frame. Whoever pinned first lets go when there are more pins than their share of movable frames.
+    pub fn pin(&mut self, id: u32) {
+        self.set(id, flag::PINNED, true);
+        self.pins.push_back(id);
+        self.pinned += 1;
+        let movable = self.held[Role::Cache as usize] + self.held[Role::Anon as usize];
+        let most = (movable as f64 * self.shares.pins).ceil() as u64;
+        while self.pinned > most.max(1) {
+            let Some(first) = self.pins.pop_front() else { break };
+            if self.get(first).is(flag::PINNED) {
+                self.set(first, flag::PINNED, false);
+                self.pinned -= 1;
+            }
+        }
+    }
+
+    /// Takes a block out of the book, whose frame somebody is about to free. Its number may be used again unless
+    /// `known`: then [`Book::forget`] has to follow.
+    pub fn leave(&mut self, id: u32, known: bool) {
+        let object = *self.get(id);
+        if object.role == Role::Cache && !object.is(flag::ISOLATED) {
+            self.unlink(id);
+        }
+        if object.is(flag::PINNED) {
+            self.pinned -= 1;
+        }
+        self.at[object.pfn as usize] = NONE;
+        self.held[object.role as usize] -= object.order.frames().0;
+        let isolated = object.flags & flag::ISOLATED;
+        self.object(id).flags = flag::GONE | isolated | if known { 0 } else { flag::ORPHAN };
+        if !known && isolated == 0 {
+            self.unused.push(id);
+        }
+    }
+
+    /// Lets the number of an object that is gone be used again, once nobody knows it.
+    pub fn forget(&mut self, id: u32, flag: u8) {
+        let object = self.object(id);
+        match flag {
+            flag::ISOLATED => object.flags &= !flag::ISOLATED,
+            _ => object.flags |= flag::ORPHAN,
+        }
+        if object.is(flag::GONE) && object.is(flag::ORPHAN) && !object.is(flag::ISOLATED) {
+            self.unused.push(id);
+        }
+    }
+
+    /// Makes the upper half of a block an object of its own.
+    pub fn halve(&mut self, id: u32) -> Option<u32> {
+        let object = *self.get(id);
+        let half = object.order.smaller()?;
+        self.held[object.role as usize] -= object.order.frames().0;
+        self.held[object.role as usize] += half.frames().0;
+        self.object(id).order = half;
+        let flags = object.flags & flag::LASTING;
+        Some(self.enter(object.pfn() + half.frames(), half, object.role, flags))
+    }
+
+    /// Takes a frame out of use for a move.
+    pub fn isolate(&mut self, id: u32) {
+        if self.get(id).role == Role::Cache {
+            self.unlink(id);
+        }
+        self.set(id, flag::ISOLATED, true);
+    }
+
+    /// Puts it back.
+    pub fn put_back(&mut self, id: u32) {
+        self.set(id, flag::ISOLATED | flag::LOCKED, false);
+        if self.get(id).role == Role::Cache {
+            self.append(id);
+        }
+    }
+
+    /// Moves an isolated object to another frame.
+    pub fn moved(&mut self, id: u32, to: Pfn) {
+        let old = self.get(id).pfn;
+        let zone = self.zone_of(to.0 as u32);
+        self.at[old as usize] = NONE;
+        self.at[to.0 as usize] = id;
+        let object = self.object(id);
+        (object.pfn, object.zone) = (to.0 as u32, zone);
+        self.put_back(id);
+    }
+
+    /// Returns the length of a zone's page cache.
+    pub fn cached(&self, zone: ZoneId) -> u64 {
+        self.clocks.get(zone.0 as usize).map_or(0, |c| c.len)
+    }
+
+    /// Moves the hand of a zone's clock by one frame, and returns the frame's object if it can be given up.
+    pub fn tick(&mut self, zone: ZoneId) -> Option<u32> {
+        let id = self.clocks.get(zone.0 as usize)?.front;
+        if id == NONE {
+            return None;
+        }
+        let object = self.get(id);
+        if object.flags & (flag::REFERENCED | flag::WRITEBACK | flag::PINNED) == 0 {
+            return Some(id);
+        }
+        // By the time the hand comes round again the disk has it.
+        self.set(id, flag::REFERENCED | flag::WRITEBACK, false);
+        self.unlink(id);
+        self.append(id);
+        None
+    }
+
+    /// Iterates over the numbers of all objects that hold a frame.
+    pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.objects.len() as u32).filter(|id| !self.get(*id).is(flag::GONE))
+    }
+
+    fn append(&mut self, id: u32) {
+        let zone = self.get(id).zone as usize;
+        let back = self.clocks[zone].back;
+        let object = self.object(id);
+        (object.prev, object.next) = (back, NONE);
+        match back {
+            NONE => self.clocks[zone].front = id,
+            _ => self.object(back).next = id,
+        }
+        self.clocks[zone].back = id;
+        self.clocks[zone].len += 1;
+    }
+
+    fn unlink(&mut self, id: u32) {
+        let Object { prev, next, zone, .. } = *self.get(id);
+        match prev {
+            NONE => self.clocks[zone as usize].front = next,
+            _ => self.object(prev).next = next,
+        }
+        match next {
+            NONE => self.clocks[zone as usize].back = prev,
+            _ => self.object(next).prev = prev,
+        }
+        self.clocks[zone as usize].len -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn book(shares: Shares) -> Book {
+        Book::new(vec![(0, 1024)], shares, 1)
+    }
+
+    fn cache(book: &mut Book, pfn: u64) -> u32 {
+        book.enter(Pfn(pfn), Order::ZERO, Role::Cache, 0)
+    }
+
+    #[test]
+    fn the_clock_takes_the_oldest_and_gives_a_used_frame_a_second_round() {
+        let mut b = book(Shares::NONE);
+        let (first, second) = (cache(&mut b, 1), cache(&mut b, 2));
+        b.set(first, flag::REFERENCED, true);
+        assert_eq!(b.tick(ZoneId(0)), None, "the first was used");
+        assert_eq!(b.tick(ZoneId(0)), Some(second));
+        b.leave(second, false);
+        assert_eq!(b.tick(ZoneId(0)), Some(first));
+        b.leave(first, false);
+        assert_eq!((b.tick(ZoneId(0)), b.cached(ZoneId(0))), (None, 0));
+    }
+
+    #[test]
+    fn a_moved_object_keeps_its_number_and_a_known_number_is_not_used_again() {
+        let mut b = book(Shares::NONE);
+        let id = cache(&mut b, 5);
+        b.isolate(id);
+        assert_eq!(b.cached(ZoneId(0)), 0);
+        b.moved(id, Pfn(9));
+        assert_eq!((b.find(Pfn(5)), b.find(Pfn(9))), (None, Some(id)));
+        b.leave(id, true);
+        assert_ne!(cache(&mut b, 6), id);
+        b.forget(id, flag::ORPHAN);
+        assert_eq!(cache(&mut b, 7), id);
+    }
+
+    #[test]
+    fn an_object_freed_while_isolated_is_kept_until_compaction_lets_go() {
+        let mut b = book(Shares::NONE);
+        let id = cache(&mut b, 5);
+        b.isolate(id);
+        b.leave(id, false);
+        assert_ne!(cache(&mut b, 5), id);
+        b.forget(id, flag::ISOLATED);
+        assert_eq!(cache(&mut b, 6), id);
+    }
+
+    #[test]
+    fn pins_stay_at_their_share() {
+        let mut b = book(Shares { pins: 0.25, ..Shares::NONE });
+        for pfn in 0..1000 {
+            cache(&mut b, pfn);
+        }
+        let pinned = b.ids().filter(|id| b.get(*id).is(flag::PINNED)).count() as u64;
+        assert!(pinned == b.pinned && (200..=250).contains(&pinned), "{pinned}");
+    }
+
+    #[test]
+    fn halves_are_held_like_the_whole() {
+        let mut b = book(Shares::NONE);
+        let id = b.enter(Pfn(8), Order::of(3), Role::Slab, flag::LASTING);
+        let upper = b.halve(id).unwrap();
+        assert_eq!(
+            (b.get(upper).pfn(), b.get(upper).order, b.held[Role::Slab as usize]),
+            (Pfn(12), Order::of(2), 8)
+        );
+        assert!(b.get(upper).is(flag::LASTING));
+    }
+}

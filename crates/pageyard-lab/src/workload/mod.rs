@@ -1,0 +1,17 @@
+//! Workloads: owners of frames that can be moved and given up, states that memory can be brought to, and load.
+//!
+//! * [`Owners`] holds page cache, anonymous memory, slab, page tables and pins, and is what an engine calls for help;
+//! * [`fragment`] brings memory to a named state, and says how close it came;
+//! * [`Load`] repeats a recorded trace, in several jobs at once; [`LoadTrace`] is the trace, made ready for that;
+//! * [`stress`] asks for large unmovable blocks meanwhile, in three phases: `stress-highalloc`.
+
+mod book;
+pub mod fragment;
+mod load;
+mod migrate;
+mod owners;
+pub mod stress;
+
+pub use book::Role;
+pub use load::{Load, LoadTrace, Shape};
+pub use owners::{Owners, Shares};

@@ -1,0 +1,260 @@
+//! The owners of memory: they allocate and free as page cache, processes and the kernel do, and give frames up.
+
+use super::book::{Book, Role, flag};
+use crate::engine::LabEngine;
+use pageyard::reclaim::{Reclaimed, Shortage};
+use pageyard::{
+    AllocError, Cx, Failure, Frames, FreeError, Order, Pfn, PressureAllocator, Reclaim, Request, ZoneId,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Shares of movable frames that are in a state in which they cannot be moved, or are not given up.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Shares {
+    /// Of page cache and anonymous frames: pinned. Kept at this share while frames come and go.
+    pub pins: f64,
+    /// Of page cache frames: being written to disk when they are new. Asynchronous compaction leaves them alone.
+    pub writeback: f64,
+    /// Of page cache frames: used again, so that the clock's hand passes over them once.
+    pub reused: f64,
+    /// Of asynchronous migrations: fail because the page is locked.
+    pub locked: f64,
+}
+
+impl Shares {
+    /// Every frame can be moved and given up.
+    pub const NONE: Shares = Shares { pins: 0.0, writeback: 0.0, reused: 0.0, locked: 0.0 };
+
+    /// The defaults of the study: with 0.135 % of its frames pinned at random, about half of the pageblocks hold a pin.
+    pub const STUDY: Shares = Shares { pins: 0.00135, writeback: 0.01, reused: 0.1, locked: 0.01 };
+}
+
+/// The owners of memory on one engine.
+///
+/// # Concurrency
+/// Every method may be called from several threads. None holds the book while it calls the engine.
+pub struct Owners<'e, E: ?Sized> {
+    engine: &'e E,
+    book: Mutex<Book>,
+    shares: Shares,
+    /// Nanoseconds that reclaim took on behalf of requests.
+    reclaim_ns: AtomicU64,
+}
+
+impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
+    /// Makes owners who hold nothing yet. `seed` decides which frames are pinned, busy and used again.
+    pub fn new(engine: &'e E, shares: Shares, seed: u64) -> Self {
+        let zones = (0..).map(ZoneId).map_while(|z| engine.zone_stats(z));
+        let zones = zones.map(|z| (z.span.start.0 as u32, z.span.end().0 as u32)).collect();
+        Owners {
+            engine,
+            book: Mutex::new(Book::new(zones, shares, seed)),
+            shares,
+            reclaim_ns: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the engine.
+    pub fn engine(&self) -> &'e E {
+        self.engine
+    }
+
+    /// Allocates a block, with the help of the other owners where memory is short; returns the number of its object.
+    ///
+    /// # Errors
+    /// As [`PressureAllocator::alloc_with`].
+    pub fn alloc(&self, cx: &Cx, request: &Request, role: Role) -> Result<u32, Failure> {
+        let pfn = self.engine.alloc_with(cx, request, self)?;
+        Ok(self.book().enter(pfn, request.order, role, 0))
+    }
+
+    /// The same for a block that outlives the load.
+    ///
+    /// # Errors
+    /// As [`Owners::alloc`].
+    pub fn alloc_lasting(&self, cx: &Cx, request: &Request, role: Role) -> Result<u32, Failure> {
+        let pfn = self.engine.alloc_with(cx, request, self)?;
+        Ok(self.book().enter(pfn, request.order, role, flag::LASTING | flag::ORPHAN))
+    }
+
+    /// Takes over a block that was allocated before, as opening states are; returns the number of its object.
+    pub fn adopt(&self, pfn: Pfn, order: Order, role: Role, pinned: bool) -> u32 {
+        let mut book = self.book();
+        let id = book.enter(pfn, order, role, flag::ORPHAN);
+        if pinned && !book.get(id).is(flag::PINNED) {
+            // A pin of an opening state is there for good, whatever the share.
+            book.set(id, flag::PINNED, true);
+            book.pinned += 1;
+        }
+        id
+    }
+
+    /// Frees a block, unless it was given up meanwhile. Its number must not be used afterwards.
+    pub fn free(&self, cx: &Cx, id: u32) {
+        let mut book = self.book();
+        if book.get(id).is(flag::GONE) {
+            book.forget(id, flag::ORPHAN);
+            return;
+        }
+        let (pfn, order) = (book.get(id).pfn(), book.get(id).order);
+        book.leave(id, false);
+        drop(book);
+        self.give(cx, pfn, order);
+    }
+
+    /// Leaves a block of the page cache to itself; frees any other. Its number must not be used afterwards.
+    pub fn abandon(&self, cx: &Cx, id: u32) {
+        let mut book = self.book();
+        if book.get(id).role == Role::Cache && !book.get(id).is(flag::GONE) {
+            book.set(id, flag::ORPHAN, true);
+            return;
+        }
+        drop(book);
+        self.free(cx, id);
+    }
+
+    /// Halves a block; returns the number of its upper half. What was given up meanwhile has no halves.
+    ///
+    /// # Errors
+    /// As [`pageyard::PageAllocator::split`].
+    pub fn halve(&self, id: u32) -> Result<Option<u32>, FreeError> {
+        let mut book = self.book();
+        let object = *book.get(id);
+        if object.is(flag::GONE) {
+            return Ok(None);
+        }
+        let half = object.order.smaller().ok_or(FreeError::Misaligned)?;
+        self.engine.split(object.pfn(), object.order, half)?;
+        Ok(book.halve(id))
+    }
+
+    /// Frees all that the load holds, page cache and what outlives the load apart: every process has ended.
+    pub fn end_processes(&self, cx: &Cx) {
+        self.free_where(cx, |role, flags| {
+            role != Role::Cache && role != Role::Test && flags & flag::LASTING == 0
+        });
+    }
+
+    /// Frees all page cache that is neither pinned nor being written.
+    ///
+    /// # Linux
+    /// A write to `/proc/sys/vm/drop_caches`.
+    pub fn drop_caches(&self, cx: &Cx) {
+        let kept = flag::PINNED | flag::WRITEBACK;
+        self.free_where(cx, |role, flags| role == Role::Cache && flags & kept == 0);
+    }
+
+    fn free_where(&self, cx: &Cx, which: impl Fn(Role, u8) -> bool) {
+        let mut book = self.book();
+        let ids: Vec<u32> = book.ids().filter(|id| which(book.get(*id).role, book.get(*id).flags)).collect();
+        let mut blocks = Vec::with_capacity(ids.len());
+        for id in ids {
+            let object = *book.get(id);
+            blocks.push((object.pfn(), object.order));
+            book.leave(id, !object.is(flag::ORPHAN));
+        }
+        drop(book);
+        for (pfn, order) in blocks {
+            self.give(cx, pfn, order);
+        }
+    }
+
+    /// Returns the frames held in a role.
+    pub fn held(&self, role: Role) -> Frames {
+        Frames(self.book().held[role as usize])
+    }
+
+    /// Returns how many frames are pinned.
+    pub fn pinned(&self) -> Frames {
+        Frames(self.book().pinned)
+    }
+
+    /// Returns the frames held, all roles together.
+    pub fn held_frames(&self) -> Frames {
+        Frames(self.book().held.iter().sum())
+    }
+
+    /// Calls `each` with every held block: first frame, order, role, and whether it can be moved.
+    pub fn for_each(&self, mut each: impl FnMut(Pfn, Order, Role, bool)) {
+        let book = self.book();
+        for id in book.ids() {
+            let o = book.get(id);
+            each(
+                o.pfn(),
+                o.order,
+                o.role,
+                o.role.is_movable() && o.order == Order::ZERO && !o.is(flag::PINNED),
+            );
+        }
+    }
+
+    /// Returns the nanoseconds that reclaim has taken since the last call.
+    pub fn take_reclaim_ns(&self) -> u64 {
+        // ORDER: Relaxed: a sum of durations, which orders nothing.
+        self.reclaim_ns.swap(0, Ordering::Relaxed)
+    }
+
+    pub(super) fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
+    /// A book is whole after every call, so one whose user panicked can be used.
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn give(&self, cx: &Cx, pfn: Pfn, order: Order) {
+        let freed = self.engine.free(cx, pfn, order);
+        assert_eq!(
+            freed,
+            Ok(()),
+            "the engine refuses a block that its owner holds: frame {pfn}, order {order}"
+        );
+    }
+}
+
+/// The least that one call of reclaim looks at.
+///
+/// # Linux
+/// `SWAP_CLUSTER_MAX`.
+const CLUSTER: u64 = 32;
+
+impl<E: PressureAllocator + LabEngine> Reclaim for Owners<'_, E> {
+    /// Moves the hand over a share of the zone's page cache that grows with the priority, until enough is freed.
+    fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
+        let start = Instant::now();
+        let mut book = self.book();
+        let budget = (book.cached(shortage.zone) >> shortage.priority.0).max(CLUSTER);
+        let mut freed = Vec::new();
+        let mut scanned = 0;
+        while scanned < budget && (freed.len() as u64) < shortage.want.0 && book.cached(shortage.zone) > 0 {
+            scanned += 1;
+            if let Some(id) = book.tick(shortage.zone) {
+                let object = *book.get(id);
+                freed.push((object.pfn(), object.order));
+                book.leave(id, !object.is(flag::ORPHAN));
+            }
+        }
+        drop(book);
+        for (pfn, order) in &freed {
+            self.give(cx, *pfn, *order);
+        }
+        // ORDER: Relaxed: see `take_reclaim_ns`.
+        self.reclaim_ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        Reclaimed {
+            scanned: Frames(scanned),
+            freed: Frames(freed.iter().map(|(_, order)| order.frames().0).sum()),
+        }
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Frames {
+        Frames(self.book().cached(zone))
+    }
+}
+
+/// Says whether a request was refused although memory was free.
+pub(super) fn for_fragmentation(why: &AllocError) -> bool {
+    matches!(why, AllocError::Fragmented { .. })
+}
