@@ -32,6 +32,9 @@ impl Role {
     }
 }
 
+/// A page of the cache is written for this part of its life: one in so many.
+const WRITES: f64 = 10.0;
+
 /// No object, no frame.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -100,6 +103,9 @@ pub(super) struct Book {
     /// Pinned objects, the first pinned in front; some may be freed already.
     pins: VecDeque<u32>,
     pub pinned: u64,
+    /// The same for page cache that is being written.
+    writes: VecDeque<u32>,
+    writing: u64,
     /// Frames held, by role.
     pub held: [u64; Role::ALL.len()],
 }
@@ -117,6 +123,8 @@ impl Book {
             rng: Rng::with_seed(seed),
             pins: VecDeque::new(),
             pinned: 0,
+            writes: VecDeque::new(),
+            writing: 0,
             held: [0; Role::ALL.len()],
         }
     }
@@ -163,8 +171,8 @@ impl Book {
             self.pin(id);
         }
         if role == Role::Cache {
-            if self.rng.f64() < self.shares.writeback {
-                self.set(id, flag::WRITEBACK, true);
+            if self.rng.f64() < self.shares.writeback * WRITES {
+                self.write(id);
             }
             if self.rng.f64() < self.shares.reused {
                 self.set(id, flag::REFERENCED, true);
@@ -190,6 +198,22 @@ impl Book {
         }
     }
 
+    /// Begins to write a page of the cache. The disk is done with the first ones when more are being written than their
+    /// share.
+    fn write(&mut self, id: u32) {
+        self.set(id, flag::WRITEBACK, true);
+        self.writes.push_back(id);
+        self.writing += 1;
+        let most = (self.held[Role::Cache as usize] as f64 * self.shares.writeback).ceil() as u64;
+        while self.writing > most.max(1) {
+            let Some(first) = self.writes.pop_front() else { break };
+            if self.get(first).is(flag::WRITEBACK) {
+                self.set(first, flag::WRITEBACK, false);
+                self.writing -= 1;
+            }
+        }
+    }
+
     /// Takes a block out of the book, whose frame somebody is about to free. Its number may be used again unless
     /// `known`: then [`Book::forget`] has to follow.
     pub fn leave(&mut self, id: u32, known: bool) {
@@ -199,6 +223,9 @@ impl Book {
         }
         if object.is(flag::PINNED) {
             self.pinned -= 1;
+        }
+        if object.is(flag::WRITEBACK) {
+            self.writing -= 1;
         }
         self.at[object.pfn as usize] = NONE;
         self.held[object.role as usize] -= object.order.frames().0;
@@ -274,8 +301,7 @@ impl Book {
         if object.flags & (flag::REFERENCED | flag::WRITEBACK | flag::PINNED) == 0 {
             return Some(id);
         }
-        // By the time the hand comes round again the disk has it.
-        self.set(id, flag::REFERENCED | flag::WRITEBACK, false);
+        self.set(id, flag::REFERENCED, false);
         self.unlink(id);
         self.append(id);
         None

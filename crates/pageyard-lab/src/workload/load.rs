@@ -8,7 +8,7 @@ use super::book::Role;
 use super::owners::{Owners, for_fragmentation};
 use crate::engine::LabEngine;
 use crate::error::LabError;
-use crate::latency::SAMPLE;
+use crate::latency::{SAMPLE, clock_cost_ns};
 use crate::replay::{Ledger, Stand};
 use pageyard::{
     CpuId, Cx, FreeError, Gfp, GfpMap, Migratetype, Nanos, Order, Pfn, PressureAllocator, Request,
@@ -20,7 +20,7 @@ use std::time::Instant;
 /// Frames of the recorded machine are renumbered in chunks of this many, so that books are as large as what is used.
 const CHUNK: u64 = 1024;
 
-/// How often the background reclaimer and compactor get to run, in recorded time: about as soon as a woken task does.
+/// How often the background reclaimer gets to run, in recorded time: about as soon as a woken task does.
 const TICK_NS: u64 = 1_000_000;
 
 /// How often per-CPU lists shrink, in recorded time: Linux's `vm.stat_interval`.
@@ -34,6 +34,9 @@ pub struct Shape {
     /// Whether movable blocks above order 0 are asked for whole, as the recorded kernel did, or frame by frame, as kernels
     /// without large folios do.
     pub large_blocks: bool,
+    /// How often the background compactor gets to run, in recorded nanoseconds. Linux's reclaimer wakes it when it has
+    /// had nothing to do for a tenth of a second.
+    pub compactor_ns: u64,
 }
 
 /// A row of a load.
@@ -211,6 +214,9 @@ pub struct Load<'a, 'e, E: ?Sized> {
     now: u64,
     next_tick: u64,
     next_vmstat: u64,
+    next_compactor: u64,
+    compactor_ns: u64,
+    clock_ns: u64,
     /// What it has come to.
     pub done: Done,
 }
@@ -218,9 +224,9 @@ pub struct Load<'a, 'e, E: ?Sized> {
 impl<'a, 'e, E: PressureAllocator + LabEngine> Load<'a, 'e, E> {
     /// Makes a load that has not begun; its jobs are spread evenly over the recording, and the first begins `shift` of
     /// a round into it (0 to 1).
-    pub fn new(trace: &'a LoadTrace, owners: &'a Owners<'e, E>, jobs: usize, shift: f64) -> Self {
-        let jobs = (0..jobs).map(|n| {
-            let into = (n as f64 / jobs as f64 + shift).fract() * trace.duration_ns as f64;
+    pub fn new(trace: &'a LoadTrace, owners: &'a Owners<'e, E>, shape: &Shape, shift: f64) -> Self {
+        let jobs = (0..shape.jobs).map(|n| {
+            let into = (n as f64 / shape.jobs as f64 + shift).fract() * trace.duration_ns as f64;
             let row = trace.rows.partition_point(|r| r.time_ns < into as u64);
             Job { ledger: Ledger::new(Pfn(trace.frames)), row, began: -(into as i64) }
         });
@@ -232,6 +238,9 @@ impl<'a, 'e, E: PressureAllocator + LabEngine> Load<'a, 'e, E> {
             now: 0,
             next_tick: TICK_NS,
             next_vmstat: VMSTAT_NS,
+            next_compactor: shape.compactor_ns,
+            compactor_ns: shape.compactor_ns,
+            clock_ns: clock_cost_ns(),
             done: Done::default(),
         }
     }
@@ -265,7 +274,10 @@ impl<'a, 'e, E: PressureAllocator + LabEngine> Load<'a, 'e, E> {
             let start = Instant::now();
             let engine = self.owners.engine();
             engine.kswapd_with(&cx, self.owners);
-            engine.kcompactd_with(&cx, self.owners);
+            if self.next_compactor <= self.next_tick {
+                engine.kcompactd_with(&cx, self.owners);
+                self.next_compactor += self.compactor_ns;
+            }
             if self.next_vmstat <= self.next_tick {
                 engine.vmstat_tick();
                 self.next_vmstat += VMSTAT_NS;
@@ -292,7 +304,12 @@ impl<'a, 'e, E: PressureAllocator + LabEngine> Load<'a, 'e, E> {
         self.done.rows += 1;
         let cx = Cx { now: Nanos(self.now), ..Cx::on(CpuId(u32::from(row.cpu))) };
         let (pfn, order) = (Pfn(u64::from(row.pfn)), Order::of(row.order));
-        let timed = self.done.rows.is_multiple_of(SAMPLE).then(Instant::now);
+        let timed = self.done.rows.is_multiple_of(SAMPLE);
+        let (clock_ns, mut engine_ns) = (self.clock_ns, 0);
+        let mut took = |start: Option<Instant>| {
+            let ns = start.map_or(0, |s| (s.elapsed().as_nanos() as u64).saturating_sub(clock_ns));
+            engine_ns += ns * SAMPLE;
+        };
         let mut owners = self.owners;
         let halve = |owners: &mut &Owners<'e, E>, stand: Stand, _| -> Result<_, FreeError> {
             match stand {
@@ -301,16 +318,23 @@ impl<'a, 'e, E: PressureAllocator + LabEngine> Load<'a, 'e, E> {
             }
         };
         let allocates = row.request != FREE;
-        let release = |owners: &mut &Owners<'e, E>, stand: Stand, _| match stand {
-            Stand::UNSERVED => {}
-            _ if allocates => owners.abandon(&cx, stand.0),
-            _ => owners.free(&cx, stand.0),
+        let release = |owners: &mut &Owners<'e, E>, stand: Stand, _| {
+            let start = timed.then(Instant::now);
+            match stand {
+                Stand::UNSERVED => {}
+                _ if allocates => owners.abandon(&cx, stand.0),
+                _ => owners.free(&cx, stand.0),
+            }
+            took(start);
         };
         let given_up = job.ledger.remove(pfn, order, &mut owners, halve, release);
         assert!(given_up.is_ok(), "the engine refuses to split a block that is held: {given_up:?}");
         if allocates {
             let (request, role) = &trace.requests[row.request as usize];
-            let stand = match self.owners.alloc(&cx, request, *role) {
+            let start = timed.then(Instant::now);
+            let got = self.owners.alloc(&cx, request, *role);
+            took(start);
+            let stand = match got {
                 Ok(id) => Stand(id),
                 Err(failure) => {
                     self.done.refused += 1;
@@ -320,9 +344,7 @@ impl<'a, 'e, E: PressureAllocator + LabEngine> Load<'a, 'e, E> {
             };
             job.ledger.put(pfn, order, stand);
         }
-        if let Some(start) = timed {
-            self.done.engine_ns += start.elapsed().as_nanos() as u64 * SAMPLE;
-        }
+        self.done.engine_ns += engine_ns;
     }
 
     /// Returns how long one round takes, in recorded nanoseconds.

@@ -15,7 +15,8 @@ use std::time::Instant;
 pub struct Shares {
     /// Of page cache and anonymous frames: pinned. Kept at this share while frames come and go.
     pub pins: f64,
-    /// Of page cache frames: being written to disk when they are new. Asynchronous compaction leaves them alone.
+    /// Of page cache frames: being written to disk, each for a tenth of its life. Asynchronous compaction leaves them
+    /// alone, and only fully synchronous compaction waits for the disk.
     pub writeback: f64,
     /// Of page cache frames: used again, so that the clock's hand passes over them once.
     pub reused: f64,
@@ -28,7 +29,7 @@ impl Shares {
     pub const NONE: Shares = Shares { pins: 0.0, writeback: 0.0, reused: 0.0, locked: 0.0 };
 
     /// The defaults of the study: with 0.135 % of its frames pinned at random, about half of the pageblocks hold a pin.
-    pub const STUDY: Shares = Shares { pins: 0.00135, writeback: 0.01, reused: 0.1, locked: 0.01 };
+    pub const STUDY: Shares = Shares { pins: 0.00135, writeback: 0.002, reused: 0.1, locked: 0.01 };
 }
 
 /// The owners of memory on one engine.

@@ -48,9 +48,9 @@ impl Settings {
             share: 0.9,
             rounds: 1.0,
             settle: 0.5,
-            slab: 0.04,
+            slab: 0.1,
             tables: 0.01,
-            shape: Shape { jobs: 8, large_blocks: false },
+            shape: Shape { jobs: 8, large_blocks: false, compactor_ns: 100_000_000 },
             shares: Shares::STUDY,
         }
     }
@@ -166,7 +166,7 @@ pub fn run<E: PressureAllocator + LabEngine>(
 ) -> Report {
     let owners = Owners::new(engine, settings.shares, seed);
     let shift = fastrand::Rng::with_seed(seed).f64();
-    let mut load = Load::new(trace, &owners, settings.shape.jobs, shift);
+    let mut load = Load::new(trace, &owners, &settings.shape, shift);
     fill(&mut load, &owners, settings);
     let held_before = Role::ALL.map(|role| owners.held(role));
     let pinned_before = owners.pinned();
