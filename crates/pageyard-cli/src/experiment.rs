@@ -56,6 +56,7 @@ impl Experiment {
         let mut show = |part: &'static str, done, all| progress.at(part, done, all);
         let mut run = Run::new(self.quick, &mut show);
         run.program = std::env::current_exe().ok();
+        run.trace = Some(crate::carried::open(None)?);
         let outcome = experiment::run(chosen, run, &Published::carried())?;
         drop(progress);
         if let Some(path) = &self.report {

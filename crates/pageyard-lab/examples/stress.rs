@@ -48,7 +48,7 @@ fn main() {
             let map = MemoryMap::new(&regions).unwrap();
             let e = LinuxAllocator::new(&map, &c).unwrap();
             let t = std::time::Instant::now();
-            let r = run(&e, &trace, &s, phases, seed);
+            let r = run(&e, &trace, &s, phases, seed).unwrap();
             println!(
                 "{name} seed {seed} success {:?} user {:.2} sys {:.2} elapsed {:.2} all {:.2} leaked {} audit {}",
                 r.phases.iter().map(|p| (p.success() * 10.0).round() / 10.0).collect::<Vec<_>>(),

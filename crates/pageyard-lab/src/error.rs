@@ -83,4 +83,10 @@ pub enum LabError {
         /// Why not.
         why: String,
     },
+    /// A recording that an experiment needs is not there.
+    #[error("the recording {name} is not here; run this in a folder that has data/traces/{name}.trace")]
+    NoRecording {
+        /// Its name.
+        name: String,
+    },
 }

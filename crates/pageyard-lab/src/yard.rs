@@ -2,10 +2,12 @@
 #![allow(unsafe_code, reason = "the engine takes memory for its metadata from its caller")]
 
 use crate::engine::{Fallbacks, LabEngine};
+use pageyard::compaction::{Outcome, Work};
+use pageyard::reclaim::Reclaimed;
 use pageyard::{
-    AllocError, Alone, AuditError, Census, ClaimError, Config, CpuId, CpuSet, Cx, Exclusive, FreeError,
-    MapError, MemoryMap, Metadata, Migratetype, Order, PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pageyard,
-    PcpStats, PerCpu, Pfn, Request, Stats, ZoneId, ZoneStats,
+    AllocError, Alone, AuditError, Census, ClaimError, Config, CpuId, CpuSet, Cx, Exclusive, Failure,
+    FreeError, Helpers, MapError, MemoryMap, Metadata, Migratetype, Order, PAGEBLOCK_ORDER, PageAllocator,
+    PageblockId, Pageyard, PcpStats, PerCpu, Pfn, PressureAllocator, Request, Stats, ZoneId, ZoneStats,
 };
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 
@@ -129,6 +131,24 @@ impl<P: PerCpu> PageAllocator for Yard<P> {
 
     fn audit(&self) -> Result<Census, AuditError> {
         self.engine.audit()
+    }
+}
+
+impl<P: PerCpu> PressureAllocator for Yard<P> {
+    fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
+        self.engine.alloc_with(cx, request, helpers)
+    }
+
+    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
+        self.engine.kswapd_with(cx, helpers)
+    }
+
+    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work {
+        self.engine.kcompactd_with(cx, helpers)
+    }
+
+    fn compact_zone_with<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) -> Option<(Outcome, Work)> {
+        self.engine.compact_zone_with(cx, zone, helpers)
     }
 }
 

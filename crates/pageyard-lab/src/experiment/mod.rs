@@ -8,6 +8,7 @@
 //! An experiment measures first and sees the published figures afterwards: [`Experiment::measure`] is not given them, so
 //! no measured value can depend on one.
 
+mod direct_compaction;
 mod irq_safe;
 mod page_frag;
 pub mod plot;
@@ -51,7 +52,8 @@ pub trait Experiment: Sync {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[&dyn Experiment] = &[&irq_safe::IrqSafe, &zonelist::Zonelist, &page_frag::PageFrag];
+pub const EXPERIMENTS: &[&dyn Experiment] =
+    &[&irq_safe::IrqSafe, &zonelist::Zonelist, &direct_compaction::DirectCompaction, &page_frag::PageFrag];
 
 /// What an experiment is told, and what it says while it runs.
 pub struct Run<'a> {
@@ -59,6 +61,8 @@ pub struct Run<'a> {
     pub quick: bool,
     /// The program that runs, where it can count itself: see [`zonelist::count`].
     pub program: Option<std::path::PathBuf>,
+    /// The recording that experiments use where they need one of a build; one beside the program where this is none.
+    pub trace: Option<pageyard_trace::Trace>,
     notes: Vec<String>,
     progress: &'a mut dyn FnMut(&'static str, u64, u64),
 }
@@ -66,7 +70,7 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Makes a run. `progress` is told what is being done, and how much of how much is.
     pub fn new(quick: bool, progress: &'a mut dyn FnMut(&'static str, u64, u64)) -> Run<'a> {
-        Run { quick, program: None, notes: Vec::new(), progress }
+        Run { quick, program: None, trace: None, notes: Vec::new(), progress }
     }
 
     /// Says how far a part has come.

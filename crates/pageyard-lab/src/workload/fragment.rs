@@ -65,7 +65,7 @@ pub const WORN: State = State {
     name: "a tenth free in small blocks, a fifth of the pageblocks spoiled",
     free: Free::Blocks(0.1, [0.0, 0.4, 0.65, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0, 1.0]),
     unmovable: Unmovable::Pageblocks(0.2, 8),
-    cache: 0.6,
+    cache: 0.95,
 };
 
 /// What was asked for and what came of it.

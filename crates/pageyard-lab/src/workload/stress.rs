@@ -4,9 +4,11 @@
 //! share of memory, holds what it gets to its end, and then frees it. Success is held by attempted.
 
 use super::book::Role;
+use super::fragment::{State, bring};
 use super::load::{Done, Load, LoadTrace, Shape};
 use super::owners::{Owners, Shares, for_fragmentation};
 use crate::engine::LabEngine;
+use crate::error::LabError;
 use crate::replay::{blocks, zones};
 use hdrhistogram::Histogram;
 use pageyard::{
@@ -36,6 +38,8 @@ pub struct Settings {
     pub shape: Shape,
     /// What of the movable frames cannot be moved.
     pub shares: Shares,
+    /// What memory is like before the load begins; all free where this is none.
+    pub start: Option<State>,
 }
 
 impl Settings {
@@ -52,6 +56,7 @@ impl Settings {
             tables: 0.01,
             shape: Shape { jobs: 8, large_blocks: false, compactor_ns: 100_000_000 },
             shares: Shares::STUDY,
+            start: None,
         }
     }
 
@@ -157,14 +162,20 @@ const FILL_STEPS: u64 = 64;
 const FILL_ROUNDS: u64 = 64;
 
 /// Fills memory and runs the phases. The engine has to be fresh.
+///
+/// # Errors
+/// [`LabError::Fragment`] where memory cannot be brought to the state that the settings ask for.
 pub fn run<E: PressureAllocator + LabEngine>(
     engine: &E,
     trace: &LoadTrace,
     settings: &Settings,
     phases: Phases,
     seed: u64,
-) -> Report {
+) -> Result<Report, LabError> {
     let owners = Owners::new(engine, settings.shares, seed);
+    if let Some(state) = &settings.start {
+        bring(&owners, state, seed)?;
+    }
     let shift = fastrand::Rng::with_seed(seed).f64();
     let mut load = Load::new(trace, &owners, &settings.shape, shift);
     fill(&mut load, &owners, settings);
@@ -194,7 +205,7 @@ pub fn run<E: PressureAllocator + LabEngine>(
         since[*counter] -= counters[*counter];
     }
     let audit = engine.audit();
-    Report {
+    Ok(Report {
         phases: made,
         counters: since,
         user_s: (cpu_s - system_s).max(0.0),
@@ -206,7 +217,7 @@ pub fn run<E: PressureAllocator + LabEngine>(
         pinned_before,
         leaked: audit.as_ref().map_or(0, |c| c.allocated.0 as i64 - owners.held_frames().0 as i64),
         audit,
-    }
+    })
 }
 
 /// Lets the load run until memory is short, and on; the kernel's own memory grows meanwhile.
