@@ -51,14 +51,14 @@ impl Extent {
             false => Extent {
                 settings: study,
                 small: sized(2, 4),
-                seeds: &SEEDS[..3],
+                seeds: &SEEDS[..1],
                 phases: 20,
                 background: 16 << 30,
                 sensitivity: true,
             },
             true => Extent {
                 settings: sized(1, 2),
-                small: sized(1, 2),
+                small: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
                 seeds: &SEEDS[..1],
                 phases: 0,
                 background: 1 << 30,
@@ -90,7 +90,7 @@ impl Experiment for DirectCompaction {
         let mut rows = main_table(&load, &extent, run)?;
         rows.append(questions::measure(&load, &extent.small, extent.seeds, run)?);
         if extent.phases > 0 {
-            rows.append(longterm::measure(&load, &extent.small, extent.phases, &SEEDS[..2], run)?);
+            rows.append(longterm::measure(&load, &extent.small, extent.phases, extent.seeds, run)?);
         } else {
             run.note("long-term fragmentation was not measured: leave out --quick");
         }
@@ -109,7 +109,7 @@ impl Experiment for DirectCompaction {
                     "the load pressure was not run: data/traces/pressure.trace is not below this folder",
                 ),
             }
-            rows.append(sensitivity::measure(&loads, &extent.small, &SEEDS[..1], run)?);
+            rows.append(sensitivity::measure(&loads, &extent.small, extent.seeds, run)?);
         } else {
             run.note("sensitivity to the workload's parameters was not measured: leave out --quick");
         }
