@@ -84,7 +84,8 @@ impl<A: PageAllocator> Subject for A {
             give(self, &cx, held);
         }
         let total = start.elapsed();
-        // Which share of it taking has: a pass of its own, with the clock read in between and its cost taken off.
+        // Each half apart: a pass of its own, with the clock read in between and its cost taken off. What comes in between in
+        // one half is no part of the other, so the halves need not add up to the whole.
         let (mut alloc, mut free) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..rounds {
             let start = Instant::now();
@@ -94,13 +95,11 @@ impl<A: PageAllocator> Subject for A {
             alloc += middle - start;
             free += middle.elapsed();
         }
-        let clock = clock() * rounds as u32;
-        let (alloc, free) =
-            (alloc.saturating_sub(clock).as_secs_f64(), free.saturating_sub(clock).as_secs_f64());
         let frames = (rounds * held.len()) as f64;
-        let (total, share) =
-            (total.as_nanos() as f64 / frames, alloc / (alloc + free).max(f64::MIN_POSITIVE));
-        had.then_some([total * share, total * (1.0 - share), total])
+        let clock = clock() * rounds as u32;
+        let each = |taken: Duration| taken.as_nanos() as f64 / frames;
+        let halves = [alloc, free].map(|half| each(half.saturating_sub(clock)));
+        had.then_some([halves[0], halves[1], each(total)])
     }
 
     fn bulk(&self, cpu: usize, request: &Request, held: &mut [Pfn], rounds: usize) -> Option<f64> {
