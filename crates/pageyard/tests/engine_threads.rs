@@ -16,7 +16,7 @@ use pageyard::{
 use std::cell::UnsafeCell;
 
 /// Calls that each thread makes. Miri runs a call a thousand times slower.
-const CALLS: u32 = if cfg!(miri) { 40 } else { 10_000 };
+const CALLS: u32 = if cfg!(miri) { 30 } else { 10_000 };
 const THREADS: u32 = if cfg!(miri) { 2 } else { 4 };
 const PAGEBLOCKS: u64 = 4;
 

@@ -149,6 +149,23 @@ fn orders_7_and_8_against_all_others() {
 }
 
 #[test]
+fn exact_claims_of_several_words_against_claims_that_the_engine_chooses() {
+    explore("exact claims", || {
+        let m = Machine::new(1, false);
+        let mut held: Vec<_> = (0..4).map(|n| m.exact(n, 0).unwrap()).collect();
+        let parts: [Part; 5] = [
+            |m| m.exact(0, 8).or_else(|| m.exact(256, 8)).into_iter().collect(),
+            |m| m.exact(384, 7).into_iter().collect(),
+            |m| m.movable(2, 7).into_iter().collect(),
+            |m| [m.movable(3, 6), m.movable(3, 6)].into_iter().flatten().collect(),
+            |m| m.bulk(4, 70, Movable),
+        ];
+        held.extend(all(&m, &parts));
+        m.end(held);
+    });
+}
+
+#[test]
 fn frees_of_all_words_leave_room_for_orders_7_and_8() {
     explore("room for 7 and 8", || {
         let m = Machine::new(1, false);

@@ -10,7 +10,7 @@ use crate::error::MapError;
 use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
 use crate::request::{NodeMask, Request, RequestFlags};
 use crate::stats::{Counter, NR_COUNTERS};
-use crate::units::{CpuId, Frames, NodeId, Pfn, ZoneId};
+use crate::units::{CpuId, Frames, Pfn, ZoneId};
 use crate::watermark::{
     ReserveRule, WatermarkKnobs, Watermarks, default_min_free_kbytes, max_boost, protection, watermarks,
 };
@@ -306,7 +306,10 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
 fn nth_of_walk(spans: &[Option<crate::memmap::ZoneSpan>], highest: ZoneKind, nth: usize) -> u16 {
     let allowed = |kind: ZoneKind| kind <= highest && (kind != ZoneKind::Device || highest == kind);
     let mut seen = 0;
-    for node in (0..=u8::MAX).map(NodeId) {
+    let nodes = || spans.iter().flatten().map(|z| z.node);
+    let mut next = nodes().min();
+    while let Some(node) = next {
+        next = nodes().filter(|n| *n > node).min();
         for kind in ZoneKind::ALL.into_iter().rev().filter(|k| allowed(*k)) {
             for (i, z) in spans.iter().enumerate() {
                 if z.is_some_and(|z| z.node == node && z.kind == kind && z.managed > Frames::ZERO) {

@@ -156,7 +156,7 @@ pub fn all(m: &Arc<Machine>, parts: &[Part]) -> Vec<Block> {
 }
 
 /// Schedules of a model under each scheduler, unless `PAGEYARD_SCHEDULES` says how many.
-const SCHEDULES: usize = 1000;
+const SCHEDULES: usize = 500;
 /// The first seed, unless `SHUTTLE_RANDOM_SEED` names another.
 const SEED: u64 = 24301;
 
