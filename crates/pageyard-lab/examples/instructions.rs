@@ -3,13 +3,15 @@
 //! Each call of [`counted`] is one case: it is all that is counted, and a line on standard output names it, with how many
 //! operations it made. Everything is deterministic: one thread, no clock, no random numbers.
 //!
-//! A variant that takes restartable sequences can be counted where they run on a private area that is not registered with
-//! the kernel, with a fixed CPU number: the tool that counts knows nothing of registered ones. It is one line in `main`.
+//! Restartable sequences run on an area that is not registered with the kernel, with a fixed CPU number: the tool that
+//! counts knows nothing of registered ones.
 
 use pageyard::{
     Alone, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId,
     Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
+#[cfg(target_arch = "x86_64")]
+use pageyard_arena::rseq::Rseq;
 use pageyard_linux::LinuxAllocator;
 use std::hint::black_box;
 
@@ -158,6 +160,9 @@ fn main() {
     // SAFETY: as above.
     engine(|| unsafe { Alone::by_instance() });
     engine(|| TryLock);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: 1. this program has one thread and no signal handler. 2. It makes no `Rseq` by `new`.
+    engine(|| unsafe { Rseq::pretending(CpuId(0)) });
     reference("linux-6.18");
     reference("linux-6.1");
     reference("linux-4.10");
