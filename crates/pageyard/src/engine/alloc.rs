@@ -2,11 +2,11 @@
 
 use super::frames::for_each_down;
 use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
-use super::lists::{MOST_WHOLES, list_of, order_of};
 use super::percpu::PerCpu;
 use super::steal::Stolen;
 use super::sync::Relaxed;
 use super::tree::Effort;
+use super::tuning::{MOST_WHOLES, list_of, order_of};
 use super::yard::{Pageyard, Place};
 use super::zone::{Got, Want};
 use crate::allocator::Cx;

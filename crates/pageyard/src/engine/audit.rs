@@ -1,10 +1,10 @@
 //! The audit: every frame counted anew from the bits, every index checked against the count.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER, WORDS};
-use super::lists::{LISTS, order_of};
 use super::percpu::PerCpu;
 use super::report::cached;
 use super::tag::Tag;
+use super::tuning::{LISTS, order_of};
 use super::yard::{Pageyard, Place};
 use super::zone::Zone;
 use crate::error::AuditError;

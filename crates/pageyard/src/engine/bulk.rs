@@ -1,9 +1,9 @@
 //! Many frames at a time.
 
 use super::geometry::BATCH;
-use super::lists::list_of;
 use super::percpu::PerCpu;
 use super::tag::Tag;
+use super::tuning::list_of;
 use super::yard::Pageyard;
 use crate::allocator::Cx;
 use crate::error::FreeError;

@@ -1,10 +1,11 @@
 //! Frees, splits, and claims by number. Every free is checked: the tag is where a second one loses.
 
 use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
-use super::lists::{Pushed, list_of};
+use super::list::Pushed;
 use super::percpu::PerCpu;
 use super::sync::Relaxed;
 use super::tag::Tag;
+use super::tuning::list_of;
 use super::yard::{Pageyard, Place};
 use super::zone::Zone;
 use crate::allocator::Cx;

@@ -5,8 +5,8 @@
 //! * `geometry`: the sizes; `sync`: the one file that names atomics; `words`: runs in a word of bits.
 //! * `tag`, `state`: what is known of a frame and of a pageblock, as packed values with pure transitions.
 //! * `frames`: the frame map, where those values live; `tree`, `index`: which pageblocks can serve what.
-//! * `zone`, `high`, `steal`: claims and releases up to a pageblock, above it, and across types.
-//! * `lists`, `percpu`: per-CPU lists, and how they are kept from being used twice at once.
+//! * `zone`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and across types.
+//! * `tuning`, `list`, `lists`, `percpu`: per-CPU lists, and how they are kept from being used twice at once.
 //! * `framemap`, `choose`: what compaction sees, and what it is told to empty; `pressure`: reclaim, compaction, retries.
 //! * `yard`: an instance; `alloc`, `free`, `bulk`: its calls; `report`, `audit`: its accounts.
 //!
@@ -24,6 +24,7 @@ mod free;
 mod geometry;
 mod high;
 mod index;
+mod list;
 mod lists;
 mod percpu;
 #[cfg(not(loom))]
@@ -34,11 +35,14 @@ mod steal;
 mod sync;
 mod tag;
 mod tree;
+mod tuning;
+mod wholes;
 mod words;
 mod yard;
 mod zone;
 
-pub use lists::{CpuLists, List, LooseLists, Pushed, RawLists};
+pub use list::{List, Pushed};
+pub use lists::{CpuLists, LooseLists, RawLists};
 pub use percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;

@@ -1,7 +1,8 @@
 //! How one CPU's lists are kept from being used twice at once.
 
 use super::geometry::BATCH;
-use super::lists::{CpuLists, List, Pushed};
+use super::list::{List, Pushed};
+use super::lists::CpuLists;
 use crate::units::CpuId;
 
 /// Keeps a list to one user at a time, without ever waiting.

@@ -1,10 +1,10 @@
 //! What an instance reports: counters, zones, lists; and the interface that all engines share.
 
 use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, WORD_ORDER, WORDS};
-use super::lists::{LISTS, order_of};
 use super::percpu::PerCpu;
 use super::state::BlockState;
 use super::sync::Relaxed;
+use super::tuning::{LISTS, order_of};
 use super::words::runs;
 use super::yard::{Pageyard, Place};
 use super::zone::Zone;

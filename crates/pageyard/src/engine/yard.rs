@@ -1,9 +1,10 @@
 //! An instance: its configuration, its size query, its construction.
 
 use super::geometry::{BLOCK_ORDER, LINE, ZONE_LIMIT};
-use super::lists::{Lists, Tuning};
+use super::lists::Lists;
 use super::percpu::PerCpu;
 use super::sync::{A64, Carver, Relaxed};
+use super::tuning::Tuning;
 use super::zone::Zone;
 use crate::compaction::{Knobs, ZoneState};
 use crate::error::MapError;

@@ -14,7 +14,7 @@ use crate::units::{Frames, Pfn, ZoneId};
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
 const CLAIM_TRIES: usize = 16;
 /// Pageblocks between the places where two CPUs begin to search.
-const CPU_STRIDE: usize = 8;
+pub(crate) const CPU_STRIDE: usize = 8;
 
 // The counts of a zone, each at a cache line of its own.
 const FREE: usize = 0;
@@ -190,18 +190,8 @@ impl<'m> Zone<'m> {
         self.index.moved(&self.frames, block, change.old, change.new);
     }
 
-    /// Returns what a transition of a whole pageblock adds to the count of free frames, which is `n` where that is
-    /// simple, for [`Zone::add_free`]; otherwise it is booked at once.
-    #[inline]
-    fn booked_later(&self, change: Change, n: i64) -> i64 {
-        if change.new.ty() < Migratetype::HighAtomic as u8 && !change.new.is_isolated() {
-            return n;
-        }
-        self.booked(change);
-        0
-    }
-
-    fn add_free(&self, n: i64) {
+    /// Adds to the count of free frames.
+    pub(crate) fn add_free(&self, n: i64) {
         if n != 0 {
             // ORDER: Relaxed: a count orders nothing.
             self.counts[FREE].fetch_add(n as u64, Relaxed);
@@ -210,7 +200,7 @@ impl<'m> Zone<'m> {
 
     /// Books a transition in the counts.
     #[inline]
-    fn booked(&self, change: Change) {
+    pub(crate) fn booked(&self, change: Change) {
         let Change { old, new } = change;
         let add = |which: usize, n: i64| {
             if n != 0 {
@@ -255,68 +245,6 @@ impl<'m> Zone<'m> {
             self.index.settle(&self.frames, shelf, found);
         }
         None
-    }
-
-    /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts
-    /// and the index are written once; returns how many.
-    pub(crate) fn claim_wholes(&self, ty: u8, cpu: usize, out: &mut [u32], effort: &mut Effort) -> usize {
-        let start = cpu * CPU_STRIDE % self.frames.len();
-        let Some((found, shelf)) = self.index.find(ty, Shelves::fitting(BLOCK_ORDER), start, effort) else {
-            return 0;
-        };
-        if !shelf.is_whole() {
-            return 0;
-        }
-        let (mut n, mut freed, mut settle) = (0, 0, 0);
-        for block in self.index.wholes(ty, found) {
-            if n == out.len() {
-                break;
-            }
-            effort.step();
-            // Taken or not, what the index says of it is wrong now.
-            settle |= self.index.word_of(block).1;
-            let claim = |s: BlockState| if s.ty() == ty { s.claim_whole() } else { None };
-            let Some(change) = self.frames.update(block, claim) else { continue };
-            freed += self.booked_later(change, -i64::from(BLOCK_FRAMES));
-            self.settle_whole_zero(block, change.old);
-            out[n] = (block << BLOCK_ORDER) as u32;
-            n += 1;
-        }
-        self.add_free(freed);
-        self.index.settle_wholes(&self.frames, ty, self.index.word_of(found).0, settle);
-        n
-    }
-
-    /// Releases pageblocks that were claimed as wholes, in ascending order, and of no known contents.
-    pub(crate) fn release_wholes(&self, items: &[u32]) {
-        let mut freed = 0;
-        let mut pending: Option<(u8, usize, u64)> = None;
-        for item in items {
-            let block = (*item >> BLOCK_ORDER) as usize;
-            let Some(change) = self.frames.update(block, |s| s.release_whole(false)) else { continue };
-            freed += self.booked_later(change, i64::from(BLOCK_FRAMES));
-            let ty = change.new.ty();
-            if !change.new.is_shelved_whole(ty) {
-                self.index.moved(&self.frames, block, change.old, change.new);
-                continue;
-            }
-            let (word, bit) = self.index.word_of(block);
-            pending = match pending {
-                Some((t, w, bits)) if (t, w) == (ty, word) => Some((t, w, bits | bit)),
-                before => {
-                    self.settle_pending(before);
-                    Some((ty, word, bit))
-                }
-            };
-        }
-        self.settle_pending(pending);
-        self.add_free(freed);
-    }
-
-    fn settle_pending(&self, pending: Option<(u8, usize, u64)>) {
-        if let Some((ty, word, bits)) = pending {
-            self.index.settle_wholes(&self.frames, ty, word, bits);
-        }
     }
 
     /// Makes a pageblock the CPU's current one for a type, and lets go of the one before.

@@ -1,0 +1,128 @@
+//! Which per-CPU lists there are, and how large they become.
+
+use super::geometry::{BLOCK_ORDER, WORD_ORDER};
+use crate::migratetype::Migratetype;
+use crate::units::Frames;
+
+/// The largest of the small orders that lists hold.
+///
+/// # Linux
+/// `PAGE_ALLOC_COSTLY_ORDER`.
+const SMALL: u8 = if cfg!(loom) { WORD_ORDER } else { 3 };
+/// Places for types: a list's type is the number that a descriptor stores, so that a free needs no arithmetic. The
+/// place of the reserve for high orders has lists that hold nothing.
+const TYPES: usize = 4;
+/// Sizes that lists hold: the small orders, and a pageblock.
+const SIZES: usize = SMALL as usize + 2;
+/// Lists of one CPU in one zone.
+pub(crate) const LISTS: usize = SIZES * TYPES;
+
+/// Returns the number of the list of an order and a type, or `None` where there is none.
+#[inline(always)]
+pub(crate) fn list_of(order: u8, ty: u8) -> Option<usize> {
+    let stored = (ty ^ Migratetype::Movable as u8) as usize;
+    let size = if order <= SMALL {
+        order as usize
+    } else if order == BLOCK_ORDER {
+        SIZES - 1
+    } else {
+        return None;
+    };
+    if stored < TYPES { Some(size * TYPES + stored) } else { None }
+}
+
+/// Returns the order that a list holds.
+pub(crate) const fn order_of(list: usize) -> u8 {
+    let size = list / TYPES;
+    if size < SIZES - 1 { size as u8 } else { BLOCK_ORDER }
+}
+
+/// Says whether a list's type is one that requests have.
+pub(crate) const fn is_requested(list: usize) -> bool {
+    (list % TYPES) as u8 ^ Migratetype::Movable as u8 != Migratetype::HighAtomic as u8
+}
+
+/// How large the lists of a zone become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tuning {
+    /// Frames that a list of single frames holds before it spills.
+    pub(crate) high: u32,
+    /// Frames that move at a time.
+    pub(crate) batch: u32,
+}
+
+/// The largest `high`, so that a list has a size: a few more than the largest that a recorded host shows.
+pub(crate) const MOST: u64 = 1 << 18;
+
+/// The most pageblocks that a list holds.
+pub(crate) const MOST_WHOLES: usize = 16;
+
+impl Tuning {
+    /// Returns the tuning of a zone.
+    ///
+    /// # Linux
+    /// `zone_batchsize` and `zone_highsize` of 6.1: a batch is a 4096th of the zone, at most 64, one and a half times
+    /// that, rounded down to one less than a power of two; `high` is the low watermark, or the zone's share that
+    /// `percpu_pagelist_high_fraction` names, divided by the CPUs, and at least four batches. Difference: a batch of
+    /// 63 is 64 here, a word of free bits.
+    pub(crate) fn of(managed: Frames, low: Frames, cpus: u64, high_fraction: u64) -> Tuning {
+        let quarter = (managed.0 / 1024).min(256) / 4;
+        let batch = (quarter + quarter / 2).max(1);
+        let batch = 1u64 << batch.ilog2();
+        let share = managed.0.checked_div(high_fraction).unwrap_or(low.0);
+        let high = (share / cpus).max(4 * batch).min(MOST);
+        Tuning { high: high as u32, batch: batch as u32 }
+    }
+
+    /// No lists: every request goes to its zone.
+    pub(crate) const NONE: Tuning = Tuning { high: 0, batch: 1 };
+
+    /// Returns how many blocks a list of `order` holds before it spills.
+    ///
+    /// # Linux
+    /// There all lists of a CPU share one count; here those of orders above 0 have a share each, so that a push
+    /// writes one cache line.
+    pub(crate) const fn high_of(self, order: u8) -> u32 {
+        match order {
+            0 => self.high,
+            BLOCK_ORDER => {
+                // Two at a time under the model checker, whose zones are too small for a list of them otherwise.
+                let n = if cfg!(loom) && self.high > 0 { 4 } else { self.high >> BLOCK_ORDER };
+                if n > MOST_WHOLES as u32 { MOST_WHOLES as u32 } else { n }
+            }
+            _ => (self.high / 4) >> order,
+        }
+    }
+
+    /// Returns how many blocks of `order` are claimed when a list is empty.
+    pub(crate) const fn refill_of(self, order: u8) -> u32 {
+        let high = self.high_of(order);
+        // Half of the pageblocks that a list holds: they cost one write of the index and the counts together.
+        let n = if order == BLOCK_ORDER { high / 2 } else { self.batch >> order };
+        let n = if n < high { n } else { high };
+        if n == 0 { 1 } else { n }
+    }
+
+    /// Returns how many places the window of `order` moves in: so many that it moves back seldom, and then to where it
+    /// was not.
+    pub(crate) const fn places(self, order: u8) -> usize {
+        let high = self.high_of(order);
+        if high == 0 { 0 } else { 2 * high as usize + super::geometry::BATCH }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tuning_follows_linux_6_1() {
+        // A host of 16 GiB: batch 63 there; `high` is the low watermark by CPUs.
+        let t = Tuning::of(Frames(4 << 20), Frames(12_000), 2, 0);
+        assert_eq!((t.batch, t.high), (64, 6000));
+        assert_eq!(Tuning::of(Frames(4 << 20), Frames(12_000), 2, 8).high, 1 << 18);
+        let tiny = Tuning::of(Frames(1), Frames(0), 1, 0);
+        assert_eq!((tiny.batch, tiny.high), (1, 4));
+        assert_eq!(Tuning::NONE.places(0), 0);
+    }
+}
