@@ -8,6 +8,7 @@ use pageyard::{
     PageAllocator, Pfn, Region, Request, RequestFlags, ZoneKind,
 };
 use std::cell::Cell;
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -21,8 +22,6 @@ const HANDLER_HELD: usize = 8;
 const PERIOD: Duration = Duration::from_micros(50);
 
 /// What a storm did.
-#[derive(Debug)]
-#[allow(dead_code, reason = "what no test asks about is printed")]
 pub struct Storm {
     /// Allocations in handlers, in threads, and handlers that ran.
     pub in_handlers: u64,
@@ -223,10 +222,22 @@ pub fn run<E: PageAllocator>(engine: &E, threads: u32, allocations: u64) -> Stor
     }
 }
 
+impl fmt::Display for Storm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Storm { in_handlers, in_threads, signals, cpus, drains, seconds, .. } = self;
+        write!(
+            f,
+            "{in_handlers} allocations in {signals} handlers on {cpus} CPUs, {in_threads} in threads, {drains} drains, in {seconds:.1} s; \
+             {} handed out twice, {} frees refused, {:?}",
+            self.doubles, self.refused, self.audit
+        )
+    }
+}
+
 impl Storm {
     /// Checks that nothing was lost and nothing handed out twice.
     pub fn is_sound(&self) {
-        assert_eq!((self.doubles, self.refused), (0, 0), "{self:?}");
+        assert_eq!((self.doubles, self.refused), (0, 0), "{self}");
         let census = self.audit.as_ref().expect("the audit finds nothing wrong");
         assert_eq!(census.allocated, Frames(0), "everything was freed");
         assert_eq!(census.free + census.cached, Frames(FRAMES), "no frame is lost");

@@ -35,7 +35,7 @@ fn sequences_lose_nothing() {
     let engine = load::machine(|map, config| Owned::new(map, config, rseq), possible_cpus().max(2)).unwrap();
     let storm = load::run(&engine, threads(), allocations());
     let counts = engine.yard.percpu().counts();
-    println!("restartable sequences: {storm:?}\n{counts:?}");
+    println!("restartable sequences: {storm}\n{counts:?}");
     storm.is_sound();
     assert!(storm.in_handlers >= allocations(), "the storm was too weak");
     assert!(counts.aborts > 0 && counts.drains > 0, "nothing was interrupted: {counts:?}");
@@ -49,7 +49,7 @@ fn a_try_lock_loses_nothing() {
         load::machine(|map, config| Owned::new(map, config, Counting), possible_cpus().max(2)).unwrap();
     let storm = load::run(&engine, threads(), allocations());
     let in_use = IN_USE.load(Relaxed);
-    println!("try-lock: {storm:?}\n{in_use} calls found their list in use");
+    println!("try-lock: {storm}\n{in_use} calls found their list in use");
     storm.is_sound();
     assert!(storm.in_handlers >= allocations(), "the storm was too weak");
     assert!(in_use > 0, "no handler came while its thread used the list");
