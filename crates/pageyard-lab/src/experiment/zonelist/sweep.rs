@@ -8,7 +8,7 @@ use crate::experiment::{Rows, Run, Samples, gain};
 use pageyard::{Frames, NodeId, NodeMask, Pfn, Region, Request, ZoneKind};
 use pageyard_linux::LinuxAllocator;
 use pageyard_linux::config::ZonelistIterator::{self, Called, Inlined};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) const SECTION: &str = "One node, no mask";
 pub(super) const GAINS: &str = "Less than called";
@@ -84,7 +84,7 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> 
             if mask == "mask installed" {
                 machine.set_allowed_nodes(Some(some));
             }
-            let stop = AtomicBool::new(false);
+            let (stop, changes) = (AtomicBool::new(false), AtomicU64::new(0));
             std::thread::scope(|scope| {
                 if mask == "mask changed during walks" {
                     scope.spawn(|| {
@@ -94,10 +94,12 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> 
                             turn = !turn;
                             let mask = if turn { some } else { NodeMask(all) };
                             machine.set_allowed_nodes(Some(mask));
+                            changes.fetch_add(1, Ordering::Relaxed);
                             (0..200).for_each(|_| std::hint::spin_loop());
                         }
                     });
                 }
+                let before = changes.load(Ordering::Relaxed);
                 for size in sizes {
                     let series = forms(&machine, &[Called, Inlined], *size, run.quick);
                     let metric = format!("Min alloc-odr0-{size}, {}, {mask}", nodes_text(nodes));
@@ -106,6 +108,16 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> 
                     rows.add(&metric, INLINED, series[1].min(), "ns");
                     let saved = series[0].paired_gain(&series[1]);
                     rows.add(format!("gain turn by turn, {}", &metric[4..]), INLINED, saved, "%");
+                }
+                // A second thread that got no CPU has changed nothing, and the rows above are then those of a still mask.
+                let seen = changes.load(Ordering::Relaxed) - before;
+                if mask == "mask changed during walks" {
+                    rows.add(
+                        format!("changes of the mask meanwhile, {}", nodes_text(nodes)),
+                        CALLED,
+                        seen as f64,
+                        "",
+                    );
                 }
                 stop.store(true, Ordering::Relaxed);
             });
