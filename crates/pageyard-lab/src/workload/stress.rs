@@ -60,12 +60,13 @@ impl Settings {
         }
     }
 
-    /// Returns the machine's memory map: three quarters of memory in zone DMA32, the rest in zone Normal from 4 GiB on.
+    /// Returns the machine's memory map: three quarters of memory, and at most 3 GiB, in zone DMA32, the rest in zone
+    /// Normal from 4 GiB on.
     #[must_use]
     pub fn regions(&self) -> [Region; 2] {
         let frames = self.memory / PAGE_SIZE;
         // The first MiB is firmware's, as on any PC.
-        let low = frames * 3 / 4 - FIRST;
+        let low = (frames * 3 / 4).min(3 << 18) - FIRST;
         [
             Region::managed(Pfn(FIRST), Frames(low), NodeId(0), ZoneKind::Dma32),
             Region::managed(Pfn(1 << 20), Frames(frames - low), NodeId(0), ZoneKind::Normal),
@@ -364,3 +365,18 @@ pub fn fragmentation<E: PressureAllocator + LabEngine>(owners: &Owners<'_, E>) -
 
 /// The order of a pageblock, for readers of [`Fragmentation::unusable_index`].
 pub const HUGE: usize = PAGEBLOCK_ORDER.index();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pageyard::MemoryMap;
+
+    #[test]
+    fn machines_of_every_size_have_all_their_memory_in_two_zones() {
+        for gib in [1, 2, 4, 16, 64] {
+            let regions = Settings { memory: gib << 30, ..Settings::study() }.regions();
+            let map = MemoryMap::new(&regions).expect("the regions do not overlap");
+            assert_eq!(map.zones().map(|(_, z)| z.managed.as_bytes()).sum::<u64>(), gib << 30);
+        }
+    }
+}
