@@ -74,7 +74,7 @@ impl Experiment for DirectCompaction {
     }
 
     fn about(&self) -> &'static str {
-        "direct compaction that skips on failure and takes free pages directly (document 002)"
+        "direct compaction that skips on failure and takes free pages directly (V. Babka, 2016)"
     }
 
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, LabError> {
