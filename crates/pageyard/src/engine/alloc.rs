@@ -48,12 +48,14 @@ impl<P: PerCpu> Pageyard<'_, P> {
             place.zone.frames.allocate_listed(item, request.order.get());
             return Ok(place.zone.pfn(item as usize));
         }
-        self.allocate_slow(cx, request)
+        self.allocate_slow(*cx, *request)
     }
 
+    /// Takes copies: a reference would have the caller write both to memory first, hit or not.
     #[cold]
     #[inline(never)]
-    fn allocate_slow(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+    fn allocate_slow(&self, cx: Cx, request: Request) -> Result<Pfn, AllocError> {
+        let (cx, request) = (&cx, &request);
         self.check(cx, request)?;
         let mut effort = Effort::default();
         let result = self.search(cx, request, &mut effort);

@@ -37,7 +37,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 self.put_slow(self.main, cx.cpu, frame, order);
                 Ok(())
             }
-            Pushed::Lost | Pushed::NoRoom => self.release_slow(cx, pfn, order),
+            Pushed::Lost | Pushed::NoRoom => self.release_slow(cx.cpu, pfn, order),
         }
     }
 
@@ -56,13 +56,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
 
     #[cold]
     #[inline(never)]
-    fn release_slow(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if !self.has_cpu(cx.cpu) {
+    fn release_slow(&self, cpu: CpuId, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if !self.has_cpu(cpu) {
             return Err(FreeError::NoSuchCpu);
         }
         let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
         self.win_slow(place, frame, pfn, order)?;
-        self.put(place, cx.cpu, frame, order);
+        self.put(place, cpu, frame, order);
         Ok(())
     }
 
