@@ -128,15 +128,8 @@ impl Rseq {
 
     #[cold]
     #[inline(never)]
-    fn pop_again(
-        &self,
-        slots: *const u64,
-        cpus: u32,
-        heads: *const u8,
-        list: usize,
-        answer: i64,
-    ) -> Option<u32> {
-        let lists = RawLists { slots, cpus, heads };
+    fn pop_again(&self, slots: *const *const u8, cpus: u32, list: usize, answer: i64) -> Option<u32> {
+        let lists = RawLists { slots, cpus };
         // SAFETY: as in `pop` below.
         let mut pop = || unsafe { sequences::pop(self.area, lists, list) };
         self.again(lists, list, answer, &mut pop).map(|item| item as u32)
@@ -144,16 +137,8 @@ impl Rseq {
 
     #[cold]
     #[inline(never)]
-    fn push_again(
-        &self,
-        slots: *const u64,
-        cpus: u32,
-        heads: *const u8,
-        list: usize,
-        item: u32,
-        answer: i64,
-    ) -> bool {
-        let lists = RawLists { slots, cpus, heads };
+    fn push_again(&self, slots: *const *const u8, cpus: u32, list: usize, item: u32, answer: i64) -> bool {
+        let lists = RawLists { slots, cpus };
         // SAFETY: as in `pop` below.
         let mut push = || unsafe { sequences::push(self.area, lists, list, item) };
         self.again(lists, list, answer, &mut push).is_some()
@@ -211,7 +196,7 @@ unsafe impl PerCpu for Rseq {
         if answer >= 0 {
             return Some(answer as u32);
         }
-        self.pop_again(lists.slots, lists.cpus, lists.heads, list, answer)
+        self.pop_again(lists.slots, lists.cpus, list, answer)
     }
 
     #[inline(always)]
@@ -232,7 +217,7 @@ unsafe impl PerCpu for Rseq {
         }
         // SAFETY: as in `pop`.
         let answer = unsafe { sequences::push(self.area, lists, list, item) };
-        if answer >= 0 || self.push_again(lists.slots, lists.cpus, lists.heads, list, item, answer) {
+        if answer >= 0 || self.push_again(lists.slots, lists.cpus, list, item, answer) {
             Pushed::Kept
         } else {
             Pushed::Won

@@ -1,7 +1,7 @@
 //! The memory of the per-CPU lists: those of a zone, by CPU, and how a CPU's are taken away from it.
 
 use super::list::{FIELD, Head, List};
-use super::sync::{A64, Carver, Relaxed, Release, SeqCst};
+use super::sync::{APtr, Carver, Release, SeqCst};
 use super::tuning::{LISTS, Tuning, is_requested, order_of};
 use crate::error::MapError;
 use crate::units::CpuId;
@@ -11,7 +11,7 @@ use core::mem::size_of;
 #[derive(Clone, Copy)]
 pub struct CpuLists<'a> {
     heads: &'a [Head<'a>],
-    slots: &'a [A64],
+    slots: &'a [APtr<u8>],
 }
 
 impl<'a> CpuLists<'a> {
@@ -30,11 +30,7 @@ impl<'a> CpuLists<'a> {
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> RawLists {
-        RawLists {
-            slots: self.slots.as_ptr().cast(),
-            cpus: self.slots.len() as u32,
-            heads: self.heads.as_ptr().cast(),
-        }
+        RawLists { slots: self.slots.as_ptr().cast(), cpus: self.slots.len() as u32 }
     }
 
     /// Points a CPU's slot to lists that are empty and full for ever. Says whether it was the caller who did.
@@ -43,32 +39,30 @@ impl<'a> CpuLists<'a> {
     #[must_use]
     pub fn detach(self, cpu: CpuId) -> bool {
         let Some(slot) = self.slots.get(cpu.index()) else { return false };
-        let (own, nobody) = (distance(cpu.index()), distance(self.slots.len()));
+        let (own, nobody) = (first_of(self.heads, cpu.index()), first_of(self.heads, self.slots.len()));
         // ORDER: SeqCst: the fence that the caller issues next follows it.
-        slot.compare_exchange(own, nobody, SeqCst, Relaxed).is_ok()
+        slot.replace(own, nobody, SeqCst)
     }
 
     /// Points a CPU's slot to its lists again, after [`detach`](CpuLists::detach).
     pub fn attach(self, cpu: CpuId) {
         if let Some(slot) = self.slots.get(cpu.index()) {
             // ORDER: Release: who finds the lists again finds them as they were left.
-            slot.store(distance(cpu.index()), Release);
+            slot.store(first_of(self.heads, cpu.index()), Release);
         }
     }
 }
 
 /// Where the lists of a zone lie, for a [`PerCpu`](super::PerCpu) that is written in assembly.
 ///
-/// A CPU's slot holds the distance in bytes from `heads` to the header of its first list; the header of list *n* lies
-/// `n * HEAD` bytes further on. The constants are offsets in a header.
+/// A CPU's slot points to the header of its first list; the header of list *n* lies `n * HEAD` bytes further on. The
+/// constants are offsets in a header.
 #[derive(Clone, Copy, Debug)]
 pub struct RawLists {
-    /// The slot of each CPU, a `u64`.
-    pub slots: *const u64,
+    /// The slot of each CPU.
+    pub slots: *const *const u8,
     /// How many CPUs there are.
     pub cpus: u32,
-    /// The headers.
-    pub heads: *const u8,
 }
 
 impl RawLists {
@@ -98,15 +92,15 @@ impl RawLists {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && RawLists::OLDEST == 8);
 
-/// Returns the bytes from the first header to that of a CPU's first list.
-const fn distance(cpu: usize) -> u64 {
-    (cpu * LISTS * size_of::<Head<'_>>()) as u64
+/// Returns where the header of a CPU's first list lies.
+fn first_of(heads: &[Head<'_>], cpu: usize) -> *const u8 {
+    heads.as_ptr().wrapping_add(cpu * LISTS).cast()
 }
 
 /// The lists of a zone, and how large they become.
 pub(crate) struct Lists<'m> {
     heads: &'m [Head<'m>],
-    slots: &'m [A64],
+    slots: &'m [APtr<u8>],
     pub(crate) tuning: Tuning,
 }
 
@@ -120,7 +114,7 @@ impl<'m> Lists<'m> {
             let (places, high) = if exists { (tuning.places(order), tuning.high_of(order)) } else { (0, 0) };
             Head::new(carver.zeroed(places), high)
         });
-        let slots = carver.filled(cpus, |cpu, _| A64::new(distance(cpu)));
+        let slots = carver.filled(cpus, |cpu, _| APtr::new(first_of(heads, cpu)));
         Lists { heads, slots, tuning }
     }
 
@@ -167,6 +161,7 @@ impl<'m> LooseLists<'m> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::list::Pushed;
+    use super::super::sync::Relaxed;
     use super::*;
 
     #[test]
@@ -221,16 +216,17 @@ mod tests {
         let mut memory = [0u8; 64 * 1024];
         let mut carver = Carver::of(&mut memory);
         let lists = Lists::carve(&mut carver, 2, Tuning { high: 40, batch: 8 });
-        let slot = || lists.slots[1].load(Relaxed) as usize;
-        assert_eq!(slot(), CpuLists::EACH * RawLists::HEAD);
+        let slot = || lists.slots[1].load(Relaxed);
+        assert_eq!(slot(), (&raw const lists.heads[LISTS]).cast());
         assert!(
             lists.all().detach(CpuId(1)) && !lists.all().detach(CpuId(1)) && !lists.all().detach(CpuId(2))
         );
         for list in 0..LISTS {
-            let list = List(&lists.heads[slot() / RawLists::HEAD + list]);
+            let nobody = (slot() as usize - lists.heads.as_ptr() as usize) / RawLists::HEAD;
+            let list = List(&lists.heads[nobody + list]);
             assert_eq!((list.pop(), list.push(1, || true)), (None, Pushed::NoRoom));
         }
         lists.all().attach(CpuId(1));
-        assert_eq!(slot(), CpuLists::EACH * RawLists::HEAD);
+        assert_eq!(slot(), (&raw const lists.heads[LISTS]).cast());
     }
 }

@@ -175,6 +175,13 @@ impl<T> APtr<T> {
         hook::step();
         self.0.store(to.cast_mut(), order);
     }
+
+    /// Replaces one pointer by another. Says whether it was there.
+    pub(crate) fn replace(&self, from: *const T, to: *const T, order: Ordering) -> bool {
+        hook::step();
+        // ORDER: Relaxed where it fails: nothing was learnt but that.
+        self.0.compare_exchange(from.cast_mut(), to.cast_mut(), order, Relaxed).is_ok()
+    }
 }
 
 /// An atomic that may be made of zeroed memory.
