@@ -184,27 +184,56 @@ pub(super) fn run<A: Allocator>(a: &A, cpu: usize, load: &Load) -> Taken {
     let mut taken = Taken { marks: Vec::with_capacity(load.rounds / load.chunk + 1), ..Taken::default() };
     taken.marks.push(now_ns());
     for _ in 0..load.rounds / load.chunk {
-        for _ in 0..load.chunk {
-            taken.missing += fill(a, cpu, &mut held, load.call);
-            give_all(a, cpu, &held, load);
-        }
+        taken.missing += if load.call > 1 {
+            rounds::<A, true>(a, cpu, &mut held, load)
+        } else {
+            rounds::<A, false>(a, cpu, &mut held, load)
+        };
         taken.marks.push(now_ns());
     }
-    for _ in 0..load.split {
-        let start = now_ns();
-        taken.missing += fill(a, cpu, &mut held, load.call);
-        let middle = now_ns();
-        give_all(a, cpu, &held, load);
-        taken.alloc += middle - start;
-        taken.free += now_ns() - middle;
+    if load.call > 1 {
+        split::<A, true>(a, cpu, &mut held, load, &mut taken);
+    } else {
+        split::<A, false>(a, cpu, &mut held, load, &mut taken);
     }
     taken
 }
 
-#[inline(always)]
-fn fill<A: Allocator>(a: &A, cpu: usize, held: &mut [Pfn], call: usize) -> u64 {
+/// Runs a chunk of rounds; returns how many blocks could not be had. A function of its own for each way to call: so the
+/// compiler keeps what a loop needs in registers, whoever is measured.
+#[inline(never)]
+fn rounds<A: Allocator, const BULK: bool>(a: &A, cpu: usize, held: &mut [Pfn], load: &Load) -> u64 {
     let mut missing = 0;
-    if call > 1 {
+    for _ in 0..load.chunk {
+        missing += fill::<A, BULK>(a, cpu, held, load.call);
+        give_all::<A, BULK>(a, cpu, held, load);
+    }
+    missing
+}
+
+/// Runs the rounds in which the clock is read between taking and giving back.
+#[inline(never)]
+fn split<A: Allocator, const BULK: bool>(
+    a: &A,
+    cpu: usize,
+    held: &mut [Pfn],
+    load: &Load,
+    taken: &mut Taken,
+) {
+    for _ in 0..load.split {
+        let start = now_ns();
+        taken.missing += fill::<A, BULK>(a, cpu, held, load.call);
+        let middle = now_ns();
+        give_all::<A, BULK>(a, cpu, held, load);
+        taken.alloc += middle - start;
+        taken.free += now_ns() - middle;
+    }
+}
+
+#[inline(always)]
+fn fill<A: Allocator, const BULK: bool>(a: &A, cpu: usize, held: &mut [Pfn], call: usize) -> u64 {
+    let mut missing = 0;
+    if BULK {
         for group in held.chunks_mut(call) {
             let got = a.take_many(cpu, group);
             group[got..].fill(MISSING);
@@ -220,8 +249,8 @@ fn fill<A: Allocator>(a: &A, cpu: usize, held: &mut [Pfn], call: usize) -> u64 {
 }
 
 #[inline(always)]
-fn give_all<A: Allocator>(a: &A, cpu: usize, held: &[Pfn], load: &Load) {
-    if load.call > 1 {
+fn give_all<A: Allocator, const BULK: bool>(a: &A, cpu: usize, held: &[Pfn], load: &Load) {
+    if BULK {
         for group in held.chunks(load.call) {
             let got = group.iter().position(|block| *block == MISSING).unwrap_or(group.len());
             a.give_many(cpu, &group[..got]);
