@@ -42,14 +42,14 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
     // SAFETY: 1. The header is of the CPU's own list, or of one that is empty for ever: the caller's promise.
     //         2. Items lie from the oldest on, as many as the word says.
     //         3. Another sequence on this CPU, or a barrier, makes the kernel begin this one anew.
+    // Each register counts where it is inlined: `head` begins as the list's distance, `cpus` ends as a constant.
     unsafe {
         sequence!(
             {
-                "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
-                "cmp {cpus:e}, {head:e}",
+                "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {t:e}",
                 "jbe 5b",
-                "mov {head}, qword ptr [{slots} + {head} * 8]",
-                "add {head}, {list}",
+                "add {head}, qword ptr [{slots} + {t} * 8]",
                 "mov {word}, qword ptr [{head} + {WORD}]",
                 "mov {t}, {word}",
                 "shr {t}, {FIELD}",
@@ -57,20 +57,18 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
                 "jz 5b",
                 "shl {t:e}, 2",
                 "add {t}, qword ptr [{head} + {OLDEST}]",
-                "mov {pop}, {POP}",
-                "add {word}, {pop}",
+                "mov {cpus}, {POP}",
+                "add {word}, {cpus}",
                 "jc 6b",
                 "mov {t:e}, dword ptr [{t} - 4]",
                 "mov qword ptr [{head} + {WORD}], {word}",
             }
             area = in(reg) area.0,
-            cpus = in(reg) lists.cpus,
+            cpus = inout(reg) u64::from(lists.cpus) => _,
             slots = in(reg) lists.slots,
-            list = in(reg) distance(list),
             t = out(reg) result,
-            head = out(reg) _,
+            head = inout(reg) distance(list) => _,
             word = out(reg) _,
-            pop = out(reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
             OLDEST = const OLDEST,
@@ -94,11 +92,10 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32) -
     unsafe {
         sequence!(
             {
-                "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
-                "cmp {cpus:e}, {head:e}",
+                "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {t:e}",
                 "jbe 5b",
-                "mov {head}, qword ptr [{slots} + {head} * 8]",
-                "add {head}, {list}",
+                "add {head}, qword ptr [{slots} + {t} * 8]",
                 "mov {word}, qword ptr [{head} + {WORD}]",
                 "test {word:e}, {MASK}",
                 "jz 5b",
@@ -114,10 +111,9 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32) -
             area = in(reg) area.0,
             cpus = in(reg) lists.cpus,
             slots = in(reg) lists.slots,
-            list = in(reg) distance(list),
             item = in(reg) item,
             t = out(reg) result,
-            head = out(reg) _,
+            head = inout(reg) distance(list) => _,
             word = out(reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,

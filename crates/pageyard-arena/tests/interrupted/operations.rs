@@ -347,8 +347,9 @@ extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
 impl Machine {
     /// Returns the header of a CPU's list.
     fn head(&self, cpu: u32) -> *mut u8 {
-        let head = cpu as usize * CpuLists::EACH + LIST;
-        self.lists.all().raw().heads.wrapping_add(head * RawLists::HEAD).cast_mut()
+        // SAFETY: the CPU has a slot, which points to its lists while nobody drains them.
+        let first = unsafe { self.lists.all().raw().slots.add(cpu as usize).read_volatile() };
+        first.wrapping_add(LIST * RawLists::HEAD).cast_mut()
     }
 
     /// Returns a word of a header, while nobody uses the list.
