@@ -4,26 +4,30 @@
 //! are. A thread that is interrupted anywhere from the first instruction to the last one, before that has run, goes to
 //! the abort handler and has changed nothing that counts: at most places that hold no item.
 //!
-//! A list's word and the pointer to its oldest item lie in sixteen bytes, aligned to as many. Where both change, one
-//! instruction stores both: an interruption comes before it or after it.
+//! A list's word says all that changes: how many items there are, where the newest ends, and how much room there is. Its
+//! store is the last instruction.
 
 use super::area::{Area, CPU_ID};
 use super::emit::sequence;
 use pageyard::engine::RawLists;
 
 const WORD: usize = RawLists::WORD;
-const OLDEST: usize = RawLists::OLDEST;
 const START: usize = RawLists::START;
 const PLACES: usize = RawLists::PLACES;
 const HIGH: usize = RawLists::HIGH;
-/// Bits of the word's two lower fields, each and together, and a mask of as many.
+/// Bits of the word's two lowest fields, which are room and items, and masks of both where they lie.
 const FIELD: u32 = RawLists::FIELD;
-const FIELDS: u32 = 2 * FIELD;
 const MASK: u32 = (1 << FIELD) - 1;
-/// What a pop adds to the word: one more popped, one item fewer, room for one more.
-const POP: u64 = (1 << FIELDS) - (1 << FIELD) + 1;
-/// What a push adds: one item more, room for one fewer.
-const PUSH: u32 = (1 << FIELD) - 1;
+const ITEMS: u32 = MASK << FIELD;
+/// Where the field begins that says where the newest item ends, and a mask of as many bits.
+const END: u32 = 2 * FIELD;
+const ENDS: u32 = (1 << RawLists::END) - 1;
+/// Where the count of pops begins.
+const POPS: u32 = END + RawLists::END;
+/// What a push adds to the word: one item more, which ends behind the others, and room for one fewer.
+const PUSH: u32 = (1 << END) + (1 << FIELD) - 1;
+/// What a pop adds: one more popped, and the opposite of a push.
+const POP: u64 = (1 << POPS) - PUSH as u64;
 
 /// Returns how far the header of a list lies behind that of its CPU's first.
 #[inline(always)]
@@ -40,7 +44,7 @@ const fn distance(list: usize) -> usize {
 pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
     let result;
     // SAFETY: 1. The header is of the CPU's own list, or of one that is empty for ever: the caller's promise.
-    //         2. Items lie from the oldest on, as many as the word says.
+    //         2. The newest item lies where the word says, behind the header.
     //         3. Another sequence on this CPU, or a barrier, makes the kernel begin this one anew.
     // Each register counts where it is inlined: `head` begins as the list's distance, `cpus` ends as a constant.
     unsafe {
@@ -51,16 +55,15 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
                 "jbe 5b",
                 "add {head}, qword ptr [{slots} + {t} * 8]",
                 "mov {word}, qword ptr [{head} + {WORD}]",
-                "mov {t}, {word}",
-                "shr {t}, {FIELD}",
-                "and {t:e}, {MASK}",
+                "test {word:e}, {ITEMS}",
                 "jz 5b",
-                "shl {t:e}, 2",
-                "add {t}, qword ptr [{head} + {OLDEST}]",
+                "mov {t}, {word}",
+                "shr {t}, {END}",
+                "and {t:e}, {ENDS}",
                 "mov {cpus}, {POP}",
                 "add {word}, {cpus}",
                 "jc 6b",
-                "mov {t:e}, dword ptr [{t} - 4]",
+                "mov {t:e}, dword ptr [{head} + {t} * 4 - 4]",
                 "mov qword ptr [{head} + {WORD}], {word}",
             }
             area = in(reg) area.0,
@@ -71,9 +74,9 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
             word = out(reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
-            OLDEST = const OLDEST,
-            FIELD = const FIELD,
-            MASK = const MASK,
+            ITEMS = const ITEMS,
+            END = const END,
+            ENDS = const ENDS,
             POP = const POP,
             options(nostack),
         );
@@ -100,11 +103,9 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32) -
                 "test {word:e}, {MASK}",
                 "jz 5b",
                 "mov {t}, {word}",
-                "shr {t}, {FIELD}",
-                "and {t:e}, {MASK}",
-                "shl {t:e}, 2",
-                "add {t}, qword ptr [{head} + {OLDEST}]",
-                "mov dword ptr [{t}], {item:e}",
+                "shr {t}, {END}",
+                "and {t:e}, {ENDS}",
+                "mov dword ptr [{head} + {t} * 4], {item:e}",
                 "add {word}, {PUSH}",
                 "mov qword ptr [{head} + {WORD}], {word}",
             }
@@ -117,8 +118,8 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32) -
             word = out(reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
-            OLDEST = const OLDEST,
-            FIELD = const FIELD,
+            END = const END,
+            ENDS = const ENDS,
             MASK = const MASK,
             PUSH = const PUSH,
             options(nostack),
@@ -134,7 +135,7 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32) -
 #[inline(never)]
 pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mut u32, n: usize) -> i64 {
     let result;
-    // SAFETY: 1. As in `pop`. 2. Items are read from the oldest on, as many as there are; what is written is the
+    // SAFETY: 1. As in `pop`. 2. Items are read up to the newest, as many as there are; what is written is the
     //         caller's, who looks at it only after the sequence came to its end. 3. As in `pop`.
     unsafe {
         sequence!(
@@ -145,23 +146,24 @@ pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mu
                 "mov {head}, qword ptr [{slots} + {head} * 8]",
                 "add {head}, {list}",
                 "mov {word}, qword ptr [{head} + {WORD}]",
-                "mov {count}, {word}",
-                "shr {count}, {FIELD}",
-                "and {count:e}, {MASK}",
+                "mov {t}, {word}",
+                "shr {t}, {FIELD}",
+                "and {t:e}, {MASK}",
                 "jz 5b",
-                "mov {t}, {count}",
                 "cmp {t}, {n}",
                 "cmova {t}, {n}",
+                "mov {from}, {word}",
+                "shr {from}, {END}",
+                "and {from:e}, {ENDS}",
+                "sub {from}, {t}",
+                "lea {from}, [{head} + {from} * 4]",
                 "imul {pop}, {t}",
                 "add {word}, {pop}",
                 "jc 6b",
-                "sub {count}, {t}",
-                "mov {from}, qword ptr [{head} + {OLDEST}]",
-                "lea {from}, [{from} + {count} * 4]",
                 "xor {i:e}, {i:e}",
                 "7:",
-                "mov {count:e}, dword ptr [{from} + {i} * 4]",
-                "mov dword ptr [{out} + {i} * 4], {count:e}",
+                "mov {x:e}, dword ptr [{from} + {i} * 4]",
+                "mov dword ptr [{out} + {i} * 4], {x:e}",
                 "inc {i}",
                 "cmp {i}, {t}",
                 "jne 7b",
@@ -177,14 +179,15 @@ pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mu
             t = out(reg) result,
             head = out(reg) _,
             word = out(reg) _,
-            count = out(reg) _,
+            x = out(reg) _,
             from = out(reg) _,
             i = out(reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
-            OLDEST = const OLDEST,
             FIELD = const FIELD,
             MASK = const MASK,
+            END = const END,
+            ENDS = const ENDS,
             options(nostack),
         );
     }
@@ -217,15 +220,15 @@ pub(super) unsafe fn push_many(
                 "mov {head}, qword ptr [{slots} + {head} * 8]",
                 "add {head}, {list}",
                 "mov {word}, qword ptr [{head} + {WORD}]",
-                "mov {oldest}, qword ptr [{head} + {OLDEST}]",
-                "mov {x}, {word}",
-                "shr {x}, {FIELD}",
-                "and {x:e}, {MASK}",
+                "test {word:e}, {ITEMS}",
                 "jnz 7f",
-                "mov {oldest}, qword ptr [{head} + {START}]",
+                // Empty: pops stay, the end is the start, and there is room for as many as make it full.
+                "shr {word}, {POPS}",
+                "shl {word}, {POPS} - {END}",
+                "mov {t:e}, dword ptr [{head} + {START}]",
+                "or {word}, {t}",
+                "shl {word}, {END}",
                 "mov {t:e}, dword ptr [{head} + {HIGH}]",
-                "shr {word}, {FIELDS}",
-                "shl {word}, {FIELDS}",
                 "or {word}, {t}",
                 "7:",
                 "mov {t:e}, {word:e}",
@@ -233,7 +236,10 @@ pub(super) unsafe fn push_many(
                 "jz 5b",
                 "cmp {t}, {n}",
                 "cmova {t}, {n}",
-                "lea {to}, [{oldest} + {x} * 4]",
+                "mov {to}, {word}",
+                "shr {to}, {END}",
+                "and {to:e}, {ENDS}",
+                "lea {to}, [{head} + {to} * 4]",
                 "xor {i:e}, {i:e}",
                 "8:",
                 "mov {x:e}, dword ptr [{from} + {i} * 4]",
@@ -243,10 +249,7 @@ pub(super) unsafe fn push_many(
                 "jne 8b",
                 "imul {x}, {t}, {PUSH}",
                 "add {word}, {x}",
-                "movq {low}, {word}",
-                "movq {high}, {oldest}",
-                "punpcklqdq {low}, {high}",
-                "movdqa xmmword ptr [{head} + {WORD}], {low}",
+                "mov qword ptr [{head} + {WORD}], {word}",
             }
             area = in(reg) area.0,
             cpus = in(reg) lists.cpus,
@@ -257,19 +260,17 @@ pub(super) unsafe fn push_many(
             t = out(reg) result,
             head = out(reg) head,
             word = out(reg) _,
-            oldest = out(reg) _,
             to = out(reg) _,
             i = out(reg) _,
             x = out(reg) _,
-            low = out(xmm_reg) _,
-            high = out(xmm_reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
-            OLDEST = const OLDEST,
             START = const START,
             HIGH = const HIGH,
-            FIELD = const FIELD,
-            FIELDS = const FIELDS,
+            ITEMS = const ITEMS,
+            END = const END,
+            ENDS = const ENDS,
+            POPS = const POPS,
             MASK = const MASK,
             PUSH = const PUSH,
             options(nostack),
@@ -304,58 +305,60 @@ pub(super) unsafe fn spill(
                 "mov {head}, qword ptr [{slots} + {head} * 8]",
                 "add {head}, {list}",
                 "mov {word}, qword ptr [{head} + {WORD}]",
-                "mov {oldest}, qword ptr [{head} + {OLDEST}]",
                 "mov {rest}, {word}",
                 "shr {rest}, {FIELD}",
                 "and {rest:e}, {MASK}",
                 "jz 5b",
+                "mov {end}, {word}",
+                "shr {end}, {END}",
+                "and {end:e}, {ENDS}",
                 "mov {t}, {rest}",
                 "cmp {t}, {n}",
                 "cmova {t}, {n}",
+                "mov {from}, {end}",
+                "sub {from}, {rest}",
+                "lea {from}, [{head} + {from} * 4]",
                 "xor {i:e}, {i:e}",
                 "7:",
-                "mov {x:e}, dword ptr [{oldest} + {i} * 4]",
+                "mov {x:e}, dword ptr [{from} + {i} * 4]",
                 "mov dword ptr [{out} + {i} * 4], {x:e}",
                 "inc {i}",
                 "cmp {i}, {t}",
                 "jne 7b",
-                "lea {oldest}, [{oldest} + {t} * 4]",
                 "sub {rest}, {t}",
                 // From here on `n` is the end of the places, and `out` their start.
-                "mov {out}, qword ptr [{head} + {START}]",
-                "mov {n}, qword ptr [{head} + {PLACES}]",
-                "lea {n}, [{out} + {n} * 4]",
-                "lea {x}, [{oldest} + {rest} * 4]",
-                "cmp {x}, {n}",
+                "mov {out:e}, dword ptr [{head} + {START}]",
+                "mov {n:e}, dword ptr [{head} + {PLACES}]",
+                "add {n}, {out}",
+                "cmp {end}, {n}",
                 "jne 9f",
+                "lea {from}, [{from} + {t} * 4]",
+                "lea {end}, [{head} + {out} * 4]",
                 "xor {i:e}, {i:e}",
                 "jmp 8f",
                 "7:",
-                "mov {x:e}, dword ptr [{oldest} + {i} * 4]",
-                "mov dword ptr [{out} + {i} * 4], {x:e}",
+                "mov {x:e}, dword ptr [{from} + {i} * 4]",
+                "mov dword ptr [{end} + {i} * 4], {x:e}",
                 "inc {i}",
                 "8:",
                 "cmp {i}, {rest}",
                 "jne 7b",
-                "mov {oldest}, {out}",
+                "lea {end}, [{out} + {rest}]",
                 "9:",
                 // Room is what is missing to make it full, or what there is up to the end.
                 "mov {x:e}, dword ptr [{head} + {HIGH}]",
                 "sub {x:e}, {rest:e}",
-                "sub {n}, {oldest}",
-                "shr {n}, 2",
-                "sub {n}, {rest}",
+                "sub {n}, {end}",
                 "cmp {x}, {n}",
                 "cmova {x}, {n}",
-                "shr {word}, {FIELDS}",
+                "shr {word}, {POPS}",
+                "shl {word}, {POPS} - {END}",
+                "or {word}, {end}",
                 "shl {word}, {FIELD}",
                 "or {word}, {rest}",
                 "shl {word}, {FIELD}",
                 "or {word}, {x}",
-                "movq {low}, {word}",
-                "movq {high}, {oldest}",
-                "punpcklqdq {low}, {high}",
-                "movdqa xmmword ptr [{head} + {WORD}], {low}",
+                "mov qword ptr [{head} + {WORD}], {word}",
             }
             area = in(reg) area.0,
             cpus = in(reg) lists.cpus,
@@ -366,20 +369,20 @@ pub(super) unsafe fn spill(
             t = out(reg) result,
             head = out(reg) head,
             word = out(reg) _,
-            oldest = out(reg) _,
             rest = out(reg) _,
+            end = out(reg) _,
+            from = out(reg) _,
             i = out(reg) _,
             x = out(reg) _,
-            low = out(xmm_reg) _,
-            high = out(xmm_reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
-            OLDEST = const OLDEST,
             START = const START,
             PLACES = const PLACES,
             HIGH = const HIGH,
             FIELD = const FIELD,
-            FIELDS = const FIELDS,
+            END = const END,
+            ENDS = const ENDS,
+            POPS = const POPS,
             MASK = const MASK,
             options(nostack),
         );
@@ -405,10 +408,10 @@ pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: usize) -> (i64
                 "add {head}, {list}",
                 "mov {word}, qword ptr [{head} + {WORD}]",
                 "mov {t}, {word}",
-                "shr {t}, {FIELDS}",
+                "shr {t}, {POPS}",
                 "jz 5b",
-                "shl {word}, 64 - {FIELDS}",
-                "shr {word}, 64 - {FIELDS}",
+                "shl {word}, 64 - {POPS}",
+                "shr {word}, 64 - {POPS}",
                 "mov qword ptr [{head} + {WORD}], {word}",
             }
             area = in(reg) area.0,
@@ -420,7 +423,7 @@ pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: usize) -> (i64
             word = out(reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
-            FIELDS = const FIELDS,
+            POPS = const POPS,
             options(nostack),
         );
     }

@@ -2,7 +2,7 @@
 
 use crate::places::{Place, places};
 use crate::trap::{self, Action};
-use pageyard::engine::{CpuLists, LooseLists, Pushed, RawLists};
+use pageyard::engine::{LooseLists, Pushed, RawLists};
 use pageyard::{CpuId, PerCpu};
 use pageyard_arena::rseq::{CpuStacks, Rseq};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const LIST: usize = 0;
 /// Kinds of operations.
 pub const KINDS: usize = 7;
 /// Where the count of pops begins in a list's word, and its highest value.
-const POPS: u32 = 2 * RawLists::FIELD;
+const POPS: u32 = 2 * RawLists::FIELD + RawLists::END;
 const MOST_POPS: u64 = u64::MAX >> POPS;
 
 /// An operation on a list, and the state that it finds it in.
@@ -360,11 +360,12 @@ impl Machine {
 
     /// Returns the items of a CPU's list, oldest first, while nobody uses it.
     fn contents(&self, cpu: u32) -> Vec<u32> {
-        let count =
-            self.word(cpu, RawLists::WORD).load(SeqCst) >> RawLists::FIELD & ((1 << RawLists::FIELD) - 1);
-        let oldest = self.word(cpu, RawLists::OLDEST).load(SeqCst) as *const u32;
-        // SAFETY: from the oldest on there are that many.
-        (0..count as usize).map(|i| unsafe { oldest.add(i).read_volatile() }).collect()
+        let word = self.word(cpu, RawLists::WORD).load(SeqCst);
+        let count = (word >> RawLists::FIELD & ((1 << RawLists::FIELD) - 1)) as usize;
+        let end = (word >> (2 * RawLists::FIELD) & ((1 << RawLists::END) - 1)) as usize;
+        let header = self.head(cpu).cast::<u32>().cast_const();
+        // SAFETY: that many end there.
+        (end - count..end).map(|i| unsafe { header.wrapping_add(i).read_volatile() }).collect()
     }
 
     fn set_pops(&self, cpu: u32, pops: u64) {

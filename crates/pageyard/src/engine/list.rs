@@ -1,42 +1,59 @@
 //! One per-CPU list: a stack of frame numbers, its newest end the hottest.
 
-use super::sync::{A32, A64, APtr, Acquire, Relaxed, Release};
+use super::sync::{A32, A64, Acquire, Relaxed, Release};
 use super::tuning::MOST;
-use core::marker::PhantomData;
 use core::mem::size_of;
+use core::ptr::NonNull;
 
-// A list's word: what every hit reads and, with one store, writes.
-/// How many items can be added before somebody has to make room: the lowest bits.
+// A list's word: what every hit reads and, with one store, writes. From the lowest bits on: how many items can be
+// added, how many there are, where the newest ends, how many were popped for callers.
+/// Bits of the field for room, and of that for items.
+pub(super) const FIELD: u32 = 15;
+/// Bits of the field for the newest item's end.
+pub(super) const END: u32 = 24;
+/// How many items can be added before somebody has to make room.
 const LEFT: u64 = (1 << FIELD) - 1;
-/// Bits of the fields for room and for items.
-pub(super) const FIELD: u32 = 20;
+/// The field of items, where it lies.
+const ITEMS: u64 = LEFT << FIELD;
+const END_SHIFT: u32 = 2 * FIELD;
 /// Where the number of items popped for callers begins; it runs over into [`Head::popped`].
-const POPPED_SHIFT: u32 = 2 * FIELD;
-/// What a pop adds: one more popped, one item fewer, room for one more.
-const POP: u64 = (1 << POPPED_SHIFT) - (1 << FIELD) + 1;
-/// What a push adds: one item more, room for one fewer.
-const PUSH: u64 = (1 << FIELD) - 1;
+const POPPED_SHIFT: u32 = END_SHIFT + END;
+/// Four-byte words that an item takes: one, but for the model checker.
+pub(super) const STEP: usize = size_of::<A32>() / 4;
+/// What a push adds: one item more, which ends behind the others, and room for one fewer.
+const PUSH: u64 = ((STEP as u64) << END_SHIFT) + (1 << FIELD) - 1;
+/// What a pop adds: one more popped, and the opposite of a push.
+const POP: u64 = (1 << POPPED_SHIFT) - PUSH;
 
-const _: () = assert!(2 * MOST + 64 < 1 << FIELD);
+/// Pops that the word can count, which is what one call takes at most.
+const MOST_POPS: usize = (1 << (64 - POPPED_SHIFT)) - 1;
+
+const _: () = assert!(MOST <= LEFT && STEP * 4 == size_of::<A32>());
 
 #[inline(always)]
 const fn count(word: u64) -> usize {
-    (word >> FIELD) as usize & LEFT as usize
+    (word >> FIELD & LEFT) as usize
+}
+
+/// Returns where the newest item ends, in four-byte words from the header on.
+#[inline(always)]
+const fn end(word: u64) -> usize {
+    (word >> END_SHIFT) as usize & ((1 << END) - 1)
 }
 
 /// One per-CPU list: a window of frame numbers, relative to the zone's first pageblock, that moves up a stretch of
 /// memory as its oldest items go to the zone, and back to the start when it comes to the end.
 ///
-/// Everything that a hit touches is in one cache line. A hit's cost is its loads: it makes three here.
+/// Everything that a hit touches is in one cache line. A hit's cost is its loads: it makes two here, because the word
+/// says where the newest item lies.
 #[repr(C, align(64))]
 pub(crate) struct Head<'m> {
-    /// Room, items and pops. One store of it is what makes any change.
+    /// Room, items, the newest one's end, and pops. One store of it is what makes any change.
     pub(super) word: A64,
-    /// Where the oldest item lies, or would.
-    pub(super) oldest: APtr<A32>,
-    /// The memory that the window moves in: its first place, and how many there are.
-    pub(super) start: APtr<A32>,
-    pub(super) places: usize,
+    /// The memory that the window moves in: its first place, in four-byte words from here, and how many there are.
+    pub(super) start: A32,
+    pub(super) places: u32,
+    memory: &'m [A32],
     /// Items popped for callers, beyond what `word` says.
     pub(super) popped: A64,
     /// Items pushed that came from the zone.
@@ -47,22 +64,21 @@ pub(crate) struct Head<'m> {
     pub(super) high: u32,
     /// 1 while somebody uses the list under a try-lock.
     lock: A32,
-    memory: PhantomData<&'m [A32]>,
 }
 
 impl<'m> Head<'m> {
-    pub(super) fn new(items: &'m [A32], high: u32) -> Head<'m> {
+    /// Makes the header of a list that is empty, and full until it is [`open`](List::open).
+    pub(super) fn new(memory: &'m [A32], high: u32) -> Head<'m> {
         Head {
-            word: A64::new(u64::from(high)),
-            oldest: APtr::new(items.as_ptr()),
-            start: APtr::new(items.as_ptr()),
-            places: items.len(),
+            word: A64::new(0),
+            start: A32::new(0),
+            places: memory.len() as u32,
+            memory,
             popped: A64::new(0),
             refilled: A64::new(0),
             spilled: A64::new(0),
             high,
             lock: A32::new(0),
-            memory: PhantomData,
         }
     }
 }
@@ -71,8 +87,9 @@ impl<'m> Head<'m> {
 ///
 /// Its operations are sequences of plain loads and stores. They are correct only while nobody else uses the list:
 /// a [`PerCpu`](super::PerCpu) sees to that.
+// A pointer, because a reference would not lead to the items behind the header.
 #[derive(Clone, Copy)]
-pub struct List<'a>(pub(super) &'a Head<'a>);
+pub struct List<'a>(NonNull<Head<'a>>);
 
 // ORDER: Relaxed, everywhere below: whatever keeps others from the list orders its uses.
 #[inline(always)]
@@ -80,77 +97,97 @@ fn add(word: &A64, n: u64) {
     word.store(word.load(Relaxed).wrapping_add(n), Relaxed);
 }
 
-impl<'a> Head<'a> {
-    /// Returns the `n`th place after the oldest item.
+impl<'a> List<'a> {
+    /// Makes the list of a header.
+    ///
+    /// # Safety
+    /// The pointer leads to the header, and to the memory of its items, for as long as `'a`.
     #[inline(always)]
-    fn place(&self, n: usize) -> &'a A32 {
-        let oldest = self.oldest.load(Relaxed);
-        debug_assert!(self.first() + n < self.places);
-        // SAFETY: 1. `oldest` points into `items`, and `n` places on there is an item, or room for one: callers have
-        //            checked that in the list's word, which counts no room beyond the end of `items`.
-        //         2. `items` lives as long as `'a`.
-        unsafe { &*oldest.add(n) }
+    pub(super) unsafe fn of(head: NonNull<Head<'a>>) -> List<'a> {
+        List(head)
     }
 
-    /// Returns the memory that the window moves in.
-    fn items(&self) -> &'a [A32] {
-        // SAFETY: `new` took both from a slice that lives as long as `'a`, and nobody changes them.
-        unsafe { core::slice::from_raw_parts(self.start.load(Relaxed), self.places) }
+    #[inline(always)]
+    fn head(&self) -> &'a Head<'a> {
+        // SAFETY: `of`.
+        unsafe { self.0.as_ref() }
     }
 
-    /// Returns the number of the place of the oldest item.
+    /// Opens a new list, once its header lies where it stays, before its memory.
+    pub(super) fn open(&self) {
+        let head = self.head();
+        let at = (head.memory.as_ptr() as usize - self.0.as_ptr() as usize) / 4;
+        assert!(at + head.memory.len() * STEP < 1 << END, "tuning keeps lists within reach");
+        head.start.store(at as u32, Relaxed);
+        self.set(0, 0, 0);
+    }
+
+    /// Returns the place that lies so many four-byte words behind the header.
+    #[inline(always)]
+    fn place(&self, at: usize) -> &'a A32 {
+        let place = self.0.as_ptr().cast::<u32>().wrapping_add(at).cast::<A32>().cast_const();
+        debug_assert!(self.head().memory.as_ptr_range().contains(&place));
+        // SAFETY: 1. Callers have taken `at` from the list's word: an item, or room for one, and the word counts no room
+        //            beyond the end of the places.
+        //         2. The pointer leads there, for as long as `'a`: `of`.
+        unsafe { &*place }
+    }
+
+    /// Returns the number of the oldest item's place.
     fn first(&self) -> usize {
-        (self.oldest.load(Relaxed) as usize - self.start.load(Relaxed) as usize) / size_of::<A32>()
+        let word = self.head().word.load(Relaxed);
+        (end(word) - self.head().start.load(Relaxed) as usize) / STEP - count(word)
     }
 
-    /// Returns the `n` places from the `at`th after the oldest item on.
-    fn places(&self, at: usize, n: usize) -> &[A32] {
-        &self.items()[self.first() + at..][..n]
+    /// Returns `n` places from the `at`th on.
+    fn places(&self, at: usize, n: usize) -> &'a [A32] {
+        &self.head().memory[at..][..n]
     }
 
     /// Counts pops that came to more than the word holds.
     #[cold]
     fn carry(&self) {
-        add(&self.popped, 1 << (64 - POPPED_SHIFT));
+        add(&self.head().popped, 1 << (64 - POPPED_SHIFT));
     }
 
     /// Makes the window one of `count` items from place `first` on.
     fn set(&self, word: u64, first: usize, count: usize) {
-        let left = (self.high as usize).saturating_sub(count).min(self.places - first - count);
+        let head = self.head();
+        let left = (head.high as usize).saturating_sub(count).min(head.places as usize - first - count);
+        let end = head.start.load(Relaxed) as usize + (first + count) * STEP;
         let popped = word >> POPPED_SHIFT << POPPED_SHIFT;
-        self.oldest.store(self.items()[first..].as_ptr(), Relaxed);
-        self.word.store(popped | (count as u64) << FIELD | left as u64, Relaxed);
+        head.word.store(popped | (end as u64) << END_SHIFT | (count as u64) << FIELD | left as u64, Relaxed);
     }
-}
 
-impl List<'_> {
     /// Takes the list, unless somebody has it.
     #[inline(always)]
     #[must_use]
     pub fn try_lock(&self) -> bool {
         // ORDER: Acquire pairs with the Release in `unlock`.
-        self.0.lock.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+        self.head().lock.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
     }
 
     /// Gives the list back.
     #[inline(always)]
     pub fn unlock(&self) {
         // ORDER: Release pairs with the Acquire in `try_lock`.
-        self.0.lock.store(0, Release);
+        self.head().lock.store(0, Release);
     }
 
     /// Takes the newest item.
     #[inline(always)]
     #[must_use]
     pub fn pop(&self) -> Option<u32> {
-        let head = self.0;
+        let head = self.head();
         let word = head.word.load(Relaxed);
-        let last = count(word).checked_sub(1)?;
-        let item = head.place(last).load(Relaxed);
+        if word & ITEMS == 0 {
+            return None;
+        }
+        let item = self.place(end(word) - STEP).load(Relaxed);
         let (word, carry) = word.overflowing_add(POP);
         head.word.store(word, Relaxed);
         if carry {
-            head.carry();
+            self.carry();
         }
         Some(item)
     }
@@ -161,12 +198,12 @@ impl List<'_> {
     #[inline(always)]
     #[must_use]
     pub fn push(&self, item: u32, win: impl FnOnce() -> bool) -> Pushed {
-        let head = self.0;
+        let head = self.head();
         let word = head.word.load(Relaxed);
         if word & LEFT == 0 {
             return Pushed::NoRoom;
         }
-        let place = head.place(count(word));
+        let place = self.place(end(word));
         if !win() {
             return Pushed::Lost;
         }
@@ -178,15 +215,15 @@ impl List<'_> {
     /// Takes the newest items, in no order; returns how many.
     #[must_use]
     pub fn pop_many(&self, out: &mut [u32]) -> usize {
-        let head = self.0;
+        let head = self.head();
         let word = head.word.load(Relaxed);
-        let n = count(word).min(out.len());
-        let places = head.places(count(word) - n, n);
+        let n = count(word).min(out.len()).min(MOST_POPS);
+        let places = self.places(self.first() + count(word) - n, n);
         out.iter_mut().zip(places).for_each(|(slot, item)| *slot = item.load(Relaxed));
         let (word, carry) = word.overflowing_add(n as u64 * POP);
         head.word.store(word, Relaxed);
         if carry {
-            head.carry();
+            self.carry();
         }
         n
     }
@@ -196,19 +233,19 @@ impl List<'_> {
     /// Where there is no room behind the newest item, all of them move back to the start.
     #[must_use]
     pub fn pop_oldest(&self, out: &mut [u32]) -> usize {
-        let head = self.0;
+        let head = self.head();
         let word = head.word.load(Relaxed);
-        let (all, first) = (count(word), head.first());
+        let (all, first) = (count(word), self.first());
         let n = all.min(out.len());
-        out.iter_mut().zip(head.places(0, n)).for_each(|(slot, item)| *slot = item.load(Relaxed));
+        out.iter_mut().zip(self.places(first, n)).for_each(|(slot, item)| *slot = item.load(Relaxed));
         let (rest, mut start) = (all - n, first + n);
-        if start + rest == head.places {
-            for i in 0..rest {
-                head.items()[i].store(head.items()[start + i].load(Relaxed), Relaxed);
+        if start + rest == head.places as usize {
+            for (to, from) in self.places(0, rest).iter().zip(self.places(start, rest)) {
+                to.store(from.load(Relaxed), Relaxed);
             }
             start = 0;
         }
-        head.set(word, start, rest);
+        self.set(word, start, rest);
         add(&head.spilled, n as u64);
         n
     }
@@ -217,20 +254,20 @@ impl List<'_> {
     #[must_use]
     pub fn refill(&self, items: &[u32]) -> usize {
         let n = self.extend(items);
-        add(&self.0.refilled, n as u64);
+        add(&self.head().refilled, n as u64);
         n
     }
 
     /// Adds items that callers freed, the last of them the newest; returns how many fitted, from the front.
     #[must_use]
     pub fn extend(&self, items: &[u32]) -> usize {
-        let head = self.0;
+        let head = self.head();
         if self.is_empty() {
-            head.set(head.word.load(Relaxed), 0, 0);
+            self.set(head.word.load(Relaxed), 0, 0);
         }
         let word = head.word.load(Relaxed);
         let n = ((word & LEFT) as usize).min(items.len());
-        let places = head.places(count(word), n);
+        let places = self.places(self.first() + count(word), n);
         places.iter().zip(items).for_each(|(place, item)| place.store(*item, Relaxed));
         head.word.store(word + n as u64 * PUSH, Relaxed);
         n
@@ -239,7 +276,7 @@ impl List<'_> {
     /// Returns how many items it holds: a hint, unless nobody else uses it.
     #[must_use]
     pub fn len(&self) -> usize {
-        count(self.0.word.load(Relaxed))
+        count(self.head().word.load(Relaxed))
     }
 
     /// Says whether it holds none: a hint, unless nobody else uses it.
@@ -250,14 +287,14 @@ impl List<'_> {
 
     /// Returns how many items it held that callers took, and that they gave.
     pub(crate) fn traffic(&self) -> (u64, u64) {
-        let popped = self.0.popped.load(Relaxed) + (self.0.word.load(Relaxed) >> POPPED_SHIFT);
-        let out = popped + self.0.spilled.load(Relaxed) + self.len() as u64;
-        (popped, out.wrapping_sub(self.0.refilled.load(Relaxed)))
+        let popped = self.head().popped.load(Relaxed) + (self.head().word.load(Relaxed) >> POPPED_SHIFT);
+        let out = popped + self.head().spilled.load(Relaxed) + self.len() as u64;
+        (popped, out.wrapping_sub(self.head().refilled.load(Relaxed)))
     }
 
     /// Calls `visit` with each item, while nobody else uses the list.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u32)) {
-        self.0.places(0, self.len()).iter().for_each(|item| visit(item.load(Relaxed)));
+        self.places(self.first(), self.len()).iter().for_each(|item| visit(item.load(Relaxed)));
     }
 }
 

@@ -1,18 +1,16 @@
 //! The memory of the per-CPU lists: those of a zone, by CPU, and how a CPU's are taken away from it.
 
-use super::list::{FIELD, Head, List};
-use super::sync::{APtr, Carver, Release, SeqCst};
+use super::list::{END, FIELD, Head, List};
+use super::sync::{APtr, Carver, Relaxed, Release, SeqCst};
 use super::tuning::{LISTS, Tuning, is_requested, order_of};
 use crate::error::MapError;
 use crate::units::CpuId;
 use core::mem::size_of;
+use core::ptr::NonNull;
 
 /// The lists of a zone, of all CPUs.
 #[derive(Clone, Copy)]
-pub struct CpuLists<'a> {
-    heads: &'a [Head<'a>],
-    slots: &'a [APtr<u8>],
-}
+pub struct CpuLists<'a>(&'a Lists<'a>);
 
 impl<'a> CpuLists<'a> {
     /// Lists of one CPU.
@@ -23,14 +21,14 @@ impl<'a> CpuLists<'a> {
     #[must_use]
     pub fn get(self, cpu: CpuId, list: usize) -> Option<List<'a>> {
         debug_assert!(list < LISTS);
-        self.heads.get(cpu.index() * LISTS + list).map(List)
+        self.0.nth(cpu.index() * LISTS + list)
     }
 
     /// Returns where they lie.
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> RawLists {
-        RawLists { slots: self.slots.as_ptr().cast(), cpus: self.slots.len() as u32 }
+        RawLists { slots: self.0.slots.as_ptr().cast(), cpus: self.0.slots.len() as u32 }
     }
 
     /// Points a CPU's slot to lists that are empty and full for ever. Says whether it was the caller who did.
@@ -38,17 +36,17 @@ impl<'a> CpuLists<'a> {
     /// Who reads the slot afterwards finds nothing to take and no room; who read it before may still use the lists.
     #[must_use]
     pub fn detach(self, cpu: CpuId) -> bool {
-        let Some(slot) = self.slots.get(cpu.index()) else { return false };
-        let (own, nobody) = (first_of(self.heads, cpu.index()), first_of(self.heads, self.slots.len()));
+        let Some(slot) = self.0.slots.get(cpu.index()) else { return false };
+        let [own, nobody] = [cpu.index(), self.0.slots.len()].map(|cpu| self.0.header(cpu * LISTS).cast());
         // ORDER: SeqCst: the fence that the caller issues next follows it.
         slot.replace(own, nobody, SeqCst)
     }
 
     /// Points a CPU's slot to its lists again, after [`detach`](CpuLists::detach).
     pub fn attach(self, cpu: CpuId) {
-        if let Some(slot) = self.slots.get(cpu.index()) {
+        if let Some(slot) = self.0.slots.get(cpu.index()) {
             // ORDER: Release: who finds the lists again finds them as they were left.
-            slot.store(first_of(self.heads, cpu.index()), Release);
+            slot.store(self.0.header(cpu.index() * LISTS).cast(), Release);
         }
     }
 }
@@ -68,16 +66,17 @@ pub struct RawLists {
 impl RawLists {
     /// Bytes of a header.
     pub const HEAD: usize = size_of::<Head<'_>>();
-    /// A `u64`: from the lowest bits on, how many items can be added, how many there are, [`FIELD`](RawLists::FIELD)
-    /// bits each, and how many were popped for callers.
+    /// A `u64`: from the lowest bits on, how many items can be added, how many there are, [`FIELD`](RawLists::FIELD) bits
+    /// each, how many `u32` from the header on the newest item ends, [`END`](RawLists::END) bits, and how many were
+    /// popped for callers.
     pub const WORD: usize = core::mem::offset_of!(Head<'_>, word);
-    /// Bits of each of the two lower fields of the word.
+    /// Bits of each of the two lowest fields of the word.
     pub const FIELD: u32 = FIELD;
-    /// A pointer to the oldest item, a `u32`; newer ones lie behind it. It follows the word.
-    pub const OLDEST: usize = core::mem::offset_of!(Head<'_>, oldest);
-    /// A pointer to the first of the places that items may lie in: twice as many as `HIGH` says, and some.
+    /// Bits of the next one.
+    pub const END: u32 = END;
+    /// A `u32`: how many `u32` from the header on the places of items begin.
     pub const START: usize = core::mem::offset_of!(Head<'_>, start);
-    /// A `u64`: how many places there are.
+    /// A `u32`: how many places there are: twice as many as `HIGH` says, and some.
     pub const PLACES: usize = core::mem::offset_of!(Head<'_>, places);
     /// A `u32`: how many items make the list full.
     pub const HIGH: usize = core::mem::offset_of!(Head<'_>, high);
@@ -90,17 +89,14 @@ impl RawLists {
 }
 
 #[cfg(not(any(loom, shuttle)))]
-const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && RawLists::OLDEST == 8);
-
-/// Returns where the header of a CPU's first list lies.
-fn first_of(heads: &[Head<'_>], cpu: usize) -> *const u8 {
-    heads.as_ptr().wrapping_add(cpu * LISTS).cast()
-}
+const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && super::list::STEP == 1);
 
 /// The lists of a zone, and how large they become.
 pub(crate) struct Lists<'m> {
     heads: &'m [Head<'m>],
     slots: &'m [APtr<u8>],
+    /// Where the headers begin, as a pointer that leads to the items behind them too.
+    first: APtr<u8>,
     pub(crate) tuning: Tuning,
 }
 
@@ -114,19 +110,41 @@ impl<'m> Lists<'m> {
             let (places, high) = if exists { (tuning.places(order), tuning.high_of(order)) } else { (0, 0) };
             Head::new(carver.zeroed(places), high)
         });
-        let slots = carver.filled(cpus, |cpu, _| APtr::new(first_of(heads, cpu)));
-        Lists { heads, slots, tuning }
+        let first: *const Head<'m> = carver.reach(heads);
+        let slots = carver.filled(cpus, |cpu, _| APtr::new(first.wrapping_add(cpu * LISTS).cast()));
+        let lists = Lists { heads, slots, first: APtr::new(first.cast()), tuning };
+        for i in (0..heads.len()).filter(|i| heads[*i].places > 0) {
+            if let Some(list) = lists.nth(i) {
+                list.open();
+            }
+        }
+        lists
     }
 
     /// Returns the lists of all CPUs.
     #[inline(always)]
     pub(crate) fn all(&self) -> CpuLists<'_> {
-        CpuLists { heads: self.heads, slots: self.slots }
+        CpuLists(self)
     }
 
     /// Returns one list of one CPU.
     pub(crate) fn get(&self, cpu: usize, list: usize) -> List<'_> {
-        List(&self.heads[cpu * LISTS + list])
+        self.nth(cpu * LISTS + list).expect("the CPU exists")
+    }
+
+    /// Returns where the `i`th header lies.
+    #[inline(always)]
+    fn header(&self, i: usize) -> *const Head<'m> {
+        // ORDER: Relaxed: it never changes.
+        self.first.load(Relaxed).cast::<Head<'m>>().wrapping_add(i)
+    }
+
+    /// Returns the `i`th of all CPUs' lists.
+    #[inline(always)]
+    fn nth(&self, i: usize) -> Option<List<'_>> {
+        let head = NonNull::new(self.header(i).cast_mut()).filter(|_| i < self.heads.len())?;
+        // SAFETY: there is such a header, and its memory was carved from what the pointer leads to.
+        Some(unsafe { List::of(head) })
     }
 }
 
@@ -161,7 +179,6 @@ impl<'m> LooseLists<'m> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::list::Pushed;
-    use super::super::sync::Relaxed;
     use super::*;
 
     #[test]
@@ -223,7 +240,7 @@ mod tests {
         );
         for list in 0..LISTS {
             let nobody = (slot() as usize - lists.heads.as_ptr() as usize) / RawLists::HEAD;
-            let list = List(&lists.heads[nobody + list]);
+            let list = lists.nth(nobody + list).unwrap();
             assert_eq!((list.pop(), list.push(1, || true)), (None, Pushed::NoRoom));
         }
         lists.all().attach(CpuId(1));

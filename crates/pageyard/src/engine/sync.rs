@@ -233,6 +233,15 @@ impl<'m> Carver<'m> {
         self.used <= self.len
     }
 
+    /// Returns where a slice that it carved begins, as a pointer that leads to all of the memory; null where there is none.
+    pub(crate) fn reach<T>(&self, slice: &'m [T]) -> *const T {
+        let base = self.base.unwrap_or(core::ptr::null_mut());
+        if base.is_null() || slice.is_empty() {
+            return core::ptr::null();
+        }
+        base.wrapping_add(slice.as_ptr() as usize - base as usize).cast_const().cast()
+    }
+
     /// Takes room for `n` values of `T`; null where it only counts or there is not enough.
     fn room<T>(&mut self, n: usize) -> *mut T {
         const { assert!(align_of::<T>() <= LINE) };

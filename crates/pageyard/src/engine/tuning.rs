@@ -51,8 +51,11 @@ pub(crate) struct Tuning {
     pub(crate) batch: u32,
 }
 
-/// The largest `high`, so that a list has a size: a few more than the largest that a recorded host shows.
-pub(crate) const MOST: u64 = 1 << 18;
+/// The largest `high`: what the fields of a list's word count.
+pub(crate) const MOST: u64 = (1 << 15) - 1;
+
+/// Four-byte words that the lists of a zone, of all CPUs, may take: so far does a list's word reach.
+const REACH: u64 = 1 << 24;
 
 /// The most pageblocks that a list holds.
 pub(crate) const MOST_WHOLES: usize = 16;
@@ -64,13 +67,18 @@ impl Tuning {
     /// `zone_batchsize` and `zone_highsize` of 6.1: a batch is a 4096th of the zone, at most 64, one and a half times
     /// that, rounded down to one less than a power of two; `high` is the low watermark, or the zone's share that
     /// `percpu_pagelist_high_fraction` names, divided by the CPUs, and at least four batches. Difference: a batch of
-    /// 63 is 64 here, a word of free bits.
+    /// 63 is 64 here, a word of free bits; and `high` is at most 32,767 (128 MiB), less with hundreds of CPUs.
     pub(crate) fn of(managed: Frames, low: Frames, cpus: u64, high_fraction: u64) -> Tuning {
         let quarter = (managed.0 / 1024).min(256) / 4;
         let batch = (quarter + quarter / 2).max(1);
         let batch = 1u64 << batch.ilog2();
         let share = managed.0.checked_div(high_fraction).unwrap_or(low.0);
-        let high = (share / cpus).max(4 * batch).min(MOST);
+        // All lists of a CPU, of three types each, take at most eight times `high`, and their headers.
+        let most = ((REACH / cpus).saturating_sub(1 << 11) / 8).min(MOST);
+        let high = (share / cpus).max(4 * batch).min(most);
+        if high < batch {
+            return Tuning::NONE;
+        }
         Tuning { high: high as u32, batch: batch as u32 }
     }
 
@@ -120,9 +128,11 @@ mod tests {
         // A host of 16 GiB: batch 63 there; `high` is the low watermark by CPUs.
         let t = Tuning::of(Frames(4 << 20), Frames(12_000), 2, 0);
         assert_eq!((t.batch, t.high), (64, 6000));
-        assert_eq!(Tuning::of(Frames(4 << 20), Frames(12_000), 2, 8).high, 1 << 18);
+        assert_eq!(Tuning::of(Frames(4 << 20), Frames(12_000), 2, 8).high, (1 << 15) - 1);
+        assert_eq!(Tuning::of(Frames(4 << 20), Frames(12_000), 2, 200).high, 10_485);
         let tiny = Tuning::of(Frames(1), Frames(0), 1, 0);
         assert_eq!((tiny.batch, tiny.high), (1, 4));
         assert_eq!(Tuning::NONE.places(0), 0);
+        assert_eq!(Tuning::of(Frames(4 << 20), Frames(12_000), 1 << 14, 0), Tuning::NONE);
     }
 }
