@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo build --release -p pageyard-arena --example pair
-//! chrt -f 10 taskset -c 1 target/release/examples/pair
+//! chrt -r 10 taskset -c 1 target/release/examples/pair
 //! ```
 
 use pageyard::{
