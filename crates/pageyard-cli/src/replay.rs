@@ -5,13 +5,13 @@ use crate::progress::Progress;
 use crate::{carried, size};
 use clap::Args;
 use pageyard_lab::engine::EngineSpec;
-use pageyard_lab::replay::{Progress as Doing, ReplayOptions, replay};
+use pageyard_lab::replay::{Progress as Doing, ReplayOptions, SlowPath, replay};
 use std::path::PathBuf;
 
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
 #[derive(Args, Default)]
 #[command(
-    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic"
+    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1"
 )]
 pub struct Replay {
     /// The trace, a folder NAME.trace; the one that the command carries if left out
@@ -32,6 +32,25 @@ pub struct Replay {
     /// Replay each CPU on a thread of its own; a free waits for its allocation
     #[arg(long)]
     threads: bool,
+
+    /// What requests may call upon when memory is short: reclaim, compaction, both by comma, or none; a block that the host
+    /// refused and the engine grants is then kept in the stead of what its thread took instead [default: no slow path, and
+    /// such a block is freed at once]
+    #[arg(long, value_name = "PARTS", value_parser = slow_path)]
+    slow_path: Option<SlowPath>,
+
+    /// With --slow-path: the percentage of movable frames that are pinned, which no trace says [default: 0]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pinned: Option<f64>,
+}
+
+fn slow_path(text: &str) -> Result<SlowPath, String> {
+    text.parse()
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let wrong = || format!("`{text}` is no percentage; write a number from 0 to 100");
+    text.parse().ok().filter(|p| (0.0..=100.0).contains(p)).ok_or_else(wrong)
 }
 
 fn knob(text: &str) -> Result<(String, String), String> {
@@ -42,6 +61,17 @@ fn knob(text: &str) -> Result<(String, String), String> {
 }
 
 impl Replay {
+    fn slow_path(&self) -> Result<Option<SlowPath>, Failure> {
+        match (self.slow_path, self.pinned) {
+            (None, Some(_)) => {
+                Err(Failure("--pinned says what compaction and reclaim cannot have; add --slow-path".into()))
+            }
+            (slow_path, pinned) => {
+                Ok(slow_path.map(|s| SlowPath { pinned: pinned.unwrap_or(0.0) / 100.0, ..s }))
+            }
+        }
+    }
+
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
         let default = if self.threads { EngineSpec::DEFAULT_THREADS } else { EngineSpec::DEFAULT };
@@ -50,7 +80,8 @@ impl Replay {
         let engines = EngineSpec::parse_all(&names, &self.set)?;
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();
-        let options = ReplayOptions { memory: self.memory, threads: self.threads };
+        let options =
+            ReplayOptions { memory: self.memory, threads: self.threads, slow_path: self.slow_path()? };
         let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),

@@ -2,7 +2,11 @@
 
 use crate::error::LabError;
 use crate::yard::{self, Yard};
-use pageyard::{CpuId, MapError, MemoryMap, Migratetype, Order, PageAllocator, PageblockId, Pfn, ZoneId};
+use pageyard::compaction::Knobs;
+use pageyard::{
+    CpuId, MapError, MemoryMap, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator,
+    ZoneId,
+};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::sync::OnceLock;
@@ -134,7 +138,7 @@ impl EngineSpec {
     /// Iterates over the knobs of an engine.
     fn knobs(name: &str) -> Box<dyn Iterator<Item = &'static str>> {
         match YARDS.contains(&name) {
-            true => Box::new(YARD_KNOBS.into_iter()),
+            true => Box::new(yard_knobs()),
             false => Box::new(Config::KNOBS.into_iter().map(|(knob, _)| knob)),
         }
     }
@@ -174,6 +178,19 @@ impl EngineSpec {
         spec
     }
 
+    /// Turns compaction off, whatever a knob has set.
+    #[must_use]
+    pub(crate) fn without_compaction(&self) -> EngineSpec {
+        let mut spec = self.clone();
+        match &mut spec {
+            EngineSpec::Linux(config) => config.compaction.enabled = false,
+            EngineSpec::Exclusive(config) | EngineSpec::TryLock(config) | EngineSpec::Restartable(config) => {
+                config.compaction.enabled = false;
+            }
+        }
+        spec
+    }
+
     /// Builds the engine with everything free, for calls on one thread or, with `threads`, on several.
     ///
     /// The outer result says whether it can be used that way at all.
@@ -183,30 +200,63 @@ impl EngineSpec {
         cpus: u32,
         threads: bool,
     ) -> Result<Result<Box<dyn LabEngine>, MapError>, LabError> {
-        fn boxed<E: LabEngine + 'static>(engine: E) -> Box<dyn LabEngine> {
-            Box::new(engine)
-        }
+        self.on(map, cpus, threads, Boxed)
+    }
+
+    /// Builds the engine as [`EngineSpec::build`] does, and hands it over as what it is.
+    pub(crate) fn on<U: UseEngine>(
+        &self,
+        map: &MemoryMap<'_>,
+        cpus: u32,
+        threads: bool,
+        user: U,
+    ) -> Result<Result<U::Output, MapError>, LabError> {
         Ok(match self {
             EngineSpec::Linux(config) => {
-                LinuxAllocator::new(map, &Config { cpus, ..(**config).clone() }).map(boxed)
+                LinuxAllocator::new(map, &Config { cpus, ..(**config).clone() }).map(|e| user.with(e))
             }
             EngineSpec::TryLock(config) => {
-                Yard::new(map, pageyard::Config { cpus, ..**config }, pageyard::TryLock).map(boxed)
+                let config = pageyard::Config { cpus, ..**config };
+                Yard::new(map, config, pageyard::TryLock).map(|e| user.with(e))
             }
             EngineSpec::Restartable(config) => match Rseq::new() {
                 Ok(rseq) => {
                     let cpus = cpus.max(possible_cpus());
-                    Yard::new(map, pageyard::Config { cpus, ..**config }, rseq).map(boxed)
+                    Yard::new(map, pageyard::Config { cpus, ..**config }, rseq).map(|e| user.with(e))
                 }
-                Err(_) => Yard::new(map, pageyard::Config { cpus, ..**config }, pageyard::TryLock).map(boxed),
+                Err(_) => {
+                    let config = pageyard::Config { cpus, ..**config };
+                    Yard::new(map, config, pageyard::TryLock).map(|e| user.with(e))
+                }
             },
             EngineSpec::Exclusive(_) if threads => {
                 return Err(LabError::OneThread { engine: self.name().to_owned() });
             }
             EngineSpec::Exclusive(config) => {
-                yard::exclusive_on_one_thread(map, pageyard::Config { cpus, ..**config }).map(boxed)
+                let config = pageyard::Config { cpus, ..**config };
+                yard::exclusive_on_one_thread(map, config).map(|e| user.with(e))
             }
         })
+    }
+}
+
+/// What is done with an engine, whichever it is.
+pub(crate) trait UseEngine {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn with<E: PressureAllocator + LabEngine + 'static>(self, engine: E) -> Self::Output;
+}
+
+/// Puts the engine into a box.
+struct Boxed;
+
+impl UseEngine for Boxed {
+    type Output = Box<dyn LabEngine>;
+
+    fn with<E: PressureAllocator + LabEngine + 'static>(self, engine: E) -> Box<dyn LabEngine> {
+        Box::new(engine)
     }
 }
 
@@ -221,7 +271,7 @@ fn without_sequences() -> &'static str {
     })
 }
 
-/// The knobs of the lock-free engine.
+/// The knobs of the lock-free engine, those of compaction apart.
 const YARD_KNOBS: [&str; 5] = [
     "min_free_kbytes",
     "watermark_scale_factor",
@@ -230,8 +280,25 @@ const YARD_KNOBS: [&str; 5] = [
     "pcp",
 ];
 
+/// What the names of compaction's knobs begin with.
+const COMPACTION: &str = "compaction.";
+
+/// Iterates over the knobs of the lock-free engine. Compaction's have the names that the reference gives them.
+fn yard_knobs() -> impl Iterator<Item = &'static str> {
+    let compaction =
+        Config::KNOBS.into_iter().map(|(knob, _)| knob).filter(|knob| knob.starts_with(COMPACTION));
+    YARD_KNOBS.into_iter().chain(compaction)
+}
+
 /// Sets a knob of the lock-free engine.
 fn set_yard(config: &mut pageyard::Config, knob: &str, value: &str) -> Result<(), String> {
+    if let Some((name, takes)) = knob
+        .strip_prefix(COMPACTION)
+        .and_then(|name| Knobs::NAMES.into_iter().find(|(known, _)| *known == name))
+    {
+        let wrong = |_| format!("`{knob}` takes {takes}, not `{value}`");
+        return config.compaction.set(name, value).map_err(wrong);
+    }
     let number = |range: std::ops::RangeInclusive<u64>| {
         let wrong =
             || format!("`{knob}` takes a number from {} to {}, not `{value}`", range.start(), range.end());
@@ -245,7 +312,10 @@ fn set_yard(config: &mut pageyard::Config, knob: &str, value: &str) -> Result<()
         "pcp" => {
             config.pcp = value.parse().map_err(|_| format!("`pcp` takes true or false, not `{value}`"))?
         }
-        _ => return Err(format!("there is no knob `{knob}`; there are {}", YARD_KNOBS.join(", "))),
+        _ => {
+            let known = yard_knobs().collect::<Vec<_>>().join(", ");
+            return Err(format!("there is no knob `{knob}`; there are {known}"));
+        }
     }
     Ok(())
 }

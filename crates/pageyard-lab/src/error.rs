@@ -53,6 +53,9 @@ pub enum LabError {
         /// The engine.
         engine: String,
     },
+    /// A slow path was asked for in a replay on several threads.
+    #[error("a replay with a slow path is made on one thread; leave out --threads")]
+    SlowPathOnThreads,
     /// The memory map that follows from a trace is not one.
     #[error("{trace}: the memory map cannot be used: {why}")]
     Map {

@@ -78,6 +78,7 @@ pub(super) fn lay_out(machine: &mut Machine, snapshot: &Snapshot) {
                 FrameKind::None => Start::Hole,
                 FrameKind::Reserved | FrameKind::Offline => Start::Unmanaged,
                 FrameKind::Free => Start::Free,
+                FrameKind::File if !run.unevictable => Start::HeldCache,
                 FrameKind::Anon | FrameKind::File => Start::HeldMovable,
                 _ => Start::Held,
             };

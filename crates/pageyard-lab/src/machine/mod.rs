@@ -36,8 +36,10 @@ pub(crate) enum Start {
     Free,
     /// Held by somebody, for good.
     Held,
-    /// Held by somebody, and movable: user memory and page cache.
+    /// Held by somebody, and movable: user memory, and page cache that is locked into memory.
     HeldMovable,
+    /// The same for page cache that can be given up.
+    HeldCache,
     /// In a CPU's list.
     Cached,
 }
@@ -47,7 +49,7 @@ impl Start {
     pub(crate) fn held_as(self) -> Option<Migratetype> {
         match self {
             Start::Held => Some(Migratetype::Unmovable),
-            Start::HeldMovable => Some(Migratetype::Movable),
+            Start::HeldMovable | Start::HeldCache => Some(Migratetype::Movable),
             _ => None,
         }
     }
@@ -149,7 +151,9 @@ impl Machine {
             for (start, frames, kind) in self.runs(zone.start, zone.end, |s| match s {
                 Start::Hole => None,
                 Start::Unmanaged => Some(false),
-                Start::Free | Start::Held | Start::HeldMovable | Start::Cached => Some(true),
+                Start::Free | Start::Held | Start::HeldMovable | Start::HeldCache | Start::Cached => {
+                    Some(true)
+                }
             }) {
                 if let Some(managed) = kind {
                     regions.push(Region { start, frames, node: zone.node, zone: zone.kind, managed });

@@ -2,7 +2,7 @@
 
 use super::{Machine, Opening, Start};
 use crate::error::LabError;
-use pageyard::{Frames, PAGE_SIZE, Pfn};
+use pageyard::{Frames, Migratetype, PAGE_SIZE, Pfn};
 
 impl Machine {
     /// Takes frames away until `memory` bytes are left.
@@ -23,10 +23,15 @@ impl Machine {
         }
         let mut away = managed.0 - want;
         let mut runs = Vec::new();
-        for (state, named) in
-            [(Start::Free, false), (Start::HeldMovable, false), (Start::Held, false), (Start::Free, true)]
-        {
-            let mut of_state = self.runs_of(opening, state, named);
+        let free = |s| s == Start::Free;
+        let kinds: [(fn(Start) -> bool, bool); 4] = [
+            (free, false),
+            (|s| s.held_as() == Some(Migratetype::Movable), false),
+            (|s| s == Start::Held, false),
+            (free, true),
+        ];
+        for (is, named) in kinds {
+            let mut of_state = self.runs_of(opening, is, named);
             of_state.sort_by_key(|(pfn, frames)| std::cmp::Reverse((*frames, *pfn)));
             runs.extend(of_state);
         }
@@ -49,10 +54,10 @@ impl Machine {
         Ok(Frames(taken))
     }
 
-    /// Finds the runs of frames in this state that events name, or that none names.
-    fn runs_of(&self, opening: &Opening, state: Start, named: bool) -> Vec<(Pfn, Frames)> {
+    /// Finds the runs of frames in these states that events name, or that none names.
+    fn runs_of(&self, opening: &Opening, is: fn(Start) -> bool, named: bool) -> Vec<(Pfn, Frames)> {
         let mut runs = Vec::new();
-        for (start, frames, of_state) in self.runs(Pfn(0), self.end(), |s| s == state) {
+        for (start, frames, of_state) in self.runs(Pfn(0), self.end(), is) {
             if !of_state {
                 continue;
             }

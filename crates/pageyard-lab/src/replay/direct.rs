@@ -1,12 +1,13 @@
 //! Calls made on the spot, on the thread that reads the rows: a replay that is the same every time.
 
-use super::ledger::Stand;
+use super::ledger::{Ledger, Stand};
 use super::report::Failures;
 use super::walk::Calls;
 use crate::bitmap::FrameSet;
 use crate::engine::LabEngine;
 use crate::latency::Latencies;
 use pageyard::{Cx, FreeError, Order, Pfn, Request};
+use pageyard_trace::Event;
 
 /// Makes the calls at once.
 pub struct Direct<'a, E: ?Sized> {
@@ -51,19 +52,20 @@ impl<'a, E: LabEngine + ?Sized> Direct<'a, E> {
 }
 
 impl<E: LabEngine + ?Sized> Calls for Direct<'_, E> {
-    fn alloc(&mut self, cx: &Cx, request: &Request) -> Stand {
+    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
         let engine = self.engine;
-        match self.alloc.time(|| engine.alloc(cx, request)) {
+        let stand = match self.alloc.time(|| engine.alloc(cx, request)) {
             Ok(at) => self.hold(at, request.order),
             Err(why) => {
                 self.failures.count(request.order, &why);
                 self.failures.refused_where_host_served += 1;
                 Stand::UNSERVED
             }
-        }
+        };
+        ledger.put(Pfn(row.pfn), request.order, stand);
     }
 
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request) {
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, _: &Event) {
         let engine = self.engine;
         match self.alloc.time(|| engine.alloc(cx, request)) {
             Ok(at) => {

@@ -136,6 +136,7 @@ impl fmt::Display for EngineReport {
             )?;
         }
         self.outcome(f)?;
+        self.slow_path_text(f)?;
         self.fragmentation(f)?;
         self.soundness(f)?;
         if let Some(p) = &self.prediction {

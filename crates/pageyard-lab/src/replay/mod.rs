@@ -5,11 +5,13 @@
 
 mod direct;
 mod display;
+mod helped;
 mod ledger;
 mod moved;
 mod prediction;
 mod report;
 mod run;
+mod slow_path;
 mod threads;
 mod timeline;
 mod walk;
@@ -18,5 +20,6 @@ pub(crate) use ledger::{Ledger, Stand};
 pub use prediction::Prediction;
 pub use report::{EngineReport, ReplayReport, TraceReport, Waiting};
 pub use run::{Progress, ReplayOptions, replay};
+pub use slow_path::{Helped, SlowPath};
 pub use timeline::Sample;
 pub(crate) use timeline::{blocks, zones};

@@ -1,6 +1,7 @@
 //! What a replay found: as numbers, as JSON, and as text.
 
 use super::prediction::Prediction;
+use super::slow_path::Helped;
 use super::timeline::Sample;
 use crate::engine::Fallbacks;
 use crate::latency::LatencySummary;
@@ -218,6 +219,8 @@ pub struct EngineReport {
     pub stats: Stats,
     /// The threads, where there were several.
     pub waiting: Option<Waiting>,
+    /// What helpers came to, where there were any.
+    pub helped: Option<Helped>,
 }
 
 impl EngineReport {
@@ -303,6 +306,7 @@ impl EngineReport {
                 "extfrag_index": s.extfrag_index,
             })).collect::<Vec<_>>(),
         });
+        self.slow_path_json(&mut value);
         if let Some(w) = &self.waiting {
             value["threads"] = json!({"threads": w.threads, "waits": w.waits, "wait_ns": w.wait_ns});
         }

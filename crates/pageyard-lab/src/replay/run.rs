@@ -1,19 +1,21 @@
 //! The replay itself: open the machine, re-execute every row, give account.
 
 use super::direct::Direct;
+use super::helped::{self, Helped};
 use super::ledger::Stand;
 use super::moved::Moves;
 use super::prediction::Prediction;
 use super::report::{EngineReport, EventCounts, Failures, ReplayReport, Seconds, TraceReport, Waiting};
+use super::slow_path::SlowPath;
 use super::threads::Plan;
 use super::timeline::{Sample, blocks, sample, zones};
 use super::walk::{Row, Walk};
 use crate::bitmap::SharedFrameSet;
-use crate::engine::{EngineSpec, LabEngine};
+use crate::engine::{EngineSpec, LabEngine, UseEngine};
 use crate::error::LabError;
 use crate::latency::{LatencySummary, clock_cost_ns};
 use crate::machine::{Machine, Opening, Start};
-use pageyard::{Cx, Frames, MemoryMap, Order, Pfn, block};
+use pageyard::{Cx, Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator, block};
 use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};
 
@@ -36,6 +38,9 @@ pub struct ReplayOptions {
     pub memory: Option<u64>,
     /// Replays each CPU on a thread of its own.
     pub threads: bool,
+    /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it a replay shows
+    /// what the engine's own choices do with what was recorded, and nothing else.
+    pub slow_path: Option<SlowPath>,
 }
 
 /// What a replay is doing, for a progress bar.
@@ -58,6 +63,9 @@ pub fn replay(
     options: &ReplayOptions,
     progress: &mut dyn FnMut(Progress<'_>, u64, u64),
 ) -> Result<ReplayReport, LabError> {
+    if options.threads && options.slow_path.is_some() {
+        return Err(LabError::SlowPathOnThreads);
+    }
     let started = Instant::now();
     let mut opening_progress = |done, rows| progress(Progress::Opening, done, rows);
     let mut machine = Machine::read(trace, &mut opening_progress)?;
@@ -75,12 +83,23 @@ pub fn replay(
         let fail = |why| LabError::Map { trace: machine.name().to_owned(), why };
         let map = MemoryMap::new(&regions).map_err(fail)?;
         let spec = spec.with_min_free_kbytes(machine.min_free_kbytes);
-        let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
         let mut at = |done, rows| progress(Progress::Replaying(spec.name()), done, rows);
         let since = (start, opened);
-        let (counts, engine) = match options.threads {
-            false => on_one_thread(&*engine, &spec, trace, &machine, &opening, since, &mut at)?,
-            true => on_a_thread_a_cpu(&*engine, &spec, trace, &machine, &opening, since, &mut at)?,
+        let (counts, engine) = match &options.slow_path {
+            Some(slow_path) => {
+                let spec = if slow_path.compaction { spec.clone() } else { spec.without_compaction() };
+                let trial = Trial { spec: &spec, trace, machine: &machine, opening: &opening, since };
+                let user = WithHelp { trial, slow_path, progress: &mut at };
+                spec.on(&map, machine.cpus, false, user)?.map_err(fail)??
+            }
+            None => {
+                let trial = Trial { spec: &spec, trace, machine: &machine, opening: &opening, since };
+                let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
+                match options.threads {
+                    false => on_one_thread(&*engine, &trial, &mut at)?,
+                    true => on_a_thread_a_cpu(&*engine, &trial, &mut at)?,
+                }
+            }
         };
         report.trace.counts = counts;
         report.engines.push(engine);
@@ -91,19 +110,23 @@ pub fn replay(
 /// When an engine's replay began, and the time that finding the opening state took before that.
 type Since = (Instant, Duration);
 
-fn on_one_thread<E: LabEngine + ?Sized>(
-    engine: &E,
-    spec: &EngineSpec,
-    trace: &Trace,
-    machine: &Machine,
-    opening: &Opening,
+/// What is replayed, on what.
+struct Trial<'a> {
+    spec: &'a EngineSpec,
+    trace: &'a Trace,
+    machine: &'a Machine,
+    opening: &'a Opening,
     since: Since,
+}
+
+fn on_one_thread(
+    engine: &dyn LabEngine,
+    trial: &Trial<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(EventCounts, EngineReport), LabError> {
-    let mut calls = Direct::new(engine, machine.end(), clock_cost_ns());
-    let mut run = Run::open(engine, machine, opening, |pfn, order| calls.hold(pfn, order))?;
-    run.seconds.open = since.1 + since.0.elapsed();
-    run.rows(trace, progress, |run, row| {
+    let mut calls = Direct::new(engine, trial.machine.end(), clock_cost_ns());
+    let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
+    run.rows(trial.trace, Columns::Replay, progress, |run, row| {
         run.clock.tick(row.time_ns());
         run.walk.row(&mut calls, row);
     })?;
@@ -113,27 +136,66 @@ fn on_one_thread<E: LabEngine + ?Sized>(
         failures: calls.failures,
         held_frames: calls.held_frames,
         waiting: None,
+        helped: None,
     };
-    run.finish(trace, spec, outcome)
+    run.finish(trial, outcome)
 }
 
-fn on_a_thread_a_cpu<E: LabEngine + ?Sized>(
-    engine: &E,
-    spec: &EngineSpec,
-    trace: &Trace,
-    machine: &Machine,
-    opening: &Opening,
-    since: Since,
+/// A replay with helpers.
+struct WithHelp<'a> {
+    trial: Trial<'a>,
+    slow_path: &'a SlowPath,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl UseEngine for WithHelp<'_> {
+    type Output = Result<(EventCounts, EngineReport), LabError>;
+
+    fn with<E: PressureAllocator + LabEngine + 'static>(self, engine: E) -> Self::Output {
+        let (trial, machine) = (&self.trial, self.trial.machine);
+        let owners = helped::owners(&engine, self.slow_path);
+        let mut calls = Helped::new(&owners, &machine.gfp, self.slow_path, clock_cost_ns());
+        let largest = |m| Helped::<E>::claimed_in(m, BELOW_A_PAGEBLOCK);
+        let engine: &dyn LabEngine = &engine;
+        let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
+        run.clock.kswapd = false;
+        // Which thread asked is in no other replay's columns.
+        run.rows(trial.trace, Columns::All, self.progress, |run, row| {
+            run.clock.tick(row.time_ns());
+            calls.background(row.time_ns());
+            run.walk.row(&mut calls, row);
+        })?;
+        calls.finish();
+        let outcome = Outcome {
+            alloc: calls.alloc.summary(),
+            free: calls.free.summary(),
+            failures: calls.failures,
+            held_frames: owners.held_frames().0,
+            waiting: None,
+            helped: Some(calls.found),
+        };
+        run.finish(trial, outcome)
+    }
+}
+
+fn on_a_thread_a_cpu(
+    engine: &dyn LabEngine,
+    trial: &Trial<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(EventCounts, EngineReport), LabError> {
+    let machine = trial.machine;
     let mut plan = Plan::new(machine.cpus);
     let taken = SharedFrameSet::new(machine.end());
-    let mut run = Run::open(engine, machine, opening, |pfn, order| {
-        taken.insert(pfn, order.frames());
-        plan.hold(pfn)
-    })?;
-    run.seconds.open = since.1 + since.0.elapsed();
-    run.rows(trace, progress, |run, row| run.walk.row(&mut plan, row))?;
+    let mut run = Run::open(
+        engine,
+        trial,
+        |_| BELOW_A_PAGEBLOCK,
+        |pfn, order| {
+            taken.insert(pfn, order.frames());
+            plan.hold(pfn)
+        },
+    )?;
+    run.rows(trial.trace, Columns::Replay, progress, |run, row| run.walk.row(&mut plan, row))?;
     // Planning belongs to reading: the calls are not made yet.
     run.seconds.read += run.seconds.replay;
     let start = Instant::now();
@@ -146,23 +208,26 @@ fn on_a_thread_a_cpu<E: LabEngine + ?Sized>(
         failures: found.failures,
         held_frames: taken.len(),
         waiting: Some(Waiting { threads: machine.cpus, waits: found.waits, wait_ns: found.wait_ns }),
+        helped: None,
     };
-    run.finish(trace, spec, outcome)
+    run.finish(trial, outcome)
 }
 
 /// A replay under way, on one engine.
-struct Run<'a, E: LabEngine + ?Sized> {
-    engine: &'a E,
+struct Run<'a> {
+    engine: &'a dyn LabEngine,
     walk: Walk<'a>,
-    clock: Clock<'a, E>,
+    clock: Clock<'a>,
     clock_ns: u64,
     opening_held: u64,
     seconds: Seconds,
 }
 
 /// Recorded time: what is due when.
-struct Clock<'a, E: LabEngine + ?Sized> {
-    engine: &'a E,
+struct Clock<'a> {
+    engine: &'a dyn LabEngine,
+    /// Whether the background reclaimer runs by this clock.
+    kswapd: bool,
     samples: Vec<Sample>,
     sample_step: u64,
     next_sample: u64,
@@ -171,11 +236,11 @@ struct Clock<'a, E: LabEngine + ?Sized> {
     last: u64,
 }
 
-impl<E: LabEngine + ?Sized> Clock<'_, E> {
+impl Clock<'_> {
     /// Gives the engine the background work that is due, and takes a sample when it is time.
     fn tick(&mut self, now: u64) {
         self.last = now;
-        if now >= self.next_kswapd {
+        if self.kswapd && now >= self.next_kswapd {
             self.engine.kswapd_tick();
             self.next_kswapd = now + KSWAPD_TICK_NS;
         }
@@ -197,17 +262,19 @@ struct Outcome {
     failures: Failures,
     held_frames: u64,
     waiting: Option<Waiting>,
+    helped: Option<super::slow_path::Helped>,
 }
 
-impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
-    /// Brings the engine into the opening state. `hold` is told of each block that is held then, and says what stands
-    /// for it.
+impl<'a> Run<'a> {
+    /// Brings the engine into the opening state. `largest` says in blocks of which order at most what is held then is
+    /// claimed, by its type; `hold` is told of each block, and says what stands for it.
     fn open(
-        engine: &'a E,
-        machine: &'a Machine,
-        opening: &Opening,
+        engine: &'a dyn LabEngine,
+        trial: &Trial<'a>,
+        largest: impl Fn(Migratetype) -> Order,
         mut hold: impl FnMut(Pfn, Order) -> Stand,
     ) -> Result<Self, LabError> {
+        let Trial { machine, opening, since, .. } = *trial;
         let fail = |what: &str, pfn: Pfn| LabError::Machine {
             trace: machine.name().to_owned(),
             why: format!("the opening state cannot be set up: {what} (frame {pfn})"),
@@ -221,7 +288,7 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
             for (start, frames, held) in machine.runs(region.start, region.end(), Start::held_as) {
                 let Some(m) = held else { continue };
                 opening_held += frames.0;
-                for b in block::blocks(start, frames, BELOW_A_PAGEBLOCK) {
+                for b in block::blocks(start, frames, largest(m)) {
                     engine.claim_exact(b.pfn, b.order, m).map_err(|why| fail(&why.to_string(), b.pfn))?;
                     walk.ledger.put(b.pfn, b.order, hold(b.pfn, b.order));
                 }
@@ -241,6 +308,7 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
         let step = (opening.duration_ns / SAMPLES).max(1);
         let clock = Clock {
             engine,
+            kswapd: true,
             samples: vec![sample(engine, 0)],
             sample_step: step,
             next_sample: step,
@@ -249,13 +317,15 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
             last: 0,
         };
         let clock_ns = clock_cost_ns();
-        Ok(Run { engine, walk, clock, clock_ns, opening_held, seconds: Seconds::default() })
+        let seconds = Seconds { open: since.1 + since.0.elapsed(), ..Seconds::default() };
+        Ok(Run { engine, walk, clock, clock_ns, opening_held, seconds })
     }
 
     /// Reads the rows and hands each to `row`.
     fn rows(
         &mut self,
         trace: &Trace,
+        columns: Columns,
         progress: &mut dyn FnMut(u64, u64),
         mut row: impl FnMut(&mut Self, Row<'_>),
     ) -> Result<(), LabError> {
@@ -263,7 +333,7 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
         let mut done = 0;
         let mut reading = Duration::ZERO;
         let start = Instant::now();
-        let mut reader = Prefetch::new(trace.events(Columns::Replay)?)?;
+        let mut reader = Prefetch::new(trace.events(columns)?)?;
         let mut moves = Moves::of(trace)?;
         let mut batch = Vec::new();
         loop {
@@ -289,10 +359,10 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
     /// Audits the engine and sums up.
     fn finish(
         mut self,
-        trace: &Trace,
-        spec: &EngineSpec,
+        trial: &Trial<'_>,
         outcome: Outcome,
     ) -> Result<(EventCounts, EngineReport), LabError> {
+        let Trial { trace, spec, .. } = *trial;
         self.clock.samples.push(sample(self.engine, self.clock.last));
         let mut failures = outcome.failures;
         failures.refused_frees += self.walk.refused_splits;
@@ -331,6 +401,7 @@ impl<'a, E: LabEngine + ?Sized> Run<'a, E> {
             samples: self.clock.samples,
             stats,
             waiting: outcome.waiting,
+            helped: outcome.helped,
         };
         Ok((counts, report))
     }

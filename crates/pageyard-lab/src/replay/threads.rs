@@ -4,13 +4,14 @@
 //! that allocates it writes the engine's frame, and where the step that frees it, perhaps on another CPU, waits for it.
 //! A step only ever waits for an earlier row, so the threads cannot wait for each other in a circle.
 
-use super::ledger::Stand;
+use super::ledger::{Ledger, Stand};
 use super::report::Failures;
 use super::walk::Calls;
 use crate::bitmap::SharedFrameSet;
 use crate::engine::LabEngine;
 use crate::latency::Latencies;
 use pageyard::{Cx, FreeError, Order, Pfn, Request};
+use pageyard_trace::Event;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
@@ -61,13 +62,13 @@ impl Plan {
 }
 
 impl Calls for Plan {
-    fn alloc(&mut self, cx: &Cx, request: &Request) -> Stand {
+    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
         let place = self.place();
         self.add(cx, Step::Alloc(*request, place.0));
-        place
+        ledger.put(Pfn(row.pfn), request.order, place);
     }
 
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request) {
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, _: &Event) {
         self.add(cx, Step::AllocRefused(*request));
     }
 

@@ -28,11 +28,11 @@ impl Row<'_> {
 
 /// Makes the calls, now or later.
 pub trait Calls {
-    /// Makes a request that the host served, and says what stands for the block.
-    fn alloc(&mut self, cx: &Cx, request: &Request) -> Stand;
+    /// Makes the request of a row that the host served, and enters what stands for the block.
+    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger);
 
-    /// Makes a request that the host refused, and gives back what it yields.
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request);
+    /// Makes the request of a row that the host refused. Nothing is entered: no row frees what it yields.
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event);
 
     /// Frees what stands for a block.
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order);
@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
         let pfn = Pfn(event.pfn);
         if event.pfn == FAILED {
             self.counts.failed += 1;
-            calls.alloc_refused(cx, &request);
+            calls.alloc_refused(cx, &request, event);
         } else if !self.ledger.covers(pfn, order) {
             self.counts.outside += 1;
         } else {
@@ -100,8 +100,7 @@ impl<'a> Walk<'a> {
             self.counts.reallocations += u64::from(self.ledger.note_alloc(pfn));
             self.give_up(calls, cx, pfn, order);
             self.left.remove(pfn, order.frames());
-            let stand = calls.alloc(cx, &request);
-            self.ledger.put(pfn, order, stand);
+            calls.alloc(cx, &request, event, &mut self.ledger);
         }
     }
 

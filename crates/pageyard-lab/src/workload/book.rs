@@ -1,8 +1,9 @@
 //! The book of the owners: every block that is held, by what it is, and the page cache in the order of its age.
 
 use super::owners::Shares;
+use crate::bitmap::FrameSet;
 use fastrand::Rng;
-use pageyard::{Order, Pfn, ZoneId};
+use pageyard::{Frames, Order, Pfn, ZoneId};
 use std::collections::VecDeque;
 
 /// What a held block is.
@@ -108,6 +109,18 @@ pub(super) struct Book {
     writing: u64,
     /// Frames held, by role.
     pub held: [u64; Role::ALL.len()],
+    /// Every held frame, where double allocations are looked for.
+    taken: Option<FrameSet>,
+    pub doubles: Doubles,
+}
+
+/// What was handed out while it was held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Doubles {
+    /// Blocks of which that is true for any frame.
+    pub blocks: u64,
+    /// Frames of which it is.
+    pub frames: u64,
 }
 
 impl Book {
@@ -126,7 +139,14 @@ impl Book {
             writes: VecDeque::new(),
             writing: 0,
             held: [0; Role::ALL.len()],
+            taken: None,
+            doubles: Doubles::default(),
         }
+    }
+
+    /// Looks for frames that are entered while they are held, from now on. The book has to be empty.
+    pub fn look_for_doubles(&mut self) {
+        self.taken = Some(FrameSet::new(Pfn(self.at.len() as u64)));
     }
 
     pub fn get(&self, id: u32) -> &Object {
@@ -167,6 +187,9 @@ impl Book {
         };
         self.at[pfn.0 as usize] = id;
         self.held[role as usize] += order.frames().0;
+        let already = self.taken.as_mut().map_or(0, |taken| taken.insert(pfn, order.frames()));
+        self.doubles.blocks += u64::from(already > 0);
+        self.doubles.frames += already;
         if role.is_movable() && self.rng.f64() < self.shares.pins {
             self.pin(id);
         }
@@ -229,6 +252,9 @@ impl Book {
         }
         self.at[object.pfn as usize] = NONE;
         self.held[object.role as usize] -= object.order.frames().0;
+        if let Some(taken) = &mut self.taken {
+            taken.remove(object.pfn(), object.order.frames());
+        }
         let isolated = object.flags & flag::ISOLATED;
         self.object(id).flags = flag::GONE | isolated | if known { 0 } else { flag::ORPHAN };
         if !known && isolated == 0 {
@@ -255,6 +281,9 @@ impl Book {
         self.held[object.role as usize] -= object.order.frames().0;
         self.held[object.role as usize] += half.frames().0;
         self.object(id).order = half;
+        if let Some(taken) = &mut self.taken {
+            taken.remove(object.pfn() + half.frames(), half.frames());
+        }
         let flags = object.flags & flag::LASTING;
         Some(self.enter(object.pfn() + half.frames(), half, object.role, flags))
     }
@@ -281,6 +310,12 @@ impl Book {
         let zone = self.zone_of(to.0 as u32);
         self.at[old as usize] = NONE;
         self.at[to.0 as usize] = id;
+        if let Some(taken) = &mut self.taken {
+            taken.remove(Pfn(u64::from(old)), Frames(1));
+            let already = taken.insert(to, Frames(1));
+            self.doubles.blocks += already;
+            self.doubles.frames += already;
+        }
         let object = self.object(id);
         (object.pfn, object.zone) = (to.0 as u32, zone);
         self.put_back(id);

@@ -156,7 +156,7 @@ impl LoadTrace {
 /// Pages of files are the movable ones that are read ahead (they may fail: `NORETRY`), written to (`WRITE`) or of a block
 /// device (`NOFAIL`); huge pages of processes have `NORETRY` too, and `NOMEMALLOC`. Page tables are zeroed, charged
 /// and unmovable.
-fn role(gfp: Gfp, m: Migratetype) -> Role {
+pub(crate) fn role(gfp: Gfp, m: Migratetype) -> Role {
     let file = Gfp::NORETRY.union(Gfp::WRITE).union(Gfp::NOFAIL);
     match m {
         Migratetype::Movable if gfp.intersects(file) && !gfp.contains(Gfp::NOMEMALLOC) => Role::Cache,
@@ -323,7 +323,7 @@ impl<'a, 'e, E: PressureAllocator + LabEngine> Load<'a, 'e, E> {
             match stand {
                 Stand::UNSERVED => {}
                 _ if allocates => owners.abandon(&cx, stand.0),
-                _ => owners.free(&cx, stand.0),
+                _ => _ = owners.free(&cx, stand.0),
             }
             took(start);
         };

@@ -12,6 +12,7 @@ mod migrate;
 mod owners;
 pub mod stress;
 
-pub use book::Role;
+pub use book::{Doubles, Role};
+pub(crate) use load::role;
 pub use load::{Load, LoadTrace, Shape};
 pub use owners::{Owners, Shares};

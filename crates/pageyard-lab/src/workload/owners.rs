@@ -1,6 +1,6 @@
 //! The owners of memory: they allocate and free as page cache, processes and the kernel do, and give frames up.
 
-use super::book::{Book, Role, flag};
+use super::book::{Book, Doubles, Role, flag};
 use crate::engine::LabEngine;
 use pageyard::reclaim::{Reclaimed, Shortage};
 use pageyard::{
@@ -42,6 +42,10 @@ pub struct Owners<'e, E: ?Sized> {
     shares: Shares,
     /// Nanoseconds that reclaim took on behalf of requests.
     reclaim_ns: AtomicU64,
+    /// Whether page cache is given up when memory is short.
+    gives_up: bool,
+    /// Frees that the engine refused, where they are counted.
+    refused: Option<AtomicU64>,
 }
 
 impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
@@ -54,7 +58,33 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
             book: Mutex::new(Book::new(zones, shares, seed)),
             shares,
             reclaim_ns: AtomicU64::new(0),
+            gives_up: true,
+            refused: None,
         }
+    }
+
+    /// Makes owners who give nothing up: reclaim finds nothing to free.
+    #[must_use]
+    pub fn keeping_all(self) -> Self {
+        Owners { gives_up: false, ..self }
+    }
+
+    /// Makes owners who look for frames handed out twice, and count frees that the engine refuses rather than panic.
+    #[must_use]
+    pub fn checking(self) -> Self {
+        self.book().look_for_doubles();
+        Owners { refused: Some(AtomicU64::new(0)), ..self }
+    }
+
+    /// Returns what was handed out while it was held; looked for by those who are [`Owners::checking`] alone.
+    pub fn doubles(&self) -> Doubles {
+        self.book().doubles
+    }
+
+    /// Returns how many frees the engine refused.
+    pub fn refused_frees(&self) -> u64 {
+        // ORDER: Relaxed: a count, read when the calls are done.
+        self.refused.as_ref().map_or(0, |n| n.load(Ordering::Relaxed))
     }
 
     /// Returns the engine.
@@ -80,6 +110,40 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
         Ok(self.book().enter(pfn, request.order, role, flag::LASTING | flag::ORPHAN))
     }
 
+    /// Allocates a block as single frames, each of which can be moved and given up on its own; `each` is told the number
+    /// and the order of each object, lowest frame first.
+    ///
+    /// # Errors
+    /// As [`Owners::alloc`].
+    pub fn alloc_apart(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        role: Role,
+        mut each: impl FnMut(u32, Order),
+    ) -> Result<(), Failure> {
+        let pfn = self.engine.alloc_with(cx, request, self)?;
+        let order = match self.engine.split(pfn, request.order, Order::ZERO) {
+            Ok(()) => Order::ZERO,
+            // It was just allocated, so this is the engine's error: an audit would not find it.
+            Err(_) => {
+                self.count_refusal(pfn, request.order);
+                request.order
+            }
+        };
+        let mut book = self.book();
+        for n in (0..request.order.frames().0).step_by(order.frames().0 as usize) {
+            each(book.enter(Pfn(pfn.0 + n), order, role, 0), order);
+        }
+        Ok(())
+    }
+
+    /// Takes over a block that was allocated before, and that its caller frees by the number of its object, which is
+    /// returned.
+    pub fn take_over(&self, pfn: Pfn, order: Order, role: Role) -> u32 {
+        self.book().enter(pfn, order, role, 0)
+    }
+
     /// Takes over a block that was allocated before, as opening states are; returns the number of its object.
     pub fn adopt(&self, pfn: Pfn, order: Order, role: Role, pinned: bool) -> u32 {
         let mut book = self.book();
@@ -92,17 +156,19 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
         id
     }
 
-    /// Frees a block, unless it was given up meanwhile. Its number must not be used afterwards.
-    pub fn free(&self, cx: &Cx, id: u32) {
+    /// Frees a block, unless it was given up meanwhile; says whether it was there to be freed. Its number must not be
+    /// used afterwards.
+    pub fn free(&self, cx: &Cx, id: u32) -> bool {
         let mut book = self.book();
         if book.get(id).is(flag::GONE) {
             book.forget(id, flag::ORPHAN);
-            return;
+            return false;
         }
         let (pfn, order) = (book.get(id).pfn(), book.get(id).order);
         book.leave(id, false);
         drop(book);
         self.give(cx, pfn, order);
+        true
     }
 
     /// Leaves a block of the page cache to itself; frees any other. Its number must not be used afterwards.
@@ -207,12 +273,17 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     }
 
     fn give(&self, cx: &Cx, pfn: Pfn, order: Order) {
-        let freed = self.engine.free(cx, pfn, order);
-        assert_eq!(
-            freed,
-            Ok(()),
-            "the engine refuses a block that its owner holds: frame {pfn}, order {order}"
-        );
+        if self.engine.free(cx, pfn, order).is_err() {
+            self.count_refusal(pfn, order);
+        }
+    }
+
+    fn count_refusal(&self, pfn: Pfn, order: Order) {
+        match &self.refused {
+            // ORDER: Relaxed: see `refused_frees`.
+            Some(refused) => _ = refused.fetch_add(1, Ordering::Relaxed),
+            None => panic!("the engine refuses a block that its owner holds: frame {pfn}, order {order}"),
+        }
     }
 }
 
@@ -225,6 +296,9 @@ const CLUSTER: u64 = 32;
 impl<E: PressureAllocator + LabEngine> Reclaim for Owners<'_, E> {
     /// Moves the hand over a share of the zone's page cache that grows with the priority, until enough is freed.
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
+        if !self.gives_up {
+            return Reclaimed::default();
+        }
         let start = Instant::now();
         let mut book = self.book();
         let budget = (book.cached(shortage.zone) >> shortage.priority.0).max(CLUSTER);
@@ -251,7 +325,7 @@ impl<E: PressureAllocator + LabEngine> Reclaim for Owners<'_, E> {
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Frames {
-        Frames(self.book().cached(zone))
+        if self.gives_up { Frames(self.book().cached(zone)) } else { Frames::ZERO }
     }
 }
 

@@ -1,0 +1,166 @@
+//! The slow path of a replay: what requests may call upon when memory is short, and what came of it.
+
+use super::report::EngineReport;
+use crate::text::count;
+use pageyard::{Counter, Stats};
+use serde_json::{Value, json};
+use std::fmt;
+use std::str::FromStr;
+
+/// What requests may call upon when memory is short.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct SlowPath {
+    /// Page cache can be given up.
+    pub reclaim: bool,
+    /// Movable frames can be moved.
+    pub compaction: bool,
+    /// The share of movable frames that are pinned, 0 to 1. No trace says it.
+    pub pinned: f64,
+}
+
+impl FromStr for SlowPath {
+    type Err = String;
+
+    /// Reads the parts, separated by commas: `reclaim`, `compaction`, or `none`.
+    fn from_str(text: &str) -> Result<SlowPath, String> {
+        let mut slow_path = SlowPath::default();
+        for part in text.split(',') {
+            match part {
+                "reclaim" => slow_path.reclaim = true,
+                "compaction" => slow_path.compaction = true,
+                "none" if text == "none" => {}
+                "none" => return Err(format!("`none` stands alone; `{text}` asks for more")),
+                _ => {
+                    return Err(format!(
+                        "`{part}` is no part of the slow path; there are reclaim and compaction, and none for neither"
+                    ));
+                }
+            }
+        }
+        Ok(slow_path)
+    }
+}
+
+impl fmt::Display for SlowPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.reclaim, self.compaction) {
+            (false, false) => "none",
+            (true, false) => "reclaim",
+            (false, true) => "compaction",
+            (true, true) => "reclaim,compaction",
+        })
+    }
+}
+
+/// What the owners of a replay's frames came to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Helped {
+    /// What was allowed.
+    pub allowed: SlowPath,
+    /// Refusals of the host after which the thread took smaller blocks in the stead of what it had asked for.
+    pub replaced: u64,
+    /// Of those, the ones granted here; the block was kept as long as those others.
+    pub kept: u64,
+    /// Frames that were therefore not taken.
+    pub not_taken: u64,
+    /// Recorded frees, in frames, of what reclaim had freed here before.
+    pub reclaimed_before: u64,
+    /// Frames pinned at the end.
+    pub pinned_frames: u64,
+}
+
+impl Helped {
+    pub(super) fn new(allowed: &SlowPath) -> Helped {
+        Helped {
+            allowed: *allowed,
+            replaced: 0,
+            kept: 0,
+            not_taken: 0,
+            reclaimed_before: 0,
+            pinned_frames: 0,
+        }
+    }
+}
+
+/// The counters of the slow path, by their keys in the JSON document; all 0 in a replay without it.
+const COUNTERS: [Counter; 6] = [
+    Counter::CompactStall,
+    Counter::CompactSuccess,
+    Counter::CompactFail,
+    Counter::CompactMigrateScanned,
+    Counter::CompactFreeScanned,
+    Counter::Allocstall,
+];
+
+fn pgsteal(stats: &Stats) -> u64 {
+    stats[Counter::PgstealDirect] + stats[Counter::PgstealKswapd]
+}
+
+impl EngineReport {
+    /// Adds what the slow path did to an engine's document.
+    pub(super) fn slow_path_json(&self, value: &mut Value) {
+        for counter in COUNTERS {
+            value[counter.name()] = json!(self.stats[counter]);
+        }
+        value["pgsteal"] = json!(pgsteal(&self.stats));
+        let Some(h) = &self.helped else { return };
+        value["slow_path"] = json!({
+            "allowed": h.allowed.to_string(),
+            "pinned_pct": h.allowed.pinned * 100.0,
+            "pinned_frames": h.pinned_frames,
+            "replaced_on_host": h.replaced,
+            "granted_and_kept": h.kept,
+            "frames_not_taken": h.not_taken,
+            "freed_after_reclaim": h.reclaimed_before,
+        });
+    }
+
+    /// Says what the slow path did, if it was allowed anything.
+    pub(super) fn slow_path_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(h) = &self.helped else { return Ok(()) };
+        let n = |counter| count(self.stats[counter]);
+        writeln!(
+            f,
+            "  slow path     {}; of {} requests that the host refused and replaced by smaller blocks, {} were granted here and kept in their stead",
+            h.allowed,
+            count(h.replaced),
+            count(h.kept)
+        )?;
+        writeln!(
+            f,
+            "    compaction  {} stalls, {} of them successful; scanned {} frames for migration and {} for free ones, took {} directly; moved {}, failed to move {}",
+            n(Counter::CompactStall),
+            n(Counter::CompactSuccess),
+            n(Counter::CompactMigrateScanned),
+            n(Counter::CompactFreeScanned),
+            n(Counter::CompactFreeDirectAlloc),
+            n(Counter::PgmigrateSuccess),
+            n(Counter::PgmigrateFail)
+        )?;
+        writeln!(
+            f,
+            "    reclaim     {} requests waited for it; {} frames given up, {} of which the host freed later; {} frames pinned ({} % of what is movable, --pinned)",
+            n(Counter::Allocstall),
+            count(pgsteal(&self.stats)),
+            count(h.reclaimed_before),
+            count(h.pinned_frames),
+            h.allowed.pinned * 100.0
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_path_is_what_it_is_written_as() {
+        for text in ["none", "reclaim", "compaction", "reclaim,compaction"] {
+            assert_eq!(text.parse::<SlowPath>().map(|s| s.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("compaction,reclaim".parse::<SlowPath>(), "reclaim,compaction".parse());
+        for text in ["", "reclaim,", "swap", "none,reclaim"] {
+            assert!(text.parse::<SlowPath>().is_err(), "{text}");
+        }
+    }
+}
