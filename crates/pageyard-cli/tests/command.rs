@@ -102,6 +102,59 @@ fn replay_prints_one_json_document_with_the_promised_keys() {
 }
 
 #[test]
+fn replay_says_what_the_slow_path_did_and_nothing_where_there_was_none() {
+    let path = shipped("build");
+    let keys = [
+        "compact_stall",
+        "compact_success",
+        "compact_fail",
+        "compact_migrate_scanned",
+        "compact_free_scanned",
+        "allocstall",
+        "pgsteal",
+    ];
+    let arguments = ["replay", path.to_str().unwrap(), "--memory", "1G", "--json"];
+    for e in json(&arguments)["engines"].as_array().unwrap() {
+        assert!(keys.iter().all(|key| e[key] == 0), "{e}");
+        assert!(e.get("slow_path").is_none());
+    }
+    let helped =
+        json(&[&arguments[..], &["--slow-path", "reclaim,compaction", "--pinned", "0.135"]].concat());
+    for e in helped["engines"].as_array().unwrap() {
+        assert!(keys.iter().all(|key| e[key].is_u64()), "{e}");
+        assert_eq!(
+            (&e["leaked_frames"], &e["double_allocations"], &e["audit"]),
+            (&0.into(), &0.into(), &"clean".into())
+        );
+        assert!(e["pgsteal"].as_u64().unwrap() > 0, "{e}");
+        assert_eq!(e["slow_path"]["allowed"], "reclaim,compaction");
+        assert!(e["slow_path"]["pinned_frames"].as_u64().unwrap() > 0, "{e}");
+    }
+}
+
+#[test]
+fn a_slow_path_that_is_none_is_refused_in_one_sentence() {
+    for (arguments, says) in [
+        (
+            &["--slow-path", "swap"][..],
+            "`swap` is no part of the slow path; there are reclaim and compaction",
+        ),
+        (&["--slow-path", "none,reclaim"], "`none` stands alone"),
+        (&["--slow-path", "reclaim", "--pinned", "101"], "`101` is no percentage"),
+        (&["--pinned", "1"], "add --slow-path"),
+        (&["--slow-path", "reclaim", "--threads"], "leave out --threads"),
+        (
+            &["--set", "compaction.extfrag_threshold=1001"],
+            "`compaction.extfrag_threshold` takes 0 to 1000, not `1001`",
+        ),
+        (&["--engine", "pageyard", "--set", "compaction.speed=1"], "there is no knob `compaction.speed`"),
+    ] {
+        let text = failure(&[&["replay"], arguments].concat());
+        assert!(text.contains(says), "{text}");
+    }
+}
+
+#[test]
 fn summary_prints_one_json_document_with_the_promised_keys() {
     let path = shipped("build");
     let v = json(&["summary", path.to_str().unwrap(), "--json"]);

@@ -319,3 +319,26 @@ fn set_yard(config: &mut pageyard::Config, knob: &str, value: &str) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pageyard::compaction::Scope;
+
+    #[test]
+    fn the_engine_takes_every_knob_of_compaction_and_refuses_what_is_out_of_range() {
+        let set = |knob: &str, value: &str| {
+            EngineSpec::parse("pageyard", &[(knob.to_owned(), value.to_owned())]).map_err(|e| e.to_string())
+        };
+        for (name, takes) in Knobs::NAMES {
+            let knob = format!("compaction.{name}");
+            let why = set(&knob, "-1").unwrap_err();
+            assert_eq!(why, format!("pageyard: `{knob}` takes {takes}, not `-1`"));
+        }
+        let Ok(EngineSpec::Restartable(config)) = set("compaction.skip_on_failure", "all") else {
+            panic!("the engine has this knob")
+        };
+        assert_eq!(config.compaction, Knobs { skip_on_failure: Scope::All, ..Knobs::engine() });
+        assert!(set("compaction.speed", "1").unwrap_err().contains("there is no knob"));
+    }
+}

@@ -1,9 +1,9 @@
 //! Made-up traces: one oddity each, with an outcome that can be worked out by hand.
 
-use pageyard::Context;
+use pageyard::{Context, Counter};
 use pageyard_lab::LabError;
 use pageyard_lab::engine::EngineSpec;
-use pageyard_lab::replay::{ReplayOptions, ReplayReport, replay};
+use pageyard_lab::replay::{ReplayOptions, ReplayReport, SlowPath, replay};
 use pageyard_trace::{
     Event, EventKind, FAILED, FrameKind, Meta, Move, MoveKind, MovesWriter, ProcTexts, Run, Snapshot, Trace,
     TraceWriter,
@@ -168,6 +168,127 @@ fn a_request_that_failed_on_the_host_is_made_and_given_back() {
     assert_eq!(report.trace.counts.failed, 2);
     let e = &report.engines[0];
     assert_eq!((e.failures.served_where_host_failed, e.audit.unwrap().allocated.0), (2, 1024 + 1));
+}
+
+/// Bits of gfp that say huge page of a process: as [`USER`], and no warning, a compound page, no reserves; and no retry.
+const HUGE_PAGE: u32 = USER | 1 << 13 | 1 << 18 | 1 << 19;
+const NORETRY: u32 = 1 << 16;
+
+/// 64 MiB, half of it used so that every pageblock has some: only what moves frames together can make a huge one.
+fn checkered() -> Option<Vec<Run>> {
+    let kinds = [(FrameKind::Anon, 64), (FrameKind::Free, 128), (FrameKind::File, 64)];
+    let mut runs = vec![run(0, 512, FrameKind::Slab)];
+    for at in (512..16 * 1024).step_by(256) {
+        let starts = [at, at + 64, at + 192];
+        runs.extend(kinds.iter().zip(starts).map(|((kind, frames), start)| run(start, *frames, *kind)));
+    }
+    Some(runs)
+}
+
+/// The host refuses a huge page; its thread takes 512 frames instead, and frees them in the end but for `keeps`.
+fn huge_page_replaced(keeps: usize) -> Vec<Event> {
+    let failed = |gfp| Event { pfn: FAILED, gfp, ..alloc(0, 9) };
+    let free_frames = (512..16 * 1024).step_by(256).flat_map(|at| at + 64..at + 192);
+    let frames: Vec<u64> = free_frames.take(512).collect();
+    // Another thread asks for one as well meanwhile, and kernel memory is no stand-in.
+    let others = [Event { tid: 7, ..alloc(16_000, 0) }, event(EventKind::Alloc, 16_001, 0, KERNEL)];
+    let takes = frames.iter().map(|pfn| alloc(*pfn, 0));
+    let frees = frames.iter().skip(keeps).map(|pfn| free(*pfn, 0));
+    // The first refusal is tried again at once, as the kernel does on other nodes.
+    [failed(HUGE_PAGE | NORETRY), failed(HUGE_PAGE)].into_iter().chain(others).chain(takes).chain(frees).collect()
+}
+
+fn replay_with(trace: &Trace, slow_path: SlowPath) -> ReplayReport {
+    let engines = ["linux-6.18", "linux-4.6", "pageyard-exclusive", "pageyard", "pageyard-trylock"];
+    let engines: Vec<_> = engines.iter().map(|e| EngineSpec::parse(e, &[]).unwrap()).collect();
+    let options = ReplayOptions { slow_path: Some(slow_path), ..ReplayOptions::default() };
+    let report = replay(trace, &engines, &options, &mut |_, _, _| ()).unwrap();
+    for e in &report.engines {
+        assert!(e.is_sound(), "{slow_path}: {e}");
+    }
+    assert!(!report.json().to_string().contains("null"));
+    report
+}
+
+#[test]
+fn what_the_host_refused_is_kept_as_long_as_what_was_taken_in_its_stead() {
+    let held = |keeps| {
+        let trace = trace(&format!("kept-{keeps}"), &huge_page_replaced(keeps), checkered(), None);
+        let slow_path = SlowPath { compaction: true, reclaim: true, pinned: 0.0 };
+        let report = replay_with(&trace, slow_path);
+        report
+            .engines
+            .iter()
+            .map(|e| {
+                let h = e.helped.unwrap();
+                assert_eq!((h.replaced, h.kept, h.not_taken), (1, 1, 512), "{e}");
+                assert_eq!((e.failures.served_where_host_failed, e.failures.allocs), (2, 0), "{e}");
+                assert!(
+                    e.stats[Counter::CompactSuccess] > 0 && e.stats[Counter::PgmigrateSuccess] > 0,
+                    "{e}"
+                );
+                e.audit.unwrap().allocated.0
+            })
+            .collect::<Vec<_>>()
+    };
+    // All freed: the huge page is gone. One kept: all of it stays.
+    let (none, one) = (held(0), held(1));
+    assert!(none.iter().zip(&one).all(|(none, one)| none + 512 == *one), "{none:?} {one:?}");
+}
+
+#[test]
+fn each_part_of_the_slow_path_works_alone() {
+    let trace = trace("parts-of-slow-path", &huge_page_replaced(512), checkered(), None);
+    for (reclaim, compaction) in [(false, false), (true, false), (false, true)] {
+        let report = replay_with(&trace, SlowPath { reclaim, compaction, pinned: 0.0 });
+        for e in &report.engines {
+            let value = &report.json()["engines"][0];
+            assert!(value["slow_path"].is_object(), "{value}");
+            let stats = &e.stats;
+            assert_eq!(stats[Counter::CompactStall] > 0, compaction, "{e}");
+            assert_eq!(stats[Counter::PgstealDirect] + stats[Counter::PgstealKswapd] > 0, reclaim, "{e}");
+            assert_eq!(
+                (e.helped.unwrap().replaced, e.helped.unwrap().kept),
+                (1, u64::from(compaction)),
+                "{e}"
+            );
+            if !compaction {
+                assert_eq!(e.stats[Counter::PgmigrateSuccess] + e.helped.unwrap().not_taken, 0, "{e}");
+            }
+        }
+    }
+    // With every frame pinned nothing moves and nothing is given up.
+    let report = replay_with(&trace, SlowPath { reclaim: true, compaction: true, pinned: 1.0 });
+    for e in &report.engines {
+        assert_eq!((e.stats[Counter::PgmigrateSuccess], e.helped.unwrap().kept), (0, 0), "{e}");
+    }
+}
+
+#[test]
+fn frees_find_what_was_moved_and_know_what_was_reclaimed() {
+    // After the slow path has done its work, the host frees all that was there before, frame by frame and in blocks.
+    let mut events = huge_page_replaced(0);
+    for at in (512..16 * 1024).step_by(256) {
+        events.extend((at..at + 32).map(|pfn| free(pfn, 0)));
+        events.extend([free(at + 32, 5), free(at + 192, 6)]);
+    }
+    let trace = trace("moved-and-freed", &events, checkered(), None);
+    for (reclaim, compaction) in [(true, false), (true, true)] {
+        for e in replay_with(&trace, SlowPath { reclaim, compaction, pinned: 0.0 }).engines {
+            assert_eq!(e.audit.unwrap().allocated.0, 512 + 2, "the kernel's frames and two of others: {e}");
+            let stolen = e.stats[Counter::PgstealDirect] + e.stats[Counter::PgstealKswapd];
+            assert_eq!(e.helped.unwrap().reclaimed_before, stolen, "{e}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_path_wants_one_thread() {
+    let trace = trace("slow-path-threads", &[alloc(100, 0)], memory(FrameKind::Slab), None);
+    let options =
+        ReplayOptions { threads: true, slow_path: Some(SlowPath::default()), ..ReplayOptions::default() };
+    let why = try_replay(&trace, &options).unwrap_err().to_string();
+    assert!(why.contains("--threads") && why.lines().count() == 1, "{why}");
 }
 
 #[test]

@@ -118,7 +118,8 @@ impl<P: PerCpu> Pageyard<'_, P> {
         for priority in (0..=Priority::START.0).rev().map(Priority) {
             for place in self.walk(request) {
                 // Compaction has what it needs here: reclaiming more would only throw things out.
-                if order > COSTLY && place.zone.free() > place.marks.high.0 + 2 * order.frames().0 {
+                let room = place.marks.high.0 + 2 * order.frames().0;
+                if order > COSTLY && self.config.compaction.enabled && place.zone.free() > room {
                     continue;
                 }
                 let zone = place.zone.id;
