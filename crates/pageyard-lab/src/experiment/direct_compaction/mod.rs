@@ -57,7 +57,7 @@ impl Extent {
                 sensitivity: true,
             },
             true => Extent {
-                settings: sized(1, 2),
+                settings: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
                 small: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
                 seeds: &SEEDS[..1],
                 phases: 0,

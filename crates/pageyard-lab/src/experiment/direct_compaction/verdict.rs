@@ -21,8 +21,14 @@ fn less(rows: &Rows, metric: &str, columns: [&str; 2]) -> Option<f64> {
     Some(gain(rows.get(metric, columns[0])?, rows.get(metric, columns[1])?))
 }
 
-fn beside(published: Option<f64>, unit: &str) -> String {
-    published.map_or(String::new(), |p| format!(", published {p:.1}{unit}"))
+/// Says by how much less something is, or more; `word` is what less is called.
+fn change(less: f64, word: &str) -> String {
+    let word = if less < 0.0 { "more" } else { word };
+    format!("{:.1} % {word}", less.abs())
+}
+
+fn beside(published: Option<String>) -> String {
+    published.map_or(String::new(), |p| format!(", published {p}"))
 }
 
 /// Writes the verdict.
@@ -36,40 +42,42 @@ pub fn verdict(rows: &Rows) -> String {
 }
 
 fn reference(rows: &Rows, text: &mut String) {
+    let by = |metric, columns, word| Some(change(less(rows, metric, columns)?, word));
     if let Some(less_now) = less(rows, MIGRATE, [P[0], P[1]]) {
-        let was = beside(less(rows, MIGRATE, [PUBLISHED[0], PUBLISHED[1]]), " %");
+        let was = beside(by(MIGRATE, [PUBLISHED[0], PUBLISHED[1]], "fewer"));
         let _ = write!(
             text,
-            "Patch 3 scans {less_now:.1} % fewer frames for migration than patch 2 (at least 20 %: {}{was}). ",
+            "Patch 3 scans {} frames for migration than patch 2 (at least 20 % fewer: {}{was}). ",
+            change(less_now, "fewer"),
             mark(less_now >= 20.0)
         );
     }
-    if let (Some(free), Some(sum)) = (less(rows, FREE, [P[1], P[2]]), less(rows, SUM, [P[1], P[2]])) {
-        let was = beside(less(rows, FREE, [PUBLISHED[1], PUBLISHED[2]]), " %");
+    if let (Some(free), Some(sum)) = (less(rows, FREE, [P[1], P[2]]), by(SUM, [P[1], P[2]], "fewer")) {
+        let was = beside(by(FREE, [PUBLISHED[1], PUBLISHED[2]], "fewer"));
         let _ = write!(
             text,
-            "Patch 4 scans {free:.1} % fewer free frames than patch 3, {sum:.1} % with direct allocations added (at least 60 %: \
-             {}{was}). ",
+            "Patch 4 scans {} free frames than patch 3, {sum} with direct allocations added (at least 60 % fewer: {}{was}). ",
+            change(free, "fewer"),
             mark(free >= 60.0)
         );
     }
     let ratio = |c: [&str; 3]| Some(rows.get("Success 1 Mean", c[2])? / rows.get("Success 1 Mean", c[1])?);
     if let Some(times) = ratio(P) {
-        let was = beside(ratio(PUBLISHED), " times");
+        let was = beside(ratio(PUBLISHED).map(|times| format!("{times:.1} times")));
         let _ = write!(
             text,
             "It succeeds {times:.2} times as often in phase 1 (at least 1.3: {}{was}). ",
             mark(times >= 1.3)
         );
     }
-    if let Some(less_now) = less(rows, MIGRATE, [P[1], P[2]]) {
-        let was = beside(less(rows, MIGRATE, [PUBLISHED[1], PUBLISHED[2]]), " %");
-        let _ = write!(text, "It also scans {less_now:.1} % fewer frames for migration{was}. ");
+    if let Some(now) = by(MIGRATE, [P[1], P[2]], "fewer") {
+        let was = beside(by(MIGRATE, [PUBLISHED[1], PUBLISHED[2]], "fewer"));
+        let _ = write!(text, "It also scans {now} frames for migration{was}. ");
     }
     let reclaimed = "Direct pages reclaimed";
-    if let Some(less_now) = less(rows, reclaimed, [P[1], P[2]]) {
-        let was = beside(less(rows, reclaimed, [PUBLISHED[1], PUBLISHED[2]]), " %");
-        let _ = write!(text, "Direct reclaim frees {less_now:.1} % less{was}. ");
+    if let Some(now) = by(reclaimed, [P[1], P[2]], "less") {
+        let was = beside(by(reclaimed, [PUBLISHED[1], PUBLISHED[2]], "less"));
+        let _ = write!(text, "Direct reclaim frees {now}{was}. ");
     }
 }
 
@@ -160,4 +168,25 @@ fn sensitive(rows: &Rows, text: &mut String) {
         "Of {all} settings of the workload, each changed alone on a smaller machine, the first holds in {migrate}, the second in \
          {free}, the third in {success}; patch 4 succeeds no less often than patch 3 in {any}. "
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_grew_is_said_to_be_more() {
+        let mut rows = Rows::default();
+        rows.section("table");
+        for (column, n) in P.iter().zip([100.0, 122.0, 61.0]) {
+            rows.add(MIGRATE, column, n, "");
+        }
+        for (column, n) in PUBLISHED.iter().zip([100.0, 75.0, 50.0]) {
+            rows.add(MIGRATE, column, n, "");
+        }
+        let text = verdict(&rows);
+        assert!(text.contains("Patch 3 scans 22.0 % more frames for migration than patch 2"), "{text}");
+        assert!(text.contains("missed, published 25.0 % fewer"), "{text}");
+        assert!(text.contains("also scans 50.0 % fewer frames") && !text.contains('-'), "{text}");
+    }
 }
