@@ -195,7 +195,12 @@ fn huge_page_replaced(keeps: usize) -> Vec<Event> {
     let takes = frames.iter().map(|pfn| alloc(*pfn, 0));
     let frees = frames.iter().skip(keeps).map(|pfn| free(*pfn, 0));
     // The first refusal is tried again at once, as the kernel does on other nodes.
-    [failed(HUGE_PAGE | NORETRY), failed(HUGE_PAGE)].into_iter().chain(others).chain(takes).chain(frees).collect()
+    [failed(HUGE_PAGE | NORETRY), failed(HUGE_PAGE)]
+        .into_iter()
+        .chain(others)
+        .chain(takes)
+        .chain(frees)
+        .collect()
 }
 
 fn replay_with(trace: &Trace, slow_path: SlowPath) -> ReplayReport {

@@ -3,9 +3,10 @@
 mod common;
 
 use common::normal;
-use pageyard::compaction::{Knobs, Scope};
+use pageyard::compaction::{Knobs, Scope, Skip};
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_testkit::pressure::pressure_suite;
+use pageyard_testkit::slow_order::{ASYNC, LIGHT, RECLAIM, Ways, slow_path_order};
 
 fn built(config: &Config) -> impl Fn(u64) -> LinuxAllocator + '_ {
     // Two CPUs, one of which the suite's other threads use.
@@ -34,4 +35,40 @@ fn the_suite_passes_with_every_technique_on() {
         ..config.compaction
     };
     pressure_suite(built(&config));
+}
+
+/// Linux's order of 4.7 and later.
+const BOUNDED: Ways = Ways {
+    costly: &[ASYNC, RECLAIM, LIGHT],
+    noretry: &[ASYNC, RECLAIM, ASYNC],
+    // A compaction that saw everything will not do better the next time.
+    retry_mayfail: &[ASYNC, RECLAIM, LIGHT],
+    starved: [&[RECLAIM], &[], &[RECLAIM, RECLAIM]],
+    small_movable: RECLAIM,
+    gives_back_first: false,
+};
+
+/// A preset whose compactions look at every pageblock anew, or one would hide the next from the owner.
+fn without_hints(mut config: Config) -> Config {
+    config.compaction.skip = Skip::Nothing;
+    config
+}
+
+#[test]
+fn requests_wait_in_the_order_of_linux_6_18() {
+    slow_path_order(built(&without_hints(Config::linux_6_18())), &BOUNDED);
+}
+
+#[test]
+fn requests_wait_in_the_order_of_linux_4_10() {
+    slow_path_order(built(&without_hints(Config::linux_4_10())), &BOUNDED);
+}
+
+#[test]
+fn requests_wait_in_the_order_of_linux_4_6() {
+    // Compaction comes first whatever is asked for, and a last one in the end even for those who do not retry. Patience
+    // ends when as much was reclaimed as was asked for.
+    let ways =
+        Ways { noretry: &[ASYNC, RECLAIM, LIGHT], starved: [&[RECLAIM]; 3], small_movable: ASYNC, ..BOUNDED };
+    slow_path_order(built(&without_hints(Config::linux_4_6())), &ways);
 }

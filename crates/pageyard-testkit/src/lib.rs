@@ -27,6 +27,7 @@ pub mod pressure;
 pub mod random;
 pub mod session;
 pub mod shrink;
+pub mod slow_order;
 pub mod suite;
 pub mod tally;
 

@@ -13,6 +13,7 @@ use pageyard::{
 };
 use pageyard_testkit::owner::{Fault, Owner, Use};
 use pageyard_testkit::pressure::pressure_suite;
+use pageyard_testkit::slow_order::{ASYNC, LIGHT, RECLAIM, Ways, slow_path_order};
 
 const CX: Cx = Cx::on(CpuId(0));
 const HUGE: Order = Order::of(9);
@@ -45,6 +46,22 @@ fn the_suite_passes() {
 #[test]
 fn the_suite_passes_without_lists() {
     pressure_suite(|frames| built(frames, Config { pcp: false, ..Config::new(2) }, TryLock));
+}
+
+#[test]
+fn requests_wait_in_the_engines_order() {
+    let ways = Ways {
+        // Once more than Linux: what was reclaimed may be what compaction lacked.
+        costly: &[ASYNC, RECLAIM, LIGHT, RECLAIM],
+        // A huge page is not worth anybody's page cache.
+        noretry: &[ASYNC],
+        retry_mayfail: &[ASYNC, RECLAIM, LIGHT, RECLAIM, RECLAIM],
+        starved: [&[RECLAIM, RECLAIM], &[], &[RECLAIM, RECLAIM, RECLAIM]],
+        // Compaction is cheap here, so it comes first for every block.
+        small_movable: ASYNC,
+        gives_back_first: true,
+    };
+    slow_path_order(|frames| built(frames, Config::new(2), TryLock), &ways);
 }
 
 /// Memory of which a random half is free and no huge block is; `pinned` says which frames are.

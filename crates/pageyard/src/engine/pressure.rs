@@ -1,6 +1,9 @@
 //! What a request does while memory is short, and what runs in the background.
 //!
-//! Compaction comes first, because here it is cheap: blocks are chosen, not looked for.
+//! Compaction comes first, because here it is cheap: blocks are chosen, not looked for. Three more differences from Linux's
+//! order, which the slow-path suite writes down: lists are emptied and the reserve of atomic requests given back before
+//! anything is reclaimed; a costly request with `NORETRY` compacts once and reclaims nothing; one without retries reclaims
+//! a second time for the last compaction.
 
 use super::alloc::Mark;
 use super::percpu::PerCpu;
