@@ -113,22 +113,27 @@ fn replay_says_what_the_slow_path_did_and_nothing_where_there_was_none() {
         "allocstall",
         "pgsteal",
     ];
-    let arguments = ["replay", path.to_str().unwrap(), "--memory", "1G", "--json"];
-    for e in json(&arguments)["engines"].as_array().unwrap() {
-        assert!(keys.iter().all(|key| e[key] == 0), "{e}");
-        assert!(e.get("slow_path").is_none());
-    }
+    // The least memory that the recording fits into: the host's large blocks are hard to find there.
+    let arguments = ["replay", path.to_str().unwrap(), "--memory", "763M", "--json"];
+    let plain = json(&arguments);
     let helped =
         json(&[&arguments[..], &["--slow-path", "reclaim,compaction", "--pinned", "0.135"]].concat());
-    for e in helped["engines"].as_array().unwrap() {
-        assert!(keys.iter().all(|key| e[key].is_u64()), "{e}");
+    let engines = |v: &Value| v["engines"].as_array().unwrap().clone();
+    for (without, with) in engines(&plain).iter().zip(engines(&helped)) {
+        assert!(keys.iter().all(|key| without[key] == 0), "{without}");
+        assert!(without.get("slow_path").is_none());
+        let n = |key: &str| with[key].as_u64().unwrap();
+        assert_eq!(n("compact_stall"), n("compact_success") + n("compact_fail"), "{with}");
+        assert_eq!((n("leaked_frames"), n("double_allocations"), n("refused_frees")), (0, 0, 0), "{with}");
         assert_eq!(
-            (&e["leaked_frames"], &e["double_allocations"], &e["audit"]),
-            (&0.into(), &0.into(), &"clean".into())
+            (&with["audit"], &with["slow_path"]["allowed"]),
+            (&"clean".into(), &"reclaim,compaction".into())
         );
-        assert!(e["pgsteal"].as_u64().unwrap() > 0, "{e}");
-        assert_eq!(e["slow_path"]["allowed"], "reclaim,compaction");
-        assert!(e["slow_path"]["pinned_frames"].as_u64().unwrap() > 0, "{e}");
+        assert!(with["slow_path"]["pinned_frames"].as_u64().unwrap() > 0, "{with}");
+        if with["name"] == "linux-6.18" {
+            assert!(keys.iter().all(|key| n(key) > 0), "{with}");
+            assert!(n("failed_allocs") < without["failed_allocs"].as_u64().unwrap(), "{with}");
+        }
     }
 }
 
