@@ -22,7 +22,7 @@ fn find(name: &str) -> Option<PathBuf> {
 }
 
 fn run(path: &Path, engines: &[&str], memory: Option<u64>) -> ReplayReport {
-    run_with(path, engines, &ReplayOptions { memory, threads: false })
+    run_with(path, engines, &ReplayOptions { memory, ..ReplayOptions::default() })
 }
 
 fn run_with(path: &Path, engines: &[&str], options: &ReplayOptions) -> ReplayReport {

@@ -4,6 +4,9 @@ use super::{Machine, Opening, Start};
 use crate::error::LabError;
 use pageyard::{Frames, Migratetype, PAGE_SIZE, Pfn};
 
+/// Says which states are meant.
+type Which = fn(Start) -> bool;
+
 impl Machine {
     /// Takes frames away until `memory` bytes are left.
     ///
@@ -23,14 +26,10 @@ impl Machine {
         }
         let mut away = managed.0 - want;
         let mut runs = Vec::new();
-        let free = |s| s == Start::Free;
-        let kinds: [(fn(Start) -> bool, bool); 4] = [
-            (free, false),
-            (|s| s.held_as() == Some(Migratetype::Movable), false),
-            (|s| s == Start::Held, false),
-            (free, true),
-        ];
-        for (is, named) in kinds {
+        let free: Which = |s| s == Start::Free;
+        let movable: Which = |s| s.held_as() == Some(Migratetype::Movable);
+        let held: Which = |s| s == Start::Held;
+        for (is, named) in [(free, false), (movable, false), (held, false), (free, true)] {
             let mut of_state = self.runs_of(opening, is, named);
             of_state.sort_by_key(|(pfn, frames)| std::cmp::Reverse((*frames, *pfn)));
             runs.extend(of_state);
@@ -55,7 +54,7 @@ impl Machine {
     }
 
     /// Finds the runs of frames in these states that events name, or that none names.
-    fn runs_of(&self, opening: &Opening, is: fn(Start) -> bool, named: bool) -> Vec<(Pfn, Frames)> {
+    fn runs_of(&self, opening: &Opening, is: Which, named: bool) -> Vec<(Pfn, Frames)> {
         let mut runs = Vec::new();
         for (start, frames, of_state) in self.runs(Pfn(0), self.end(), is) {
             if !of_state {

@@ -179,10 +179,10 @@ mod tests {
         let mut rows = Rows::default();
         rows.section("table");
         for (column, n) in P.iter().zip([100.0, 122.0, 61.0]) {
-            rows.add(MIGRATE, column, n, "");
+            rows.add(MIGRATE, *column, n, "");
         }
         for (column, n) in PUBLISHED.iter().zip([100.0, 75.0, 50.0]) {
-            rows.add(MIGRATE, column, n, "");
+            rows.add(MIGRATE, *column, n, "");
         }
         let text = verdict(&rows);
         assert!(text.contains("Patch 3 scans 22.0 % more frames for migration than patch 2"), "{text}");
