@@ -4,9 +4,10 @@ use crate::error::LabError;
 use crate::latency::clock_cost_ns;
 use crate::yard::Yard;
 use pageyard::{
-    Context, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
-    RequestFlags, TryLock, ZoneKind,
+    Context, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, PerCpu, Pfn, Region,
+    Request, RequestFlags, TryLock, ZoneKind,
 };
+use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -172,11 +173,65 @@ pub(super) fn reference(regions: &[Region], config: &Config) -> Result<LinuxAllo
     super::unsafely::by_cpu(&map, config).map_err(fail)
 }
 
-/// Makes the engine, for two CPUs.
-pub(super) fn engine(regions: &[Region]) -> Result<Yard<TryLock>, LabError> {
+/// The engine: `pageyard` where this host has restartable sequences, the try-lock elsewhere.
+pub(super) enum Engine {
+    Restartable(Yard<Rseq>),
+    Locked(Yard<TryLock>),
+}
+
+impl Engine {
+    /// Makes it, for every CPU that a thread may run on.
+    pub fn new(regions: &[Region]) -> Result<Engine, LabError> {
+        match Rseq::new() {
+            Ok(rseq) => Ok(Engine::Restartable(yard(regions, possible_cpus(), rseq)?)),
+            Err(_) => Ok(Engine::Locked(locked(regions)?)),
+        }
+    }
+
+    /// Returns it as something that is measured.
+    pub fn subject(&self) -> &dyn Subject {
+        match self {
+            Engine::Restartable(yard) => yard,
+            Engine::Locked(yard) => yard,
+        }
+    }
+
+    /// Returns it as an allocator, one call through a table each.
+    pub fn allocator(&self) -> &dyn PageAllocator {
+        match self {
+            Engine::Restartable(yard) => yard,
+            Engine::Locked(yard) => yard,
+        }
+    }
+
+    /// Returns it as an allocator to keep.
+    pub fn boxed(self) -> Box<dyn PageAllocator> {
+        match self {
+            Engine::Restartable(yard) => Box::new(yard),
+            Engine::Locked(yard) => Box::new(yard),
+        }
+    }
+
+    /// Says what keeps a list to one user.
+    pub fn protection(&self) -> &'static str {
+        match self {
+            Engine::Restartable(_) => "the engine's lists are used by restartable sequences",
+            Engine::Locked(_) => {
+                "the engine's lists stand behind a lock that is tried once: no restartable sequences here"
+            }
+        }
+    }
+}
+
+/// Makes the engine behind a lock that is tried, for two CPUs.
+pub(super) fn locked(regions: &[Region]) -> Result<Yard<TryLock>, LabError> {
+    yard(regions, 2, TryLock)
+}
+
+fn yard<P: PerCpu>(regions: &[Region], cpus: u32, percpu: P) -> Result<Yard<P>, LabError> {
     let fail = |why| LabError::Map { trace: "this experiment's machine".into(), why };
     let map = MemoryMap::new(regions).map_err(fail)?;
-    Yard::new(&map, pageyard::Config::new(2), TryLock).map_err(fail)
+    Yard::new(&map, pageyard::Config::new(cpus), percpu).map_err(fail)
 }
 
 /// A plain request for a movable frame.

@@ -31,7 +31,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     pub fn release(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         // Most frames are the largest zone's, and of no known contents. What is not its own has no such tag there.
         let frame = pfn.0.wrapping_sub(self.main.zone.base) as usize;
-        match self.win_into_list(frame, cx.cpu, order) {
+        match self.win_into_list(self.main, frame, cx.cpu, order) {
             Pushed::Kept => Ok(()),
             Pushed::Won => {
                 self.put_slow(self.main, cx.cpu, frame, order);
@@ -41,17 +41,17 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
     }
 
-    /// Wins a live block of the largest zone, and puts it into a list of `cpu`.
+    /// Wins a live block of a zone, and puts it into a list of `cpu`.
     #[inline(always)]
-    fn win_into_list(&self, frame: usize, cpu: CpuId, order: Order) -> Pushed {
-        let frames = &self.main.zone.frames;
+    fn win_into_list(&self, place: &Place<'_>, frame: usize, cpu: CpuId, order: Order) -> Pushed {
+        let frames = &place.zone.frames;
         // Read before the tag is won: a locked instruction holds back the loads that follow it. The type may change
         // meanwhile, as it may while the block is in the list.
         let Some(state) = frames.state_of(frame) else { return Pushed::NoRoom };
         let Some(list) = list_of(order.get(), state.list_ty()) else { return Pushed::NoRoom };
         // SAFETY: it has a state.
         let win = || unsafe { frames.win(P::ALONE, frame, Tag::Allocated(order), Tag::Free) };
-        self.percpu.push(self.main.lists.all(), cpu, list, frame as u32, win)
+        self.percpu.push(place.lists.all(), cpu, list, frame as u32, win)
     }
 
     #[cold]
@@ -61,8 +61,18 @@ impl<P: PerCpu> Pageyard<'_, P> {
             return Err(FreeError::NoSuchCpu);
         }
         let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
-        self.win_slow(place, frame, pfn, order)?;
-        self.put(place, cpu, frame, order);
+        let pushed = match core::ptr::eq(place, self.main) {
+            true => Pushed::NoRoom,
+            false => self.win_into_list(place, frame, cpu, order),
+        };
+        match pushed {
+            Pushed::Kept => return Ok(()),
+            Pushed::Won => self.put_slow(place, cpu, frame, order),
+            Pushed::Lost | Pushed::NoRoom => {
+                self.win_slow(place, frame, pfn, order)?;
+                self.put(place, cpu, frame, order);
+            }
+        }
         Ok(())
     }
 

@@ -49,7 +49,7 @@ fn cost(
 ) -> u64 {
     let mut subjects: Vec<(&str, &dyn Subject)> =
         machines.references.iter().map(|(name, r)| (*name, r as &dyn Subject)).collect();
-    subjects.push((ENGINE, &machines.engine));
+    subjects.push((ENGINE, machines.engine.subject()));
     subjects.push(("again", &machines.again));
     let locks = |i: usize| {
         machines.references.get(i).map_or((0, 0), |(_, r)| {

@@ -18,7 +18,7 @@ pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
         .filter(|(name, _)| [BEFORE, AFTER, TRYLOCK].contains(name))
         .map(|(name, r)| (*name, r as &dyn Subject))
         .collect();
-    subjects.push((ENGINE, &machines.engine));
+    subjects.push((ENGINE, machines.engine.subject()));
     for (done, size) in sizes.iter().enumerate() {
         run.at("bulk", done, sizes.len());
         let mut held = vec![Pfn(0); *size];

@@ -13,11 +13,10 @@ mod storm;
 mod sweep;
 mod verdict;
 
-use super::subject::{engine, reference, regions};
+use super::subject::{Engine, reference, regions};
 use super::{Experiment, Plot, Published, Rows, Run, Series};
 use crate::error::LabError;
-use crate::yard::Yard;
-use pageyard::{Frames, NodeId, Pfn, Region, TryLock, ZoneKind};
+use pageyard::{Frames, NodeId, Pfn, Region, ZoneKind};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::time::Duration;
 
@@ -55,7 +54,7 @@ const IRQSAFE: &str = "published:irqsafe";
 struct Machines {
     references: Vec<(&'static str, LinuxAllocator)>,
     again: LinuxAllocator,
-    engine: Yard<TryLock>,
+    engine: Engine,
 }
 
 impl Protection {
@@ -80,7 +79,7 @@ impl Machines {
         Ok(Machines {
             references: PROTECTIONS.iter().map(one).collect::<Result<_, LabError>>()?,
             again: PROTECTIONS[0].reference(&regions)?,
-            engine: engine(&regions)?,
+            engine: Engine::new(&regions)?,
         })
     }
 
@@ -88,7 +87,7 @@ impl Machines {
         for (_, reference) in &self.references {
             super::subject::sound(&[reference])?;
         }
-        super::subject::sound(&[&self.again, &self.engine])
+        super::subject::sound(&[&self.again, self.engine.allocator()])
     }
 }
 
@@ -116,7 +115,7 @@ impl Experiment for IrqSafe {
              sets a flag that makes handlers wait, irqsave-flags-register also saves and restores the processor's flags \
              register as a kernel does, irqsave-signal-mask blocks signals by two system calls",
         );
-        run.note("the engine stands behind a lock that is tried once");
+        run.note(machines.engine.protection());
         Ok(rows)
     }
 
@@ -172,7 +171,7 @@ fn storms(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
         run.at("storm", done, PROTECTIONS.len() + 1);
         let (column, allocator): (_, Box<dyn pageyard::PageAllocator>) = match protection {
             Some(p) => (p.column, Box::new(p.reference(&regions)?)),
-            None => (ENGINE, Box::new(engine(&regions)?)),
+            None => (ENGINE, Engine::new(&regions)?.boxed()),
         };
         let fail = |why| LabError::Experiment { why };
         let seen = storm::storm(allocator, FRAMES, cores, time).map_err(fail)?;

@@ -13,7 +13,7 @@ const KINDS: [&str; 3] = ["alloc", "free", "total"];
 pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
     let mut subjects: Vec<(&str, &dyn Subject)> =
         machines.references.iter().map(|(name, r)| (*name, r as &dyn Subject)).collect();
-    subjects.push((ENGINE, &machines.engine));
+    subjects.push((ENGINE, machines.engine.subject()));
     subjects.push(("again", &machines.again));
     let batches = batches(run.quick);
     let (mut worst, mut gains): (f64, _) = (0.0, Rows::default());

@@ -10,11 +10,11 @@ use super::work::{Level, Work};
 use super::{BUDDY, ENGINE, ONE, PCP, SHARE, TWO};
 use crate::error::LabError;
 use crate::experiment::samples::{OVERLAP, Samples, in_turn, together};
-use crate::experiment::subject::{engine, reference, single, sound};
+use crate::experiment::subject::{Engine, reference, single, sound};
 use crate::experiment::{Rows, Run};
 use crate::yard::Yard;
 use core_affinity::CoreId;
-use pageyard::{CpuId, Cx, Frames, NodeId, Order, PageAllocator, Pfn, Region, TryLock, ZoneKind};
+use pageyard::{CpuId, Cx, Frames, NodeId, Order, PageAllocator, PerCpu, Pfn, Region, ZoneKind};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ impl Packets for LinuxAllocator {
     }
 }
 
-impl Packets for Yard<TryLock> {
+impl<P: PerCpu> Packets for Yard<P> {
     fn take(&self, cx: &Cx) -> Option<Pfn> {
         self.alloc(cx, &single()).ok()
     }
@@ -242,11 +242,16 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError
     let cores = core_affinity::get_core_ids().unwrap_or_default();
     let work = Work::new();
     let (buddy, pcp, again) = (machine("buddy")?, machine("pcp")?, machine("buddy")?);
-    let engine = engine(&memory())?;
+    let engine = Engine::new(&memory())?;
+    run.note(engine.protection());
+    let router: Box<dyn Forwards + '_> = match &engine {
+        Engine::Restartable(yard) => Box::new(Router::new(yard, &work)),
+        Engine::Locked(yard) => Box::new(Router::new(yard, &work)),
+    };
     let routers: [(&str, Box<dyn Forwards + '_>); 4] = [
         (BUDDY, Box::new(Router::new(&buddy, &work))),
         (PCP, Box::new(Router::new(&pcp, &work))),
-        (ENGINE, Box::new(Router::new(&engine, &work))),
+        (ENGINE, router),
         ("again", Box::new(Router::new(&again, &work))),
     ];
     let mut subjects: Vec<&(&str, Box<dyn Forwards + '_>)> = routers.iter().collect();
@@ -288,7 +293,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError
         }
     }
     drop(routers);
-    sound(&[&buddy, &pcp, &again, &engine])
+    sound(&[&buddy, &pcp, &again, engine.allocator()])
 }
 
 /// Returns by how many percent `after` forwards more, turn by turn, or by medians where samples were dropped.

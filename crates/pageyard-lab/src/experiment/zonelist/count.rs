@@ -3,7 +3,7 @@
 //! The command runs itself under callgrind twice, with different numbers of rounds: the difference is the rounds' alone.
 
 use super::{CALLED, ENGINE, INLINED, ONE_ZONE, machine};
-use crate::experiment::subject::{MEMORY, engine, regions, single};
+use crate::experiment::subject::{MEMORY, locked, regions, single};
 use crate::experiment::{Rows, Run};
 use pageyard::{CpuId, Cx, Frames, NodeId, NodeMask, Order, PageAllocator, Pfn, Region, ZoneKind};
 use std::hint::black_box;
@@ -41,7 +41,7 @@ pub fn rounds(what: &str, rounds: u64) -> bool {
         }
         ("engine", zone) => {
             let regions = if zone.is_empty() { regions(2) } else { one.to_vec() };
-            let Ok(engine) = engine(&regions) else { return false };
+            let Ok(engine) = locked(&regions) else { return false };
             pairs(&engine, rounds);
         }
         _ => return false,

@@ -3,7 +3,7 @@
 use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, machine};
 use crate::error::LabError;
 use crate::experiment::samples::turns;
-use crate::experiment::subject::{self, MEMORY, Subject, batches, frames_a_sample, regions, single, sound};
+use crate::experiment::subject::{Engine, MEMORY, Subject, batches, frames_a_sample, regions, single, sound};
 use crate::experiment::{Rows, Run, Samples, gain};
 use pageyard::{Frames, NodeId, NodeMask, Pfn, Region, Request, ZoneKind};
 use pageyard_linux::LinuxAllocator;
@@ -137,14 +137,14 @@ fn nodes_text(nodes: u8) -> String {
 /// The engine on machines of all sizes, against one zone, to which no walk is needed.
 pub(super) fn engine(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError> {
     let one = [Region::managed(Pfn(0), Frames(MEMORY), NodeId(0), ZoneKind::Normal)];
-    let direct = subject::engine(&one)?;
-    let walked = NODES.iter().map(|n| subject::engine(&regions(*n))).collect::<Result<Vec<_>, _>>()?;
+    let direct = Engine::new(&one)?;
+    let walked = NODES.iter().map(|n| Engine::new(&regions(*n))).collect::<Result<Vec<_>, _>>()?;
     let sizes: &[usize] = if run.quick { &[1, 64] } else { &[1, 64, 1024] };
     rows.section("The engine");
     for (done, size) in sizes.iter().enumerate() {
         run.at("the engine", done, sizes.len());
-        let mut subjects: Vec<&dyn Subject> = vec![&direct];
-        subjects.extend(walked.iter().map(|w| w as &dyn Subject));
+        let mut subjects: Vec<&dyn Subject> = vec![direct.subject()];
+        subjects.extend(walked.iter().map(Engine::subject));
         let series = each(&mut subjects, *size, run.quick);
         for (nodes, s) in NODES.iter().zip(&series[1..]) {
             for (i, what) in ["alloc", "total"].iter().enumerate() {
@@ -157,6 +157,6 @@ pub(super) fn engine(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), LabError>
         }
     }
     let all: Vec<&dyn pageyard::PageAllocator> =
-        walked.iter().chain([&direct]).map(|e| e as &dyn pageyard::PageAllocator).collect();
+        walked.iter().chain([&direct]).map(Engine::allocator).collect();
     sound(&all)
 }
