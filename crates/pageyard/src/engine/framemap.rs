@@ -214,7 +214,7 @@ impl<P: PerCpu> FrameMap for Pageyard<'_, P> {
             let Some(block) = z.choose_target(next) else { break };
             let ty = z.frames.state(block).ty();
             let claim = Want { ty, order: 0, blocks: room, cpu: cx.cpu.index() };
-            let Some(got) = z.take(block, claim, Take::Same) else { continue };
+            let Some(got) = z.take(block, claim, Take::Same, false) else { continue };
             let mut wants = true;
             let mut back = [0; WORDS];
             for (w, mask) in got.masks.iter().enumerate() {
@@ -269,7 +269,7 @@ impl<P: PerCpu> FrameMap for Pageyard<'_, P> {
         }
         if order == BLOCK_ORDER {
             let want = Want { ty: m as u8, order, blocks: 1, cpu: cx.cpu.index() };
-            z.take(at, want, if ty == m as u8 { Take::Same } else { Take::Convert { from: ty } })?;
+            z.take(at, want, if ty == m as u8 { Take::Same } else { Take::Convert { from: ty } }, false)?;
         } else if !z.claim_exactly(frame, order) {
             return None;
         }

@@ -88,9 +88,8 @@ impl Zone<'_> {
                 effort.step();
                 let s = self.frames.state(block);
                 if s.ty() == *ty
-                    && s.shelf().is_some()
-                    && s.fit() >= Some(want.order)
-                    && let Some(got) = self.take(block, want, how)
+                    && s.serves(want.order)
+                    && let Some(got) = self.take(block, want, how, false)
                 {
                     return Some(got);
                 }
@@ -114,7 +113,7 @@ impl Zone<'_> {
         }
         (0..self.frames.len()).any(|block| {
             let s = self.frames.state(block);
-            types.contains(&s.ty()) && s.shelf().is_some() && s.fit() >= Some(order)
+            types.contains(&s.ty()) && s.serves(order)
         })
     }
 

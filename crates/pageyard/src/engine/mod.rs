@@ -17,6 +17,7 @@ mod audit;
 mod bulk;
 #[cfg(not(loom))]
 mod choose;
+mod claims;
 #[cfg(not(loom))]
 mod framemap;
 mod frames;

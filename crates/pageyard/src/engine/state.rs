@@ -52,9 +52,8 @@ const INSIDE: u8 = BLOCK_ORDER - 1;
 
 /// Fits: the largest order that a pageblock can serve, 0 to the pageblock's.
 pub(crate) const FITS: u8 = BLOCK_ORDER + 1;
-/// Degrees of fullness: three by free frames, the fullest first, then the emptiest and those that are free as a whole, then
-/// the ones that are some CPU's current pageblock.
-pub(crate) const BUCKETS: u8 = 5;
+/// Degrees of fullness: three by free frames, the fullest first, then the emptiest and those that are free as a whole.
+pub(crate) const BUCKETS: u8 = 4;
 /// Shelves of a migratetype: fullness by fit.
 pub(crate) const SHELVES: u8 = FITS * BUCKETS;
 /// Shelf of the pageblocks that are free as a whole.
@@ -182,7 +181,13 @@ impl BlockState {
         INSIDE.saturating_sub(((self.0 & BELOW) >> BELOW_SHIFT) as u8)
     }
 
-    /// Returns where the index keeps it, or `None` where nothing can be claimed of it.
+    /// Says whether a block of `order` may be claimed of it, as far as is known.
+    pub(crate) fn serves(self, order: u8) -> bool {
+        self.0 & (ISOLATED | HUGE | HOLE) == 0 && self.fit() >= Some(order)
+    }
+
+    /// Returns where the index keeps it, or `None` where nothing can be claimed of it, and where some CPU works on it:
+    /// what is taken of it piece by piece then writes nothing that CPUs share.
     #[inline]
     pub(crate) const fn shelf(self) -> Option<Shelf> {
         if self.0 & (ISOLATED | HUGE | HOLE) != 0 {
@@ -193,10 +198,11 @@ impl BlockState {
         if fit == BLOCK_ORDER {
             return Some(Shelf { ty, class: WHOLE });
         }
+        if self.is_current() {
+            return None;
+        }
         let free = self.free();
-        let bucket = if self.is_current() {
-            4
-        } else if free < BLOCK_FRAMES / 8 {
+        let bucket = if free < BLOCK_FRAMES / 8 {
             0
         } else if free < BLOCK_FRAMES / 2 {
             1
@@ -260,10 +266,12 @@ impl BlockState {
         BlockState(if current { self.0 | CURRENT } else { self.0 & !CURRENT })
     }
 
-    /// Changes its type.
+    /// Changes its type. The CPU that works on it looks for it under the type that it had, so it is nobody's current one
+    /// any more.
     pub(crate) const fn with_type(self, ty: u8) -> BlockState {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
-        BlockState(self.0 & !TYPE | code)
+        let kept = if self.0 & TYPE == code { self.0 } else { self.0 & !CURRENT };
+        BlockState(kept & !TYPE | code)
     }
 
     /// Gives back `n` frames whose bits are set already; the largest run among them and around them is `run`.
@@ -459,10 +467,13 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_shelf_has_the_lowest_number_and_the_current_one_the_highest() {
+    fn the_fullest_shelf_has_the_lowest_number_and_a_current_pageblock_is_on_none() {
         let at = |n| FRESH.claim(n, MOVABLE).unwrap().shelf().unwrap().class / FITS;
         assert_eq!([at(511), at(400), at(200), at(1)], [0, 1, 2, 3]);
-        assert_eq!(FRESH.claim(1, MOVABLE).unwrap().with_current(true).shelf().unwrap().class / FITS, 4);
+        let current = FRESH.claim(1, MOVABLE).unwrap().with_current(true);
+        assert_eq!(current.shelf(), None);
+        assert!(current.serves(8) && !current.serves(9));
+        assert!(current.with_type(UNMOVABLE).shelf().is_some(), "its CPU looks for it under the other type");
         assert_eq!(FRESH.with_current(true).shelf().unwrap().class, WHOLE);
     }
 }

@@ -58,6 +58,19 @@ impl Zone<'_> {
                 }
             }
         }
+        // What other CPUs work on comes last.
+        for from in fallbacks.iter().map(|from| *from as u8) {
+            let how = |s: BlockState| match s.fit().is_some_and(may_steal) && s.free() >= BLOCK_FRAMES / 2 {
+                true => Take::Convert { from },
+                false => Take::Borrow { from },
+            };
+            if want.order < BLOCK_ORDER
+                && let Some((got, how)) = self.claim_from_others(want, from, how, effort)
+            {
+                let converted = matches!(how, Take::Convert { .. });
+                return Some((got, if converted { Stolen::Converted } else { Stolen::Borrowed }));
+            }
+        }
         None
     }
 
@@ -70,15 +83,12 @@ impl Zone<'_> {
         effort: &mut Effort,
     ) -> Option<(Got, Stolen)> {
         for _ in 0..STEAL_TRIES {
-            let start = want.cpu % self.frames.len();
+            let start = self.start_of(want.cpu);
             let (block, shelf) = self.index.find(from, Shelves::of_fit(fit), start, effort)?;
             effort.step();
             let convert = convert && self.frames.state(block).free() >= BLOCK_FRAMES / 2;
             let how = if convert { Take::Convert { from } } else { Take::Borrow { from } };
-            if let Some(got) = self.take(block, want, how) {
-                if convert {
-                    self.set_current(want, block);
-                }
+            if let Some(got) = self.take(block, want, how, convert) {
                 let stolen = match (convert, fit) {
                     (true, BLOCK_ORDER) => Stolen::Whole,
                     (true, _) => Stolen::Converted,

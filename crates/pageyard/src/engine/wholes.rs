@@ -6,14 +6,14 @@ use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
 use super::index::Shelves;
 use super::state::BlockState;
 use super::tree::Effort;
-use super::zone::{CPU_STRIDE, Zone};
+use super::zone::Zone;
 use crate::migratetype::Migratetype;
 
 impl Zone<'_> {
     /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts
     /// and the index are written once; returns how many.
     pub(crate) fn claim_wholes(&self, ty: u8, cpu: usize, out: &mut [u32], effort: &mut Effort) -> usize {
-        let start = cpu * CPU_STRIDE % self.frames.len();
+        let start = self.start_of(cpu);
         let Some((found, shelf)) = self.index.find(ty, Shelves::fitting(BLOCK_ORDER), start, effort) else {
             return 0;
         };

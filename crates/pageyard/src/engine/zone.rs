@@ -1,20 +1,17 @@
 //! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
 
 use super::frames::{Change, Frames as FrameMap, Masks, masks_of};
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, MAX_RUN, WORD_ORDER, WORDS};
-use super::index::{Index, Shelves};
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, MAX_RUN, WORD_ORDER};
+use super::index::Index;
 use super::state::BlockState;
 use super::sync::{A64, Carver, Relaxed};
 use super::tag::Tag;
-use super::tree::Effort;
 use crate::memmap::{MemoryMap, ZoneSpan};
 use crate::migratetype::Migratetype;
 use crate::units::{Frames, Pfn, ZoneId};
 
-/// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
-const CLAIM_TRIES: usize = 16;
-/// Pageblocks between the places where two CPUs begin to search.
-pub(crate) const CPU_STRIDE: usize = 8;
+/// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
+pub(crate) const CPU_ALIGN: usize = LINE_WORDS;
 
 // The counts of a zone, each at a cache line of its own.
 const FREE: usize = 0;
@@ -70,7 +67,7 @@ pub(crate) struct Zone<'m> {
     pub(crate) index: Index<'m>,
     counts: &'m [A64],
     /// Each CPU's current pageblocks, by type, plus one.
-    current: &'m [A64],
+    pub(super) current: &'m [A64],
 }
 
 impl<'m> Zone<'m> {
@@ -216,186 +213,6 @@ impl<'m> Zone<'m> {
             let of = |s: BlockState| if s.ty() == ty as u8 { i64::from(s.counted()) } else { 0 };
             add(which, of(new) - of(old));
         }
-    }
-
-    // Claims.
-
-    /// Claims blocks of the type that is wanted: of the CPU's current pageblock, or of the fullest that fits.
-    pub(crate) fn claim(&self, want: Want, effort: &mut Effort) -> Option<Got> {
-        let current = &self.current[want.cpu * LINE_WORDS + usize::from(want.ty)];
-        // ORDER: Relaxed: a hint; the descriptor decides. It is in use, so it is no candidate as a whole.
-        let block = (current.load(Relaxed) as usize).checked_sub(1);
-        if let Some(block) = block
-            && want.order < BLOCK_ORDER
-        {
-            effort.step();
-            if let Some(got) = self.take(block, want, Take::Same) {
-                return Some(got);
-            }
-        }
-        let start = block.unwrap_or(want.cpu * CPU_STRIDE % self.frames.len());
-        let shelves = Shelves::fitting(want.order);
-        for _ in 0..CLAIM_TRIES {
-            let (found, shelf) = self.index.find(want.ty, shelves, start, effort)?;
-            effort.step();
-            if let Some(got) = self.take(found, want, Take::Same) {
-                self.set_current(want, found);
-                return Some(got);
-            }
-            self.index.settle(&self.frames, shelf, found);
-        }
-        None
-    }
-
-    /// Makes a pageblock the CPU's current one for a type, and lets go of the one before.
-    pub(crate) fn set_current(&self, want: Want, block: usize) {
-        if want.order >= BLOCK_ORDER {
-            return;
-        }
-        let current = &self.current[want.cpu * LINE_WORDS + usize::from(want.ty)];
-        // ORDER: Relaxed: a hint.
-        let before = current.swap(block as u64 + 1, Relaxed) as usize;
-        if before == block + 1 {
-            return;
-        }
-        if before != 0 {
-            self.mark_current(before - 1, false);
-        }
-        self.mark_current(block, true);
-    }
-
-    fn mark_current(&self, block: usize, current: bool) {
-        let mark = |s: BlockState| (s.is_current() != current).then(|| s.with_current(current));
-        if let Some(change) = self.frames.update(block, mark) {
-            self.index.moved(&self.frames, block, change.old, change.new);
-        }
-    }
-
-    /// Claims blocks of one pageblock, at least one, if it has the type and anything that fits.
-    #[inline]
-    pub(crate) fn take(&self, block: usize, want: Want, how: Take) -> Option<Got> {
-        if want.order >= BLOCK_ORDER {
-            self.take_whole(block, want, how)
-        } else {
-            self.take_part(block, want, how)
-        }
-    }
-
-    fn take_part(&self, block: usize, want: Want, how: Take) -> Option<Got> {
-        let Want { ty, order, .. } = want;
-        let reserve = |s: BlockState| {
-            if s.fit()? < order {
-                return None;
-            }
-            let n = want.blocks.min(s.free() >> order) << order;
-            match how {
-                Take::Same => s.claim(n, ty),
-                Take::Convert { from } => s.convert(n, from, ty),
-                Take::Borrow { from } => s.claim(n, from),
-            }
-        };
-        let change = self.frames.update(block, reserve)?;
-        self.booked(change);
-        let reserved = change.old.free() - change.new.free();
-        let (mut masks, mut gave) = ([0; WORDS], false);
-        let taken = match order {
-            0 => self.frames.take_single(block, reserved, &mut masks),
-            1..=WORD_ORDER => self.frames.take_runs(block, order, reserved >> order, &mut masks),
-            _ => u32::from(self.frames.take_words(block, order, &mut masks, &mut gave)),
-        } << order;
-        if taken < reserved || gave {
-            self.return_reserved(block, reserved - taken);
-        }
-        let hint = self.frames.correct_hint(block);
-        // Every transition settles the shelves on both its sides: somebody may have seen the one in between.
-        self.index.moved(&self.frames, block, hint.old, hint.new);
-        self.index.moved(&self.frames, block, change.old, change.new);
-        if taken == 0 {
-            if let Take::Convert { from } = how {
-                let undo = |s: BlockState| (s.ty() == ty).then(|| s.with_type(from));
-                if let Some(change) = self.frames.update(block, undo) {
-                    self.changed(block, change);
-                }
-            }
-            return None;
-        }
-        let all = change.old.is_all_zero() && hint.new.is_all_zero();
-        if all || (order > 0 && hint.new.has_zero()) {
-            self.settle_zero(block, &masks, order, all);
-        }
-        Some(Got { block, masks })
-    }
-
-    fn take_whole(&self, block: usize, want: Want, how: Take) -> Option<Got> {
-        let from = match how {
-            Take::Same => want.ty,
-            Take::Convert { from } | Take::Borrow { from } => from,
-        };
-        let to = if matches!(how, Take::Borrow { .. }) { from } else { want.ty };
-        let claim =
-            |s: BlockState| Some(if s.ty() == from { s.claim_whole()? } else { return None }.with_type(to));
-        let change = self.frames.update(block, claim)?;
-        self.changed(block, change);
-        self.settle_whole_zero(block, change.old);
-        let mut masks = [0; WORDS];
-        masks[0] = 1;
-        Some(Got { block, masks })
-    }
-
-    /// Writes down in the tags what a claim from a pageblock with known zeros took.
-    #[cold]
-    fn settle_zero(&self, block: usize, masks: &Masks, order: u8, all: bool) {
-        super::frames::for_each_down(masks, order, |offset| {
-            let first = (block << BLOCK_ORDER) + offset as usize;
-            if all {
-                for frame in first..first + (1 << order) {
-                    self.frames.set_tag(frame, if frame == first { Tag::FreeZero } else { Tag::Free });
-                }
-            } else if order > 0 {
-                self.frames.gather_zero(first, 1 << order);
-            }
-        });
-    }
-
-    /// The same for a pageblock that was claimed as a whole.
-    #[inline]
-    pub(crate) fn settle_whole_zero(&self, block: usize, old: BlockState) {
-        if old.has_zero() || old.is_all_zero() {
-            let first = block << BLOCK_ORDER;
-            let known = self.frames.gather_zero(first, BLOCK_FRAMES as usize);
-            if old.is_all_zero() || known {
-                self.frames.set_tag(first, Tag::FreeZero);
-            }
-        }
-    }
-
-    /// Returns a reservation that was not taken, and says what runs there are after bits were given back.
-    #[cold]
-    fn return_reserved(&self, block: usize, n: u32) {
-        let run = self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1);
-        if let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) {
-            self.changed(block, change);
-        }
-    }
-
-    /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
-    pub(crate) fn claim_exactly(&self, frame: usize, order: u8) -> bool {
-        let (block, n) = (frame >> BLOCK_ORDER, 1 << order);
-        let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
-        let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
-        self.booked(change);
-        let taken = self.frames.take_exactly(block, &masks);
-        if !taken {
-            self.return_reserved(block, n);
-        }
-        let hint = self.frames.correct_hint(block);
-        self.index.moved(&self.frames, block, hint.old, hint.new);
-        self.index.moved(&self.frames, block, change.old, change.new);
-        let all = change.old.is_all_zero() && hint.new.is_all_zero();
-        if taken && (all || hint.new.has_zero()) {
-            self.settle_zero(block, &masks, order, all);
-        }
-        taken
     }
 
     // Releases.

@@ -1,0 +1,234 @@
+//! Claims from a zone, of blocks up to a pageblock: from the pageblock that a CPU works on, or from the fullest that fits.
+//!
+//! Each CPU works on one pageblock of each type, its current one. That is on no shelf of the index, so that taking frames of
+//! it writes nothing that CPUs share; others find it through the CPU's slot, when no shelf has anything. While nothing runs,
+//! a pageblock that says that it is current has a slot that names it: whoever marks one then puts it into a slot, and
+//! whoever takes it out unmarks it. (A slot may name one that is not marked: that one is on a shelf.)
+
+use super::frames::{Masks, masks_of};
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, WORD_ORDER, WORDS};
+use super::index::Shelves;
+use super::state::BlockState;
+use super::sync::{AcqRel, Relaxed};
+use super::tag::Tag;
+use super::tree::Effort;
+use super::zone::{CPU_ALIGN, Got, Take, Want, Zone};
+
+/// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
+const CLAIM_TRIES: usize = 16;
+
+impl Zone<'_> {
+    /// Claims blocks of the type that is wanted: of the CPU's current pageblock, or of the fullest that fits.
+    pub(crate) fn claim(&self, want: Want, effort: &mut Effort) -> Option<Got> {
+        let parts = want.order < BLOCK_ORDER;
+        let block = self.current_of(want.cpu, want.ty);
+        if let Some(block) = block
+            && parts
+        {
+            effort.step();
+            if let Some(got) = self.take(block, want, Take::Same, false) {
+                return Some(got);
+            }
+        }
+        let start = block.unwrap_or(self.start_of(want.cpu));
+        let shelves = Shelves::fitting(want.order);
+        for _ in 0..CLAIM_TRIES {
+            let Some((found, shelf)) = self.index.find(want.ty, shelves, start, effort) else { break };
+            effort.step();
+            if let Some(got) = self.take(found, want, Take::Same, true) {
+                return Some(got);
+            }
+            self.index.settle(&self.frames, shelf, found);
+        }
+        if parts {
+            self.claim_from_others(want, want.ty, |_| Take::Same, effort).map(|(got, _)| got)
+        } else {
+            None
+        }
+    }
+
+    /// Claims blocks of a pageblock of type `from` that some CPU works on, which no shelf has.
+    #[cold]
+    pub(crate) fn claim_from_others(
+        &self,
+        want: Want,
+        from: u8,
+        how: impl Fn(BlockState) -> Take,
+        effort: &mut Effort,
+    ) -> Option<(Got, Take)> {
+        for cpu in 0..self.current.len() / LINE_WORDS {
+            let Some(block) = self.current_of(cpu, from) else { continue };
+            let state = self.frames.state(block);
+            if state.ty() != from || !state.serves(want.order) {
+                continue;
+            }
+            effort.step();
+            let how = how(state);
+            if let Some(got) = self.take(block, want, how, matches!(how, Take::Convert { .. })) {
+                return Some((got, how));
+            }
+        }
+        None
+    }
+
+    /// Returns where a CPU begins to search: the first few of them far from each other, however many there are, so that
+    /// what they write of the index and of the descriptors lies apart.
+    pub(crate) fn start_of(&self, cpu: usize) -> usize {
+        let share = u64::from((cpu as u32).reverse_bits());
+        ((share * self.frames.len() as u64) >> 32) as usize & !(CPU_ALIGN - 1)
+    }
+
+    /// Returns the pageblock that a CPU works on: a hint; the descriptor decides.
+    #[inline]
+    fn current_of(&self, cpu: usize, ty: u8) -> Option<usize> {
+        // ORDER: Relaxed: a hint.
+        (self.current[cpu * LINE_WORDS + usize::from(ty)].load(Relaxed) as usize).checked_sub(1)
+    }
+
+    /// Makes a pageblock, which the caller has marked, the one that a CPU works on, and lets go of the one before.
+    fn work_on(&self, cpu: usize, ty: u8, block: usize) {
+        let current = &self.current[cpu * LINE_WORDS + usize::from(ty)];
+        // ORDER: Release pairs with the Acquire of whoever takes this one out of the slot: it then unmarks it after it was
+        // marked here.
+        let before = current.swap(block as u64 + 1, AcqRel) as usize;
+        if before != block + 1
+            && let Some(before) = before.checked_sub(1)
+            && let Some(change) =
+                self.frames.update(before, |s| s.is_current().then(|| s.with_current(false)))
+        {
+            self.index.moved(&self.frames, before, change.old, change.new);
+        }
+    }
+
+    /// Claims blocks of one pageblock, at least one, if it has the type and anything that fits. `work_on` says whether the
+    /// CPU works on it from now on, if anything is left.
+    #[inline]
+    pub(crate) fn take(&self, block: usize, want: Want, how: Take, work_on: bool) -> Option<Got> {
+        if want.order >= BLOCK_ORDER {
+            self.take_whole(block, want, how)
+        } else {
+            self.take_part(block, want, how, work_on)
+        }
+    }
+
+    fn take_part(&self, block: usize, want: Want, how: Take, work_on: bool) -> Option<Got> {
+        let Want { ty, order, cpu, .. } = want;
+        let reserve = |s: BlockState| {
+            if s.fit()? < order {
+                return None;
+            }
+            let n = want.blocks.min(s.free() >> order) << order;
+            let next = match how {
+                Take::Same => s.claim(n, ty),
+                Take::Convert { from } => s.convert(n, from, ty),
+                Take::Borrow { from } => s.claim(n, from),
+            }?;
+            Some(if work_on && next.free() > 0 { next.with_current(true) } else { next })
+        };
+        let change = self.frames.update(block, reserve)?;
+        self.booked(change);
+        if work_on && change.new.is_current() {
+            self.work_on(cpu, ty, block);
+        }
+        let reserved = change.old.free() - change.new.free();
+        let (mut masks, mut gave) = ([0; WORDS], false);
+        let taken = match order {
+            0 => self.frames.take_single(block, reserved, &mut masks),
+            1..=WORD_ORDER => self.frames.take_runs(block, order, reserved >> order, &mut masks),
+            _ => u32::from(self.frames.take_words(block, order, &mut masks, &mut gave)),
+        } << order;
+        if taken < reserved || gave {
+            self.return_reserved(block, reserved - taken);
+        }
+        let hint = self.frames.correct_hint(block);
+        // Every transition settles the shelves on both its sides: somebody may have seen the one in between.
+        self.index.moved(&self.frames, block, hint.old, hint.new);
+        self.index.moved(&self.frames, block, change.old, change.new);
+        if taken == 0 {
+            if let Take::Convert { from } = how {
+                let undo = |s: BlockState| (s.ty() == ty).then(|| s.with_type(from));
+                if let Some(change) = self.frames.update(block, undo) {
+                    self.changed(block, change);
+                }
+            }
+            return None;
+        }
+        let all = change.old.is_all_zero() && hint.new.is_all_zero();
+        if all || (order > 0 && hint.new.has_zero()) {
+            self.settle_zero(block, &masks, order, all);
+        }
+        Some(Got { block, masks })
+    }
+
+    fn take_whole(&self, block: usize, want: Want, how: Take) -> Option<Got> {
+        let from = match how {
+            Take::Same => want.ty,
+            Take::Convert { from } | Take::Borrow { from } => from,
+        };
+        let to = if matches!(how, Take::Borrow { .. }) { from } else { want.ty };
+        let claim =
+            |s: BlockState| Some(if s.ty() == from { s.claim_whole()? } else { return None }.with_type(to));
+        let change = self.frames.update(block, claim)?;
+        self.changed(block, change);
+        self.settle_whole_zero(block, change.old);
+        let mut masks = [0; WORDS];
+        masks[0] = 1;
+        Some(Got { block, masks })
+    }
+
+    /// Writes down in the tags what a claim from a pageblock with known zeros took.
+    #[cold]
+    fn settle_zero(&self, block: usize, masks: &Masks, order: u8, all: bool) {
+        super::frames::for_each_down(masks, order, |offset| {
+            let first = (block << BLOCK_ORDER) + offset as usize;
+            if all {
+                for frame in first..first + (1 << order) {
+                    self.frames.set_tag(frame, if frame == first { Tag::FreeZero } else { Tag::Free });
+                }
+            } else if order > 0 {
+                self.frames.gather_zero(first, 1 << order);
+            }
+        });
+    }
+
+    /// The same for a pageblock that was claimed as a whole.
+    #[inline]
+    pub(crate) fn settle_whole_zero(&self, block: usize, old: BlockState) {
+        if old.has_zero() || old.is_all_zero() {
+            let first = block << BLOCK_ORDER;
+            let known = self.frames.gather_zero(first, BLOCK_FRAMES as usize);
+            if old.is_all_zero() || known {
+                self.frames.set_tag(first, Tag::FreeZero);
+            }
+        }
+    }
+
+    /// Returns a reservation that was not taken, and says what runs there are after bits were given back.
+    #[cold]
+    fn return_reserved(&self, block: usize, n: u32) {
+        let run = self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1);
+        if let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) {
+            self.changed(block, change);
+        }
+    }
+
+    /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
+    pub(crate) fn claim_exactly(&self, frame: usize, order: u8) -> bool {
+        let (block, n) = (frame >> BLOCK_ORDER, 1 << order);
+        let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
+        let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
+        self.booked(change);
+        let taken = self.frames.take_exactly(block, &masks);
+        if !taken {
+            self.return_reserved(block, n);
+        }
+        let hint = self.frames.correct_hint(block);
+        self.index.moved(&self.frames, block, hint.old, hint.new);
+        self.index.moved(&self.frames, block, change.old, change.new);
+        let all = change.old.is_all_zero() && hint.new.is_all_zero();
+        if taken && (all || hint.new.has_zero()) {
+            self.settle_zero(block, &masks, order, all);
+        }
+        taken
+    }
+}
