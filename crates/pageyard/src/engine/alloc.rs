@@ -1,14 +1,14 @@
 //! Allocation: a list hit inlined, everything else out of line.
 
-use super::frames::for_each_down;
+use super::desk::Lap;
 use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
 use super::percpu::PerCpu;
 use super::steal::Stolen;
 use super::sync::Relaxed;
 use super::tree::Effort;
-use super::tuning::{MOST_WHOLES, list_of, order_of};
+use super::tuning::{list_of, order_of};
 use super::yard::{Pageyard, Place};
-use super::zone::{Got, Want};
+use super::zone::Want;
 use crate::allocator::Cx;
 use crate::error::{AllocError, BadRequest};
 use crate::migratetype::Migratetype;
@@ -135,7 +135,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     fn passes(&self, place: &Place<'_>, request: &Request, mark: Mark) -> bool {
         let size = request.order.frames().0;
         let kept = self.kept(place, request, mark);
-        place.zone.free().checked_sub(size).is_some_and(|left| mark == Mark::None || left >= kept)
+        place.zone.free_above(0, kept + size) >= kept + size
     }
 
     /// Returns how many frames a zone keeps back from a request that goes down to `mark`.
@@ -171,19 +171,26 @@ impl<P: PerCpu> Pageyard<'_, P> {
             place.zone.frames.allocate_listed(item, order);
             return Some(place.zone.pfn(item as usize));
         }
-        let blocks = if list.is_some() { place.lists.tuning.refill_of(order) } else { 1 };
+        let mut blocks = list.map_or(1, |list| self.refill_size(place, cx, request, list));
+        let mut desk = if blocks as usize > BATCH { self.desks.take(cpu) } else { None };
+        let mut lap = Lap::new();
+        let items = match &mut desk {
+            Some(desk) => desk.sheet().items,
+            None => lap.sheet().items,
+        };
+        blocks = blocks.min(items.len() as u32);
         let want = Want { ty, order, blocks, cpu };
         let atomic = wants_highatomic(request);
         if atomic {
             let reserved = Want { ty: Migratetype::HighAtomic as u8, blocks: 1, ..want };
             if let Some(got) = place.zone.claim(reserved, effort) {
-                return Some(self.keep(place, cx, &got, order, None));
+                return Some(self.keep(place, cx, &got, order, None, items));
             }
         }
         if order == BLOCK_ORDER
             && !atomic
             && let Some(list) = list
-            && let Some(pfn) = self.claim_wholes(place, cx, request, list, effort)
+            && let Some(pfn) = self.claim_wholes(place, cx, request, list, blocks, effort)
         {
             return Some(pfn);
         }
@@ -195,56 +202,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 got
             }
         };
-        let pfn = self.keep(place, cx, &got, order, list);
+        let pfn = self.keep(place, cx, &got, order, list, items);
         if atomic && order < BLOCK_ORDER && place.zone.reserve_highatomic(got.block) {
             self.count(cx.cpu, Counter::HighatomicReserve, 1);
         }
         Some(pfn)
-    }
-
-    /// Claims pageblocks, as many as leave the zone above its high watermark: one for the caller, the others for a list.
-    fn claim_wholes(
-        &self,
-        place: &Place<'_>,
-        cx: &Cx,
-        request: &Request,
-        list: usize,
-        effort: &mut Effort,
-    ) -> Option<Pfn> {
-        let most = place.lists.tuning.refill_of(BLOCK_ORDER) as usize;
-        let kept = place.marks.high.0 + place.protection[request.highest_zone.index()].0;
-        let spare = place.zone.free().saturating_sub(kept) >> BLOCK_ORDER;
-        let mut items = [0; MOST_WHOLES];
-        let n = most.min(spare as usize).clamp(1, MOST_WHOLES);
-        let n = place.zone.claim_wholes(request.migratetype as u8, cx.cpu.index(), &mut items[..n], effort);
-        let (first, rest) = items[..n].split_first_mut()?;
-        if !rest.is_empty() {
-            let fitted = self.percpu.refill(place.lists.all(), cx.cpu, list, rest);
-            self.count(cx.cpu, Counter::PcpRefill, 1);
-            self.release_items(place, &mut rest[fitted..], BLOCK_ORDER);
-        }
-        Some(self.hand_out(place, cx, *first as usize, BLOCK_ORDER))
-    }
-
-    /// Hands out the first block of what was claimed; the others go to the list, or back.
-    fn keep(&self, place: &Place<'_>, cx: &Cx, got: &Got, order: u8, list: Option<usize>) -> Pfn {
-        let base = got.block << BLOCK_ORDER;
-        if order == BLOCK_ORDER {
-            return self.hand_out(place, cx, base, order);
-        }
-        let (mut items, mut n) = ([0u32; BATCH], 0);
-        for_each_down(&got.masks, order, |offset| {
-            items[n] = (base + offset as usize) as u32;
-            n += 1;
-        });
-        let rest = &mut items[..n];
-        let Some((first, rest)) = rest.split_last_mut() else { return place.zone.pfn(base) };
-        if !rest.is_empty() {
-            let fitted = list.map_or(0, |l| self.percpu.refill(place.lists.all(), cx.cpu, l, rest));
-            self.count(cx.cpu, Counter::PcpRefill, 1);
-            self.release_items(place, &mut rest[fitted..], order);
-        }
-        self.hand_out(place, cx, *first as usize, order)
     }
 
     /// Marks a block that came straight from its zone as the caller's.
@@ -287,7 +249,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         self.percpu.drain(place.lists.all(), cpu, |list, items| {
             self.count(cpu, Counter::PcpDrain, 1);
             self.count(cpu, Counter::PcpDrainPages, (items.len() as u64) << order_of(list));
-            self.release_items(place, items, order_of(list));
+            self.release_items(place, cpu, items, order_of(list));
         });
     }
 
@@ -300,7 +262,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
         let want = Want { ty, order, blocks: 1, cpu: cx.cpu.index() };
         let got = place.zone.sweep(want, &usable(request), effort)?;
-        Some(self.keep(place, cx, &got, order, None))
+        Some(self.keep(place, cx, &got, order, None, &mut [0]))
     }
 
     /// Says why a request cannot be served, from the zones as they are now.

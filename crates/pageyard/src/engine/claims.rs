@@ -126,7 +126,7 @@ impl Zone<'_> {
             Some(if work_on && next.free() > 0 { next.with_current(true) } else { next })
         };
         let change = self.frames.update(block, reserve)?;
-        self.booked(change);
+        self.add_free(cpu, self.booked(change));
         if work_on && change.new.is_current() {
             self.work_on(cpu, ty, block);
         }
@@ -138,7 +138,7 @@ impl Zone<'_> {
             _ => u32::from(self.frames.take_words(block, order, &mut masks, &mut gave)),
         } << order;
         if taken < reserved || gave {
-            self.return_reserved(block, reserved - taken);
+            self.return_reserved(cpu, block, reserved - taken);
         }
         let hint = self.frames.correct_hint(block);
         // Every transition settles the shelves on both its sides: somebody may have seen the one in between.
@@ -148,7 +148,7 @@ impl Zone<'_> {
             if let Take::Convert { from } = how {
                 let undo = |s: BlockState| (s.ty() == ty).then(|| s.with_type(from));
                 if let Some(change) = self.frames.update(block, undo) {
-                    self.changed(block, change);
+                    self.changed(cpu, block, change);
                 }
             }
             return None;
@@ -169,7 +169,7 @@ impl Zone<'_> {
         let claim =
             |s: BlockState| Some(if s.ty() == from { s.claim_whole()? } else { return None }.with_type(to));
         let change = self.frames.update(block, claim)?;
-        self.changed(block, change);
+        self.changed(want.cpu, block, change);
         self.settle_whole_zero(block, change.old);
         let mut masks = [0; WORDS];
         masks[0] = 1;
@@ -205,10 +205,10 @@ impl Zone<'_> {
 
     /// Returns a reservation that was not taken, and says what runs there are after bits were given back.
     #[cold]
-    fn return_reserved(&self, block: usize, n: u32) {
+    fn return_reserved(&self, cpu: usize, block: usize, n: u32) {
         let run = self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1);
         if let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) {
-            self.changed(block, change);
+            self.changed(cpu, block, change);
         }
     }
 
@@ -217,10 +217,10 @@ impl Zone<'_> {
         let (block, n) = (frame >> BLOCK_ORDER, 1 << order);
         let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
         let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
-        self.booked(change);
+        self.add_free(0, self.booked(change));
         let taken = self.frames.take_exactly(block, &masks);
         if !taken {
-            self.return_reserved(block, n);
+            self.return_reserved(0, block, n);
         }
         let hint = self.frames.correct_hint(block);
         self.index.moved(&self.frames, block, hint.old, hint.new);

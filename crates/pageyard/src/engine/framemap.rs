@@ -44,7 +44,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let won = frames.retag(frame, Tag::Allocated(order), Tag::Free).is_ok()
             || frames.retag(frame, Tag::AllocatedZero(order), Tag::Free).is_ok();
         if won {
-            place.zone.release_block(frame, order.get(), false);
+            place.zone.release_block(0, frame, order.get(), false);
         }
         won
     }
@@ -232,7 +232,7 @@ impl<P: PerCpu> FrameMap for Pageyard<'_, P> {
                 }
             }
             if back != [0; WORDS] {
-                z.release(block, &back, false);
+                z.add_free(cx.cpu.index(), z.release(block, &back, false));
             }
             break;
         }

@@ -1,6 +1,6 @@
 //! Frees, splits, and claims by number. Every free is checked: the tag is where a second one loses.
 
-use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use super::geometry::{BLOCK_ORDER, MAX_ORDER};
 use super::list::Pushed;
 use super::percpu::PerCpu;
 use super::sync::Relaxed;
@@ -14,10 +14,6 @@ use crate::error::{ClaimError, FreeError};
 use crate::migratetype::Migratetype;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
-
-/// Changes from one pageblock to another among the items of a batch above which sorting them is cheaper than a
-/// transition for each.
-const FEW_CHANGES: usize = 4;
 
 impl<P: PerCpu> Pageyard<'_, P> {
     /// Frees one block: the raw layer's call behind [`PageAllocator::free`](crate::PageAllocator::free).
@@ -96,7 +92,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             self.put(place, cx.cpu, frame, order);
         } else {
             self.count(cx.cpu, Counter::Pgfree, order.frames().0);
-            place.zone.release_block(frame, order.get(), true);
+            place.zone.release_block(cx.cpu.index(), frame, order.get(), true);
         }
         Ok(())
     }
@@ -128,60 +124,6 @@ impl<P: PerCpu> Pageyard<'_, P> {
         self.put_slow(place, cpu, frame, order);
     }
 
-    #[cold]
-    #[inline(never)]
-    fn put_slow(&self, place: &Place<'_>, cpu: CpuId, frame: usize, order: Order) {
-        let state = place.zone.frames.state(frame >> BLOCK_ORDER);
-        if let Some(list) = list_of(order.get(), state.list_ty()) {
-            let lists = place.lists.all();
-            let mut items = [0; BATCH];
-            let batch = place.lists.tuning.refill_of(order.get()) as usize;
-            let n = self.percpu.spill(lists, cpu, list, &mut items[..batch]);
-            if n > 0 {
-                self.count(cpu, Counter::PcpDrain, 1);
-                self.count(cpu, Counter::PcpDrainPages, (n as u64) << order.get());
-                let pushed = self.percpu.push(lists, cpu, list, frame as u32, || true) == Pushed::Kept;
-                self.release_items(place, &mut items[..n], order.get());
-                if pushed {
-                    return;
-                }
-            }
-        }
-        self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_items(place, &mut [frame as u32], order.get());
-    }
-
-    /// Releases blocks that nobody owns, grouped by pageblock and by word.
-    pub(crate) fn release_items(&self, place: &Place<'_>, items: &mut [u32], order: u8) {
-        let zone = &place.zone;
-        // ORDER: Relaxed: whoever freed a block that holds zeros set it before that block could come here.
-        if self.zero_seen[0].load(Relaxed) != 0 {
-            return release_each(zone, items, order);
-        }
-        if order == BLOCK_ORDER {
-            items.sort_unstable();
-            return zone.release_wholes(items);
-        }
-        if order > WORD_ORDER || items.len() == 1 {
-            return items.iter().for_each(|item| zone.release_block(*item as usize, order, false));
-        }
-        let changes = items.windows(2).filter(|w| w[0] >> BLOCK_ORDER != w[1] >> BLOCK_ORDER).count();
-        if changes > FEW_CHANGES {
-            items.sort_unstable();
-        }
-        let bits = u64::MAX >> (64 - (1u32 << order));
-        let mut masks = [0; WORDS];
-        for (i, item) in items.iter().enumerate() {
-            let offset = item & (BLOCK_FRAMES - 1);
-            masks[(offset >> WORD_ORDER) as usize] |= bits << (offset & (WORD_FRAMES - 1));
-            let block = item >> BLOCK_ORDER;
-            if items.get(i + 1).is_none_or(|next| next >> BLOCK_ORDER != block) {
-                zone.release(block as usize, &masks, false);
-                masks = [0; WORDS];
-            }
-        }
-    }
-
     /// The raw layer's call behind [`PageAllocator::split`](crate::PageAllocator::split).
     ///
     /// # Errors
@@ -201,7 +143,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             for block in first..first + (1 << (from.get() - BLOCK_ORDER)) {
                 zone.frames.take_huge(block);
                 if let Some(change) = zone.frames.update(block, |s| s.shatter()) {
-                    zone.changed(block, change);
+                    zone.changed(0, block, change);
                 }
             }
         }
@@ -229,7 +171,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let claimed = if order.get() < BLOCK_ORDER {
             zone.claim_exactly(frame, order.get())
         } else {
-            zone.take_run(frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
+            zone.take_run(0, frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
         };
         if !claimed {
             let managed = (frame..frame + order.frames().0 as usize).all(|f| zone.is_managed(f));
@@ -246,15 +188,6 @@ fn win(zone: &Zone<'_>, frame: usize, order: Order, to: Tag) -> Result<(), Tag> 
     match zone.frames.retag(frame, Tag::Allocated(order), to) {
         Err(Tag::AllocatedZero(o)) if o == order => zone.frames.retag(frame, Tag::AllocatedZero(order), to),
         other => other,
-    }
-}
-
-/// Releases blocks one by one, with what is known of their contents.
-#[cold]
-fn release_each(zone: &Zone<'_>, items: &[u32], order: u8) {
-    for item in items {
-        let frame = *item as usize;
-        zone.release_block(frame, order, zone.frames.tag(frame) == Tag::FreeZero);
     }
 }
 

@@ -26,7 +26,7 @@ impl Zone<'_> {
         for _ in 0..RUN_TRIES {
             let first = self.index.find_run(order, start % self.frames.len(), effort)?;
             effort.step();
-            if self.take_run(first, order, ty, false) {
+            if self.take_run(cpu, first, order, ty, false) {
                 return Some(first);
             }
         }
@@ -38,7 +38,7 @@ impl Zone<'_> {
     ///
     /// Until all are claimed each is a pageblock allocated as a whole that no tag names. A thread that dies in between
     /// therefore leaves nothing that a recount from the tags would not find.
-    pub(crate) fn take_run(&self, first: usize, order: u8, to: u8, exact: bool) -> bool {
+    pub(crate) fn take_run(&self, cpu: usize, first: usize, order: u8, to: u8, exact: bool) -> bool {
         let blocks = 1 << (order - BLOCK_ORDER);
         if first + blocks > self.frames.len() {
             return false;
@@ -50,11 +50,11 @@ impl Zone<'_> {
             let Some(change) = self.frames.update(block, claim) else {
                 for mine in first..block {
                     self.frames.set_tag(mine << BLOCK_ORDER, Tag::Free);
-                    self.release_whole(mine, false);
+                    self.release_whole(cpu, mine, false);
                 }
                 return false;
             };
-            self.changed(block, change);
+            self.changed(cpu, block, change);
             self.settle_whole_zero(block, change.old);
             zero &= self.frames.tag(block << BLOCK_ORDER) == Tag::FreeZero;
             if block > first {
@@ -101,7 +101,7 @@ impl Zone<'_> {
     /// Looks at every aligned run of whole pageblocks, and claims one.
     #[cold]
     pub(crate) fn sweep_runs(&self, order: u8, ty: u8) -> Option<usize> {
-        let first = self.runs_of(order).find(|first| self.take_run(*first, order, ty, false))?;
+        let first = self.runs_of(order).find(|first| self.take_run(0, *first, order, ty, false))?;
         Some(first)
     }
 

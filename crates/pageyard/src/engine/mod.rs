@@ -18,6 +18,8 @@ mod bulk;
 #[cfg(not(loom))]
 mod choose;
 mod claims;
+mod count;
+mod desk;
 #[cfg(not(loom))]
 mod framemap;
 mod frames;
@@ -35,6 +37,7 @@ mod state;
 mod steal;
 mod sync;
 mod tag;
+mod transfer;
 mod tree;
 mod tuning;
 mod wholes;

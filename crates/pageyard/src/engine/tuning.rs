@@ -111,6 +111,22 @@ impl Tuning {
         if n == 0 { 1 } else { n }
     }
 
+    /// Returns how many blocks of `order` move at a time after so many doublings: at most half of what a list holds, and
+    /// all the pageblocks.
+    pub(crate) const fn moved(self, order: u8, doublings: u32) -> u32 {
+        let (least, high) = (self.refill_of(order), self.high_of(order));
+        let most = if order == BLOCK_ORDER { high } else { high / 2 };
+        let n = least << doublings;
+        let n = if n < most { n } else { most };
+        if n < least { least } else { n }
+    }
+
+    /// Returns how many items a desk has to hold: as many as move at a time, and the rest of a pageblock.
+    pub(crate) fn room(self, doublings: u32) -> usize {
+        let most = (0..=SMALL).map(|order| self.moved(order, doublings)).max().unwrap_or(0) as usize;
+        if most > super::geometry::BATCH { most + super::geometry::BLOCK_FRAMES as usize } else { 0 }
+    }
+
     /// Returns how many places the window of `order` moves in: so many that it moves back seldom, and then to where it
     /// was not.
     pub(crate) const fn places(self, order: u8) -> usize {

@@ -1,13 +1,11 @@
 //! Pageblocks that are claimed and released several at a time, as wholes: each is a transition of its descriptor, and the
 //! counts and the index are written once for those of one word of the index.
 
-use super::frames::Change;
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
+use super::geometry::BLOCK_ORDER;
 use super::index::Shelves;
 use super::state::BlockState;
 use super::tree::Effort;
 use super::zone::Zone;
-use crate::migratetype::Migratetype;
 
 impl Zone<'_> {
     /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts
@@ -30,24 +28,24 @@ impl Zone<'_> {
             settle |= self.index.word_of(block).1;
             let claim = |s: BlockState| if s.ty() == ty { s.claim_whole() } else { None };
             let Some(change) = self.frames.update(block, claim) else { continue };
-            freed += self.booked_later(change, -i64::from(BLOCK_FRAMES));
+            freed += self.booked(change);
             self.settle_whole_zero(block, change.old);
             out[n] = (block << BLOCK_ORDER) as u32;
             n += 1;
         }
-        self.add_free(freed);
+        self.add_free(cpu, freed);
         self.index.settle_wholes(&self.frames, ty, self.index.word_of(found).0, settle);
         n
     }
 
     /// Releases pageblocks that were claimed as wholes, in ascending order, and of no known contents.
-    pub(crate) fn release_wholes(&self, items: &[u32]) {
+    pub(crate) fn release_wholes(&self, cpu: usize, items: &[u32]) {
         let mut freed = 0;
         let mut pending: Option<(u8, usize, u64)> = None;
         for item in items {
             let block = (*item >> BLOCK_ORDER) as usize;
             let Some(change) = self.frames.update(block, |s| s.release_whole(false)) else { continue };
-            freed += self.booked_later(change, i64::from(BLOCK_FRAMES));
+            freed += self.booked(change);
             let ty = change.new.ty();
             if !change.new.is_shelved_whole(ty) {
                 self.index.moved(&self.frames, block, change.old, change.new);
@@ -63,23 +61,12 @@ impl Zone<'_> {
             };
         }
         self.settle_pending(pending);
-        self.add_free(freed);
+        self.add_free(cpu, freed);
     }
 
     fn settle_pending(&self, pending: Option<(u8, usize, u64)>) {
         if let Some((ty, word, bits)) = pending {
             self.index.settle_wholes(&self.frames, ty, word, bits);
         }
-    }
-
-    /// Returns what a transition of a whole pageblock adds to the count of free frames, which is `n` where that is
-    /// simple, for [`Zone::add_free`]; otherwise it is booked at once.
-    #[inline]
-    fn booked_later(&self, change: Change, n: i64) -> i64 {
-        if change.new.ty() < Migratetype::HighAtomic as u8 && !change.new.is_isolated() {
-            return n;
-        }
-        self.booked(change);
-        0
     }
 }

@@ -1,9 +1,11 @@
 //! An instance: its configuration, its size query, its construction.
 
+use super::desk::Desks;
 use super::geometry::{BLOCK_ORDER, LINE, ZONE_LIMIT};
 use super::lists::Lists;
 use super::percpu::PerCpu;
 use super::sync::{A64, Carver, Relaxed};
+use super::transfer::{DOUBLINGS, Runs};
 use super::tuning::Tuning;
 use super::zone::Zone;
 use crate::compaction::{Knobs, ZoneState};
@@ -87,6 +89,8 @@ impl<'m> Metadata<'m> {
 pub(crate) struct Place<'m> {
     pub(crate) zone: Zone<'m>,
     pub(crate) lists: Lists<'m>,
+    /// How lists missed before.
+    pub(crate) runs: Runs<'m>,
     pub(crate) marks: Watermarks,
     pub(crate) protection: [Frames; NR_ZONE_KINDS],
     pub(crate) max_boost: Option<Frames>,
@@ -114,6 +118,8 @@ pub struct Pageyard<'m, P> {
     pub(crate) counters: &'m [A64],
     /// Largest and total effort of searches, and how many there were, by CPU.
     pub(crate) efforts: &'m [A64],
+    /// Where frames are sorted.
+    pub(crate) desks: Desks<'m>,
     /// Whether anybody ever freed a block that is known to hold zeros.
     pub(crate) zero_seen: &'m [A64],
     pub(crate) config: Config,
@@ -126,6 +132,7 @@ struct Parts<'m> {
     walks: &'m [u16],
     counters: &'m [A64],
     efforts: &'m [A64],
+    desks: Desks<'m>,
     zero_seen: &'m [A64],
     frames_bytes: usize,
 }
@@ -181,6 +188,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             walks: parts.walks,
             counters: parts.counters,
             efforts: parts.efforts,
+            desks: parts.desks,
             zero_seen: parts.zero_seen,
             config,
             frames_bytes: parts.frames_bytes,
@@ -209,7 +217,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let kib = config.watermark.min_free_kbytes.unwrap_or_else(|| {
             default_min_free_kbytes(spans.iter().flatten(), config.watermark.transparent_hugepage)
         });
-        let mut percpu_bytes = 0;
+        let (mut percpu_bytes, mut room) = (0, 0);
         let places = carver.filled(map.zone_count(), |i, carver| {
             let span = spans[i].expect("there are that many zones");
             let mut managed = [Frames::ZERO; NR_ZONE_KINDS];
@@ -226,10 +234,13 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             let zone = Zone::carve(carver, ZoneId(i as u16), span, cpus);
             let before = carver.used();
             let lists = Lists::carve(carver, cpus, tuning);
-            percpu_bytes += carver.used() - before + cpus * LINE;
+            let runs = Runs::carve(carver, cpus);
+            room = room.max(tuning.room(DOUBLINGS as u32));
+            percpu_bytes += carver.used() - before + cpus * Zone::BYTES_OF_CPU;
             Place {
                 zone,
                 lists,
+                runs,
                 marks,
                 protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
                 max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),
@@ -243,10 +254,11 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let before = carver.used();
         let counters = carver.zeroed(cpus * COUNTER_WORDS);
         let efforts = carver.zeroed(cpus * LINE / 8);
+        let desks = Desks::carve(carver, cpus, room);
         percpu_bytes += carver.used() - before;
         let zero_seen = carver.zeroed(1);
         let frames_bytes = carver.used() - percpu_bytes;
-        Ok(Parts { places, walks, counters, efforts, zero_seen, frames_bytes })
+        Ok(Parts { places, walks, counters, efforts, desks, zero_seen, frames_bytes })
     }
 
     /// Iterates over the zones that may serve a request, best first: node by node, the highest kind first.

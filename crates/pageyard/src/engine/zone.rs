@@ -1,7 +1,8 @@
 //! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
 
+use super::count::FreeCount;
 use super::frames::{Change, Frames as FrameMap, Masks, masks_of};
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, MAX_RUN, WORD_ORDER};
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
 use super::index::Index;
 use super::state::BlockState;
 use super::sync::{A64, Carver, Relaxed};
@@ -14,12 +15,11 @@ use crate::units::{Frames, Pfn, ZoneId};
 pub(crate) const CPU_ALIGN: usize = LINE_WORDS;
 
 // The counts of a zone, each at a cache line of its own.
-const FREE: usize = 0;
-const HIGHATOMIC_FREE: usize = LINE_WORDS;
-const CMA_FREE: usize = 2 * LINE_WORDS;
-const HIGHATOMIC_BLOCKS: usize = 3 * LINE_WORDS;
-const BOOST: usize = 4 * LINE_WORDS;
-const COUNTS: usize = 5 * LINE_WORDS;
+const HIGHATOMIC_FREE: usize = 0;
+const CMA_FREE: usize = LINE_WORDS;
+const HIGHATOMIC_BLOCKS: usize = 2 * LINE_WORDS;
+const BOOST: usize = 3 * LINE_WORDS;
+const COUNTS: usize = 4 * LINE_WORDS;
 
 /// What a claim wants.
 #[derive(Clone, Copy)]
@@ -65,12 +65,16 @@ pub(crate) struct Zone<'m> {
     pub(crate) frames: FrameMap<'m>,
     /// Its index.
     pub(crate) index: Index<'m>,
+    free: FreeCount<'m>,
     counts: &'m [A64],
     /// Each CPU's current pageblocks, by type, plus one.
     pub(super) current: &'m [A64],
 }
 
 impl<'m> Zone<'m> {
+    /// Bytes of its metadata for each CPU.
+    pub(crate) const BYTES_OF_CPU: usize = 2 * LINE;
+
     /// Carves a zone's metadata. What grows with memory comes before what grows with CPUs.
     pub(crate) fn carve(carver: &mut Carver<'m>, id: ZoneId, span: ZoneSpan, cpus: usize) -> Zone<'m> {
         let first = span.start.0 >> BLOCK_ORDER;
@@ -81,6 +85,7 @@ impl<'m> Zone<'m> {
             base: first << BLOCK_ORDER,
             frames: FrameMap::carve(carver, blocks as usize),
             index: Index::carve(carver, blocks as usize, (first % MAX_RUN) as usize),
+            free: FreeCount::carve(carver, span.managed, cpus),
             counts: carver.zeroed(COUNTS),
             current: carver.zeroed(cpus * LINE_WORDS),
         }
@@ -100,8 +105,7 @@ impl<'m> Zone<'m> {
             at = stop;
         }
         self.index.build(&self.frames);
-        // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
-        self.counts[FREE].store(self.span.managed.0, Relaxed);
+        self.free.set(self.span.managed);
     }
 
     /// Marks the frames from `start` to `end` as not managed.
@@ -148,9 +152,14 @@ impl<'m> Zone<'m> {
     // Counts.
 
     /// Returns the free frames, those in per-CPU lists and in isolated pageblocks not counted.
-    #[inline]
     pub(crate) fn free(&self) -> u64 {
-        self.count(FREE)
+        self.free.get()
+    }
+
+    /// Returns how many of them there are above `mark`: all, or, where `enough` are there for sure, no fewer than that.
+    #[inline]
+    pub(crate) fn free_above(&self, mark: u64, enough: u64) -> u64 {
+        self.free.above(mark, enough)
     }
 
     /// Returns the free frames in pageblocks reserved for high-order requests that cannot wait.
@@ -180,45 +189,43 @@ impl<'m> Zone<'m> {
         (self.counts[which].load(Relaxed) as i64).max(0) as u64
     }
 
-    /// Books a transition of a descriptor: the counts, then the index.
+    /// Books a transition of a descriptor, made on a CPU: the counts, then the index.
     #[inline]
-    pub(crate) fn changed(&self, block: usize, change: Change) {
-        self.booked(change);
+    pub(crate) fn changed(&self, cpu: usize, block: usize, change: Change) {
+        self.add_free(cpu, self.booked(change));
         self.index.moved(&self.frames, block, change.old, change.new);
     }
 
     /// Adds to the count of free frames.
-    pub(crate) fn add_free(&self, n: i64) {
-        if n != 0 {
-            // ORDER: Relaxed: a count orders nothing.
-            self.counts[FREE].fetch_add(n as u64, Relaxed);
-        }
+    #[inline]
+    pub(crate) fn add_free(&self, cpu: usize, n: i64) {
+        self.free.add(cpu, n);
     }
 
-    /// Books a transition in the counts.
+    /// Books a transition in the counts, but for what it returns: that is to be added to the count of free frames, by
+    /// [`Zone::add_free`].
     #[inline]
-    pub(crate) fn booked(&self, change: Change) {
+    pub(crate) fn booked(&self, change: Change) -> i64 {
         let Change { old, new } = change;
-        let add = |which: usize, n: i64| {
-            if n != 0 {
-                // ORDER: Relaxed: a count orders nothing.
-                self.counts[which].fetch_add(n as u64, Relaxed);
+        if old.ty().max(new.ty()) >= Migratetype::HighAtomic as u8 {
+            for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
+                let of = |s: BlockState| if s.ty() == ty as u8 { i64::from(s.counted()) } else { 0 };
+                let n = of(new) - of(old);
+                if n != 0 {
+                    // ORDER: Relaxed: a count orders nothing.
+                    self.counts[which].fetch_add(n as u64, Relaxed);
+                }
             }
-        };
-        add(FREE, i64::from(new.counted()) - i64::from(old.counted()));
-        if old.ty().max(new.ty()) < Migratetype::HighAtomic as u8 {
-            return;
         }
-        for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
-            let of = |s: BlockState| if s.ty() == ty as u8 { i64::from(s.counted()) } else { 0 };
-            add(which, of(new) - of(old));
-        }
+        i64::from(new.counted()) - i64::from(old.counted())
     }
 
     // Releases.
 
-    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already.
-    pub(crate) fn release(&self, block: usize, masks: &Masks, zero: bool) {
+    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. Returns what is to be added
+    /// to the count of free frames, by [`Zone::add_free`].
+    #[must_use]
+    pub(crate) fn release(&self, block: usize, masks: &Masks, zero: bool) -> i64 {
         let n = masks.iter().map(|m| m.count_ones()).sum();
         // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
         let state = self.frames.state(block);
@@ -229,27 +236,27 @@ impl<'m> Zone<'m> {
         }
         let run = self.frames.give_all(block, masks);
         let give = |s: BlockState| Some(s.release(n, run));
-        if let Some(change) = self.frames.update(block, give) {
-            self.changed(block, change);
-        }
+        let Some(change) = self.frames.update(block, give) else { return 0 };
+        self.index.moved(&self.frames, block, change.old, change.new);
+        self.booked(change)
     }
 
     /// Releases a pageblock that was claimed as a whole.
-    pub(crate) fn release_whole(&self, block: usize, zero: bool) {
+    pub(crate) fn release_whole(&self, cpu: usize, block: usize, zero: bool) {
         if let Some(change) = self.frames.update(block, |s| s.release_whole(zero)) {
-            self.changed(block, change);
+            self.changed(cpu, block, change);
         }
     }
 
     /// Releases one block whose tag was won already.
-    pub(crate) fn release_block(&self, frame: usize, order: u8, zero: bool) {
+    pub(crate) fn release_block(&self, cpu: usize, frame: usize, order: u8, zero: bool) {
         let block = frame >> BLOCK_ORDER;
         if order >= BLOCK_ORDER {
             if zero {
                 self.frames.set_tag(frame, Tag::Free);
             }
             for b in block..block + (1 << (order - BLOCK_ORDER)) {
-                self.release_whole(b, zero);
+                self.release_whole(cpu, b, zero);
             }
         } else {
             if zero {
@@ -257,7 +264,8 @@ impl<'m> Zone<'m> {
                     self.frames.set_tag(f, Tag::FreeZero);
                 }
             }
-            self.release(block, &masks_of(frame as u32 & (BLOCK_FRAMES - 1), order), zero);
+            let n = self.release(block, &masks_of(frame as u32 & (BLOCK_FRAMES - 1), order), zero);
+            self.add_free(cpu, n);
         }
     }
 
@@ -271,7 +279,7 @@ impl<'m> Zone<'m> {
     ) -> bool {
         let change = self.frames.update(block, transition);
         if let Some(change) = change {
-            self.changed(block, change);
+            self.changed(0, block, change);
         }
         change.is_some()
     }

@@ -1,0 +1,108 @@
+//! The count of a zone's free frames: a sum, and what each CPU has not added to it yet, each on a cache line of its own.
+
+use super::geometry::LINE_WORDS;
+use super::sync::{A64, Carver, Relaxed};
+use crate::units::Frames;
+
+/// What all CPUs together may keep from the sum: one part in so many of the zone.
+const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 128 };
+/// The most frames that one CPU keeps from it.
+const MOST: u64 = 1 << 14;
+
+/// A count that CPUs change without meeting each other.
+///
+/// # Concurrency
+/// Exact while nothing runs. While frames are on their way it may be off by as many, and by what one CPU keeps for each
+/// that is adding that to the sum.
+///
+/// # Linux
+/// `zone_page_state`, `zone_page_state_snapshot` and `percpu_drift_mark`.
+pub(crate) struct FreeCount<'m> {
+    sum: &'m [A64],
+    kept: &'m [A64],
+    /// Frames that a CPU keeps at most.
+    most: u64,
+}
+
+// ORDER: Relaxed, everywhere below: a count orders nothing.
+impl<'m> FreeCount<'m> {
+    /// Carves the count of a zone.
+    pub(crate) fn carve(carver: &mut Carver<'m>, managed: Frames, cpus: usize) -> FreeCount<'m> {
+        FreeCount {
+            sum: carver.zeroed(LINE_WORDS),
+            kept: carver.zeroed(cpus * LINE_WORDS),
+            most: (managed.0 / KEPT / cpus as u64).min(MOST),
+        }
+    }
+
+    /// Sets it, while nobody else knows of the zone.
+    pub(crate) fn set(&self, frames: Frames) {
+        self.sum[0].store(frames.0, Relaxed);
+    }
+
+    /// Adds frames on behalf of a CPU.
+    #[inline]
+    pub(crate) fn add(&self, cpu: usize, n: i64) {
+        if n == 0 {
+            return;
+        }
+        if self.most == 0 {
+            self.sum[0].fetch_add(n as u64, Relaxed);
+            return;
+        }
+        let kept = &self.kept[cpu * LINE_WORDS];
+        let now = kept.fetch_add(n as u64, Relaxed).wrapping_add(n as u64) as i64;
+        if now.unsigned_abs() > self.most {
+            kept.fetch_add(now.wrapping_neg() as u64, Relaxed);
+            self.sum[0].fetch_add(now as u64, Relaxed);
+        }
+    }
+
+    /// Returns it. While some frames have not arrived it may be below zero, which counts as none.
+    pub(crate) fn get(&self) -> u64 {
+        let mut all = self.sum[0].load(Relaxed);
+        if self.most > 0 {
+            for kept in self.kept.iter().step_by(LINE_WORDS) {
+                all = all.wrapping_add(kept.load(Relaxed));
+            }
+        }
+        (all as i64).max(0) as u64
+    }
+
+    /// Returns how many frames there are above `mark`: all of them, or, where `enough` are there for sure, no fewer than
+    /// that, from the sum alone.
+    #[inline]
+    pub(crate) fn above(&self, mark: u64, enough: u64) -> u64 {
+        let drift = self.most * (self.kept.len() / LINE_WORDS) as u64;
+        let sure = (self.sum[0].load(Relaxed) as i64).max(0) as u64;
+        let sure = sure.saturating_sub(drift).saturating_sub(mark);
+        if sure >= enough { sure } else { self.get().saturating_sub(mark) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cpus_keep_counts_and_is_never_taken_for_more_than_it_is() {
+        let mut memory = [0u8; 1024];
+        let mut carver = Carver::of(&mut memory);
+        let count = FreeCount::carve(&mut carver, Frames(4096), 2);
+        assert!(carver.fits() && count.most == 16);
+        count.set(Frames(4096));
+        let mut is = 4096;
+        for (cpu, n) in [(0, -16), (1, -16), (0, -1), (1, 32), (1, -500), (0, 7)] {
+            count.add(cpu, n);
+            is += n;
+            assert_eq!(count.get(), is as u64);
+            for mark in [0, 3000, is as u64 - 10, is as u64, 5000] {
+                for enough in [0, 1, 8, 11, 4000] {
+                    let above = count.above(mark, enough);
+                    let all = (is as u64).saturating_sub(mark);
+                    assert!(above <= all && (above == all || above >= enough), "{above} of {all}");
+                }
+            }
+        }
+    }
+}

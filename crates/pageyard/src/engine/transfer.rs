@@ -1,0 +1,220 @@
+//! What moves between zones and per-CPU lists when a list is empty or full, and how much of it at a time.
+
+use super::desk::{Lap, Sheet};
+use super::frames::for_each_down;
+use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER};
+use super::list::Pushed;
+use super::percpu::PerCpu;
+use super::sync::{A32, Carver, Relaxed};
+use super::tag::Tag;
+use super::tree::Effort;
+use super::tuning::{LISTS, MOST_WHOLES, list_of};
+use super::yard::{Pageyard, Place};
+use super::zone::{Got, Zone};
+use crate::allocator::Cx;
+use crate::request::Request;
+use crate::stats::Counter;
+use crate::units::{CpuId, Order, Pfn};
+
+/// Times that what is moved doubles while a list keeps missing in the same way.
+///
+/// # Linux
+/// `CONFIG_PCP_BATCH_SCALE_MAX`.
+pub(crate) const DOUBLINGS: i32 = 5;
+
+/// Words of a CPU, whole cache lines.
+const OF_CPU: usize = LISTS.next_multiple_of(16);
+
+/// For each list, how often in a row it was refilled, or spilled, which counts below zero.
+///
+/// # Linux
+/// `alloc_factor` and `free_count`, of 6.7 and later. Difference: a refill ends a run of spills at once, and a spill one of
+/// refills.
+pub(crate) struct Runs<'m>(&'m [A32]);
+
+impl<'m> Runs<'m> {
+    /// Carves those of `cpus` CPUs.
+    pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize) -> Runs<'m> {
+        Runs(carver.zeroed(cpus * OF_CPU))
+    }
+
+    /// Notes a refill, or a spill; returns how often what is moved is doubled.
+    fn note(&self, cpu: CpuId, list: usize, refill: bool) -> u32 {
+        let word = &self.0[cpu.index() * OF_CPU + list];
+        let sign = if refill { 1 } else { -1 };
+        // ORDER: Relaxed, here and below: a hint.
+        let before = (word.load(Relaxed) as i32 * sign).clamp(0, DOUBLINGS);
+        word.store(((before + 1) * sign) as u32, Relaxed);
+        before as u32
+    }
+}
+
+impl<P: PerCpu> Pageyard<'_, P> {
+    /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone stays
+    /// above its high watermark.
+    pub(crate) fn refill_size(&self, place: &Place<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
+        let (order, tuning) = (request.order.get(), place.lists.tuning);
+        let least = if order == BLOCK_ORDER { 1 } else { tuning.refill_of(order) };
+        let wanted = tuning.moved(order, place.runs.note(cx.cpu, list, true));
+        if wanted <= least {
+            return least;
+        }
+        let kept = place.marks.high.0 + place.protection[request.highest_zone.index()].0;
+        let spare = place.zone.free_above(kept, u64::from(wanted) << order) >> order;
+        wanted.min(spare as u32).max(least)
+    }
+
+    /// Claims pageblocks: one for the caller, the others for a list.
+    pub(crate) fn claim_wholes(
+        &self,
+        place: &Place<'_>,
+        cx: &Cx,
+        request: &Request,
+        list: usize,
+        n: u32,
+        effort: &mut Effort,
+    ) -> Option<Pfn> {
+        let mut items = [0; MOST_WHOLES];
+        let n = (n as usize).min(MOST_WHOLES);
+        let n = place.zone.claim_wholes(request.migratetype as u8, cx.cpu.index(), &mut items[..n], effort);
+        let (first, rest) = items[..n].split_first_mut()?;
+        if !rest.is_empty() {
+            let fitted = self.percpu.refill(place.lists.all(), cx.cpu, list, rest);
+            self.count(cx.cpu, Counter::PcpRefill, 1);
+            self.release_items(place, cx.cpu, &mut rest[fitted..], BLOCK_ORDER);
+        }
+        Some(self.hand_out(place, cx, *first as usize, BLOCK_ORDER))
+    }
+
+    /// Hands out the first block of what was claimed; the others go to the list, or back. `items` has room for all.
+    pub(crate) fn keep(
+        &self,
+        place: &Place<'_>,
+        cx: &Cx,
+        got: &Got,
+        order: u8,
+        list: Option<usize>,
+        items: &mut [u32],
+    ) -> Pfn {
+        let base = got.block << BLOCK_ORDER;
+        if order == BLOCK_ORDER {
+            return self.hand_out(place, cx, base, order);
+        }
+        let mut n = 0;
+        for_each_down(&got.masks, order, |offset| {
+            items[n] = (base + offset as usize) as u32;
+            n += 1;
+        });
+        let Some((first, rest)) = items[..n].split_last_mut() else { return place.zone.pfn(base) };
+        if !rest.is_empty() {
+            let fitted = list.map_or(0, |l| self.percpu.refill(place.lists.all(), cx.cpu, l, rest));
+            self.count(cx.cpu, Counter::PcpRefill, 1);
+            for some in rest[fitted..].chunks_mut(BATCH) {
+                self.release_items(place, cx.cpu, some, order);
+            }
+        }
+        self.hand_out(place, cx, *first as usize, order)
+    }
+
+    /// Puts a block whose tag was won into a list that had no room, which gives its oldest items to the zone; or into the
+    /// zone.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn put_slow(&self, place: &Place<'_>, cpu: CpuId, frame: usize, order: Order) {
+        let state = place.zone.frames.state(frame >> BLOCK_ORDER);
+        if let Some(list) = list_of(order.get(), state.list_ty()) {
+            let wanted = place.lists.tuning.moved(order.get(), place.runs.note(cpu, list, false)) as usize;
+            let mut desk = if wanted > BATCH { self.desks.take(cpu.index()) } else { None };
+            let mut lap = Lap::new();
+            let mut sheet = match &mut desk {
+                Some(desk) => desk.sheet(),
+                None => lap.sheet(),
+            };
+            let n = self.spill(place, cpu, list, order.get(), wanted, sheet.items);
+            if n > 0 {
+                self.count(cpu, Counter::PcpDrain, 1);
+                self.count(cpu, Counter::PcpDrainPages, (n as u64) << order.get());
+                let lists = place.lists.all();
+                let pushed = self.percpu.push(lists, cpu, list, frame as u32, || true) == Pushed::Kept;
+                self.release_sheet(place, cpu, &mut sheet, n, order.get());
+                if pushed {
+                    return;
+                }
+            }
+        }
+        self.count(cpu, Counter::Pgfree, order.frames().0);
+        self.release_items(place, cpu, &mut [frame as u32], order.get());
+    }
+
+    /// Takes the oldest items from a list, `wanted` or what there is room for; returns how many.
+    ///
+    /// Where many were wanted, and the last of them are part of one pageblock, what may be its rest comes too: the next
+    /// spill then begins with another pageblock, and blocks that were freed in the order of their addresses make whole
+    /// ones again, each in one transition.
+    fn spill(
+        &self,
+        place: &Place<'_>,
+        cpu: CpuId,
+        list: usize,
+        order: u8,
+        wanted: usize,
+        items: &mut [u32],
+    ) -> usize {
+        let lists = place.lists.all();
+        let wanted = wanted.min(items.len());
+        let n = self.percpu.spill(lists, cpu, list, &mut items[..wanted]);
+        let block = (BLOCK_FRAMES >> order.min(BLOCK_ORDER)) as usize;
+        let (Some(last), true) = (items[..n].last(), wanted >= block && n == wanted && block > 1) else {
+            return n;
+        };
+        let part = items[..n].iter().rev().take_while(|i| *i >> BLOCK_ORDER == last >> BLOCK_ORDER).count();
+        if part < block / 16 || part >= block {
+            return n;
+        }
+        let more = (block - part).min(items.len() - n);
+        n + self.percpu.spill(lists, cpu, list, &mut items[n..n + more])
+    }
+
+    /// Releases blocks that nobody owns, at most a batch of them.
+    pub(crate) fn release_items(&self, place: &Place<'_>, cpu: CpuId, items: &mut [u32], order: u8) {
+        if let [item] = items {
+            let zero = place.zone.frames.tag(*item as usize) == Tag::FreeZero;
+            return place.zone.release_block(cpu.index(), *item as usize, order, zero);
+        }
+        let mut lap = Lap::new();
+        let mut sheet = lap.sheet();
+        let n = items.len().min(sheet.items.len());
+        sheet.items[..n].copy_from_slice(&items[..n]);
+        self.release_sheet(place, cpu, &mut sheet, n, order);
+    }
+
+    /// Releases the first `n` blocks of a sheet, which nobody owns, grouped by pageblock and by word.
+    fn release_sheet(&self, place: &Place<'_>, cpu: CpuId, sheet: &mut Sheet<'_>, n: usize, order: u8) {
+        let (zone, cpu) = (&place.zone, cpu.index());
+        // ORDER: Relaxed: whoever freed a block that holds zeros set it before that block could come here.
+        if self.zero_seen[0].load(Relaxed) != 0 {
+            return release_each(zone, cpu, &sheet.items[..n], order);
+        }
+        if order == BLOCK_ORDER {
+            sheet.items[..n].sort_unstable();
+            return zone.release_wholes(cpu, &sheet.items[..n]);
+        }
+        if order > WORD_ORDER {
+            return sheet.items[..n]
+                .iter()
+                .for_each(|item| zone.release_block(cpu, *item as usize, order, false));
+        }
+        let mut freed = 0;
+        sheet.by_pageblock(n, order, |block, masks| freed += zone.release(block, masks, false));
+        zone.add_free(cpu, freed);
+    }
+}
+
+/// Releases blocks one by one, with what is known of their contents.
+#[cold]
+fn release_each(zone: &Zone<'_>, cpu: usize, items: &[u32], order: u8) {
+    for item in items {
+        let frame = *item as usize;
+        zone.release_block(cpu, frame, order, zone.frames.tag(frame) == Tag::FreeZero);
+    }
+}
