@@ -30,7 +30,7 @@ impl Zone<'_> {
                 return Some(got);
             }
         }
-        let start = block.unwrap_or(self.start_of(want.cpu));
+        let start = self.start_of(want.cpu);
         let shelves = Shelves::fitting(want.order);
         for _ in 0..CLAIM_TRIES {
             let Some((found, shelf)) = self.index.find(want.ty, shelves, start, effort) else { break };
