@@ -5,9 +5,9 @@ use super::sync::{A64, Carver, Relaxed};
 use crate::units::Frames;
 
 /// What all CPUs together may keep from the sum: one part in so many of the zone.
-const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 128 };
+const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
 /// The most frames that one CPU keeps from it.
-const MOST: u64 = 1 << 14;
+const MOST: u64 = 1 << 16;
 
 /// A count that CPUs change without meeting each other.
 ///
@@ -88,15 +88,15 @@ mod tests {
     fn what_cpus_keep_counts_and_is_never_taken_for_more_than_it_is() {
         let mut memory = [0u8; 1024];
         let mut carver = Carver::of(&mut memory);
-        let count = FreeCount::carve(&mut carver, Frames(4096), 2);
+        let count = FreeCount::carve(&mut carver, Frames(2048), 2);
         assert!(carver.fits() && count.most == 16);
-        count.set(Frames(4096));
-        let mut is = 4096;
+        count.set(Frames(2048));
+        let mut is = 2048;
         for (cpu, n) in [(0, -16), (1, -16), (0, -1), (1, 32), (1, -500), (0, 7)] {
             count.add(cpu, n);
             is += n;
             assert_eq!(count.get(), is as u64);
-            for mark in [0, 3000, is as u64 - 10, is as u64, 5000] {
+            for mark in [0, 1500, is as u64 - 10, is as u64, 5000] {
                 for enough in [0, 1, 8, 11, 4000] {
                     let above = count.above(mark, enough);
                     let all = (is as u64).saturating_sub(mark);

@@ -64,9 +64,9 @@ impl<'m> Index<'m> {
         let bits = skew + blocks;
         let words = bits.div_ceil(FAN);
         Index {
-            shelves: Forest::carve(carver, TYPES, SHELVES as usize, bits),
-            near: Forest::carve(carver, 1, NEAR, words),
-            far: Forest::carve(carver, 1, FAR, words.div_ceil(FAN)),
+            shelves: Forest::carve(carver, TYPES, SHELVES as usize, bits, false),
+            near: Forest::carve(carver, 1, NEAR, words, true),
+            far: Forest::carve(carver, 1, FAR, words.div_ceil(FAN), true),
             skew,
         }
     }

@@ -1,6 +1,6 @@
 //! Hierarchical bitmaps: which of many children have a property, found in one step a level.
 
-use super::geometry::{FAN, FAN_ORDER};
+use super::geometry::{FAN, FAN_ORDER, LINE_WORDS};
 use super::sync::{A64, Carver, Relaxed, SeqCst, store_load_fence};
 
 /// Levels below the root word: enough for the pageblocks of the largest zone.
@@ -24,27 +24,53 @@ impl Effort {
     }
 }
 
-/// How a bitmap is laid out: its levels, lowest first.
+/// How a bitmap is laid out: its levels, lowest first, each from a cache line on.
 #[derive(Clone, Copy)]
 struct Shape {
     levels: usize,
     offset: [usize; LEVELS],
+    /// Words from one to the next, by power of two: 1, or a cache line.
+    apart: [u8; LEVELS],
+    /// Words of the lowest level.
+    leaves: usize,
     words: usize,
 }
 
+/// Words of a cache line, by power of two.
+const LINE_ORDER: u8 = LINE_WORDS.trailing_zeros() as u8;
+
 impl Shape {
-    fn of(bits: usize) -> Shape {
-        let mut shape = Shape { levels: 0, offset: [0; LEVELS], words: 0 };
+    /// Lays out a bitmap. Words above the lowest level, and those too if they are few, lie a cache line apart: CPUs that
+    /// use different parts of a zone then write different lines.
+    fn of(bits: usize, few: bool) -> Shape {
+        let mut shape = Shape { levels: 0, offset: [0; LEVELS], apart: [0; LEVELS], leaves: 0, words: 0 };
         let mut children = bits.max(1);
         loop {
             children = children.div_ceil(FAN);
-            shape.offset[shape.levels] = shape.words;
+            let level = shape.levels;
+            shape.offset[level] = shape.words;
+            shape.apart[level] = if (few || level > 0) && !cfg!(loom) { LINE_ORDER } else { 0 };
+            if level == 0 {
+                shape.leaves = children;
+            }
             shape.levels += 1;
-            shape.words += children;
+            let words = children << shape.apart[level];
+            shape.words += if cfg!(loom) { words } else { words.next_multiple_of(LINE_WORDS) };
             if children == 1 {
                 return shape;
             }
         }
+    }
+
+    /// Returns the place of a word.
+    #[inline(always)]
+    fn place(&self, level: usize, at: usize) -> usize {
+        self.offset[level] + (at << self.apart[level])
+    }
+
+    /// Returns how many words a level has.
+    fn words_of(&self, level: usize) -> usize {
+        (0..level).fold(self.leaves, |words, _| words.div_ceil(FAN))
     }
 }
 
@@ -63,9 +89,16 @@ pub(crate) struct Forest<'m> {
 }
 
 impl<'m> Forest<'m> {
-    /// Carves `groups` groups of `group` bitmaps of `bits` bits.
-    pub(crate) fn carve(carver: &mut Carver<'m>, groups: usize, group: usize, bits: usize) -> Forest<'m> {
-        let shape = Shape::of(bits);
+    /// Carves `groups` groups of `group` bitmaps of `bits` bits; `few` says that there are few of these, so that a cache
+    /// line for each word is not too much.
+    pub(crate) fn carve(
+        carver: &mut Carver<'m>,
+        groups: usize,
+        group: usize,
+        bits: usize,
+        few: bool,
+    ) -> Forest<'m> {
+        let shape = Shape::of(bits, few);
         Forest {
             words: carver.zeroed(groups * group * shape.words),
             roots: carver.zeroed(groups),
@@ -76,12 +109,12 @@ impl<'m> Forest<'m> {
 
     #[inline(always)]
     fn word(&self, tree: usize, level: usize, at: usize) -> &A64 {
-        &self.words[tree * self.shape.words + self.shape.offset[level] + at]
+        &self.words[tree * self.shape.words + self.shape.place(level, at)]
     }
 
     /// Returns how many words the lowest level has.
     pub(crate) fn leaf_words(&self) -> usize {
-        if self.shape.levels == 1 { 1 } else { self.shape.offset[1] }
+        self.shape.leaves
     }
 
     /// Returns a word of the lowest level.
@@ -94,7 +127,7 @@ impl<'m> Forest<'m> {
     /// Returns one bit of each of the first `trees` bitmaps, the first one's lowest.
     #[inline]
     pub(crate) fn bits_of(&self, bit: usize, trees: usize) -> u64 {
-        let at = self.shape.offset[0] + (bit >> FAN_ORDER);
+        let at = self.shape.place(0, bit >> FAN_ORDER);
         let words = self.words[at..].iter().step_by(self.shape.words).take(trees).rev();
         // ORDER: SeqCst: see `settle`.
         words.fold(0, |bits, word| bits << 1 | word.load(SeqCst) >> (bit & (FAN - 1)) & 1)
@@ -254,8 +287,7 @@ impl<'m> Forest<'m> {
             }
             for level in 0..self.shape.levels {
                 let last = level + 1 == self.shape.levels;
-                let end = if last { self.shape.words } else { self.shape.offset[level + 1] };
-                for at in 0..end - self.shape.offset[level] {
+                for at in 0..self.shape.words_of(level) {
                     // ORDER: Relaxed: nothing else runs during a check.
                     let has = self.word(tree, level, at).load(Relaxed) != 0;
                     let above = if last {
@@ -280,9 +312,9 @@ mod tests {
     use super::*;
 
     fn with_forest(bits: usize, test: impl FnOnce(&Forest<'_>)) {
-        let mut memory = [0u8; 64 * 1024];
+        let mut memory = [0u8; 256 * 1024];
         let mut carver = Carver::of(&mut memory);
-        let forest = Forest::carve(&mut carver, 2, 3, bits);
+        let forest = Forest::carve(&mut carver, 2, 3, bits, bits > 100);
         assert!(carver.fits());
         test(&forest);
     }
