@@ -1,39 +1,60 @@
-//! Claims from a zone, of blocks up to a pageblock: from the pageblock that a CPU works on, or from the fullest that fits.
+//! Claims from a zone, of blocks up to a pageblock: from the pageblocks that a CPU works on, or from the fullest that fits.
 //!
-//! Each CPU works on one pageblock of each type, its current one. That is on no shelf of the index, so that taking frames of
-//! it writes nothing that CPUs share; others find it through the CPU's slot, when no shelf has anything. While nothing runs,
-//! a pageblock that says that it is current has a slot that names it: whoever marks one then puts it into a slot, and
-//! whoever takes it out unmarks it. (A slot may name one that is not marked: that one is on a shelf.)
+//! Each CPU works on a few pageblocks of each type, its current ones. Those are on no shelf of the index, so that taking
+//! frames of them and giving some back writes nothing that CPUs share; others find them through the CPU's slots, when no
+//! shelf has anything. While nothing runs, a pageblock that says that it is current has a slot that names it: whoever marks
+//! one then puts it into a slot, and whoever takes it out unmarks it. (A slot may name one that is not marked: that one is
+//! on a shelf.)
 
 use super::frames::{Masks, masks_of};
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, WORD_ORDER, WORDS};
 use super::index::Shelves;
 use super::state::BlockState;
-use super::sync::{AcqRel, Relaxed};
+use super::sync::{A64, AcqRel, Relaxed};
 use super::tag::Tag;
 use super::tree::Effort;
 use super::zone::{CPU_ALIGN, Got, Take, Want, Zone};
+use crate::migratetype::Migratetype;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
 const CLAIM_TRIES: usize = 16;
+
+/// Pageblocks of a type that a CPU works on: a list that goes to and fro between empty and full writes no index, as long as
+/// what moves is of no more than these.
+const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
+/// Slots of a CPU, whole cache lines.
+pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multiple_of(LINE_WORDS);
+
+/// A CPU goes on with a pageblock that it gives frames back to only while no more than these are free: others are left to
+/// become whole.
+const MOST_FREE: u32 = BLOCK_FRAMES / 2;
 
 impl Zone<'_> {
     /// Claims blocks of the type that is wanted: of the CPU's current pageblock, or of the fullest that fits.
     pub(crate) fn claim(&self, want: Want, effort: &mut Effort) -> Option<Got> {
         let parts = want.order < BLOCK_ORDER;
-        let block = self.current_of(want.cpu, want.ty);
-        if let Some(block) = block
-            && parts
-        {
-            effort.step();
-            if let Some(got) = self.take(block, want, Take::Same, false) {
-                return Some(got);
+        if parts {
+            for slot in self.slots(want.cpu, want.ty) {
+                let Some(block) = named(slot) else { continue };
+                effort.step();
+                if let Some(got) = self.take(block, want, Take::Same, false) {
+                    return Some(got);
+                }
             }
         }
         let start = self.start_of(want.cpu);
         let shelves = Shelves::fitting(want.order);
+        // Its own part of the zone comes first: pageblocks that CPUs have in common cost all of them. Those that are free
+        // as a whole are spared until nobody has others, unless there are many.
+        let part = start..start + self.frames.len() / self.cpus().next_power_of_two();
+        let many = self.free_above(self.span.managed.0 / 2, 1) > 0;
+        let near_shelves = if many { shelves } else { shelves.partly_used() };
+        let mut own = parts && !part.is_empty();
         for _ in 0..CLAIM_TRIES {
-            let Some((found, shelf)) = self.index.find(want.ty, shelves, start, effort) else { break };
+            let near = if own { self.index.find_within(want.ty, near_shelves, &part, effort) } else { None };
+            own = near.is_some();
+            let found = near.or_else(|| self.index.find(want.ty, shelves, start, effort));
+            let Some((found, shelf)) = found else { break };
             effort.step();
             if let Some(got) = self.take(found, want, Take::Same, true) {
                 return Some(got);
@@ -56,8 +77,8 @@ impl Zone<'_> {
         how: impl Fn(BlockState) -> Take,
         effort: &mut Effort,
     ) -> Option<(Got, Take)> {
-        for cpu in 0..self.current.len() / LINE_WORDS {
-            let Some(block) = self.current_of(cpu, from) else { continue };
+        let slots = (0..self.cpus()).flat_map(|cpu| self.slots(cpu, from));
+        for block in slots.filter_map(named) {
             let state = self.frames.state(block);
             if state.ty() != from || !state.serves(want.order) {
                 continue;
@@ -78,19 +99,31 @@ impl Zone<'_> {
         ((share * self.frames.len() as u64) >> 32) as usize & !(CPU_ALIGN - 1)
     }
 
-    /// Returns the pageblock that a CPU works on: a hint; the descriptor decides.
-    #[inline]
-    fn current_of(&self, cpu: usize, ty: u8) -> Option<usize> {
-        // ORDER: Relaxed: a hint.
-        (self.current[cpu * LINE_WORDS + usize::from(ty)].load(Relaxed) as usize).checked_sub(1)
+    fn cpus(&self) -> usize {
+        self.current.len() / SLOTS_OF_CPU
     }
 
-    /// Makes a pageblock, which the caller has marked, the one that a CPU works on, and lets go of the one before.
-    fn work_on(&self, cpu: usize, ty: u8, block: usize) {
-        let current = &self.current[cpu * LINE_WORDS + usize::from(ty)];
+    /// Returns the slots of the pageblocks of a type that a CPU works on.
+    #[inline]
+    fn slots(&self, cpu: usize, ty: u8) -> &[A64] {
+        &self.current[cpu * SLOTS_OF_CPU + usize::from(ty) * SLOTS..][..SLOTS]
+    }
+
+    /// Returns a slot whose pageblock has nothing left, or is nobody's current one any more.
+    pub(crate) fn vacant(&self, cpu: usize, ty: u8) -> Option<&A64> {
+        self.slots(cpu, ty).iter().find(|slot| {
+            named(slot).is_none_or(|block| {
+                let state = self.frames.state(block);
+                state.free() == 0 || !state.is_current() || state.ty() != ty
+            })
+        })
+    }
+
+    /// Puts a pageblock, which the caller has marked, into a slot, and lets go of the one before.
+    fn work_on(&self, slot: &A64, block: usize) {
         // ORDER: Release pairs with the Acquire of whoever takes this one out of the slot: it then unmarks it after it was
         // marked here.
-        let before = current.swap(block as u64 + 1, AcqRel) as usize;
+        let before = slot.swap(block as u64 + 1, AcqRel) as usize;
         if before != block + 1
             && let Some(before) = before.checked_sub(1)
             && let Some(change) =
@@ -127,8 +160,10 @@ impl Zone<'_> {
         };
         let change = self.frames.update(block, reserve)?;
         self.add_free(cpu, self.booked(change));
-        if work_on && change.new.is_current() {
-            self.work_on(cpu, ty, block);
+        if change.new.is_current() && !change.old.is_current() {
+            // Where none has come to its end, any: what its pageblock has left did not fit.
+            let slot = self.vacant(cpu, ty).unwrap_or(&self.slots(cpu, ty)[block % SLOTS]);
+            self.work_on(slot, block);
         }
         let reserved = change.old.free() - change.new.free();
         let (mut masks, mut gave) = ([0; WORDS], false);
@@ -231,4 +266,48 @@ impl Zone<'_> {
         }
         taken
     }
+
+    // Releases, here because they make pageblocks current too.
+
+    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. Returns what is to be added
+    /// to the count of free frames, by [`Zone::add_free`]. A slot is one of the CPU's that it may put the pageblock into;
+    /// says whether it did.
+    pub(crate) fn release(
+        &self,
+        block: usize,
+        masks: &Masks,
+        zero: bool,
+        slot: Option<(u8, &A64)>,
+    ) -> (i64, bool) {
+        let n = masks.iter().map(|m| m.count_ones()).sum();
+        // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
+        let state = self.frames.state(block);
+        if zero && !state.has_zero() {
+            self.frames.update(block, |s| Some(s.noting_zero()));
+        } else if !zero && state.is_all_zero() {
+            self.frames.update(block, BlockState::dirtied);
+        }
+        let run = self.frames.give_all(block, masks);
+        let give = |s: BlockState| {
+            let next = s.release(n, run);
+            let goes_on = slot.is_some_and(|(ty, _)| ty == s.ty() && next.free() <= MOST_FREE);
+            Some(if goes_on { next.with_current(true) } else { next })
+        };
+        let Some(change) = self.frames.update(block, give) else { return (0, false) };
+        let adopted = change.new.is_current() && !change.old.is_current();
+        if let Some((_, slot)) = slot
+            && adopted
+        {
+            self.work_on(slot, block);
+        }
+        self.index.moved(&self.frames, block, change.old, change.new);
+        (self.booked(change), adopted)
+    }
+}
+
+/// Returns the pageblock that a slot names: a hint; the descriptor decides.
+#[inline]
+fn named(slot: &A64) -> Option<usize> {
+    // ORDER: Relaxed: a hint.
+    (slot.load(Relaxed) as usize).checked_sub(1)
 }

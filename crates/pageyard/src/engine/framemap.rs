@@ -232,7 +232,7 @@ impl<P: PerCpu> FrameMap for Pageyard<'_, P> {
                 }
             }
             if back != [0; WORDS] {
-                z.add_free(cx.cpu.index(), z.release(block, &back, false));
+                z.add_free(cx.cpu.index(), z.release(block, &back, false, None).0);
             }
             break;
         }

@@ -10,6 +10,7 @@ use super::sync::{Carver, store_load_fence};
 use super::tree::{Effort, Forest};
 use super::words::{double, runs};
 use crate::migratetype::Migratetype;
+use core::ops::Range;
 
 /// Types that have shelves: all but `Isolate`, which no descriptor has.
 const TYPES: usize = Migratetype::COUNT - 1;
@@ -35,6 +36,11 @@ impl Shelves {
             fit += 1;
         }
         Shelves(bits)
+    }
+
+    /// Returns those of them whose pageblocks are not free as a whole.
+    pub(crate) const fn partly_used(self) -> Shelves {
+        Shelves(self.0 & !(1 << WHOLE))
     }
 
     /// Returns the shelves whose pageblocks fit blocks of `fit` and none larger.
@@ -197,6 +203,27 @@ impl<'m> Index<'m> {
         while classes != 0 {
             let shelf = Shelf { ty, class: classes.trailing_zeros() as u8 };
             if let Some(at) = self.shelves.find(tree(shelf), start + self.skew, effort) {
+                return Some((at - self.skew, shelf));
+            }
+            classes &= classes - 1;
+        }
+        None
+    }
+
+    /// Finds a pageblock of type `ty` on one of `shelves`, and in a part of the zone: the fullest.
+    pub(crate) fn find_within(
+        &self,
+        ty: u8,
+        shelves: Shelves,
+        part: &Range<usize>,
+        effort: &mut Effort,
+    ) -> Option<(usize, Shelf)> {
+        let part = part.start + self.skew..part.end + self.skew;
+        let mut classes = self.shelves.root(usize::from(ty)) & shelves.0;
+        effort.step();
+        while classes != 0 {
+            let shelf = Shelf { ty, class: classes.trailing_zeros() as u8 };
+            if let Some(at) = self.shelves.find_within(tree(shelf), &part, effort) {
                 return Some((at - self.skew, shelf));
             }
             classes &= classes - 1;

@@ -205,7 +205,17 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 .for_each(|item| zone.release_block(cpu, *item as usize, order, false));
         }
         let mut freed = 0;
-        sheet.by_pageblock(n, order, |block, masks| freed += zone.release(block, masks, false));
+        let ty =
+            sheet.items[..n].first().map_or(0, |item| zone.frames.state((item >> BLOCK_ORDER) as usize).ty());
+        let slot = || zone.vacant(cpu, ty).map(|slot| (ty, slot));
+        let mut vacant = slot();
+        sheet.by_pageblock(n, order, |block, masks| {
+            let (frames, adopted) = zone.release(block, masks, false, vacant);
+            freed += frames;
+            if adopted {
+                vacant = slot();
+            }
+        });
         zone.add_free(cpu, freed);
     }
 }

@@ -3,6 +3,8 @@
 use super::geometry::{FAN, FAN_ORDER, LINE_WORDS};
 use super::sync::{A64, Carver, Relaxed, SeqCst, store_load_fence};
 
+use core::ops::Range;
+
 /// Levels below the root word: enough for the pageblocks of the largest zone.
 const LEVELS: usize = if cfg!(loom) { 3 } else { 4 };
 
@@ -272,6 +274,42 @@ impl<'m> Forest<'m> {
         Ok(at)
     }
 
+    /// Finds the first set bit of a bitmap in a range, as far as what lies above it is right: where that is stale it finds
+    /// none, and leaves it to [`Forest::find`] to correct it.
+    pub(crate) fn find_within(
+        &self,
+        tree: usize,
+        range: &Range<usize>,
+        effort: &mut Effort,
+    ) -> Option<usize> {
+        let mut at = range.start;
+        for level in 0..self.shape.levels {
+            if at << (usize::from(FAN_ORDER) * level) >= range.end {
+                return None;
+            }
+            // ORDER: SeqCst, here and below: see `follow`.
+            let word = self.word(tree, level, at >> FAN_ORDER).load(SeqCst) & (u64::MAX << (at & (FAN - 1)));
+            effort.step();
+            if word != 0 {
+                let mut bit = at & !(FAN - 1) | word.trailing_zeros() as usize;
+                for below in (0..level).rev() {
+                    let word = self.word(tree, below, bit).load(SeqCst);
+                    effort.step();
+                    bit = bit << FAN_ORDER | word.trailing_zeros() as usize & (FAN - 1);
+                    if word == 0 {
+                        return None;
+                    }
+                }
+                return range.contains(&bit).then_some(bit);
+            }
+            at = (at >> FAN_ORDER) + 1;
+            if at >= self.shape.words_of(level) {
+                return None;
+            }
+        }
+        None
+    }
+
     fn in_root(&self, tree: usize) -> bool {
         self.root(tree / self.group) >> (tree % self.group) & 1 != 0
     }
@@ -338,6 +376,25 @@ mod tests {
             }
             assert_eq!((f.root(1), f.find(4, 0, &mut effort)), (0, None));
             f.check(6, |_, _, word| word == 0).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_search_in_a_range_finds_the_first_of_it_or_none() {
+        with_forest(64 * 64 * 2, |f| {
+            let set = [3, 70, 4095, 4096, 8_000];
+            set.iter().for_each(|bit| f.settle(1, *bit, || true));
+            for start in [0, 3, 4, 63, 64, 70, 71, 4095, 4096, 4097, 8_000, 8_001] {
+                for end in [0, 3, 4, 64, 71, 4095, 4096, 4097, 8_000, 8_001, 64 * 64 * 2] {
+                    let first = set.into_iter().find(|bit| (start..end).contains(bit));
+                    assert_eq!(
+                        f.find_within(1, &(start..end), &mut Effort::default()),
+                        first,
+                        "{start}..{end}"
+                    );
+                }
+            }
+            assert_eq!(f.find_within(2, &(0..8_000), &mut Effort::default()), None);
         });
     }
 

@@ -98,7 +98,7 @@ impl Tuning {
                 let n = if cfg!(loom) && self.high > 0 { 4 } else { self.high >> BLOCK_ORDER };
                 if n > MOST_WHOLES as u32 { MOST_WHOLES as u32 } else { n }
             }
-            _ => (self.high / 4) >> order,
+            _ => (self.high / 2) >> order,
         }
     }
 
@@ -116,7 +116,8 @@ impl Tuning {
     pub(crate) const fn moved(self, order: u8, doublings: u32) -> u32 {
         let (least, high) = (self.refill_of(order), self.high_of(order));
         let most = if order == BLOCK_ORDER { high } else { high / 2 };
-        let n = least << doublings;
+        let first = if order == BLOCK_ORDER || high / 8 < least { least } else { 1 << (high / 8).ilog2() };
+        let n = first << doublings;
         let n = if n < most { n } else { most };
         if n < least { least } else { n }
     }

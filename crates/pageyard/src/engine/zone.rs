@@ -1,5 +1,6 @@
 //! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
 
+use super::claims::SLOTS_OF_CPU;
 use super::count::FreeCount;
 use super::frames::{Change, Frames as FrameMap, Masks, masks_of};
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
@@ -67,13 +68,13 @@ pub(crate) struct Zone<'m> {
     pub(crate) index: Index<'m>,
     free: FreeCount<'m>,
     counts: &'m [A64],
-    /// Each CPU's current pageblocks, by type, plus one.
+    /// Each CPU's slots, by type: the pageblocks that it works on, plus one.
     pub(super) current: &'m [A64],
 }
 
 impl<'m> Zone<'m> {
     /// Bytes of its metadata for each CPU.
-    pub(crate) const BYTES_OF_CPU: usize = 2 * LINE;
+    pub(crate) const BYTES_OF_CPU: usize = 8 * SLOTS_OF_CPU + LINE;
 
     /// Carves a zone's metadata. What grows with memory comes before what grows with CPUs.
     pub(crate) fn carve(carver: &mut Carver<'m>, id: ZoneId, span: ZoneSpan, cpus: usize) -> Zone<'m> {
@@ -87,7 +88,7 @@ impl<'m> Zone<'m> {
             index: Index::carve(carver, blocks as usize, (first % MAX_RUN) as usize),
             free: FreeCount::carve(carver, span.managed, cpus),
             counts: carver.zeroed(COUNTS),
-            current: carver.zeroed(cpus * LINE_WORDS),
+            current: carver.zeroed(cpus * SLOTS_OF_CPU),
         }
     }
 
@@ -222,25 +223,6 @@ impl<'m> Zone<'m> {
 
     // Releases.
 
-    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. Returns what is to be added
-    /// to the count of free frames, by [`Zone::add_free`].
-    #[must_use]
-    pub(crate) fn release(&self, block: usize, masks: &Masks, zero: bool) -> i64 {
-        let n = masks.iter().map(|m| m.count_ones()).sum();
-        // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
-        let state = self.frames.state(block);
-        if zero && !state.has_zero() {
-            self.frames.update(block, |s| Some(s.noting_zero()));
-        } else if !zero && state.is_all_zero() {
-            self.frames.update(block, BlockState::dirtied);
-        }
-        let run = self.frames.give_all(block, masks);
-        let give = |s: BlockState| Some(s.release(n, run));
-        let Some(change) = self.frames.update(block, give) else { return 0 };
-        self.index.moved(&self.frames, block, change.old, change.new);
-        self.booked(change)
-    }
-
     /// Releases a pageblock that was claimed as a whole.
     pub(crate) fn release_whole(&self, cpu: usize, block: usize, zero: bool) {
         if let Some(change) = self.frames.update(block, |s| s.release_whole(zero)) {
@@ -264,7 +246,8 @@ impl<'m> Zone<'m> {
                     self.frames.set_tag(f, Tag::FreeZero);
                 }
             }
-            let n = self.release(block, &masks_of(frame as u32 & (BLOCK_FRAMES - 1), order), zero);
+            let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
+            let (n, _) = self.release(block, &masks, zero, None);
             self.add_free(cpu, n);
         }
     }
