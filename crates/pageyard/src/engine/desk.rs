@@ -43,8 +43,8 @@ pub(crate) struct Desks<'m> {
     /// 1 while a CPU's desk is taken.
     taken: &'m [A32],
     items: &'m [Plain<u32>],
-    links: &'m [Plain<u16>],
-    heads: &'m [Plain<u16>],
+    sorted: &'m [Plain<u32>],
+    counts: &'m [Plain<u16>],
     /// Items that a desk holds; 0 where there are none.
     room: usize,
 }
@@ -53,12 +53,12 @@ impl<'m> Desks<'m> {
     /// Carves desks for `cpus` CPUs, each with room for so many items; none where a stack has as much.
     pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, room: usize) -> Desks<'m> {
         let room = if room > BATCH { room } else { 0 };
-        let heads = if room > 0 { GROUPS } else { 0 };
+        let groups = if room > 0 { GROUPS } else { 0 };
         Desks {
             taken: carver.zeroed(cpus * LINE_A32),
             items: carver.zeroed(cpus * room),
-            links: carver.zeroed(cpus * room),
-            heads: carver.zeroed(cpus * heads),
+            sorted: carver.zeroed(cpus * room),
+            counts: carver.zeroed(cpus * groups),
             room,
         }
     }
@@ -74,8 +74,8 @@ impl<'m> Desks<'m> {
         Some(Desk {
             taken,
             items: self.items[cpu * self.room..][..self.room].as_ptr(),
-            links: self.links[cpu * self.room..][..self.room].as_ptr(),
-            heads: self.heads[cpu * GROUPS..][..GROUPS].as_ptr(),
+            sorted: self.sorted[cpu * self.room..][..self.room].as_ptr(),
+            counts: self.counts[cpu * GROUPS..][..GROUPS].as_ptr(),
             room: self.room,
             memory: PhantomData,
         })
@@ -86,8 +86,8 @@ impl<'m> Desks<'m> {
 pub(crate) struct Desk<'a> {
     taken: &'a A32,
     items: *const Plain<u32>,
-    links: *const Plain<u16>,
-    heads: *const Plain<u16>,
+    sorted: *const Plain<u32>,
+    counts: *const Plain<u16>,
     room: usize,
     memory: PhantomData<&'a mut [u32]>,
 }
@@ -95,15 +95,15 @@ pub(crate) struct Desk<'a> {
 impl Desk<'_> {
     /// Returns what lies on it.
     pub(crate) fn sheet(&mut self) -> Sheet<'_> {
-        // SAFETY: 1. The pointers are to the first of `room` items, as many links, and `GROUPS` heads, of initialised
+        // SAFETY: 1. The pointers are to the first of `room` items, as many again, and `GROUPS` counts, of initialised
         //            memory that allows changes through shared references (`Plain`).
         //         2. They are this desk's only, and nobody else has it until it is dropped; the borrow of `self` keeps
         //            it from being lent twice.
         unsafe {
             Sheet {
                 items: core::slice::from_raw_parts_mut(self.items.cast_mut().cast(), self.room),
-                links: core::slice::from_raw_parts_mut(self.links.cast_mut().cast(), self.room),
-                heads: core::slice::from_raw_parts_mut(self.heads.cast_mut().cast(), GROUPS),
+                sorted: core::slice::from_raw_parts_mut(self.sorted.cast_mut().cast(), self.room),
+                counts: core::slice::from_raw_parts_mut(self.counts.cast_mut().cast(), GROUPS),
             }
         }
     }
@@ -119,30 +119,27 @@ impl Drop for Desk<'_> {
 /// What a stack holds instead.
 pub(crate) struct Lap {
     items: [u32; BATCH],
-    links: [u16; BATCH],
-    heads: [u16; FEW_GROUPS],
+    sorted: [u32; BATCH],
+    counts: [u16; FEW_GROUPS],
 }
 
 impl Lap {
     pub(crate) const fn new() -> Lap {
-        Lap { items: [0; BATCH], links: [0; BATCH], heads: [0; FEW_GROUPS] }
+        Lap { items: [0; BATCH], sorted: [0; BATCH], counts: [0; FEW_GROUPS] }
     }
 
     /// Returns what lies on it.
     pub(crate) fn sheet(&mut self) -> Sheet<'_> {
-        Sheet { items: &mut self.items, links: &mut self.links, heads: &mut self.heads }
+        Sheet { items: &mut self.items, sorted: &mut self.sorted, counts: &mut self.counts }
     }
 }
 
 /// Room for items, and for sorting as many.
 pub(crate) struct Sheet<'a> {
     pub(crate) items: &'a mut [u32],
-    links: &'a mut [u16],
-    heads: &'a mut [u16],
+    sorted: &'a mut [u32],
+    counts: &'a mut [u16],
 }
-
-/// The end of a chain.
-const END: u16 = u16::MAX;
 
 /// Changes from one pageblock to another among items, one for so many, above which sorting them is cheaper than a
 /// transition for each.
@@ -151,8 +148,8 @@ const FEW_CHANGES: usize = 16;
 impl Sheet<'_> {
     /// Calls `give` with each pageblock that the first `n` items, blocks of `order`, are of, and all their frames in it.
     ///
-    /// Items that come in few runs are taken as they come, and a pageblock may then come twice. Others are linked first,
-    /// by their pageblocks' numbers; pageblocks far from each other may share a chain, which is then followed for each.
+    /// Items that come in few runs are taken as they come, others are sorted first. A pageblock may come twice: in the first
+    /// case, and where pageblocks far from each other are of one group.
     pub(crate) fn by_pageblock(&mut self, n: usize, order: u8, mut give: impl FnMut(usize, &Masks)) {
         let items = &self.items[..n];
         let changes = items.windows(2).filter(|w| w[0] >> BLOCK_ORDER != w[1] >> BLOCK_ORDER).count();
@@ -161,46 +158,39 @@ impl Sheet<'_> {
             let offset = item & (BLOCK_FRAMES - 1);
             masks[(offset >> WORD_ORDER) as usize & (WORDS - 1)] |= ones << (offset & (WORD_FRAMES - 1));
         };
-        if changes <= n / FEW_CHANGES {
-            let mut masks = [0; WORDS];
-            for (i, item) in items.iter().enumerate() {
-                add(&mut masks, *item);
-                let block = item >> BLOCK_ORDER;
-                if items.get(i + 1).is_none_or(|next| next >> BLOCK_ORDER != block) {
-                    give(block as usize, &masks);
-                    masks = [0; WORDS];
-                }
-            }
-            return;
-        }
-        let links = &mut self.links[..n];
-        let (groups, bits) = (self.heads.len() - 1, self.heads.len().trailing_zeros());
-        self.heads.fill(END);
-        for (i, (item, link)) in items.iter().zip(links.iter_mut()).enumerate() {
-            let block = (item >> BLOCK_ORDER) as usize;
-            let head = &mut self.heads[(block ^ block >> bits) & groups];
-            *link = *head;
-            *head = i as u16;
-        }
-        for head in self.heads.iter() {
-            let mut chain = *head;
-            while chain != END {
-                let block = items[usize::from(chain)] >> BLOCK_ORDER;
-                let (mut masks, mut others, mut at) = ([0; WORDS], END, chain);
-                while at != END {
-                    let (item, next) = (items[usize::from(at)], links[usize::from(at)]);
-                    if item >> BLOCK_ORDER == block {
-                        add(&mut masks, item);
-                    } else {
-                        links[usize::from(at)] = others;
-                        others = at;
-                    }
-                    at = next;
-                }
+        let items = if changes <= n / FEW_CHANGES { items } else { self.sorted(n) };
+        let mut masks = [0; WORDS];
+        for (i, item) in items.iter().enumerate() {
+            add(&mut masks, *item);
+            let block = item >> BLOCK_ORDER;
+            if items.get(i + 1).is_none_or(|next| next >> BLOCK_ORDER != block) {
                 give(block as usize, &masks);
-                chain = others;
+                masks = [0; WORDS];
             }
         }
+    }
+
+    /// Sorts the first `n` items by their pageblocks' numbers, as far as there are groups: counts each group, then puts each
+    /// item behind those of its group.
+    fn sorted(&mut self, n: usize) -> &[u32] {
+        let Sheet { items, sorted, counts } = self;
+        let (last, bits) = (counts.len() - 1, counts.len().trailing_zeros());
+        let group = |item: u32| {
+            let block = (item >> BLOCK_ORDER) as usize;
+            (block ^ block >> bits) & last
+        };
+        counts.fill(0);
+        items[..n].iter().for_each(|item| counts[group(*item)] += 1);
+        let mut before = 0;
+        for count in counts.iter_mut() {
+            before += core::mem::replace(count, before);
+        }
+        for item in &items[..n] {
+            let at = &mut counts[group(*item)];
+            sorted[usize::from(*at)] = *item;
+            *at += 1;
+        }
+        &sorted[..n]
     }
 }
 
@@ -225,8 +215,8 @@ mod tests {
     fn items_come_together_by_pageblock_whatever_their_order() {
         let mut lap = Lap::new();
         let mut sheet = lap.sheet();
-        // Five pageblocks, two of which share a chain, in turn; then all of one.
-        for blocks in [[3, 7, 3 + 65, 500, 8], [9; 5]] {
+        // Five pageblocks in turn; then all of one.
+        for blocks in [[3, 7, 3 + 64, 501, 8], [9; 5]] {
             for (i, item) in sheet.items.iter_mut().enumerate() {
                 *item = blocks[i % 5] << BLOCK_ORDER | (i as u32 * 8);
             }

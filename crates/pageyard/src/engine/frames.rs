@@ -234,16 +234,21 @@ impl<'m> Frames<'m> {
     pub(crate) fn give(&self, block: usize, word: usize, mask: u64) -> u64 {
         // ORDER: SeqCst: its Release pairs with the Acquire of whoever takes them; the total order is for
         // `run_around`, where of two releases one must see the other.
-        let old = self.bits[block * WORDS + word].fetch_and(!mask, SeqCst);
+        // All of them are taken, so that taking the number away clears just these, in one instruction.
+        let old = self.bits[block * WORDS + word].fetch_add(mask.wrapping_neg(), SeqCst);
         debug_assert_eq!(old & mask, mask, "only frames that were taken are given back");
         (!old | mask) & WORD_MASK
     }
 
     /// Gives frames back; returns the largest run among and around them.
     pub(crate) fn give_all(&self, block: usize, masks: &Masks) -> u8 {
+        // Which words there are is found first, without a branch for each: they may be any.
+        let mut left = masks.iter().enumerate().fold(0, |set, (w, mask)| set | u32::from(*mask != 0) << w);
         let mut run = 0;
-        for (w, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
-            let free = self.give(block, w, *mask);
+        while left != 0 {
+            let w = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let free = self.give(block, w, masks[w % WORDS]);
             run = run.max(self.run_around(block, free));
         }
         run
