@@ -73,8 +73,8 @@ impl Tuning {
         let batch = (quarter + quarter / 2).max(1);
         let batch = 1u64 << batch.ilog2();
         let share = managed.0.checked_div(high_fraction).unwrap_or(low.0);
-        // All lists of a CPU, of three types each, take at most eight times `high`, and their headers.
-        let most = ((REACH / cpus).saturating_sub(1 << 11) / 8).min(MOST);
+        // All lists of a CPU, of three types each, take at most nine times `high`, and their headers.
+        let most = ((REACH / cpus).saturating_sub(1 << 11) / 9).min(MOST);
         let high = (share / cpus).max(4 * batch).min(most);
         if high < batch {
             return Tuning::NONE;
