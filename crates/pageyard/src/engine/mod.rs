@@ -5,8 +5,10 @@
 //! * `geometry`: the sizes; `sync`: the one file that names atomics; `words`: runs in a word of bits.
 //! * `tag`, `state`: what is known of a frame and of a pageblock, as packed values with pure transitions.
 //! * `frames`: the frame map, where those values live; `tree`, `index`: which pageblocks can serve what.
-//! * `zone`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and across types.
+//! * `count`: free frames, counted by each CPU for itself.
+//! * `zone`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and across types.
 //! * `tuning`, `list`, `lists`, `percpu`: per-CPU lists, and how they are kept from being used twice at once.
+//! * `desk`, `transfer`: what moves between zones and lists, and where it is sorted.
 //! * `framemap`, `choose`: what compaction sees, and what it is told to empty; `pressure`: reclaim, compaction, retries.
 //! * `yard`: an instance; `alloc`, `free`, `bulk`: its calls; `report`, `audit`: its accounts.
 //!

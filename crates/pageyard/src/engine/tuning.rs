@@ -57,6 +57,12 @@ pub(crate) const MOST: u64 = (1 << 15) - 1;
 /// Four-byte words that the lists of a zone, of all CPUs, may take: so far does a list's word reach.
 const REACH: u64 = 1 << 24;
 
+/// The most blocks that move between a list and its zone at a time, so that one call does not do the work of too many.
+///
+/// # Linux
+/// A batch of 63, doubled five times.
+const MOST_MOVED: u32 = 2048;
+
 /// The most pageblocks that a list holds.
 pub(crate) const MOST_WHOLES: usize = 16;
 
@@ -111,14 +117,18 @@ impl Tuning {
         if n == 0 { 1 } else { n }
     }
 
-    /// Returns how many blocks of `order` move at a time after so many doublings: at most half of what a list holds, and
-    /// all the pageblocks.
+    /// Returns how many blocks of `order` move at a time after so many doublings: from an eighth of what a list holds, or a
+    /// pageblock's worth, up to a half; of pageblocks, from half to all.
     pub(crate) const fn moved(self, order: u8, doublings: u32) -> u32 {
         let (least, high) = (self.refill_of(order), self.high_of(order));
-        let most = if order == BLOCK_ORDER { high } else { high / 2 };
-        let first = if order == BLOCK_ORDER || high / 8 < least { least } else { 1 << (high / 8).ilog2() };
-        let n = first << doublings;
-        let n = if n < most { n } else { most };
+        let n = if order == BLOCK_ORDER {
+            min(least << doublings, high)
+        } else {
+            let eighth = if high < 8 { 0 } else { 1 << (high / 8).ilog2() };
+            let first = min(eighth, super::geometry::BLOCK_FRAMES >> order);
+            let first = if first < least { least } else { first };
+            min(first << doublings, min(high / 2, MOST_MOVED))
+        };
         if n < least { least } else { n }
     }
 
@@ -136,9 +146,25 @@ impl Tuning {
     }
 }
 
+const fn min(a: u32, b: u32) -> u32 {
+    if a < b { a } else { b }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_moves_doubles_up_to_half_of_a_list() {
+        let t = Tuning { high: 6000, batch: 64 };
+        assert_eq!([0, 1, 2, 5].map(|n| t.moved(0, n)), [512, 1024, 2048, 2048]);
+        assert_eq!([0, 1, 2, 5].map(|n| t.moved(3, n)), [32, 64, 128, 187]);
+        assert_eq!([0, 1, 5].map(|n| t.moved(9, n)), [5, 10, 11]);
+        let small = Tuning { high: 256, batch: 64 };
+        assert_eq!([0, 1, 5].map(|n| small.moved(0, n)), [64, 128, 128]);
+        assert_eq!([0, 1].map(|n| Tuning::NONE.moved(0, n)), [1, 1]);
+        assert_eq!((t.room(5), small.room(5), Tuning::NONE.room(5)), (2048 + 512, 128 + 512, 0));
+    }
 
     #[test]
     fn tuning_follows_linux_6_1() {
