@@ -207,6 +207,9 @@ pub struct Chooser {
     pub pageblock: Option<PageblockId>,
     /// Which of its blocks were tried.
     pub tried: [u64; 4],
+    /// Where looking into it began, and how many steps it has come since.
+    pub from: u32,
+    pub steps: u32,
     /// Pageblocks that were looked into.
     pub visited: u32,
     /// Frames examined since the driver last asked; a word of 64 bits counts as 64.

@@ -54,8 +54,8 @@ pub struct ZoneState {
     wanted: AtomicU8,
     /// The largest order, plus one, that the background reclaimer was woken for, where the engine keeps that here.
     reclaim: AtomicU8,
-    /// Where an engine that chooses looks next: for targets, and for sources.
-    cursors: [AtomicU64; 2],
+    /// Where an engine that chooses looks next: for pageblocks to fill, for pageblocks to empty, and inside those.
+    cursors: [AtomicU64; 3],
     /// Compactions begun: a seed for skipping by chance.
     begun: AtomicU64,
     /// Runs of proactive compaction to leave out after one that did not help.
@@ -83,7 +83,7 @@ impl ZoneState {
             flush: AtomicBool::new(false),
             wanted: AtomicU8::new(0),
             reclaim: AtomicU8::new(0),
-            cursors: [AtomicU64::new(0), AtomicU64::new(0)],
+            cursors: [const { AtomicU64::new(0) }; 3],
             begun: AtomicU64::new(0),
             proactive_defer: AtomicU32::new(0),
         }
