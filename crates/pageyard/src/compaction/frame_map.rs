@@ -207,9 +207,13 @@ pub struct Chooser {
     pub pageblock: Option<PageblockId>,
     /// Which of its blocks were tried.
     pub tried: [u64; 4],
-    /// Where looking into it began, and how many steps it has come since.
-    pub from: u32,
-    pub steps: u32,
+    /// Its words of bits, and which of its parts were read.
+    pub words: [u64; 8],
+    pub read: u64,
+    /// Which part of it is being looked at, how often all of it was, and whether that began in its middle.
+    pub part: u32,
+    pub pass: u32,
+    pub resumed: bool,
     /// Pageblocks that were looked into.
     pub visited: u32,
     /// Frames examined since the driver last asked; a word of 64 bits counts as 64.

@@ -54,8 +54,10 @@ pub struct ZoneState {
     wanted: AtomicU8,
     /// The largest order, plus one, that the background reclaimer was woken for, where the engine keeps that here.
     reclaim: AtomicU8,
-    /// Where an engine that chooses looks next: for pageblocks to fill, for pageblocks to empty, and inside those.
-    cursors: [AtomicU64; 3],
+    /// Where an engine that chooses looks next: for pageblocks to fill, and for pageblocks to empty.
+    cursors: [AtomicU64; 2],
+    /// The pageblock that parts of were emptied last, plus one, and the word in it where to go on: a hint.
+    source: AtomicU64,
     /// Compactions begun: a seed for skipping by chance.
     begun: AtomicU64,
     /// Runs of proactive compaction to leave out after one that did not help.
@@ -83,7 +85,8 @@ impl ZoneState {
             flush: AtomicBool::new(false),
             wanted: AtomicU8::new(0),
             reclaim: AtomicU8::new(0),
-            cursors: [const { AtomicU64::new(0) }; 3],
+            cursors: [AtomicU64::new(0), AtomicU64::new(0)],
+            source: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             proactive_defer: AtomicU32::new(0),
         }
@@ -235,6 +238,17 @@ impl ZoneState {
     /// Returns where an engine that chooses looks next, out of `of` places, and moves on by `step`.
     pub(crate) fn next_places(&self, cursor: usize, of: usize, step: usize) -> usize {
         self.cursors[cursor].fetch_add(step as u64, Relaxed) as usize % of.max(1)
+    }
+
+    /// Returns the pageblock that an engine emptied part of last, and the word of its bits where to go on.
+    pub(crate) fn source(&self) -> Option<(usize, u32)> {
+        let at = self.source.load(Relaxed);
+        (at >> 8).checked_sub(1).map(|block| (block as usize, at as u32 & 0xff))
+    }
+
+    /// Notes it.
+    pub(crate) fn set_source(&self, block: usize, word: u32) {
+        self.source.store((block as u64 + 1) << 8 | u64::from(word), Relaxed);
     }
 
     /// Counts a compaction; returns how many there were before.

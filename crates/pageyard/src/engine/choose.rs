@@ -6,7 +6,7 @@ use super::state::BlockState;
 use super::tag::Tag;
 use super::tree::Effort;
 use super::zone::Zone;
-use crate::compaction::{Choice, Chooser, Goal, Mode, Plan};
+use crate::compaction::{Choice, Chooser, Goal, Mode, Plan, ZoneState};
 use crate::migratetype::Migratetype;
 use crate::units::{BlockId, Order, PageblockId};
 
@@ -25,20 +25,19 @@ const MANY: u32 = 256;
 impl Zone<'_> {
     /// Chooses the block of `order`, at most a pageblock's, whose emptying moves few frames.
     ///
-    /// A pageblock is chosen by its descriptor, a block inside it by its bits, a word at a time: the first word with a
-    /// block that is no dearer than the pageblock's average, and only then all others.
+    /// A pageblock is chosen by its descriptor, and stays chosen while it has frames enough; a block inside it is chosen by
+    /// its bits, from the first word that has one no dearer than the pageblock's average, and only then from all.
     ///
     /// # Complexity
-    /// It reads the descriptors of a window, and of the next ones where nothing in it is worth emptying; and one word of
-    /// each pageblock that it looks into, as a rule.
+    /// It reads the descriptors of a window, and of the next ones where nothing in it is worth emptying; and, as a rule,
+    /// one word of bits.
     pub(crate) fn choose_source(
         &self,
         plan: &Plan,
         order: Order,
         chooser: &mut Chooser,
-        next: impl Fn(usize, usize) -> usize,
+        state: &ZoneState,
     ) -> Choice {
-        let window = if plan.direct { WINDOW } else { BACKGROUND_WINDOW };
         let most = match (plan.thorough || !plan.direct, plan.mode) {
             (true, _) => 2 * self.frames.len() as u32 + FEW,
             (false, Mode::Async) => FEW,
@@ -49,108 +48,133 @@ impl Zone<'_> {
                 if chooser.visited >= most {
                     return Choice::Nothing;
                 }
-                let len = self.frames.len();
-                let start = if plan.direct || len > window { next(1, window) % len } else { 0 };
-                let Some(block) = self.emptiest(plan, order, start, window) else { return Choice::Nothing };
+                let last = state.source().filter(|_| chooser.visited == 0 && order.get() < BLOCK_ORDER);
+                let Some(block) = self.emptiest(plan, order, last.map(|(block, _)| block), state) else {
+                    return Choice::Nothing;
+                };
                 chooser.visited += 1;
                 if order.get() == BLOCK_ORDER {
                     return Choice::Block(BlockId { pfn: self.pfn(block << BLOCK_ORDER), order });
                 }
-                chooser.pageblock = Some(PageblockId((self.base >> BLOCK_ORDER) + block as u64));
-                // Not always at the same word: what cannot move there would be met each time.
-                (chooser.tried, chooser.from, chooser.steps) = ([0; 4], next(2, 1) as u32, 0);
+                let pageblock = Some(PageblockId((self.base >> BLOCK_ORDER) + block as u64));
+                let word = last.filter(|(b, _)| *b == block).map_or(0, |(_, word)| word);
+                let (part, resumed) = (word >> (order.get().max(WORD_ORDER) - WORD_ORDER), word > 0);
+                let Chooser { visited, examined, .. } = *chooser;
+                *chooser = Chooser { pageblock, part, resumed, visited, examined, ..Chooser::default() };
                 continue;
             };
             let block = (pageblock.0 - (self.base >> BLOCK_ORDER)) as usize;
-            if let Some(frame) = self.cheap_inside(block, order.get(), chooser) {
+            if let Some(frame) = self.cheap_inside(block, order.get(), chooser, state) {
                 return Choice::Block(BlockId { pfn: self.pfn(frame), order });
             }
-            // Nothing in it can be emptied until something is freed.
-            self.transit(block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
+            if !chooser.resumed {
+                // Nothing in it can be emptied until something is freed.
+                self.transit(block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
+            }
             chooser.pageblock = None;
         }
     }
 
-    /// Returns the pageblock with the most free frames, of those that are worth emptying: of the first `window` behind
-    /// `start` that have one.
+    /// Returns the pageblock with the most free frames, of those that are worth emptying: of the first window that has one.
     ///
     /// For a part of a pageblock, one of the request's own type goes first if it has frames enough for the block: what is
-    /// emptied there spoils no pageblock of another type. Whole pageblocks are sought among movable ones.
-    fn emptiest(&self, plan: &Plan, order: Order, start: usize, window: usize) -> Option<usize> {
-        let len = self.frames.len();
+    /// emptied there spoils no pageblock of another type. So does, of each kind, the `last` one that was chosen. Whole
+    /// pageblocks are sought among movable ones.
+    fn emptiest(&self, plan: &Plan, order: Order, last: Option<usize>, state: &ZoneState) -> Option<usize> {
+        let (len, window) = (self.frames.len(), if plan.direct { WINDOW } else { BACKGROUND_WINDOW });
         let wants = match plan.goal {
             Goal::Block(_, m) => m,
             Goal::Everything | Goal::Score(_) => Migratetype::Movable,
         };
         let any = plan.thorough || (plan.direct && order.get() < BLOCK_ORDER);
-        let serves = |s: BlockState| match s.migratetype() {
-            Migratetype::Movable => true,
-            Migratetype::Cma => wants == Migratetype::Movable,
-            m => any && m.is_requested(),
+        let worth = |s: BlockState| {
+            let serves = match s.migratetype() {
+                Migratetype::Movable => true,
+                Migratetype::Cma => wants == Migratetype::Movable,
+                m => any && m.is_requested(),
+            };
+            s.free() > 0 && serves && is_used(s) && !s.is_skipped()
         };
+        let enough = |s: BlockState| u64::from(s.free()) >= order.frames().0;
+        let last = last.filter(|b| *b < len && enough(self.frames.state(*b)));
         let best = |blocks: core::ops::Range<usize>| {
-            let worth = |s: BlockState| s.free() > 0 && serves(s) && is_used(s) && !s.is_skipped();
             let states = blocks.map(|b| (self.frames.state(b), b)).filter(|(s, _)| worth(*s));
-            let own = |s: BlockState| s.migratetype() == wants && u64::from(s.free()) >= order.frames().0;
-            states.max_by_key(|(s, b)| (own(*s), s.free(), len - b)).map(|(_, b)| b)
+            let own = |s: BlockState| s.migratetype() == wants && enough(s);
+            states.max_by_key(|(s, b)| (own(*s), Some(*b) == last, s.free(), len - b)).map(|(_, b)| b)
+        };
+        let start = match last {
+            Some(block) => block - block % window,
+            None if plan.direct || len > window => state.next_places(1, len, window),
+            None => 0,
         };
         let windows = |from: usize, to: usize| {
-            (from..to).step_by(window.max(1)).find_map(|first| best(first..(first + window).min(to)))
+            (from..to).step_by(window).find_map(|first| best(first..(first + window).min(to)))
         };
         windows(start, len).or_else(|| windows(0, start))
     }
 
     /// Returns the first frame of a cheap block of `order` inside a pageblock, of those that were not tried: all its used
     /// frames are single ones, as far as tags say.
-    fn cheap_inside(&self, block: usize, order: u8, chooser: &mut Chooser) -> Option<usize> {
+    fn cheap_inside(&self, block: usize, order: u8, chooser: &mut Chooser, state: &ZoneState) -> Option<usize> {
         let (size, part) = (1u32 << order, order.max(WORD_ORDER));
-        let (parts, inside) = (1 << (BLOCK_ORDER - part), 1u32 << (part - order));
-        let average = (size * (BLOCK_FRAMES - self.frames.state(block).free())).div_ceil(BLOCK_FRAMES);
-        while chooser.steps < 2 * parts {
-            let most = if chooser.steps < parts { average } else { size };
-            let at = (chooser.from + chooser.steps) % parts;
-            let first = at << (part - WORD_ORDER);
-            let mut bits = [0; WORDS];
-            for (w, word) in bits.iter_mut().enumerate().take(1 << (part - WORD_ORDER)) {
-                *word = self.frames.free_bits(block, first as usize + w);
+        let (parts, inside, words) =
+            (1 << (BLOCK_ORDER - part), 1u32 << (part - order), 1 << (part - WORD_ORDER));
+        let average = (size * (BLOCK_FRAMES - self.frames.state(block).free())) >> BLOCK_ORDER;
+        while chooser.pass < 2 && !(chooser.resumed && chooser.pass > 0) {
+            if chooser.part >= parts {
+                (chooser.part, chooser.pass) = (0, chooser.pass + 1);
+                continue;
             }
-            chooser.examined += 1 << part;
+            let (first, read) = ((chooser.part * words) as usize, 1u64 << chooser.part);
+            if chooser.read & read == 0 {
+                for w in first..first + words as usize {
+                    chooser.words[w] = self.frames.free_bits(block, w);
+                }
+                chooser.read |= read;
+                chooser.examined += 1 << part;
+            }
+            let bits = chooser.words;
             let used = |i: u32| {
-                let offset = i << order;
+                let at = i << order;
                 if order >= WORD_ORDER {
-                    bits.iter().take(1 << (order - WORD_ORDER)).map(|w| w.count_zeros()).sum::<u32>()
+                    bits[first..first + words as usize].iter().map(|w| w.count_zeros()).sum::<u32>()
                 } else {
-                    size - (bits[0] >> offset & ((1u64 << size) - 1)).count_ones()
+                    size - (bits[first] >> (at & 63) & ((1u64 << size) - 1)).count_ones()
                 }
             };
-            loop {
-                let tried = |i: u32| chooser.tried[(i / 64 % 4) as usize] >> (i % 64) & 1 != 0;
-                let blocks = (0..inside).filter(|i| !tried(at * inside + i)).map(|i| (used(i), i));
-                let Some((_, i)) = blocks.filter(|(used, _)| (1..=most).contains(used)).min() else { break };
-                let i = at * inside + i;
+            let most = if chooser.pass == 0 { average.clamp(1, size - 1) } else { size };
+            let cheap = |c: &Chooser| {
+                let tried = |i: u32| c.tried[(i / 64 % 4) as usize] >> (i % 64) & 1 != 0;
+                let blocks = (c.part * inside..(c.part + 1) * inside).filter(|i| !tried(*i));
+                blocks.map(|i| (used(i), i)).filter(|(used, _)| (1..=most).contains(used)).min()
+            };
+            while let Some((_, i)) = cheap(chooser) {
                 chooser.tried[(i / 64 % 4) as usize] |= 1 << (i % 64);
                 let start = (block << BLOCK_ORDER) + ((i << order) as usize);
                 if self.all_single(start, order, &bits, chooser) {
+                    // The next one begins where there is something left.
+                    let part = chooser.part + u32::from(cheap(chooser).is_none());
+                    state.set_source(block, part * words);
                     return Some(start);
                 }
             }
-            chooser.steps += 1;
+            chooser.part += 1;
         }
         None
     }
 
-    /// Says whether the used frames of a block are single ones, as far as tags say. `bits` are those of its word, or of its
-    /// words.
+    /// Says whether the used frames of a block are single ones, as far as tags say.
     fn all_single(&self, start: usize, order: u8, bits: &[u64; WORDS], chooser: &mut Chooser) -> bool {
-        let first = start & ((1 << order.max(WORD_ORDER)) - 1);
-        for n in 0..1usize << order {
-            let at = first + n;
-            if bits[at >> WORD_ORDER] >> (at & ((1 << WORD_ORDER) - 1)) & 1 != 0 {
+        for frame in start..start + (1 << order) {
+            let offset = frame as u32 & (BLOCK_FRAMES - 1);
+            if bits[(offset >> WORD_ORDER) as usize] >> (offset & 63) & 1 != 0 {
                 continue;
             }
             chooser.examined += 1;
-            let tag = self.frames.tag(start + n);
-            if !matches!(tag, Tag::Allocated(Order::ZERO) | Tag::AllocatedZero(Order::ZERO)) {
+            if !matches!(
+                self.frames.tag(frame),
+                Tag::Allocated(Order::ZERO) | Tag::AllocatedZero(Order::ZERO)
+            ) {
                 return false;
             }
         }

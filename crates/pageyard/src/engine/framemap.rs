@@ -241,8 +241,7 @@ impl<P: PerCpu> FrameMap for Pageyard<'_, P> {
 
     fn choose(&self, plan: &Plan, order: Order, chooser: &mut Chooser) -> Choice {
         let place = self.place(plan.zone);
-        let next = |cursor, step| place.compaction.next_places(cursor, usize::MAX, step);
-        place.zone.choose_source(plan, order, chooser, next)
+        place.zone.choose_source(plan, order, chooser, &place.compaction)
     }
 
     fn give_back(&self, block: BlockId) {
