@@ -119,9 +119,11 @@ impl<M: FrameMap, O: Migrate> Compactor<'_, M, O> {
     pub(super) fn abandon_chosen(&mut self, stuck: bool) {
         if let Some(block) = self.chosen.take()
             && stuck
-            && block.order >= PAGEBLOCK_ORDER
         {
-            self.map.set_skip(self.plan.zone, block.pfn.pageblock(), true);
+            self.chooser.stuck += 1;
+            if block.order >= PAGEBLOCK_ORDER {
+                self.map.set_skip(self.plan.zone, block.pfn.pageblock(), true);
+            }
         }
         self.release_held();
         self.last_migrated = None;

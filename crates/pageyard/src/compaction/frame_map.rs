@@ -214,6 +214,8 @@ pub struct Chooser {
     pub part: u32,
     pub pass: u32,
     pub resumed: bool,
+    /// Blocks of it that turned out not to be movable.
+    pub stuck: u32,
     /// Pageblocks that were looked into.
     pub visited: u32,
     /// Frames examined since the driver last asked; a word of 64 bits counts as 64.

@@ -148,6 +148,7 @@ impl Knobs {
         Knobs {
             direct_free: Scope::All,
             leases: true,
+            deferral: Deferral::ByMode,
             extfrag_threshold: 0,
             proactiveness: 0,
             ..Knobs::linux_6_1()

@@ -18,6 +18,8 @@ const BACKGROUND_WINDOW: usize = 8192;
 const TARGETS: usize = 64;
 /// Pageblocks that a request's compaction looks into before it gives up: without waiting, and otherwise.
 const FEW: u32 = 16;
+/// Blocks of a pageblock that turned out to be stuck, after which it is left alone.
+const STUCK: u32 = 2;
 /// Pageblocks that are tried to be filled before compaction says that there is none.
 pub(crate) const TRIES: usize = 16;
 const MANY: u32 = 256;
@@ -64,10 +66,11 @@ impl Zone<'_> {
                 continue;
             };
             let block = (pageblock.0 - (self.base >> BLOCK_ORDER)) as usize;
-            if let Some(frame) = self.cheap_inside(block, order.get(), chooser, state) {
+            let hopeless = chooser.stuck >= STUCK && !plan.thorough;
+            if !hopeless && let Some(frame) = self.cheap_inside(block, order.get(), chooser, state) {
                 return Choice::Block(BlockId { pfn: self.pfn(frame), order });
             }
-            if !chooser.resumed {
+            if hopeless || !chooser.resumed {
                 // Nothing in it can be emptied until something is freed.
                 self.transit(block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
             }
@@ -152,8 +155,8 @@ impl Zone<'_> {
                 chooser.tried[(i / 64 % 4) as usize] |= 1 << (i % 64);
                 let start = (block << BLOCK_ORDER) + ((i << order) as usize);
                 if self.all_single(start, order, &bits, chooser) {
-                    // The next one begins where there is something left.
-                    let part = chooser.part + u32::from(cheap(chooser).is_none());
+                    // The next one begins where there is something left, and behind what was stuck.
+                    let part = chooser.part + u32::from(chooser.stuck > 0 || cheap(chooser).is_none());
                     state.set_source(block, part * words);
                     return Some(start);
                 }
