@@ -7,7 +7,9 @@ use crate::allocator::Cx;
 use crate::memmap::{ZoneKind, ZoneSpan};
 use crate::migratetype::Migratetype;
 use crate::stats::Counter;
-use crate::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
+use crate::units::{
+    BlockId, CompactorId, Frames, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageblockId, Pfn, ZoneId,
+};
 use crate::watermark::Watermarks;
 use core::ops::Range;
 
@@ -207,12 +209,15 @@ pub struct Chooser {
     pub pageblock: Option<PageblockId>,
     /// Which of its blocks were tried.
     pub tried: [u64; 4],
-    /// Its words of bits, and which of its parts were read.
-    pub words: [u64; 8],
+    /// Its words of bits, as far as they were read.
+    pub words: [u64; Chooser::WORDS],
+    /// Which of its parts were read: a part is a word, or the words of one block.
     pub read: u64,
-    /// Which part of it is being looked at, how often all of it was, and whether that began in its middle.
+    /// Which part is being looked at.
     pub part: u32,
+    /// How often all parts were looked at.
     pub pass: u32,
+    /// Whether looking began behind the parts that an earlier compaction was done with.
     pub resumed: bool,
     /// Blocks of it that turned out not to be movable.
     pub stuck: u32,
@@ -220,6 +225,11 @@ pub struct Chooser {
     pub visited: u32,
     /// Frames examined since the driver last asked; a word of 64 bits counts as 64.
     pub examined: u64,
+}
+
+impl Chooser {
+    /// Words of bits that a pageblock has.
+    pub const WORDS: usize = 1 << (PAGEBLOCK_ORDER.get() - 6);
 }
 
 /// Compaction's view of an engine.

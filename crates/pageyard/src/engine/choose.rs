@@ -1,6 +1,6 @@
 //! Which blocks are cheapest to empty, and which pageblocks are best filled: read from descriptors and bits.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER, WORDS};
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
 use super::index::Shelves;
 use super::state::BlockState;
 use super::tag::Tag;
@@ -9,6 +9,8 @@ use super::zone::Zone;
 use crate::compaction::{Choice, Chooser, Goal, Mode, Plan, ZoneState};
 use crate::migratetype::Migratetype;
 use crate::units::{BlockId, Order, PageblockId};
+
+const _: () = assert!(WORDS <= Chooser::WORDS, "a chooser has room for the words of a pageblock");
 
 /// Descriptors that are read to find an empty pageblock for a request that waits; the next choice reads the next ones.
 const WINDOW: usize = 512;
@@ -80,16 +82,17 @@ impl Zone<'_> {
 
     /// Returns the pageblock with the most free frames, of those that are worth emptying: of the first window that has one.
     ///
-    /// For a part of a pageblock, one of the request's own type goes first if it has frames enough for the block: what is
-    /// emptied there spoils no pageblock of another type. So does, of each kind, the `last` one that was chosen. Whole
-    /// pageblocks are sought among movable ones.
+    /// For a part of a pageblock, one of the request's own type goes first where half of the block is free in one piece, as
+    /// far as the descriptor says: what is emptied there spoils no pageblock of another type. So does, of each kind, the
+    /// `last` one that was chosen, while it has frames enough. Whole pageblocks are sought among movable ones.
     fn emptiest(&self, plan: &Plan, order: Order, last: Option<usize>, state: &ZoneState) -> Option<usize> {
         let (len, window) = (self.frames.len(), if plan.direct { WINDOW } else { BACKGROUND_WINDOW });
         let wants = match plan.goal {
             Goal::Block(_, m) => m,
             Goal::Everything | Goal::Score(_) => Migratetype::Movable,
         };
-        let any = plan.thorough || (plan.direct && order.get() < BLOCK_ORDER);
+        let part = order.get() < BLOCK_ORDER;
+        let any = plan.thorough || (plan.direct && part);
         let worth = |s: BlockState| {
             let serves = match s.migratetype() {
                 Migratetype::Movable => true,
@@ -102,7 +105,8 @@ impl Zone<'_> {
         let last = last.filter(|b| *b < len && enough(self.frames.state(*b)));
         let best = |blocks: core::ops::Range<usize>| {
             let states = blocks.map(|b| (self.frames.state(b), b)).filter(|(s, _)| worth(*s));
-            let own = |s: BlockState| s.migratetype() == wants && enough(s);
+            let half = |s: BlockState| s.fit().is_some_and(|fit| fit + 1 >= order.get());
+            let own = |s: BlockState| part && s.migratetype() == wants && half(s);
             states.max_by_key(|(s, b)| (own(*s), Some(*b) == last, s.free(), len - b)).map(|(_, b)| b)
         };
         let start = match last {
@@ -118,7 +122,13 @@ impl Zone<'_> {
 
     /// Returns the first frame of a cheap block of `order` inside a pageblock, of those that were not tried: all its used
     /// frames are single ones, as far as tags say.
-    fn cheap_inside(&self, block: usize, order: u8, chooser: &mut Chooser, state: &ZoneState) -> Option<usize> {
+    fn cheap_inside(
+        &self,
+        block: usize,
+        order: u8,
+        chooser: &mut Chooser,
+        state: &ZoneState,
+    ) -> Option<usize> {
         let (size, part) = (1u32 << order, order.max(WORD_ORDER));
         let (parts, inside, words) =
             (1 << (BLOCK_ORDER - part), 1u32 << (part - order), 1 << (part - WORD_ORDER));
@@ -142,7 +152,7 @@ impl Zone<'_> {
                 if order >= WORD_ORDER {
                     bits[first..first + words as usize].iter().map(|w| w.count_zeros()).sum::<u32>()
                 } else {
-                    size - (bits[first] >> (at & 63) & ((1u64 << size) - 1)).count_ones()
+                    size - (bits[first] >> (at & (WORD_FRAMES - 1)) & ((1u64 << size) - 1)).count_ones()
                 }
             };
             let most = if chooser.pass == 0 { average.clamp(1, size - 1) } else { size };
@@ -167,10 +177,10 @@ impl Zone<'_> {
     }
 
     /// Says whether the used frames of a block are single ones, as far as tags say.
-    fn all_single(&self, start: usize, order: u8, bits: &[u64; WORDS], chooser: &mut Chooser) -> bool {
+    fn all_single(&self, start: usize, order: u8, bits: &[u64], chooser: &mut Chooser) -> bool {
         for frame in start..start + (1 << order) {
             let offset = frame as u32 & (BLOCK_FRAMES - 1);
-            if bits[(offset >> WORD_ORDER) as usize] >> (offset & 63) & 1 != 0 {
+            if bits[(offset >> WORD_ORDER) as usize] >> (offset & (WORD_FRAMES - 1)) & 1 != 0 {
                 continue;
             }
             chooser.examined += 1;
@@ -197,8 +207,7 @@ impl Zone<'_> {
     fn fullest(&self, m: Migratetype, next: impl Fn(usize) -> usize) -> Option<usize> {
         let len = self.frames.len();
         self.index.find(m as u8, Shelves::fitting(0), 0, &mut Effort::default())?;
-        let fits =
-            |s: BlockState| s.ty() == m as u8 && is_used(s) && s.free() > 0 && s.owner().is_none();
+        let fits = |s: BlockState| s.ty() == m as u8 && is_used(s) && s.free() > 0 && s.owner().is_none();
         for _ in 0..len.div_ceil(TARGETS) {
             let start = next(TARGETS.min(len));
             let states = (start..start + TARGETS.min(len)).map(|b| (b % len, self.frames.state(b % len)));
