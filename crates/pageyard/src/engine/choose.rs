@@ -12,19 +12,20 @@ use crate::units::{BlockId, Order, PageblockId};
 
 const _: () = assert!(WORDS <= Chooser::WORDS, "a chooser has room for the words of a pageblock");
 
-/// Descriptors that are read to find an empty pageblock for a request that waits; the next choice reads the next ones.
+/// Descriptors that are read to find a pageblock to empty for a request that waits; the next choice reads the next ones.
 const WINDOW: usize = 512;
 /// The same in the background, which moves many and waits for nobody.
 const BACKGROUND_WINDOW: usize = 8192;
 /// Descriptors that are read at a time to find a pageblock to fill.
 const TARGETS: usize = 64;
-/// Pageblocks that a request's compaction looks into before it gives up: without waiting, and otherwise.
-const FEW: u32 = 16;
-/// Blocks of a pageblock that turned out to be stuck, after which it is left alone.
-const STUCK: u32 = 2;
 /// Pageblocks that are tried to be filled before compaction says that there is none.
 pub(crate) const TRIES: usize = 16;
+/// Pageblocks that a request's asynchronous compaction looks into before it gives up: it is to be short.
+const FEW: u32 = 16;
+/// The same where the request waits for more.
 const MANY: u32 = 256;
+/// Blocks of a pageblock that turned out to be stuck, after which it is left: one may be a lone pin.
+const STUCK: u32 = 2;
 
 impl Zone<'_> {
     /// Chooses the block of `order`, at most a pageblock's, whose emptying moves few frames.
@@ -204,6 +205,7 @@ impl Zone<'_> {
         types.copied().find_map(|m| self.fullest(m, &next))
     }
 
+    /// Returns one of a single type.
     fn fullest(&self, m: Migratetype, next: impl Fn(usize) -> usize) -> Option<usize> {
         let len = self.frames.len();
         self.index.find(m as u8, Shelves::fitting(0), 0, &mut Effort::default())?;
