@@ -238,12 +238,18 @@ fn free_frames_in_unmovable_pageblocks_serve_unmovable_requests_without_reclaim(
     let owner = Owner::new(&engine, Fault::None);
     let unmovable = |order| Request::new(Order::of(order), Migratetype::Unmovable);
     let mut pins = Vec::new();
+    let part = Order::of(5);
     for _ in 0..32 {
-        // More than half of a pageblock: so it stays unmovable.
-        for order in [8, 5] {
-            let pfn = engine.alloc(&CX, &unmovable(order)).unwrap();
-            owner.keep(pfn, Order::of(order), Use::Pinned);
-            pins.push(pfn);
+        let block = engine.alloc(&CX, &unmovable(9)).unwrap();
+        engine.split(block, Order::of(9), part).unwrap();
+        for (i, pfn) in (block.0..block.0 + 512).step_by(32).map(Pfn).enumerate() {
+            // More than half of a pageblock: so it stays unmovable.
+            if i < 9 {
+                owner.keep(pfn, part, Use::Pinned);
+                pins.push(pfn);
+            } else {
+                engine.free(&CX, pfn, part).unwrap();
+            }
         }
     }
     owner.fill(&CX, |_| Use::Movable);
