@@ -35,8 +35,16 @@ fn engine_pass<P: PerCpu>(yard: &Pageyard<'_, P>, held: &mut [Pfn], lifo: bool) 
         let request = Request::new(Order::ZERO, Migratetype::Movable);
         *slot = yard.allocate(&cx, &request).expect("there is memory");
     }
-    let free = |pfn: &Pfn| yard.release(&cx, *pfn, Order::ZERO).expect("it is allocated");
-    if lifo { held.iter().rev().for_each(free) } else { held.iter().for_each(free) }
+    // Written out twice: as one function, called for each frame, it costs more than what it does.
+    if lifo {
+        for pfn in held.iter().rev() {
+            yard.release(&cx, *pfn, Order::ZERO).expect("it is allocated");
+        }
+    } else {
+        for pfn in held.iter() {
+            yard.release(&cx, *pfn, Order::ZERO).expect("it is allocated");
+        }
+    }
 }
 
 #[inline(never)]

@@ -33,8 +33,7 @@ impl Experiment for PageFrag {
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, LabError> {
         let mut rows = Rows::default();
         contention::measure(run, &mut rows)?;
-        run.note("the reference is linux-4.10 with the frames of fragments going to the zone or to the list; the engine stands \
-                  behind a lock that is tried once");
+        run.note("the reference is linux-4.10 with the frames of fragments going to the zone or to the list");
         run.note(
             "the model of a whole router (rings, coalescing, queues) and STREAM are not part of this table",
         );
