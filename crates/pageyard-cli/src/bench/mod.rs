@@ -144,7 +144,9 @@ impl Bench {
                 show(json, &result, primitives::to_json, primitives::to_text)
             }
             What::Cross => {
-                let result = bench::cross::cross(self.quick, &mut |done, all| bar.at("cross", done, all));
+                let result = bench::cross::cross(self.quick, command().as_deref(), &mut |done, all| {
+                    bar.at("cross", done, all);
+                });
                 drop(bar);
                 show(json, &result, cross::to_json, cross::to_text)
             }

@@ -11,6 +11,7 @@ use super::subjects::{ALONE, Subjects};
 use super::team::{Team, cpus};
 use super::{Noise, SAMPLES, Skipped, median};
 use pageyard::{Order, Pfn};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -27,6 +28,19 @@ pub(super) struct Crossed {
     free: f64,
     elapsed: f64,
     missing: u64,
+}
+
+impl Crossed {
+    /// Writes it as words, to be told to another process.
+    pub fn to_words(self) -> [u64; 4] {
+        [self.alloc.to_bits(), self.free.to_bits(), self.elapsed.to_bits(), self.missing]
+    }
+
+    /// Reads it from words.
+    pub fn of_words([alloc, free, elapsed, missing]: [u64; 4]) -> Crossed {
+        let [alloc, free, elapsed] = [alloc, free, elapsed].map(f64::from_bits);
+        Crossed { alloc, free, elapsed, missing }
+    }
 }
 
 /// One row, in nanoseconds a block.
@@ -68,9 +82,10 @@ pub struct Cross {
 /// Groups in a sample.
 const GROUPS: usize = 1 << 11;
 
-/// Measures. `progress` is told how many of how many samples are done.
+/// Measures. `command` is the `pageyard` command, which starts peers in processes of their own; without it they are
+/// skipped. `progress` is told how many of how many samples are done.
 #[must_use]
-pub fn cross(quick: bool, progress: &mut dyn FnMut(u64, u64)) -> Cross {
+pub fn cross(quick: bool, command: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Cross {
     let mut result = Cross { machine: Machine::this(), ..Cross::default() };
     let cpus = cpus();
     if cpus.len() < 2 {
@@ -83,12 +98,21 @@ pub fn cross(quick: bool, progress: &mut dyn FnMut(u64, u64)) -> Cross {
     let mut subjects = vec![queue()];
     subjects.push(Box::new(Shared::new("floor-ring", Ring::new(), false)));
     // A floor's array would run out: what one CPU gives back does not return to the other.
-    subjects.extend(Subjects::inside(Order::ZERO).all.into_iter().filter(|s| !s.name().starts_with("floor")));
+    let others = Subjects::inside(Order::ZERO).with_outside(Order::ZERO, command, &cpus);
+    subjects.extend(others.all.into_iter().filter(|s| !s.name().starts_with("floor")));
+    result.skipped = others.skipped;
     subjects.push(queue());
     let groups = if quick { GROUPS / 4 } else { GROUPS };
     let watch = Watch::start();
     // An untimed pass, which also says who can.
-    subjects.retain(|s| s.cross(&team, groups).is_some());
+    subjects.retain(|s| {
+        let can = s.cross(&team, groups).is_some();
+        if !can && !ALONE.contains(&s.name()) {
+            let why = "its program takes and gives back on one CPU".to_owned();
+            result.skipped.push(Skipped { allocator: s.name(), why });
+        }
+        can
+    });
     let before: Vec<_> = subjects.iter().map(|s| s.moves()).collect();
     let mut samples: Vec<Vec<Crossed>> = vec![Vec::new(); subjects.len()];
     for i in 0..SAMPLES {

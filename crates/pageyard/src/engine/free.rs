@@ -23,7 +23,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     ///
     /// # Concurrency
     /// Lock-free. Two CPUs that free one block at the same time get one `Ok` between them.
-    #[inline]
+    #[inline(always)]
     pub fn release(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         // Most frames are the largest zone's, and of no known contents. What is not its own has no such tag there.
         let frame = pfn.0.wrapping_sub(self.main.zone.base) as usize;

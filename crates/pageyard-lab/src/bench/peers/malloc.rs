@@ -76,7 +76,7 @@ pub(super) fn start(
         .args(["bench", "peer", peer.name])
         .envs(peer.settings.iter().copied())
         .env(TLS_ROOM.0, TLS_ROOM.1);
-    Ok(Box::new(Remote::start(peer.name, false, cpus.len(), &mut command)?))
+    Ok(Box::new(Remote::start(peer.name, false, cpus.len(), &mut command)?.crossing()))
 }
 
 /// An allocator's two functions. Its library stays loaded: threads that end run its code.

@@ -3,8 +3,11 @@
 //! Clocks are the machine's, so samples of all processes compare. Numbers are 32 and 64 bits wide, in the machine's
 //! order. A request: threads, batch, blocks a call, rounds, chunk, split, then the order of the frees by place. The
 //! answer, for each thread: how many marks, missing blocks, then marks, nanoseconds of taking and of giving back.
+//! A request without an order asks for blocks across CPUs, as many groups as rounds; its answer has four marks: what
+//! came of it, or none.
 //! Before the first request the process says whether it can: a status, and a text.
 
+use crate::bench::cross::Crossed;
 use crate::bench::subject::{Load, Subject, Taken};
 use crate::bench::team::Team;
 use std::cell::RefCell;
@@ -22,6 +25,7 @@ const MOST_BATCH: usize = 16_384;
 pub(super) struct Remote {
     name: &'static str,
     bulk: bool,
+    crosses: bool,
     threads: usize,
     child: RefCell<Child>,
     pipes: RefCell<(ChildStdin, BufReader<ChildStdout>)>,
@@ -47,6 +51,7 @@ impl Remote {
         let remote = |output| Remote {
             name,
             bulk,
+            crosses: false,
             threads,
             child: RefCell::new(child),
             pipes: RefCell::new((input, output)),
@@ -62,6 +67,12 @@ impl Remote {
                 Err("its process ended before it began".into())
             }
         }
+    }
+
+    /// Says that the process can also take blocks on one CPU and give them back on another.
+    pub fn crossing(mut self) -> Remote {
+        self.crosses = true;
+        self
     }
 
     fn ask(&self, threads: usize, load: &Load) -> io::Result<Vec<Taken>> {
@@ -91,6 +102,18 @@ impl Subject for Remote {
 
     fn can(&self, threads: usize, call: usize) -> bool {
         threads <= self.threads && (call == 1 || self.bulk)
+    }
+
+    fn cross(&self, _: &Team, groups: usize) -> Option<Crossed> {
+        if !self.crosses {
+            return None;
+        }
+        let load = Load { order: Arc::new([]), call: 1, rounds: groups, chunk: 1, split: 0 };
+        let (input, output) = &mut *self.pipes.borrow_mut();
+        input.write_all(&request(2, &load)).ok()?;
+        input.flush().ok()?;
+        let words = read_taken(output).ok()?.marks.try_into().ok()?;
+        Some(Crossed::of_words(words))
     }
 }
 

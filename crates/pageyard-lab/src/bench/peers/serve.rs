@@ -2,7 +2,7 @@
 
 use super::malloc;
 use super::remote::{answer, greet, read_request};
-use crate::bench::subject::{Shared, Subject};
+use crate::bench::subject::{Shared, Subject, Taken};
 use crate::bench::team::{Pinned, Team, cpus};
 use std::io::{BufReader, Write};
 
@@ -27,6 +27,12 @@ pub fn serve(name: &str) -> std::io::Result<()> {
     let subject = Shared::new("peer", allocator, false);
     let mut input = BufReader::new(std::io::stdin().lock());
     while let Some((threads, load)) = read_request(&mut input) {
+        if load.order.is_empty() {
+            let crossed = subject.cross(&team, load.rounds).map(|c| c.to_words().to_vec());
+            output.write_all(&answer(&Taken { marks: crossed.unwrap_or_default(), ..Taken::default() }))?;
+            output.flush()?;
+            continue;
+        }
         let Some(taken) = subject.sample(&team, threads, &load) else { break };
         for one in &taken {
             output.write_all(&answer(one))?;
