@@ -90,7 +90,7 @@ def targets(sweep, bulk, cross):
         return times(who, "linux-uml", some)
 
     def gained(who):
-        return {r["batch"]: r["x_one_thread"] for r in sweep.rows
+        return {(r["batch"], r["pattern"]): r["x_one_thread"] for r in sweep.rows
                 if r["allocator"] == who and r["threads"] == 2 and r["order"] == 0 and r.get("x_one_thread")}
 
     def scaling(who):
@@ -99,7 +99,7 @@ def targets(sweep, bulk, cross):
     def beside_floor(who):
         """The same where two threads on the floor are twice one: what slowed the machine down slowed both."""
         floor = gained("floor-rseq")
-        return min([2 * x / floor[b] for b, x in gained(who).items() if b in floor], default=None)
+        return min([2 * x / floor[at] for at, x in gained(who).items() if at in floor], default=None)
 
     def lifo(who):
         # Times the floor of each setting: LIFO and FIFO are measured minutes apart, on a machine whose clock changes.
