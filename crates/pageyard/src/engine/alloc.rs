@@ -272,11 +272,12 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let order = request.order;
         let (mut free, mut kept, mut passes, mut short, mut held_back) = (0, 0, false, false, false);
         for place in self.walk(request) {
-            free += place.zone.free();
-            kept += self.kept(place, request, last);
-            if self.passes(place, request, last) {
+            // One reading of each: a count that moves meanwhile must not name a watermark that keeps nothing back.
+            let (here, back) = (place.zone.free(), self.kept(place, request, last));
+            (free, kept) = (free + here, kept + back);
+            if here.checked_sub(order.frames().0).is_some_and(|left| left >= back) {
                 passes = true;
-            } else if place.zone.free() >= order.frames().0 {
+            } else if here >= order.frames().0 {
                 short = true;
                 held_back |= place.zone.fits(order.get(), &usable(request));
             }

@@ -1,19 +1,21 @@
 //! The count of a zone's free frames: a sum, and what each CPU has not added to it yet, each on a cache line of its own.
 
 use super::geometry::LINE_WORDS;
-use super::sync::{A64, Carver, Relaxed};
+use super::sync::{A64, Carver, Relaxed, SeqCst};
 use crate::units::Frames;
 
 /// What all CPUs together may keep from the sum: one part in so many of the zone.
 const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
 /// The most frames that one CPU keeps from it.
 const MOST: u64 = 1 << 16;
+/// Times that a count is read anew because frames moved to the sum meanwhile.
+const TRIES: usize = 8;
 
 /// A count that CPUs change without meeting each other.
 ///
 /// # Concurrency
-/// Exact while nothing runs. While frames are on their way it may be off by as many, and by what one CPU keeps for each
-/// that is adding that to the sum.
+/// Exact while nothing runs. While frames are on their way it may be off by as many, and too high by what one CPU keeps for
+/// each that is adding that to the sum.
 ///
 /// # Linux
 /// `zone_page_state`, `zone_page_state_snapshot` and `percpu_drift_mark`.
@@ -24,7 +26,8 @@ pub(crate) struct FreeCount<'m> {
     most: u64,
 }
 
-// ORDER: Relaxed, everywhere below: a count orders nothing.
+// ORDER: SeqCst where what is kept and the sum are changed and read together: the order of the two writes is what makes
+// a reading that finds one of them find too much rather than too little. Relaxed elsewhere: a count orders nothing.
 impl<'m> FreeCount<'m> {
     /// Carves the count of a zone.
     pub(crate) fn carve(carver: &mut Carver<'m>, managed: Frames, cpus: usize) -> FreeCount<'m> {
@@ -51,22 +54,39 @@ impl<'m> FreeCount<'m> {
             return;
         }
         let kept = &self.kept[cpu * LINE_WORDS];
-        let now = kept.fetch_add(n as u64, Relaxed).wrapping_add(n as u64) as i64;
+        let now = kept.fetch_add(n as u64, SeqCst).wrapping_add(n as u64) as i64;
         if now.unsigned_abs() > self.most {
-            kept.fetch_add(now.wrapping_neg() as u64, Relaxed);
-            self.sum[0].fetch_add(now as u64, Relaxed);
+            // What moves is counted twice on its way, never not at all: too low a count would refuse a request for frames
+            // that have long been free.
+            if now > 0 {
+                self.sum[0].fetch_add(now as u64, SeqCst);
+                kept.fetch_add(now.wrapping_neg() as u64, SeqCst);
+            } else {
+                kept.fetch_add(now.wrapping_neg() as u64, SeqCst);
+                self.sum[0].fetch_add(now as u64, SeqCst);
+            }
         }
     }
 
     /// Returns it. While some frames have not arrived it may be below zero, which counts as none.
     pub(crate) fn get(&self) -> u64 {
-        let mut all = self.sum[0].load(Relaxed);
-        if self.most > 0 {
-            for kept in self.kept.iter().step_by(LINE_WORDS) {
-                all = all.wrapping_add(kept.load(Relaxed));
-            }
+        let mut sum = self.sum[0].load(SeqCst);
+        if self.most == 0 {
+            return (sum as i64).max(0) as u64;
         }
-        (all as i64).max(0) as u64
+        let mut largest = i64::MIN;
+        for _ in 0..TRIES {
+            let kept = self.kept.iter().step_by(LINE_WORDS).map(|kept| kept.load(SeqCst));
+            let kept = kept.fold(0u64, u64::wrapping_add);
+            largest = largest.max(sum.wrapping_add(kept) as i64);
+            // A sum that stayed the same belongs to what was kept meanwhile.
+            let now = self.sum[0].load(SeqCst);
+            if now == sum {
+                return (sum.wrapping_add(kept) as i64).max(0) as u64;
+            }
+            sum = now;
+        }
+        largest.max(0) as u64
     }
 
     /// Returns how many frames there are above `mark`: all of them, or, where `enough` are there for sure, no fewer than
