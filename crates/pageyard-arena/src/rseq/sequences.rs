@@ -42,11 +42,11 @@ const fn distance(list: usize) -> usize {
 /// one.
 #[inline(always)]
 pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
+    // Each register counts where it is inlined: `head` begins as the list's distance, `cpus` ends as a constant.
     let result;
     // SAFETY: 1. The header is of the CPU's own list, or of one that is empty for ever: the caller's promise.
     //         2. The newest item lies where the word says, behind the header.
     //         3. Another sequence on this CPU, or a barrier, makes the kernel begin this one anew.
-    // Each register counts where it is inlined: `head` begins as the list's distance, `cpus` ends as a constant.
     unsafe {
         sequence!(
             {

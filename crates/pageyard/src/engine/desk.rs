@@ -95,10 +95,8 @@ pub(crate) struct Desk<'a> {
 impl Desk<'_> {
     /// Returns what lies on it.
     pub(crate) fn sheet(&mut self) -> Sheet<'_> {
-        // SAFETY: 1. The pointers are to the first of `room` items, as many again, and `GROUPS` counts, of initialised
-        //            memory that allows changes through shared references (`Plain`).
-        //         2. They are this desk's only, and nobody else has it until it is dropped; the borrow of `self` keeps
-        //            it from being lent twice.
+        // SAFETY: 1. `room` items, as many again and `GROUPS` counts lie there, initialised, in cells that may change.
+        //         2. Nobody else has the desk until it is dropped, and the borrow of `self` lends it once.
         unsafe {
             Sheet {
                 items: core::slice::from_raw_parts_mut(self.items.cast_mut().cast(), self.room),

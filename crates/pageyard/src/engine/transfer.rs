@@ -81,7 +81,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if !rest.is_empty() {
             let fitted = self.percpu.refill(place.lists.all(), cx.cpu, list, rest);
             self.count(cx.cpu, Counter::PcpRefill, 1);
-            self.release_items(place, cx.cpu, &mut rest[fitted..], BLOCK_ORDER);
+            self.release_items(place, cx.cpu, &rest[fitted..], BLOCK_ORDER);
         }
         Some(self.hand_out(place, cx, *first as usize, BLOCK_ORDER))
     }
@@ -109,9 +109,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if !rest.is_empty() {
             let fitted = list.map_or(0, |l| self.percpu.refill(place.lists.all(), cx.cpu, l, rest));
             self.count(cx.cpu, Counter::PcpRefill, 1);
-            for some in rest[fitted..].chunks_mut(BATCH) {
-                self.release_items(place, cx.cpu, some, order);
-            }
+            self.release_items(place, cx.cpu, &rest[fitted..], order);
         }
         self.hand_out(place, cx, *first as usize, order)
     }
@@ -143,7 +141,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             }
         }
         self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_items(place, cpu, &mut [frame as u32], order.get());
+        self.release_items(place, cpu, &[frame as u32], order.get());
     }
 
     /// Takes the oldest items from a list, `wanted` or what there is room for; returns how many.
@@ -175,17 +173,18 @@ impl<P: PerCpu> Pageyard<'_, P> {
         n + self.percpu.spill(lists, cpu, list, &mut items[n..n + more])
     }
 
-    /// Releases blocks that nobody owns, at most a batch of them.
-    pub(crate) fn release_items(&self, place: &Place<'_>, cpu: CpuId, items: &mut [u32], order: u8) {
+    /// Releases blocks that nobody owns.
+    pub(crate) fn release_items(&self, place: &Place<'_>, cpu: CpuId, items: &[u32], order: u8) {
         if let [item] = items {
             let zero = place.zone.frames.tag(*item as usize) == Tag::FreeZero;
             return place.zone.release_block(cpu.index(), *item as usize, order, zero);
         }
         let mut lap = Lap::new();
-        let mut sheet = lap.sheet();
-        let n = items.len().min(sheet.items.len());
-        sheet.items[..n].copy_from_slice(&items[..n]);
-        self.release_sheet(place, cpu, &mut sheet, n, order);
+        for some in items.chunks(BATCH) {
+            let mut sheet = lap.sheet();
+            sheet.items[..some.len()].copy_from_slice(some);
+            self.release_sheet(place, cpu, &mut sheet, some.len(), order);
+        }
     }
 
     /// Releases the first `n` blocks of a sheet, which nobody owns, grouped by pageblock and by word.
