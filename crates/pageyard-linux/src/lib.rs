@@ -4,7 +4,7 @@
 //!
 //! * [`config`]: presets (`linux-4.6` to `linux-6.18`) and the knobs that tell them apart;
 //! * `allocator`: requests walk the `zonelist`; `slowpath`: what is tried when that fails; `frees`: checked, every one; `bulk`: by the array;
-//! * `pressure`: reclaim, compaction and retries, with the helpers of a workload; `framemap`: what compaction sees;
+//! * `pressure`: reclaim, compaction and retries, with the helpers of a workload; `compaction_view`: what compaction sees;
 //! * `zone`: watermarks; `pcp`: per-CPU lists; `fallback` and `highatomic`: taking from other types;
 //! * `buddy`: splitting and merging; `freelist` and `tag`: what is kept for each frame;
 //! * `irq`: what turns interrupts off, in user space; `slot`: the lock of a CPU's lists; `numa`: nodes, masks and their counters;
@@ -30,9 +30,9 @@ mod allocator;
 mod audit;
 mod buddy;
 mod bulk;
+mod compaction_view;
 pub mod config;
 mod fallback;
-mod framemap;
 mod freelist;
 mod frees;
 mod highatomic;

@@ -118,7 +118,7 @@ pub struct AuditError {
     pub zone: ZoneId,
     /// The frame it was found at, or the zone's first.
     pub pfn: Pfn,
-    /// What the books say.
+    /// What was recorded.
     pub expected: u64,
     /// What was counted.
     pub found: u64,
@@ -207,7 +207,7 @@ impl fmt::Display for AuditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} (zone {}, frame {}): the books say {}, counted {}",
+            "{} (zone {}, frame {}): recorded {}, counted {}",
             self.what, self.zone, self.pfn, self.expected, self.found
         )
     }

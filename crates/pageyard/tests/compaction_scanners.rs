@@ -517,7 +517,7 @@ fn two_compactors_never_use_a_pageblock_for_opposite_ends() {
 #[test]
 fn without_leases_the_conflicts_are_counted() {
     let toy = Toy::new(3, plain()).used(odd(0..1536)).pinned([0, 512, 1024]);
-    let _theirs = pageyard::compaction::FrameMap::lease(
+    let _theirs = pageyard::compaction::CompactionView::lease(
         &toy,
         PageblockId(0),
         pageyard::compaction::Role::Target,

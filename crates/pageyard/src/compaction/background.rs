@@ -1,9 +1,9 @@
 //! Compaction in the background: for the orders that requests could not be served with, and ahead of need.
 
 use super::driver::{Compactor, forget_hints};
-use super::frame_map::FrameMap;
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, Plan, fragmentation_score, score_marks, suitability};
+use super::view::CompactionView;
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
 use crate::memmap::ZoneKind;
@@ -31,7 +31,12 @@ fn plan(zone: ZoneId, goal: Goal) -> Plan {
 ///
 /// # Linux
 /// `kcompactd_do_work`, which defers as synchronous direct compaction does, and `proactive_compact_node`.
-pub fn compact_in_background<M: FrameMap, O: Migrate>(map: &M, owner: &O, cx: &Cx, zone: ZoneId) -> Work {
+pub fn compact_in_background<M: CompactionView, O: Migrate>(
+    map: &M,
+    owner: &O,
+    cx: &Cx,
+    zone: ZoneId,
+) -> Work {
     let knobs = *map.knobs();
     let mut work = Work::default();
     if !knobs.enabled || map.zone(zone).is_none() {
@@ -76,7 +81,7 @@ pub fn compact_in_background<M: FrameMap, O: Migrate>(map: &M, owner: &O, cx: &C
 ///
 /// # Linux
 /// `compact_node`, behind `/proc/sys/vm/compact_memory`.
-pub fn compact_everything<M: FrameMap, O: Migrate>(
+pub fn compact_everything<M: CompactionView, O: Migrate>(
     map: &M,
     owner: &O,
     cx: &Cx,
@@ -93,7 +98,7 @@ pub fn compact_everything<M: FrameMap, O: Migrate>(
 ///
 /// # Linux
 /// `reset_isolation_suitable`, called by kswapd.
-pub fn forget_hints_if_asked<M: FrameMap>(map: &M, zone: ZoneId) {
+pub fn forget_hints_if_asked<M: CompactionView>(map: &M, zone: ZoneId) {
     if let Some(view) = map.zone(zone)
         && map.zone_state(zone).take_flush()
     {

@@ -1,8 +1,8 @@
 //! Blocks that the engine chose because they are the cheapest to empty: no migrate scanner looks for them.
 
 use super::driver::{CLUSTER, Compactor, Phase};
-use super::frame_map::{Choice, FrameMap, FrameState, Role};
 use super::migrate::Migrate;
+use super::view::{Choice, CompactionView, FrameState, Role};
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, Pfn};
 
 /// What became of a look at a frame.
@@ -15,7 +15,7 @@ enum Look {
     Stuck,
 }
 
-impl<M: FrameMap, O: Migrate> Compactor<'_, M, O> {
+impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
     /// Isolates a cluster of a chosen block; `false` where the engine does not choose.
     pub(super) fn isolate_chosen(&mut self) -> bool {
         let order = self.plan.block_order(&self.knobs);

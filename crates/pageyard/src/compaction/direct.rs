@@ -1,9 +1,9 @@
 //! Compaction on behalf of a request that waits: zone after zone, leaving out those where it failed lately.
 
 use super::driver::Compactor;
-use super::frame_map::FrameMap;
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, Plan};
+use super::view::CompactionView;
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
 use crate::request::Request;
@@ -29,7 +29,7 @@ pub struct Tried {
 ///
 /// # Linux
 /// `try_to_compact_pages`. Asynchronous compaction never defers, unless deferral is kept by mode.
-pub fn compact_for_request<M: FrameMap, O: Migrate>(
+pub fn compact_for_request<M: CompactionView, O: Migrate>(
     map: &M,
     owner: &O,
     cx: &Cx,

@@ -1,11 +1,11 @@
 //! The driver: a compaction of one zone, as a machine that does a bounded piece of work at a time.
 
-use super::frame_map::{Chooser, FrameMap, FreeStock, Lease, Role};
 use super::held::Held;
 use super::knobs::{Knobs, Skip};
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, Plan, block_start_pfn, is_reached, pageblock_start_pfn, suitability};
 use super::state::{ZoneState, ends};
+use super::view::{Chooser, CompactionView, FreeStock, Lease, Role};
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
 use crate::memmap::ZoneSpan;
@@ -54,7 +54,7 @@ pub enum Progress {
 ///
 /// It holds frames that are isolated, free frames to move them to, and leases of pageblocks. All of that goes back when it
 /// ends or is dropped, also when a callback panics.
-pub struct Compactor<'a, M: FrameMap, O: Migrate> {
+pub struct Compactor<'a, M: CompactionView, O: Migrate> {
     pub(super) map: &'a M,
     pub(super) owner: &'a O,
     pub(super) cx: Cx,
@@ -98,7 +98,7 @@ pub struct Compactor<'a, M: FrameMap, O: Migrate> {
     captured: Option<Pfn>,
 }
 
-impl<'a, M: FrameMap, O: Migrate> Compactor<'a, M, O> {
+impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
     /// Prepares a compaction; `None` where there is no such zone.
     pub fn new(map: &'a M, owner: &'a O, cx: &Cx, plan: Plan) -> Option<Compactor<'a, M, O>> {
         let view = map.zone(plan.zone).filter(|z| z.span.spanned.0 > 0)?;
@@ -407,7 +407,7 @@ impl<'a, M: FrameMap, O: Migrate> Compactor<'a, M, O> {
     }
 }
 
-impl<M: FrameMap, O: Migrate> Drop for Compactor<'_, M, O> {
+impl<M: CompactionView, O: Migrate> Drop for Compactor<'_, M, O> {
     fn drop(&mut self) {
         if !matches!(self.phase, Phase::Done(_)) {
             self.let_go();
@@ -423,7 +423,7 @@ impl<M: FrameMap, O: Migrate> Drop for Compactor<'_, M, O> {
 ///
 /// # Linux
 /// `__reset_isolation_suitable`.
-pub(super) fn forget_hints<M: FrameMap>(map: &M, zone: ZoneId, span: &ZoneSpan) {
+pub(super) fn forget_hints<M: CompactionView>(map: &M, zone: ZoneId, span: &ZoneSpan) {
     let last = Pfn(span.end().0 - 1).pageblock();
     for block in span.start.pageblock().0..=last.0 {
         map.set_skip(zone, PageblockId(block), false);

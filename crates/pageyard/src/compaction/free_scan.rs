@@ -2,13 +2,13 @@
 //! and the moves themselves.
 
 use super::driver::{Compactor, PASSES, Phase};
-use super::frame_map::{Direct, FrameMap, FreeStock, PageblockInfo, Role};
 use super::migrate::{Migrate, MigrateError};
 use super::plan::{block_start_pfn, pageblock_end_pfn};
+use super::view::{CompactionView, Direct, FreeStock, PageblockInfo, Role};
 use crate::migratetype::Migratetype;
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, Pfn};
 
-impl<'a, M: FrameMap, O: Migrate> Compactor<'a, M, O> {
+impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
     /// Moves one frame, or looks for frames to move to.
     ///
     /// # Linux

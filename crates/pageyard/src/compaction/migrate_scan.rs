@@ -1,13 +1,13 @@
 //! The migrate scanner: upwards from the start of the zone, a pageblock at a time.
 
 use super::driver::{CLUSTER, Compactor, Phase};
-use super::frame_map::{FrameMap, FrameState, PageblockInfo, Role};
 use super::migrate::{Migrate, Mode};
 use super::plan::{block_end_pfn, pageblock_end_pfn};
+use super::view::{CompactionView, FrameState, PageblockInfo, Role};
 use crate::migratetype::Migratetype;
 use crate::units::{Order, Pfn};
 
-impl<M: FrameMap, O: Migrate> Compactor<'_, M, O> {
+impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
     /// Looks at one pageblock, or passes it over.
     ///
     /// # Linux

@@ -1,6 +1,6 @@
 //! Compaction: moving frames together so that large blocks become free. One driver for every engine.
 //!
-//! * [`FrameMap`] is what it sees of an engine, [`Migrate`] of the owner of the frames.
+//! * [`CompactionView`] is what it sees of an engine, [`Migrate`] of the owner of the frames.
 //! * [`Knobs`]: every technique can be turned on and off alone; [`ZoneState`]: what is remembered of a zone.
 //! * [`Plan`]: what to achieve; [`suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step at
 //!   a time, with the `migrate_scan`, the `free_scan`, and the `chosen` blocks of an engine that need not scan, in files of their
@@ -14,7 +14,6 @@ mod background;
 mod chosen;
 mod direct;
 mod driver;
-mod frame_map;
 mod free_scan;
 mod held;
 mod knobs;
@@ -22,15 +21,12 @@ mod migrate;
 mod migrate_scan;
 mod plan;
 mod state;
+mod view;
 mod work;
 
 pub use background::{compact_everything, compact_in_background, forget_hints_if_asked};
 pub use direct::{Tried, compact_for_request};
 pub use driver::{CLUSTER, Compactor, Progress};
-pub use frame_map::{
-    Choice, Chooser, Direct, FrameMap, FrameState, FreeScan, FreeStock, Holder, Lease, Leases, PageblockInfo,
-    Role, ZoneView,
-};
 pub use knobs::{Deferral, KnobError, Knobs, Scope, Skip};
 pub use migrate::{Busy, Migrate, MigrateError, Mode};
 pub use plan::{
@@ -38,4 +34,8 @@ pub use plan::{
     score_marks, suitability,
 };
 pub use state::ZoneState;
+pub use view::{
+    Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Lease, Leases,
+    PageblockInfo, Role, ZoneView,
+};
 pub use work::{Outcome, Work};

@@ -1,8 +1,8 @@
 //! What a compaction is to achieve, whether it is worth beginning, and whether it is done.
 
-use super::frame_map::FrameMap;
 use super::knobs::{Knobs, Scope};
 use super::migrate::Mode;
+use super::view::CompactionView;
 use super::work::Outcome;
 use crate::memmap::ZoneKind;
 use crate::metrics::{extfrag_index, unusable_index};
@@ -106,7 +106,7 @@ impl Plan {
 /// # Linux
 /// `compaction_suitable`: enough free frames to move things to, and fragmentation rather than a lack of memory.
 #[must_use]
-pub fn suitability<M: FrameMap>(map: &M, plan: &Plan) -> Option<Outcome> {
+pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
     let Some(view) = map.zone(plan.zone) else { return Some(Outcome::Skipped) };
     let order = match plan.goal {
         Goal::Block(order, _) if order > Order::ZERO => order,
@@ -134,7 +134,7 @@ pub fn suitability<M: FrameMap>(map: &M, plan: &Plan) -> Option<Outcome> {
 /// # Linux
 /// `fragmentation_score_zone` (`extfrag_for_order`).
 #[must_use]
-pub fn fragmentation_score<M: FrameMap>(map: &M, zone: ZoneId) -> u64 {
+pub fn fragmentation_score<M: CompactionView>(map: &M, zone: ZoneId) -> u64 {
     let unusable = unusable_index(&map.free_blocks(zone), PAGEBLOCK_ORDER.index());
     unusable.map_or(0, |u| (u * 100.0) as u64)
 }
@@ -153,7 +153,7 @@ pub fn score_marks(proactiveness: u8) -> (u64, u64) {
 ///
 /// # Linux
 /// `__compact_finished`, behind the question whether the scanners have met.
-pub(super) fn is_reached<M: FrameMap>(map: &M, plan: &Plan) -> bool {
+pub(super) fn is_reached<M: CompactionView>(map: &M, plan: &Plan) -> bool {
     match plan.goal {
         Goal::Everything => false,
         Goal::Score(low) => fragmentation_score(map, plan.zone) <= low,

@@ -1,6 +1,6 @@
 //! What a compaction did, in numbers, and how it ended.
 
-use super::frame_map::FrameMap;
+use super::view::CompactionView;
 use crate::allocator::Cx;
 use crate::stats::Counter;
 use core::ops::AddAssign;
@@ -96,7 +96,7 @@ impl Work {
     }
 
     /// Adds the counts to an engine's counters.
-    pub(super) fn book<M: FrameMap>(&self, map: &M, cx: &Cx) {
+    pub(super) fn book<M: CompactionView>(&self, map: &M, cx: &Cx) {
         for (counter, n) in COUNTERS.into_iter().zip(self.values()) {
             if n > 0 {
                 map.tally(cx, counter, n);

@@ -1,14 +1,14 @@
 //! Allocation: a list hit inlined, everything else out of line.
 
-use super::desk::Lap;
 use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
+use super::pageblocks::Want;
 use super::percpu::PerCpu;
+use super::scratch::StackScratch;
 use super::steal::Stolen;
 use super::sync::Relaxed;
-use super::tree::Effort;
+use super::tree::SearchEffort;
 use super::tuning::{list_of, order_of};
-use super::yard::{Pageyard, Place};
-use super::zone::Want;
+use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::error::{AllocError, BadRequest};
 use crate::migratetype::Migratetype;
@@ -43,11 +43,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
     pub fn allocate(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         if let Some(list) = list_of(request.order.get(), request.migratetype as u8)
             && request.nodes == NodeMask::ALL
-            && let Some(place) = self.first_place(request.highest_zone)
-            && let Some(item) = self.percpu.pop(place.lists.all(), cx.cpu, list)
+            && let Some(zone) = self.first_zone(request.highest_zone)
+            && let Some(item) = self.percpu.pop(zone.lists.all(), cx.cpu, list)
         {
-            place.zone.frames.allocate_listed(item, request.order.get());
-            return Ok(place.zone.pfn(item as usize));
+            zone.pageblocks.frames.allocate_listed(item, request.order.get());
+            return Ok(zone.pageblocks.pfn(item as usize));
         }
         self.allocate_slow(*cx, *request)
     }
@@ -58,7 +58,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     fn allocate_slow(&self, cx: Cx, request: Request) -> Result<Pfn, AllocError> {
         let (cx, request) = (&cx, &request);
         self.check(cx, request)?;
-        let mut effort = Effort::default();
+        let mut effort = SearchEffort::default();
         let result = self.search(cx, request, &mut effort);
         if result.is_err() {
             self.count(cx.cpu, Counter::AllocFail, 1);
@@ -80,7 +80,12 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if self.has_cpu(cx.cpu) { Ok(()) } else { Err(BadRequest::NoSuchCpu) }
     }
 
-    pub(crate) fn search(&self, cx: &Cx, request: &Request, effort: &mut Effort) -> Result<Pfn, AllocError> {
+    pub(crate) fn search(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        effort: &mut SearchEffort,
+    ) -> Result<Pfn, AllocError> {
         if let Some(pfn) = self.try_zones(cx, request, Mark::Low, effort) {
             return Ok(pfn);
         }
@@ -90,7 +95,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         self.count(cx.cpu, Counter::AllocSlow, 1);
         if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
             self.count(cx.cpu, Counter::KswapdWake, 1);
-            self.walk(request).for_each(|place| place.compaction.wake_reclaim(request.order));
+            self.walk(request).for_each(|zone| zone.compaction.wake_reclaim(request.order));
         }
         let last = match request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL) {
             true => Mark::None,
@@ -103,8 +108,8 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if let Some(pfn) = self.try_zones(cx, request, last, effort) {
             return Ok(pfn);
         }
-        for place in self.walk(request).filter(|p| self.passes(p, request, last)) {
-            if let Some(pfn) = self.sweep_zone(place, cx, request, effort) {
+        for zone in self.walk(request).filter(|p| self.passes(p, request, last)) {
+            if let Some(pfn) = self.sweep_zone(zone, cx, request, effort) {
                 return Ok(pfn);
             }
         }
@@ -116,12 +121,12 @@ impl<P: PerCpu> Pageyard<'_, P> {
         cx: &Cx,
         request: &Request,
         mark: Mark,
-        effort: &mut Effort,
+        effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        for place in self.walk(request) {
+        for zone in self.walk(request) {
             effort.step();
-            if self.passes(place, request, mark)
-                && let Some(pfn) = self.allocate_in(place, cx, request, effort)
+            if self.passes(zone, request, mark)
+                && let Some(pfn) = self.allocate_in(zone, cx, request, effort)
             {
                 return Some(pfn);
             }
@@ -133,98 +138,104 @@ impl<P: PerCpu> Pageyard<'_, P> {
     ///
     /// # Linux
     /// `__zone_watermark_ok`.
-    fn passes(&self, place: &Place<'_>, request: &Request, mark: Mark) -> bool {
+    fn passes(&self, zone: &Zone<'_>, request: &Request, mark: Mark) -> bool {
         let size = request.order.frames().0;
-        let kept = self.kept(place, request, mark);
-        place.zone.free_above(0, kept + size) >= kept + size
+        let kept = self.kept(zone, request, mark);
+        zone.pageblocks.free_above(0, kept + size) >= kept + size
     }
 
     /// Returns how many frames a zone keeps back from a request that goes down to `mark`.
-    fn kept(&self, place: &Place<'_>, request: &Request, mark: Mark) -> u64 {
+    fn kept(&self, zone: &Zone<'_>, request: &Request, mark: Mark) -> u64 {
         // ORDER: Relaxed: the boost orders nothing.
-        let boost = place.zone.boost().load(Relaxed);
+        let boost = zone.pageblocks.boost().load(Relaxed);
         let min = match mark {
-            Mark::Low => place.marks.low.0 + boost,
-            Mark::Min => self.config.reserve_rule.lower(place.marks.min, request.flags).0,
+            Mark::Low => zone.marks.low.0 + boost,
+            Mark::Min => self.config.reserve_rule.lower(zone.marks.min, request.flags).0,
             Mark::None => return 0,
         };
-        let mut kept = min + place.protection[request.highest_zone.index()].0;
+        let mut kept = min + zone.protection[request.highest_zone.index()].0;
         if !wants_highatomic(request) {
-            kept += place.zone.highatomic_free();
+            kept += zone.pageblocks.highatomic_free();
         }
         if request.migratetype != Migratetype::Movable {
-            kept += place.zone.cma_free();
+            kept += zone.pageblocks.cma_free();
         }
         kept
     }
 
     /// Allocates a block in one zone: from a list, or from its frames, filling the list on the way.
-    fn allocate_in(&self, place: &Place<'_>, cx: &Cx, request: &Request, effort: &mut Effort) -> Option<Pfn> {
+    fn allocate_in(
+        &self,
+        zone: &Zone<'_>,
+        cx: &Cx,
+        request: &Request,
+        effort: &mut SearchEffort,
+    ) -> Option<Pfn> {
         let (order, ty, cpu) = (request.order.get(), request.migratetype as u8, cx.cpu.index());
         if order > BLOCK_ORDER {
-            let block = place.zone.claim_run(order, ty, cpu, effort)?;
-            return Some(self.hand_out(place, cx, block << BLOCK_ORDER, order));
+            let block = zone.pageblocks.claim_run(order, ty, cpu, effort)?;
+            return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, order));
         }
         let list = list_of(order, ty);
         if let Some(list) = list
-            && let Some(item) = self.percpu.pop(place.lists.all(), cx.cpu, list)
+            && let Some(item) = self.percpu.pop(zone.lists.all(), cx.cpu, list)
         {
-            place.zone.frames.allocate_listed(item, order);
-            return Some(place.zone.pfn(item as usize));
+            zone.pageblocks.frames.allocate_listed(item, order);
+            return Some(zone.pageblocks.pfn(item as usize));
         }
-        let mut blocks = list.map_or(1, |list| self.refill_size(place, cx, request, list));
-        let mut desk = if blocks as usize > BATCH { self.desks.take(cpu) } else { None };
-        let mut lap = Lap::new();
-        let items = match &mut desk {
-            Some(desk) => desk.sheet().items,
-            None => lap.sheet().items,
+        let mut blocks = list.map_or(1, |list| self.refill_size(zone, cx, request, list));
+        let mut area = if blocks as usize > BATCH { self.scratch_areas.take(cpu) } else { None };
+        let mut stack = StackScratch::new();
+        let items = match &mut area {
+            Some(area) => area.scratch().items,
+            None => stack.scratch().items,
         };
         blocks = blocks.min(items.len() as u32);
         let want = Want { ty, order, blocks, cpu };
         let atomic = wants_highatomic(request);
         if atomic {
             let reserved = Want { ty: Migratetype::HighAtomic as u8, blocks: 1, ..want };
-            if let Some(got) = place.zone.claim(reserved, effort) {
-                return Some(self.keep(place, cx, &got, order, None, items));
+            if let Some(got) = zone.pageblocks.claim(reserved, effort) {
+                return Some(self.hand_out_first(zone, cx, &got, order, None, items));
             }
         }
         if order == BLOCK_ORDER
             && !atomic
             && let Some(list) = list
-            && let Some(pfn) = self.claim_wholes(place, cx, request, list, blocks, effort)
+            && let Some(pfn) = self.claim_wholes(zone, cx, request, list, blocks, effort)
         {
             return Some(pfn);
         }
-        let got = match place.zone.claim(want, effort) {
+        let got = match zone.pageblocks.claim(want, effort) {
             Some(got) => got,
             None => {
-                let (got, stolen) = place.zone.steal(want, effort)?;
-                self.note_stolen(cx.cpu, place, stolen);
+                let (got, stolen) = zone.pageblocks.steal(want, effort)?;
+                self.note_stolen(cx.cpu, zone, stolen);
                 got
             }
         };
-        let pfn = self.keep(place, cx, &got, order, list, items);
-        if atomic && order < BLOCK_ORDER && place.zone.reserve_highatomic(got.block) {
+        let pfn = self.hand_out_first(zone, cx, &got, order, list, items);
+        if atomic && order < BLOCK_ORDER && zone.pageblocks.reserve_highatomic(got.block) {
             self.count(cx.cpu, Counter::HighatomicReserve, 1);
         }
         Some(pfn)
     }
 
     /// Marks a block that came straight from its zone as the caller's.
-    pub(crate) fn hand_out(&self, place: &Place<'_>, cx: &Cx, frame: usize, order: u8) -> Pfn {
-        place.zone.frames.allocate_tag(frame, order);
+    pub(crate) fn hand_out(&self, zone: &Zone<'_>, cx: &Cx, frame: usize, order: u8) -> Pfn {
+        zone.pageblocks.frames.allocate_tag(frame, order);
         self.count(cx.cpu, Counter::Pgalloc, 1 << order);
-        place.zone.pfn(frame)
+        zone.pageblocks.pfn(frame)
     }
 
     #[cold]
-    fn note_stolen(&self, cpu: CpuId, place: &Place<'_>, stolen: Stolen) {
+    fn note_stolen(&self, cpu: CpuId, zone: &Zone<'_>, stolen: Stolen) {
         self.count(cpu, Counter::Extfrag, 1);
         let kind = if stolen == Stolen::Borrowed { Counter::ExtfragSteal } else { Counter::ExtfragClaim };
         self.count(cpu, kind, 1);
         if stolen != Stolen::Whole
-            && let Some(most) = place.max_boost
-            && place.zone.raise_boost(most.0)
+            && let Some(most) = zone.max_boost
+            && zone.pageblocks.raise_boost(most.0)
         {
             self.count(cpu, Counter::WatermarkBoost, 1);
         }
@@ -233,37 +244,43 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Gives back what lists and reserves hold, before a request fails.
     #[cold]
     pub(crate) fn relieve(&self, cx: &Cx, request: &Request) {
-        for place in self.walk(request) {
+        for zone in self.walk(request) {
             if self.percpu.reaches_others() {
-                (0..self.config.cpus).for_each(|cpu| self.drain_lists(place, CpuId(cpu)));
+                (0..self.config.cpus).for_each(|cpu| self.drain_lists(zone, CpuId(cpu)));
             } else {
-                self.drain_lists(place, cx.cpu);
+                self.drain_lists(zone, cx.cpu);
             }
-            if place.zone.unreserve_highatomic(request.migratetype as u8) {
+            if zone.pageblocks.unreserve_highatomic(request.migratetype as u8) {
                 self.count(cx.cpu, Counter::HighatomicUnreserve, 1);
             }
         }
     }
 
     /// Returns the frames in one CPU's lists of one zone to it.
-    pub(crate) fn drain_lists(&self, place: &Place<'_>, cpu: CpuId) {
-        self.percpu.drain(place.lists.all(), cpu, |list, items| {
+    pub(crate) fn drain_lists(&self, zone: &Zone<'_>, cpu: CpuId) {
+        self.percpu.drain(zone.lists.all(), cpu, |list, items| {
             self.count(cpu, Counter::PcpDrain, 1);
             self.count(cpu, Counter::PcpDrainPages, (items.len() as u64) << order_of(list));
-            self.release_items(place, cpu, items, order_of(list));
+            self.release_items(zone, cpu, items, order_of(list));
         });
     }
 
     #[cold]
-    fn sweep_zone(&self, place: &Place<'_>, cx: &Cx, request: &Request, effort: &mut Effort) -> Option<Pfn> {
+    fn sweep_zone(
+        &self,
+        zone: &Zone<'_>,
+        cx: &Cx,
+        request: &Request,
+        effort: &mut SearchEffort,
+    ) -> Option<Pfn> {
         let (order, ty) = (request.order.get(), request.migratetype as u8);
         if order > BLOCK_ORDER {
-            let block = place.zone.sweep_runs(order, ty)?;
-            return Some(self.hand_out(place, cx, block << BLOCK_ORDER, order));
+            let block = zone.pageblocks.sweep_runs(order, ty)?;
+            return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, order));
         }
         let want = Want { ty, order, blocks: 1, cpu: cx.cpu.index() };
-        let got = place.zone.sweep(want, &usable(request), effort)?;
-        Some(self.keep(place, cx, &got, order, None, &mut [0]))
+        let got = zone.pageblocks.sweep(want, &usable(request), effort)?;
+        Some(self.hand_out_first(zone, cx, &got, order, None, &mut [0]))
     }
 
     /// Says why a request cannot be served, from the zones as they are now.
@@ -271,15 +288,15 @@ impl<P: PerCpu> Pageyard<'_, P> {
     fn refusal(&self, request: &Request, last: Mark) -> AllocError {
         let order = request.order;
         let (mut free, mut kept, mut passes, mut short, mut held_back) = (0, 0, false, false, false);
-        for place in self.walk(request) {
+        for zone in self.walk(request) {
             // One reading of each: a count that moves meanwhile must not name a watermark that keeps nothing back.
-            let (here, back) = (place.zone.free(), self.kept(place, request, last));
+            let (here, back) = (zone.pageblocks.free(), self.kept(zone, request, last));
             (free, kept) = (free + here, kept + back);
             if here.checked_sub(order.frames().0).is_some_and(|left| left >= back) {
                 passes = true;
             } else if here >= order.frames().0 {
                 short = true;
-                held_back |= place.zone.fits(order.get(), &usable(request));
+                held_back |= zone.pageblocks.fits(order.get(), &usable(request));
             }
         }
         if free < order.frames().0 {
@@ -291,7 +308,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
     }
 
-    fn note_effort(&self, cpu: CpuId, effort: Effort) {
+    fn note_effort(&self, cpu: CpuId, effort: SearchEffort) {
         let words = &self.efforts[cpu.index() * super::geometry::LINE_WORDS..];
         // ORDER: Relaxed: a measure orders nothing.
         if words[0].load(Relaxed) < u64::from(effort.steps) {

@@ -1,12 +1,12 @@
 //! The audit: every frame counted anew from the bits, every index checked against the count.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER, WORDS};
+use super::pageblocks::Pageblocks;
 use super::percpu::PerCpu;
 use super::report::cached;
 use super::tag::Tag;
 use super::tuning::{LISTS, order_of};
-use super::yard::{Pageyard, Place};
-use super::zone::Zone;
+use super::yard::{Pageyard, Zone};
 use crate::error::AuditError;
 use crate::migratetype::Migratetype;
 use crate::stats::Census;
@@ -38,11 +38,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Counts every frame anew and checks every index against the count.
     pub(crate) fn recount(&self) -> Result<Census, AuditError> {
         let mut census = Census::default();
-        for place in self.places {
-            let count = count_zone(&place.zone)?;
-            let cached = self.count_lists(place, &count)?;
-            check_zone(place, &count)?;
-            census.managed += place.zone.span.managed;
+        for zone in self.zones {
+            let count = count_zone(&zone.pageblocks)?;
+            let cached = self.count_lists(zone, &count)?;
+            check_zone(zone, &count)?;
+            census.managed += zone.pageblocks.span.managed;
             census.free += Frames(count.free);
             census.isolated += Frames(count.isolated);
             census.allocated += Frames(count.allocated);
@@ -52,14 +52,20 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Checks that the lists hold exactly the frames that are neither free nor allocated, each once.
-    fn count_lists(&self, place: &Place<'_>, count: &Count) -> Result<u64, AuditError> {
-        let zone = &place.zone;
+    fn count_lists(&self, zone: &Zone<'_>, count: &Count) -> Result<u64, AuditError> {
+        let pageblocks = &zone.pageblocks;
         let (mut sum, mut frames, mut fault) = (0u64, 0, None);
         for (cpu, list) in (0..self.config.cpus).flat_map(|c| (0..LISTS).map(move |l| (c, l))) {
             let order = order_of(list);
-            place.lists.get(cpu as usize, list).for_each(|item| {
-                if item as usize >= zone.frames.len() << BLOCK_ORDER || item & ((1 << order) - 1) != 0 {
-                    fault = Some(fail(zone, "an item of a per-CPU list is no block", 0, 0, u64::from(item)));
+            zone.lists.get(cpu as usize, list).for_each(|item| {
+                if item as usize >= pageblocks.frames.len() << BLOCK_ORDER || item & ((1 << order) - 1) != 0 {
+                    fault = Some(fail(
+                        pageblocks,
+                        "an item of a per-CPU list is no block",
+                        0,
+                        0,
+                        u64::from(item),
+                    ));
                     return;
                 }
                 for frame in u64::from(item)..u64::from(item) + (1 << order) {
@@ -67,39 +73,45 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 }
             });
         }
-        frames += (0..self.config.cpus).map(|cpu| cached(place, CpuId(cpu))).sum::<u64>();
+        frames += (0..self.config.cpus).map(|cpu| cached(zone, CpuId(cpu))).sum::<u64>();
         match fault {
             Some(fault) => Err(fault),
             None if frames != count.loose => {
-                Err(fail(zone, "frames that are neither free nor allocated", 0, frames, count.loose))
+                Err(fail(pageblocks, "frames that are neither free nor allocated", 0, frames, count.loose))
             }
             None if sum != count.loose_sum => {
-                Err(fail(zone, "a per-CPU list holds other frames than those", 0, sum, count.loose_sum))
+                Err(fail(pageblocks, "a per-CPU list holds other frames than those", 0, sum, count.loose_sum))
             }
             None => Ok(frames),
         }
     }
 }
 
-fn fail(zone: &Zone<'_>, what: &'static str, frame: usize, expected: u64, found: u64) -> AuditError {
-    AuditError { what, zone: zone.id, pfn: zone.pfn(frame), expected, found }
+fn fail(
+    pageblocks: &Pageblocks<'_>,
+    what: &'static str,
+    frame: usize,
+    expected: u64,
+    found: u64,
+) -> AuditError {
+    AuditError { what, zone: pageblocks.id, pfn: pageblocks.pfn(frame), expected, found }
 }
 
-fn count_zone(zone: &Zone<'_>) -> Result<Count, AuditError> {
+fn count_zone(pageblocks: &Pageblocks<'_>) -> Result<Count, AuditError> {
     let mut count = Count::default();
-    for block in 0..zone.frames.len() {
-        count_block(zone, block, &mut count)?;
+    for block in 0..pageblocks.frames.len() {
+        count_block(pageblocks, block, &mut count)?;
     }
     match count.tail {
         0 => Ok(count),
-        left => Err(fail(zone, "a live block reaches past the zone", 0, 0, left)),
+        left => Err(fail(pageblocks, "a live block reaches past the zone", 0, 0, left)),
     }
 }
 
-fn count_block(zone: &Zone<'_>, block: usize, count: &mut Count) -> Result<(), AuditError> {
-    let state = zone.frames.state(block);
+fn count_block(pageblocks: &Pageblocks<'_>, block: usize, count: &mut Count) -> Result<(), AuditError> {
+    let state = pageblocks.frames.state(block);
     let first = block << BLOCK_ORDER;
-    let err = |what, frame, expected, found| Err(fail(zone, what, frame, expected, found));
+    let err = |what, frame, expected, found| Err(fail(pageblocks, what, frame, expected, found));
     if state.is_hole() {
         count.holes += u64::from(BLOCK_FRAMES);
         return if count.tail == 0 {
@@ -108,21 +120,21 @@ fn count_block(zone: &Zone<'_>, block: usize, count: &mut Count) -> Result<(), A
             err("a live block reaches into a hole", first, 0, count.tail)
         };
     }
-    let bits: u32 = (0..WORDS).map(|w| zone.frames.free_bits(block, w).count_ones()).sum();
+    let bits: u32 = (0..WORDS).map(|w| pageblocks.frames.free_bits(block, w).count_ones()).sum();
     let expected = if state.is_huge() { BLOCK_FRAMES } else { state.free() };
     if bits != expected {
         return err("free bits of a pageblock", first, u64::from(expected), u64::from(bits));
     }
-    let run = zone.frames.scan(block);
+    let run = pageblocks.frames.scan(block);
     if !state.is_huge() && state.fit() < run.map(|r| r.min(BLOCK_ORDER - u8::from(state.owner().is_some()))) {
         let of = |fit: Option<u8>| fit.map_or(0, |f| u64::from(f) + 1);
         return err("the order that a pageblock is said to fit, plus one", first, of(state.fit()), of(run));
     }
     for offset in 0..BLOCK_FRAMES {
         let frame = first + offset as usize;
-        let word = zone.frames.free_bits(block, (offset >> WORD_ORDER) as usize);
+        let word = pageblocks.frames.free_bits(block, (offset >> WORD_ORDER) as usize);
         let free = !state.is_huge() && word >> (offset & ((1 << WORD_ORDER) - 1)) & 1 != 0;
-        let tag = zone.frames.tag(frame);
+        let tag = pageblocks.frames.tag(frame);
         if count.tail > 0 {
             count.tail -= 1;
             count.allocated += 1;
@@ -149,7 +161,8 @@ fn count_block(zone: &Zone<'_>, block: usize, count: &mut Count) -> Result<(), A
             }
             Tag::Hole if !free => count.holes += 1,
             Tag::Allocated(order) | Tag::AllocatedZero(order) if !free => {
-                if !zone.pfn(frame).is_aligned(order) || (order.get() >= BLOCK_ORDER) != state.is_huge() {
+                if !pageblocks.pfn(frame).is_aligned(order) || (order.get() >= BLOCK_ORDER) != state.is_huge()
+                {
                     return err("a live block of an order that cannot be here", frame, 0, order.get().into());
                 }
                 count.allocated += 1;
@@ -161,14 +174,14 @@ fn count_block(zone: &Zone<'_>, block: usize, count: &mut Count) -> Result<(), A
     Ok(())
 }
 
-fn check_zone(place: &Place<'_>, count: &Count) -> Result<(), AuditError> {
-    let zone = &place.zone;
+fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
+    let pageblocks = &zone.pageblocks;
     let same = |what, expected, found| {
-        if expected == found { Ok(()) } else { Err(fail(zone, what, 0, expected, found)) }
+        if expected == found { Ok(()) } else { Err(fail(pageblocks, what, 0, expected, found)) }
     };
-    same("free frames of the zone", zone.free(), count.free)?;
-    same("free frames in reserved pageblocks", zone.highatomic_free(), count.highatomic_free)?;
+    same("free frames of the zone", pageblocks.free(), count.free)?;
+    same("free frames in reserved pageblocks", pageblocks.highatomic_free(), count.highatomic_free)?;
     let all = count.free + count.isolated + count.allocated + count.loose;
-    same("managed frames", zone.span.managed.0, all)?;
-    zone.index.check(&zone.frames).map_err(|what| fail(zone, what, 0, 0, 0))
+    same("managed frames", pageblocks.span.managed.0, all)?;
+    pageblocks.index.check(&pageblocks.frames).map_err(|what| fail(pageblocks, what, 0, 0, 0))
 }

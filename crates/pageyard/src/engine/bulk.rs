@@ -22,16 +22,16 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let order = request.order.get();
         let list = list_of(order, request.migratetype as u8)
             .filter(|_| request.nodes == NodeMask::ALL && self.has_cpu(cx.cpu));
-        let place = self.first_place(request.highest_zone);
+        let zone = self.first_zone(request.highest_zone);
         let mut got = 0;
         while got < out.len() {
             if out.len() - got > FEW
-                && let (Some(list), Some(place)) = (list, place)
+                && let (Some(list), Some(zone)) = (list, zone)
             {
                 let mut items = [0; BATCH];
                 let n = BATCH.min(out.len() - got);
-                let n = self.percpu.pop_many(place.lists.all(), cx.cpu, list, &mut items[..n]);
-                let (frames, base) = (place.zone.frames, place.zone.base);
+                let n = self.percpu.pop_many(zone.lists.all(), cx.cpu, list, &mut items[..n]);
+                let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
                 for (slot, item) in out[got..].iter_mut().zip(&items[..n]) {
                     frames.allocate_listed(*item, order);
                     *slot = Pfn(base + u64::from(*item));
@@ -70,7 +70,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
                     wrong(*first, why);
                 }
             } else {
-                self.put_many(cx.cpu, list, &items[..n]);
+                self.push_won(cx.cpu, list, &items[..n]);
             }
             rest = &rest[n.max(1)..];
         }
@@ -79,7 +79,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Wins frames of the largest zone from the front, as long as one list takes them; returns how many, and the list.
     #[inline]
     fn win_alike(&self, pfns: &[Pfn], items: &mut [u32; BATCH]) -> (usize, usize) {
-        let (frames, base) = (self.main.zone.frames, self.main.zone.base);
+        let (frames, base) = (self.main.pageblocks.frames, self.main.pageblocks.base);
         let (mut n, mut list) = (0, 0);
         for (pfn, item) in pfns.iter().zip(items.iter_mut()) {
             let frame = pfn.0.wrapping_sub(base) as usize;
@@ -100,13 +100,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Puts frames of the largest zone whose tags were won into a list, as far as it goes.
-    fn put_many(&self, cpu: CpuId, list: usize, items: &[u32]) {
+    fn push_won(&self, cpu: CpuId, list: usize, items: &[u32]) {
         if items.is_empty() {
             return;
         }
         let n = self.percpu.push_many(self.main.lists.all(), cpu, list, items);
         for item in &items[n..] {
-            self.put(self.main, cpu, *item as usize, Order::ZERO);
+            self.free_won(self.main, cpu, *item as usize, Order::ZERO);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Which blocks are cheapest to empty, and which pageblocks are best filled: read from descriptors and bits.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
-use super::index::Shelves;
+use super::index::Bins;
+use super::pageblocks::Pageblocks;
 use super::state::BlockState;
 use super::tag::Tag;
-use super::tree::Effort;
-use super::zone::Zone;
+use super::tree::SearchEffort;
 use crate::compaction::{Choice, Chooser, Goal, Mode, Plan, ZoneState};
 use crate::migratetype::Migratetype;
 use crate::units::{BlockId, Order, PageblockId};
@@ -27,7 +27,7 @@ const MANY: u32 = 256;
 /// Blocks of a pageblock that turned out to be stuck, after which it is left: one may be a lone pin.
 const STUCK: u32 = 2;
 
-impl Zone<'_> {
+impl Pageblocks<'_> {
     /// Chooses the block of `order`, at most a pageblock's, whose emptying moves few frames.
     ///
     /// A pageblock is chosen by its descriptor, and stays chosen while it has frames enough; a block inside it is chosen by
@@ -208,7 +208,7 @@ impl Zone<'_> {
     /// Returns one of a single type.
     fn fullest(&self, m: Migratetype, next: impl Fn(usize) -> usize) -> Option<usize> {
         let len = self.frames.len();
-        self.index.find(m as u8, Shelves::fitting(0), 0, &mut Effort::default())?;
+        self.index.find(m as u8, Bins::fitting(0), 0, &mut SearchEffort::default())?;
         let fits = |s: BlockState| s.ty() == m as u8 && is_used(s) && s.free() > 0 && s.owner().is_none();
         for _ in 0..len.div_ceil(TARGETS) {
             let start = next(TARGETS.min(len));

@@ -1,19 +1,19 @@
 //! Claims from a zone, of blocks up to a pageblock: from the pageblocks that a CPU works on, or from the fullest that fits.
 //!
-//! Each CPU works on a few pageblocks of each type, its current ones. Those are on no shelf of the index, so that taking
+//! Each CPU works on a few pageblocks of each type, its current ones. Those are on no bin of the index, so that taking
 //! frames of them and giving some back writes nothing that CPUs share; others find them through the CPU's slots, when no
-//! shelf has anything. While nothing runs, a pageblock that says that it is current has a slot that names it: whoever marks
+//! bin has anything. While nothing runs, a pageblock that says that it is current has a slot that names it: whoever marks
 //! one then puts it into a slot, and whoever takes it out unmarks it. (A slot may name one that is not marked: that one is
-//! on a shelf.)
+//! on a bin.)
 
 use super::frames::{Masks, masks_of};
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, WORD_ORDER, WORDS};
-use super::index::Shelves;
+use super::index::Bins;
+use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
 use super::state::BlockState;
 use super::sync::{A64, AcqRel, Relaxed};
 use super::tag::Tag;
-use super::tree::Effort;
-use super::zone::{CPU_ALIGN, Got, Take, Want, Zone};
+use super::tree::SearchEffort;
 use crate::migratetype::Migratetype;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
@@ -29,37 +29,37 @@ pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multipl
 /// become whole.
 const MOST_FREE: u32 = BLOCK_FRAMES / 2;
 
-impl Zone<'_> {
+impl Pageblocks<'_> {
     /// Claims blocks of the type that is wanted: of the CPU's current pageblock, or of the fullest that fits.
-    pub(crate) fn claim(&self, want: Want, effort: &mut Effort) -> Option<Got> {
+    pub(crate) fn claim(&self, want: Want, effort: &mut SearchEffort) -> Option<Got> {
         let parts = want.order < BLOCK_ORDER;
         if parts {
             for slot in self.slots(want.cpu, want.ty) {
                 let Some(block) = named(slot) else { continue };
                 effort.step();
-                if let Some(got) = self.take(block, want, Take::Same, false) {
+                if let Some(got) = self.claim_of(block, want, Take::Same, false) {
                     return Some(got);
                 }
             }
         }
         let start = self.start_of(want.cpu);
-        let shelves = Shelves::fitting(want.order);
+        let bins = Bins::fitting(want.order);
         // Its own part of the zone comes first: pageblocks that CPUs have in common cost all of them. Those that are free
         // as a whole are spared until nobody has others, unless there are many.
         let part = start..start + self.frames.len() / self.cpus().next_power_of_two();
         let many = self.free_above(self.span.managed.0 / 2, 1) > 0;
-        let near_shelves = if many { shelves } else { shelves.partly_used() };
+        let near_shelves = if many { bins } else { bins.partly_used() };
         let mut own = parts && !part.is_empty();
         for _ in 0..CLAIM_TRIES {
             let near = if own { self.index.find_within(want.ty, near_shelves, &part, effort) } else { None };
             own = near.is_some();
-            let found = near.or_else(|| self.index.find(want.ty, shelves, start, effort));
-            let Some((found, shelf)) = found else { break };
+            let found = near.or_else(|| self.index.find(want.ty, bins, start, effort));
+            let Some((found, bin)) = found else { break };
             effort.step();
-            if let Some(got) = self.take(found, want, Take::Same, true) {
+            if let Some(got) = self.claim_of(found, want, Take::Same, true) {
                 return Some(got);
             }
-            self.index.settle(&self.frames, shelf, found);
+            self.index.settle(&self.frames, bin, found);
         }
         if parts {
             self.claim_from_others(want, want.ty, |_| Take::Same, effort).map(|(got, _)| got)
@@ -68,14 +68,14 @@ impl Zone<'_> {
         }
     }
 
-    /// Claims blocks of a pageblock of type `from` that some CPU works on, which no shelf has.
+    /// Claims blocks of a pageblock of type `from` that some CPU works on, which no bin has.
     #[cold]
     pub(crate) fn claim_from_others(
         &self,
         want: Want,
         from: u8,
         how: impl Fn(BlockState) -> Take,
-        effort: &mut Effort,
+        effort: &mut SearchEffort,
     ) -> Option<(Got, Take)> {
         let slots = (0..self.cpus()).flat_map(|cpu| self.slots(cpu, from));
         for block in slots.filter_map(named) {
@@ -85,7 +85,7 @@ impl Zone<'_> {
             }
             effort.step();
             let how = how(state);
-            if let Some(got) = self.take(block, want, how, matches!(how, Take::Convert { .. })) {
+            if let Some(got) = self.claim_of(block, want, how, matches!(how, Take::Convert { .. })) {
                 return Some((got, how));
             }
         }
@@ -136,15 +136,15 @@ impl Zone<'_> {
     /// Claims blocks of one pageblock, at least one, if it has the type and anything that fits. `work_on` says whether the
     /// CPU works on it from now on, if anything is left.
     #[inline]
-    pub(crate) fn take(&self, block: usize, want: Want, how: Take, work_on: bool) -> Option<Got> {
+    pub(crate) fn claim_of(&self, block: usize, want: Want, how: Take, work_on: bool) -> Option<Got> {
         if want.order >= BLOCK_ORDER {
-            self.take_whole(block, want, how)
+            self.claim_whole_of(block, want, how)
         } else {
-            self.take_part(block, want, how, work_on)
+            self.claim_part(block, want, how, work_on)
         }
     }
 
-    fn take_part(&self, block: usize, want: Want, how: Take, work_on: bool) -> Option<Got> {
+    fn claim_part(&self, block: usize, want: Want, how: Take, work_on: bool) -> Option<Got> {
         let Want { ty, order, cpu, .. } = want;
         let reserve = |s: BlockState| {
             if s.fit()? < order {
@@ -159,7 +159,7 @@ impl Zone<'_> {
             Some(if work_on && next.free() > 0 { next.with_current(true) } else { next })
         };
         let change = self.frames.update(block, reserve)?;
-        self.add_free(cpu, self.booked(change));
+        self.add_free(cpu, self.count_change(change));
         if change.new.is_current() && !change.old.is_current() {
             // Where none has come to its end, any: what its pageblock has left did not fit.
             let slot = self.vacant(cpu, ty).unwrap_or(&self.slots(cpu, ty)[block % SLOTS]);
@@ -168,15 +168,15 @@ impl Zone<'_> {
         let reserved = change.old.free() - change.new.free();
         let (mut masks, mut gave) = ([0; WORDS], false);
         let taken = match order {
-            0 => self.frames.take_single(block, reserved, &mut masks),
-            1..=WORD_ORDER => self.frames.take_runs(block, order, reserved >> order, &mut masks),
-            _ => u32::from(self.frames.take_words(block, order, &mut masks, &mut gave)),
+            0 => self.frames.claim_single(block, reserved, &mut masks),
+            1..=WORD_ORDER => self.frames.claim_runs(block, order, reserved >> order, &mut masks),
+            _ => u32::from(self.frames.claim_words(block, order, &mut masks, &mut gave)),
         } << order;
         if taken < reserved || gave {
             self.return_reserved(cpu, block, reserved - taken);
         }
         let hint = self.frames.correct_hint(block);
-        // Every transition settles the shelves on both its sides: somebody may have seen the one in between.
+        // Every transition settles the bins on both its sides: somebody may have seen the one in between.
         self.index.moved(&self.frames, block, hint.old, hint.new);
         self.index.moved(&self.frames, block, change.old, change.new);
         if taken == 0 {
@@ -195,7 +195,7 @@ impl Zone<'_> {
         Some(Got { block, masks })
     }
 
-    fn take_whole(&self, block: usize, want: Want, how: Take) -> Option<Got> {
+    fn claim_whole_of(&self, block: usize, want: Want, how: Take) -> Option<Got> {
         let from = match how {
             Take::Same => want.ty,
             Take::Convert { from } | Take::Borrow { from } => from,
@@ -252,8 +252,8 @@ impl Zone<'_> {
         let (block, n) = (frame >> BLOCK_ORDER, 1 << order);
         let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
         let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
-        self.add_free(0, self.booked(change));
-        let taken = self.frames.take_exactly(block, &masks);
+        self.add_free(0, self.count_change(change));
+        let taken = self.frames.claim_bits(block, &masks);
         if !taken {
             self.return_reserved(0, block, n);
         }
@@ -270,7 +270,7 @@ impl Zone<'_> {
     // Releases, here because they make pageblocks current too.
 
     /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. Returns what is to be added
-    /// to the count of free frames, by [`Zone::add_free`]. A slot is one of the CPU's that it may put the pageblock into;
+    /// to the count of free frames, by [`Pageblocks::add_free`]. A slot is one of the CPU's that it may put the pageblock into;
     /// says whether it did.
     pub(crate) fn release(
         &self,
@@ -287,7 +287,7 @@ impl Zone<'_> {
         } else if !zero && state.is_all_zero() {
             self.frames.update(block, BlockState::dirtied);
         }
-        let run = self.frames.give_all(block, masks);
+        let run = self.frames.release_masks(block, masks);
         let give = |s: BlockState| {
             let next = s.release(n, run);
             let goes_on = slot.is_some_and(|(ty, _)| ty == s.ty() && next.free() <= MOST_FREE);
@@ -301,7 +301,7 @@ impl Zone<'_> {
             self.work_on(slot, block);
         }
         self.index.moved(&self.frames, block, change.old, change.new);
-        (self.booked(change), adopted)
+        (self.count_change(change), adopted)
     }
 }
 

@@ -32,16 +32,16 @@ pub(crate) struct Change {
 
 /// The free bits, tags and descriptors of a zone. A copy in a loop's own variable stays in registers.
 #[derive(Clone, Copy)]
-pub(crate) struct Frames<'m> {
+pub(crate) struct FrameMap<'m> {
     tags: &'m [A8],
     bits: &'m [A64],
     blocks: &'m [A64],
 }
 
-impl<'m> Frames<'m> {
+impl<'m> FrameMap<'m> {
     /// Carves the metadata of `blocks` pageblocks.
-    pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize) -> Frames<'m> {
-        Frames {
+    pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize) -> FrameMap<'m> {
+        FrameMap {
             bits: carver.zeroed(blocks * WORDS),
             blocks: carver.zeroed(blocks),
             tags: carver.zeroed(blocks << BLOCK_ORDER),
@@ -112,7 +112,7 @@ impl<'m> Frames<'m> {
     }
 
     /// Takes up to `n` single frames of a reservation, adding them to `taken`; returns how many it took.
-    pub(crate) fn take_single(&self, block: usize, n: u32, taken: &mut Masks) -> u32 {
+    pub(crate) fn claim_single(&self, block: usize, n: u32, taken: &mut Masks) -> u32 {
         let mut left = n;
         for pass in 0..PASSES {
             for (w, mask) in taken.iter_mut().enumerate() {
@@ -122,7 +122,7 @@ impl<'m> Frames<'m> {
                     continue;
                 }
                 let want = lowest(free, left);
-                // ORDER: Acquire pairs with the Release in `give`: whoever freed these frames is done with them.
+                // ORDER: Acquire pairs with the Release in `release_bits`: whoever freed these frames is done with them.
                 let old = self.bits[block * WORDS + w].fetch_or(want, AcqRel);
                 let got = want & !old;
                 *mask |= got;
@@ -136,7 +136,7 @@ impl<'m> Frames<'m> {
     }
 
     /// Takes up to `n` blocks of `order`, each inside a word, adding their frames to `taken`; returns how many.
-    pub(crate) fn take_runs(&self, block: usize, order: u8, n: u32, taken: &mut Masks) -> u32 {
+    pub(crate) fn claim_runs(&self, block: usize, order: u8, n: u32, taken: &mut Masks) -> u32 {
         let mut left = n;
         for pass in 0..2 {
             for (w, mask) in taken.iter_mut().enumerate() {
@@ -150,7 +150,7 @@ impl<'m> Frames<'m> {
                     if want == 0 {
                         break;
                     }
-                    // ORDER: Acquire pairs with the Release in `give`.
+                    // ORDER: Acquire pairs with the Release in `release_bits`.
                     match word.compare_exchange(old, old | want, AcqRel, Relaxed) {
                         Ok(_) => {
                             *mask |= want;
@@ -173,10 +173,10 @@ impl<'m> Frames<'m> {
     /// Words are taken in ascending order, each as a whole. Where one of them is not free, exactly those that were
     /// taken are given back, and the next place is tried. `gave` says whether that happened: then somebody may have
     /// seen those words as taken and lowered the hint, which a release of nothing must raise again.
-    pub(crate) fn take_words(&self, block: usize, order: u8, taken: &mut Masks, gave: &mut bool) -> bool {
+    pub(crate) fn claim_words(&self, block: usize, order: u8, taken: &mut Masks, gave: &mut bool) -> bool {
         let span = 1 << (order - WORD_ORDER);
         for first in (0..WORDS).step_by(span) {
-            if self.take_words_at(block, first, span, gave) {
+            if self.claim_words_at(block, first, span, gave) {
                 for mask in &mut taken[first..first + span] {
                     *mask = WORD_MASK;
                 }
@@ -186,15 +186,15 @@ impl<'m> Frames<'m> {
         false
     }
 
-    fn take_words_at(&self, block: usize, first: usize, span: usize, gave: &mut bool) -> bool {
+    fn claim_words_at(&self, block: usize, first: usize, span: usize, gave: &mut bool) -> bool {
         if (first..first + span).any(|w| self.free_bits(block, w) != WORD_MASK) {
             return false;
         }
         for w in first..first + span {
-            // ORDER: Acquire pairs with the Release in `give`.
+            // ORDER: Acquire pairs with the Release in `release_bits`.
             if self.bits[block * WORDS + w].compare_exchange(0, WORD_MASK, AcqRel, Relaxed).is_err() {
                 for mine in first..w {
-                    self.give(block, mine, WORD_MASK);
+                    self.release_bits(block, mine, WORD_MASK);
                     *gave = true;
                 }
                 return false;
@@ -204,7 +204,7 @@ impl<'m> Frames<'m> {
     }
 
     /// Takes exactly the frames of `wanted`, of which as many were reserved; `false` where one is not free.
-    pub(crate) fn take_exactly(&self, block: usize, wanted: &Masks) -> bool {
+    pub(crate) fn claim_bits(&self, block: usize, wanted: &Masks) -> bool {
         for (w, want) in wanted.iter().enumerate().filter(|(_, want)| **want != 0) {
             let word = &self.bits[block * WORDS + w];
             // ORDER: Relaxed: the compare-and-swap decides.
@@ -213,7 +213,7 @@ impl<'m> Frames<'m> {
                 if old & want != 0 {
                     break false;
                 }
-                // ORDER: Acquire pairs with the Release in `give`.
+                // ORDER: Acquire pairs with the Release in `release_bits`.
                 match word.compare_exchange(old, old | want, AcqRel, Relaxed) {
                     Ok(_) => break true,
                     Err(now) => old = now,
@@ -221,7 +221,7 @@ impl<'m> Frames<'m> {
             };
             if !taken {
                 for (mine, want) in wanted[..w].iter().enumerate().filter(|(_, want)| **want != 0) {
-                    self.give(block, mine, *want);
+                    self.release_bits(block, mine, *want);
                 }
                 return false;
             }
@@ -231,7 +231,7 @@ impl<'m> Frames<'m> {
 
     /// Gives frames of one word back; returns the word's free bits after it.
     #[inline]
-    pub(crate) fn give(&self, block: usize, word: usize, mask: u64) -> u64 {
+    pub(crate) fn release_bits(&self, block: usize, word: usize, mask: u64) -> u64 {
         // ORDER: SeqCst: its Release pairs with the Acquire of whoever takes them; the total order is for
         // `run_around`, where of two releases one must see the other.
         // All of them are taken, so that taking the number away clears just these, in one instruction.
@@ -241,14 +241,14 @@ impl<'m> Frames<'m> {
     }
 
     /// Gives frames back; returns the largest run among and around them.
-    pub(crate) fn give_all(&self, block: usize, masks: &Masks) -> u8 {
+    pub(crate) fn release_masks(&self, block: usize, masks: &Masks) -> u8 {
         // Which words there are is found first, without a branch for each: they may be any.
         let mut left = masks.iter().enumerate().fold(0, |set, (w, mask)| set | u32::from(*mask != 0) << w);
         let mut run = 0;
         while left != 0 {
             let w = left.trailing_zeros() as usize;
             left &= left - 1;
-            let free = self.give(block, w, masks[w % WORDS]);
+            let free = self.release_bits(block, w, masks[w % WORDS]);
             run = run.max(self.run_around(block, free));
         }
         run
@@ -360,7 +360,7 @@ impl<'m> Frames<'m> {
     /// that no two calls overlap, so that nobody else can want to.
     ///
     /// # Safety
-    /// It is a frame of the zone: [`Frames::state_of`] returned a state for it.
+    /// It is a frame of the zone: [`FrameMap::state_of`] returned a state for it.
     #[inline(always)]
     pub(crate) unsafe fn win(&self, alone: bool, frame: usize, from: Tag, to: Tag) -> bool {
         debug_assert!(frame < self.tags.len());
@@ -441,10 +441,10 @@ pub(crate) fn for_each_down(masks: &Masks, order: u8, mut visit: impl FnMut(u32)
 mod tests {
     use super::*;
 
-    fn with_frames(blocks: usize, test: impl FnOnce(&Frames<'_>)) {
+    fn with_frames(blocks: usize, test: impl FnOnce(&FrameMap<'_>)) {
         let mut memory = [0u8; 8192];
         let mut carver = Carver::of(&mut memory);
-        let frames = Frames::carve(&mut carver, blocks);
+        let frames = FrameMap::carve(&mut carver, blocks);
         assert!(carver.fits());
         test(&frames);
     }
@@ -453,12 +453,12 @@ mod tests {
     fn single_frames_spare_whole_words() {
         with_frames(1, |f| {
             let mut taken = [0; WORDS];
-            assert_eq!(f.take_single(0, 3, &mut taken), 3);
+            assert_eq!(f.claim_single(0, 3, &mut taken), 3);
             let mut more = [0; WORDS];
-            assert_eq!(f.take_single(0, 5, &mut more), 5);
+            assert_eq!(f.claim_single(0, 5, &mut more), 5);
             assert_eq!((taken[0], more[0]), (0b111, 0b1111_1000), "the word that is spoiled already");
             let mut word = [0; WORDS];
-            assert_eq!(f.take_single(0, 64, &mut word), 64);
+            assert_eq!(f.claim_single(0, 64, &mut word), 64);
             assert_eq!(f.scan(0), Some(8));
         });
     }
@@ -469,16 +469,16 @@ mod tests {
             // One frame in word 5 is used: order 8 has one place, order 7 three.
             f.set_taken(0, 5, 1 << 17);
             let mut taken = [0; WORDS];
-            assert!(f.take_words(0, 8, &mut taken, &mut false));
+            assert!(f.claim_words(0, 8, &mut taken, &mut false));
             assert_eq!(taken[..4], [u64::MAX; 4]);
-            assert!(!f.take_words(0, 8, &mut [0; WORDS], &mut false));
+            assert!(!f.claim_words(0, 8, &mut [0; WORDS], &mut false));
             assert_eq!(f.free_bits(0, 4), u64::MAX);
             assert_eq!(f.free_bits(0, 5), !(1 << 17));
             let mut pair = [0; WORDS];
-            assert!(f.take_words(0, 7, &mut pair, &mut false));
+            assert!(f.claim_words(0, 7, &mut pair, &mut false));
             assert_eq!(pair[6..], [u64::MAX; 2]);
-            assert!(!f.take_words(0, 7, &mut [0; WORDS], &mut false));
-            assert_eq!(f.give_all(0, &taken), 8);
+            assert!(!f.claim_words(0, 7, &mut [0; WORDS], &mut false));
+            assert_eq!(f.release_masks(0, &taken), 8);
         });
     }
 
@@ -486,10 +486,10 @@ mod tests {
     fn exact_claims_are_all_or_nothing() {
         with_frames(1, |f| {
             f.set_taken(0, 3, 1);
-            assert!(!f.take_exactly(0, &masks_of(0, 8)));
+            assert!(!f.claim_bits(0, &masks_of(0, 8)));
             assert_eq!(f.free_bits(0, 0), u64::MAX);
-            assert!(f.take_exactly(0, &masks_of(256, 8)));
-            assert!(f.take_exactly(0, &masks_of(8, 3)));
+            assert!(f.claim_bits(0, &masks_of(256, 8)));
+            assert!(f.claim_bits(0, &masks_of(8, 3)));
             assert_eq!(f.free_bits(0, 0), !0xff00);
         });
     }
@@ -500,10 +500,10 @@ mod tests {
             let change = f.update(0, |s| s.claim(512 - 3, 1)).unwrap();
             assert_eq!(change.old.free(), 512);
             let mut taken = [0; WORDS];
-            assert_eq!(f.take_single(0, 509, &mut taken), 509);
+            assert_eq!(f.claim_single(0, 509, &mut taken), 509);
             assert_eq!(f.correct_hint(0).new.fit(), Some(1));
             let given = masks_of(0, 7);
-            let run = f.give_all(0, &given);
+            let run = f.release_masks(0, &given);
             assert_eq!(f.update(0, |s| Some(s.release(128, run))).unwrap().new.fit(), Some(7));
         });
     }

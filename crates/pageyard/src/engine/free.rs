@@ -2,12 +2,12 @@
 
 use super::geometry::{BLOCK_ORDER, MAX_ORDER};
 use super::list::Pushed;
+use super::pageblocks::Pageblocks;
 use super::percpu::PerCpu;
 use super::sync::Relaxed;
 use super::tag::Tag;
 use super::tuning::list_of;
-use super::yard::{Pageyard, Place};
-use super::zone::Zone;
+use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::block::holders;
 use crate::error::{ClaimError, FreeError};
@@ -26,11 +26,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
     #[inline(always)]
     pub fn release(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         // Most frames are the largest zone's, and of no known contents. What is not its own has no such tag there.
-        let frame = pfn.0.wrapping_sub(self.main.zone.base) as usize;
+        let frame = pfn.0.wrapping_sub(self.main.pageblocks.base) as usize;
         match self.win_into_list(self.main, frame, cx.cpu, order) {
             Pushed::Kept => Ok(()),
             Pushed::Won => {
-                self.put_slow(self.main, cx.cpu, frame, order);
+                self.free_into_full_list(self.main, cx.cpu, frame, order);
                 Ok(())
             }
             Pushed::Lost | Pushed::NoRoom => self.release_slow(cx.cpu, pfn, order),
@@ -39,15 +39,15 @@ impl<P: PerCpu> Pageyard<'_, P> {
 
     /// Wins a live block of a zone, and puts it into a list of `cpu`.
     #[inline(always)]
-    fn win_into_list(&self, place: &Place<'_>, frame: usize, cpu: CpuId, order: Order) -> Pushed {
-        let frames = &place.zone.frames;
+    fn win_into_list(&self, zone: &Zone<'_>, frame: usize, cpu: CpuId, order: Order) -> Pushed {
+        let frames = &zone.pageblocks.frames;
         // Read before the tag is won: a locked instruction holds back the loads that follow it. The type may change
         // meanwhile, as it may while the block is in the list.
         let Some(state) = frames.state_of(frame) else { return Pushed::NoRoom };
         let Some(list) = list_of(order.get(), state.list_ty()) else { return Pushed::NoRoom };
         // SAFETY: it has a state.
         let win = || unsafe { frames.win(P::ALONE, frame, Tag::Allocated(order), Tag::Free) };
-        self.percpu.push(place.lists.all(), cpu, list, frame as u32, win)
+        self.percpu.push(zone.lists.all(), cpu, list, frame as u32, win)
     }
 
     #[cold]
@@ -56,17 +56,17 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if !self.has_cpu(cpu) {
             return Err(FreeError::NoSuchCpu);
         }
-        let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
-        let pushed = match core::ptr::eq(place, self.main) {
+        let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
+        let pushed = match core::ptr::eq(zone, self.main) {
             true => Pushed::NoRoom,
-            false => self.win_into_list(place, frame, cpu, order),
+            false => self.win_into_list(zone, frame, cpu, order),
         };
         match pushed {
             Pushed::Kept => return Ok(()),
-            Pushed::Won => self.put_slow(place, cpu, frame, order),
+            Pushed::Won => self.free_into_full_list(zone, cpu, frame, order),
             Pushed::Lost | Pushed::NoRoom => {
-                self.win_slow(place, frame, pfn, order)?;
-                self.put(place, cpu, frame, order);
+                self.win_slow(zone, frame, pfn, order)?;
+                self.free_won(zone, cpu, frame, order);
             }
         }
         Ok(())
@@ -80,19 +80,19 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
         }
-        let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
-        let frames = &place.zone.frames;
+        let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
+        let frames = &zone.pageblocks.frames;
         // ORDER: Relaxed: it is set before the block is free, and stays.
         self.zero_seen[0].store(1, Relaxed);
         if frames.retag(frame, Tag::Allocated(order), Tag::Free).is_err() {
-            self.win_slow(place, frame, pfn, order)?;
+            self.win_slow(zone, frame, pfn, order)?;
         }
         if list_of(order.get(), 0).is_some() {
             frames.set_tag(frame, Tag::FreeZero);
-            self.put(place, cx.cpu, frame, order);
+            self.free_won(zone, cx.cpu, frame, order);
         } else {
             self.count(cx.cpu, Counter::Pgfree, order.frames().0);
-            place.zone.release_block(cx.cpu.index(), frame, order.get(), true);
+            zone.pageblocks.release_block(cx.cpu.index(), frame, order.get(), true);
         }
         Ok(())
     }
@@ -101,27 +101,28 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// no clearing.
     #[must_use]
     pub fn was_zeroed(&self, pfn: Pfn) -> bool {
-        let tag = self.place_of(pfn).map(|(place, frame)| place.zone.frames.tag(frame));
+        let tag = self.zone_of(pfn).map(|(zone, frame)| zone.pageblocks.frames.tag(frame));
         matches!(tag, Some(Tag::AllocatedZero(_)))
     }
 
     /// Wins a live block's tag where the likely one was not there, or says why it cannot be freed.
     #[cold]
     #[inline(never)]
-    fn win_slow(&self, place: &Place<'_>, frame: usize, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        win(&place.zone, frame, order, Tag::Free).map_err(|tag| why_not(&place.zone, tag, frame, pfn, order))
+    fn win_slow(&self, zone: &Zone<'_>, frame: usize, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        win(&zone.pageblocks, frame, order, Tag::Free)
+            .map_err(|tag| why_not(&zone.pageblocks, tag, frame, pfn, order))
     }
 
     /// Puts a block whose tag was won into a list, or back into its zone.
     #[inline]
-    pub(crate) fn put(&self, place: &Place<'_>, cpu: CpuId, frame: usize, order: Order) {
-        let state = place.zone.frames.state(frame >> BLOCK_ORDER);
+    pub(crate) fn free_won(&self, zone: &Zone<'_>, cpu: CpuId, frame: usize, order: Order) {
+        let state = zone.pageblocks.frames.state(frame >> BLOCK_ORDER);
         if let Some(list) = list_of(order.get(), state.list_ty())
-            && self.percpu.push(place.lists.all(), cpu, list, frame as u32, || true) == Pushed::Kept
+            && self.percpu.push(zone.lists.all(), cpu, list, frame as u32, || true) == Pushed::Kept
         {
             return;
         }
-        self.put_slow(place, cpu, frame, order);
+        self.free_into_full_list(zone, cpu, frame, order);
     }
 
     /// The raw layer's call behind [`PageAllocator::split`](crate::PageAllocator::split).
@@ -132,26 +133,31 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// # Concurrency
     /// While it runs the block is nobody's: a free of it or of its parts fails until the tags are written.
     pub fn split_block(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        let Some((place, frame)) = self.place_of(pfn) else { return Err(FreeError::OutsideArena) };
-        let zone = &place.zone;
+        let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
+        let pageblocks = &zone.pageblocks;
         if to > from {
-            return Err(if zone.is_managed(frame) { FreeError::Misaligned } else { FreeError::OutsideArena });
+            return Err(if pageblocks.is_managed(frame) {
+                FreeError::Misaligned
+            } else {
+                FreeError::OutsideArena
+            });
         }
-        win(zone, frame, from, Tag::Splitting).map_err(|tag| why_not(zone, tag, frame, pfn, from))?;
+        win(pageblocks, frame, from, Tag::Splitting)
+            .map_err(|tag| why_not(pageblocks, tag, frame, pfn, from))?;
         if from.get() >= BLOCK_ORDER && to.get() < BLOCK_ORDER {
             let first = frame >> BLOCK_ORDER;
             for block in first..first + (1 << (from.get() - BLOCK_ORDER)) {
-                zone.frames.take_huge(block);
-                if let Some(change) = zone.frames.update(block, |s| s.shatter()) {
-                    zone.changed(0, block, change);
+                pageblocks.frames.take_huge(block);
+                if let Some(change) = pageblocks.frames.update(block, |s| s.shatter()) {
+                    pageblocks.changed(0, block, change);
                 }
             }
         }
         let size = to.frames().0 as usize;
         for part in (frame..frame + from.frames().0 as usize).step_by(size).skip(1) {
-            zone.frames.set_tag(part, Tag::Allocated(to));
+            pageblocks.frames.set_tag(part, Tag::Allocated(to));
         }
-        zone.frames.set_tag(frame, Tag::Allocated(to));
+        pageblocks.frames.set_tag(frame, Tag::Allocated(to));
         Ok(())
     }
 
@@ -163,38 +169,40 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if order.get() > MAX_ORDER || !pfn.is_aligned(order) {
             return Err(ClaimError::Misaligned);
         }
-        let (place, frame) = self.place_of(pfn).ok_or(ClaimError::OutsideArena)?;
-        let zone = &place.zone;
-        if (frame + order.frames().0 as usize - 1) >> BLOCK_ORDER >= zone.frames.len() {
+        let (zone, frame) = self.zone_of(pfn).ok_or(ClaimError::OutsideArena)?;
+        let pageblocks = &zone.pageblocks;
+        if (frame + order.frames().0 as usize - 1) >> BLOCK_ORDER >= pageblocks.frames.len() {
             return Err(ClaimError::OutsideArena);
         }
         let claimed = if order.get() < BLOCK_ORDER {
-            zone.claim_exactly(frame, order.get())
+            pageblocks.claim_exactly(frame, order.get())
         } else {
-            zone.take_run(0, frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
+            pageblocks.claim_run_at(0, frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
         };
         if !claimed {
-            let managed = (frame..frame + order.frames().0 as usize).all(|f| zone.is_managed(f));
+            let managed = (frame..frame + order.frames().0 as usize).all(|f| pageblocks.is_managed(f));
             return Err(if managed { ClaimError::NotFree } else { ClaimError::OutsideArena });
         }
-        zone.frames.allocate_tag(frame, order.get());
+        pageblocks.frames.allocate_tag(frame, order.get());
         self.count(CpuId(0), Counter::Pgalloc, order.frames().0);
         Ok(())
     }
 }
 
 /// Takes a live block of exactly this order from its owner, whatever is known of its contents.
-fn win(zone: &Zone<'_>, frame: usize, order: Order, to: Tag) -> Result<(), Tag> {
-    match zone.frames.retag(frame, Tag::Allocated(order), to) {
-        Err(Tag::AllocatedZero(o)) if o == order => zone.frames.retag(frame, Tag::AllocatedZero(order), to),
+fn win(pageblocks: &Pageblocks<'_>, frame: usize, order: Order, to: Tag) -> Result<(), Tag> {
+    match pageblocks.frames.retag(frame, Tag::Allocated(order), to) {
+        Err(Tag::AllocatedZero(o)) if o == order => {
+            pageblocks.frames.retag(frame, Tag::AllocatedZero(order), to)
+        }
         other => other,
     }
 }
 
 /// Says why the block of `order` at a frame whose tag is `tag` cannot be freed.
 #[cold]
-fn why_not(zone: &Zone<'_>, tag: Tag, frame: usize, pfn: Pfn, order: Order) -> FreeError {
-    if !zone.is_managed(frame) {
+fn why_not(pageblocks: &Pageblocks<'_>, tag: Tag, frame: usize, pfn: Pfn, order: Order) -> FreeError {
+    if !pageblocks.is_managed(frame) {
         return FreeError::OutsideArena;
     }
     if order.get() > MAX_ORDER || !pfn.is_aligned(order) {
@@ -206,8 +214,8 @@ fn why_not(zone: &Zone<'_>, tag: Tag, frame: usize, pfn: Pfn, order: Order) -> F
         Tag::Splitting => FreeError::NotAllocated,
         Tag::Free | Tag::FreeZero => {
             let inside = holders(pfn, Order::of(MAX_ORDER)).skip(1).find_map(|b| {
-                let head = zone.frame_of(b.pfn)?;
-                let allocated = zone.frames.tag(head).allocated()?;
+                let head = pageblocks.frame_of(b.pfn)?;
+                let allocated = pageblocks.frames.tag(head).allocated()?;
                 (allocated >= b.order).then_some(FreeError::NotHead { head: b.pfn, allocated })
             });
             inside.unwrap_or(FreeError::NotAllocated)

@@ -1,11 +1,11 @@
 //! Blocks above a pageblock's order: aligned runs of whole pageblocks; and sweeps, which trust no index.
 
 use super::geometry::{BLOCK_ORDER, MAX_ORDER};
+use super::pageblocks::{Got, Pageblocks, Take, Want};
 use super::state::BlockState;
 use super::sync::Relaxed;
 use super::tag::Tag;
-use super::tree::Effort;
-use super::zone::{Got, Take, Want, Zone};
+use super::tree::SearchEffort;
 use crate::migratetype::Migratetype;
 
 /// Times that a claim follows the index to a run that turns out to be broken, before a sweep.
@@ -16,9 +16,15 @@ const fn merges(ty: u8) -> bool {
     (ty as usize) < Migratetype::REQUESTED.len()
 }
 
-impl Zone<'_> {
+impl Pageblocks<'_> {
     /// Claims a block of an order above a pageblock's for a type; returns its first pageblock.
-    pub(crate) fn claim_run(&self, order: u8, ty: u8, cpu: usize, effort: &mut Effort) -> Option<usize> {
+    pub(crate) fn claim_run(
+        &self,
+        order: u8,
+        ty: u8,
+        cpu: usize,
+        effort: &mut SearchEffort,
+    ) -> Option<usize> {
         if order > MAX_ORDER {
             return None;
         }
@@ -26,7 +32,7 @@ impl Zone<'_> {
         for _ in 0..RUN_TRIES {
             let first = self.index.find_run(order, start % self.frames.len(), effort)?;
             effort.step();
-            if self.take_run(cpu, first, order, ty, false) {
+            if self.claim_run_at(cpu, first, order, ty, false) {
                 return Some(first);
             }
         }
@@ -38,7 +44,7 @@ impl Zone<'_> {
     ///
     /// Until all are claimed each is a pageblock allocated as a whole that no tag names. A thread that dies in between
     /// therefore leaves nothing that a recount from the tags would not find.
-    pub(crate) fn take_run(&self, cpu: usize, first: usize, order: u8, to: u8, exact: bool) -> bool {
+    pub(crate) fn claim_run_at(&self, cpu: usize, first: usize, order: u8, to: u8, exact: bool) -> bool {
         let blocks = 1 << (order - BLOCK_ORDER);
         if first + blocks > self.frames.len() {
             return false;
@@ -81,7 +87,7 @@ impl Zone<'_> {
 
     /// Looks at every descriptor for something that fits, of the types in `types`, and claims it.
     #[cold]
-    pub(crate) fn sweep(&self, want: Want, types: &[u8], effort: &mut Effort) -> Option<Got> {
+    pub(crate) fn sweep(&self, want: Want, types: &[u8], effort: &mut SearchEffort) -> Option<Got> {
         for ty in types {
             let how = if *ty == want.ty { Take::Same } else { Take::Borrow { from: *ty } };
             for block in 0..self.frames.len() {
@@ -89,7 +95,7 @@ impl Zone<'_> {
                 let s = self.frames.state(block);
                 if s.ty() == *ty
                     && s.serves(want.order)
-                    && let Some(got) = self.take(block, want, how, false)
+                    && let Some(got) = self.claim_of(block, want, how, false)
                 {
                     return Some(got);
                 }
@@ -101,7 +107,7 @@ impl Zone<'_> {
     /// Looks at every aligned run of whole pageblocks, and claims one.
     #[cold]
     pub(crate) fn sweep_runs(&self, order: u8, ty: u8) -> Option<usize> {
-        let first = self.runs_of(order).find(|first| self.take_run(0, *first, order, ty, false))?;
+        let first = self.runs_of(order).find(|first| self.claim_run_at(0, *first, order, ty, false))?;
         Some(first)
     }
 

@@ -1,18 +1,18 @@
 //! The index of a zone: which pageblocks can serve what, without looking at them.
 //!
-//! Pageblocks stand on shelves by migratetype, fullness and fit. Above those that are free as a whole, further
+//! Pageblocks stand on bins by migratetype, fullness and fit. Above those that are free as a whole, further
 //! bitmaps say where aligned runs of them start: one for each order above a pageblock's.
 
-use super::frames::Frames;
+use super::frames::FrameMap;
 use super::geometry::{BLOCK_ORDER, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
-use super::state::{BlockState, FITS, SHELVES, Shelf, WHOLE};
+use super::state::{BINS, Bin, BlockState, FITS, WHOLE};
 use super::sync::{Carver, store_load_fence};
-use super::tree::{Effort, Forest};
+use super::tree::{Forest, SearchEffort};
 use super::words::{double, runs};
 use crate::migratetype::Migratetype;
 use core::ops::Range;
 
-/// Types that have shelves: all but `Isolate`, which no descriptor has.
+/// Types that have bins: all but `Isolate`, which no descriptor has.
 const TYPES: usize = Migratetype::COUNT - 1;
 /// Types whose whole pageblocks may be parts of one larger block.
 const MERGEABLE: usize = Migratetype::REQUESTED.len();
@@ -22,42 +22,42 @@ const NEAR: usize =
 /// Orders whose runs are runs of whole words.
 const FAR: usize = (MAX_ORDER as usize).saturating_sub(RUN_WORD_ORDER as usize);
 
-/// A set of shelves of one type.
+/// A set of bins of one type.
 #[derive(Clone, Copy)]
-pub(crate) struct Shelves(u64);
+pub(crate) struct Bins(u64);
 
-impl Shelves {
-    /// Returns the shelves whose pageblocks fit a block of `order`.
-    pub(crate) const fn fitting(order: u8) -> Shelves {
+impl Bins {
+    /// Returns the bins whose pageblocks fit a block of `order`.
+    pub(crate) const fn fitting(order: u8) -> Bins {
         let mut bits = 0;
         let mut fit = order;
         while fit < FITS {
-            bits |= Shelves::of_fit(fit).0;
+            bits |= Bins::of_fit(fit).0;
             fit += 1;
         }
-        Shelves(bits)
+        Bins(bits)
     }
 
     /// Returns those of them whose pageblocks are not free as a whole.
-    pub(crate) const fn partly_used(self) -> Shelves {
-        Shelves(self.0 & !(1 << WHOLE))
+    pub(crate) const fn partly_used(self) -> Bins {
+        Bins(self.0 & !(1 << WHOLE))
     }
 
-    /// Returns the shelves whose pageblocks fit blocks of `fit` and none larger.
-    pub(crate) const fn of_fit(fit: u8) -> Shelves {
+    /// Returns the bins whose pageblocks fit blocks of `fit` and none larger.
+    pub(crate) const fn of_fit(fit: u8) -> Bins {
         let mut bits = 0;
         let mut class = fit;
-        while class < SHELVES {
+        while class < BINS {
             bits |= 1 << class;
             class += FITS;
         }
-        Shelves(bits)
+        Bins(bits)
     }
 }
 
 /// The index of a zone.
 pub(crate) struct Index<'m> {
-    shelves: Forest<'m>,
+    bins: Forest<'m>,
     near: Forest<'m>,
     far: Forest<'m>,
     /// Position of the zone's first pageblock: positions are aligned to the largest order, pageblocks need not be.
@@ -70,7 +70,7 @@ impl<'m> Index<'m> {
         let bits = skew + blocks;
         let words = bits.div_ceil(FAN);
         Index {
-            shelves: Forest::carve(carver, TYPES, SHELVES as usize, bits, false),
+            bins: Forest::carve(carver, TYPES, BINS as usize, bits, false),
             near: Forest::carve(carver, 1, NEAR, words, true),
             far: Forest::carve(carver, 1, FAR, words.div_ceil(FAN), true),
             skew,
@@ -78,27 +78,27 @@ impl<'m> Index<'m> {
     }
 
     /// Fills the index in from the descriptors, while nobody else knows of the zone.
-    pub(crate) fn build(&self, frames: &Frames<'_>) {
-        let whole = Shelf { ty: Migratetype::Movable as u8, class: WHOLE };
+    pub(crate) fn build(&self, frames: &FrameMap<'_>) {
+        let whole = Bin { ty: Migratetype::Movable as u8, class: WHOLE };
         let end = self.skew + frames.len();
         for word in 0..end.div_ceil(FAN) {
             let mut bits = 0;
             for at in (word * FAN).max(self.skew)..((word + 1) * FAN).min(end) {
-                match frames.state(at - self.skew).shelf() {
-                    Some(shelf) if shelf == whole => bits |= 1 << (at % FAN),
-                    Some(shelf) => self.settle(frames, shelf, at - self.skew),
+                match frames.state(at - self.skew).bin() {
+                    Some(bin) if bin == whole => bits |= 1 << (at % FAN),
+                    Some(bin) => self.settle(frames, bin, at - self.skew),
                     None => {}
                 }
             }
-            self.shelves.fill(tree(whole), word, bits);
+            self.bins.fill(tree(whole), word, bits);
             self.settle_runs(word);
         }
     }
 
-    /// Follows a change of a descriptor from one shelf to another.
+    /// Follows a change of a descriptor from one bin to another.
     #[inline]
-    pub(crate) fn moved(&self, frames: &Frames<'_>, block: usize, old: BlockState, new: BlockState) {
-        let (from, to) = (old.shelf(), new.shelf());
+    pub(crate) fn moved(&self, frames: &FrameMap<'_>, block: usize, old: BlockState, new: BlockState) {
+        let (from, to) = (old.bin(), new.bin());
         if from == to {
             return;
         }
@@ -110,29 +110,29 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Makes one shelf say the truth about a pageblock.
+    /// Makes one bin say the truth about a pageblock.
     #[inline]
-    pub(crate) fn settle(&self, frames: &Frames<'_>, shelf: Shelf, block: usize) {
+    pub(crate) fn settle(&self, frames: &FrameMap<'_>, bin: Bin, block: usize) {
         let at = block + self.skew;
-        self.shelves.settle(tree(shelf), at, || frames.state(block).shelf() == Some(shelf));
-        if shelf.is_whole() && (shelf.ty as usize) < MERGEABLE {
+        self.bins.settle(tree(bin), at, || frames.state(block).bin() == Some(bin));
+        if bin.is_whole() && (bin.ty as usize) < MERGEABLE {
             self.settle_runs(at >> FAN_ORDER);
         }
     }
 
-    /// Makes the shelf of whole pageblocks of a type say the truth about some of one word.
-    pub(crate) fn settle_wholes(&self, frames: &Frames<'_>, ty: u8, word: usize, mask: u64) {
+    /// Makes the bin of whole pageblocks of a type say the truth about some of one word.
+    pub(crate) fn settle_wholes(&self, frames: &FrameMap<'_>, ty: u8, word: usize, mask: u64) {
         let facts = || {
             let (mut rest, mut facts) = (mask, 0);
             while rest != 0 {
                 let at = word << FAN_ORDER | rest.trailing_zeros() as usize;
-                let is = frames.state(at - self.skew).is_shelved_whole(ty);
+                let is = frames.state(at - self.skew).is_binned_whole(ty);
                 facts |= u64::from(is) << (at % FAN);
                 rest &= rest - 1;
             }
             facts
         };
-        self.shelves.settle_word(tree(Shelf { ty, class: WHOLE }), word, mask, facts);
+        self.bins.settle_word(tree(Bin { ty, class: WHOLE }), word, mask, facts);
         if (ty as usize) < MERGEABLE {
             self.settle_runs(word);
         }
@@ -151,7 +151,7 @@ impl<'m> Index<'m> {
     pub(crate) fn wholes(&self, ty: u8, block: usize) -> impl Iterator<Item = usize> + use<> {
         let (word, bit) = self.word_of(block);
         let first = (word << FAN_ORDER) as isize - self.skew as isize;
-        let mut rest = self.shelves.leaf(tree(Shelf { ty, class: WHOLE }), word) & !(bit - 1);
+        let mut rest = self.bins.leaf(tree(Bin { ty, class: WHOLE }), word) & !(bit - 1);
         core::iter::from_fn(move || {
             let bit = (rest != 0).then(|| rest.trailing_zeros())?;
             rest &= rest - 1;
@@ -164,7 +164,7 @@ impl<'m> Index<'m> {
     fn whole(&self, word: usize) -> u64 {
         let mut bits = 0;
         for ty in 0..MERGEABLE {
-            bits |= self.shelves.leaf(tree(Shelf { ty: ty as u8, class: WHOLE }), word);
+            bits |= self.bins.leaf(tree(Bin { ty: ty as u8, class: WHOLE }), word);
         }
         bits
     }
@@ -190,41 +190,41 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Finds a pageblock of type `ty` on one of `shelves`: the fullest, at or after `start` where one is near.
+    /// Finds a pageblock of type `ty` on one of `bins`: the fullest, at or after `start` where one is near.
     pub(crate) fn find(
         &self,
         ty: u8,
-        shelves: Shelves,
+        bins: Bins,
         start: usize,
-        effort: &mut Effort,
-    ) -> Option<(usize, Shelf)> {
-        let mut classes = self.shelves.root(usize::from(ty)) & shelves.0;
+        effort: &mut SearchEffort,
+    ) -> Option<(usize, Bin)> {
+        let mut classes = self.bins.root(usize::from(ty)) & bins.0;
         effort.step();
         while classes != 0 {
-            let shelf = Shelf { ty, class: classes.trailing_zeros() as u8 };
-            if let Some(at) = self.shelves.find(tree(shelf), start + self.skew, effort) {
-                return Some((at - self.skew, shelf));
+            let bin = Bin { ty, class: classes.trailing_zeros() as u8 };
+            if let Some(at) = self.bins.find(tree(bin), start + self.skew, effort) {
+                return Some((at - self.skew, bin));
             }
             classes &= classes - 1;
         }
         None
     }
 
-    /// Finds a pageblock of type `ty` on one of `shelves`, and in a part of the zone: the fullest.
+    /// Finds a pageblock of type `ty` on one of `bins`, and in a part of the zone: the fullest.
     pub(crate) fn find_within(
         &self,
         ty: u8,
-        shelves: Shelves,
+        bins: Bins,
         part: &Range<usize>,
-        effort: &mut Effort,
-    ) -> Option<(usize, Shelf)> {
+        effort: &mut SearchEffort,
+    ) -> Option<(usize, Bin)> {
         let part = part.start + self.skew..part.end + self.skew;
-        let mut classes = self.shelves.root(usize::from(ty)) & shelves.0;
+        let mut classes = self.bins.root(usize::from(ty)) & bins.0;
         effort.step();
         while classes != 0 {
-            let shelf = Shelf { ty, class: classes.trailing_zeros() as u8 };
-            if let Some(at) = self.shelves.find_within(tree(shelf), &part, effort) {
-                return Some((at - self.skew, shelf));
+            let bin = Bin { ty, class: classes.trailing_zeros() as u8 };
+            if let Some(at) = self.bins.find_within(tree(bin), &part, effort) {
+                return Some((at - self.skew, bin));
             }
             classes &= classes - 1;
         }
@@ -232,7 +232,7 @@ impl<'m> Index<'m> {
     }
 
     /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's.
-    pub(crate) fn find_run(&self, order: u8, start: usize, effort: &mut Effort) -> Option<usize> {
+    pub(crate) fn find_run(&self, order: u8, start: usize, effort: &mut SearchEffort) -> Option<usize> {
         let k = usize::from(order - BLOCK_ORDER) - 1;
         let start = (start + self.skew) >> FAN_ORDER;
         let at = if k < NEAR {
@@ -263,17 +263,17 @@ impl<'m> Index<'m> {
     }
 
     /// Checks every bit against the descriptors. An error says which bitmap is wrong.
-    pub(crate) fn check(&self, frames: &Frames<'_>) -> Result<(), &'static str> {
+    pub(crate) fn check(&self, frames: &FrameMap<'_>) -> Result<(), &'static str> {
         let block_at = |at: usize| at.checked_sub(self.skew).filter(|b| *b < frames.len());
-        let shelved = |t: usize, word: usize, bits: u64| {
+        let binned = |t: usize, word: usize, bits: u64| {
             (0..FAN).all(|i| {
-                let shelf = block_at(word * FAN + i).and_then(|b| frames.state(b).shelf());
-                (shelf.map(tree) == Some(t)) == (bits >> i & 1 != 0)
+                let bin = block_at(word * FAN + i).and_then(|b| frames.state(b).bin());
+                (bin.map(tree) == Some(t)) == (bits >> i & 1 != 0)
             })
         };
-        let all = TYPES * SHELVES as usize;
-        self.shelves.check(all, shelved).map_err(|_| "the index of pageblocks")?;
-        let words = self.shelves.leaf_words();
+        let all = TYPES * BINS as usize;
+        self.bins.check(all, binned).map_err(|_| "the index of pageblocks")?;
+        let words = self.bins.leaf_words();
         let near = |k: usize, at: usize, bits: u64| {
             (0..FAN).all(|i| {
                 let word = at * FAN + i;
@@ -294,8 +294,8 @@ impl<'m> Index<'m> {
     }
 }
 
-/// Returns the number of a shelf's bitmap.
+/// Returns the number of a bin's bitmap.
 #[inline(always)]
-fn tree(shelf: Shelf) -> usize {
-    usize::from(shelf.ty) * SHELVES as usize + usize::from(shelf.class)
+fn tree(bin: Bin) -> usize {
+    usize::from(bin.ty) * BINS as usize + usize::from(bin.class)
 }

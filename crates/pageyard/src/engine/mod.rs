@@ -6,24 +6,24 @@
 //! * `tag`, `state`: what is known of a frame and of a pageblock, as packed values with pure transitions.
 //! * `frames`: the frame map, where those values live; `tree`, `index`: which pageblocks can serve what.
 //! * `count`: free frames, counted by each CPU for itself.
-//! * `zone`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and across types.
+//! * `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and across types.
 //! * `tuning`, `list`, `lists`, `percpu`: per-CPU lists, and how they are kept from being used twice at once.
-//! * `desk`, `transfer`: what moves between zones and lists, and where it is sorted.
-//! * `framemap`, `choose`: what compaction sees, and what it is told to empty; `pressure`: reclaim, compaction, retries.
+//! * `scratch`, `batches`: what moves between zones and lists, and where it is sorted.
+//! * `compaction_view`, `choose`: what compaction sees, and what it is told to empty; `pressure`: reclaim, compaction, retries.
 //! * `yard`: an instance; `alloc`, `free`, `bulk`: its calls; `report`, `audit`: its accounts.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.
 
 mod alloc;
 mod audit;
+mod batches;
 mod bulk;
 #[cfg(not(loom))]
 mod choose;
 mod claims;
-mod count;
-mod desk;
 #[cfg(not(loom))]
-mod framemap;
+mod compaction_view;
+mod count;
 mod frames;
 mod free;
 mod geometry;
@@ -31,21 +31,21 @@ mod high;
 mod index;
 mod list;
 mod lists;
+mod pageblocks;
 mod percpu;
 #[cfg(not(loom))]
 mod pressure;
 mod report;
+mod scratch;
 mod state;
 mod steal;
 mod sync;
 mod tag;
-mod transfer;
 mod tree;
 mod tuning;
 mod wholes;
 mod words;
 mod yard;
-mod zone;
 
 pub use list::{List, Pushed};
 pub use lists::{CpuLists, LooseLists, RawLists};

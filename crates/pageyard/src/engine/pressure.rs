@@ -8,8 +8,8 @@
 use super::alloc::Mark;
 use super::percpu::PerCpu;
 use super::sync::Relaxed;
-use super::tree::Effort;
-use super::yard::{Pageyard, Place};
+use super::tree::SearchEffort;
+use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::compaction::{
     Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
@@ -67,12 +67,12 @@ impl<P: PerCpu> Pageyard<'_, P> {
 
     /// Tries the zones above their low watermark, then with what is kept back from others, and with what lists hold.
     fn quick(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
-        let effort = &mut Effort::default();
+        let effort = &mut SearchEffort::default();
         self.try_zones(cx, request, Mark::Low, effort).or_else(|| {
             self.count(cx.cpu, Counter::AllocSlow, 1);
             if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
                 self.count(cx.cpu, Counter::KswapdWake, 1);
-                self.walk(request).for_each(|place| place.compaction.wake_reclaim(request.order));
+                self.walk(request).for_each(|zone| zone.compaction.wake_reclaim(request.order));
             }
             self.try_zones(cx, request, Mark::Min, effort).or_else(|| {
                 self.relieve(cx, request);
@@ -92,7 +92,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if request.order == Order::ZERO || !self.config.compaction.enabled {
             return None;
         }
-        let zones = self.walk(request).map(|p| p.zone.id);
+        let zones = self.walk(request).map(|p| p.pageblocks.id);
         let did = compact_for_request(self, help, cx, request, zones, mode, false);
         tried.compactions += 1;
         tried.deferred += did.deferred;
@@ -105,8 +105,8 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let got = did.captured.or_else(|| self.quick(cx, request));
         let counter = if got.is_some() { Counter::CompactSuccess } else { Counter::CompactFail };
         self.count(cx.cpu, counter, 1);
-        if let Some((place, _)) = got.and_then(|pfn| self.place_of(pfn)) {
-            place.compaction.succeeded(request.order, mode, self.config.compaction.deferral, true);
+        if let Some((zone, _)) = got.and_then(|pfn| self.zone_of(pfn)) {
+            zone.compaction.succeeded(request.order, mode, self.config.compaction.deferral, true);
         }
         got
     }
@@ -119,15 +119,15 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });
         let mut gained = 0;
         for priority in (0..=Priority::START.0).rev().map(Priority) {
-            for place in self.walk(request) {
+            for zone in self.walk(request) {
                 // Compaction has what it needs here: reclaiming more would only throw things out.
-                let room = place.marks.high.0 + 2 * order.frames().0;
-                if order > COSTLY && self.config.compaction.enabled && place.zone.free() > room {
+                let room = zone.marks.high.0 + 2 * order.frames().0;
+                if order > COSTLY && self.config.compaction.enabled && zone.pageblocks.free() > room {
                     continue;
                 }
-                let zone = place.zone.id;
-                let ask = Shortage { zone, want: Frames(want - gained), order, priority, background: false };
-                let (said, grew) = self.ask(cx, help, place, &ask);
+                let (id, rest) = (zone.pageblocks.id, Frames(want - gained));
+                let ask = Shortage { zone: id, want: rest, order, priority, background: false };
+                let (said, grew) = self.ask(cx, help, zone, &ask);
                 tried.reclaimed.scanned += said.scanned;
                 tried.reclaimed.freed += said.freed;
                 tried.gained += Frames(grew);
@@ -141,10 +141,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Asks for reclaim in a zone; returns what it says, and by how much the zone's free memory grew meanwhile.
-    fn ask<H: Helpers>(&self, cx: &Cx, help: &H, place: &Place<'_>, ask: &Shortage) -> (Reclaimed, u64) {
+    fn ask<H: Helpers>(&self, cx: &Cx, help: &H, zone: &Zone<'_>, ask: &Shortage) -> (Reclaimed, u64) {
         let cpus = 0..self.config.cpus;
-        let free =
-            || place.zone.free() + cpus.clone().map(|c| super::report::cached(place, CpuId(c))).sum::<u64>();
+        let free = || {
+            zone.pageblocks.free() + cpus.clone().map(|c| super::report::cached(zone, CpuId(c))).sum::<u64>()
+        };
         let before = free();
         let said = help.reclaim(cx, ask);
         let grew = free().saturating_sub(before);
@@ -158,26 +159,26 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// One zone's part of the background reclaimer's run.
-    fn balance<H: Helpers>(&self, cx: &Cx, help: &H, place: &Place<'_>, order: Order) -> Reclaimed {
+    fn balance<H: Helpers>(&self, cx: &Cx, help: &H, zone: &Zone<'_>, order: Order) -> Reclaimed {
         // ORDER: Relaxed: a boost orders nothing.
-        let boost = place.zone.boost().load(Relaxed);
+        let boost = zone.pageblocks.boost().load(Relaxed);
         let gap = if order > Order::ZERO { 2 * order.frames().0 } else { 0 };
-        let target = place.marks.high.0 + boost + gap;
+        let target = zone.marks.high.0 + boost + gap;
         let mut sum = Reclaimed::default();
         let mut priority = Priority::START;
-        while place.zone.free() <= target && priority > Priority::HARDEST {
-            let want = Frames((target + 1 - place.zone.free()).max(CLUSTER));
-            let ask = Shortage { zone: place.zone.id, want, order, priority, background: true };
-            let (said, _) = self.ask(cx, help, place, &ask);
+        while zone.pageblocks.free() <= target && priority > Priority::HARDEST {
+            let want = Frames((target + 1 - zone.pageblocks.free()).max(CLUSTER));
+            let ask = Shortage { zone: zone.pageblocks.id, want, order, priority, background: true };
+            let (said, _) = self.ask(cx, help, zone, &ask);
             sum.scanned += said.scanned;
             sum.freed += said.freed;
             priority.0 -= 1;
         }
-        self.reclaimed(place.zone.id);
+        self.reclaimed(zone.pageblocks.id);
         if order > Order::ZERO {
-            place.compaction.wake(order);
+            zone.compaction.wake(order);
         }
-        forget_hints_if_asked(self, place.zone.id);
+        forget_hints_if_asked(self, zone.pageblocks.id);
         sum
     }
 }
@@ -185,7 +186,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
 impl<P: PerCpu> PressureAllocator for Pageyard<'_, P> {
     fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
         let mut tried = Attempts::default();
-        let search = || self.search(cx, request, &mut Effort::default());
+        let search = || self.search(cx, request, &mut SearchEffort::default());
         let alone = RequestFlags::NON_BLOCKING | RequestFlags::MEMALLOC;
         let waits = !request.flags.intersects(alone);
         let wait = || self.wait_for(cx, request, helpers, &mut tried);
@@ -203,9 +204,9 @@ impl<P: PerCpu> PressureAllocator for Pageyard<'_, P> {
 
     fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
         let mut sum = Reclaimed::default();
-        for place in self.places {
-            if let Some(order) = place.compaction.take_reclaim() {
-                let did = self.balance(cx, helpers, place, order);
+        for zone in self.zones {
+            if let Some(order) = zone.compaction.take_reclaim() {
+                let did = self.balance(cx, helpers, zone, order);
                 sum.scanned += did.scanned;
                 sum.freed += did.freed;
             }
@@ -215,8 +216,8 @@ impl<P: PerCpu> PressureAllocator for Pageyard<'_, P> {
 
     fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work {
         let mut work = Work::default();
-        for place in self.places {
-            work += compact_in_background(self, helpers, cx, place.zone.id);
+        for zone in self.zones {
+            work += compact_in_background(self, helpers, cx, zone.pageblocks.id);
         }
         work
     }

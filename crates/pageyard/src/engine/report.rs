@@ -1,13 +1,13 @@
 //! What an instance reports: counters, zones, lists; and the interface that all engines share.
 
 use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, WORD_ORDER, WORDS};
+use super::pageblocks::Pageblocks;
 use super::percpu::PerCpu;
 use super::state::BlockState;
 use super::sync::Relaxed;
 use super::tuning::{LISTS, order_of};
 use super::words::runs;
-use super::yard::{Pageyard, Place};
-use super::zone::Zone;
+use super::yard::{Pageyard, Zone};
 use crate::allocator::{Cx, PageAllocator};
 use crate::error::{AllocError, AuditError, ClaimError, FreeError};
 use crate::migratetype::Migratetype;
@@ -44,20 +44,20 @@ impl<P: PerCpu> PageAllocator for Pageyard<'_, P> {
 
     fn drain(&self, cpus: CpuSet) {
         for cpu in (0..self.config.cpus).map(CpuId).filter(|c| cpus.contains(*c)) {
-            self.places.iter().for_each(|place| self.drain_lists(place, cpu));
+            self.zones.iter().for_each(|zone| self.drain_lists(zone, cpu));
         }
     }
 
     fn stats(&self) -> Stats {
-        let spanned = self.places.iter().map(|p| p.zone.span.spanned).sum();
+        let spanned = self.zones.iter().map(|p| p.pageblocks.span.spanned).sum();
         let cpus = self.config.cpus as usize;
-        let mut stats = Stats::new(self.places.len(), cpus, self.frames_bytes as u64, spanned);
+        let mut stats = Stats::new(self.zones.len(), cpus, self.frames_bytes as u64, spanned);
         for counter in Counter::ALL {
             stats[*counter] = self.counted(*counter);
         }
-        for place in self.places {
+        for zone in self.zones {
             for (cpu, list) in (0..cpus).flat_map(|c| (0..LISTS).map(move |l| (c, l))) {
-                let (popped, pushed) = place.lists.get(cpu, list).traffic();
+                let (popped, pushed) = zone.lists.get(cpu, list).traffic();
                 stats[Counter::Pgalloc] += popped << order_of(list);
                 stats[Counter::Pgfree] += pushed << order_of(list);
             }
@@ -66,8 +66,8 @@ impl<P: PerCpu> PageAllocator for Pageyard<'_, P> {
     }
 
     fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
-        let place = self.places.get(zone.index())?;
-        let z = &place.zone;
+        let zone = self.zones.get(zone.index())?;
+        let z = &zone.pageblocks;
         let mut pageblocks = [0; Migratetype::COUNT];
         for state in (0..z.frames.len()).map(|b| z.frames.state(b)).filter(|s| !s.is_hole()) {
             let ty = if state.is_isolated() { Migratetype::Isolate } else { state.migratetype() };
@@ -78,10 +78,10 @@ impl<P: PerCpu> PageAllocator for Pageyard<'_, P> {
         Some(ZoneStats {
             span: z.span,
             free: Frames(z.free()),
-            cached: Frames((0..self.config.cpus).map(|cpu| cached(place, CpuId(cpu))).sum()),
-            watermarks: place.marks,
+            cached: Frames((0..self.config.cpus).map(|cpu| cached(zone, CpuId(cpu))).sum()),
+            watermarks: zone.marks,
             boost: Frames(z.boost().load(Relaxed)),
-            protection: place.protection,
+            protection: zone.protection,
             highatomic: Frames(reserved << BLOCK_ORDER),
             free_blocks: free_blocks(z),
             pageblocks,
@@ -89,9 +89,9 @@ impl<P: PerCpu> PageAllocator for Pageyard<'_, P> {
     }
 
     fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats> {
-        let place = self.places.get(zone.index()).filter(|_| self.has_cpu(cpu))?;
-        let (high, batch) = (u64::from(place.lists.tuning.high), u64::from(place.lists.tuning.batch));
-        Some(PcpStats { count: cached(place, cpu), high, batch, high_min: high, high_max: high })
+        let zone = self.zones.get(zone.index()).filter(|_| self.has_cpu(cpu))?;
+        let (high, batch) = (u64::from(zone.lists.tuning.high), u64::from(zone.lists.tuning.batch));
+        Some(PcpStats { count: cached(zone, cpu), high, batch, high_min: high, high_max: high })
     }
 
     fn audit(&self) -> Result<Census, AuditError> {
@@ -114,9 +114,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// # Linux
     /// The end of `balance_pgdat`.
     pub fn reclaimed(&self, zone: ZoneId) {
-        if let Some(place) = self.places.get(zone.index()) {
+        if let Some(zone) = self.zones.get(zone.index()) {
             // ORDER: Relaxed: a boost orders nothing.
-            place.zone.boost().store(0, Relaxed);
+            zone.pageblocks.boost().store(0, Relaxed);
         }
     }
 
@@ -128,60 +128,60 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// # Linux
     /// `set_migratetype_isolate`.
     pub fn isolate(&self, block: PageblockId) -> bool {
-        self.block_of(block).is_some_and(|(place, at)| place.zone.isolate(at))
+        self.block_of(block).is_some_and(|(zone, at)| zone.pageblocks.isolate(at))
     }
 
     /// Takes an isolated pageblock back into allocation. Says whether it was isolated.
     pub fn restore(&self, block: PageblockId) -> bool {
-        self.block_of(block).is_some_and(|(place, at)| place.zone.restore(at))
+        self.block_of(block).is_some_and(|(zone, at)| zone.pageblocks.restore(at))
     }
 
     /// Leases a pageblock to a compactor: nobody else gets it, and it is not allocated as a whole meanwhile. Says
     /// whether it was there to lease.
     pub fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
         let Ok(by) = u8::try_from(by.0) else { return false };
-        self.block_of(block).is_some_and(|(place, at)| place.zone.transit(at, |s| s.lease(by)))
+        self.block_of(block).is_some_and(|(zone, at)| zone.pageblocks.transit(at, |s| s.lease(by)))
     }
 
     /// Ends the lease of a pageblock. Says whether it was leased.
     pub fn unlease_pageblock(&self, block: PageblockId) -> bool {
         let end = |s: BlockState| s.owner().map(|_| s.unlease());
-        self.block_of(block).is_some_and(|(place, at)| place.zone.transit(at, end))
+        self.block_of(block).is_some_and(|(zone, at)| zone.pageblocks.transit(at, end))
     }
 
     /// Returns the number that a pageblock is leased to.
     pub(crate) fn lease_of(&self, block: PageblockId) -> Option<u16> {
-        let (place, at) = self.block_of(block)?;
-        place.zone.frames.state(at).owner().map(u16::from)
+        let (zone, at) = self.block_of(block)?;
+        zone.pageblocks.frames.state(at).owner().map(u16::from)
     }
 
     /// Returns the zone of a pageblock and its number there. A pageblock that two zones share is the lower one's.
-    fn block_of(&self, block: PageblockId) -> Option<(&Place<'_>, usize)> {
+    fn block_of(&self, block: PageblockId) -> Option<(&Zone<'_>, usize)> {
         let first = block.0.checked_mul(1 << BLOCK_ORDER)?;
-        self.places.iter().find_map(|p| {
-            let at = first.checked_sub(p.zone.base)? >> BLOCK_ORDER;
-            ((at as usize) < p.zone.frames.len()).then_some((p, at as usize))
+        self.zones.iter().find_map(|p| {
+            let at = first.checked_sub(p.pageblocks.base)? >> BLOCK_ORDER;
+            ((at as usize) < p.pageblocks.frames.len()).then_some((p, at as usize))
         })
     }
 }
 
 /// Returns the frames in one CPU's lists of one zone.
-pub(crate) fn cached(place: &Place<'_>, cpu: CpuId) -> u64 {
-    (0..LISTS).map(|l| (place.lists.get(cpu.index(), l).len() as u64) << order_of(l)).sum()
+pub(crate) fn cached(zone: &Zone<'_>, cpu: CpuId) -> u64 {
+    (0..LISTS).map(|l| (zone.lists.get(cpu.index(), l).len() as u64) << order_of(l)).sum()
 }
 
 /// Returns a zone's free blocks by order: a row of `/proc/buddyinfo`.
-pub(crate) fn blocks_of(zone: &Zone<'_>) -> [u64; NR_ORDERS] {
-    free_blocks(zone).map(|by_type| by_type.iter().sum())
+pub(crate) fn blocks_of(pageblocks: &Pageblocks<'_>) -> [u64; NR_ORDERS] {
+    free_blocks(pageblocks).map(|by_type| by_type.iter().sum())
 }
 
 /// Returns a zone's free blocks by order and type: what a buddy allocator's lists would hold.
-fn free_blocks(zone: &Zone<'_>) -> [[u64; Migratetype::COUNT]; NR_ORDERS] {
+fn free_blocks(pageblocks: &Pageblocks<'_>) -> [[u64; Migratetype::COUNT]; NR_ORDERS] {
     let mut count = [[0; Migratetype::COUNT]; NR_ORDERS];
     let mut runs_of = Runs { order: BLOCK_ORDER, first: None };
-    let phase = (zone.base >> BLOCK_ORDER) as usize;
-    for block in 0..zone.frames.len() {
-        let state = zone.frames.state(block);
+    let phase = (pageblocks.base >> BLOCK_ORDER) as usize;
+    for block in 0..pageblocks.frames.len() {
+        let state = pageblocks.frames.state(block);
         let ty = state.migratetype().index();
         let whole = state.is_whole() && !state.is_isolated();
         runs_of.visit(block + phase, whole.then_some(ty), &mut count);
@@ -190,7 +190,7 @@ fn free_blocks(zone: &Zone<'_>) -> [[u64; Migratetype::COUNT]; NR_ORDERS] {
         }
         let mut full = 0u64;
         for w in 0..WORDS {
-            let mut free = zone.frames.free_bits(block, w);
+            let mut free = pageblocks.frames.free_bits(block, w);
             if free == super::geometry::WORD_MASK {
                 full |= 1 << w;
                 continue;

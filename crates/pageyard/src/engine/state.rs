@@ -54,21 +54,21 @@ const INSIDE: u8 = BLOCK_ORDER - 1;
 pub(crate) const FITS: u8 = BLOCK_ORDER + 1;
 /// Degrees of fullness: three by free frames, the fullest first, then the emptiest and those that are free as a whole.
 pub(crate) const BUCKETS: u8 = 4;
-/// Shelves of a migratetype: fullness by fit.
-pub(crate) const SHELVES: u8 = FITS * BUCKETS;
-/// Shelf of the pageblocks that are free as a whole.
+/// Bins of a migratetype: fullness by fit.
+pub(crate) const BINS: u8 = FITS * BUCKETS;
+/// Bin of the pageblocks that are free as a whole.
 pub(crate) const WHOLE: u8 = 3 * FITS + BLOCK_ORDER;
 
 /// Where the index keeps a pageblock: its type, and its fullness and fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct Bin {
     /// The migratetype.
     pub(crate) ty: u8,
     /// Fullness times [`FITS`] plus fit.
     pub(crate) class: u8,
 }
 
-impl Shelf {
+impl Bin {
     /// Says whether it holds pageblocks that are free as a whole.
     pub(crate) const fn is_whole(self) -> bool {
         self.class == WHOLE
@@ -189,14 +189,14 @@ impl BlockState {
     /// Returns where the index keeps it, or `None` where nothing can be claimed of it, and where some CPU works on it:
     /// what is taken of it piece by piece then writes nothing that CPUs share.
     #[inline]
-    pub(crate) const fn shelf(self) -> Option<Shelf> {
+    pub(crate) const fn bin(self) -> Option<Bin> {
         if self.0 & (ISOLATED | HUGE | HOLE) != 0 {
             return None;
         }
         let ty = self.ty();
         let Some(fit) = self.fit() else { return None };
         if fit == BLOCK_ORDER {
-            return Some(Shelf { ty, class: WHOLE });
+            return Some(Bin { ty, class: WHOLE });
         }
         if self.is_current() {
             return None;
@@ -211,13 +211,13 @@ impl BlockState {
         } else {
             3
         };
-        Some(Shelf { ty, class: bucket * FITS + fit })
+        Some(Bin { ty, class: bucket * FITS + fit })
     }
 
-    /// Says whether the index keeps it on the shelf of whole pageblocks of type `ty`: what [`BlockState::shelf`] says, in
+    /// Says whether the index keeps it on the bin of whole pageblocks of type `ty`: what [`BlockState::bin`] says, in
     /// one comparison.
     #[inline(always)]
-    pub(crate) const fn is_shelved_whole(self, ty: u8) -> bool {
+    pub(crate) const fn is_binned_whole(self, ty: u8) -> bool {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
         self.0 & (TYPE | ISOLATED | USED | HUGE | HOLE | OWNER) == code
     }
@@ -388,7 +388,7 @@ mod tests {
     fn zero_is_a_free_movable_pageblock() {
         assert_eq!((FRESH.free(), FRESH.fit()), (512, Some(9)));
         assert_eq!(FRESH.migratetype(), Migratetype::Movable);
-        assert_eq!(FRESH.shelf(), Some(Shelf { ty: MOVABLE, class: WHOLE }));
+        assert_eq!(FRESH.bin(), Some(Bin { ty: MOVABLE, class: WHOLE }));
     }
 
     #[test]
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(FRESH.claim(1, UNMOVABLE), None);
         assert_eq!(FRESH.claim(513, MOVABLE), None);
         let full = FRESH.claim(512, MOVABLE).unwrap();
-        assert_eq!((full.free(), full.shelf()), (0, None));
+        assert_eq!((full.free(), full.bin()), (0, None));
         assert_eq!(full.claim(1, MOVABLE), None);
         assert_eq!(full.release(1, 0).fit(), Some(0), "what was full knows nothing of larger runs");
         let stolen = FRESH.convert(64, MOVABLE, UNMOVABLE).unwrap();
@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn a_whole_claim_wants_every_frame() {
         let huge = FRESH.claim_whole().unwrap();
-        assert!(huge.is_huge() && huge.free() == 0 && huge.shelf().is_none());
+        assert!(huge.is_huge() && huge.free() == 0 && huge.bin().is_none());
         assert_eq!(huge.claim_whole(), None);
         assert_eq!(huge.claim(1, MOVABLE), None);
         assert_eq!(FRESH.claim(1, MOVABLE).unwrap().claim_whole(), None);
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!((isolated.counted(), isolated.free()), (0, 500));
         assert_eq!(isolated.claim(1, MOVABLE), None);
         assert_eq!(isolated.isolate(), None);
-        assert_eq!(isolated.shelf(), None);
+        assert_eq!(isolated.bin(), None);
         let more = isolated.release(12, 3);
         assert_eq!((more.counted(), more.restore().unwrap().counted()), (0, 512));
     }
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn holes_serve_nothing() {
         let hole = BlockState::partial(0);
-        assert!(hole.is_hole() && hole.shelf().is_none());
+        assert!(hole.is_hole() && hole.bin().is_none());
         assert_eq!(hole.claim_whole(), None);
         assert_eq!(hole.isolate(), None);
         assert_eq!(hole.lease(0), None);
@@ -468,12 +468,12 @@ mod tests {
 
     #[test]
     fn the_fullest_shelf_has_the_lowest_number_and_a_current_pageblock_is_on_none() {
-        let at = |n| FRESH.claim(n, MOVABLE).unwrap().shelf().unwrap().class / FITS;
+        let at = |n| FRESH.claim(n, MOVABLE).unwrap().bin().unwrap().class / FITS;
         assert_eq!([at(511), at(400), at(200), at(1)], [0, 1, 2, 3]);
         let current = FRESH.claim(1, MOVABLE).unwrap().with_current(true);
-        assert_eq!(current.shelf(), None);
+        assert_eq!(current.bin(), None);
         assert!(current.serves(8) && !current.serves(9));
-        assert!(current.with_type(UNMOVABLE).shelf().is_some(), "its CPU looks for it under the other type");
-        assert_eq!(FRESH.with_current(true).shelf().unwrap().class, WHOLE);
+        assert!(current.with_type(UNMOVABLE).bin().is_some(), "its CPU looks for it under the other type");
+        assert_eq!(FRESH.with_current(true).bin().unwrap().class, WHOLE);
     }
 }

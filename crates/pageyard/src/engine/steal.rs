@@ -2,11 +2,11 @@
 //! high-order requests that cannot wait.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
-use super::index::Shelves;
+use super::index::Bins;
+use super::pageblocks::{Got, Pageblocks, Take, Want};
 use super::state::BlockState;
 use super::sync::Relaxed;
-use super::tree::Effort;
-use super::zone::{Got, Take, Want, Zone};
+use super::tree::SearchEffort;
 use crate::migratetype::Migratetype;
 
 /// Times that a steal follows the index to a pageblock that turns out to serve nothing.
@@ -29,7 +29,7 @@ pub(crate) enum Stolen {
     Borrowed,
 }
 
-impl Zone<'_> {
+impl Pageblocks<'_> {
     /// Claims blocks for a type from pageblocks of the types it falls back to.
     ///
     /// The largest fit goes first, so that what is mixed stays together. A movable request that finds only small ones takes the
@@ -40,7 +40,7 @@ impl Zone<'_> {
     /// `__rmqueue_fallback`. Difference: frames of the request's own kind that a pageblock holds already are not
     /// counted towards the half, because tags do not say what kind a frame's contents are.
     #[cold]
-    pub(crate) fn steal(&self, want: Want, effort: &mut Effort) -> Option<(Got, Stolen)> {
+    pub(crate) fn steal(&self, want: Want, effort: &mut SearchEffort) -> Option<(Got, Stolen)> {
         let movable = want.ty == Migratetype::Movable as u8;
         let may_steal = |fit: u8| !movable || fit >= MOVABLE_STEALS;
         let fallbacks = Migratetype::ALL[usize::from(want.ty)].fallbacks();
@@ -80,15 +80,15 @@ impl Zone<'_> {
         from: u8,
         fit: u8,
         convert: bool,
-        effort: &mut Effort,
+        effort: &mut SearchEffort,
     ) -> Option<(Got, Stolen)> {
         for _ in 0..STEAL_TRIES {
             let start = self.start_of(want.cpu);
-            let (block, shelf) = self.index.find(from, Shelves::of_fit(fit), start, effort)?;
+            let (block, bin) = self.index.find(from, Bins::of_fit(fit), start, effort)?;
             effort.step();
             let convert = convert && self.frames.state(block).free() >= BLOCK_FRAMES / 2;
             let how = if convert { Take::Convert { from } } else { Take::Borrow { from } };
-            if let Some(got) = self.take(block, want, how, convert) {
+            if let Some(got) = self.claim_of(block, want, how, convert) {
                 let stolen = match (convert, fit) {
                     (true, BLOCK_ORDER) => Stolen::Whole,
                     (true, _) => Stolen::Converted,
@@ -96,7 +96,7 @@ impl Zone<'_> {
                 };
                 return Some((got, stolen));
             }
-            self.index.settle(&self.frames, shelf, block);
+            self.index.settle(&self.frames, bin, block);
         }
         None
     }

@@ -13,12 +13,12 @@ const STALE_TRIES: usize = 64;
 
 /// Words of an index that a search has looked at, or a descriptor that it found there: what a bounded search bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Effort {
+pub(crate) struct SearchEffort {
     /// The count.
     pub(crate) steps: u32,
 }
 
-impl Effort {
+impl SearchEffort {
     /// Counts one step.
     #[inline(always)]
     pub(crate) fn step(&mut self) {
@@ -236,7 +236,7 @@ impl<'m> Forest<'m> {
     }
 
     /// Finds a set bit of a bitmap, at or after `start` where one is near.
-    pub(crate) fn find(&self, tree: usize, start: usize, effort: &mut Effort) -> Option<usize> {
+    pub(crate) fn find(&self, tree: usize, start: usize, effort: &mut SearchEffort) -> Option<usize> {
         for _ in 0..STALE_TRIES {
             match self.descend(tree, start, effort) {
                 Ok(bit) => return Some(bit),
@@ -253,7 +253,7 @@ impl<'m> Forest<'m> {
         &self,
         tree: usize,
         start: usize,
-        effort: &mut Effort,
+        effort: &mut SearchEffort,
     ) -> Result<usize, Option<(usize, usize)>> {
         let mut at = 0;
         let mut on_path = true;
@@ -280,7 +280,7 @@ impl<'m> Forest<'m> {
         &self,
         tree: usize,
         range: &Range<usize>,
-        effort: &mut Effort,
+        effort: &mut SearchEffort,
     ) -> Option<usize> {
         let mut at = range.start;
         for level in 0..self.shape.levels {
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn bits_are_found_from_the_start_on_and_vanish_when_cleared() {
         with_forest(10_000, |f| {
-            let mut effort = Effort::default();
+            let mut effort = SearchEffort::default();
             assert_eq!(f.find(4, 0, &mut effort), None);
             for bit in [3, 70, 9_999] {
                 f.settle(4, bit, || true);
@@ -388,13 +388,13 @@ mod tests {
                 for end in [0, 3, 4, 64, 71, 4095, 4096, 4097, 8_000, 8_001, 64 * 64 * 2] {
                     let first = set.into_iter().find(|bit| (start..end).contains(bit));
                     assert_eq!(
-                        f.find_within(1, &(start..end), &mut Effort::default()),
+                        f.find_within(1, &(start..end), &mut SearchEffort::default()),
                         first,
                         "{start}..{end}"
                     );
                 }
             }
-            assert_eq!(f.find_within(2, &(0..8_000), &mut Effort::default()), None);
+            assert_eq!(f.find_within(2, &(0..8_000), &mut SearchEffort::default()), None);
         });
     }
 
@@ -402,7 +402,7 @@ mod tests {
     fn a_search_takes_one_step_a_level() {
         with_forest(64 * 64 * 2, |f| {
             f.settle(0, 8_000, || true);
-            let mut effort = Effort::default();
+            let mut effort = SearchEffort::default();
             assert_eq!(f.find(0, 17, &mut effort), Some(8_000));
             assert_eq!(effort.steps, 3);
         });

@@ -132,7 +132,7 @@ impl Tuning {
         if n < least { least } else { n }
     }
 
-    /// Returns how many items a desk has to hold: as many as move at a time, and the rest of a pageblock.
+    /// Returns how many items a scratch area has to hold: as many as move at a time, and the rest of a pageblock.
     pub(crate) fn room(self, doublings: u32) -> usize {
         let most = (0..=SMALL).map(|order| self.moved(order, doublings)).max().unwrap_or(0) as usize;
         if most > super::geometry::BATCH { most + super::geometry::BLOCK_FRAMES as usize } else { 0 }

@@ -2,20 +2,26 @@
 //! counts and the index are written once for those of one word of the index.
 
 use super::geometry::BLOCK_ORDER;
-use super::index::Shelves;
+use super::index::Bins;
+use super::pageblocks::Pageblocks;
 use super::state::BlockState;
-use super::tree::Effort;
-use super::zone::Zone;
+use super::tree::SearchEffort;
 
-impl Zone<'_> {
+impl Pageblocks<'_> {
     /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts
     /// and the index are written once; returns how many.
-    pub(crate) fn claim_wholes(&self, ty: u8, cpu: usize, out: &mut [u32], effort: &mut Effort) -> usize {
+    pub(crate) fn claim_wholes(
+        &self,
+        ty: u8,
+        cpu: usize,
+        out: &mut [u32],
+        effort: &mut SearchEffort,
+    ) -> usize {
         let start = self.start_of(cpu);
-        let Some((found, shelf)) = self.index.find(ty, Shelves::fitting(BLOCK_ORDER), start, effort) else {
+        let Some((found, bin)) = self.index.find(ty, Bins::fitting(BLOCK_ORDER), start, effort) else {
             return 0;
         };
-        if !shelf.is_whole() {
+        if !bin.is_whole() {
             return 0;
         }
         let (mut n, mut freed, mut settle) = (0, 0, 0);
@@ -28,7 +34,7 @@ impl Zone<'_> {
             settle |= self.index.word_of(block).1;
             let claim = |s: BlockState| if s.ty() == ty { s.claim_whole() } else { None };
             let Some(change) = self.frames.update(block, claim) else { continue };
-            freed += self.booked(change);
+            freed += self.count_change(change);
             self.settle_whole_zero(block, change.old);
             out[n] = (block << BLOCK_ORDER) as u32;
             n += 1;
@@ -45,9 +51,9 @@ impl Zone<'_> {
         for item in items {
             let block = (*item >> BLOCK_ORDER) as usize;
             let Some(change) = self.frames.update(block, |s| s.release_whole(false)) else { continue };
-            freed += self.booked(change);
+            freed += self.count_change(change);
             let ty = change.new.ty();
-            if !change.new.is_shelved_whole(ty) {
+            if !change.new.is_binned_whole(ty) {
                 self.index.moved(&self.frames, block, change.old, change.new);
                 continue;
             }

@@ -1,13 +1,13 @@
 //! An instance: its configuration, its size query, its construction.
 
-use super::desk::Desks;
+use super::batches::{DOUBLINGS, Runs};
 use super::geometry::{BLOCK_ORDER, LINE, ZONE_LIMIT};
 use super::lists::Lists;
+use super::pageblocks::Pageblocks;
 use super::percpu::PerCpu;
+use super::scratch::ScratchAreas;
 use super::sync::{A64, Carver, Relaxed};
-use super::transfer::{DOUBLINGS, Runs};
 use super::tuning::Tuning;
-use super::zone::Zone;
 use crate::compaction::{Knobs, ZoneState};
 use crate::error::MapError;
 use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
@@ -86,8 +86,8 @@ impl<'m> Metadata<'m> {
 }
 
 /// A zone with what the allocator knows of it beyond the frames.
-pub(crate) struct Place<'m> {
-    pub(crate) zone: Zone<'m>,
+pub(crate) struct Zone<'m> {
+    pub(crate) pageblocks: Pageblocks<'m>,
     pub(crate) lists: Lists<'m>,
     /// How lists missed before.
     pub(crate) runs: Runs<'m>,
@@ -108,18 +108,18 @@ pub(crate) struct Place<'m> {
 /// `P` allows. No path waits: a thread that stops in the middle of a call blocks nobody.
 pub struct Pageyard<'m, P> {
     pub(crate) percpu: P,
-    pub(crate) places: &'m [Place<'m>],
+    pub(crate) zones: &'m [Zone<'m>],
     /// The largest zone: most frees are of its frames.
-    pub(crate) main: &'m Place<'m>,
+    pub(crate) main: &'m Zone<'m>,
     /// By highest kind of zone: where the walk begins.
-    first: [Option<&'m Place<'m>>; NR_ZONE_KINDS],
+    first: [Option<&'m Zone<'m>>; NR_ZONE_KINDS],
     /// Zones in the order of the walk, by highest kind.
     walks: &'m [u16],
     pub(crate) counters: &'m [A64],
     /// Largest and total effort of searches, and how many there were, by CPU.
     pub(crate) efforts: &'m [A64],
     /// Where frames are sorted.
-    pub(crate) desks: Desks<'m>,
+    pub(crate) scratch_areas: ScratchAreas<'m>,
     /// Whether anybody ever freed a block that is known to hold zeros.
     pub(crate) zero_seen: &'m [A64],
     pub(crate) config: Config,
@@ -128,11 +128,11 @@ pub struct Pageyard<'m, P> {
 
 /// What construction carves.
 struct Parts<'m> {
-    places: &'m [Place<'m>],
+    zones: &'m [Zone<'m>],
     walks: &'m [u16],
     counters: &'m [A64],
     efforts: &'m [A64],
-    desks: Desks<'m>,
+    scratch_areas: ScratchAreas<'m>,
     zero_seen: &'m [A64],
     frames_bytes: usize,
 }
@@ -171,24 +171,24 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             return Err(MapError::MetadataTooSmall { needed });
         }
         let parts = Self::carve(&mut carver, map, &config)?;
-        for place in parts.places {
-            place.zone.open(map);
+        for zone in parts.zones {
+            zone.pageblocks.open(map);
         }
-        let main = parts.places.iter().max_by_key(|p| p.zone.span.managed).ok_or(MapError::NoFrames)?;
-        let zones = parts.places.len();
+        let main = parts.zones.iter().max_by_key(|p| p.pageblocks.span.managed).ok_or(MapError::NoFrames)?;
+        let zones = parts.zones.len();
         let first = core::array::from_fn(|kind| {
             let walk = &parts.walks[kind * zones..(kind + 1) * zones];
-            parts.places.get(usize::from(*walk.first()?))
+            parts.zones.get(usize::from(*walk.first()?))
         });
         Ok(Pageyard {
             percpu,
-            places: parts.places,
+            zones: parts.zones,
             main,
             first,
             walks: parts.walks,
             counters: parts.counters,
             efforts: parts.efforts,
-            desks: parts.desks,
+            scratch_areas: parts.scratch_areas,
             zero_seen: parts.zero_seen,
             config,
             frames_bytes: parts.frames_bytes,
@@ -218,7 +218,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             default_min_free_kbytes(spans.iter().flatten(), config.watermark.transparent_hugepage)
         });
         let (mut percpu_bytes, mut room) = (0, 0);
-        let places = carver.filled(map.zone_count(), |i, carver| {
+        let zones = carver.filled(map.zone_count(), |i, carver| {
             let span = spans[i].expect("there are that many zones");
             let mut managed = [Frames::ZERO; NR_ZONE_KINDS];
             for other in zones().filter(|z| z.node == span.node) {
@@ -231,14 +231,14 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             } else {
                 Tuning::NONE
             };
-            let zone = Zone::carve(carver, ZoneId(i as u16), span, cpus);
+            let pageblocks = Pageblocks::carve(carver, ZoneId(i as u16), span, cpus);
             let before = carver.used();
             let lists = Lists::carve(carver, cpus, tuning);
             let runs = Runs::carve(carver, cpus);
             room = room.max(tuning.room(DOUBLINGS as u32));
-            percpu_bytes += carver.used() - before + cpus * Zone::BYTES_OF_CPU;
-            Place {
-                zone,
+            percpu_bytes += carver.used() - before + cpus * Pageblocks::BYTES_OF_CPU;
+            Zone {
+                pageblocks,
                 lists,
                 runs,
                 marks,
@@ -254,21 +254,21 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let before = carver.used();
         let counters = carver.zeroed(cpus * COUNTER_WORDS);
         let efforts = carver.zeroed(cpus * LINE / 8);
-        let desks = Desks::carve(carver, cpus, room);
+        let scratch_areas = ScratchAreas::carve(carver, cpus, room);
         percpu_bytes += carver.used() - before;
         let zero_seen = carver.zeroed(1);
         let frames_bytes = carver.used() - percpu_bytes;
-        Ok(Parts { places, walks, counters, efforts, desks, zero_seen, frames_bytes })
+        Ok(Parts { zones, walks, counters, efforts, scratch_areas, zero_seen, frames_bytes })
     }
 
     /// Iterates over the zones that may serve a request, best first: node by node, the highest kind first.
-    pub(crate) fn walk(&self, request: &Request) -> impl Iterator<Item = &Place<'m>> + use<'_, 'm, P> {
-        let (zones, kind) = (self.places.len(), request.highest_zone.index());
+    pub(crate) fn walk(&self, request: &Request) -> impl Iterator<Item = &Zone<'m>> + use<'_, 'm, P> {
+        let (zones, kind) = (self.zones.len(), request.highest_zone.index());
         let nodes = self.nodes(request);
         self.walks[kind * zones..(kind + 1) * zones]
             .iter()
-            .map_while(|z| self.places.get(usize::from(*z)))
-            .filter(move |p| nodes.allows(p.zone.span.node))
+            .map_while(|z| self.zones.get(usize::from(*z)))
+            .filter(move |p| nodes.allows(p.pageblocks.span.node))
     }
 
     /// Returns the nodes that may serve a request: with `THIS_NODE`, the first of its mask that exists.
@@ -276,19 +276,19 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         if !request.flags.contains(RequestFlags::THIS_NODE) {
             return request.nodes;
         }
-        let nodes = self.places.iter().map(|p| p.zone.span.node).filter(|n| request.nodes.allows(*n));
+        let nodes = self.zones.iter().map(|p| p.pageblocks.span.node).filter(|n| request.nodes.allows(*n));
         nodes.min().map_or(NodeMask(0), NodeMask::only)
     }
 
     /// Returns the zone where an unrestricted request begins.
     #[inline(always)]
-    pub(crate) fn first_place(&self, highest: ZoneKind) -> Option<&'m Place<'m>> {
+    pub(crate) fn first_zone(&self, highest: ZoneKind) -> Option<&'m Zone<'m>> {
         self.first[highest.index()]
     }
 
     /// Returns the zone that spans a frame, and the frame's number in it.
-    pub(crate) fn place_of(&self, pfn: Pfn) -> Option<(&Place<'m>, usize)> {
-        self.places.iter().find_map(|p| Some((p, p.zone.frame_of(pfn)?)))
+    pub(crate) fn zone_of(&self, pfn: Pfn) -> Option<(&Zone<'m>, usize)> {
+        self.zones.iter().find_map(|p| Some((p, p.pageblocks.frame_of(pfn)?)))
     }
 
     /// Says whether the instance has this CPU.

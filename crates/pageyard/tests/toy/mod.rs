@@ -1,8 +1,8 @@
 //! A toy engine and a toy owner of frames, small enough that a test says by hand what must be looked at, in what order.
 
 use pageyard::compaction::{
-    Busy, Direct, FrameMap, FrameState, FreeScan, FreeStock, Goal, Holder, Knobs, Lease, Leases, Migrate,
-    MigrateError, Mode, PageblockInfo, Plan, Role, ZoneState, ZoneView,
+    Busy, CompactionView, Direct, FrameState, FreeScan, FreeStock, Goal, Holder, Knobs, Lease, Leases,
+    Migrate, MigrateError, Mode, PageblockInfo, Plan, Role, ZoneState, ZoneView,
 };
 use pageyard::watermark::Watermarks;
 use pageyard::{
@@ -187,7 +187,7 @@ impl Leases for Toy {
     }
 }
 
-impl FrameMap for Toy {
+impl CompactionView for Toy {
     fn zone(&self, _: ZoneId) -> Option<ZoneView> {
         let all = Frames(self.frames.lock().unwrap().len() as u64);
         let span = ZoneSpan {

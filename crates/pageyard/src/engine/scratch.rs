@@ -1,4 +1,4 @@
-//! A desk for each CPU: memory to sort frames in on their way between lists and zones, when there are more of them than a
+//! A area for each CPU: memory to sort frames in on their way between lists and zones, when there are more of them than a
 //! stack should hold. Whoever finds it taken does with less.
 
 use super::frames::Masks;
@@ -9,17 +9,17 @@ use core::marker::PhantomData;
 
 /// Groups that frames are sorted into at a time: pageblocks of a gibibyte.
 const GROUPS: usize = if cfg!(loom) { 2 } else { 512 };
-/// The same where there is no desk.
+/// The same where there is no area.
 const FEW_GROUPS: usize = if cfg!(loom) { 2 } else { 64 };
 
 /// Words of a cache line.
 const LINE_A32: usize = 16;
 
-/// Memory that whoever has taken a desk writes to.
+/// Memory that whoever has taken a area writes to.
 #[repr(transparent)]
 struct Plain<T>(UnsafeCell<T>);
 
-// SAFETY: it is reached only through a `Desk`, of which there is one at a time.
+// SAFETY: it is reached only through a `ScratchArea`, of which there is one at a time.
 unsafe impl<T: Send> Sync for Plain<T> {}
 
 // SAFETY: an integer, for which every bit pattern is a value.
@@ -38,23 +38,23 @@ unsafe impl Zeroable for Plain<u16> {
     }
 }
 
-/// The desks of all CPUs.
-pub(crate) struct Desks<'m> {
-    /// 1 while a CPU's desk is taken.
+/// The scratch_areas of all CPUs.
+pub(crate) struct ScratchAreas<'m> {
+    /// 1 while a CPU's area is taken.
     taken: &'m [A32],
     items: &'m [Plain<u32>],
     sorted: &'m [Plain<u32>],
     counts: &'m [Plain<u16>],
-    /// Items that a desk holds; 0 where there are none.
+    /// Items that a area holds; 0 where there are none.
     room: usize,
 }
 
-impl<'m> Desks<'m> {
-    /// Carves desks for `cpus` CPUs, each with room for so many items; none where a stack has as much.
-    pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, room: usize) -> Desks<'m> {
+impl<'m> ScratchAreas<'m> {
+    /// Carves scratch_areas for `cpus` CPUs, each with room for so many items; none where a stack has as much.
+    pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, room: usize) -> ScratchAreas<'m> {
         let room = if room > BATCH { room } else { 0 };
         let groups = if room > 0 { GROUPS } else { 0 };
-        Desks {
+        ScratchAreas {
             taken: carver.zeroed(cpus * LINE_A32),
             items: carver.zeroed(cpus * room),
             sorted: carver.zeroed(cpus * room),
@@ -63,15 +63,15 @@ impl<'m> Desks<'m> {
         }
     }
 
-    /// Takes a CPU's desk, unless somebody has it or there is none.
-    pub(crate) fn take(&self, cpu: usize) -> Option<Desk<'_>> {
+    /// Takes a CPU's area, unless somebody has it or there is none.
+    pub(crate) fn take(&self, cpu: usize) -> Option<ScratchArea<'_>> {
         if self.room == 0 {
             return None;
         }
         let taken = &self.taken[cpu * LINE_A32];
         // ORDER: Acquire pairs with the Release of the drop: whoever had it is done with it.
         taken.compare_exchange(0, 1, Acquire, Relaxed).ok()?;
-        Some(Desk {
+        Some(ScratchArea {
             taken,
             items: self.items[cpu * self.room..][..self.room].as_ptr(),
             sorted: self.sorted[cpu * self.room..][..self.room].as_ptr(),
@@ -82,8 +82,8 @@ impl<'m> Desks<'m> {
     }
 }
 
-/// A desk, until it is dropped.
-pub(crate) struct Desk<'a> {
+/// A area, until it is dropped.
+pub(crate) struct ScratchArea<'a> {
     taken: &'a A32,
     items: *const Plain<u32>,
     sorted: *const Plain<u32>,
@@ -92,13 +92,13 @@ pub(crate) struct Desk<'a> {
     memory: PhantomData<&'a mut [u32]>,
 }
 
-impl Desk<'_> {
+impl ScratchArea<'_> {
     /// Returns what lies on it.
-    pub(crate) fn sheet(&mut self) -> Sheet<'_> {
+    pub(crate) fn scratch(&mut self) -> Scratch<'_> {
         // SAFETY: 1. `room` items, as many again and `GROUPS` counts lie there, initialised, in cells that may change.
-        //         2. Nobody else has the desk until it is dropped, and the borrow of `self` lends it once.
+        //         2. Nobody else has the area until it is dropped, and the borrow of `self` lends it once.
         unsafe {
-            Sheet {
+            Scratch {
                 items: core::slice::from_raw_parts_mut(self.items.cast_mut().cast(), self.room),
                 sorted: core::slice::from_raw_parts_mut(self.sorted.cast_mut().cast(), self.room),
                 counts: core::slice::from_raw_parts_mut(self.counts.cast_mut().cast(), GROUPS),
@@ -107,7 +107,7 @@ impl Desk<'_> {
     }
 }
 
-impl Drop for Desk<'_> {
+impl Drop for ScratchArea<'_> {
     fn drop(&mut self) {
         // ORDER: Release pairs with the Acquire in `take`.
         self.taken.store(0, Release);
@@ -115,25 +115,25 @@ impl Drop for Desk<'_> {
 }
 
 /// What a stack holds instead.
-pub(crate) struct Lap {
+pub(crate) struct StackScratch {
     items: [u32; BATCH],
     sorted: [u32; BATCH],
     counts: [u16; FEW_GROUPS],
 }
 
-impl Lap {
-    pub(crate) const fn new() -> Lap {
-        Lap { items: [0; BATCH], sorted: [0; BATCH], counts: [0; FEW_GROUPS] }
+impl StackScratch {
+    pub(crate) const fn new() -> StackScratch {
+        StackScratch { items: [0; BATCH], sorted: [0; BATCH], counts: [0; FEW_GROUPS] }
     }
 
     /// Returns what lies on it.
-    pub(crate) fn sheet(&mut self) -> Sheet<'_> {
-        Sheet { items: &mut self.items, sorted: &mut self.sorted, counts: &mut self.counts }
+    pub(crate) fn scratch(&mut self) -> Scratch<'_> {
+        Scratch { items: &mut self.items, sorted: &mut self.sorted, counts: &mut self.counts }
     }
 }
 
 /// Room for items, and for sorting as many.
-pub(crate) struct Sheet<'a> {
+pub(crate) struct Scratch<'a> {
     pub(crate) items: &'a mut [u32],
     sorted: &'a mut [u32],
     counts: &'a mut [u16],
@@ -143,7 +143,7 @@ pub(crate) struct Sheet<'a> {
 /// transition for each.
 const FEW_CHANGES: usize = 16;
 
-impl Sheet<'_> {
+impl Scratch<'_> {
     /// Calls `give` with each pageblock that the first `n` items, blocks of `order`, are of, and all their frames in it.
     ///
     /// Items that come in few runs are taken as they come, others are sorted first. A pageblock may come twice: in the first
@@ -171,7 +171,7 @@ impl Sheet<'_> {
     /// Sorts the first `n` items by their pageblocks' numbers, as far as there are groups: counts each group, then puts each
     /// item behind those of its group.
     fn sorted(&mut self, n: usize) -> &[u32] {
-        let Sheet { items, sorted, counts } = self;
+        let Scratch { items, sorted, counts } = self;
         let (last, bits) = (counts.len() - 1, counts.len().trailing_zeros());
         let group = |item: u32| {
             let block = (item >> BLOCK_ORDER) as usize;
@@ -200,27 +200,27 @@ mod tests {
     fn a_desk_is_taken_once_at_a_time() {
         let mut memory = [0u8; 8192];
         let mut carver = Carver::of(&mut memory);
-        let desks = Desks::carve(&mut carver, 2, 100);
+        let scratch_areas = ScratchAreas::carve(&mut carver, 2, 100);
         assert!(carver.fits());
-        let first = desks.take(1).unwrap();
-        assert!(desks.take(1).is_none() && desks.take(0).is_some());
+        let first = scratch_areas.take(1).unwrap();
+        assert!(scratch_areas.take(1).is_none() && scratch_areas.take(0).is_some());
         drop(first);
-        assert_eq!(desks.take(1).unwrap().sheet().items.len(), 100);
-        assert!(Desks::carve(&mut carver, 2, BATCH).take(0).is_none(), "a stack has as much");
+        assert_eq!(scratch_areas.take(1).unwrap().scratch().items.len(), 100);
+        assert!(ScratchAreas::carve(&mut carver, 2, BATCH).take(0).is_none(), "a stack has as much");
     }
 
     #[test]
     fn items_come_together_by_pageblock_whatever_their_order() {
-        let mut lap = Lap::new();
-        let mut sheet = lap.sheet();
+        let mut stack = StackScratch::new();
+        let mut scratch = stack.scratch();
         // Five pageblocks in turn; then all of one.
         for blocks in [[3, 7, 3 + 64, 501, 8], [9; 5]] {
-            for (i, item) in sheet.items.iter_mut().enumerate() {
+            for (i, item) in scratch.items.iter_mut().enumerate() {
                 *item = blocks[i % 5] << BLOCK_ORDER | (i as u32 * 8);
             }
             let (mut seen, mut frames) = ([0; 5], 0);
-            let n = sheet.items.len();
-            sheet.by_pageblock(n, 3, |block, masks| {
+            let n = scratch.items.len();
+            scratch.by_pageblock(n, 3, |block, masks| {
                 let at = blocks.iter().position(|b| *b as usize == block).unwrap();
                 seen[at] += 1;
                 for i in (0..n).filter(|i| blocks[i % 5] as usize == block) {

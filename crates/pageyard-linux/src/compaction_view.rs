@@ -10,8 +10,8 @@ use crate::numa::Origin;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Effort, Locked, Mark, Zone};
 use pageyard::compaction::{
-    Direct, FrameMap, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases, PageblockInfo, Role,
-    ZoneState, ZoneView,
+    CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases, PageblockInfo,
+    Role, ZoneState, ZoneView,
 };
 use pageyard::watermark::Watermarks;
 use pageyard::{
@@ -80,7 +80,7 @@ impl Locked<'_> {
     }
 }
 
-impl FrameMap for LinuxAllocator {
+impl CompactionView for LinuxAllocator {
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let z = self.zones.get(zone.index())?;
         let mark = |mark| Frames(z.mark(mark));

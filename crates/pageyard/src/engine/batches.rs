@@ -1,16 +1,16 @@
 //! What moves between zones and per-CPU lists when a list is empty or full, and how much of it at a time.
 
-use super::desk::{Lap, Sheet};
 use super::frames::for_each_down;
 use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER};
 use super::list::Pushed;
+use super::pageblocks::{Got, Pageblocks};
 use super::percpu::PerCpu;
+use super::scratch::{Scratch, StackScratch};
 use super::sync::{A32, Carver, Relaxed};
 use super::tag::Tag;
-use super::tree::Effort;
+use super::tree::SearchEffort;
 use super::tuning::{LISTS, MOST_WHOLES, list_of};
-use super::yard::{Pageyard, Place};
-use super::zone::{Got, Zone};
+use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::request::Request;
 use crate::stats::Counter;
@@ -52,44 +52,45 @@ impl<'m> Runs<'m> {
 impl<P: PerCpu> Pageyard<'_, P> {
     /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone stays
     /// above its high watermark.
-    pub(crate) fn refill_size(&self, place: &Place<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
-        let (order, tuning) = (request.order.get(), place.lists.tuning);
+    pub(crate) fn refill_size(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
+        let (order, tuning) = (request.order.get(), zone.lists.tuning);
         let least = if order == BLOCK_ORDER { 1 } else { tuning.refill_of(order) };
-        let wanted = tuning.moved(order, place.runs.note(cx.cpu, list, true));
+        let wanted = tuning.moved(order, zone.runs.note(cx.cpu, list, true));
         if wanted <= least {
             return least;
         }
-        let kept = place.marks.high.0 + place.protection[request.highest_zone.index()].0;
-        let spare = place.zone.free_above(kept, u64::from(wanted) << order) >> order;
+        let kept = zone.marks.high.0 + zone.protection[request.highest_zone.index()].0;
+        let spare = zone.pageblocks.free_above(kept, u64::from(wanted) << order) >> order;
         wanted.min(spare as u32).max(least)
     }
 
     /// Claims pageblocks: one for the caller, the others for a list.
     pub(crate) fn claim_wholes(
         &self,
-        place: &Place<'_>,
+        zone: &Zone<'_>,
         cx: &Cx,
         request: &Request,
         list: usize,
         n: u32,
-        effort: &mut Effort,
+        effort: &mut SearchEffort,
     ) -> Option<Pfn> {
         let mut items = [0; MOST_WHOLES];
         let n = (n as usize).min(MOST_WHOLES);
-        let n = place.zone.claim_wholes(request.migratetype as u8, cx.cpu.index(), &mut items[..n], effort);
+        let n =
+            zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu.index(), &mut items[..n], effort);
         let (first, rest) = items[..n].split_first_mut()?;
         if !rest.is_empty() {
-            let fitted = self.percpu.refill(place.lists.all(), cx.cpu, list, rest);
+            let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest);
             self.count(cx.cpu, Counter::PcpRefill, 1);
-            self.release_items(place, cx.cpu, &rest[fitted..], BLOCK_ORDER);
+            self.release_items(zone, cx.cpu, &rest[fitted..], BLOCK_ORDER);
         }
-        Some(self.hand_out(place, cx, *first as usize, BLOCK_ORDER))
+        Some(self.hand_out(zone, cx, *first as usize, BLOCK_ORDER))
     }
 
     /// Hands out the first block of what was claimed; the others go to the list, or back. `items` has room for all.
-    pub(crate) fn keep(
+    pub(crate) fn hand_out_first(
         &self,
-        place: &Place<'_>,
+        zone: &Zone<'_>,
         cx: &Cx,
         got: &Got,
         order: u8,
@@ -98,50 +99,50 @@ impl<P: PerCpu> Pageyard<'_, P> {
     ) -> Pfn {
         let base = got.block << BLOCK_ORDER;
         if order == BLOCK_ORDER {
-            return self.hand_out(place, cx, base, order);
+            return self.hand_out(zone, cx, base, order);
         }
         let mut n = 0;
         for_each_down(&got.masks, order, |offset| {
             items[n] = (base + offset as usize) as u32;
             n += 1;
         });
-        let Some((first, rest)) = items[..n].split_last_mut() else { return place.zone.pfn(base) };
+        let Some((first, rest)) = items[..n].split_last_mut() else { return zone.pageblocks.pfn(base) };
         if !rest.is_empty() {
-            let fitted = list.map_or(0, |l| self.percpu.refill(place.lists.all(), cx.cpu, l, rest));
+            let fitted = list.map_or(0, |l| self.percpu.refill(zone.lists.all(), cx.cpu, l, rest));
             self.count(cx.cpu, Counter::PcpRefill, 1);
-            self.release_items(place, cx.cpu, &rest[fitted..], order);
+            self.release_items(zone, cx.cpu, &rest[fitted..], order);
         }
-        self.hand_out(place, cx, *first as usize, order)
+        self.hand_out(zone, cx, *first as usize, order)
     }
 
     /// Puts a block whose tag was won into a list that had no room, which gives its oldest items to the zone; or into the
     /// zone.
     #[cold]
     #[inline(never)]
-    pub(crate) fn put_slow(&self, place: &Place<'_>, cpu: CpuId, frame: usize, order: Order) {
-        let state = place.zone.frames.state(frame >> BLOCK_ORDER);
+    pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: usize, order: Order) {
+        let state = zone.pageblocks.frames.state(frame >> BLOCK_ORDER);
         if let Some(list) = list_of(order.get(), state.list_ty()) {
-            let wanted = place.lists.tuning.moved(order.get(), place.runs.note(cpu, list, false)) as usize;
-            let mut desk = if wanted > BATCH { self.desks.take(cpu.index()) } else { None };
-            let mut lap = Lap::new();
-            let mut sheet = match &mut desk {
-                Some(desk) => desk.sheet(),
-                None => lap.sheet(),
+            let wanted = zone.lists.tuning.moved(order.get(), zone.runs.note(cpu, list, false)) as usize;
+            let mut area = if wanted > BATCH { self.scratch_areas.take(cpu.index()) } else { None };
+            let mut stack = StackScratch::new();
+            let mut scratch = match &mut area {
+                Some(area) => area.scratch(),
+                None => stack.scratch(),
             };
-            let n = self.spill(place, cpu, list, order.get(), wanted, sheet.items);
+            let n = self.spill(zone, cpu, list, order.get(), wanted, scratch.items);
             if n > 0 {
                 self.count(cpu, Counter::PcpDrain, 1);
                 self.count(cpu, Counter::PcpDrainPages, (n as u64) << order.get());
-                let lists = place.lists.all();
+                let lists = zone.lists.all();
                 let pushed = self.percpu.push(lists, cpu, list, frame as u32, || true) == Pushed::Kept;
-                self.release_sheet(place, cpu, &mut sheet, n, order.get());
+                self.release_scratch(zone, cpu, &mut scratch, n, order.get());
                 if pushed {
                     return;
                 }
             }
         }
         self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_items(place, cpu, &[frame as u32], order.get());
+        self.release_items(zone, cpu, &[frame as u32], order.get());
     }
 
     /// Takes the oldest items from a list, `wanted` or what there is room for; returns how many.
@@ -151,14 +152,14 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// ones again, each in one transition.
     fn spill(
         &self,
-        place: &Place<'_>,
+        zone: &Zone<'_>,
         cpu: CpuId,
         list: usize,
         order: u8,
         wanted: usize,
         items: &mut [u32],
     ) -> usize {
-        let lists = place.lists.all();
+        let lists = zone.lists.all();
         let wanted = wanted.min(items.len());
         let n = self.percpu.spill(lists, cpu, list, &mut items[..wanted]);
         let block = (BLOCK_FRAMES >> order.min(BLOCK_ORDER)) as usize;
@@ -174,56 +175,57 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Releases blocks that nobody owns.
-    pub(crate) fn release_items(&self, place: &Place<'_>, cpu: CpuId, items: &[u32], order: u8) {
+    pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: u8) {
         if let [item] = items {
-            let zero = place.zone.frames.tag(*item as usize) == Tag::FreeZero;
-            return place.zone.release_block(cpu.index(), *item as usize, order, zero);
+            let zero = zone.pageblocks.frames.tag(*item as usize) == Tag::FreeZero;
+            return zone.pageblocks.release_block(cpu.index(), *item as usize, order, zero);
         }
-        let mut lap = Lap::new();
+        let mut stack = StackScratch::new();
         for some in items.chunks(BATCH) {
-            let mut sheet = lap.sheet();
-            sheet.items[..some.len()].copy_from_slice(some);
-            self.release_sheet(place, cpu, &mut sheet, some.len(), order);
+            let mut scratch = stack.scratch();
+            scratch.items[..some.len()].copy_from_slice(some);
+            self.release_scratch(zone, cpu, &mut scratch, some.len(), order);
         }
     }
 
-    /// Releases the first `n` blocks of a sheet, which nobody owns, grouped by pageblock and by word.
-    fn release_sheet(&self, place: &Place<'_>, cpu: CpuId, sheet: &mut Sheet<'_>, n: usize, order: u8) {
-        let (zone, cpu) = (&place.zone, cpu.index());
+    /// Releases the first `n` blocks of a scratch, which nobody owns, grouped by pageblock and by word.
+    fn release_scratch(&self, zone: &Zone<'_>, cpu: CpuId, scratch: &mut Scratch<'_>, n: usize, order: u8) {
+        let (pageblocks, cpu) = (&zone.pageblocks, cpu.index());
         // ORDER: Relaxed: whoever freed a block that holds zeros set it before that block could come here.
         if self.zero_seen[0].load(Relaxed) != 0 {
-            return release_each(zone, cpu, &sheet.items[..n], order);
+            return release_each(pageblocks, cpu, &scratch.items[..n], order);
         }
         if order == BLOCK_ORDER {
-            sheet.items[..n].sort_unstable();
-            return zone.release_wholes(cpu, &sheet.items[..n]);
+            scratch.items[..n].sort_unstable();
+            return pageblocks.release_wholes(cpu, &scratch.items[..n]);
         }
         if order > WORD_ORDER {
-            return sheet.items[..n]
+            return scratch.items[..n]
                 .iter()
-                .for_each(|item| zone.release_block(cpu, *item as usize, order, false));
+                .for_each(|item| pageblocks.release_block(cpu, *item as usize, order, false));
         }
         let mut freed = 0;
-        let ty =
-            sheet.items[..n].first().map_or(0, |item| zone.frames.state((item >> BLOCK_ORDER) as usize).ty());
-        let slot = || zone.vacant(cpu, ty).map(|slot| (ty, slot));
+        let ty = scratch.items[..n]
+            .first()
+            .map_or(0, |item| pageblocks.frames.state((item >> BLOCK_ORDER) as usize).ty());
+        let slot = || pageblocks.vacant(cpu, ty).map(|slot| (ty, slot));
         let mut vacant = slot();
-        sheet.by_pageblock(n, order, |block, masks| {
-            let (frames, adopted) = zone.release(block, masks, false, vacant);
+        scratch.by_pageblock(n, order, |block, masks| {
+            let (frames, adopted) = pageblocks.release(block, masks, false, vacant);
             freed += frames;
             if adopted {
                 vacant = slot();
             }
         });
-        zone.add_free(cpu, freed);
+        pageblocks.add_free(cpu, freed);
     }
 }
 
 /// Releases blocks one by one, with what is known of their contents.
 #[cold]
-fn release_each(zone: &Zone<'_>, cpu: usize, items: &[u32], order: u8) {
+fn release_each(pageblocks: &Pageblocks<'_>, cpu: usize, items: &[u32], order: u8) {
     for item in items {
         let frame = *item as usize;
-        zone.release_block(cpu, frame, order, zone.frames.tag(frame) == Tag::FreeZero);
+        pageblocks.release_block(cpu, frame, order, pageblocks.frames.tag(frame) == Tag::FreeZero);
     }
 }

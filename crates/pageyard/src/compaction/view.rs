@@ -91,7 +91,7 @@ pub trait Leases: Sync {
 }
 
 impl<'a> Lease<'a> {
-    /// Makes the lease that a [`FrameMap`] has just granted.
+    /// Makes the lease that a [`CompactionView`] has just granted.
     #[must_use]
     pub fn granted(map: &'a dyn Leases, block: PageblockId, role: Role) -> Lease<'a> {
         Lease { map, block, role }
@@ -236,7 +236,7 @@ impl Chooser {
 ///
 /// # Concurrency
 /// Every method may be called from several threads at once. None calls back into the owner of frames.
-pub trait FrameMap: Leases {
+pub trait CompactionView: Leases {
     /// Describes a zone, or `None` where there is no such zone.
     fn zone(&self, zone: ZoneId) -> Option<ZoneView>;
 

@@ -2,7 +2,7 @@
 
 use super::claims::SLOTS_OF_CPU;
 use super::count::FreeCount;
-use super::frames::{Change, Frames as FrameMap, Masks, masks_of};
+use super::frames::{Change, FrameMap, Masks, masks_of};
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
 use super::index::Index;
 use super::state::BlockState;
@@ -55,7 +55,7 @@ pub(crate) struct Got {
 }
 
 /// A zone.
-pub(crate) struct Zone<'m> {
+pub(crate) struct Pageblocks<'m> {
     /// Its number.
     pub(crate) id: ZoneId,
     /// Where it lies.
@@ -72,15 +72,15 @@ pub(crate) struct Zone<'m> {
     pub(super) current: &'m [A64],
 }
 
-impl<'m> Zone<'m> {
+impl<'m> Pageblocks<'m> {
     /// Bytes of its metadata for each CPU.
     pub(crate) const BYTES_OF_CPU: usize = 8 * SLOTS_OF_CPU + LINE;
 
     /// Carves a zone's metadata. What grows with memory comes before what grows with CPUs.
-    pub(crate) fn carve(carver: &mut Carver<'m>, id: ZoneId, span: ZoneSpan, cpus: usize) -> Zone<'m> {
+    pub(crate) fn carve(carver: &mut Carver<'m>, id: ZoneId, span: ZoneSpan, cpus: usize) -> Pageblocks<'m> {
         let first = span.start.0 >> BLOCK_ORDER;
         let blocks = ((span.end().0 - 1) >> BLOCK_ORDER) + 1 - first;
-        Zone {
+        Pageblocks {
             id,
             span,
             base: first << BLOCK_ORDER,
@@ -190,10 +190,10 @@ impl<'m> Zone<'m> {
         (self.counts[which].load(Relaxed) as i64).max(0) as u64
     }
 
-    /// Books a transition of a descriptor, made on a CPU: the counts, then the index.
+    /// Follows a transition of a descriptor, made on a CPU, in the counts and then in the index.
     #[inline]
     pub(crate) fn changed(&self, cpu: usize, block: usize, change: Change) {
-        self.add_free(cpu, self.booked(change));
+        self.add_free(cpu, self.count_change(change));
         self.index.moved(&self.frames, block, change.old, change.new);
     }
 
@@ -203,10 +203,10 @@ impl<'m> Zone<'m> {
         self.free.add(cpu, n);
     }
 
-    /// Books a transition in the counts, but for what it returns: that is to be added to the count of free frames, by
-    /// [`Zone::add_free`].
+    /// Counts a transition, except for what it returns: that is to be added to the count of free frames, by
+    /// [`Pageblocks::add_free`].
     #[inline]
-    pub(crate) fn booked(&self, change: Change) -> i64 {
+    pub(crate) fn count_change(&self, change: Change) -> i64 {
         let Change { old, new } = change;
         if old.ty().max(new.ty()) >= Migratetype::HighAtomic as u8 {
             for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
@@ -254,7 +254,7 @@ impl<'m> Zone<'m> {
 
     // Transitions of a pageblock as such.
 
-    /// Runs a transition of a pageblock and books it; says whether it applied.
+    /// Runs a transition of a pageblock and counts it; says whether it applied.
     pub(crate) fn transit(
         &self,
         block: usize,
