@@ -9,11 +9,11 @@ use crate::slot;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Effort, Locked, Managed, Mark, Zone};
 use crate::zonelist::{Called, Inlined, Step, Zonelists, Zoneref};
-use pageyard::memmap::NR_ZONE_KINDS;
-use pageyard::reclaim::NoHelp;
-use pageyard::stats::NR_COUNTERS;
-use pageyard::watermark::default_min_free_kbytes;
-use pageyard::{
+use pageyard_core::memmap::NR_ZONE_KINDS;
+use pageyard_core::reclaim::NoHelp;
+use pageyard_core::stats::NR_COUNTERS;
+use pageyard_core::watermark::default_min_free_kbytes;
+use pageyard_core::{
     AllocError, AuditError, BadRequest, BlockId, Census, ClaimError, Counter, CpuId, CpuSet, Cx, Frames,
     FreeError, MapError, MemoryMap, Migratetype, NR_ORDERS, NodeMask, Order, PAGEBLOCK_ORDER, PageAllocator,
     PcpStats, Pfn, Request, RequestFlags, Stats, ZoneId, ZoneKind, ZoneSpan, ZoneStats, block,

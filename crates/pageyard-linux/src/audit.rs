@@ -2,7 +2,7 @@
 
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Locked, Zone};
-use pageyard::{AuditError, Census, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
+use pageyard_core::{AuditError, Census, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 use std::collections::HashSet;
 
 /// Counts all frames anew.

@@ -3,7 +3,7 @@
 use crate::freelist::End;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Locked;
-use pageyard::{BlockId, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
+use pageyard_core::{BlockId, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 
 /// What a pageblock holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -4,7 +4,7 @@ use crate::allocator::LinuxAllocator;
 use crate::tag::Tag;
 use crate::zone::{Effort, Mark};
 use crate::zonelist::{Inlined, Step};
-use pageyard::{Cx, FreeError, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags};
+use pageyard_core::{Cx, FreeError, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags};
 
 impl LinuxAllocator {
     /// Takes single frames from the CPU's list of the first zone that has room for all; the rest, if any is missing, is

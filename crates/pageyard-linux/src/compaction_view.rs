@@ -9,12 +9,12 @@ use crate::frees::To;
 use crate::numa::Origin;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Effort, Locked, Mark, Zone};
-use pageyard::compaction::{
+use pageyard_core::compaction::{
     CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases, PageblockInfo,
     Role, ZoneState, ZoneView,
 };
-use pageyard::watermark::Watermarks;
-use pageyard::{
+use pageyard_core::watermark::Watermarks;
+use pageyard_core::{
     BlockId, CompactorId, Counter, Cx, Frames, Migratetype, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageblockId,
     Pfn, ZoneId, ZoneKind, block,
 };

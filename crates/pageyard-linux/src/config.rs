@@ -1,9 +1,9 @@
 //! Presets: which Linux the reference is.
 
 use crate::irq::Interrupts;
-use pageyard::compaction;
-use pageyard::watermark::{ReserveRule, WatermarkKnobs};
-use pageyard::{Context, Migratetype, Order};
+use pageyard_core::compaction;
+use pageyard_core::watermark::{ReserveRule, WatermarkKnobs};
+use pageyard_core::{Context, Migratetype, Order};
 
 /// How the per-CPU lists are kept from being used twice at once on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@ use crate::config::{Config, FallbackPolicy};
 use crate::freelist::End;
 use crate::tag::MAX_PAGE_ORDER;
 use crate::zone::{Effort, Locked};
-use pageyard::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
+use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
 
 /// Half a pageblock, in frames: what must be free or alike for it to be converted.
 const HALF: u64 = PAGEBLOCK_ORDER.frames().0 / 2;

@@ -1,7 +1,7 @@
 //! Free lists: doubly linked through an array beside the memory, by order and migratetype.
 
 use crate::tag::NR_PAGE_ORDERS;
-use pageyard::{Migratetype, Order};
+use pageyard_core::{Migratetype, Order};
 
 const NIL: u32 = u32::MAX;
 

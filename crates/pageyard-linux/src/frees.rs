@@ -4,7 +4,7 @@ use crate::allocator::LinuxAllocator;
 use crate::config::FragFree;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
-use pageyard::{Cx, FreeError, Migratetype, Order, Pfn, block};
+use pageyard_core::{Cx, FreeError, Migratetype, Order, Pfn, block};
 
 /// Where a freed block goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@ use crate::config::{Config, HighatomicLimit};
 use crate::freelist::End;
 use crate::tag::MAX_PAGE_ORDER;
 use crate::zone::Zone;
-use pageyard::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
+use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 
 const PAGEBLOCK: u64 = PAGEBLOCK_ORDER.frames().0;
 

@@ -11,7 +11,7 @@
 
 use crate::config::PcpProtection;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
-use pageyard::Context;
+use pageyard_core::Context;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};

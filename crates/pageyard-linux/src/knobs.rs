@@ -183,12 +183,12 @@ mod tests {
     fn every_knob_of_compaction_is_one_of_the_reference() {
         let here: Vec<_> =
             Config::KNOBS.into_iter().filter(|(knob, _)| knob.starts_with(COMPACTION)).collect();
-        let there =
-            pageyard::compaction::Knobs::NAMES.map(|(name, takes)| (format!("{COMPACTION}{name}"), takes));
+        let there = pageyard_core::compaction::Knobs::NAMES
+            .map(|(name, takes)| (format!("{COMPACTION}{name}"), takes));
         assert!(here.iter().map(|(k, t)| (k.to_string(), *t)).eq(there));
         let mut c = Config::linux_4_6();
         c.set("compaction.direct_free", "direct_async").unwrap();
-        assert_eq!(c.compaction.direct_free, pageyard::compaction::Scope::DirectAsync);
+        assert_eq!(c.compaction.direct_free, pageyard_core::compaction::Scope::DirectAsync);
         let wrong = c.set("compaction.direct_free", "sometimes").unwrap_err().to_string();
         assert_eq!(wrong, "`compaction.direct_free` takes off, direct_async, direct or all, not `sometimes`");
         c.set("retries", "bounded").unwrap();

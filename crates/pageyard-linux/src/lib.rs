@@ -11,7 +11,7 @@
 //! * `opening`: recorded states and background work; `lock`: the zone lock, which measures its own waiting; `audit`: everything counted anew.
 //!
 //! ```
-//! use pageyard::{CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request, ZoneKind};
+//! use pageyard_core::{CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request, ZoneKind};
 //! use pageyard_linux::{Config, LinuxAllocator};
 //!
 //! let regions = [Region::managed(Pfn(0), Frames(1 << 18), NodeId(0), ZoneKind::Normal)];

@@ -3,7 +3,7 @@
 use crate::allocator::{Counts, LinuxAllocator};
 use crate::config::ZonelistIterator;
 use crate::zonelist::Zoneref;
-use pageyard::{AllocError, BadRequest, Cx, NodeId, NodeMask, PageAllocator, Pfn, Request};
+use pageyard_core::{AllocError, BadRequest, Cx, NodeId, NodeMask, PageAllocator, Pfn, Request};
 use std::sync::atomic::Ordering;
 
 /// Where a node's frames went, and where those went that were to come from it.

@@ -3,7 +3,7 @@
 use crate::allocator::LinuxAllocator;
 use crate::freelist::End;
 use crate::tag::Tag;
-use pageyard::{CpuId, Migratetype, Order, PageblockId, Pfn, ZoneId};
+use pageyard_core::{CpuId, Migratetype, Order, PageblockId, Pfn, ZoneId};
 
 impl LinuxAllocator {
     /// Gives a pageblock a migratetype and moves its free blocks along, for an opening state.

@@ -6,7 +6,7 @@ use crate::freelist::End;
 use crate::numa::Origin;
 use crate::tag::Tag;
 use crate::zone::{Effort, Locked, Mark, Zone};
-use pageyard::{Frames, Migratetype, Order, Pfn};
+use pageyard_core::{Frames, Migratetype, Order, Pfn};
 use std::collections::VecDeque;
 
 /// How often the batch may double: `CONFIG_PCP_BATCH_SCALE_MAX`.
@@ -286,7 +286,7 @@ impl Pcp {
         self.drain(zone, give, list, config);
         let order0 = Effort::plain(Mark::High);
         if zone.below_high.get()
-            && zone.watermark_ok(Order::ZERO, pageyard::ZoneKind::Movable, order0, config)
+            && zone.watermark_ok(Order::ZERO, pageyard_core::ZoneKind::Movable, order0, config)
         {
             zone.below_high.set(false);
         }

@@ -4,12 +4,12 @@
 use crate::allocator::{Counts, LinuxAllocator};
 use crate::config::Retries;
 use crate::zone::{Effort, Mark, Zone};
-use pageyard::compaction::{
+use pageyard_core::compaction::{
     Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
     forget_hints_if_asked,
 };
-use pageyard::reclaim::{Attempts, Failure, Helpers, Priority, Reclaim, Reclaimed, Shortage};
-use pageyard::{
+use pageyard_core::reclaim::{Attempts, Failure, Helpers, Priority, Reclaim, Reclaimed, Shortage};
+use pageyard_core::{
     AllocError, Counter, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags,
     ZoneId, reclaim::PressureAllocator,
 };

@@ -2,8 +2,8 @@
 
 use crate::allocator::{Counts, LinuxAllocator};
 use crate::zone::{Effort, Mark};
-use pageyard::reclaim::{Attempts, Failure, Helpers};
-use pageyard::{AllocError, CpuSet, Cx, Frames, PageAllocator, Pfn, Request, RequestFlags};
+use pageyard_core::reclaim::{Attempts, Failure, Helpers};
+use pageyard_core::{AllocError, CpuSet, Cx, Frames, PageAllocator, Pfn, Request, RequestFlags};
 
 impl LinuxAllocator {
     /// What follows when no zone is above its low watermark.

@@ -1,6 +1,6 @@
 //! What each frame is: one byte a frame, the one place where a second free is caught.
 
-use pageyard::{Frames, Migratetype, Order};
+use pageyard_core::{Frames, Migratetype, Order};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The largest order of the reference: Linux's `MAX_PAGE_ORDER` on x86-64.

@@ -7,10 +7,10 @@ use crate::lock::MeasuredLock;
 use crate::pcp::{Pcp, Taken};
 use crate::slot::{self, Slot, SlotGuard};
 use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS, Tag, Tags};
-use pageyard::compaction::ZoneState;
-use pageyard::memmap::NR_ZONE_KINDS;
-use pageyard::watermark::{self, Watermarks};
-use pageyard::{
+use pageyard_core::compaction::ZoneState;
+use pageyard_core::memmap::NR_ZONE_KINDS;
+use pageyard_core::watermark::{self, Watermarks};
+use pageyard_core::{
     Frames, MemoryMap, Migratetype, Order, PageblockId, Pfn, RequestFlags, ZoneId, ZoneKind, ZoneSpan, block,
 };
 use parking_lot::MutexGuard;

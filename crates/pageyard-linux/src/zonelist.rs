@@ -2,7 +2,7 @@
 
 use crate::config::{Config, ZonelistIterator};
 use crate::zone::Zone;
-use pageyard::{NodeId, NodeMask, Request, RequestFlags, ZoneKind};
+use pageyard_core::{NodeId, NodeMask, Request, RequestFlags, ZoneKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// An entry of a zonelist: a zone, and what a walk asks of it.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CX, bare, blocks, give, normal, sound, take};
-use pageyard::{
+use pageyard_core::{
     Counter, Frames, MemoryMap, Migratetype::Movable, NodeId, Order, PageAllocator, Pfn, Region, ZoneId,
     ZoneKind,
 };
@@ -63,7 +63,7 @@ fn a_zone_that_starts_and_ends_unaligned_keeps_its_edges_apart() {
     assert_eq!(held.len(), 1003);
     sound(&a);
     held.iter().for_each(|p| give(&a, *p, 0));
-    a.drain(pageyard::CpuSet::All);
+    a.drain(pageyard_core::CpuSet::All);
     assert_eq!(a.zone_stats(ZoneId(0)).unwrap().free_blocks, before);
     sound(&a);
 }
@@ -77,7 +77,7 @@ fn claiming_a_frame_splits_around_it_and_freeing_it_heals() {
     }
     sound(&a);
     give(&a, Pfn(333), 0);
-    a.drain(pageyard::CpuSet::All);
+    a.drain(pageyard_core::CpuSet::All);
     assert_eq!(blocks(&a, 10, Movable), 1);
     sound(&a);
 }
@@ -86,7 +86,7 @@ fn claiming_a_frame_splits_around_it_and_freeing_it_heals() {
 fn a_refill_takes_a_batch_in_one_go_and_hands_it_out_in_order() {
     let a = normal(1 << 18, &bare(Config::linux_6_1()));
     assert_eq!(take(&a, 0, Movable), Pfn(0));
-    let p = a.pcp_stats(ZoneId(0), pageyard::CpuId(0)).unwrap();
+    let p = a.pcp_stats(ZoneId(0), pageyard_core::CpuId(0)).unwrap();
     assert_eq!((p.batch, p.count), (63, 62));
     for expected in 1..63 {
         assert_eq!(take(&a, 0, Movable), Pfn(expected));
@@ -103,7 +103,7 @@ fn a_refill_takes_a_batch_in_one_go_and_hands_it_out_in_order() {
 #[test]
 fn the_batch_taken_doubles_while_nothing_is_freed_in_6_18() {
     let a = normal(1 << 20, &Config { cpus: 1, ..Config::linux_6_18() });
-    let count = || a.pcp_stats(ZoneId(0), pageyard::CpuId(0)).unwrap().count;
+    let count = || a.pcp_stats(ZoneId(0), pageyard_core::CpuId(0)).unwrap().count;
     let mut refills = Vec::new();
     for _ in 0..1000 {
         let before = count();
@@ -120,7 +120,7 @@ fn the_batch_taken_doubles_while_nothing_is_freed_in_6_18() {
 fn a_classic_list_spills_one_batch_when_it_reaches_six() {
     let a = normal(1 << 18, &bare(Config::linux_4_6()));
     let held: Vec<Pfn> = (0..1000).map(|_| take(&a, 0, Movable)).collect();
-    let count = || a.pcp_stats(ZoneId(0), pageyard::CpuId(0)).unwrap().count;
+    let count = || a.pcp_stats(ZoneId(0), pageyard_core::CpuId(0)).unwrap().count;
     let mut most = 0;
     for pfn in held {
         give(&a, pfn, 0);

@@ -3,7 +3,7 @@
 mod common;
 
 use common::normal;
-use pageyard::{
+use pageyard_core::{
     Counter, CpuId, CpuSet, Cx, Migratetype, Order, PageAllocator, PressureAllocator, Request, Stats,
 };
 use pageyard_linux::{Config, LinuxAllocator};

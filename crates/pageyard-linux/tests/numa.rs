@@ -3,7 +3,7 @@
 mod common;
 
 use common::{CX, sound};
-use pageyard::{
+use pageyard_core::{
     AllocError, BadRequest, Counter, CpuId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask,
     Order, PageAllocator, Pfn, Region, Request, RequestFlags, ZoneKind,
 };

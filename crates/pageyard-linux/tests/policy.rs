@@ -3,8 +3,8 @@
 mod common;
 
 use common::{CX, bare, blocks, normal, pageblocks, request, sound, take};
-use pageyard::Migratetype::{HighAtomic, Movable, Reclaimable, Unmovable};
-use pageyard::{
+use pageyard_core::Migratetype::{HighAtomic, Movable, Reclaimable, Unmovable};
+use pageyard_core::{
     AllocError, BadRequest, Context, Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId,
     NodeMask, Order, PAGEBLOCK_ORDER, PageAllocator, Pfn, Region, Request, RequestFlags, ZoneId, ZoneKind,
 };

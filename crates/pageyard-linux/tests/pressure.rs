@@ -3,7 +3,7 @@
 mod common;
 
 use common::normal;
-use pageyard::compaction::{Knobs, Scope, Skip};
+use pageyard_core::compaction::{Knobs, Scope, Skip};
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_testkit::pressure::pressure_suite;
 use pageyard_testkit::slow_order::{ASYNC, LIGHT, RECLAIM, Ways, slow_path_order};

@@ -1,7 +1,9 @@
 //! Golden tests from recorded hosts: managed frames and `min_free_kbytes` give the watermarks, the reserves, and the
 //! sizes of per-CPU lists that their kernels printed.
 
-use pageyard::{CpuId, Frames, MemoryMap, NodeId, PageAllocator, Pfn, Region, ZoneId, ZoneKind, proctext};
+use pageyard_core::{
+    CpuId, Frames, MemoryMap, NodeId, PageAllocator, Pfn, Region, ZoneId, ZoneKind, proctext,
+};
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_trace::proctext::{Buddyinfo, Pagetypeinfo, Zoneinfo, ZoneinfoZone};
 use pageyard_trace::{Meta, Trace};
@@ -112,7 +114,7 @@ fn the_texts_it_prints_are_linuxs() {
         let stats = a.zone_stats(ZoneId(z)).unwrap();
         assert_eq!(row.name, stats.span.kind.name());
         assert_eq!(row.counts, proctext::linux_orders(&stats.blocks_by_order()));
-        assert_eq!(pageyard::metrics::free_frames(&row.counts), stats.free.0);
+        assert_eq!(pageyard_core::metrics::free_frames(&row.counts), stats.free.0);
     }
     let layout =
         |line: &str| line.chars().map(|c| if c.is_ascii_digit() { '9' } else { c }).collect::<String>();

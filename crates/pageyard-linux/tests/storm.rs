@@ -6,7 +6,7 @@ mod common;
 
 use nix::sys::pthread::{pthread_kill, pthread_self};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use pageyard::{
+use pageyard_core::{
     Context, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region,
     Request, RequestFlags, ZoneKind,
 };

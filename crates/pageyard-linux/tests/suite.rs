@@ -1,6 +1,6 @@
 //! The suite that every engine passes, on every preset.
 
-use pageyard::{MapError, MemoryMap, Order};
+use pageyard_core::{MapError, MemoryMap, Order};
 use pageyard_linux::{Config, LinuxAllocator, MAX_PAGE_ORDER};
 use pageyard_testkit::Build;
 

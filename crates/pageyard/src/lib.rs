@@ -1,48 +1,13 @@
-//! Page-frame allocation: the interfaces that every engine of Pageyard shares, and the arithmetic beneath them.
+//! A lock-free page-frame allocator that stores nothing in the memory it manages.
 //!
-//! The crate is `no_std` and never allocates. From the bottom up:
-//!
-//! * [`units`]: what a frame number, an order, a count of frames *is*; a bare `usize` is none of them.
-//! * [`block`]: buddies, alignment and pageblocks, as pure functions.
-//! * [`migratetype`], [`gfp`], [`request`]: what a caller asks for, and how a kernel's bits say it.
-//! * [`memmap`]: which frames exist, and in which zone and node they lie.
-//! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
-//! * [`error`]: why an answer was no.
-//! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
-//!   engine asks for when memory runs short.
-//! * [`engine`]: the allocator itself.
-//! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
+//! The crate is `no_std` and never allocates. [`engine`] is the allocator; everything else here is
+//! [`pageyard_core`]'s, what it shares with other engines, under the same names.
 #![no_std]
 
 #[cfg(loom)]
 extern crate std;
 
-pub mod allocator;
-pub mod block;
-pub mod compaction;
 pub mod engine;
-pub mod error;
-pub mod gfp;
-pub mod memmap;
-pub mod metrics;
-pub mod migratetype;
-pub mod proctext;
-pub mod reclaim;
-pub mod request;
-pub mod stats;
-pub mod units;
-pub mod watermark;
 
-pub use allocator::{Context, Cx, PageAllocator};
 pub use engine::{Alone, Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
-pub use error::{AllocError, AuditError, BadRequest, ClaimError, FreeError, MapError};
-pub use gfp::{Gfp, GfpMap};
-pub use memmap::{MemoryMap, Region, ZoneKind, ZoneSpan};
-pub use migratetype::Migratetype;
-pub use reclaim::{Failure, Helpers, PressureAllocator, Reclaim};
-pub use request::{NodeMask, Request, RequestFlags};
-pub use stats::{Census, Counter, PcpStats, Stats, ZoneStats};
-pub use units::{
-    BlockId, CompactorId, CpuId, CpuSet, Frames, NR_ORDERS, Nanos, NodeId, Order, PAGE_SIZE, PAGEBLOCK_ORDER,
-    PageblockId, Pfn, ZoneId,
-};
+pub use pageyard_core::*;

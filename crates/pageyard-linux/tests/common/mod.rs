@@ -1,7 +1,7 @@
 //! Machines and shorthands for the tests of the reference.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use pageyard::{
+use pageyard_core::{
     CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
     RequestFlags, ZoneId, ZoneKind,
 };

@@ -95,7 +95,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         self.count(cx.cpu, Counter::AllocSlow, 1);
         if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
             self.count(cx.cpu, Counter::KswapdWake, 1);
-            self.walk(request).for_each(|zone| zone.compaction.wake_reclaim(request.order));
+            self.walk(request).for_each(|zone| zone.reclaim_wake.wake(request.order));
         }
         let last = match request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL) {
             true => Mark::None,

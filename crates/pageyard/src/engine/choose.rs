@@ -1,12 +1,13 @@
 //! Which blocks are cheapest to empty, and which pageblocks are best filled: read from descriptors and bits.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use super::hints::{ChoiceHints, Cursor};
 use super::index::Bins;
 use super::pageblocks::Pageblocks;
 use super::state::BlockState;
 use super::tag::Tag;
 use super::tree::SearchEffort;
-use crate::compaction::{Choice, Chooser, Goal, Mode, Plan, ZoneState};
+use crate::compaction::{Choice, Chooser, Goal, Mode, Plan};
 use crate::migratetype::Migratetype;
 use crate::units::{BlockId, Order, PageblockId};
 
@@ -41,7 +42,7 @@ impl Pageblocks<'_> {
         plan: &Plan,
         order: Order,
         chooser: &mut Chooser,
-        state: &ZoneState,
+        state: &ChoiceHints,
     ) -> Choice {
         let most = match (plan.thorough || !plan.direct, plan.mode) {
             (true, _) => 2 * self.frames.len() as u32 + FEW,
@@ -86,7 +87,7 @@ impl Pageblocks<'_> {
     /// For a part of a pageblock, one of the request's own type goes first where half of the block is free in one piece, as
     /// far as the descriptor says: what is emptied there spoils no pageblock of another type. So does, of each kind, the
     /// `last` one that was chosen, while it has frames enough. Whole pageblocks are sought among movable ones.
-    fn emptiest(&self, plan: &Plan, order: Order, last: Option<usize>, state: &ZoneState) -> Option<usize> {
+    fn emptiest(&self, plan: &Plan, order: Order, last: Option<usize>, state: &ChoiceHints) -> Option<usize> {
         let (len, window) = (self.frames.len(), if plan.direct { WINDOW } else { BACKGROUND_WINDOW });
         let wants = match plan.goal {
             Goal::Block(_, m) => m,
@@ -112,7 +113,7 @@ impl Pageblocks<'_> {
         };
         let start = match last {
             Some(block) => block - block % window,
-            None if plan.direct || len > window => state.next_places(1, len, window),
+            None if plan.direct || len > window => state.next(Cursor::Source, len, window),
             None => 0,
         };
         let windows = |from: usize, to: usize| {
@@ -128,7 +129,7 @@ impl Pageblocks<'_> {
         block: usize,
         order: u8,
         chooser: &mut Chooser,
-        state: &ZoneState,
+        state: &ChoiceHints,
     ) -> Option<usize> {
         let (size, part) = (1u32 << order, order.max(WORD_ORDER));
         let (parts, inside, words) =

@@ -3,6 +3,7 @@
 
 use super::choose;
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use super::hints::Cursor;
 use super::index::Bins;
 use super::pageblocks::{Take, Want};
 use super::percpu::PerCpu;
@@ -212,7 +213,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
             return Direct::Done;
         }
         for _ in 0..choose::TRIES {
-            let next = |step| zone.compaction.next_places(0, pageblocks.frames.len(), step);
+            let next = |step| zone.choices.next(Cursor::Target, pageblocks.frames.len(), step);
             let Some(block) = pageblocks.choose_target(next) else { break };
             let ty = pageblocks.frames.state(block).ty();
             let claim = Want { ty, order: 0, blocks: room, cpu: cx.cpu.index() };
@@ -242,7 +243,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
 
     fn choose(&self, plan: &Plan, order: Order, chooser: &mut Chooser) -> Choice {
         let zone = self.zone_at(plan.zone);
-        zone.pageblocks.choose_source(plan, order, chooser, &zone.compaction)
+        zone.pageblocks.choose_source(plan, order, chooser, &zone.choices)
     }
 
     fn give_back(&self, block: BlockId) {

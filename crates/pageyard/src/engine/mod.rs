@@ -28,6 +28,7 @@ mod frames;
 mod free;
 mod geometry;
 mod high;
+mod hints;
 mod index;
 mod list;
 mod lists;

@@ -72,7 +72,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             self.count(cx.cpu, Counter::AllocSlow, 1);
             if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
                 self.count(cx.cpu, Counter::KswapdWake, 1);
-                self.walk(request).for_each(|zone| zone.compaction.wake_reclaim(request.order));
+                self.walk(request).for_each(|zone| zone.reclaim_wake.wake(request.order));
             }
             self.try_zones(cx, request, Mark::Min, effort).or_else(|| {
                 self.relieve(cx, request);
@@ -205,7 +205,7 @@ impl<P: PerCpu> PressureAllocator for Pageyard<'_, P> {
     fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
         let mut sum = Reclaimed::default();
         for zone in self.zones {
-            if let Some(order) = zone.compaction.take_reclaim() {
+            if let Some(order) = zone.reclaim_wake.take() {
                 let did = self.balance(cx, helpers, zone, order);
                 sum.scanned += did.scanned;
                 sum.freed += did.freed;

@@ -2,6 +2,7 @@
 
 use super::batches::{DOUBLINGS, Runs};
 use super::geometry::{BLOCK_ORDER, LINE, ZONE_LIMIT};
+use super::hints::{ChoiceHints, ReclaimWake};
 use super::lists::Lists;
 use super::pageblocks::Pageblocks;
 use super::percpu::PerCpu;
@@ -96,6 +97,11 @@ pub(crate) struct Zone<'m> {
     pub(crate) max_boost: Option<Frames>,
     /// What compaction remembers.
     pub(crate) compaction: ZoneState,
+    /// Where compaction looks next.
+    #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+    pub(crate) choices: ChoiceHints,
+    /// Whom the background reclaimer was woken for.
+    pub(crate) reclaim_wake: ReclaimWake,
 }
 
 /// A lock-free page-frame allocator.
@@ -245,6 +251,8 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
                 max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),
                 compaction: ZoneState::new(),
+                choices: ChoiceHints::default(),
+                reclaim_wake: ReclaimWake::default(),
             }
         });
         let walks = carver.filled(NR_ZONE_KINDS * map.zone_count(), |i, _| {

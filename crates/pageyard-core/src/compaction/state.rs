@@ -52,12 +52,6 @@ pub struct ZoneState {
     flush: AtomicBool,
     /// The largest order, plus one, that the background compactor was woken for.
     wanted: AtomicU8,
-    /// The largest order, plus one, that the background reclaimer was woken for, where the engine keeps that here.
-    reclaim: AtomicU8,
-    /// Where an engine that chooses looks next: for pageblocks to fill, and for pageblocks to empty.
-    cursors: [AtomicU64; 2],
-    /// The pageblock that parts of were emptied last, plus one, and the word in it where to go on: a hint.
-    source: AtomicU64,
     /// Compactions begun: a seed for skipping by chance.
     begun: AtomicU64,
     /// Runs of proactive compaction to leave out after one that did not help.
@@ -84,9 +78,6 @@ impl ZoneState {
             deferred: [Deferred::new(), Deferred::new()],
             flush: AtomicBool::new(false),
             wanted: AtomicU8::new(0),
-            reclaim: AtomicU8::new(0),
-            cursors: [AtomicU64::new(0), AtomicU64::new(0)],
-            source: AtomicU64::new(0),
             begun: AtomicU64::new(0),
             proactive_defer: AtomicU32::new(0),
         }
@@ -221,34 +212,6 @@ impl ZoneState {
     /// Returns the largest order that the background compactor was woken for, once.
     pub(super) fn take_wanted(&self) -> Option<Order> {
         self.wanted.swap(0, Relaxed).checked_sub(1).and_then(Order::new)
-    }
-
-    /// Wakes the background reclaimer for an order.
-    pub(crate) fn wake_reclaim(&self, order: Order) {
-        if self.reclaim.load(Relaxed) < order.get() + 1 {
-            self.reclaim.fetch_max(order.get() + 1, Relaxed);
-        }
-    }
-
-    /// Returns the largest order that the background reclaimer was woken for, once.
-    pub(crate) fn take_reclaim(&self) -> Option<Order> {
-        self.reclaim.swap(0, Relaxed).checked_sub(1).and_then(Order::new)
-    }
-
-    /// Returns where an engine that chooses looks next, out of `of` places, and moves on by `step`.
-    pub(crate) fn next_places(&self, cursor: usize, of: usize, step: usize) -> usize {
-        self.cursors[cursor].fetch_add(step as u64, Relaxed) as usize % of.max(1)
-    }
-
-    /// Returns the pageblock that an engine emptied part of last, and the word of its bits where to go on.
-    pub(crate) fn source(&self) -> Option<(usize, u32)> {
-        let at = self.source.load(Relaxed);
-        (at >> 8).checked_sub(1).map(|block| (block as usize, at as u32 & 0xff))
-    }
-
-    /// Notes it.
-    pub(crate) fn set_source(&self, block: usize, word: u32) {
-        self.source.store((block as u64 + 1) << 8 | u64::from(word), Relaxed);
     }
 
     /// Counts a compaction; returns how many there were before.

@@ -1,0 +1,65 @@
+//! What a zone remembers between calls that only steers: where compaction looks next, and whom the background reclaimer
+//! was woken for. Losing any of it costs time and nothing else.
+
+use crate::units::Order;
+// Not those of `sync`: nothing here is part of a protocol, and a model checker need not try its orders.
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+/// What a search is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub(crate) enum Cursor {
+    /// Pageblocks to fill.
+    Target = 0,
+    /// Pageblocks to empty.
+    Source = 1,
+}
+
+/// Where compaction looks next in a zone.
+// ORDER: Relaxed, everywhere in this file: hints order nothing.
+#[derive(Debug, Default)]
+pub(crate) struct ChoiceHints {
+    cursors: [AtomicU64; 2],
+    /// The pageblock that parts of were emptied last, plus one, and the word in it where to go on.
+    source: AtomicU64,
+}
+
+impl ChoiceHints {
+    /// Returns where a search looks next, out of `of` positions, and moves on by `step`.
+    pub(crate) fn next(&self, cursor: Cursor, of: usize, step: usize) -> usize {
+        self.cursors[cursor as usize].fetch_add(step as u64, Relaxed) as usize % of.max(1)
+    }
+
+    /// Returns the pageblock that was emptied in part last, and the word of its bits where to go on.
+    pub(crate) fn source(&self) -> Option<(usize, u32)> {
+        let at = self.source.load(Relaxed);
+        (at >> 8).checked_sub(1).map(|block| (block as usize, at as u32 & 0xff))
+    }
+
+    /// Notes that.
+    pub(crate) fn set_source(&self, block: usize, word: u32) {
+        self.source.store((block as u64 + 1) << 8 | u64::from(word), Relaxed);
+    }
+}
+
+/// The largest order that the background reclaimer of a zone was woken for.
+///
+/// # Linux
+/// `pgdat->kswapd_order`.
+#[derive(Debug, Default)]
+pub(crate) struct ReclaimWake(AtomicU8);
+
+impl ReclaimWake {
+    /// Wakes it for an order.
+    pub(crate) fn wake(&self, order: Order) {
+        if self.0.load(Relaxed) < order.get() + 1 {
+            self.0.fetch_max(order.get() + 1, Relaxed);
+        }
+    }
+
+    /// Returns the order, once.
+    #[cfg_attr(loom, allow(dead_code, reason = "the slow path is not modelled"))]
+    pub(crate) fn take(&self) -> Option<Order> {
+        self.0.swap(0, Relaxed).checked_sub(1).and_then(Order::new)
+    }
+}
