@@ -4,7 +4,7 @@ use crate::error::{AllocError, AuditError, ClaimError, FreeError};
 use crate::migratetype::Migratetype;
 use crate::request::Request;
 use crate::stats::{Census, PcpStats, Stats, ZoneStats};
-use crate::units::{CpuId, CpuSet, Nanos, Order, Pfn, ZoneId};
+use crate::units::{CpuId, CpuSet, Frames, Nanos, Order, Pfn, ZoneId};
 
 /// What kind of code is calling.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -56,10 +56,47 @@ impl Cx {
     }
 }
 
+/// What a drain came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Drained {
+    /// Frames that went back to their zones.
+    pub frames: Frames,
+    /// Lists that somebody was using all the while: their frames stay where they are. None where nothing else runs.
+    pub busy: u32,
+}
+
+impl Drained {
+    /// Says whether all lists were emptied.
+    #[must_use]
+    pub const fn is_complete(self) -> bool {
+        self.busy == 0
+    }
+}
+
+impl core::ops::AddAssign for Drained {
+    fn add_assign(&mut self, other: Drained) {
+        self.frames += other.frames;
+        self.busy += other.busy;
+    }
+}
+
 /// A page-frame allocator.
 ///
-/// Frames are numbers; nothing is ever stored in the memory they name. Blocks are aligned to their size.
-pub trait PageAllocator: Sync {
+/// Frames are numbers; nothing is ever stored in the memory they name. Blocks are aligned to their size. Every call that
+/// changes something says on which CPU it runs; one that the instance does not have is refused, with nothing changed.
+///
+/// References, boxes and reference counts of an allocator are allocators too (`Box` and `Arc` with the feature `alloc`).
+///
+/// # Safety
+/// Callers build references to memory on what an allocator returns, so an implementation promises:
+///
+/// 1. A block that [`alloc`](PageAllocator::alloc), [`alloc_bulk`](PageAllocator::alloc_bulk) or
+///    [`claim_exact`](PageAllocator::claim_exact) hands out has no frame in common with any block that was handed out
+///    and not freed since, however many threads call.
+/// 2. It is `2^order` managed frames of one zone, from a multiple of `2^order` on.
+/// 3. It stays its owner's until the owner frees or splits it. No call that is refused, no free of anything else, no panic of
+///    a callback and no other call changes that.
+pub unsafe trait PageAllocator: Sync {
     /// Allocates one block of `2^request.order` frames.
     ///
     /// # Errors
@@ -85,10 +122,10 @@ pub trait PageAllocator: Sync {
         out.len()
     }
 
-    /// Frees single frames; `wrong` is told of each one that is refused, and the others are freed all the same.
-    fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
+    /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same.
+    fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
         for pfn in pfns {
-            if let Err(why) = self.free(cx, *pfn, Order::ZERO) {
+            if let Err(why) = self.free(cx, *pfn, order) {
                 wrong(*pfn, why);
             }
         }
@@ -101,7 +138,7 @@ pub trait PageAllocator: Sync {
     ///
     /// # Linux
     /// `split_page`.
-    fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError>;
+    fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError>;
 
     /// Allocates exactly this block, for an opening state. Its pageblock takes `migratetype` if the block covers it.
     ///
@@ -109,10 +146,25 @@ pub trait PageAllocator: Sync {
     ///
     /// # Errors
     /// [`ClaimError`]; nothing changed.
-    fn claim_exact(&self, pfn: Pfn, order: Order, migratetype: Migratetype) -> Result<(), ClaimError>;
+    fn claim_exact(
+        &self,
+        cx: &Cx,
+        pfn: Pfn,
+        order: Order,
+        migratetype: Migratetype,
+    ) -> Result<(), ClaimError>;
+
+    /// Returns the order of the allocated block that starts at this frame, or `None` where none does.
+    ///
+    /// # Concurrency
+    /// True of a block that the caller owns; of any other it may be over when it is returned.
+    fn order_of(&self, pfn: Pfn) -> Option<Order>;
 
     /// Returns the frames in the per-CPU lists of `cpus` to their zones.
-    fn drain(&self, cpus: CpuSet);
+    ///
+    /// Where it says that it [is complete](Drained::is_complete), no allocation that begins afterwards is served with a frame
+    /// that was freed before, out of a pageblock that had been taken out of allocation by then.
+    fn drain(&self, cpus: CpuSet) -> Drained;
 
     /// Returns the counters.
     fn stats(&self) -> Stats;
@@ -131,3 +183,77 @@ pub trait PageAllocator: Sync {
     /// [`AuditError`]: the first inconsistency.
     fn audit(&self) -> Result<Census, AuditError>;
 }
+
+macro_rules! forward {
+    ($(#[$attribute:meta])* $to:ty $(where $bound:ident)?) => {
+        // SAFETY: every call is made on the allocator itself, which keeps the promises.
+        $(#[$attribute])*
+        unsafe impl<A: PageAllocator $(+ $bound)? + ?Sized> PageAllocator for $to {
+            #[inline(always)]
+            fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+                (**self).alloc(cx, request)
+            }
+
+            #[inline(always)]
+            fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+                (**self).free(cx, pfn, order)
+            }
+
+            fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+                (**self).alloc_bulk(cx, request, out)
+            }
+
+            fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
+                (**self).free_bulk(cx, pfns, order, wrong);
+            }
+
+            fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+                (**self).split(cx, pfn, from, to)
+            }
+
+            fn claim_exact(
+                &self,
+                cx: &Cx,
+                pfn: Pfn,
+                order: Order,
+                migratetype: Migratetype,
+            ) -> Result<(), ClaimError> {
+                (**self).claim_exact(cx, pfn, order, migratetype)
+            }
+
+            fn order_of(&self, pfn: Pfn) -> Option<Order> {
+                (**self).order_of(pfn)
+            }
+
+            fn drain(&self, cpus: CpuSet) -> Drained {
+                (**self).drain(cpus)
+            }
+
+            fn stats(&self) -> Stats {
+                (**self).stats()
+            }
+
+            fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
+                (**self).zone_stats(zone)
+            }
+
+            fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats> {
+                (**self).pcp_stats(zone, cpu)
+            }
+
+            fn audit(&self) -> Result<Census, AuditError> {
+                (**self).audit()
+            }
+        }
+    };
+}
+
+forward!(&A);
+forward!(
+    #[cfg(feature = "alloc")]
+    alloc::boxed::Box<A>
+);
+forward!(
+    #[cfg(feature = "alloc")]
+    alloc::sync::Arc<A> where Send
+);

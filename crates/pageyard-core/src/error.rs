@@ -19,6 +19,8 @@ pub enum BadRequest {
     NoZone,
     /// The CPU is not one of the instance's.
     NoSuchCpu,
+    /// Zeroed frames were asked for, and the instance has nobody who clears them.
+    CannotZero,
 }
 
 /// Why an allocation failed.
@@ -67,6 +69,8 @@ pub enum FreeError {
     Misaligned,
     /// The CPU is not one of the instance's.
     NoSuchCpu,
+    /// Another call is at work on the block, which is still allocated: it is being split.
+    Busy,
 }
 
 /// Why a block could not be claimed by its number.
@@ -78,6 +82,8 @@ pub enum ClaimError {
     NotFree,
     /// A block of this order cannot start at this frame, or the engine has no such order.
     Misaligned,
+    /// The CPU is not one of the instance's.
+    NoSuchCpu,
 }
 
 /// Why a memory map was refused.
@@ -135,6 +141,9 @@ impl fmt::Display for BadRequest {
             ),
             BadRequest::NoZone => f.write_str("no zone is both allowed and present"),
             BadRequest::NoSuchCpu => f.write_str("the CPU is not one of the instance's"),
+            BadRequest::CannotZero => f.write_str(
+                "nothing here can clear frames: ask without ZERO, and clear the block unless was_zeroed says it is clear",
+            ),
         }
     }
 }
@@ -168,6 +177,7 @@ impl fmt::Display for FreeError {
             }
             FreeError::Misaligned => f.write_str("no block of this order starts at this frame"),
             FreeError::NoSuchCpu => f.write_str("the CPU is not one of the instance's"),
+            FreeError::Busy => f.write_str("the block is being split: free its parts when that has ended"),
         }
     }
 }
@@ -178,6 +188,7 @@ impl fmt::Display for ClaimError {
             ClaimError::OutsideArena => "part of the block is not the allocator's",
             ClaimError::NotFree => "part of the block is not free",
             ClaimError::Misaligned => "no block of this order starts at this frame",
+            ClaimError::NoSuchCpu => "the CPU is not one of the instance's",
         })
     }
 }

@@ -1,18 +1,21 @@
 //! What all page allocators of Pageyard share. It knows no engine: how free memory is kept is each engine's own business,
 //! so that two engines that are compared cannot share a bug in it.
 //!
-//! The crate is `no_std` and never allocates. From the bottom up:
+//! The crate is `no_std` and never allocates; the feature `alloc` only teaches the trait of `Box` and `Arc`. From the bottom up:
 //!
 //! * [`units`]: what a frame number, an order, a count of frames *is*; a bare `usize` is none of them.
 //! * [`block`]: buddies, alignment and pageblocks, as pure functions.
 //! * [`migratetype`], [`gfp`], [`request`]: what a caller asks for, and how a kernel's bits say it.
 //! * [`memmap`]: which frames exist, and in which zone and node they lie.
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
-//! * [`error`]: why an answer was no.
+//! * [`error`]: why an answer was no; [`reason`]: which of them it is, one rule for every engine.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
 //!   engine asks for when memory runs short.
 //! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
 #![no_std]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
 
 pub mod allocator;
 pub mod block;
@@ -23,13 +26,14 @@ pub mod memmap;
 pub mod metrics;
 pub mod migratetype;
 pub mod proctext;
+pub mod reason;
 pub mod reclaim;
 pub mod request;
 pub mod stats;
 pub mod units;
 pub mod watermark;
 
-pub use allocator::{Context, Cx, PageAllocator};
+pub use allocator::{Context, Cx, Drained, PageAllocator};
 pub use error::{AllocError, AuditError, BadRequest, ClaimError, FreeError, MapError};
 pub use gfp::{Gfp, GfpMap};
 pub use memmap::{MemoryMap, Region, ZoneKind, ZoneSpan};

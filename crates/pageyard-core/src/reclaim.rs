@@ -2,7 +2,7 @@
 
 use crate::allocator::{Cx, PageAllocator};
 use crate::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
-use crate::error::AllocError;
+use crate::error::{AllocError, BadRequest};
 use crate::request::Request;
 use crate::units::{Frames, Order, Pfn, ZoneId};
 use core::convert::Infallible;
@@ -140,7 +140,11 @@ impl fmt::Display for Failure {
             f,
             "{} compactions moved {} frames and failed on {}",
             t.compactions, t.work.moved, t.work.failed
-        )
+        )?;
+        match t.outcome {
+            Some(outcome) => write!(f, "; the last one {outcome}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -163,18 +167,32 @@ pub trait PressureAllocator: PageAllocator {
     ///
     /// # Linux
     /// `kswapd`: one run of `balance_pgdat`.
-    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed;
+    ///
+    /// # Errors
+    /// [`BadRequest::NoSuchCpu`].
+    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Reclaimed, BadRequest>;
 
     /// Lets the background compactor run in the zones where it was woken, and where proactive compaction is due.
     /// Returns what it did; nothing where it was not woken.
     ///
     /// # Linux
     /// `kcompactd_do_work`, `proactive_compact_node`.
-    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work;
+    ///
+    /// # Errors
+    /// [`BadRequest::NoSuchCpu`].
+    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Work, BadRequest>;
 
-    /// Compacts all of a zone as far as it goes; `None` where there is no such zone.
+    /// Compacts all of a zone as far as it goes.
     ///
     /// # Linux
     /// A write to `/proc/sys/vm/compact_memory`.
-    fn compact_zone_with<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) -> Option<(Outcome, Work)>;
+    ///
+    /// # Errors
+    /// [`BadRequest::NoSuchCpu`], [`BadRequest::NoZone`].
+    fn compact_zone_with<H: Helpers>(
+        &self,
+        cx: &Cx,
+        zone: ZoneId,
+        helpers: &H,
+    ) -> Result<(Outcome, Work), BadRequest>;
 }

@@ -26,9 +26,10 @@ bitflags! {
         const RETRY_MAYFAIL = 1 << 6;
         /// Must not fail.
         const NOFAIL = 1 << 7;
-        /// Keeps to one node: of those its mask allows, the one that is first for its CPU.
+        /// Keeps to one node: that of the first zone of its walk that its mask allows.
         const THIS_NODE = 1 << 8;
-        /// Wants zeroed frames.
+        /// Wants zeroed frames. Refused with [`BadRequest::CannotZero`](crate::BadRequest::CannotZero) where nobody can clear
+        /// them.
         const ZERO = 1 << 9;
         /// Wants the frames that were freed longest ago.
         const COLD = 1 << 10;

@@ -123,7 +123,8 @@ pub fn possible_cpus() -> u32 {
     last.map_or(0, |n| n + 1).max(u32::try_from(configured).unwrap_or(0)).max(1)
 }
 
-/// The proof that a thread is registered. Dropping it unregisters the thread where this crate had registered it.
+/// The proof that a thread is registered. Dropping the last one of a thread makes the kernel forget its last sequence, and
+/// unregisters the thread where this crate had registered it.
 #[derive(Debug)]
 pub struct Registered {
     ours: bool,
@@ -153,6 +154,9 @@ fn rseq(flags: libc::c_int) -> Result<(), i32> {
 /// With glibc 2.35 and later nothing is to be done, and threads need not call it. Otherwise each thread that wants
 /// the per-CPU lists calls it once, and drops what it returns before it ends; without it, its requests go to the zones.
 ///
+/// In a library that may be unloaded, every thread that uses the lists calls it and drops what it returns before that: the
+/// drop makes the kernel forget the descriptors of this code.
+///
 /// # Errors
 /// [`Unavailable`].
 pub fn register_thread() -> Result<Registered, Unavailable> {
@@ -171,7 +175,16 @@ pub fn register_thread() -> Result<Registered, Unavailable> {
 impl Drop for Registered {
     fn drop(&mut self) {
         HOLDERS.set(HOLDERS.get() - 1);
-        if self.ours && HOLDERS.get() == 0 {
+        if HOLDERS.get() > 0 {
+            return;
+        }
+        // The kernel reads the descriptor of the last sequence whenever it preempts the thread: where this code is unloaded, that
+        // must not lead into what was there. (Whoever uses a sequence again arms it again.)
+        // SAFETY: it writes eight bytes of the thread's own area, which lives as long as the thread.
+        unsafe {
+            asm!("mov qword ptr fs:[{at} + {SEQUENCE}], 0", at = in(reg) place().0, SEQUENCE = const SEQUENCE, options(nostack));
+        }
+        if self.ours {
             let _ = rseq(UNREGISTER);
             // SAFETY: it writes four bytes of the thread's own area, which the kernel no longer writes.
             unsafe {

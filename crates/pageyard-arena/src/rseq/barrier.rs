@@ -27,10 +27,18 @@ pub(super) fn register() -> Result<(), Unavailable> {
 ///
 /// What such a sequence stored is seen afterwards, and what the caller stored before is seen by later sequences.
 pub(super) fn restart(cpu: CpuId) -> bool {
-    let cpu = cpu.0 as libc::c_int;
-    match membarrier(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu) {
+    issue(FLAG_CPU, cpu.0 as libc::c_int)
+}
+
+/// The same for every CPU.
+pub(super) fn restart_all() -> bool {
+    issue(0, 0)
+}
+
+fn issue(flags: libc::c_uint, cpu: libc::c_int) -> bool {
+    match membarrier(PRIVATE_EXPEDITED_RSEQ, flags, cpu) {
         // A child of a fork may have to say so anew.
-        Err(libc::EPERM) => register().is_ok() && membarrier(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu).is_ok(),
+        Err(libc::EPERM) => register().is_ok() && membarrier(PRIVATE_EXPEDITED_RSEQ, flags, cpu).is_ok(),
         answer => answer.is_ok(),
     }
 }

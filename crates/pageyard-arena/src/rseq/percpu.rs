@@ -4,7 +4,7 @@ use super::answers::{Counts, Unavailable};
 use super::area::{Area, Registered, find, register_thread};
 use super::emit::{ABORTED, CARRY};
 use super::{barrier, sequences};
-use pageyard::engine::{CpuLists, Pushed, RawLists};
+use pageyard::engine::{CpuLists, Pushed, RawLists, Watch};
 use pageyard::{CpuId, PerCpu};
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
@@ -137,10 +137,18 @@ impl Rseq {
 
     #[cold]
     #[inline(never)]
-    fn push_again(&self, slots: *const *const u8, cpus: u32, list: usize, item: u32, answer: i64) -> bool {
+    fn push_again(
+        &self,
+        slots: *const *const u8,
+        cpus: u32,
+        list: usize,
+        item: u32,
+        watch: Watch<'_>,
+        answer: i64,
+    ) -> bool {
         let lists = RawLists { slots, cpus };
         // SAFETY: as in `pop` below.
-        let mut push = || unsafe { sequences::push(self.area, lists, list, item) };
+        let mut push = || unsafe { sequences::push(self.area, lists, list, item, watch) };
         self.again(lists, list, answer, &mut push).is_some()
     }
 
@@ -155,12 +163,12 @@ impl Rseq {
     }
 
     /// Adds items; returns how many, and to which list.
-    fn extend(&self, lists: RawLists, list: usize, items: &[u32]) -> (usize, *const u8) {
+    fn extend(&self, lists: RawLists, list: usize, items: &[u32], watch: Watch<'_>) -> (usize, *const u8) {
         let mut at = std::ptr::null();
         let n = self.run(lists, list, || {
             // SAFETY: 1. As in `pop` below. 2. The pointer and the length are a slice's.
             let (n, head) =
-                unsafe { sequences::push_many(self.area, lists, list, items.as_ptr(), items.len()) };
+                unsafe { sequences::push_many(self.area, lists, list, items.as_ptr(), items.len(), watch) };
             at = head;
             n
         });
@@ -206,6 +214,7 @@ unsafe impl PerCpu for Rseq {
         cpu: CpuId,
         list: usize,
         item: u32,
+        watch: Watch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
         let lists = lists.raw();
@@ -216,8 +225,8 @@ unsafe impl PerCpu for Rseq {
             return Pushed::Lost;
         }
         // SAFETY: as in `pop`.
-        let answer = unsafe { sequences::push(self.area, lists, list, item) };
-        if answer >= 0 || self.push_again(lists.slots, lists.cpus, list, item, answer) {
+        let answer = unsafe { sequences::push(self.area, lists, list, item, watch) };
+        if answer >= 0 || self.push_again(lists.slots, lists.cpus, list, item, watch, answer) {
             Pushed::Kept
         } else {
             Pushed::Won
@@ -236,17 +245,24 @@ unsafe impl PerCpu for Rseq {
         n.unwrap_or(0) as usize
     }
 
-    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+    fn push_many(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Watch<'_>,
+    ) -> usize {
         let lists = lists.raw();
-        if cpu.0 >= lists.cpus || items.is_empty() { 0 } else { self.extend(lists, list, items).0 }
+        if cpu.0 >= lists.cpus || items.is_empty() { 0 } else { self.extend(lists, list, items, watch).0 }
     }
 
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize {
         let lists = lists.raw();
         if cpu.0 >= lists.cpus || items.is_empty() {
             return 0;
         }
-        let (n, head) = self.extend(lists, list, items);
+        let (n, head) = self.extend(lists, list, items, watch);
         if n > 0 {
             // SAFETY: it is of a sequence that ended.
             unsafe { add(head, RawLists::REFILLED, n as u64) };
@@ -275,19 +291,23 @@ unsafe impl PerCpu for Rseq {
     }
 
     /// Takes the lists of a CPU away from its sequences, empties them, and gives them back. Whoever allocates or frees
-    /// there meanwhile goes to the zone; whoever drains the same lists meanwhile finds nothing.
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) {
-        let holds = |list: usize| lists.get(cpu, list).is_some_and(|l| !l.is_empty());
-        if !(0..CpuLists::EACH).any(holds) || !lists.detach(cpu) {
-            return;
+    /// there meanwhile goes to the zone; whoever drains the same lists meanwhile finds them in use.
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
+        let holds = |list: &usize| lists.get(cpu, *list).is_some_and(|l| !l.is_empty());
+        let held = (0..CpuLists::EACH).filter(holds).count() as u32;
+        if held == 0 {
+            return 0;
+        }
+        if !lists.detach(cpu, std::process::id().into()) {
+            return held;
         }
         let _attached_at_last = Detached(lists, cpu);
         if !barrier::restart(cpu) {
-            return;
+            return held;
         }
         self.count(|s| &s.drains);
         for list in 0..CpuLists::EACH {
-            let Some(own) = lists.get(cpu, list) else { return };
+            let Some(own) = lists.get(cpu, list) else { return 0 };
             let mut items = [0; BATCH];
             loop {
                 // Nobody else uses it: its slot leads elsewhere, and those who read the slot before are done.
@@ -298,6 +318,12 @@ unsafe impl PerCpu for Rseq {
                 give(list, &mut items[..n]);
             }
         }
+        0
+    }
+
+    /// A push that is under way on any CPU begins anew, and reads what it watches anew.
+    fn barrier(&self) -> bool {
+        barrier::restart_all()
     }
 
     fn reaches_others(&self) -> bool {

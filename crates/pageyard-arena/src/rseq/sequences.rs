@@ -9,7 +9,7 @@
 
 use super::area::{Area, CPU_ID};
 use super::emit::sequence;
-use pageyard::engine::RawLists;
+use pageyard::engine::{RawLists, Watch};
 
 const WORD: usize = RawLists::WORD;
 const START: usize = RawLists::START;
@@ -84,17 +84,20 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
     result
 }
 
-/// Adds an item, which becomes the newest.
+/// Adds an item, which becomes the newest, if the lowest byte of what is watched is still as it was seen.
 ///
 /// # Safety
 /// As [`pop`].
 #[inline(always)]
-pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32) -> i64 {
+pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32, watch: Watch<'_>) -> i64 {
     let result;
     // SAFETY: 1. As in `pop`. 2. Behind the newest item there is room for as many as the word says. 3. As in `pop`.
+    //         4. What is watched is borrowed for as long as this runs.
     unsafe {
         sequence!(
             {
+                "cmp byte ptr [{watched}], {seen}",
+                "jne 5b",
                 "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
                 "cmp {cpus:e}, {t:e}",
                 "jbe 5b",
@@ -113,6 +116,8 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32) -
             cpus = in(reg) lists.cpus,
             slots = in(reg) lists.slots,
             item = in(reg) item,
+            watched = in(reg) watch.as_ptr(),
+            seen = in(reg_byte) watch.seen() as u8,
             t = out(reg) result,
             head = inout(reg) distance(list) => _,
             word = out(reg) _,
@@ -196,7 +201,7 @@ pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mu
 
 /// Adds up to `n` items, from the front, the last of them the newest. Returns how many, and the list's header.
 ///
-/// Into an empty list they go from the start of its places on.
+/// Into an empty list they go from the start of its places on. None is added where what is watched changed.
 ///
 /// # Safety
 /// As [`pop`], and `from` has `n` items.
@@ -207,13 +212,17 @@ pub(super) unsafe fn push_many(
     list: usize,
     from: *const u32,
     n: usize,
+    watch: Watch<'_>,
 ) -> (i64, *const u8) {
     let (result, head);
     // SAFETY: 1. As in `pop`. 2. Behind the newest item there is room for as many as the word says, and from the start of
-    //         an empty list's places for as many as make it full. 3. As in `pop`.
+    //         an empty list's places for as many as make it full. 3. As in `pop`. 4. As in `push`.
     unsafe {
         sequence!(
             {
+                // Two registers are read first, and hold other things from then on.
+                "cmp qword ptr [{i}], {x}",
+                "jne 5b",
                 "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
                 "cmp {cpus:e}, {head:e}",
                 "jbe 5b",
@@ -261,8 +270,8 @@ pub(super) unsafe fn push_many(
             head = out(reg) head,
             word = out(reg) _,
             to = out(reg) _,
-            i = out(reg) _,
-            x = out(reg) _,
+            i = inout(reg) watch.as_ptr() => _,
+            x = inout(reg) watch.seen() => _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
             START = const START,

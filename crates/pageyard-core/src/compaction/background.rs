@@ -2,7 +2,8 @@
 
 use super::driver::{Compactor, forget_hints};
 use super::migrate::{Migrate, Mode};
-use super::plan::{Goal, Plan, fragmentation_score, score_marks, suitability};
+use super::plan::{Goal, Plan};
+use super::suitability::{fragmentation_score, score_marks, suitability};
 use super::view::CompactionView;
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;

@@ -99,6 +99,10 @@ impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
     fn look(&mut self, pfn: Pfn) -> Look {
         self.work.migrate_scanned += 1;
         self.spent += 1;
+        // The rest of a pageblock that two zones share is the other zone's.
+        if !self.span.spans(pfn) {
+            return Look::Stuck;
+        }
         match self.map.frame(pfn) {
             FrameState::Free(order) => Look::Pass(order.frames().0),
             FrameState::Allocated(Order::ZERO) => match self.owner.isolate(pfn, self.plan.mode) {

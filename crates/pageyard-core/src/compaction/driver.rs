@@ -3,8 +3,9 @@
 use super::held::Held;
 use super::knobs::{Knobs, Skip};
 use super::migrate::{Migrate, Mode};
-use super::plan::{Goal, Plan, block_start_pfn, is_reached, pageblock_start_pfn, suitability};
+use super::plan::{Goal, Plan, block_start_pfn, pageblock_start_pfn};
 use super::state::{ZoneState, ends};
+use super::suitability::{is_reached, suitability};
 use super::view::{Chooser, CompactionView, FreeStock, Lease, Role};
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
@@ -319,14 +320,11 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         }
     }
 
-    /// Puts back what is still isolated.
+    /// Puts back what is still isolated: all of it, also where the owner panics over one.
     pub(super) fn put_back(&mut self) {
-        for slot in &mut self.isolated[..self.filled] {
-            if let Some((_, frame)) = slot.take() {
-                self.owner.putback(frame);
-            }
-        }
-        (self.filled, self.at, self.pass) = (0, 0, 0);
+        let filled = core::mem::take(&mut self.filled);
+        (self.at, self.pass) = (0, 0);
+        PutBack { owner: self.owner, left: self.isolated[..filled].iter_mut() }.run();
     }
 
     /// Gives the frames back that were held so that they merge with their block.
@@ -356,8 +354,8 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         self.phase = Phase::Done(outcome);
     }
 
+    /// What is the engine's goes first: it calls nobody, and a panic of the owner then finds it done.
     fn let_go(&mut self) {
-        self.put_back();
         if let Some(highest) = self.release_stock() {
             self.state.returned_free(pageblock_start_pfn(highest).max(self.span.start), &self.span);
         }
@@ -365,8 +363,11 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         self.source = None;
         if !self.booked {
             self.booked = true;
-            self.work.book(self.map, &self.cx);
+            for (counter, n) in self.work.counted().filter(|(_, n)| *n > 0) {
+                self.map.tally(&self.cx, counter, n);
+            }
         }
+        self.put_back();
     }
 
     // Leases.
@@ -407,14 +408,37 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
     }
 }
 
+/// Isolated frames on their way back to their owner.
+struct PutBack<'s, O: Migrate> {
+    owner: &'s O,
+    left: core::slice::IterMut<'s, Option<(Pfn, O::Isolated)>>,
+}
+
+impl<O: Migrate> PutBack<'_, O> {
+    fn run(&mut self) {
+        for slot in &mut self.left {
+            if let Some((_, frame)) = slot.take() {
+                self.owner.putback(frame);
+            }
+        }
+    }
+}
+
+impl<O: Migrate> Drop for PutBack<'_, O> {
+    /// Goes on behind the frame whose owner panicked.
+    fn drop(&mut self) {
+        self.run();
+    }
+}
+
 impl<M: CompactionView, O: Migrate> Drop for Compactor<'_, M, O> {
     fn drop(&mut self) {
-        if !matches!(self.phase, Phase::Done(_)) {
-            self.let_go();
-        }
-        // A block that nobody took is not lost.
+        // A captured block that was not taken is not lost.
         if let (Some(pfn), Goal::Block(order, _)) = (self.captured.take(), self.plan.goal) {
             self.map.give_back(BlockId { pfn, order });
+        }
+        if !matches!(self.phase, Phase::Done(_)) {
+            self.let_go();
         }
     }
 }

@@ -37,10 +37,13 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         // The frame and its target stay where they are until this returns: a panic loses neither.
         match self.owner.migrate(frame, to, self.plan.mode) {
             Ok(()) => {
-                self.isolated[at] = None;
+                // The target is the owner's now. What the owner's token does when it is dropped comes last: if that
+                // panics, nothing of this move is left to undo.
+                let token = self.isolated[at].take();
                 self.stock.pop();
                 self.work.moved += 1;
                 self.map.free_migrated(&self.cx, from);
+                drop(token);
             }
             Err(MigrateError::Again) => {}
             Err(MigrateError::Refused) => {
@@ -50,7 +53,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
                     self.owner.putback(frame);
                 }
             }
-            Err(MigrateError::Gone) => self.isolated[at] = None,
+            Err(MigrateError::Gone) => drop(self.isolated[at].take()),
         }
         self.at = at + 1;
     }

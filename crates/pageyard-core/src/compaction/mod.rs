@@ -21,6 +21,7 @@ mod migrate;
 mod migrate_scan;
 mod plan;
 mod state;
+mod suitability;
 mod view;
 mod work;
 
@@ -29,11 +30,9 @@ pub use direct::{Tried, compact_for_request};
 pub use driver::{CLUSTER, Compactor, Progress};
 pub use knobs::{Deferral, KnobError, Knobs, Scope, Skip};
 pub use migrate::{Busy, Migrate, MigrateError, Mode};
-pub use plan::{
-    Goal, Plan, block_end_pfn, block_start_pfn, fragmentation_score, pageblock_end_pfn, pageblock_start_pfn,
-    score_marks, suitability,
-};
+pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};
 pub use state::ZoneState;
+pub use suitability::{fragmentation_score, score_marks, suitability};
 pub use view::{
     Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Lease, Leases,
     PageblockInfo, Role, ZoneView,

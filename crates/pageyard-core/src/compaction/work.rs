@@ -1,7 +1,5 @@
 //! What a compaction did, in numbers, and how it ended.
 
-use super::view::CompactionView;
-use crate::allocator::Cx;
 use crate::stats::Counter;
 use core::ops::AddAssign;
 
@@ -23,6 +21,20 @@ pub enum Outcome {
     Complete,
     /// A block that would do is free.
     Success,
+}
+
+impl core::fmt::Display for Outcome {
+    /// Writes what became of it, to follow "the compaction".
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Outcome::Skipped => "was skipped: it would not have helped",
+            Outcome::Deferred => "was deferred after earlier failures",
+            Outcome::Contended => "gave way to others",
+            Outcome::PartialSkipped => "ended without success in the part of the zone that it had left",
+            Outcome::Complete => "ended without success after all of the zone",
+            Outcome::Success => "succeeded",
+        })
+    }
 }
 
 /// Counts of what compaction did.
@@ -95,13 +107,9 @@ impl Work {
         (1038 * self.moved + 14 * self.failed + 7 * self.migrate_scanned + 19 * self.isolated) / 1_000_000
     }
 
-    /// Adds the counts to an engine's counters.
-    pub(super) fn book<M: CompactionView>(&self, map: &M, cx: &Cx) {
-        for (counter, n) in COUNTERS.into_iter().zip(self.values()) {
-            if n > 0 {
-                map.tally(cx, counter, n);
-            }
-        }
+    /// Iterates over the counters of an engine, each with what to add to it.
+    pub(super) fn counted(&self) -> impl Iterator<Item = (Counter, u64)> + use<> {
+        COUNTERS.into_iter().zip(self.values())
     }
 }
 

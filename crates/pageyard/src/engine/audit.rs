@@ -35,8 +35,12 @@ fn mix(frame: u64) -> u64 {
 }
 
 impl<P: PerCpu> Pageyard<'_, P> {
-    /// Counts every frame anew and checks every index against the count.
-    pub(crate) fn recount(&self) -> Result<Census, AuditError> {
+    /// Counts every frame anew and checks every index against the count. As
+    /// [`PageAllocator::audit`](crate::PageAllocator::audit).
+    ///
+    /// # Errors
+    /// The first inconsistency.
+    pub fn audit(&self) -> Result<Census, AuditError> {
         let mut census = Census::default();
         for zone in self.zones {
             let count = count_zone(&zone.pageblocks)?;

@@ -10,6 +10,7 @@ use super::sync::{A32, Carver, Relaxed};
 use super::tag::Tag;
 use super::tree::SearchEffort;
 use super::tuning::{LISTS, MOST_WHOLES, list_of};
+use super::watch::Watch;
 use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::request::Request;
@@ -61,7 +62,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
         let kept = zone.marks.high.0 + zone.protection[request.highest_zone.index()].0;
         let spare = zone.pageblocks.free_above(kept, u64::from(wanted) << order) >> order;
-        wanted.min(spare as u32).max(least)
+        u64::from(wanted).min(spare).max(least.into()) as u32
     }
 
     /// Claims pageblocks: one for the caller, the others for a list.
@@ -76,11 +77,12 @@ impl<P: PerCpu> Pageyard<'_, P> {
     ) -> Option<Pfn> {
         let mut items = [0; MOST_WHOLES];
         let n = (n as usize).min(MOST_WHOLES);
+        let watch = zone.pageblocks.watch_isolations();
         let n =
             zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu.index(), &mut items[..n], effort);
         let (first, rest) = items[..n].split_first_mut()?;
         if !rest.is_empty() {
-            let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest);
+            let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest, watch);
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], BLOCK_ORDER);
         }
@@ -94,7 +96,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         cx: &Cx,
         got: &Got,
         order: u8,
-        list: Option<usize>,
+        list: Option<(usize, Watch<'_>)>,
         items: &mut [u32],
     ) -> Pfn {
         let base = got.block << BLOCK_ORDER;
@@ -108,7 +110,8 @@ impl<P: PerCpu> Pageyard<'_, P> {
         });
         let Some((first, rest)) = items[..n].split_last_mut() else { return zone.pageblocks.pfn(base) };
         if !rest.is_empty() {
-            let fitted = list.map_or(0, |l| self.percpu.refill(zone.lists.all(), cx.cpu, l, rest));
+            let fitted =
+                list.map_or(0, |(l, watch)| self.percpu.refill(zone.lists.all(), cx.cpu, l, rest, watch));
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], order);
         }
@@ -120,8 +123,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
     #[cold]
     #[inline(never)]
     pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: usize, order: Order) {
-        let state = zone.pageblocks.frames.state(frame >> BLOCK_ORDER);
-        if let Some(list) = list_of(order.get(), state.list_ty()) {
+        if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame as u64)
+            && let Some(list) = list_of(order.get(), state.list_ty())
+        {
             let wanted = zone.lists.tuning.moved(order.get(), zone.runs.note(cpu, list, false)) as usize;
             let mut area = if wanted > BATCH { self.scratch_areas.take(cpu.index()) } else { None };
             let mut stack = StackScratch::new();
@@ -134,7 +138,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 self.count(cpu, Counter::PcpDrain, 1);
                 self.count(cpu, Counter::PcpDrainPages, (n as u64) << order.get());
                 let lists = zone.lists.all();
-                let pushed = self.percpu.push(lists, cpu, list, frame as u32, || true) == Pushed::Kept;
+                let pushed = self.percpu.push(lists, cpu, list, frame as u32, watch, || true) == Pushed::Kept;
                 self.release_scratch(zone, cpu, &mut scratch, n, order.get());
                 if pushed {
                     return;

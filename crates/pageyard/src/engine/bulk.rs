@@ -4,10 +4,11 @@ use super::geometry::BATCH;
 use super::percpu::PerCpu;
 use super::tag::Tag;
 use super::tuning::list_of;
+use super::watch::Watch;
 use super::yard::Pageyard;
 use crate::allocator::Cx;
 use crate::error::FreeError;
-use crate::request::{NodeMask, Request};
+use crate::request::{NodeMask, Request, RequestFlags};
 use crate::units::{CpuId, Order, Pfn};
 
 /// Blocks up to which a call does better to take them, or give them back, one by one: moving several at a time has a
@@ -15,13 +16,16 @@ use crate::units::{CpuId, Order, Pfn};
 const FEW: usize = 4;
 
 impl<P: PerCpu> Pageyard<'_, P> {
-    /// Allocates blocks until `out` is full or one cannot be had; returns how many it wrote, from the front.
+    /// Allocates blocks until `out` is full or one cannot be had; returns how many it wrote, from the front. As
+    /// [`PageAllocator::alloc_bulk`](crate::PageAllocator::alloc_bulk).
     ///
     /// What a list holds is taken a batch at a time.
-    pub fn allocate_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+    pub fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         let order = request.order.get();
-        let list = list_of(order, request.migratetype as u8)
-            .filter(|_| request.nodes == NodeMask::ALL && self.has_cpu(cx.cpu));
+        let list = list_of(order, request.migratetype as u8).filter(|_| {
+            let plain = !request.flags.intersects(RequestFlags::COLD.union(RequestFlags::ZERO));
+            plain && request.nodes == NodeMask::ALL && self.has_cpu(cx.cpu)
+        });
         let zone = self.first_zone(request.highest_zone);
         let mut got = 0;
         while got < out.len() {
@@ -41,7 +45,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
                     continue;
                 }
             }
-            match self.allocate(cx, request) {
+            match self.alloc(cx, request) {
                 Ok(pfn) => out[got] = pfn,
                 Err(_) => break,
             }
@@ -50,46 +54,48 @@ impl<P: PerCpu> Pageyard<'_, P> {
         got
     }
 
-    /// Frees single frames; `wrong` is told of each one that is refused, and the others are freed all the same.
+    /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same. As
+    /// [`PageAllocator::free_bulk`](crate::PageAllocator::free_bulk).
     ///
-    /// Frames of one type that follow each other go to their list a batch at a time.
-    pub fn release_bulk(&self, cx: &Cx, pfns: &[Pfn], mut wrong: impl FnMut(Pfn, FreeError)) {
+    /// Blocks of one type that follow each other go to their list a batch at a time.
+    pub fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
         if !self.has_cpu(cx.cpu) {
             return pfns.iter().for_each(|pfn| wrong(*pfn, FreeError::NoSuchCpu));
         }
-        if pfns.len() <= FEW {
+        if pfns.len() <= FEW || list_of(order.get(), 0).is_none() {
             return pfns
                 .iter()
-                .for_each(|pfn| self.release(cx, *pfn, Order::ZERO).unwrap_or_else(|why| wrong(*pfn, why)));
+                .for_each(|pfn| self.free(cx, *pfn, order).unwrap_or_else(|why| wrong(*pfn, why)));
         }
         let (mut rest, mut items) = (pfns, [0; BATCH]);
         while let Some(first) = rest.first() {
-            let (n, list) = self.win_alike(rest, &mut items);
+            let watch = self.main.pageblocks.watch_isolations();
+            let (n, list) = self.win_alike(rest, order, &mut items);
             if n == 0 {
-                if let Err(why) = self.release(cx, *first, Order::ZERO) {
+                if let Err(why) = self.free(cx, *first, order) {
                     wrong(*first, why);
                 }
             } else {
-                self.push_won(cx.cpu, list, &items[..n]);
+                self.push_won(cx.cpu, list, order, &items[..n], watch);
             }
             rest = &rest[n.max(1)..];
         }
     }
 
-    /// Wins frames of the largest zone from the front, as long as one list takes them; returns how many, and the list.
+    /// Wins blocks of the largest zone from the front, as long as one list takes them; returns how many, and the list.
     #[inline]
-    fn win_alike(&self, pfns: &[Pfn], items: &mut [u32; BATCH]) -> (usize, usize) {
+    fn win_alike(&self, pfns: &[Pfn], order: Order, items: &mut [u32; BATCH]) -> (usize, usize) {
         let (frames, base) = (self.main.pageblocks.frames, self.main.pageblocks.base);
         let (mut n, mut list) = (0, 0);
         for (pfn, item) in pfns.iter().zip(items.iter_mut()) {
-            let frame = pfn.0.wrapping_sub(base) as usize;
-            let Some(state) = frames.state_of(frame) else { break };
-            let Some(of) = list_of(0, state.list_ty()) else { break };
+            let frame = pfn.0.wrapping_sub(base);
+            let Some((state, _)) = frames.state_of(frame) else { break };
+            let Some(of) = list_of(order.get(), state.list_ty()) else { break };
             if n > 0 && of != list {
                 break;
             }
             // SAFETY: it has a state.
-            let won = unsafe { frames.win(P::ALONE, frame, Tag::Allocated(Order::ZERO), Tag::Free) };
+            let won = unsafe { frames.win(P::ALONE, frame as usize, Tag::Allocated(order), Tag::Free) };
             if !won {
                 break;
             }
@@ -99,14 +105,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
         (n, list)
     }
 
-    /// Puts frames of the largest zone whose tags were won into a list, as far as it goes.
-    fn push_won(&self, cpu: CpuId, list: usize, items: &[u32]) {
-        if items.is_empty() {
-            return;
-        }
-        let n = self.percpu.push_many(self.main.lists.all(), cpu, list, items);
+    /// Puts blocks of the largest zone whose tags were won into a list, as far as it goes.
+    fn push_won(&self, cpu: CpuId, list: usize, order: Order, items: &[u32], watch: Watch<'_>) {
+        let n = self.percpu.push_many(self.main.lists.all(), cpu, list, items, watch);
         for item in &items[n..] {
-            self.free_won(self.main, cpu, *item as usize, Order::ZERO);
+            self.free_won(self.main, cpu, *item as usize, order);
         }
     }
 }

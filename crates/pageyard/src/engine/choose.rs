@@ -76,7 +76,7 @@ impl Pageblocks<'_> {
             }
             if hopeless || !chooser.resumed {
                 // Nothing in it can be emptied until something is freed.
-                self.transit(block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
+                self.transit(0, block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
             }
             chooser.pageblock = None;
         }

@@ -160,7 +160,8 @@ impl Pageblocks<'_> {
         };
         let change = self.frames.update(block, reserve)?;
         self.add_free(cpu, self.count_change(change));
-        if change.new.is_current() && !change.old.is_current() {
+        // Where it was a current one and its type changed, the slots of that type do not lead to it any more.
+        if change.new.is_current() && (!change.old.is_current() || change.old.ty() != change.new.ty()) {
             // Where none has come to its end, any: what its pageblock has left did not fit.
             let slot = self.vacant(cpu, ty).unwrap_or(&self.slots(cpu, ty)[block % SLOTS]);
             self.work_on(slot, block);
@@ -248,14 +249,14 @@ impl Pageblocks<'_> {
     }
 
     /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
-    pub(crate) fn claim_exactly(&self, frame: usize, order: u8) -> bool {
+    pub(crate) fn claim_exactly(&self, cpu: usize, frame: usize, order: u8) -> bool {
         let (block, n) = (frame >> BLOCK_ORDER, 1 << order);
         let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
         let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
-        self.add_free(0, self.count_change(change));
+        self.add_free(cpu, self.count_change(change));
         let taken = self.frames.claim_bits(block, &masks);
         if !taken {
-            self.return_reserved(0, block, n);
+            self.return_reserved(cpu, block, n);
         }
         let hint = self.frames.correct_hint(block);
         self.index.moved(&self.frames, block, hint.old, hint.new);

@@ -2,10 +2,11 @@
 //! everybody does, and a frame that it holds is an allocated block of order 0.
 
 use super::choose;
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use super::frames::Masks;
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER};
 use super::hints::Cursor;
 use super::index::Bins;
-use super::pageblocks::{Take, Want};
+use super::pageblocks::{Pageblocks, Take, Want};
 use super::percpu::PerCpu;
 use super::report::blocks_of;
 use super::tag::Tag;
@@ -108,7 +109,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
     fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool) {
         let pageblocks = &self.zone_at(zone).pageblocks;
         let at = (block.0 - (pageblocks.base >> BLOCK_ORDER)) as usize;
-        pageblocks.transit(at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
+        pageblocks.transit(0, at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
     }
 
     fn frame(&self, pfn: Pfn) -> FrameState {
@@ -187,7 +188,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
                             scan.next = pageblocks.pfn(frame);
                             return scan;
                         }
-                    } else if pageblocks.claim_exactly(frame, 0) {
+                    } else if pageblocks.claim_exactly(0, frame, 0) {
                         let _fits = out.push(self.hold(zone, frame));
                     }
                 }
@@ -218,23 +219,11 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
             let ty = pageblocks.frames.state(block).ty();
             let claim = Want { ty, order: 0, blocks: room, cpu: cx.cpu.index() };
             let Some(got) = pageblocks.claim_of(block, claim, Take::Same, false) else { continue };
-            let mut wants = true;
-            let mut back = [0; WORDS];
-            for (w, mask) in got.masks.iter().enumerate() {
-                let mut left = *mask;
-                while left != 0 {
-                    let bit = left.trailing_zeros();
-                    left &= left - 1;
-                    if wants {
-                        wants =
-                            offer(self.hold(zone, (block << BLOCK_ORDER) + (w << WORD_ORDER) + bit as usize));
-                    } else {
-                        back[w] |= 1 << bit;
-                    }
+            let mut claimed = Claimed { pageblocks, cpu: cx.cpu.index(), block, left: got.masks };
+            while let Some(frame) = claimed.next() {
+                if !offer(self.hold(zone, frame)) {
+                    break;
                 }
-            }
-            if back != [0; WORDS] {
-                pageblocks.add_free(cx.cpu.index(), pageblocks.release(block, &back, false, None).0);
             }
             break;
         }
@@ -250,11 +239,13 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
         self.release_straight(block.pfn, block.order);
     }
 
-    /// Straight to the zone: what was emptied becomes free as a whole at once.
-    fn free_migrated(&self, cx: &Cx, pfn: Pfn) {
-        if self.release_straight(pfn, Order::ZERO) {
-            self.count(cx.cpu, Counter::Pgfree, 1);
-        }
+    /// Straight to the zone: what was emptied becomes free as a whole at once. A move is neither an allocation nor a free:
+    /// its target was not counted as the one, so this is not counted as the other.
+    ///
+    /// # Linux
+    /// Difference: there the free counts, in `pgfree`, and the target's allocation does not.
+    fn free_migrated(&self, _: &Cx, pfn: Pfn) {
+        self.release_straight(pfn, Order::ZERO);
     }
 
     /// Moved frames never lie in a list here, so there is nothing to empty.
@@ -276,7 +267,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
                 if ty == m as u8 { Take::Same } else { Take::Convert { from: ty } },
                 false,
             )?;
-        } else if !pageblocks.claim_exactly(frame, order) {
+        } else if !pageblocks.claim_exactly(cx.cpu.index(), frame, order) {
             return None;
         }
         Some(self.hand_out(zone, cx, frame, order))
@@ -284,5 +275,38 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
 
     fn tally(&self, cx: &Cx, counter: Counter, n: u64) {
         self.count(cx.cpu, counter, n);
+    }
+}
+
+/// Frames of one pageblock that were claimed and not handed on yet. Those left go back, also where a callback panics.
+struct Claimed<'a, 'm> {
+    pageblocks: &'a Pageblocks<'m>,
+    cpu: usize,
+    block: usize,
+    left: Masks,
+}
+
+impl Claimed<'_, '_> {
+    /// Takes the lowest frame.
+    fn next(&mut self) -> Option<usize> {
+        let word = self.left.iter().position(|mask| *mask != 0)?;
+        let bit = self.left[word].trailing_zeros() as usize;
+        self.left[word] &= self.left[word] - 1;
+        Some((self.block << BLOCK_ORDER) + (word << WORD_ORDER) + bit)
+    }
+}
+
+impl Drop for Claimed<'_, '_> {
+    fn drop(&mut self) {
+        let back = self.left;
+        // The claim may have noted in the tags that they hold zeros. That is forgotten: a tag may say so of a free frame
+        // only where the descriptor does.
+        while let Some(frame) = self.next() {
+            self.pageblocks.frames.set_tag(frame, Tag::Free);
+        }
+        if back.iter().any(|mask| *mask != 0) {
+            let (freed, _) = self.pageblocks.release(self.block, &back, false, None);
+            self.pageblocks.add_free(self.cpu, freed);
+        }
     }
 }

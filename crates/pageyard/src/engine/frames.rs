@@ -12,6 +12,7 @@ use super::geometry::{BLOCK_ORDER, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS};
 use super::state::BlockState;
 use super::sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
 use super::tag::Tag;
+use super::watch::Watch;
 use super::words::{largest, lowest, pick, runs};
 
 /// The bits of a pageblock: those taken, or those to be given.
@@ -62,17 +63,20 @@ impl<'m> FrameMap<'m> {
         BlockState::from_bits(self.blocks[block].load(SeqCst))
     }
 
-    /// Reads the descriptor of a frame's pageblock; none where the zone has no such frame.
+    /// Reads the descriptor of a frame's pageblock, to be watched; none where the zone has no such frame. A number of any
+    /// size will do, also where addresses have 32 bits.
     #[inline(always)]
-    pub(crate) fn state_of(&self, frame: usize) -> Option<BlockState> {
-        if frame >= self.tags.len() {
+    pub(crate) fn state_of(&self, frame: u64) -> Option<(BlockState, Watch<'m>)> {
+        if frame >= self.tags.len() as u64 {
             return None;
         }
-        debug_assert!(frame >> BLOCK_ORDER < self.blocks.len());
+        let block = frame as usize >> BLOCK_ORDER;
+        debug_assert!(block < self.blocks.len());
         // SAFETY: there is a tag for each frame of each pageblock, and a descriptor for each pageblock.
-        let word = unsafe { self.blocks.get_unchecked(frame >> BLOCK_ORDER) };
+        let word = unsafe { self.blocks.get_unchecked(block) };
         // ORDER: SeqCst, as in `state`.
-        Some(BlockState::from_bits(word.load(SeqCst)))
+        let state = BlockState::from_bits(word.load(SeqCst));
+        Some((state, Watch::descriptor(word, state)))
     }
 
     /// Writes a descriptor while nobody else knows of the zone.
@@ -298,9 +302,12 @@ impl<'m> FrameMap<'m> {
     pub(crate) fn correct_hint(&self, block: usize) -> Change {
         let mut state = self.state(block);
         for _ in 0..HINT_TRIES {
-            if state.free() == 0 || state.is_whole() {
+            // A huge one's bits are not looked at.
+            if state.is_whole() || state.is_huge() || state.hint() == 0 {
                 return Change { old: state, new: state };
             }
+            // Also where nothing is free for a claim: bits may still be, those of reservations that are about to be taken
+            // and of releases that are not counted yet, and only their runs say how far down the hint may go.
             let run = self.scan(block).unwrap_or(0);
             if run >= state.hint() {
                 return Change { old: state, new: state };

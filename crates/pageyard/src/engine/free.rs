@@ -16,7 +16,7 @@ use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
 
 impl<P: PerCpu> Pageyard<'_, P> {
-    /// Frees one block: the raw layer's call behind [`PageAllocator::free`](crate::PageAllocator::free).
+    /// Frees one block. As [`PageAllocator::free`](crate::PageAllocator::free).
     ///
     /// # Errors
     /// As there.
@@ -24,42 +24,41 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// # Concurrency
     /// Lock-free. Two CPUs that free one block at the same time get one `Ok` between them.
     #[inline(always)]
-    pub fn release(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         // Most frames are the largest zone's, and of no known contents. What is not its own has no such tag there.
-        let frame = pfn.0.wrapping_sub(self.main.pageblocks.base) as usize;
+        let frame = pfn.0.wrapping_sub(self.main.pageblocks.base);
         match self.win_into_list(self.main, frame, cx.cpu, order) {
             Pushed::Kept => Ok(()),
             Pushed::Won => {
-                self.free_into_full_list(self.main, cx.cpu, frame, order);
+                self.free_into_full_list(self.main, cx.cpu, frame as usize, order);
                 Ok(())
             }
-            Pushed::Lost | Pushed::NoRoom => self.release_slow(cx.cpu, pfn, order),
+            Pushed::Lost | Pushed::NoRoom => self.free_slow(cx.cpu, pfn, order),
         }
     }
 
     /// Wins a live block of a zone, and puts it into a list of `cpu`.
     #[inline(always)]
-    fn win_into_list(&self, zone: &Zone<'_>, frame: usize, cpu: CpuId, order: Order) -> Pushed {
+    fn win_into_list(&self, zone: &Zone<'_>, frame: u64, cpu: CpuId, order: Order) -> Pushed {
         let frames = &zone.pageblocks.frames;
-        // Read before the tag is won: a locked instruction holds back the loads that follow it. The type may change
-        // meanwhile, as it may while the block is in the list.
-        let Some(state) = frames.state_of(frame) else { return Pushed::NoRoom };
+        // Read before the tag is won: a locked instruction holds back the loads that follow it. The push reads it again.
+        let Some((state, watch)) = frames.state_of(frame) else { return Pushed::NoRoom };
         let Some(list) = list_of(order.get(), state.list_ty()) else { return Pushed::NoRoom };
         // SAFETY: it has a state.
-        let win = || unsafe { frames.win(P::ALONE, frame, Tag::Allocated(order), Tag::Free) };
-        self.percpu.push(zone.lists.all(), cpu, list, frame as u32, win)
+        let win = || unsafe { frames.win(P::ALONE, frame as usize, Tag::Allocated(order), Tag::Free) };
+        self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
     }
 
     #[cold]
     #[inline(never)]
-    fn release_slow(&self, cpu: CpuId, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    fn free_slow(&self, cpu: CpuId, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if !self.has_cpu(cpu) {
             return Err(FreeError::NoSuchCpu);
         }
         let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
         let pushed = match core::ptr::eq(zone, self.main) {
             true => Pushed::NoRoom,
-            false => self.win_into_list(zone, frame, cpu, order),
+            false => self.win_into_list(zone, frame as u64, cpu, order),
         };
         match pushed {
             Pushed::Kept => return Ok(()),
@@ -75,18 +74,18 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Frees one block whose contents the caller has made all zeros: the allocator remembers that.
     ///
     /// # Errors
-    /// As [`Pageyard::release`].
-    pub fn release_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    /// As [`Pageyard::free`].
+    pub fn free_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
         }
         let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
         let frames = &zone.pageblocks.frames;
-        // ORDER: Relaxed: it is set before the block is free, and stays.
-        self.zero_seen[0].store(1, Relaxed);
         if frames.retag(frame, Tag::Allocated(order), Tag::Free).is_err() {
             self.win_slow(zone, frame, pfn, order)?;
         }
+        // ORDER: Relaxed: it is set before the block is free, and stays.
+        self.zero_seen[0].store(1, Relaxed);
         if list_of(order.get(), 0).is_some() {
             frames.set_tag(frame, Tag::FreeZero);
             self.free_won(zone, cx.cpu, frame, order);
@@ -95,6 +94,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
             zone.pageblocks.release_block(cx.cpu.index(), frame, order.get(), true);
         }
         Ok(())
+    }
+
+    /// Returns the order of the live block that starts at a frame. As
+    /// [`PageAllocator::order_of`](crate::PageAllocator::order_of).
+    #[must_use]
+    pub fn order_of(&self, pfn: Pfn) -> Option<Order> {
+        self.zone_of(pfn).and_then(|(zone, frame)| zone.pageblocks.frames.tag(frame).allocated())
     }
 
     /// Says whether a live block held zeros when it was allocated: a block that the caller has not written to needs
@@ -116,23 +122,26 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Puts a block whose tag was won into a list, or back into its zone.
     #[inline]
     pub(crate) fn free_won(&self, zone: &Zone<'_>, cpu: CpuId, frame: usize, order: Order) {
-        let state = zone.pageblocks.frames.state(frame >> BLOCK_ORDER);
-        if let Some(list) = list_of(order.get(), state.list_ty())
-            && self.percpu.push(zone.lists.all(), cpu, list, frame as u32, || true) == Pushed::Kept
+        if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame as u64)
+            && let Some(list) = list_of(order.get(), state.list_ty())
+            && self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, || true) == Pushed::Kept
         {
             return;
         }
         self.free_into_full_list(zone, cpu, frame, order);
     }
 
-    /// The raw layer's call behind [`PageAllocator::split`](crate::PageAllocator::split).
+    /// Splits a block. As [`PageAllocator::split`](crate::PageAllocator::split).
     ///
     /// # Errors
     /// As there.
     ///
     /// # Concurrency
-    /// While it runs the block is nobody's: a free of it or of its parts fails until the tags are written.
-    pub fn split_block(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+    /// While it runs a free of the block is refused as [`FreeError::Busy`], and one of its parts as not allocated.
+    pub fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        if !self.has_cpu(cx.cpu) {
+            return Err(FreeError::NoSuchCpu);
+        }
         let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
         let pageblocks = &zone.pageblocks;
         if to > from {
@@ -149,7 +158,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             for block in first..first + (1 << (from.get() - BLOCK_ORDER)) {
                 pageblocks.frames.take_huge(block);
                 if let Some(change) = pageblocks.frames.update(block, |s| s.shatter()) {
-                    pageblocks.changed(0, block, change);
+                    pageblocks.changed(cx.cpu.index(), block, change);
                 }
             }
         }
@@ -161,11 +170,20 @@ impl<P: PerCpu> Pageyard<'_, P> {
         Ok(())
     }
 
-    /// The raw layer's call behind [`PageAllocator::claim_exact`](crate::PageAllocator::claim_exact).
+    /// Allocates exactly this block. As [`PageAllocator::claim_exact`](crate::PageAllocator::claim_exact).
     ///
     /// # Errors
     /// As there.
-    pub fn claim_block(&self, pfn: Pfn, order: Order, migratetype: Migratetype) -> Result<(), ClaimError> {
+    pub fn claim_exact(
+        &self,
+        cx: &Cx,
+        pfn: Pfn,
+        order: Order,
+        migratetype: Migratetype,
+    ) -> Result<(), ClaimError> {
+        if !self.has_cpu(cx.cpu) {
+            return Err(ClaimError::NoSuchCpu);
+        }
         if order.get() > MAX_ORDER || !pfn.is_aligned(order) {
             return Err(ClaimError::Misaligned);
         }
@@ -175,16 +193,22 @@ impl<P: PerCpu> Pageyard<'_, P> {
             return Err(ClaimError::OutsideArena);
         }
         let claimed = if order.get() < BLOCK_ORDER {
-            pageblocks.claim_exactly(frame, order.get())
+            pageblocks.claim_exactly(cx.cpu.index(), frame, order.get())
         } else {
-            pageblocks.claim_run_at(0, frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
+            pageblocks.claim_run_at(
+                cx.cpu.index(),
+                frame >> BLOCK_ORDER,
+                order.get(),
+                migratetype as u8,
+                true,
+            )
         };
         if !claimed {
             let managed = (frame..frame + order.frames().0 as usize).all(|f| pageblocks.is_managed(f));
             return Err(if managed { ClaimError::NotFree } else { ClaimError::OutsideArena });
         }
         pageblocks.frames.allocate_tag(frame, order.get());
-        self.count(CpuId(0), Counter::Pgalloc, order.frames().0);
+        self.count(cx.cpu, Counter::Pgalloc, order.frames().0);
         Ok(())
     }
 }
@@ -211,7 +235,7 @@ fn why_not(pageblocks: &Pageblocks<'_>, tag: Tag, frame: usize, pfn: Pfn, order:
     match tag {
         Tag::Allocated(allocated) | Tag::AllocatedZero(allocated) => FreeError::WrongOrder { allocated },
         Tag::Hole => FreeError::OutsideArena,
-        Tag::Splitting => FreeError::NotAllocated,
+        Tag::Splitting => FreeError::Busy,
         Tag::Free | Tag::FreeZero => {
             let inside = holders(pfn, Order::of(MAX_ORDER)).skip(1).find_map(|b| {
                 let head = pageblocks.frame_of(b.pfn)?;

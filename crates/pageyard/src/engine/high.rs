@@ -111,18 +111,6 @@ impl Pageblocks<'_> {
         Some(first)
     }
 
-    /// Says whether something fits that a request of one of `types` might get: looks at every descriptor.
-    #[cold]
-    pub(crate) fn fits(&self, order: u8, types: &[u8]) -> bool {
-        if order > BLOCK_ORDER {
-            return self.runs_of(order).next().is_some();
-        }
-        (0..self.frames.len()).any(|block| {
-            let s = self.frames.state(block);
-            types.contains(&s.ty()) && s.serves(order)
-        })
-    }
-
     /// Iterates over the first pageblocks of the aligned runs that look whole.
     fn runs_of(&self, order: u8) -> impl Iterator<Item = usize> {
         let blocks = 1usize << (order - BLOCK_ORDER);

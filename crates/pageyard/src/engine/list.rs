@@ -246,7 +246,8 @@ impl<'a> List<'a> {
             start = 0;
         }
         self.set(word, start, rest);
-        add(&head.spilled, n as u64);
+        // Atomic: a sequence that ended before its list was taken from its CPU may count only now.
+        head.spilled.fetch_add(n as u64, Relaxed);
         n
     }
 

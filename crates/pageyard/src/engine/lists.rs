@@ -1,8 +1,9 @@
 //! The memory of the per-CPU lists: those of a zone, by CPU, and how a CPU's are taken away from it.
 
 use super::list::{END, FIELD, Head, List};
-use super::sync::{APtr, Carver, Relaxed, Release, SeqCst};
+use super::sync::{A64, APtr, Carver, Relaxed, Release, SeqCst};
 use super::tuning::{LISTS, Tuning, is_requested, order_of};
+use super::watch::Watch;
 use crate::error::MapError;
 use crate::units::CpuId;
 use core::mem::size_of;
@@ -31,14 +32,31 @@ impl<'a> CpuLists<'a> {
         RawLists { slots: self.0.slots.as_ptr().cast(), cpus: self.0.slots.len() as u32 }
     }
 
-    /// Points a CPU's slot to lists that are empty and full for ever. Says whether it was the caller who did.
+    /// Points a CPU's slot to lists that are empty and full for ever. Says whether the lists are the caller's now, to empty
+    /// and to [`attach`](CpuLists::attach).
     ///
     /// Who reads the slot afterwards finds nothing to take and no room; who read it before may still use the lists.
+    ///
+    /// `process` is a number of the calling process. A process that was forked while some thread had the lists has a copy
+    /// of the slot that says so, and no such thread: there, the first caller takes them over.
     #[must_use]
-    pub fn detach(self, cpu: CpuId) -> bool {
-        let Some(slot) = self.0.slots.get(cpu.index()) else { return false };
+    pub fn detach(self, cpu: CpuId, process: u64) -> bool {
+        let (Some(slot), Some(by)) = (self.0.slots.get(cpu.index()), self.0.detached_by.get(cpu.index()))
+        else {
+            return false;
+        };
         let [own, nobody] = [cpu.index(), self.0.slots.len()].map(|cpu| self.0.header(cpu * LISTS).cast());
-        // ORDER: SeqCst: the fence that the caller issues next follows it.
+        // ORDER: SeqCst, all of them. Whoever detaches has written its process before: a slot that is found detached, and
+        // then by another process, is nobody's here.
+        let before = by.load(SeqCst);
+        if slot.load(SeqCst) == nobody && by.load(SeqCst) == before && before != process {
+            return by.compare_exchange(before, process, SeqCst, SeqCst).is_ok();
+        }
+        if before != process {
+            // Somebody else of this process writes the same, or takes the lists over in the moment in between.
+            let _ = by.compare_exchange(before, process, SeqCst, SeqCst);
+        }
+        // The fence that the caller issues next follows it.
         slot.replace(own, nobody, SeqCst)
     }
 
@@ -95,6 +113,8 @@ const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && super::list
 pub(crate) struct Lists<'m> {
     heads: &'m [Head<'m>],
     slots: &'m [APtr<u8>],
+    /// For each slot, who detached it last: a number of its process.
+    detached_by: &'m [A64],
     /// Where the headers begin, as a pointer that leads to the items behind them too.
     first: APtr<u8>,
     pub(crate) tuning: Tuning,
@@ -112,7 +132,8 @@ impl<'m> Lists<'m> {
         });
         let first: *const Head<'m> = carver.reach(heads);
         let slots = carver.filled(cpus, |cpu, _| APtr::new(first.wrapping_add(cpu * LISTS).cast()));
-        let lists = Lists { heads, slots, first: APtr::new(first.cast()), tuning };
+        let detached_by = carver.zeroed(cpus);
+        let lists = Lists { heads, slots, detached_by, first: APtr::new(first.cast()), tuning };
         for i in (0..heads.len()).filter(|i| heads[*i].places > 0) {
             if let Some(list) = lists.nth(i) {
                 list.open();
@@ -149,7 +170,10 @@ impl<'m> Lists<'m> {
 }
 
 /// Lists that belong to no zone: what a [`PerCpu`](super::PerCpu) is tested on.
-pub struct LooseLists<'m>(Lists<'m>);
+pub struct LooseLists<'m> {
+    lists: Lists<'m>,
+    watched: A64,
+}
 
 impl<'m> LooseLists<'m> {
     /// Cuts the lists of `cpus` CPUs from `memory`, which it fills with zeros. A list of single frames holds `high`
@@ -166,13 +190,24 @@ impl<'m> LooseLists<'m> {
         if !carver.has(counting.used()) {
             return Err(MapError::MetadataTooSmall { needed: counting.used() });
         }
-        Ok(LooseLists(Lists::carve(&mut carver, cpus as usize, tuning)))
+        Ok(LooseLists { lists: Lists::carve(&mut carver, cpus as usize, tuning), watched: A64::new(0) })
     }
 
     /// Returns the lists.
     #[must_use]
     pub fn all(&self) -> CpuLists<'_> {
-        self.0.all()
+        self.lists.all()
+    }
+
+    /// Returns a watch that stands until the next [`change`](LooseLists::change).
+    #[must_use]
+    pub fn watch(&self) -> Watch<'_> {
+        Watch::count(&self.watched)
+    }
+
+    /// Changes what is watched.
+    pub fn change(&self) {
+        self.watched.fetch_add(1, SeqCst);
     }
 }
 
@@ -229,6 +264,19 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_that_was_detached_when_the_process_forked_is_taken_over_once() {
+        let mut memory = [0u8; 64 * 1024];
+        let mut carver = Carver::of(&mut memory);
+        let lists = Lists::carve(&mut carver, 1, Tuning { high: 40, batch: 8 });
+        let (all, cpu) = (lists.all(), CpuId(0));
+        assert!(all.detach(cpu, 1), "by a thread that the child does not have");
+        assert!(!all.detach(cpu, 1));
+        assert!(all.detach(cpu, 2) && !all.detach(cpu, 2));
+        all.attach(cpu);
+        assert!(all.detach(cpu, 2));
+    }
+
+    #[test]
     fn a_detached_slot_leads_to_lists_that_are_empty_and_full() {
         let mut memory = [0u8; 64 * 1024];
         let mut carver = Carver::of(&mut memory);
@@ -236,7 +284,9 @@ mod tests {
         let slot = || lists.slots[1].load(Relaxed);
         assert_eq!(slot(), (&raw const lists.heads[LISTS]).cast());
         assert!(
-            lists.all().detach(CpuId(1)) && !lists.all().detach(CpuId(1)) && !lists.all().detach(CpuId(2))
+            lists.all().detach(CpuId(1), 7)
+                && !lists.all().detach(CpuId(1), 7)
+                && !lists.all().detach(CpuId(2), 7)
         );
         for list in 0..LISTS {
             let nobody = (slot() as usize - lists.heads.as_ptr() as usize) / RawLists::HEAD;

@@ -9,12 +9,12 @@
 //! * `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and across types.
 //! * `tuning`, `list`, `lists`, `percpu`: per-CPU lists, and how they are kept from being used twice at once.
 //! * `scratch`, `batches`: what moves between zones and lists, and where it is sorted.
-//! * `compaction_view`, `choose`: what compaction sees, and what it is told to empty; `pressure`: reclaim, compaction, retries.
-//! * `yard`: an instance; `alloc`, `free`, `bulk`: its calls; `report`, `audit`: its accounts.
+//! * `compaction_view`, `choose`: what compaction sees, and what it is told to empty; `with_help`: reclaim, compaction, retries.
+//! * `yard`: an instance; `request`, `free`, `bulk`: its calls; `isolation`; `report`, `audit`: its accounts;
+//!   `interface`: all of that as every engine offers it.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.
 
-mod alloc;
 mod audit;
 mod batches;
 mod bulk;
@@ -30,13 +30,14 @@ mod geometry;
 mod high;
 mod hints;
 mod index;
+mod interface;
+mod isolation;
 mod list;
 mod lists;
 mod pageblocks;
 mod percpu;
-#[cfg(not(loom))]
-mod pressure;
 mod report;
+mod request;
 mod scratch;
 mod state;
 mod steal;
@@ -44,7 +45,10 @@ mod sync;
 mod tag;
 mod tree;
 mod tuning;
+mod watch;
 mod wholes;
+#[cfg(not(loom))]
+mod with_help;
 mod words;
 mod yard;
 
@@ -53,4 +57,5 @@ pub use lists::{CpuLists, LooseLists, RawLists};
 pub use percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
+pub use watch::Watch;
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

@@ -6,8 +6,9 @@ use super::frames::{Change, FrameMap, Masks, masks_of};
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
 use super::index::Index;
 use super::state::BlockState;
-use super::sync::{A64, Carver, Relaxed};
+use super::sync::{A64, Carver, Relaxed, SeqCst};
 use super::tag::Tag;
+use super::watch::Watch;
 use crate::memmap::{MemoryMap, ZoneSpan};
 use crate::migratetype::Migratetype;
 use crate::units::{Frames, Pfn, ZoneId};
@@ -20,7 +21,8 @@ const HIGHATOMIC_FREE: usize = 0;
 const CMA_FREE: usize = LINE_WORDS;
 const HIGHATOMIC_BLOCKS: usize = 2 * LINE_WORDS;
 const BOOST: usize = 3 * LINE_WORDS;
-const COUNTS: usize = 4 * LINE_WORDS;
+const ISOLATIONS: usize = 4 * LINE_WORDS;
+const COUNTS: usize = 5 * LINE_WORDS;
 
 /// What a claim wants.
 #[derive(Clone, Copy)]
@@ -135,8 +137,8 @@ impl<'m> Pageblocks<'m> {
     /// Returns the number in the zone of a frame that its pageblocks cover.
     #[inline(always)]
     pub(crate) fn frame_of(&self, pfn: Pfn) -> Option<usize> {
-        let frame = pfn.0.wrapping_sub(self.base) as usize;
-        (frame >> BLOCK_ORDER < self.frames.len() && self.span.spans(pfn)).then_some(frame)
+        // Within the span there are no more frames than a list's item can name.
+        self.span.spans(pfn).then(|| (pfn.0 - self.base) as usize)
     }
 
     /// Returns the frame number of a frame of the zone.
@@ -257,29 +259,39 @@ impl<'m> Pageblocks<'m> {
     /// Runs a transition of a pageblock and counts it; says whether it applied.
     pub(crate) fn transit(
         &self,
+        cpu: usize,
         block: usize,
         transition: impl Fn(BlockState) -> Option<BlockState>,
     ) -> bool {
         let change = self.frames.update(block, transition);
         if let Some(change) = change {
-            self.changed(0, block, change);
+            self.changed(cpu, block, change);
         }
         change.is_some()
     }
 
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and frees into it stay there.
-    pub(crate) fn isolate(&self, block: usize) -> bool {
-        self.transit(block, BlockState::isolate)
+    pub(crate) fn isolate(&self, cpu: usize, block: usize) -> bool {
+        let isolated = self.transit(cpu, block, BlockState::isolate);
+        // ORDER: SeqCst: after the descriptor. Who watches this count read it before the descriptors.
+        self.counts[ISOLATIONS].fetch_add(u64::from(isolated), SeqCst);
+        isolated
+    }
+
+    /// Watches for isolations: for a push of blocks of several pageblocks, whose descriptors are read afterwards.
+    #[inline]
+    pub(crate) fn watch_isolations(&self) -> Watch<'_> {
+        Watch::count(&self.counts[ISOLATIONS])
     }
 
     /// Takes a pageblock back into allocation.
-    pub(crate) fn restore(&self, block: usize) -> bool {
-        self.transit(block, BlockState::restore)
+    pub(crate) fn restore(&self, cpu: usize, block: usize) -> bool {
+        self.transit(cpu, block, BlockState::restore)
     }
 
     /// Changes a pageblock's type.
     pub(crate) fn set_type(&self, block: usize, from: u8, to: u8) -> bool {
-        self.transit(block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
+        self.transit(0, block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
     }
 
     /// Returns the zone's managed frames.

@@ -3,6 +3,7 @@
 use super::geometry::BATCH;
 use super::list::{List, Pushed};
 use super::lists::CpuLists;
+use super::watch::Watch;
 use crate::units::CpuId;
 
 /// Keeps a list to one user at a time, without ever waiting.
@@ -25,33 +26,46 @@ pub unsafe trait PerCpu: Sync {
     /// and `cpu` need only exist.
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32>;
 
-    /// Adds an item that a caller frees, if `win` says that it is the caller's.
+    /// Adds an item that a caller frees, if `win` says that it is the caller's, and only while `watch` still
+    /// [stands](Watch::stands).
+    ///
+    /// Here and in the two below, what is watched is read while the list is the caller's alone, so that a change made before
+    /// [`barrier`](PerCpu::barrier) or a drain is seen by every push that ends after it.
     fn push(
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
         list: usize,
         item: u32,
+        watch: Watch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed;
 
     /// Takes the newest items, in no order; returns how many.
     fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
 
-    /// Adds items that callers freed; returns how many, from the front.
-    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize;
+    /// Adds items that callers freed, if what is watched is [the same](Watch::is_same); returns how many, from the front.
+    fn push_many(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Watch<'_>,
+    ) -> usize;
 
-    /// Adds items that came from the zone; returns how many, from the front.
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize;
+    /// Adds items that came from the zone, if what is watched is [the same](Watch::is_same); returns how many, from the
+    /// front.
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize;
 
     /// Takes the oldest items, for the zone; returns how many.
     fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
 
     /// Takes everything from the lists of a CPU, oldest first and a batch at a time, and hands it to `give` with the
-    /// list's number.
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) {
+    /// list's number. Returns how many lists somebody else was using all the while.
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
         for list in 0..CpuLists::EACH {
-            let Some(len) = lists.get(cpu, list).map(|l| l.len()) else { return };
+            let Some(len) = lists.get(cpu, list).map(|l| l.len()) else { return 0 };
             // What others add meanwhile is theirs to drain.
             for _ in 0..=len / BATCH {
                 let mut items = [0; BATCH];
@@ -62,6 +76,14 @@ pub unsafe trait PerCpu: Sync {
                 give(list, &mut items[..n]);
             }
         }
+        0
+    }
+
+    /// Makes every push that is under way, of any CPU, be over or read anew what it watches. Says whether it could.
+    ///
+    /// Where a drain does as much, there is nothing to do.
+    fn barrier(&self) -> bool {
+        true
     }
 
     /// Says whether an allocation may drain the lists of CPUs other than its own.
@@ -127,6 +149,8 @@ macro_rules! unguarded {
             cpu: CpuId,
             list: usize,
             item: u32,
+            // A drain runs on the list's own CPU, or while nothing else runs: not in the middle of this.
+            _: Watch<'_>,
             win: impl FnOnce() -> bool,
         ) -> Pushed {
             lists.get(cpu, list).map_or(Pushed::NoRoom, |l| l.push(item, win))
@@ -138,11 +162,18 @@ macro_rules! unguarded {
         }
 
         #[inline(always)]
-        fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+        fn push_many(
+            &self,
+            lists: CpuLists<'_>,
+            cpu: CpuId,
+            list: usize,
+            items: &[u32],
+            _: Watch<'_>,
+        ) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.extend(items))
         }
 
-        fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+        fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], _: Watch<'_>) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.refill(items))
         }
 
@@ -174,6 +205,9 @@ unsafe impl PerCpu for Alone {
         true
     }
 }
+
+/// Times that a drain tries the lock of a list. Whoever holds it has a few instructions to go, unless it was stopped.
+const DRAIN_TRIES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1 << 12 };
 
 /// Lists with a lock that is tried once: whoever finds it taken goes to the zone.
 ///
@@ -207,25 +241,67 @@ unsafe impl PerCpu for TryLock {
         cpu: CpuId,
         list: usize,
         item: u32,
+        watch: Watch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
-        TryLock::with(lists.get(cpu, list), Pushed::NoRoom, |l| l.push(item, win))
+        let push = |l: List<'_>| if watch.stands() { l.push(item, win) } else { Pushed::NoRoom };
+        TryLock::with(lists.get(cpu, list), Pushed::NoRoom, push)
     }
 
     fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
         TryLock::with(lists.get(cpu, list), 0, |l| l.pop_many(out))
     }
 
-    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
-        TryLock::with(lists.get(cpu, list), 0, |l| l.extend(items))
+    fn push_many(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Watch<'_>,
+    ) -> usize {
+        let push = |l: List<'_>| if watch.is_same() { l.extend(items) } else { 0 };
+        TryLock::with(lists.get(cpu, list), 0, push)
     }
 
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
-        TryLock::with(lists.get(cpu, list), 0, |l| l.refill(items))
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize {
+        let refill = |l: List<'_>| if watch.is_same() { l.refill(items) } else { 0 };
+        TryLock::with(lists.get(cpu, list), 0, refill)
     }
 
     fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
         TryLock::with(lists.get(cpu, list), 0, |l| l.pop_oldest(out))
+    }
+
+    /// A list in use is tried again for a while, and then left as it is: who has it may have been stopped.
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
+        let mut busy = 0;
+        for list in 0..CpuLists::EACH {
+            let Some(own) = lists.get(cpu, list) else { return busy };
+            let mut items = [0; BATCH];
+            // What others add meanwhile is theirs to drain.
+            for _ in 0..=own.len() / BATCH {
+                let lock = |tries| {
+                    (0..tries).any(|_| {
+                        own.try_lock() || {
+                            core::hint::spin_loop();
+                            false
+                        }
+                    })
+                };
+                if !lock(DRAIN_TRIES) {
+                    busy += 1;
+                    break;
+                }
+                let n = own.pop_oldest(&mut items);
+                own.unlock();
+                if n == 0 {
+                    break;
+                }
+                give(list, &mut items[..n]);
+            }
+        }
+        busy
     }
 
     fn reaches_others(&self) -> bool {

@@ -1,54 +1,34 @@
-//! What an instance reports: counters, zones, lists; and the interface that all engines share.
+//! What an instance reports: counters, zones, lists.
 
 use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, WORD_ORDER, WORDS};
 use super::pageblocks::Pageblocks;
 use super::percpu::PerCpu;
-use super::state::BlockState;
 use super::sync::Relaxed;
 use super::tuning::{LISTS, order_of};
 use super::words::runs;
 use super::yard::{Pageyard, Zone};
-use crate::allocator::{Cx, PageAllocator};
-use crate::error::{AllocError, AuditError, ClaimError, FreeError};
+use crate::allocator::Drained;
 use crate::migratetype::Migratetype;
-use crate::request::Request;
-use crate::stats::{Census, Counter, PcpStats, Stats, ZoneStats};
-use crate::units::{CompactorId, CpuId, CpuSet, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
+use crate::stats::{Counter, PcpStats, Stats, ZoneStats};
+use crate::units::{CpuId, CpuSet, Frames, NR_ORDERS, ZoneId};
 
-impl<P: PerCpu> PageAllocator for Pageyard<'_, P> {
-    #[inline]
-    fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-        self.allocate(cx, request)
-    }
-
-    #[inline]
-    fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.release(cx, pfn, order)
-    }
-
-    fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
-        self.allocate_bulk(cx, request, out)
-    }
-
-    fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
-        self.release_bulk(cx, pfns, wrong);
-    }
-
-    fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        self.split_block(pfn, from, to)
-    }
-
-    fn claim_exact(&self, pfn: Pfn, order: Order, migratetype: Migratetype) -> Result<(), ClaimError> {
-        self.claim_block(pfn, order, migratetype)
-    }
-
-    fn drain(&self, cpus: CpuSet) {
-        for cpu in (0..self.config.cpus).map(CpuId).filter(|c| cpus.contains(*c)) {
-            self.zones.iter().for_each(|zone| self.drain_lists(zone, cpu));
+impl<P: PerCpu> Pageyard<'_, P> {
+    /// Returns the frames in the lists of `cpus` to their zones. As
+    /// [`PageAllocator::drain`](crate::PageAllocator::drain).
+    pub fn drain(&self, cpus: CpuSet) -> Drained {
+        let mut drained = Drained::default();
+        if !self.percpu.barrier() {
+            drained.busy += self.config.cpus;
         }
+        for cpu in (0..self.config.cpus).map(CpuId).filter(|c| cpus.contains(*c)) {
+            self.zones.iter().for_each(|zone| drained += self.drain_lists(zone, cpu));
+        }
+        drained
     }
 
-    fn stats(&self) -> Stats {
+    /// Returns the counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
         let spanned = self.zones.iter().map(|p| p.pageblocks.span.spanned).sum();
         let cpus = self.config.cpus as usize;
         let mut stats = Stats::new(self.zones.len(), cpus, self.frames_bytes as u64, spanned);
@@ -65,7 +45,9 @@ impl<P: PerCpu> PageAllocator for Pageyard<'_, P> {
         stats
     }
 
-    fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
+    /// Returns one zone's state, or `None` where there is no such zone.
+    #[must_use]
+    pub fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
         let zone = self.zones.get(zone.index())?;
         let z = &zone.pageblocks;
         let mut pageblocks = [0; Migratetype::COUNT];
@@ -88,18 +70,14 @@ impl<P: PerCpu> PageAllocator for Pageyard<'_, P> {
         })
     }
 
-    fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats> {
+    /// Returns the state of one CPU's lists of one zone, or `None` where there is no such zone or CPU.
+    #[must_use]
+    pub fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats> {
         let zone = self.zones.get(zone.index()).filter(|_| self.has_cpu(cpu))?;
         let (high, batch) = (u64::from(zone.lists.tuning.high), u64::from(zone.lists.tuning.batch));
         Some(PcpStats { count: cached(zone, cpu), high, batch, high_min: high, high_max: high })
     }
 
-    fn audit(&self) -> Result<Census, AuditError> {
-        self.recount()
-    }
-}
-
-impl<P: PerCpu> Pageyard<'_, P> {
     /// Returns the most words of an index, and descriptors found through it, that a successful allocation of this CPU
     /// looked at since the last call.
     pub fn take_search_steps(&self, cpu: CpuId) -> Option<u64> {
@@ -118,50 +96,6 @@ impl<P: PerCpu> Pageyard<'_, P> {
             // ORDER: Relaxed: a boost orders nothing.
             zone.pageblocks.boost().store(0, Relaxed);
         }
-    }
-
-    /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
-    /// there. Says whether it was there to take.
-    ///
-    /// Frames in per-CPU lists are not reached: drain them.
-    ///
-    /// # Linux
-    /// `set_migratetype_isolate`.
-    pub fn isolate(&self, block: PageblockId) -> bool {
-        self.block_of(block).is_some_and(|(zone, at)| zone.pageblocks.isolate(at))
-    }
-
-    /// Takes an isolated pageblock back into allocation. Says whether it was isolated.
-    pub fn restore(&self, block: PageblockId) -> bool {
-        self.block_of(block).is_some_and(|(zone, at)| zone.pageblocks.restore(at))
-    }
-
-    /// Leases a pageblock to a compactor: nobody else gets it, and it is not allocated as a whole meanwhile. Says
-    /// whether it was there to lease.
-    pub fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
-        let Ok(by) = u8::try_from(by.0) else { return false };
-        self.block_of(block).is_some_and(|(zone, at)| zone.pageblocks.transit(at, |s| s.lease(by)))
-    }
-
-    /// Ends the lease of a pageblock. Says whether it was leased.
-    pub fn unlease_pageblock(&self, block: PageblockId) -> bool {
-        let end = |s: BlockState| s.owner().map(|_| s.unlease());
-        self.block_of(block).is_some_and(|(zone, at)| zone.pageblocks.transit(at, end))
-    }
-
-    /// Returns the number that a pageblock is leased to.
-    pub(crate) fn lease_of(&self, block: PageblockId) -> Option<u16> {
-        let (zone, at) = self.block_of(block)?;
-        zone.pageblocks.frames.state(at).owner().map(u16::from)
-    }
-
-    /// Returns the zone of a pageblock and its number there. A pageblock that two zones share is the lower one's.
-    fn block_of(&self, block: PageblockId) -> Option<(&Zone<'_>, usize)> {
-        let first = block.0.checked_mul(1 << BLOCK_ORDER)?;
-        self.zones.iter().find_map(|p| {
-            let at = first.checked_sub(p.pageblocks.base)? >> BLOCK_ORDER;
-            ((at as usize) < p.pageblocks.frames.len()).then_some((p, at as usize))
-        })
     }
 }
 

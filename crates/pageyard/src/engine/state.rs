@@ -243,9 +243,9 @@ impl BlockState {
         if self.ty() != ty || self.0 & (ISOLATED | HUGE | HOLE) != 0 || self.free() < n {
             return None;
         }
-        let next = self.0 + ((n as u64) << USED_SHIFT);
-        // Nothing is left, so nothing fits; whoever gives bits back says what does.
-        Some(BlockState(if next & USED == FULL { next | BELOW_ALL } else { next }))
+        // The hint stays, also where nothing is left: this reservation may be filled with frames that are freed meanwhile,
+        // and leave the run that the hint knows of. `FrameMap::correct_hint` lowers it when the bits are taken.
+        Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))
     }
 
     /// Reserves `n` frames of whatever type it has.

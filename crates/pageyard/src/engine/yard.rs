@@ -279,13 +279,18 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             .filter(move |p| nodes.allows(p.pageblocks.span.node))
     }
 
-    /// Returns the nodes that may serve a request: with `THIS_NODE`, the first of its mask that exists.
+    /// Returns the nodes that may serve a request: with `THIS_NODE`, that of the first zone of its walk that its mask
+    /// allows, which is where a list hit is served from too.
     fn nodes(&self, request: &Request) -> NodeMask {
         if !request.flags.contains(RequestFlags::THIS_NODE) {
             return request.nodes;
         }
-        let nodes = self.zones.iter().map(|p| p.pageblocks.span.node).filter(|n| request.nodes.allows(*n));
-        nodes.min().map_or(NodeMask(0), NodeMask::only)
+        let (zones, kind) = (self.zones.len(), request.highest_zone.index());
+        let mut walk = self.walks[kind * zones..(kind + 1) * zones]
+            .iter()
+            .map_while(|z| self.zones.get(usize::from(*z)))
+            .map(|zone| zone.pageblocks.span.node);
+        walk.find(|node| request.nodes.allows(*node)).map_or(NodeMask(0), NodeMask::only)
     }
 
     /// Returns the zone where an unrestricted request begins.

@@ -1,4 +1,4 @@
-//! Allocation: a list hit inlined, everything else out of line.
+//! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
 use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
 use super::pageblocks::Want;
@@ -9,9 +9,10 @@ use super::sync::Relaxed;
 use super::tree::SearchEffort;
 use super::tuning::{list_of, order_of};
 use super::yard::{Pageyard, Zone};
-use crate::allocator::Cx;
+use crate::allocator::{Cx, Drained};
 use crate::error::{AllocError, BadRequest};
 use crate::migratetype::Migratetype;
+use crate::reason::{ZoneRoom, reason};
 use crate::request::{NodeMask, Request, RequestFlags};
 use crate::stats::Counter;
 use crate::units::{CpuId, Frames, Order, Pfn};
@@ -27,8 +28,16 @@ pub(crate) enum Mark {
     None,
 }
 
+impl Mark {
+    /// Returns how far down a request goes before it fails.
+    fn for_last_try(self, request: &Request) -> Mark {
+        if request.flags.contains(RequestFlags::NOFAIL) { Mark::None } else { self }
+    }
+}
+
 impl<P: PerCpu> Pageyard<'_, P> {
-    /// Allocates one block: the raw layer's call behind [`PageAllocator::alloc`](crate::PageAllocator::alloc).
+    /// Allocates one block. As [`PageAllocator::alloc`](crate::PageAllocator::alloc); it is
+    /// [`alloc_with`](crate::PressureAllocator::alloc_with) with nothing to help.
     ///
     /// # Errors
     /// As there.
@@ -38,34 +47,115 @@ impl<P: PerCpu> Pageyard<'_, P> {
     ///
     /// # Linux
     /// `__alloc_pages`. Difference: watermarks are checked on refill, not on a list hit.
-    // Always, here and in `release`: a call saves and restores as many registers as a hit makes accesses.
+    // Always, here and in `free`: a call saves and restores as many registers as a hit makes accesses.
     #[inline(always)]
-    pub fn allocate(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-        if let Some(list) = list_of(request.order.get(), request.migratetype as u8)
-            && request.nodes == NodeMask::ALL
-            && let Some(zone) = self.first_zone(request.highest_zone)
-            && let Some(item) = self.percpu.pop(zone.lists.all(), cx.cpu, list)
-        {
-            zone.pageblocks.frames.allocate_listed(item, request.order.get());
-            return Ok(zone.pageblocks.pfn(item as usize));
+    pub fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        match self.alloc_hit(cx, request) {
+            Some(pfn) => Ok(pfn),
+            None => self.alloc_slow(*cx, *request),
         }
-        self.allocate_slow(*cx, *request)
+    }
+
+    /// Takes a block of the list of the zone where the request's walk begins.
+    #[inline(always)]
+    pub(crate) fn alloc_hit(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
+        let list = list_of(request.order.get(), request.migratetype as u8)?;
+        if request.nodes != NodeMask::ALL
+            || request.flags.intersects(RequestFlags::COLD.union(RequestFlags::ZERO))
+        {
+            return None;
+        }
+        let zone = self.first_zone(request.highest_zone)?;
+        let item = self.percpu.pop(zone.lists.all(), cx.cpu, list)?;
+        zone.pageblocks.frames.allocate_listed(item, request.order.get());
+        Some(zone.pageblocks.pfn(item as usize))
     }
 
     /// Takes copies: a reference would have the caller write both to memory first, hit or not.
     #[cold]
     #[inline(never)]
-    fn allocate_slow(&self, cx: Cx, request: Request) -> Result<Pfn, AllocError> {
-        let (cx, request) = (&cx, &request);
+    fn alloc_slow(&self, cx: Cx, request: Request) -> Result<Pfn, AllocError> {
+        self.alloc_miss(&cx, &request, || None)
+    }
+
+    /// Serves a request that no list had a block for: the one ladder that all requests climb. `help` is the step for those
+    /// that may wait: it reclaims and compacts, and tries again after each.
+    ///
+    /// | step | who |
+    /// |---|---|
+    /// | zones above their low watermark | all |
+    /// | as far down as the request may go; the background reclaimer is woken | all |
+    /// | the same, once lists and the reserve of atomic requests were given back | those that may wait |
+    /// | `help` | those that may wait, but not reclaim's own |
+    /// | the last frame | `MEMALLOC`; `NOFAIL`, after `help` |
+    /// | a look at every pageblock, trusting no index | those that may wait |
+    ///
+    /// # Complexity
+    /// A request that may not wait looks at a bounded number of words and descriptors, and is refused: nothing is drained
+    /// or swept on its behalf. `pageyard bench scale` prints what that costs.
+    pub(crate) fn alloc_miss(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        help: impl FnOnce() -> Option<Pfn>,
+    ) -> Result<Pfn, AllocError> {
         self.check(cx, request)?;
         let mut effort = SearchEffort::default();
-        let result = self.search(cx, request, &mut effort);
-        if result.is_err() {
-            self.count(cx.cpu, Counter::AllocFail, 1);
-        } else {
+        let got = self.climb(cx, request, &mut effort, help);
+        if got.is_some() {
             self.note_effort(cx.cpu, effort);
+        } else {
+            self.count(cx.cpu, Counter::AllocFail, 1);
         }
-        result
+        got.ok_or_else(|| self.refusal(request))
+    }
+
+    fn climb(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        effort: &mut SearchEffort,
+        help: impl FnOnce() -> Option<Pfn>,
+    ) -> Option<Pfn> {
+        if let Some(pfn) = self.try_zones(cx, request, Mark::Low, effort) {
+            return Some(pfn);
+        }
+        self.count(cx.cpu, Counter::AllocSlow, 1);
+        if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
+            self.count(cx.cpu, Counter::KswapdWake, 1);
+            self.walk(request).for_each(|zone| zone.reclaim_wake.wake(request.order));
+        }
+        let memalloc = request.flags.contains(RequestFlags::MEMALLOC);
+        let mark = if memalloc { Mark::None } else { Mark::Min };
+        let last = mark.for_last_try(request);
+        if request.flags.contains(RequestFlags::NON_BLOCKING) {
+            return self.try_zones(cx, request, last, effort);
+        }
+        self.try_zones(cx, request, mark, effort)
+            .or_else(|| self.try_relieved(cx, request, mark, effort))
+            .or_else(|| if memalloc { None } else { help() })
+            .or_else(|| if last == mark { None } else { self.try_zones(cx, request, last, effort) })
+            .or_else(|| self.sweep(cx, request, last, effort))
+    }
+
+    /// Gives back what lists and reserves hold, and tries again.
+    #[cold]
+    pub(crate) fn try_relieved(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        mark: Mark,
+        effort: &mut SearchEffort,
+    ) -> Option<Pfn> {
+        self.relieve(cx, request);
+        self.try_zones(cx, request, mark, effort)
+    }
+
+    /// Looks at every descriptor of the zones that pass.
+    #[cold]
+    fn sweep(&self, cx: &Cx, request: &Request, mark: Mark, effort: &mut SearchEffort) -> Option<Pfn> {
+        let mut zones = self.walk(request).filter(|zone| self.passes(zone, request, mark));
+        zones.find_map(|zone| self.sweep_zone(zone, cx, request, effort))
     }
 
     /// Says what is wrong with a request itself.
@@ -77,43 +167,16 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if !request.migratetype.is_requested() {
             return Err(BadRequest::Migratetype);
         }
-        if self.has_cpu(cx.cpu) { Ok(()) } else { Err(BadRequest::NoSuchCpu) }
+        if request.flags.contains(RequestFlags::ZERO) {
+            return Err(BadRequest::CannotZero);
+        }
+        self.check_cpu(cx)?;
+        if self.walk(request).next().is_none() { Err(BadRequest::NoZone) } else { Ok(()) }
     }
 
-    pub(crate) fn search(
-        &self,
-        cx: &Cx,
-        request: &Request,
-        effort: &mut SearchEffort,
-    ) -> Result<Pfn, AllocError> {
-        if let Some(pfn) = self.try_zones(cx, request, Mark::Low, effort) {
-            return Ok(pfn);
-        }
-        if self.walk(request).next().is_none() {
-            return Err(BadRequest::NoZone.into());
-        }
-        self.count(cx.cpu, Counter::AllocSlow, 1);
-        if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
-            self.count(cx.cpu, Counter::KswapdWake, 1);
-            self.walk(request).for_each(|zone| zone.reclaim_wake.wake(request.order));
-        }
-        let last = match request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL) {
-            true => Mark::None,
-            false => Mark::Min,
-        };
-        if let Some(pfn) = self.try_zones(cx, request, last, effort) {
-            return Ok(pfn);
-        }
-        self.relieve(cx, request);
-        if let Some(pfn) = self.try_zones(cx, request, last, effort) {
-            return Ok(pfn);
-        }
-        for zone in self.walk(request).filter(|p| self.passes(p, request, last)) {
-            if let Some(pfn) = self.sweep_zone(zone, cx, request, effort) {
-                return Ok(pfn);
-            }
-        }
-        Err(self.refusal(request, last))
+    /// Says whether the instance has the CPU of a call.
+    pub(crate) fn check_cpu(&self, cx: &Cx) -> Result<(), BadRequest> {
+        if self.has_cpu(cx.cpu) { Ok(()) } else { Err(BadRequest::NoSuchCpu) }
     }
 
     pub(crate) fn try_zones(
@@ -178,10 +241,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
         let list = list_of(order, ty);
         if let Some(list) = list
-            && let Some(item) = self.percpu.pop(zone.lists.all(), cx.cpu, list)
+            && let Some(pfn) = self.take_listed(zone, cx, request, list)
         {
-            zone.pageblocks.frames.allocate_listed(item, order);
-            return Some(zone.pageblocks.pfn(item as usize));
+            return Some(pfn);
         }
         let mut blocks = list.map_or(1, |list| self.refill_size(zone, cx, request, list));
         let mut area = if blocks as usize > BATCH { self.scratch_areas.take(cpu) } else { None };
@@ -192,6 +254,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         };
         blocks = blocks.min(items.len() as u32);
         let want = Want { ty, order, blocks, cpu };
+        let watched = list.map(|list| (list, zone.pageblocks.watch_isolations()));
         let atomic = wants_highatomic(request);
         if atomic {
             let reserved = Want { ty: Migratetype::HighAtomic as u8, blocks: 1, ..want };
@@ -214,11 +277,24 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 got
             }
         };
-        let pfn = self.hand_out_first(zone, cx, &got, order, list, items);
+        let pfn = self.hand_out_first(zone, cx, &got, order, watched, items);
         if atomic && order < BLOCK_ORDER && zone.pageblocks.reserve_highatomic(got.block) {
             self.count(cx.cpu, Counter::HighatomicReserve, 1);
         }
         Some(pfn)
+    }
+
+    /// Takes a block of one of the CPU's lists: the one freed last, or the one freed first where a cold one is wanted.
+    fn take_listed(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> Option<Pfn> {
+        let (lists, order) = (zone.lists.all(), request.order.get());
+        if request.flags.contains(RequestFlags::COLD) {
+            let mut oldest = [0];
+            let n = self.percpu.spill(lists, cx.cpu, list, &mut oldest);
+            return (n > 0).then(|| self.hand_out(zone, cx, oldest[0] as usize, order));
+        }
+        let item = self.percpu.pop(lists, cx.cpu, list)?;
+        zone.pageblocks.frames.allocate_listed(item, order);
+        Some(zone.pageblocks.pfn(item as usize))
     }
 
     /// Marks a block that came straight from its zone as the caller's.
@@ -241,12 +317,14 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
     }
 
-    /// Gives back what lists and reserves hold, before a request fails.
+    /// Gives back what lists and reserves hold.
     #[cold]
     pub(crate) fn relieve(&self, cx: &Cx, request: &Request) {
         for zone in self.walk(request) {
             if self.percpu.reaches_others() {
-                (0..self.config.cpus).for_each(|cpu| self.drain_lists(zone, CpuId(cpu)));
+                (0..self.config.cpus).for_each(|cpu| {
+                    self.drain_lists(zone, CpuId(cpu));
+                });
             } else {
                 self.drain_lists(zone, cx.cpu);
             }
@@ -257,12 +335,16 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Returns the frames in one CPU's lists of one zone to it.
-    pub(crate) fn drain_lists(&self, zone: &Zone<'_>, cpu: CpuId) {
-        self.percpu.drain(zone.lists.all(), cpu, |list, items| {
+    pub(crate) fn drain_lists(&self, zone: &Zone<'_>, cpu: CpuId) -> Drained {
+        let mut drained = Drained::default();
+        drained.busy = self.percpu.drain(zone.lists.all(), cpu, |list, items| {
+            let order = order_of(list);
+            drained.frames += Frames((items.len() as u64) << order);
             self.count(cpu, Counter::PcpDrain, 1);
-            self.count(cpu, Counter::PcpDrainPages, (items.len() as u64) << order_of(list));
-            self.release_items(zone, cpu, items, order_of(list));
+            self.count(cpu, Counter::PcpDrainPages, (items.len() as u64) << order);
+            self.release_items(zone, cpu, items, order);
         });
+        drained
     }
 
     #[cold]
@@ -283,29 +365,17 @@ impl<P: PerCpu> Pageyard<'_, P> {
         Some(self.hand_out_first(zone, cx, &got, order, None, &mut [0]))
     }
 
-    /// Says why a request cannot be served, from the zones as they are now.
+    /// Says why a request was refused, from the zones as they are now.
     #[cold]
-    fn refusal(&self, request: &Request, last: Mark) -> AllocError {
-        let order = request.order;
-        let (mut free, mut kept, mut passes, mut short, mut held_back) = (0, 0, false, false, false);
-        for zone in self.walk(request) {
-            // One reading of each: a count that moves meanwhile must not name a watermark that keeps nothing back.
-            let (here, back) = (zone.pageblocks.free(), self.kept(zone, request, last));
-            (free, kept) = (free + here, kept + back);
-            if here.checked_sub(order.frames().0).is_some_and(|left| left >= back) {
-                passes = true;
-            } else if here >= order.frames().0 {
-                short = true;
-                held_back |= zone.pageblocks.fits(order.get(), &usable(request));
-            }
-        }
-        if free < order.frames().0 {
-            AllocError::OutOfMemory
-        } else if held_back || (short && !passes) {
-            AllocError::BelowWatermark { free: Frames(free), kept: Frames(kept) }
-        } else {
-            AllocError::Fragmented { order, free: Frames(free) }
-        }
+    fn refusal(&self, request: &Request) -> AllocError {
+        let mark = if request.flags.contains(RequestFlags::MEMALLOC) { Mark::None } else { Mark::Min };
+        let mark = mark.for_last_try(request);
+        // One reading of each: a count that moves meanwhile must not name a watermark that keeps nothing back.
+        let room = |zone: &Zone<'_>| ZoneRoom {
+            free: Frames(zone.pageblocks.free()),
+            kept: Frames(self.kept(zone, request, mark)),
+        };
+        reason(request.order, self.walk(request).map(room))
     }
 
     fn note_effort(&self, cpu: CpuId, effort: SearchEffort) {

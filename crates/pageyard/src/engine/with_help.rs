@@ -1,12 +1,12 @@
-//! What a request does while memory is short, and what runs in the background.
+//! The help that a request which may wait can call upon, reclaim and compaction, and what runs in the background.
 //!
 //! Compaction comes first, because here it is cheap: blocks are chosen, not looked for. Three more differences from Linux's
 //! order, which the slow-path suite writes down: lists are emptied and the reserve of atomic requests given back before
 //! anything is reclaimed; a costly request with `NORETRY` compacts once and reclaims nothing; one without retries reclaims
 //! a second time for the last compaction.
 
-use super::alloc::Mark;
 use super::percpu::PerCpu;
+use super::request::Mark;
 use super::sync::Relaxed;
 use super::tree::SearchEffort;
 use super::yard::{Pageyard, Zone};
@@ -15,6 +15,7 @@ use crate::compaction::{
     Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
     forget_hints_if_asked,
 };
+use crate::error::BadRequest;
 use crate::reclaim::{Attempts, Failure, Helpers, PressureAllocator, Priority, Reclaimed, Shortage};
 use crate::request::{Request, RequestFlags};
 use crate::stats::Counter;
@@ -50,7 +51,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             }
             let gained = self.reclaim(cx, request, help, tried);
             if gained > 0
-                && let Some(pfn) = self.quick(cx, request)
+                && let Some(pfn) = self.again(cx, request)
             {
                 return Some(pfn);
             }
@@ -65,20 +66,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
         self.compact(cx, request, help, Mode::SyncLight, tried)
     }
 
-    /// Tries the zones above their low watermark, then with what is kept back from others, and with what lists hold.
-    fn quick(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
+    /// Tries the zones again, with what is kept back from others, and with what lists hold.
+    fn again(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let effort = &mut SearchEffort::default();
-        self.try_zones(cx, request, Mark::Low, effort).or_else(|| {
-            self.count(cx.cpu, Counter::AllocSlow, 1);
-            if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
-                self.count(cx.cpu, Counter::KswapdWake, 1);
-                self.walk(request).for_each(|zone| zone.reclaim_wake.wake(request.order));
-            }
-            self.try_zones(cx, request, Mark::Min, effort).or_else(|| {
-                self.relieve(cx, request);
-                self.try_zones(cx, request, Mark::Min, effort)
-            })
-        })
+        let pfn = self.try_zones(cx, request, Mark::Min, effort);
+        pfn.or_else(|| self.try_relieved(cx, request, Mark::Min, effort))
     }
 
     fn compact<H: Helpers>(
@@ -102,7 +94,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             return None;
         }
         self.count(cx.cpu, Counter::CompactStall, 1);
-        let got = did.captured.or_else(|| self.quick(cx, request));
+        let got = did.captured.or_else(|| self.again(cx, request));
         let counter = if got.is_some() { Counter::CompactSuccess } else { Counter::CompactFail };
         self.count(cx.cpu, counter, 1);
         if let Some((zone, _)) = got.and_then(|pfn| self.zone_of(pfn)) {
@@ -184,25 +176,18 @@ impl<P: PerCpu> Pageyard<'_, P> {
 }
 
 impl<P: PerCpu> PressureAllocator for Pageyard<'_, P> {
+    #[inline]
     fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
-        let mut tried = Attempts::default();
-        let search = || self.search(cx, request, &mut SearchEffort::default());
-        let alone = RequestFlags::NON_BLOCKING | RequestFlags::MEMALLOC;
-        let waits = !request.flags.intersects(alone);
-        let wait = || self.wait_for(cx, request, helpers, &mut tried);
-        let got = match self.check(cx, request) {
-            Err(why) => Err(why.into()),
-            Ok(()) if !waits => search(),
-            // A last look at everything comes at the end, or where there is no zone at all.
-            Ok(()) => self.quick(cx, request).or_else(wait).map_or_else(search, Ok),
-        };
-        if got.is_err() {
-            self.count(cx.cpu, Counter::AllocFail, 1);
+        if let Some(pfn) = self.alloc_hit(cx, request) {
+            return Ok(pfn);
         }
+        let mut tried = Attempts::default();
+        let got = self.alloc_miss(cx, request, || self.wait_for(cx, request, helpers, &mut tried));
         got.map_err(|why| Failure { why, tried })
     }
 
-    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
+    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Reclaimed, BadRequest> {
+        self.check_cpu(cx)?;
         let mut sum = Reclaimed::default();
         for zone in self.zones {
             if let Some(order) = zone.reclaim_wake.take() {
@@ -211,18 +196,25 @@ impl<P: PerCpu> PressureAllocator for Pageyard<'_, P> {
                 sum.freed += did.freed;
             }
         }
-        sum
+        Ok(sum)
     }
 
-    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work {
+    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Work, BadRequest> {
+        self.check_cpu(cx)?;
         let mut work = Work::default();
         for zone in self.zones {
             work += compact_in_background(self, helpers, cx, zone.pageblocks.id);
         }
-        work
+        Ok(work)
     }
 
-    fn compact_zone_with<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) -> Option<(Outcome, Work)> {
-        compact_everything(self, helpers, cx, zone)
+    fn compact_zone_with<H: Helpers>(
+        &self,
+        cx: &Cx,
+        zone: ZoneId,
+        helpers: &H,
+    ) -> Result<(Outcome, Work), BadRequest> {
+        self.check_cpu(cx)?;
+        compact_everything(self, helpers, cx, zone).ok_or(BadRequest::NoZone)
     }
 }

@@ -1,0 +1,66 @@
+//! Pageblocks that are set apart: taken out of allocation, or leased to a compactor.
+
+use super::geometry::BLOCK_ORDER;
+use super::percpu::PerCpu;
+use super::state::BlockState;
+use super::yard::{Pageyard, Zone};
+use crate::allocator::Cx;
+use crate::units::{CompactorId, PageblockId};
+
+impl<P: PerCpu> Pageyard<'_, P> {
+    /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
+    /// there. Says whether any of it was there to take, and the CPU one of the instance's.
+    ///
+    /// Frames in per-CPU lists are not reached. After a [`drain`](Pageyard::drain) of all CPUs that
+    /// [is complete](crate::Drained::is_complete), no allocation that begins is served out of the pageblock until it is
+    /// restored: what is freed while it is isolated goes into no list.
+    ///
+    /// # Linux
+    /// `set_migratetype_isolate`, and `zone_pcp_disable`, which here nobody needs.
+    pub fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
+        self.has_cpu(cx.cpu)
+            && self
+                .parts_of(block)
+                .fold(false, |any, (zone, at)| zone.pageblocks.isolate(cx.cpu.index(), at) || any)
+    }
+
+    /// Takes an isolated pageblock back into allocation. Says whether it was isolated, and the CPU one of the instance's.
+    pub fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
+        self.has_cpu(cx.cpu)
+            && self
+                .parts_of(block)
+                .fold(false, |any, (zone, at)| zone.pageblocks.restore(cx.cpu.index(), at) || any)
+    }
+
+    /// Leases a pageblock to a compactor: no other gets it, and it is not allocated as a whole meanwhile. Says whether it
+    /// was there to lease.
+    ///
+    /// A pageblock that two zones share is leased once, through the lower one.
+    pub(crate) fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
+        let Ok(by) = u8::try_from(by.0) else { return false };
+        let first = self.parts_of(block).next();
+        first.is_some_and(|(zone, at)| zone.pageblocks.transit(0, at, |s| s.lease(by)))
+    }
+
+    /// Ends the lease of a pageblock. Says whether it was leased.
+    pub(crate) fn unlease_pageblock(&self, block: PageblockId) -> bool {
+        let end = |s: BlockState| s.owner().map(|_| s.unlease());
+        let first = self.parts_of(block).next();
+        first.is_some_and(|(zone, at)| zone.pageblocks.transit(0, at, end))
+    }
+
+    /// Returns the number that a pageblock is leased to.
+    pub(crate) fn lease_of(&self, block: PageblockId) -> Option<u16> {
+        let (zone, at) = self.parts_of(block).next()?;
+        zone.pageblocks.frames.state(at).owner().map(u16::from)
+    }
+
+    /// Iterates over the zones that have part of a pageblock, each with the pageblock's number in it, the lowest first.
+    fn parts_of(&self, block: PageblockId) -> impl Iterator<Item = (&Zone<'_>, usize)> {
+        let first = block.0.checked_mul(1 << BLOCK_ORDER);
+        self.zones.iter().filter_map(move |zone| {
+            let at = first?.checked_sub(zone.pageblocks.base)? >> BLOCK_ORDER;
+            ((at as usize) < zone.pageblocks.frames.len()).then_some((zone, at as usize))
+        })
+    }
+}
