@@ -5,10 +5,11 @@ mod engine_common;
 
 use engine_common::Owned;
 use pageyard::compaction::FrameMap;
+use pageyard::reclaim::NoHelp;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
-    BlockId, Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region,
-    Request, TryLock, ZoneId, ZoneKind,
+    AllocError, BlockId, Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator,
+    Pfn, PressureAllocator, Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
 
 const CX: Cx = Cx::on(CpuId(0));
@@ -59,4 +60,31 @@ fn frames_that_were_offered_to_compaction_and_went_back_are_not_the_head_of_a_bl
     // And nothing of this block, which was written to as a whole, is clean any more.
     assert!(!claim(&engine, 2, 0) && !claim(&engine, 3, 0), "frames 2 and 3 were written to");
     engine.audit().unwrap();
+}
+
+#[test]
+fn a_request_for_zeroed_frames_is_refused_as_long_as_nobody_clears_them() {
+    let engine = zeros();
+    let request = Request::new(Order::ZERO, Migratetype::Movable);
+    // A frame that was written to lies in the list, or is the next of the zone.
+    let dirty = engine.alloc(&CX, &request).unwrap();
+    engine.free(&CX, dirty, Order::ZERO).unwrap();
+    for order in [0, 1, 5] {
+        let wants = Request::new(Order::of(order), Migratetype::Movable).with(RequestFlags::ZERO);
+        for got in [
+            engine.alloc(&CX, &wants),
+            engine.yard.alloc_with(&CX, &wants, &NoHelp).map_err(AllocError::from),
+        ] {
+            let Ok(pfn) = got else {
+                assert!(matches!(got, Err(AllocError::BadRequest(_))), "order {order}: {got:?}");
+                continue;
+            };
+            assert!(engine.yard.was_zeroed(pfn), "order {order}: {pfn:?} may hold what its last owner wrote");
+        }
+    }
+    let wants = request.with(RequestFlags::ZERO);
+    let mut frames = [Pfn(0); 40];
+    let n = engine.alloc_bulk(&CX, &wants, &mut frames);
+    let dirty = frames[..n].iter().filter(|pfn| !engine.yard.was_zeroed(**pfn)).count();
+    assert_eq!(dirty, 0, "of {n} frames of a bulk call");
 }
