@@ -184,13 +184,18 @@ const SEED: u64 = 24301;
 /// Tries many schedules: of threads that take turns at random, and of threads with priorities that change at 2 and at 5
 /// random steps (probabilistic concurrency testing), which find what needs few preemptions in special places.
 pub fn explore(name: &str, model: impl Fn() + Sync + Send + Clone + 'static) {
-    let n = std::env::var("PAGEYARD_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(SCHEDULES);
+    explore_some(name, SCHEDULES, model);
+}
+
+/// The same for a model whose schedules are long: `n` of each kind, unless `PAGEYARD_SCHEDULES` says how many.
+pub fn explore_some(name: &str, n: usize, model: impl Fn() + Sync + Send + Clone + 'static) {
+    let n = std::env::var("PAGEYARD_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(n);
     let start = std::time::Instant::now();
     let mut schedules = try_schedules(RandomScheduler::new_from_seed(SEED, n), model.clone());
     for changes in [2, 5] {
         schedules += try_schedules(PctScheduler::new_from_seed(SEED, changes + 1, n), model.clone());
     }
-    println!("{name}: {schedules} schedules in {:?}", start.elapsed());
+    println!("{name}: {schedules} schedules, seed {SEED}, in {:?}", start.elapsed());
 }
 
 fn try_schedules(scheduler: impl Scheduler + 'static, model: impl Fn() + Sync + Send + 'static) -> usize {
