@@ -3,6 +3,8 @@
 //! Each frame has a cell that its owner writes. The checker reports two writes that nothing orders, so a frame that
 //! has two owners is found even where the second takes it after the first is done but does not know that.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 #[path = "../engine_common/mod.rs"]
 mod engine_common;
 
@@ -32,6 +34,16 @@ unsafe impl Send for Machine {}
 
 impl Machine {
     pub fn new(pageblocks: u64, pcp: bool) -> Arc<Machine> {
+        Self::with(pageblocks, Config { pcp, ..Config::new(3) })
+    }
+
+    /// Makes a machine whose lists may hold all of it together: what moves at a time doubles from one frame to half of what a
+    /// list holds.
+    pub fn with_batches(pageblocks: u64, cpus: u32) -> Arc<Machine> {
+        Self::with(pageblocks, Config { percpu_pagelist_high_fraction: 1, ..Config::new(cpus) })
+    }
+
+    fn with(pageblocks: u64, config: Config) -> Arc<Machine> {
         let frames = pageblocks * PAGEBLOCK;
         let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
         let map = MemoryMap::new(&regions).unwrap();
@@ -40,7 +52,7 @@ impl Machine {
             watermark_scale_factor: 0,
             ..WatermarkKnobs::default()
         };
-        let config = Config { watermark, pcp, ..Config::new(3) };
+        let config = Config { watermark, ..config };
         let engine = Owned::new(&map, config, TryLock).unwrap();
         Arc::new(Machine { engine, contents: (0..frames).map(|_| UnsafeCell::new(0)).collect() })
     }
@@ -67,6 +79,13 @@ impl Machine {
     pub fn free(&self, cpu: u32, pfn: Pfn, order: u8) {
         self.write(pfn, order);
         self.engine.free(&Cx::on(CpuId(cpu)), pfn, Order::of(order)).unwrap();
+    }
+
+    /// Claims a block at a place.
+    pub fn exact(&self, pfn: u64, order: u8) -> Option<(Pfn, u8)> {
+        self.engine.claim_exact(Pfn(pfn), Order::of(order), Migratetype::Movable).ok()?;
+        self.write(Pfn(pfn), order);
+        Some((Pfn(pfn), order))
     }
 
     /// Checks the books, gives everything back, and checks that it all merges again.

@@ -2,6 +2,8 @@
 //!
 //! Owners are noted in plain atomics, which the scheduler does not see: a note is one step with the call around it.
 
+#![allow(dead_code, reason = "each test file uses its part")]
+
 #[path = "../engine_common/mod.rs"]
 mod engine_common;
 
@@ -39,6 +41,12 @@ impl Machine {
     /// Makes a machine of three CPUs and twelve pageblocks, whose lists are so large that pageblocks move two at a time.
     pub fn with_large_lists() -> Arc<Machine> {
         Self::with(12, Config { percpu_pagelist_high_fraction: 1, ..Config::new(3) })
+    }
+
+    /// Makes a machine whose lists may hold all of it together, so that many frames move at a time: 32 for a pageblock and two
+    /// CPUs, more than a stack holds for four pageblocks.
+    pub fn with_batches(pageblocks: u64, cpus: u32) -> Arc<Machine> {
+        Self::with(pageblocks, Config { percpu_pagelist_high_fraction: 1, ..Config::new(cpus) })
     }
 
     fn with(pageblocks: u64, config: Config) -> Arc<Machine> {
@@ -122,6 +130,19 @@ impl Machine {
         (0..1u64 << (from - to)).map(|n| (Pfn(pfn.0 + (n << to)), to)).collect()
     }
 
+    /// Takes the largest block that its bits say is free, again and again, while nothing else runs: none is refused.
+    pub fn takes_what_is_free(&self) -> Vec<Block> {
+        let mut held = Vec::new();
+        loop {
+            let free = self.engine.zone_stats(pageyard::ZoneId(0)).unwrap().blocks_by_order();
+            let Some(order) = free.iter().rposition(|n| *n > 0).map(|order| order as u8) else { return held };
+            let got = self.movable(0, order);
+            held.push(got.unwrap_or_else(|| {
+                panic!("{} blocks of order {order} are free: {free:?}", free[order as usize])
+            }));
+        }
+    }
+
     /// Checks the books, gives everything back, and checks that every pageblock is whole again.
     pub fn end(&self, held: impl IntoIterator<Item = Block>) {
         let held: Vec<_> = held.into_iter().collect();
@@ -163,13 +184,18 @@ const SEED: u64 = 24301;
 /// Tries many schedules: of threads that take turns at random, and of threads with priorities that change at 2 and at 5
 /// random steps (probabilistic concurrency testing), which find what needs few preemptions in special places.
 pub fn explore(name: &str, model: impl Fn() + Sync + Send + Clone + 'static) {
-    let n = std::env::var("PAGEYARD_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(SCHEDULES);
+    explore_some(name, SCHEDULES, model);
+}
+
+/// The same for a model whose schedules are long: `n` of each kind, unless `PAGEYARD_SCHEDULES` says how many.
+pub fn explore_some(name: &str, n: usize, model: impl Fn() + Sync + Send + Clone + 'static) {
+    let n = std::env::var("PAGEYARD_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(n);
     let start = std::time::Instant::now();
     let mut schedules = try_schedules(RandomScheduler::new_from_seed(SEED, n), model.clone());
     for changes in [2, 5] {
         schedules += try_schedules(PctScheduler::new_from_seed(SEED, changes + 1, n), model.clone());
     }
-    println!("{name}: {schedules} schedules in {:?}", start.elapsed());
+    println!("{name}: {schedules} schedules, seed {SEED}, in {:?}", start.elapsed());
 }
 
 fn try_schedules(scheduler: impl Scheduler + 'static, model: impl Fn() + Sync + Send + 'static) -> usize {

@@ -1,0 +1,30 @@
+//! Runs a test in a process of its own, so that one that aborts fails instead of ending all others.
+
+use std::process::Command;
+
+/// What tells a process that it is the child.
+const IN_CHILD: &str = "PAGEYARD_TEST_CHILD";
+
+/// Runs `body` in a child process: the test `name` of this program once more.
+///
+/// # Panics
+/// When the child panics, aborts or is killed: with what it printed.
+pub fn in_child(name: &str, body: impl FnOnce()) {
+    if std::env::var(IN_CHILD).is_ok_and(|n| n == name) {
+        return body();
+    }
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([name, "--exact", "--nocapture", "--test-threads=1"])
+        .env(IN_CHILD, name)
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .unwrap();
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
+    // Of an abort the trace is printed too, whatever the environment says.
+    let frame = |l: &str| l.contains("::") && l.starts_with(' ') || l.trim_start().starts_with("at ");
+    let last: Vec<_> = text.lines().filter(|l| !l.trim().is_empty() && !frame(l)).collect();
+    let last = last[last.len().saturating_sub(25)..].join("\n");
+    assert!(text.contains("running 1 test"), "{name} is not the name of a test here:\n{last}");
+    assert!(child.status.success(), "{name} in a process of its own: {}\n{last}", child.status);
+}
