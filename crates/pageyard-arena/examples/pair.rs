@@ -33,16 +33,16 @@ fn engine_pass<P: PerCpu>(yard: &Pageyard<'_, P>, held: &mut [Pfn], lifo: bool) 
     let cx = Cx::on(CpuId(0));
     for slot in held.iter_mut() {
         let request = Request::new(Order::ZERO, Migratetype::Movable);
-        *slot = yard.allocate(&cx, &request).expect("there is memory");
+        *slot = yard.alloc(&cx, &request).expect("there is memory");
     }
     // Written out twice: as one function, called for each frame, it costs more than what it does.
     if lifo {
         for pfn in held.iter().rev() {
-            yard.release(&cx, *pfn, Order::ZERO).expect("it is allocated");
+            yard.free(&cx, *pfn, Order::ZERO).expect("it is allocated");
         }
     } else {
         for pfn in held.iter() {
-            yard.release(&cx, *pfn, Order::ZERO).expect("it is allocated");
+            yard.free(&cx, *pfn, Order::ZERO).expect("it is allocated");
         }
     }
 }

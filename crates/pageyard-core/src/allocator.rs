@@ -184,76 +184,107 @@ pub unsafe trait PageAllocator: Sync {
     fn audit(&self) -> Result<Census, AuditError>;
 }
 
-macro_rules! forward {
-    ($(#[$attribute:meta])* $to:ty $(where $bound:ident)?) => {
+/// Implements [`PageAllocator`] for a type that holds one: every call is made on that.
+///
+/// `[generics] Type, this => expression`, where the expression is what holds it, or a guard that dereferences to it.
+///
+/// The implementation is `unsafe`, and what it promises is kept by the allocator that it forwards to. So the expression must be
+/// the same allocator in every call.
+#[macro_export]
+macro_rules! forward_page_allocator {
+    ([$($generics:tt)*] $type:ty, $this:ident => $to:expr) => {
         // SAFETY: every call is made on the allocator itself, which keeps the promises.
-        $(#[$attribute])*
-        unsafe impl<A: PageAllocator $(+ $bound)? + ?Sized> PageAllocator for $to {
+        #[allow(unsafe_code, reason = "a promise that is passed on")]
+        unsafe impl<$($generics)*> $crate::PageAllocator for $type {
             #[inline(always)]
-            fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-                (**self).alloc(cx, request)
+            fn alloc(&self, cx: &$crate::Cx, request: &$crate::Request) -> Result<$crate::Pfn, $crate::AllocError> {
+                let $this = self;
+                $to.alloc(cx, request)
             }
 
             #[inline(always)]
-            fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-                (**self).free(cx, pfn, order)
+            fn free(&self, cx: &$crate::Cx, pfn: $crate::Pfn, order: $crate::Order) -> Result<(), $crate::FreeError> {
+                let $this = self;
+                $to.free(cx, pfn, order)
             }
 
-            fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
-                (**self).alloc_bulk(cx, request, out)
+            #[inline]
+            fn alloc_bulk(&self, cx: &$crate::Cx, request: &$crate::Request, out: &mut [$crate::Pfn]) -> usize {
+                let $this = self;
+                $to.alloc_bulk(cx, request, out)
             }
 
-            fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
-                (**self).free_bulk(cx, pfns, order, wrong);
+            #[inline]
+            fn free_bulk(
+                &self,
+                cx: &$crate::Cx,
+                pfns: &[$crate::Pfn],
+                order: $crate::Order,
+                wrong: &mut dyn FnMut($crate::Pfn, $crate::FreeError),
+            ) {
+                let $this = self;
+                $to.free_bulk(cx, pfns, order, wrong);
             }
 
-            fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-                (**self).split(cx, pfn, from, to)
+            fn split(
+                &self,
+                cx: &$crate::Cx,
+                pfn: $crate::Pfn,
+                from: $crate::Order,
+                to: $crate::Order,
+            ) -> Result<(), $crate::FreeError> {
+                let $this = self;
+                $to.split(cx, pfn, from, to)
             }
 
             fn claim_exact(
                 &self,
-                cx: &Cx,
-                pfn: Pfn,
-                order: Order,
-                migratetype: Migratetype,
-            ) -> Result<(), ClaimError> {
-                (**self).claim_exact(cx, pfn, order, migratetype)
+                cx: &$crate::Cx,
+                pfn: $crate::Pfn,
+                order: $crate::Order,
+                migratetype: $crate::Migratetype,
+            ) -> Result<(), $crate::ClaimError> {
+                let $this = self;
+                $to.claim_exact(cx, pfn, order, migratetype)
             }
 
-            fn order_of(&self, pfn: Pfn) -> Option<Order> {
-                (**self).order_of(pfn)
+            fn order_of(&self, pfn: $crate::Pfn) -> Option<$crate::Order> {
+                let $this = self;
+                $to.order_of(pfn)
             }
 
-            fn drain(&self, cpus: CpuSet) -> Drained {
-                (**self).drain(cpus)
+            fn drain(&self, cpus: $crate::CpuSet) -> $crate::Drained {
+                let $this = self;
+                $to.drain(cpus)
             }
 
-            fn stats(&self) -> Stats {
-                (**self).stats()
+            fn stats(&self) -> $crate::Stats {
+                let $this = self;
+                $to.stats()
             }
 
-            fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
-                (**self).zone_stats(zone)
+            fn zone_stats(&self, zone: $crate::ZoneId) -> Option<$crate::ZoneStats> {
+                let $this = self;
+                $to.zone_stats(zone)
             }
 
-            fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats> {
-                (**self).pcp_stats(zone, cpu)
+            fn pcp_stats(&self, zone: $crate::ZoneId, cpu: $crate::CpuId) -> Option<$crate::PcpStats> {
+                let $this = self;
+                $to.pcp_stats(zone, cpu)
             }
 
-            fn audit(&self) -> Result<Census, AuditError> {
-                (**self).audit()
+            fn audit(&self) -> Result<$crate::Census, $crate::AuditError> {
+                let $this = self;
+                $to.audit()
             }
         }
     };
 }
 
-forward!(&A);
-forward!(
-    #[cfg(feature = "alloc")]
-    alloc::boxed::Box<A>
-);
-forward!(
-    #[cfg(feature = "alloc")]
-    alloc::sync::Arc<A> where Send
-);
+forward_page_allocator! { [A: PageAllocator + ?Sized] &A, this => (**this) }
+
+#[cfg(feature = "alloc")]
+forward_page_allocator! { [A: PageAllocator + ?Sized] alloc::boxed::Box<A>, this => (**this) }
+
+#[cfg(feature = "alloc")]
+forward_page_allocator! { [A: PageAllocator + Send + ?Sized] alloc::sync::Arc<A>, this => (**this) }

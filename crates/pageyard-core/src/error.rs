@@ -108,6 +108,11 @@ pub enum MapError {
     },
     /// There are more zones than an instance can have.
     TooManyZones,
+    /// There is no memory for the metadata.
+    NoMemory {
+        /// Bytes needed.
+        needed: usize,
+    },
     /// The metadata memory that the caller gave is smaller than the size query said.
     MetadataTooSmall {
         /// Bytes needed.
@@ -207,6 +212,7 @@ impl fmt::Display for MapError {
                 write!(f, "region {region} continues a zone that another zone interrupted")
             }
             MapError::TooManyZones => f.write_str("the memory map has too many zones"),
+            MapError::NoMemory { needed } => write!(f, "no memory for {needed} bytes of metadata"),
             MapError::MetadataTooSmall { needed } => {
                 write!(f, "the metadata memory is too small: {needed} bytes are needed")
             }

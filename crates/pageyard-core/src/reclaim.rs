@@ -196,3 +196,53 @@ pub trait PressureAllocator: PageAllocator {
         helpers: &H,
     ) -> Result<(Outcome, Work), BadRequest>;
 }
+
+/// Implements [`PressureAllocator`] for a type that holds one, as
+/// [`forward_page_allocator`](crate::forward_page_allocator) does for [`PageAllocator`].
+#[macro_export]
+macro_rules! forward_pressure_allocator {
+    ([$($generics:tt)*] $type:ty, $this:ident => $to:expr) => {
+        impl<$($generics)*> $crate::PressureAllocator for $type {
+            #[inline(always)]
+            fn alloc_with<H: $crate::Helpers>(
+                &self,
+                cx: &$crate::Cx,
+                request: &$crate::Request,
+                helpers: &H,
+            ) -> Result<$crate::Pfn, $crate::Failure> {
+                let $this = self;
+                $to.alloc_with(cx, request, helpers)
+            }
+
+            fn kswapd_with<H: $crate::Helpers>(
+                &self,
+                cx: &$crate::Cx,
+                helpers: &H,
+            ) -> Result<$crate::reclaim::Reclaimed, $crate::BadRequest> {
+                let $this = self;
+                $to.kswapd_with(cx, helpers)
+            }
+
+            fn kcompactd_with<H: $crate::Helpers>(
+                &self,
+                cx: &$crate::Cx,
+                helpers: &H,
+            ) -> Result<$crate::compaction::Work, $crate::BadRequest> {
+                let $this = self;
+                $to.kcompactd_with(cx, helpers)
+            }
+
+            fn compact_zone_with<H: $crate::Helpers>(
+                &self,
+                cx: &$crate::Cx,
+                zone: $crate::ZoneId,
+                helpers: &H,
+            ) -> Result<($crate::compaction::Outcome, $crate::compaction::Work), $crate::BadRequest> {
+                let $this = self;
+                $to.compact_zone_with(cx, zone, helpers)
+            }
+        }
+    };
+}
+
+forward_pressure_allocator! { [A: PressureAllocator + ?Sized] &A, this => (**this) }

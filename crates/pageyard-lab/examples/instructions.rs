@@ -73,7 +73,7 @@ fn lists(engine: &str, a: &impl PageAllocator) {
         black_box(a.alloc_bulk(&CX, &request(), &mut held));
     });
     counted(engine, "free-bulk-64", BATCH, || {
-        a.free_bulk(&CX, &held, &mut |pfn, why| panic!("{pfn}: {why}"))
+        a.free_bulk(&CX, &held, Order::ZERO, &mut |pfn, why| panic!("{pfn}: {why}"))
     });
     // From empty lists, so that every batch comes from the zone.
     a.drain(CpuSet::All);

@@ -14,9 +14,9 @@ use pageyard_core::reclaim::NoHelp;
 use pageyard_core::stats::NR_COUNTERS;
 use pageyard_core::watermark::default_min_free_kbytes;
 use pageyard_core::{
-    AllocError, AuditError, BadRequest, BlockId, Census, ClaimError, Counter, CpuId, CpuSet, Cx, Frames,
-    FreeError, MapError, MemoryMap, Migratetype, NR_ORDERS, NodeMask, Order, PAGEBLOCK_ORDER, PageAllocator,
-    PcpStats, Pfn, Request, RequestFlags, Stats, ZoneId, ZoneKind, ZoneSpan, ZoneStats, block,
+    AllocError, AuditError, BadRequest, BlockId, Census, ClaimError, Counter, CpuId, CpuSet, Cx, Drained,
+    Frames, FreeError, MapError, MemoryMap, Migratetype, NR_ORDERS, NodeMask, Order, PAGEBLOCK_ORDER,
+    PageAllocator, PcpStats, Pfn, Request, RequestFlags, Stats, ZoneId, ZoneKind, ZoneSpan, ZoneStats, block,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -161,10 +161,15 @@ impl LinuxAllocator {
         if !request.migratetype.is_requested() {
             return Err(BadRequest::Migratetype);
         }
-        if cx.cpu.0 >= self.config.cpus {
-            return Err(BadRequest::NoSuchCpu);
+        if request.flags.contains(RequestFlags::ZERO) {
+            return Err(BadRequest::CannotZero);
         }
-        Ok(())
+        self.check_cpu(cx)
+    }
+
+    /// Says whether the instance has the CPU of a call.
+    pub(crate) fn check_cpu(&self, cx: &Cx) -> Result<(), BadRequest> {
+        if cx.cpu.0 < self.config.cpus { Ok(()) } else { Err(BadRequest::NoSuchCpu) }
     }
 
     /// What a request tries before the slow path: zones above their low watermark.
@@ -337,7 +342,12 @@ impl LinuxAllocator {
     }
 }
 
-impl PageAllocator for LinuxAllocator {
+// SAFETY: 1. A frame leaves the free lists or a CPU's list under their lock, and is tagged as allocated: it comes back
+//            only by a free that won its tag with a compare-and-swap.
+//         2. Blocks of the free lists are aligned and merge within their zone; holes are in none.
+//         3. Whatever is refused is refused before a tag is written.
+#[allow(unsafe_code, reason = "a promise, not an operation")]
+unsafe impl PageAllocator for LinuxAllocator {
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         match self.zonelists.inlined() {
             false => self.alloc_walking::<Called>(cx, request),
@@ -361,11 +371,17 @@ impl PageAllocator for LinuxAllocator {
         got
     }
 
-    fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
-        self.give_bulk(cx, pfns, wrong);
+    fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
+        if order == Order::ZERO {
+            return self.give_bulk(cx, pfns, wrong);
+        }
+        pfns.iter().for_each(|pfn| self.free(cx, *pfn, order).unwrap_or_else(|why| wrong(*pfn, why)));
     }
 
-    fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+    fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        if self.check_cpu(cx).is_err() {
+            return Err(FreeError::NoSuchCpu);
+        }
         if to > from {
             return Err(FreeError::Misaligned);
         }
@@ -383,7 +399,10 @@ impl PageAllocator for LinuxAllocator {
         Ok(())
     }
 
-    fn claim_exact(&self, pfn: Pfn, order: Order, m: Migratetype) -> Result<(), ClaimError> {
+    fn claim_exact(&self, cx: &Cx, pfn: Pfn, order: Order, m: Migratetype) -> Result<(), ClaimError> {
+        if self.check_cpu(cx).is_err() {
+            return Err(ClaimError::NoSuchCpu);
+        }
         if order > MAX_PAGE_ORDER || !pfn.is_aligned(order) {
             return Err(ClaimError::Misaligned);
         }
@@ -406,7 +425,16 @@ impl PageAllocator for LinuxAllocator {
         Ok(())
     }
 
-    fn drain(&self, cpus: CpuSet) {
+    fn order_of(&self, pfn: Pfn) -> Option<Order> {
+        match self.zone_of(pfn)?.tag(pfn) {
+            Tag::Allocated(order, _) => Some(order),
+            _ => None,
+        }
+    }
+
+    fn drain(&self, cpus: CpuSet) -> Drained {
+        let free = || self.zones.iter().map(|z| z.free.get()).sum::<u64>();
+        let before = free();
         for zone in &self.zones {
             for (cpu, pcp) in zone.pcps.iter().enumerate() {
                 if cpus.contains(CpuId(cpu as u32)) {
@@ -414,6 +442,7 @@ impl PageAllocator for LinuxAllocator {
                 }
             }
         }
+        Drained { frames: Frames(free().saturating_sub(before)), busy: 0 }
     }
 
     fn stats(&self) -> Stats {

@@ -10,8 +10,8 @@ use pageyard_core::compaction::{
 };
 use pageyard_core::reclaim::{Attempts, Failure, Helpers, Priority, Reclaim, Reclaimed, Shortage};
 use pageyard_core::{
-    AllocError, Counter, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags,
-    ZoneId, reclaim::PressureAllocator,
+    AllocError, BadRequest, Counter, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, Pfn, Request,
+    RequestFlags, ZoneId, reclaim::PressureAllocator,
 };
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
@@ -338,26 +338,34 @@ impl PressureAllocator for LinuxAllocator {
         }
     }
 
-    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
+    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Reclaimed, BadRequest> {
+        self.check_cpu(cx)?;
         let mut sum = Reclaimed::default();
         for zone in self.zones.iter().filter(|z| z.kswapd_woken.take()) {
             let did = self.balance(cx, helpers, zone);
             sum.scanned += did.scanned;
             sum.freed += did.freed;
         }
-        sum
+        Ok(sum)
     }
 
-    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work {
+    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Work, BadRequest> {
+        self.check_cpu(cx)?;
         let mut work = Work::default();
         for zone in &self.zones {
             work += compact_in_background(self, helpers, cx, zone.id);
         }
-        work
+        Ok(work)
     }
 
-    fn compact_zone_with<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) -> Option<(Outcome, Work)> {
-        compact_everything(self, helpers, cx, zone)
+    fn compact_zone_with<H: Helpers>(
+        &self,
+        cx: &Cx,
+        zone: ZoneId,
+        helpers: &H,
+    ) -> Result<(Outcome, Work), BadRequest> {
+        self.check_cpu(cx)?;
+        compact_everything(self, helpers, cx, zone).ok_or(BadRequest::NoZone)
     }
 }
 

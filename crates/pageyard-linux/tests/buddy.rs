@@ -71,7 +71,7 @@ fn a_zone_that_starts_and_ends_unaligned_keeps_its_edges_apart() {
 #[test]
 fn claiming_a_frame_splits_around_it_and_freeing_it_heals() {
     let a = normal(1024, &bare(Config::linux_4_6()));
-    a.claim_exact(Pfn(333), Order::ZERO, Movable).unwrap();
+    a.claim_exact(&Cx::on(CpuId(0)), Pfn(333), Order::ZERO, Movable).unwrap();
     for order in 0..10 {
         assert_eq!(blocks(&a, order, Movable), 1);
     }

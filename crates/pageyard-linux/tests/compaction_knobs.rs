@@ -31,8 +31,8 @@ fn run(knobs: &[(&str, &str)]) -> Stats {
             owner.keep(pfn, Order::of(4), Use::Pinned);
         }
         if i % 10 == 0 {
-            engine.kswapd_with(&CX, &owner);
-            engine.kcompactd_with(&CX, &owner);
+            engine.kswapd_with(&CX, &owner).unwrap();
+            engine.kcompactd_with(&CX, &owner).unwrap();
         }
     }
     owner.check(&[]);

@@ -119,13 +119,14 @@ pub fn granted(model: &Naive, cpu: CpuId, request: &Request, pfn: Pfn) -> Verdic
 }
 
 /// Returns what is wrong with the request itself.
-fn faults(model: &Naive, cpu: CpuId, request: &Request) -> [Option<BadRequest>; 4] {
+fn faults(model: &Naive, cpu: CpuId, request: &Request) -> [Option<BadRequest>; 5] {
     let too_large = BadRequest::OrderTooLarge { order: request.order, largest: model.largest };
     [
         (request.order > model.largest).then_some(too_large),
         (!request.migratetype.is_requested()).then_some(BadRequest::Migratetype),
         model.allowed(request).next().is_none().then_some(BadRequest::NoZone),
         (!model.has_cpu(cpu)).then_some(BadRequest::NoSuchCpu),
+        request.flags.contains(RequestFlags::ZERO).then_some(BadRequest::CannotZero),
     ]
 }
 

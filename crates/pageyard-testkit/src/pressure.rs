@@ -6,8 +6,8 @@
 use crate::owner::{Fault, Owner, Use};
 use pageyard::reclaim::Failure;
 use pageyard::{
-    AllocError, Counter, CpuId, CpuSet, Cx, Frames, Migratetype, Order, Pfn, PressureAllocator, Request,
-    RequestFlags, ZoneId,
+    AllocError, BadRequest, Counter, CpuId, CpuSet, Cx, Frames, Migratetype, Order, Pfn, PressureAllocator,
+    Request, RequestFlags, ZoneId,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -139,8 +139,8 @@ fn whatever_helpers_do_wrong_every_frame_is_accounted_for<E: PressureAllocator>(
             }
         }
         let _ = catch_unwind(AssertUnwindSafe(|| {
-            engine.kswapd_with(&CX, &owner);
-            engine.kcompactd_with(&CX, &owner)
+            engine.kswapd_with(&CX, &owner).unwrap();
+            engine.kcompactd_with(&CX, &owner).unwrap();
         }));
         owner.check(&pinned);
     }
@@ -149,23 +149,23 @@ fn whatever_helpers_do_wrong_every_frame_is_accounted_for<E: PressureAllocator>(
 fn the_background_works_when_it_was_woken<E: PressureAllocator>(build: &impl Fn(u64) -> E) {
     let engine = build(FRAMES);
     let owner = Owner::new(&engine, Fault::None);
-    assert_eq!(engine.kswapd_with(&CX, &owner).freed, Frames::ZERO, "nobody woke it");
+    assert_eq!(engine.kswapd_with(&CX, &owner).unwrap().freed, Frames::ZERO, "nobody woke it");
     owner.fill(&CX, |pfn| if pfn.0 % 4 == 0 { Use::Cache } else { Use::Movable });
     let zone = engine.zone_stats(ZoneId(0)).unwrap();
     assert!(zone.free <= zone.watermarks.low);
-    let did = engine.kswapd_with(&CX, &owner);
+    let did = engine.kswapd_with(&CX, &owner).unwrap();
     engine.drain(CpuSet::All);
     let zone = engine.zone_stats(ZoneId(0)).unwrap();
     assert!(zone.free > zone.watermarks.high && did.freed > Frames::ZERO, "{zone:?}");
     assert_eq!(engine.stats()[Counter::PgstealKswapd], did.freed.0);
-    assert_eq!(engine.kswapd_with(&CX, &owner).freed, Frames::ZERO, "it went to sleep again");
+    assert_eq!(engine.kswapd_with(&CX, &owner).unwrap().freed, Frames::ZERO, "it went to sleep again");
     // A request for a huge block wakes the compactor behind it.
     owner.free_if(&CX, |pfn| pfn.0 % 2 == 1);
     engine.drain(CpuSet::All);
     let request = Request::new(HUGE, Migratetype::Movable).with(RequestFlags::NON_BLOCKING);
     assert!(engine.alloc(&CX, &request).is_err());
-    engine.kswapd_with(&CX, &owner);
-    let work = engine.kcompactd_with(&CX, &owner);
+    engine.kswapd_with(&CX, &owner).unwrap();
+    let work = engine.kcompactd_with(&CX, &owner).unwrap();
     assert!(work.moved > 0, "{work:?}");
     let pfn = engine.alloc(&CX, &request).unwrap();
     owner.keep(pfn, HUGE, Use::Pinned);
@@ -180,7 +180,7 @@ fn compacting_everything_leaves_no_more_than_pins_force<E: PressureAllocator>(bu
     let free = engine.zone_stats(ZoneId(0)).unwrap().blocks_by_order();
     let huge: u64 = (9..free.len()).map(|o| free[o] << (o - 9)).sum();
     assert!(huge >= 22, "half of 64 pageblocks are free, 8 are pinned: {huge} after {work:?}");
-    assert_eq!(engine.compact_zone_with(&CX, ZoneId(99), &owner), None);
+    assert_eq!(engine.compact_zone_with(&CX, ZoneId(99), &owner), Err(BadRequest::NoZone));
     owner.check(&pinned);
 }
 

@@ -217,7 +217,7 @@ impl<E: PageAllocator> Session<E> {
     /// Says what is wrong with the answer.
     pub fn split_at(&mut self, pfn: Pfn, from: Order, to: Order) -> Verdict<Result<(), FreeError>> {
         let expected = judge::split(&self.model, pfn, from, to);
-        let answer = self.engine.split(pfn, from, to);
+        let answer = self.engine.split(&Cx::on(CpuId(0)), pfn, from, to);
         expected.judge(answer, || format!("split of frame {pfn} from order {from} to {to}"))?;
         if let Err(why) = answer {
             self.tally.wrong_free(why);
@@ -231,12 +231,12 @@ impl<E: PageAllocator> Session<E> {
     /// Says what is wrong with the answer.
     pub fn claim(&mut self, pfn: Pfn, order: Order, as_type: Migratetype) -> Verdict<Result<(), ClaimError>> {
         let expected = judge::claim(&self.model, pfn, order);
-        let mut answer = self.engine.claim_exact(pfn, order, as_type);
+        let mut answer = self.engine.claim_exact(&Cx::on(CpuId(0)), pfn, order, as_type);
         if answer == Err(ClaimError::NotFree) && expected.is_ok() {
             // Part of it may have been in a list.
             self.drain(CpuSet::All);
             self.tally.after_drain += 1;
-            answer = self.engine.claim_exact(pfn, order, as_type);
+            answer = self.engine.claim_exact(&Cx::on(CpuId(0)), pfn, order, as_type);
         }
         // Reserved pageblocks that were given back may lie side by side unmerged, as in Linux.
         let may_be_unmerged =
@@ -319,7 +319,7 @@ impl<E: PageAllocator> Session<E> {
     fn free_all(&mut self, cpu: CpuId, pfns: &[Pfn], right: usize) -> Verdict {
         let mut refusals = core::mem::take(&mut self.refusals);
         refusals.clear();
-        self.engine.free_bulk(&self.cx(cpu), pfns, &mut |pfn, why| refusals.push((pfn, why)));
+        self.engine.free_bulk(&self.cx(cpu), pfns, Order::ZERO, &mut |pfn, why| refusals.push((pfn, why)));
         if self.model.has_cpu(cpu) {
             pfns[..right].iter().for_each(|pfn| self.model.give(*pfn, Order::ZERO));
             self.tally.frees += right as u64;

@@ -68,12 +68,16 @@ tally! {
     free_misaligned,
     /// Frees by CPUs that are not there.
     free_no_cpu,
+    /// Frees of blocks that were being split.
+    free_busy,
     /// Claims of frames outside the arena.
     claim_outside,
     /// Claims of frames that were held.
     claim_not_free,
     /// Claims of blocks that cannot be.
     claim_misaligned,
+    /// Claims by CPUs that are not there.
+    claim_no_cpu,
     /// Blocks that the engine took from a pageblock of another type.
     fallbacks,
     /// Of those, the ones from a pageblock too full to be converted.
@@ -104,6 +108,7 @@ impl Tally {
             FreeError::NotHead { .. } => self.free_not_head += 1,
             FreeError::Misaligned => self.free_misaligned += 1,
             FreeError::NoSuchCpu => self.free_no_cpu += 1,
+            FreeError::Busy => self.free_busy += 1,
         }
     }
 
@@ -113,6 +118,7 @@ impl Tally {
             ClaimError::OutsideArena => self.claim_outside += 1,
             ClaimError::NotFree => self.claim_not_free += 1,
             ClaimError::Misaligned => self.claim_misaligned += 1,
+            ClaimError::NoSuchCpu => self.claim_no_cpu += 1,
         }
     }
 

@@ -128,7 +128,7 @@ fn measure(name: &str, pinned: impl Fn(u64) -> bool) -> Result<(), Box<dyn std::
     let (engine, owner) = fill(first)?;
     let (allowed, least) = optimum(&owner.0.borrow());
     let start = Instant::now();
-    let (_, work) = engine.compact_zone_with(&CX, ZoneId(0), &owner).ok_or("there is a zone")?;
+    let (_, work) = engine.compact_zone_with(&CX, ZoneId(0), &owner)?;
     let took = start.elapsed();
     let got = huge_free(&engine);
     println!(

@@ -72,7 +72,7 @@ fn measure<P: PerCpu>(percpu: P, pcp: bool) {
     let bulk = median(|| {
         for _ in 0..4096 {
             assert_eq!(engine.alloc_bulk(&cx, &request, &mut out), 64);
-            engine.free_bulk(&cx, black_box(&out), &mut |pfn, why| panic!("{pfn}: {why}"));
+            engine.free_bulk(&cx, black_box(&out), Order::ZERO, &mut |pfn, why| panic!("{pfn}: {why}"));
         }
         4096 * 64
     });

@@ -4,10 +4,14 @@
 //! [`pageyard_core`]'s, what it shares with other engines, under the same names.
 #![no_std]
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
 #[cfg(loom)]
 extern crate std;
 
 pub mod engine;
 
 pub use engine::{Alone, Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
+#[cfg(feature = "alloc")]
+pub use engine::OwnedPageyard;
 pub use pageyard_core::*;

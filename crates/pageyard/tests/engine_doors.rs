@@ -66,9 +66,9 @@ fn plain_calls_refuse_a_cpu_that_does_not_exist() {
     assert_eq!(engine.alloc_bulk(&NO_CPU, &single(), &mut [Pfn(0); 80]), 0);
     let pfn = engine.alloc(&CX, &single()).unwrap();
     assert_eq!(engine.free(&NO_CPU, pfn, Order::ZERO), Err(FreeError::NoSuchCpu));
-    assert_eq!(engine.yard.release_zeroed(&NO_CPU, pfn, Order::ZERO), Err(FreeError::NoSuchCpu));
+    assert_eq!(engine.yard.free_zeroed(&NO_CPU, pfn, Order::ZERO), Err(FreeError::NoSuchCpu));
     let mut wrong = Vec::new();
-    engine.free_bulk(&NO_CPU, &[pfn; 80], &mut |pfn, why| wrong.push((pfn, why)));
+    engine.free_bulk(&NO_CPU, &[pfn; 80], Order::ZERO, &mut |pfn, why| wrong.push((pfn, why)));
     assert_eq!(wrong, [(pfn, FreeError::NoSuchCpu); 80]);
     engine.free(&CX, pfn, Order::ZERO).unwrap();
     assert_eq!(engine.audit().unwrap().allocated, Frames::ZERO);
@@ -95,7 +95,7 @@ fn compaction_of_a_zone_refuses_a_cpu_that_does_not_exist() {
         let owner = half_free(&engine);
         let before = engine.audit().unwrap();
         let did = engine.yard.compact_zone_with(&NO_CPU, ZoneId(0), &owner);
-        assert!(did.is_none(), "{did:?}");
+        assert_eq!(did, Err(BadRequest::NoSuchCpu));
         assert_eq!(engine.audit().unwrap(), before, "nothing was done");
         owner.check(&[]);
         no_lease_is_left(&engine);
@@ -111,16 +111,14 @@ fn background_work_refuses_a_cpu_that_does_not_exist() {
         let huge = Request::new(Order::of(9), Migratetype::Movable).with(RequestFlags::NON_BLOCKING);
         assert!(engine.alloc(&CX, &huge).is_err());
         let before = engine.audit().unwrap();
-        let reclaimed = engine.yard.kswapd_with(&NO_CPU, &owner);
-        assert_eq!((reclaimed.scanned, reclaimed.freed), (Frames::ZERO, Frames::ZERO));
-        assert_eq!(engine.yard.kcompactd_with(&NO_CPU, &owner), Default::default());
+        assert_eq!(engine.yard.kswapd_with(&NO_CPU, &owner), Err(BadRequest::NoSuchCpu));
+        assert_eq!(engine.yard.kcompactd_with(&NO_CPU, &owner), Err(BadRequest::NoSuchCpu));
         // Who has a CPU finds the work still to be done.
-        engine.yard.kswapd_with(&CX, &owner);
+        engine.yard.kswapd_with(&CX, &owner).unwrap();
         assert_eq!(engine.audit().unwrap().allocated, before.allocated);
-        let reclaimed = engine.yard.kswapd_with(&NO_CPU, &owner);
-        assert_eq!((reclaimed.scanned, reclaimed.freed), (Frames::ZERO, Frames::ZERO));
-        assert_eq!(engine.yard.kcompactd_with(&NO_CPU, &owner), Default::default());
-        assert!(engine.yard.kcompactd_with(&CX, &owner).moved > 0, "it was woken, and still is");
+        assert_eq!(engine.yard.kswapd_with(&NO_CPU, &owner), Err(BadRequest::NoSuchCpu));
+        assert_eq!(engine.yard.kcompactd_with(&NO_CPU, &owner), Err(BadRequest::NoSuchCpu));
+        assert!(engine.yard.kcompactd_with(&CX, &owner).unwrap().moved > 0, "it was woken, and still is");
         owner.check(&[]);
         no_lease_is_left(&engine);
     });

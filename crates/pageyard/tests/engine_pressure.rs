@@ -5,8 +5,7 @@
 mod engine_common;
 
 use engine_common::Owned;
-use pageyard::compaction::{Compactor, Goal, Knobs, Mode, Outcome, Plan, Progress, Work};
-use pageyard::reclaim::{Failure, Helpers, Reclaimed};
+use pageyard::compaction::{Compactor, Goal, Knobs, Mode, Plan, Progress};
 use pageyard::{
     CompactorId, Config, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Migratetype, NodeId, Order,
     PageAllocator, PerCpu, Pfn, PressureAllocator, Region, Request, TryLock, ZoneId, ZoneKind,
@@ -17,21 +16,6 @@ use pageyard_testkit::slow_order::{ASYNC, LIGHT, RECLAIM, Ways, slow_path_order}
 
 const CX: Cx = Cx::on(CpuId(0));
 const HUGE: Order = Order::of(9);
-
-impl<P: PerCpu> PressureAllocator for Owned<P> {
-    fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
-        self.yard.alloc_with(cx, request, helpers)
-    }
-    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Reclaimed {
-        self.yard.kswapd_with(cx, helpers)
-    }
-    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Work {
-        self.yard.kcompactd_with(cx, helpers)
-    }
-    fn compact_zone_with<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) -> Option<(Outcome, Work)> {
-        self.yard.compact_zone_with(cx, zone, helpers)
-    }
-}
 
 fn built<P: PerCpu>(frames: u64, config: Config, percpu: P) -> Owned<P> {
     let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
@@ -157,7 +141,7 @@ fn two_compactors_meet_no_conflict_and_lose_nothing() {
         ignore_hints: true,
         thorough: false,
     };
-    let mut both = [1, 2].map(|by| Compactor::new(&engine.yard, &owner, &CX, plan(by)).unwrap());
+    let mut both = [1, 2].map(|by| Compactor::new(&*engine.yard, &owner, &CX, plan(by)).unwrap());
     let mut done = [false; 2];
     while done != [true; 2] {
         for (c, done) in both.iter_mut().zip(&mut done) {
@@ -241,7 +225,7 @@ fn free_frames_in_unmovable_pageblocks_serve_unmovable_requests_without_reclaim(
     let part = Order::of(5);
     for _ in 0..32 {
         let block = engine.alloc(&CX, &unmovable(9)).unwrap();
-        engine.split(block, Order::of(9), part).unwrap();
+        engine.split(&Cx::on(CpuId(0)), block, Order::of(9), part).unwrap();
         for (i, pfn) in (block.0..block.0 + 512).step_by(32).map(Pfn).enumerate() {
             // More than half of a pageblock: so it stays unmovable.
             if i < 9 {

@@ -37,7 +37,7 @@ fn request(order: Order, ty: Migratetype) -> Request {
 /// Takes every pageblock that `which` picks, the others stay free.
 fn take(engine: &Owned<TryLock>, frames: u64, which: impl Fn(u64) -> bool) {
     for block in (0..frames / 512).filter(|b| which(*b)) {
-        engine.claim_exact(Pfn(block * 512), Order::of(9), Migratetype::Movable).unwrap();
+        engine.claim_exact(&Cx::on(CpuId(0)), Pfn(block * 512), Order::of(9), Migratetype::Movable).unwrap();
     }
 }
 
@@ -83,8 +83,13 @@ fn a_search_takes_a_constant_number_of_steps() {
                 // What is left is broken up as well, but for one pageblock in four.
                 for block in (0..blocks).filter(|b| b % (blocks / free) == 7 && b % 4 != 0) {
                     for part in (0..512).step_by(16) {
-                        full.claim_exact(Pfn(block * 512 + part), Order::of(3), Migratetype::Movable)
-                            .unwrap();
+                        full.claim_exact(
+                            &Cx::on(CpuId(0)),
+                            Pfn(block * 512 + part),
+                            Order::of(3),
+                            Migratetype::Movable,
+                        )
+                        .unwrap();
                     }
                 }
                 most_steps(&full)
@@ -172,7 +177,7 @@ fn known_zeros_are_told_and_forgotten() {
     let alloc = |order| engine.alloc(&CX, &request(Order::of(order), Migratetype::Movable)).unwrap();
     let (whole, other) = (alloc(9), alloc(9));
     assert!(!engine.yard.was_zeroed(whole), "nothing is known of fresh memory");
-    engine.yard.release_zeroed(&CX, whole, Order::of(9)).unwrap();
+    engine.yard.free_zeroed(&CX, whole, Order::of(9)).unwrap();
     engine.drain(CpuSet::All);
     // A part of it is known to be zero, and so is one of several frames.
     let (one, eight) = (alloc(0), alloc(3));
@@ -183,14 +188,14 @@ fn known_zeros_are_told_and_forgotten() {
     assert_eq!(again, eight, "the hottest");
     assert!(!engine.yard.was_zeroed(again));
     // Back as zeros, one frame at a time: the larger block of them is not all zero.
-    engine.yard.release_zeroed(&CX, one, Order::ZERO).unwrap();
+    engine.yard.free_zeroed(&CX, one, Order::ZERO).unwrap();
     engine.free(&CX, again, Order::of(3)).unwrap();
     engine.drain(CpuSet::All);
     engine.audit().unwrap();
     let whole = alloc(9);
     assert!(!engine.yard.was_zeroed(whole), "some of it was written to");
-    engine.yard.release_zeroed(&CX, whole, Order::of(9)).unwrap();
-    engine.yard.release_zeroed(&CX, other, Order::of(9)).unwrap();
+    engine.yard.free_zeroed(&CX, whole, Order::of(9)).unwrap();
+    engine.yard.free_zeroed(&CX, other, Order::of(9)).unwrap();
     let run = alloc(10);
     engine.audit().unwrap();
     engine.free(&CX, run, Order::of(10)).unwrap();

@@ -47,7 +47,7 @@ fn a_refused_free_of_zeros_makes_no_later_spill_dearer() {
     let usual = steps_of(|| refills_and_spills(&plain));
     let engine = machine();
     for pfn in [Pfn(17), Pfn(1 << 30)] {
-        engine.yard.release_zeroed(&CX, pfn, Order::ZERO).unwrap_err();
+        engine.yard.free_zeroed(&CX, pfn, Order::ZERO).unwrap_err();
     }
     let after = steps_of(|| refills_and_spills(&engine));
     assert_eq!(after, usual, "nothing changed by a free that was refused");

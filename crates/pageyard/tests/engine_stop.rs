@@ -252,7 +252,7 @@ fn splits() {
     for (from, to) in [(3, 0), (9, 7), (10, 5)] {
         let prepare = move |engine: &Engine| engine.alloc(&cx(0), &movable(from)).unwrap();
         let steps = stop_everywhere(&format!("split {from} to {to}"), prepare, move |engine, pfn| {
-            engine.split(pfn, Order::of(from), Order::of(to)).unwrap();
+            engine.split(&Cx::on(CpuId(0)), pfn, Order::of(from), Order::of(to)).unwrap();
             (0..1u64 << (from - to)).map(|n| (Pfn(pfn.0 + (n << to)), Order::of(to))).collect()
         });
         assert!(steps > 3, "{from} to {to}");
@@ -267,7 +267,9 @@ fn exact_claims() {
             |_| (),
             move |engine, ()| {
                 let pfn = Pfn(4096);
-                let claimed = engine.claim_exact(pfn, Order::of(order), Migratetype::Movable).is_ok();
+                let claimed = engine
+                    .claim_exact(&Cx::on(CpuId(0)), pfn, Order::of(order), Migratetype::Movable)
+                    .is_ok();
                 claimed.then_some((pfn, Order::of(order))).into_iter().collect()
             },
         );
@@ -281,8 +283,8 @@ fn isolation_and_back() {
         "isolate and restore",
         |_| (),
         |engine, ()| {
-            if engine.yard.isolate(PageblockId(3)) {
-                assert!(engine.yard.restore(PageblockId(3)));
+            if engine.yard.isolate(&Cx::on(CpuId(0)), PageblockId(3)) {
+                assert!(engine.yard.restore(&Cx::on(CpuId(0)), PageblockId(3)));
             }
             Vec::new()
         },

@@ -6,7 +6,7 @@ mod engine_common;
 
 use engine_common::Owned;
 use one_at_a_time::OneAtATime;
-use pageyard::{Alone, Config, Exclusive, MapError, MemoryMap, Order, PageAllocator, PerCpu, TryLock};
+use pageyard::{Alone, Config, Exclusive, MapError, MemoryMap, Order, PerCpu, TryLock};
 use pageyard_testkit::Build;
 
 struct TryLocked;
@@ -89,11 +89,8 @@ impl Build for OnItsOwn {
 }
 
 mod one_at_a_time {
-    use super::{Owned, PageAllocator, PerCpu};
-    use pageyard::{
-        AllocError, AuditError, Census, ClaimError, CpuSet, Cx, FreeError, Migratetype, Order, PcpStats, Pfn,
-        Request, Stats, ZoneId, ZoneStats,
-    };
+    use super::{Owned, PerCpu};
+    use pageyard::forward_page_allocator;
     use std::sync::{Mutex, MutexGuard};
 
     pub struct OneAtATime<P: PerCpu + Send>(Mutex<Owned<P>>);
@@ -108,41 +105,7 @@ mod one_at_a_time {
         }
     }
 
-    impl<P: PerCpu + Send> PageAllocator for OneAtATime<P> {
-        fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-            self.lock().alloc(cx, request)
-        }
-        fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-            self.lock().free(cx, pfn, order)
-        }
-        fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
-            self.lock().alloc_bulk(cx, request, out)
-        }
-        fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
-            self.lock().free_bulk(cx, pfns, wrong);
-        }
-        fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-            self.lock().split(pfn, from, to)
-        }
-        fn claim_exact(&self, pfn: Pfn, order: Order, migratetype: Migratetype) -> Result<(), ClaimError> {
-            self.lock().claim_exact(pfn, order, migratetype)
-        }
-        fn drain(&self, cpus: CpuSet) {
-            self.lock().drain(cpus);
-        }
-        fn stats(&self) -> Stats {
-            self.lock().stats()
-        }
-        fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
-            self.lock().zone_stats(zone)
-        }
-        fn pcp_stats(&self, zone: ZoneId, cpu: pageyard::CpuId) -> Option<PcpStats> {
-            self.lock().pcp_stats(zone, cpu)
-        }
-        fn audit(&self) -> Result<Census, AuditError> {
-            self.lock().audit()
-        }
-    }
+    forward_page_allocator! { [P: PerCpu + Send] OneAtATime<P>, this => this.lock() }
 }
 
 mod trylock {

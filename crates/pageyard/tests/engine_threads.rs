@@ -113,7 +113,7 @@ impl Caller<'_> {
             self.m.read((*pfn, Order::ZERO), self.owner());
         }
         let free = |pfns: &[Pfn]| {
-            self.m.engine.free_bulk(&self.cx(), pfns, &mut |pfn, why| panic!("{pfn:?}: {why}"));
+            self.m.engine.free_bulk(&self.cx(), pfns, Order::ZERO, &mut |pfn, why| panic!("{pfn:?}: {why}"));
         };
         let (kept, freed) = frames[..n].split_at(n / 8);
         free(freed);
@@ -129,11 +129,7 @@ impl Caller<'_> {
     fn free_zeroed(&mut self) {
         if let Some(block) = self.give_up() {
             self.m.write(block, 0);
-            self.m
-                .engine
-                .yard
-                .release_zeroed(&self.cx(), block.0, block.1)
-                .expect("what is held can be freed");
+            self.m.engine.yard.free_zeroed(&self.cx(), block.0, block.1).expect("what is held can be freed");
         }
     }
 
@@ -141,7 +137,7 @@ impl Caller<'_> {
         let Some((pfn, order)) = self.give_up() else { return };
         let to = Order::of(order.get().saturating_sub(self.rng.u8(1..4)));
         if to < order {
-            self.m.engine.split(pfn, order, to).expect("what is held can be split");
+            self.m.engine.split(&Cx::on(CpuId(0)), pfn, order, to).expect("what is held can be split");
         }
         let parts = 0..1u64 << (order.get() - to.get());
         self.held.extend(parts.map(|n| (Pfn(pfn.0 + n * to.frames().0), to)));
@@ -151,7 +147,7 @@ impl Caller<'_> {
         let (order, pfn) =
             (Order::of([0, 3, 6, 7, 9][self.rng.usize(..5)]), self.rng.u64(..PAGEBLOCKS * 512));
         let pfn = Pfn(pfn & !(order.frames().0 - 1));
-        if self.m.engine.claim_exact(pfn, order, Migratetype::Movable).is_ok() {
+        if self.m.engine.claim_exact(&Cx::on(CpuId(0)), pfn, order, Migratetype::Movable).is_ok() {
             self.keep((pfn, order));
         }
     }
@@ -159,8 +155,8 @@ impl Caller<'_> {
     fn isolate(&mut self) {
         let block = PageblockId(self.rng.u64(..PAGEBLOCKS));
         let yard = &self.m.engine.yard;
-        if yard.isolate(block) {
-            assert!(yard.restore(block), "nobody else restores it");
+        if yard.isolate(&Cx::on(CpuId(0)), block) {
+            assert!(yard.restore(&Cx::on(CpuId(0)), block), "nobody else restores it");
         }
         if yard.lease_pageblock(block, CompactorId(self.cpu as u16)) {
             assert!(yard.unlease_pageblock(block), "nobody else ends the lease");
@@ -176,7 +172,7 @@ impl Caller<'_> {
                 8 => self.split(),
                 9 => self.claim(),
                 10 => self.isolate(),
-                11 => self.m.engine.drain(CpuSet::One(CpuId(self.rng.u32(..THREADS)))),
+                11 => drop(self.m.engine.drain(CpuSet::One(CpuId(self.rng.u32(..THREADS))))),
                 _ => self.free(),
             }
         }

@@ -4,7 +4,7 @@
 mod engine_common;
 
 use engine_common::Owned;
-use pageyard::compaction::FrameMap;
+use pageyard::compaction::CompactionView;
 use pageyard::reclaim::NoHelp;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
@@ -23,7 +23,7 @@ fn zeros() -> Owned<TryLock> {
     let engine = Owned::new(&MemoryMap::new(&regions).unwrap(), config, TryLock).unwrap();
     let huge = Order::of(9);
     let all = engine.alloc(&CX, &Request::new(huge, Migratetype::Movable)).unwrap();
-    engine.yard.release_zeroed(&CX, all, huge).unwrap();
+    engine.yard.free_zeroed(&CX, all, huge).unwrap();
     // By its number: compaction passes over a pageblock that a CPU works on.
     assert!(claim(&engine, 0, 0));
     engine
@@ -31,7 +31,7 @@ fn zeros() -> Owned<TryLock> {
 
 /// Claims a block by its number and says whether the engine calls it zeros.
 fn claim(engine: &Owned<TryLock>, pfn: u64, order: u8) -> bool {
-    engine.claim_exact(Pfn(pfn), Order::of(order), Migratetype::Movable).unwrap();
+    engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::of(order), Migratetype::Movable).unwrap();
     engine.yard.was_zeroed(Pfn(pfn))
 }
 

@@ -71,12 +71,12 @@ fn a_claim_against_isolation_of_its_pageblock() {
     explore(2, || {
         let m = Machine::new(1, false);
         let t = run(&m, |m| m.movable(1, 0));
-        assert!(m.engine.yard.isolate(PageblockId(0)));
+        assert!(m.engine.yard.isolate(&Cx::on(CpuId(0)), PageblockId(0)));
         let one = t.join().unwrap();
         assert!(m.movable(0, 0).is_none(), "nothing comes out of an isolated pageblock");
         let census = m.engine.audit().unwrap();
         assert_eq!(census.free, Frames(0), "isolated frames do not count as free");
-        assert!(m.engine.yard.restore(PageblockId(0)));
+        assert!(m.engine.yard.restore(&Cx::on(CpuId(0)), PageblockId(0)));
         m.end([with(0, one)]);
     });
 }
@@ -86,8 +86,8 @@ fn a_pageblock_claim_against_isolation_and_back() {
     explore(2, || {
         let m = Machine::new(1, false);
         let t = run(&m, |m| m.movable(1, BLOCK));
-        if m.engine.yard.isolate(PageblockId(0)) {
-            assert!(m.engine.yard.restore(PageblockId(0)));
+        if m.engine.yard.isolate(&Cx::on(CpuId(0)), PageblockId(0)) {
+            assert!(m.engine.yard.restore(&Cx::on(CpuId(0)), PageblockId(0)));
         }
         let whole = t.join().unwrap();
         m.end([with(BLOCK, whole)]);
@@ -99,10 +99,10 @@ fn a_pageblock_claim_against_isolation() {
     explore(2, || {
         let m = Machine::new(1, false);
         let t = run(&m, |m| m.movable(1, BLOCK));
-        assert!(m.engine.yard.isolate(PageblockId(0)));
+        assert!(m.engine.yard.isolate(&Cx::on(CpuId(0)), PageblockId(0)));
         let whole = t.join().unwrap();
         assert!(m.movable(0, BLOCK).is_none(), "nothing comes out of an isolated pageblock");
-        assert!(m.engine.yard.restore(PageblockId(0)));
+        assert!(m.engine.yard.restore(&Cx::on(CpuId(0)), PageblockId(0)));
         m.end([with(BLOCK, whole)]);
     });
 }
@@ -113,10 +113,10 @@ fn a_free_against_isolation_of_its_pageblock() {
         let m = Machine::new(1, true);
         let one = m.movable(0, 0).unwrap();
         let t = run(&m, move |m| m.free(1, one, 0));
-        assert!(m.engine.yard.isolate(PageblockId(0)));
+        assert!(m.engine.yard.isolate(&Cx::on(CpuId(0)), PageblockId(0)));
         t.join().unwrap();
         assert!(m.engine.audit().unwrap().is_conserved());
-        assert!(m.engine.yard.restore(PageblockId(0)));
+        assert!(m.engine.yard.restore(&Cx::on(CpuId(0)), PageblockId(0)));
         m.end([]);
     });
 }
@@ -139,7 +139,7 @@ fn a_split_against_frees_of_the_block_and_of_its_parts() {
         let m = Machine::new(1, false);
         let whole = m.movable(0, BLOCK).unwrap();
         let t = run(&m, move |m| m.engine.free(&Cx::on(CpuId(1)), whole, Order::of(BLOCK)).is_ok());
-        let parts = m.engine.split(whole, Order::of(BLOCK), Order::of(1)).is_ok();
+        let parts = m.engine.split(&Cx::on(CpuId(0)), whole, Order::of(BLOCK), Order::of(1)).is_ok();
         let freed = t.join().unwrap();
         assert!(parts != freed, "the block is split or freed");
         let held: Vec<_> = (0..if parts { 4 } else { 0 }).map(|n| Some((Pfn(whole.0 + 2 * n), 1))).collect();
@@ -156,7 +156,7 @@ fn parts_are_freed_while_a_split_goes_on() {
             let freed = |n: u64| m.engine.free(&Cx::on(CpuId(1)), Pfn(whole.0 + n), Order::ZERO).is_ok();
             [7, 0].map(|n| (n, freed(n)))
         });
-        m.engine.split(whole, Order::of(BLOCK), Order::ZERO).unwrap();
+        m.engine.split(&Cx::on(CpuId(0)), whole, Order::of(BLOCK), Order::ZERO).unwrap();
         let other = m.movable(0, 0);
         let freed = t.join().unwrap();
         let again = other.map(|p| p.0);
@@ -174,7 +174,7 @@ fn a_refill_against_a_split_of_the_neighbour() {
         let m = Machine::new(2, true);
         let whole = m.movable(0, BLOCK).unwrap();
         let t = run(&m, |m| m.movable(1, 0));
-        m.engine.split(whole, Order::of(BLOCK), Order::of(2)).unwrap();
+        m.engine.split(&Cx::on(CpuId(0)), whole, Order::of(BLOCK), Order::of(2)).unwrap();
         m.free(0, whole, 2);
         let one = t.join().unwrap();
         m.end([with(0, one), with(2, Some(Pfn(whole.0 + 4)))]);
@@ -225,8 +225,8 @@ fn a_block_of_several_words_against_a_free_in_the_middle() {
     explore(2, || {
         let m = Machine::new(1, false);
         // Frames 0 to 3 are one place, 4 to 7 the other: one frame of each is taken.
-        m.engine.claim_exact(Pfn(2), Order::ZERO, Migratetype::Movable).unwrap();
-        m.engine.claim_exact(Pfn(4), Order::ZERO, Migratetype::Movable).unwrap();
+        m.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(2), Order::ZERO, Migratetype::Movable).unwrap();
+        m.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(4), Order::ZERO, Migratetype::Movable).unwrap();
         let t = run(&m, |m| m.free(1, Pfn(2), 0));
         let mine = m.movable(0, 2);
         t.join().unwrap();
@@ -242,7 +242,7 @@ fn two_frees_that_complete_a_block_of_several_words() {
     explore(3, || {
         let m = Machine::new(1, false);
         for pfn in [0, 2, 4] {
-            m.engine.claim_exact(Pfn(pfn), Order::ZERO, Migratetype::Movable).unwrap();
+            m.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::ZERO, Migratetype::Movable).unwrap();
         }
         let t = run(&m, |m| m.free(1, Pfn(2), 0));
         m.free(0, Pfn(0), 0);
@@ -330,10 +330,15 @@ fn the_current_pageblock_changes_under_another_cpu() {
         // What is left of the first pageblock is one frame.
         for pfn in [0, 4] {
             m.engine
-                .claim_exact(Pfn(pfn), Order::of(if pfn == 0 { 2 } else { 1 }), Migratetype::Movable)
+                .claim_exact(
+                    &Cx::on(CpuId(0)),
+                    Pfn(pfn),
+                    Order::of(if pfn == 0 { 2 } else { 1 }),
+                    Migratetype::Movable,
+                )
                 .unwrap();
         }
-        m.engine.claim_exact(Pfn(6), Order::ZERO, Migratetype::Movable).unwrap();
+        m.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(6), Order::ZERO, Migratetype::Movable).unwrap();
         let t = run(&m, |m| [m.movable(1, 0), m.movable(1, 0)]);
         let mine = m.movable(0, 0);
         let theirs = t.join().unwrap();
@@ -428,7 +433,8 @@ fn an_exact_claim_against_a_claim_that_the_engine_chooses() {
     explore(2, || {
         let m = Machine::new(1, false);
         let t = run(&m, |m| m.movable(1, 1));
-        let mine = m.engine.claim_exact(Pfn(0), Order::of(2), Migratetype::Movable).is_ok();
+        let mine =
+            m.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(0), Order::of(2), Migratetype::Movable).is_ok();
         let theirs = t.join().unwrap();
         assert!(theirs.is_some(), "there was always room for it");
         m.end([mine.then_some((Pfn(0), 2)), with(1, theirs)]);
@@ -440,7 +446,7 @@ fn what_is_known_of_contents_is_not_believed_of_a_frame_that_was_used() {
     explore(2, || {
         let m = Machine::new(1, false);
         let whole = m.movable(0, BLOCK).unwrap();
-        m.engine.yard.release_zeroed(&Cx::on(CpuId(0)), whole, Order::of(BLOCK)).unwrap();
+        m.engine.yard.free_zeroed(&Cx::on(CpuId(0)), whole, Order::of(BLOCK)).unwrap();
         let used = m.movable(0, 0).unwrap();
         let t = run(&m, move |m| m.free(1, used, 0));
         let mine = m.movable(0, 0).unwrap();
@@ -456,9 +462,9 @@ fn one_frame_of_zeros_does_not_speak_for_its_neighbour() {
         let m = Machine::new(1, false);
         // Frames 1, 4 and 5 are free, and 0 is about to be: a claim of two that meant 4 and 5 may find 0 and 1.
         for pfn in [0, 2, 3, 6, 7] {
-            m.engine.claim_exact(Pfn(pfn), Order::ZERO, Migratetype::Movable).unwrap();
+            m.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::ZERO, Migratetype::Movable).unwrap();
         }
-        let t = run(&m, |m| m.engine.yard.release_zeroed(&Cx::on(CpuId(1)), Pfn(0), Order::ZERO).unwrap());
+        let t = run(&m, |m| m.engine.yard.free_zeroed(&Cx::on(CpuId(1)), Pfn(0), Order::ZERO).unwrap());
         let mine = m.movable(0, 1).unwrap();
         t.join().unwrap();
         assert!(!m.engine.yard.was_zeroed(mine), "nothing is known of the other frame");
@@ -472,7 +478,7 @@ fn three_sizes_in_one_pageblock() {
     explore(1, || {
         let m = Machine::new(1, false);
         for pfn in [1, 6] {
-            m.engine.claim_exact(Pfn(pfn), Order::ZERO, Migratetype::Movable).unwrap();
+            m.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::ZERO, Migratetype::Movable).unwrap();
         }
         let first = run(&m, |m| m.movable(1, 1));
         let second = run(&m, |m| m.free(2, Pfn(1), 0));
@@ -488,7 +494,7 @@ fn frees_of_two_words_against_a_claim_of_both() {
     explore(2, || {
         let m = Machine::new(1, false);
         for pfn in [0, 2] {
-            m.engine.claim_exact(Pfn(pfn), Order::of(1), Migratetype::Movable).unwrap();
+            m.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::of(1), Migratetype::Movable).unwrap();
         }
         let t = run(&m, |m| {
             m.free(1, Pfn(2), 1);

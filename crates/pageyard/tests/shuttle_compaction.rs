@@ -149,9 +149,9 @@ fn calls(o: &Owner, cpu: u32, n: usize) -> Vec<Block> {
             3 => o.m.engine.drain(CpuSet::All),
             4 => {
                 let block = PageblockId(rng.gen_range(0..3));
-                if o.m.engine.yard.isolate(block) {
+                if o.m.engine.yard.isolate(&Cx::on(CpuId(0)), block) {
                     o.m.engine.drain(CpuSet::All);
-                    assert!(o.m.engine.yard.restore(block), "nobody else restores it");
+                    assert!(o.m.engine.yard.restore(&Cx::on(CpuId(0)), block), "nobody else restores it");
                 }
             }
             5 => held.extend(o.m.movable(cpu, [1, 4, 7][rng.gen_range(0..3)])),
@@ -208,10 +208,10 @@ fn requests_that_compact_for_one_another() {
 fn a_compaction_of_pageblocks_that_are_isolated_and_drained() {
     let isolates: Part = |o| {
         for block in [1, 0, 2].map(PageblockId) {
-            if o.m.engine.yard.isolate(block) {
+            if o.m.engine.yard.isolate(&Cx::on(CpuId(0)), block) {
                 o.m.engine.drain(CpuSet::All);
                 o.m.engine.drain(CpuSet::One(CpuId(1)));
-                assert!(o.m.engine.yard.restore(block));
+                assert!(o.m.engine.yard.restore(&Cx::on(CpuId(0)), block));
             }
         }
         Vec::new()

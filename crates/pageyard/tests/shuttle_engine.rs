@@ -18,8 +18,8 @@ use shuttle_common::{BLOCK, Block, CPUS, Machine, PAGEBLOCK, Part, all, explore}
 
 /// Takes a pageblock out of allocation and puts it back.
 fn isolate_and_restore(m: &Machine, block: PageblockId) {
-    if m.engine.yard.isolate(block) {
-        assert!(m.engine.yard.restore(block), "nobody else restores it");
+    if m.engine.yard.isolate(&Cx::on(CpuId(0)), block) {
+        assert!(m.engine.yard.restore(&Cx::on(CpuId(0)), block), "nobody else restores it");
     }
 }
 
@@ -226,7 +226,9 @@ fn a_split_and_frees_of_the_whole_have_one_winner() {
         let other: Part = |m| m.movable(3, BLOCK).into_iter().collect();
         let splitting = {
             let m = m.clone();
-            thread::spawn(move || m.engine.split(whole.0, Order::of(8), Order::of(3)).is_ok())
+            thread::spawn(move || {
+                m.engine.split(&Cx::on(CpuId(0)), whole.0, Order::of(8), Order::of(3)).is_ok()
+            })
         };
         let mut held = all(&m, &[other]);
         let freed = frees.into_iter().map(|t| t.join().unwrap()).filter(|won| *won).count();
@@ -279,7 +281,8 @@ fn lists_that_threads_share_and_drain() {
             let frames: Vec<_> = m.bulk(0, 6, Movable);
             let pfns: Vec<_> = frames.iter().map(|block| block.0).collect();
             frames.iter().for_each(|block| m.disown(*block));
-            m.engine.free_bulk(&Cx::on(CpuId(0)), &pfns, &mut |pfn, why| panic!("{pfn:?}: {why}"));
+            m.engine
+                .free_bulk(&Cx::on(CpuId(0)), &pfns, Order::ZERO, &mut |pfn, why| panic!("{pfn:?}: {why}"));
             Vec::new()
         };
         let held = all(&m, &[work, work, drain, several]);

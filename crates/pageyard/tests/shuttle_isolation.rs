@@ -31,7 +31,7 @@ impl Case {
     }
 
     fn isolate_and_drain(&self) {
-        assert!(self.m.engine.yard.isolate(OUT));
+        assert!(self.m.engine.yard.isolate(&Cx::on(CpuId(0)), OUT));
         self.m.engine.drain(CpuSet::All);
         self.out.store(true, SeqCst);
     }
@@ -65,7 +65,7 @@ impl Case {
             held.extend(self.bulk(cpu, 20, Movable));
             held.extend(self.bulk(cpu, 4, Unmovable));
         }
-        assert!(self.m.engine.yard.restore(OUT));
+        assert!(self.m.engine.yard.restore(&Cx::on(CpuId(0)), OUT));
         self.m.end(held);
     }
 }
@@ -119,7 +119,9 @@ fn a_bulk_free_that_began_before_isolation() {
             vec![Box::new(move |c| {
                 let pfns: Vec<Pfn> = frames.iter().map(|block| block.0).collect();
                 frames.iter().for_each(|block| c.m.disown(*block));
-                c.m.engine.free_bulk(&Cx::on(CpuId(0)), &pfns, &mut |pfn, why| panic!("{pfn:?}: {why}"));
+                c.m.engine.free_bulk(&Cx::on(CpuId(0)), &pfns, Order::ZERO, &mut |pfn, why| {
+                    panic!("{pfn:?}: {why}")
+                });
                 Vec::new()
             })],
         );
@@ -137,7 +139,7 @@ fn a_free_of_zeros_that_began_before_isolation() {
             &case,
             vec![Box::new(move |c| {
                 c.m.disown(block);
-                c.m.engine.yard.release_zeroed(&Cx::on(CpuId(0)), block.0, Order::of(1)).unwrap();
+                c.m.engine.yard.free_zeroed(&Cx::on(CpuId(0)), block.0, Order::of(1)).unwrap();
                 Vec::new()
             })],
         );

@@ -112,7 +112,9 @@ fn random_calls(m: &Machine, cpu: u32) -> Vec<Block> {
                 held.extend(other);
                 single.iter().for_each(|block| m.disown(*block));
                 let pfns: Vec<Pfn> = single.iter().map(|(pfn, _)| *pfn).collect();
-                m.engine.free_bulk(&Cx::on(CpuId(cpu)), &pfns, &mut |pfn, why| panic!("{pfn:?}: {why}"));
+                m.engine.free_bulk(&Cx::on(CpuId(cpu)), &pfns, Order::ZERO, &mut |pfn, why| {
+                    panic!("{pfn:?}: {why}")
+                });
             }
             _ if held.is_empty() => {}
             _ => m.free(cpu, held.swap_remove(rng.gen_range(0..held.len()))),

@@ -295,7 +295,8 @@ pub trait CompactionView: Leases {
     ) -> FreeScan;
 
     /// Takes about `want` free frames straight from a zone, as an allocation of movable single frames would, while more
-    /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another.
+    /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another. A frame is `offer`'s once it is called with it; if it
+    /// panics, those that it was not called with go back.
     ///
     /// # Linux
     /// `isolate_freepages_direct` of document 002: it holds the zone's lock, which it only tries.

@@ -36,7 +36,7 @@ impl<A: PageAllocator, const ORDER: u8> Allocator for Paged<A, ORDER> {
     #[inline(always)]
     fn give_many(&self, cpu: usize, blocks: &[Pfn]) {
         if ORDER == 0 {
-            self.0.free_bulk(&Cx::on(CpuId(cpu as u32)), blocks, &mut |_, _| {});
+            self.0.free_bulk(&Cx::on(CpuId(cpu as u32)), blocks, Order::ZERO, &mut |_, _| {});
         } else {
             blocks.iter().for_each(|block| self.give(cpu, *block));
         }

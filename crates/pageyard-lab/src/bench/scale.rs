@@ -101,8 +101,8 @@ fn filled(frames: u64, full_pct: f64) -> Yard<TryLock> {
     let used = (blocks.len() as f64 * full_pct / 100.0) as usize;
     for (i, block) in blocks[..used].iter().enumerate() {
         let pfn = Pfn(block * 512);
-        let claimed = yard.claim_exact(pfn, Order::of(9), Migratetype::Movable).is_ok();
-        if claimed && i % 16 == 0 && yard.split(pfn, Order::of(9), Order::ZERO).is_ok() {
+        let claimed = yard.claim_exact(&Cx::on(CpuId(0)), pfn, Order::of(9), Migratetype::Movable).is_ok();
+        if claimed && i % 16 == 0 && yard.split(&Cx::on(CpuId(0)), pfn, Order::of(9), Order::ZERO).is_ok() {
             for frame in (pfn.0..pfn.0 + 512).filter(|_| random.bool()) {
                 let _ = yard.free(&CX, Pfn(frame), Order::ZERO);
             }

@@ -110,7 +110,7 @@ impl<A: PageAllocator> Subject for A {
         for _ in 0..rounds {
             let got = self.alloc_bulk(&cx, request, held);
             all &= got == held.len();
-            self.free_bulk(&cx, &held[..got], &mut |_, _| {});
+            self.free_bulk(&cx, &held[..got], Order::ZERO, &mut |_, _| {});
         }
         let taken = start.elapsed().as_nanos() as f64;
         all.then_some(taken / (rounds * held.len()) as f64)

@@ -86,7 +86,7 @@ impl<E: LabEngine + ?Sized> Calls for Direct<'_, E> {
 
     fn halve(&mut self, _: &Cx, stand: Stand, order: Order) -> Result<(Stand, Stand), FreeError> {
         let half = order.smaller().ok_or(FreeError::Misaligned)?;
-        self.engine.split(Pfn(u64::from(stand.0)), order, half)?;
+        self.engine.split(&Cx::on(CpuId(0)), Pfn(u64::from(stand.0)), order, half)?;
         Ok((stand, Stand(stand.0 + half.frames().0 as u32)))
     }
 }

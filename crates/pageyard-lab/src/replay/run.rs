@@ -289,14 +289,18 @@ impl<'a> Run<'a> {
                 let Some(m) = held else { continue };
                 opening_held += frames.0;
                 for b in block::blocks(start, frames, largest(m)) {
-                    engine.claim_exact(b.pfn, b.order, m).map_err(|why| fail(&why.to_string(), b.pfn))?;
+                    engine
+                        .claim_exact(&Cx::on(CpuId(0)), b.pfn, b.order, m)
+                        .map_err(|why| fail(&why.to_string(), b.pfn))?;
                     walk.ledger.put(b.pfn, b.order, hold(b.pfn, b.order));
                 }
             }
         }
         // The hottest last: what is added to a list last is taken first.
         for c in opening.cached.iter().rev() {
-            engine.claim_exact(c.pfn, c.order, c.migratetype).map_err(|why| fail(&why.to_string(), c.pfn))?;
+            engine
+                .claim_exact(&Cx::on(CpuId(0)), c.pfn, c.order, c.migratetype)
+                .map_err(|why| fail(&why.to_string(), c.pfn))?;
             if !engine.restore_cached(c.cpu, c.pfn, c.order, c.migratetype) {
                 // An engine without such a list keeps the block on its free lists.
                 engine.free(&Cx::on(c.cpu), c.pfn, c.order).map_err(|why| fail(&why.to_string(), c.pfn))?;

@@ -208,7 +208,7 @@ impl<E: LabEngine + ?Sized> Shared<'_, E> {
             Step::Halve(place, order, lower, upper) => {
                 let half = order.smaller().unwrap_or(order);
                 let (low, high) = match self.wait(place, found) {
-                    Some(at) if engine.split(at, order, half).is_ok() => {
+                    Some(at) if engine.split(&Cx::on(CpuId(0)), at, order, half).is_ok() => {
                         (at.0 as u32 + 1, (at + half.frames()).0 as u32 + 1)
                     }
                     Some(_) => {

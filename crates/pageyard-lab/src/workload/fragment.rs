@@ -138,7 +138,7 @@ pub fn bring<E: PressureAllocator + LabEngine>(
             continue;
         }
         engine
-            .claim_exact(pfn, Order::ZERO, Migratetype::Movable)
+            .claim_exact(&Cx::on(CpuId(0)), pfn, Order::ZERO, Migratetype::Movable)
             .map_err(|e| refused(format!("frame {pfn}: {e}")))?;
         let role = if rng.f64() < state.cache { Role::Cache } else { Role::Anon };
         owners.adopt(pfn, Order::ZERO, role, *what == Plan::Unmovable);

@@ -123,7 +123,7 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
         mut each: impl FnMut(u32, Order),
     ) -> Result<(), Failure> {
         let pfn = self.engine.alloc_with(cx, request, self)?;
-        let order = match self.engine.split(pfn, request.order, Order::ZERO) {
+        let order = match self.engine.split(&Cx::on(CpuId(0)), pfn, request.order, Order::ZERO) {
             Ok(()) => Order::ZERO,
             // It was just allocated, so this is the engine's error: an audit would not find it.
             Err(_) => {
@@ -193,7 +193,7 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
             return Ok(None);
         }
         let half = object.order.smaller().ok_or(FreeError::Misaligned)?;
-        self.engine.split(object.pfn(), object.order, half)?;
+        self.engine.split(&Cx::on(CpuId(0)), object.pfn(), object.order, half)?;
         Ok(book.halve(id))
     }
 

@@ -79,7 +79,7 @@ pub fn a_bulk_free_names_each_wrong_frame<B: Build>(build: &B) {
         pfns.insert(if n < 6 { 13 * n } else { pfns.len() }, *pfn);
     }
     let mut refused = Vec::new();
-    session.engine.free_bulk(&Cx::on(CPU0), &pfns, &mut |pfn, why| refused.push((pfn, why)));
+    session.engine.free_bulk(&Cx::on(CPU0), &pfns, Order::ZERO, &mut |pfn, why| refused.push((pfn, why)));
     for pfn in &right {
         session.model.give(*pfn, Order::ZERO);
         session.held.retain(|b| b.pfn != *pfn);
@@ -97,7 +97,7 @@ pub fn empty_bulk_calls_do_nothing<B: Build>(build: &B) {
     let mut session = Session::new(build, &[normal(0, 64)], 1);
     for _ in 0..2 {
         assert_eq!(session.engine.alloc_bulk(&Cx::on(CPU0), &any(Order::ZERO), &mut []), 0);
-        session.engine.free_bulk(&Cx::on(CPU0), &[], &mut |_, _| panic!("nothing was given"));
+        session.engine.free_bulk(&Cx::on(CPU0), &[], Order::ZERO, &mut |_, _| panic!("nothing was given"));
         sound(session.check());
         fill(&mut session, &any(Order::ZERO));
     }

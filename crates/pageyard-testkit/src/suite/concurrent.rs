@@ -107,7 +107,9 @@ impl<E: PageAllocator> Worker<'_, E> {
             self.frames -= pfns.len() as u64;
             pfns.iter()
                 .for_each(|pfn| self.stamps.disown(BlockId { pfn: *pfn, order: Order::ZERO }, self.me));
-            self.engine.free_bulk(&self.cx, &pfns, &mut |pfn, why| panic!("frame {pfn} is ours: {why}"));
+            self.engine.free_bulk(&self.cx, &pfns, Order::ZERO, &mut |pfn, why| {
+                panic!("frame {pfn} is ours: {why}")
+            });
         }
     }
 
@@ -117,7 +119,7 @@ impl<E: PageAllocator> Worker<'_, E> {
         let freed = if block.order > Order::ZERO && self.rng.u8(0..8) == 0 {
             let part = Order::of(self.rng.u8(0..block.order.get()));
             let parts = 0..1_u64 << (block.order.get() - part.get());
-            self.engine.split(block.pfn, block.order, part).and_then(|()| {
+            self.engine.split(&Cx::on(CpuId(0)), block.pfn, block.order, part).and_then(|()| {
                 parts
                     .map(|n| Pfn(block.pfn.0 + (n << part.get())))
                     .try_for_each(|p| self.engine.free(&self.cx, p, part))

@@ -217,7 +217,8 @@ pub fn a_double_free_has_one_winner<B: Build>(build: &B) {
 /// Two threads split one block: one `Ok` between them.
 pub fn a_double_split_has_one_winner<B: Build>(build: &B) {
     with_engine(build, |engine| {
-        let split = |block: BlockId| engine.split(block.pfn, block.order, Order::ZERO).is_ok();
+        let split =
+            |block: BlockId| engine.split(&Cx::on(CpuId(0)), block.pfn, block.order, Order::ZERO).is_ok();
         race(
             |round| alloc(engine, round, order_of(round, build.largest_order()).max(Order::of(1))),
             split,
@@ -236,7 +237,7 @@ pub fn free_against_split_has_one_winner<B: Build>(build: &B) {
         race(
             |round| alloc(engine, round, order_of(round, build.largest_order()).max(Order::of(1))),
             |block| engine.free(&Cx::on(CPU0), block.pfn, block.order).is_ok(),
-            |block| engine.split(block.pfn, block.order, Order::ZERO).is_ok(),
+            |block| engine.split(&Cx::on(CpuId(0)), block.pfn, block.order, Order::ZERO).is_ok(),
             |block, won| {
                 assert!(won[0] != won[1], "free and split of {:?}: {won:?}", block);
                 if won[1] {
@@ -261,7 +262,9 @@ pub fn a_claim_has_at_most_one_winner<B: Build>(build: &B) {
     let regions = [normal(0, 2048)];
     let map = maps::checked(&regions);
     let engine = build.build(&map, 2).unwrap_or_else(|e| panic!("{e}"));
-    let claim = |block: BlockId| engine.claim_exact(block.pfn, block.order, Migratetype::Movable).is_ok();
+    let claim = |block: BlockId| {
+        engine.claim_exact(&Cx::on(CpuId(0)), block.pfn, block.order, Migratetype::Movable).is_ok()
+    };
     race(
         |round| BlockId { pfn: Pfn(512 * (round % 4)), order: order_of(round, build.largest_order()) },
         claim,

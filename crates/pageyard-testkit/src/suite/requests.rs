@@ -50,7 +50,9 @@ pub fn unknown_cpus_are_refused<B: Build>(build: &B) {
         assert_eq!(sound(session.bulk_alloc(cpu, &any(Order::ZERO), 5)), 0);
         let held = session.held[0].pfn;
         let mut refused = Vec::new();
-        session.engine.free_bulk(&Cx::on(cpu), &[held, held], &mut |pfn, why| refused.push((pfn, why)));
+        session
+            .engine
+            .free_bulk(&Cx::on(cpu), &[held, held], Order::ZERO, &mut |pfn, why| refused.push((pfn, why)));
         assert_eq!(refused, [(held, FreeError::NoSuchCpu); 2]);
         session.drain(CpuSet::One(cpu));
         sound(session.check());

@@ -4,7 +4,7 @@
 use pageyard::block;
 use pageyard::watermark::Watermarks;
 use pageyard::{
-    AllocError, AuditError, BadRequest, Census, ClaimError, CpuId, CpuSet, Cx, Frames, FreeError, MapError,
+    AllocError, AuditError, BadRequest, Census, ClaimError, CpuId, CpuSet, Cx, Drained, Frames, FreeError, MapError,
     MemoryMap, Migratetype, NodeMask, Order, PageAllocator, PcpStats, Pfn, Request, RequestFlags, Stats,
     ZoneId, ZoneKind, ZoneSpan, ZoneStats,
 };
@@ -273,7 +273,7 @@ impl Toy {
     }
 }
 
-impl PageAllocator for Toy {
+unsafe impl PageAllocator for Toy {
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         if let Some(bad) = self.bad(cx, request) {
             return Err(bad.into());
@@ -367,7 +367,7 @@ impl PageAllocator for Toy {
         granted.count()
     }
 
-    fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+    fn split(&self, _: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
         let zone = self.zone(pfn).ok_or(FreeError::OutsideArena)?;
         let at = zone.at(pfn);
         if to > from {
@@ -385,7 +385,7 @@ impl PageAllocator for Toy {
         Ok(())
     }
 
-    fn claim_exact(&self, pfn: Pfn, order: Order, _: Migratetype) -> Result<(), ClaimError> {
+    fn claim_exact(&self, _: &Cx, pfn: Pfn, order: Order, _: Migratetype) -> Result<(), ClaimError> {
         if order > LARGEST || !pfn.is_aligned(order) {
             return Err(ClaimError::Misaligned);
         }
@@ -404,7 +404,13 @@ impl PageAllocator for Toy {
         Ok(())
     }
 
-    fn drain(&self, cpus: CpuSet) {
+    fn order_of(&self, pfn: Pfn) -> Option<Order> {
+        let zone = self.zones.iter().find(|zone| zone.lock().unwrap().span.spans(pfn))?.lock().unwrap();
+        let tag = zone.tags[(pfn.0 - zone.span.start.0) as usize];
+        Order::ZERO.up_to(LARGEST).find(|order| head(*order) == tag)
+    }
+
+    fn drain(&self, cpus: CpuSet) -> Drained {
         for zone in &self.zones {
             let mut zone = zone.lock().unwrap();
             for cpu in (0..self.cpus).filter(|c| cpus.contains(CpuId(*c))) {
@@ -413,6 +419,7 @@ impl PageAllocator for Toy {
                 list.into_iter().skip(lost).for_each(|pfn| zone.give(pfn, 1));
             }
         }
+        Drained::default()
     }
 
     fn stats(&self) -> Stats {

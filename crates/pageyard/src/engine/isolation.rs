@@ -36,14 +36,14 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// was there to lease.
     ///
     /// A pageblock that two zones share is leased once, through the lower one.
-    pub(crate) fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
+    pub fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
         let Ok(by) = u8::try_from(by.0) else { return false };
         let first = self.parts_of(block).next();
         first.is_some_and(|(zone, at)| zone.pageblocks.transit(0, at, |s| s.lease(by)))
     }
 
     /// Ends the lease of a pageblock. Says whether it was leased.
-    pub(crate) fn unlease_pageblock(&self, block: PageblockId) -> bool {
+    pub fn unlease_pageblock(&self, block: PageblockId) -> bool {
         let end = |s: BlockState| s.owner().map(|_| s.unlease());
         let first = self.parts_of(block).next();
         first.is_some_and(|(zone, at)| zone.pageblocks.transit(0, at, end))

@@ -34,6 +34,8 @@ mod interface;
 mod isolation;
 mod list;
 mod lists;
+#[cfg(feature = "alloc")]
+mod owned;
 mod pageblocks;
 mod percpu;
 mod report;
@@ -58,4 +60,6 @@ pub use percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
 pub use watch::Watch;
+#[cfg(feature = "alloc")]
+pub use owned::OwnedPageyard;
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

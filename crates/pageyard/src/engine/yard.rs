@@ -58,7 +58,7 @@ impl Config {
 /// How much metadata an instance needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MetadataLayout {
-    /// Size and alignment of the memory to hand over.
+    /// Size of the memory to hand over, which may begin anywhere, and the alignment with which none of it is wasted.
     pub layout: Layout,
     /// Of that, what grows with memory: the rest grows with CPUs.
     pub frames_bytes: usize,
@@ -151,16 +151,16 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
     pub fn layout(map: &MemoryMap<'_>, config: &Config) -> Result<MetadataLayout, MapError> {
         let mut carver = Carver::counting();
         let parts = Self::carve(&mut carver, map, config)?;
-        let layout = Layout::from_size_align(carver.used(), LINE)
-            .map_err(|_| MapError::MetadataTooSmall { needed: carver.used() })?;
+        // With room to begin at a cache line, wherever the memory begins.
+        let size = carver.used().saturating_add(LINE);
+        let layout = Layout::from_size_align(size, LINE).map_err(|_| MapError::NoMemory { needed: size })?;
         Ok(MetadataLayout { layout, frames_bytes: parts.frames_bytes })
     }
 
     /// Makes an instance in which every managed frame is free.
     ///
     /// # Errors
-    /// As [`Pageyard::layout`]; [`MapError::MetadataTooSmall`] where `metadata` is smaller than it says, counted from
-    /// its first aligned byte.
+    /// As [`Pageyard::layout`]; [`MapError::MetadataTooSmall`] where `metadata` is smaller than it says.
     ///
     /// # Complexity
     /// One visit to each pageblock's descriptor; the bits and tags of pageblocks that are managed as a whole are not
@@ -173,7 +173,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
     ) -> Result<Pageyard<'m, P>, MapError> {
         let needed = Self::layout(map, &config)?.layout.size();
         let mut carver = Carver::of(metadata.0);
-        if !carver.has(needed) {
+        if !carver.has(needed - LINE) {
             return Err(MapError::MetadataTooSmall { needed });
         }
         let parts = Self::carve(&mut carver, map, &config)?;

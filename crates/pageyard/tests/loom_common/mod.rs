@@ -83,7 +83,7 @@ impl Machine {
 
     /// Claims a block at a place.
     pub fn exact(&self, pfn: u64, order: u8) -> Option<(Pfn, u8)> {
-        self.engine.claim_exact(Pfn(pfn), Order::of(order), Migratetype::Movable).ok()?;
+        self.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::of(order), Migratetype::Movable).ok()?;
         self.write(Pfn(pfn), order);
         Some((Pfn(pfn), order))
     }

@@ -93,7 +93,7 @@ impl<'e> Keeper<'e> {
         let mut random = fastrand::Rng::with_seed(11);
         for block in (0..PAGEBLOCKS * 512).step_by(SPARSE) {
             let pfn = Pfn(block + random.u64(..SPARSE as u64));
-            engine.claim_exact(pfn, Order::ZERO, Migratetype::Movable).unwrap();
+            engine.claim_exact(&Cx::on(CpuId(0)), pfn, Order::ZERO, Migratetype::Movable).unwrap();
             keeper.keep(pfn, Order::ZERO);
         }
         keeper

@@ -97,7 +97,7 @@ impl Machine {
 
     /// Claims a block at a place.
     pub fn exact(&self, pfn: u64, order: u8) -> Option<Block> {
-        self.engine.claim_exact(Pfn(pfn), Order::of(order), Migratetype::Movable).ok()?;
+        self.engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::of(order), Migratetype::Movable).ok()?;
         self.note((Pfn(pfn), order), true);
         Some((Pfn(pfn), order))
     }
@@ -126,7 +126,7 @@ impl Machine {
 
     /// Splits a block that the caller owns into its parts.
     pub fn split(&self, (pfn, from): Block, to: u8) -> Vec<Block> {
-        self.engine.split(pfn, Order::of(from), Order::of(to)).unwrap();
+        self.engine.split(&Cx::on(CpuId(0)), pfn, Order::of(from), Order::of(to)).unwrap();
         (0..1u64 << (from - to)).map(|n| (Pfn(pfn.0 + (n << to)), to)).collect()
     }
 

@@ -1,0 +1,86 @@
+//! An instance that owns the memory of its metadata.
+
+use super::percpu::PerCpu;
+use super::yard::{Config, Metadata, Pageyard};
+use crate::error::MapError;
+use crate::memmap::MemoryMap;
+use alloc::alloc::{alloc_zeroed, dealloc};
+use core::alloc::Layout;
+use core::ops::Deref;
+
+/// A [`Pageyard`] that owns the memory of its metadata, which it has from the global allocator.
+///
+/// It dereferences to the instance, whose calls are its own. Needs the feature `alloc`.
+pub struct OwnedPageyard<P: PerCpu> {
+    // Declared first, so dropped before the memory that it lives in.
+    yard: Pageyard<'static, P>,
+    _memory: Memory,
+}
+
+/// Zeroed memory, which a system with virtual memory sets aside only as it is touched.
+struct Memory(*mut u8, Layout);
+
+// SAFETY: it is owned memory, and nothing reaches it but the instance, which is `Sync` itself.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    fn zeroed(bytes: usize) -> Result<Memory, MapError> {
+        let error = MapError::NoMemory { needed: bytes };
+        // A large alignment would have some allocators clear the memory themselves, and so touch all of it.
+        let layout = Layout::from_size_align(bytes.max(1), 16).map_err(|_| error)?;
+        // SAFETY: the layout is not empty.
+        let at = unsafe { alloc_zeroed(layout) };
+        if at.is_null() { Err(error) } else { Ok(Memory(at, layout)) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout, and the instance that used it was dropped before.
+        unsafe { dealloc(self.0, self.1) };
+    }
+}
+
+impl<P: PerCpu> Pageyard<'static, P> {
+    /// Makes an instance that owns its metadata, in which every managed frame is free.
+    ///
+    /// # Errors
+    /// As [`Pageyard::new`]; [`MapError::NoMemory`] where the global allocator has too little.
+    ///
+    /// # Examples
+    /// ```
+    /// use pageyard::{Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, Pageyard, Pfn, Region, Request, TryLock, ZoneKind};
+    ///
+    /// let regions = [Region::managed(Pfn(0), Frames(1 << 18), NodeId(0), ZoneKind::Normal)]; // 1 GiB
+    /// let yard = Pageyard::owned(&MemoryMap::new(&regions)?, Config::new(1), TryLock)?;
+    /// let (cx, huge) = (Cx::on(CpuId(0)), Order::of(9));
+    /// let block = yard.alloc(&cx, &Request::new(huge, Migratetype::Movable))?;
+    /// yard.free(&cx, block, huge)?;
+    /// assert!(yard.free(&cx, block, huge).is_err(), "a second free is a value, not a crash");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn owned(map: &MemoryMap<'_>, config: Config, percpu: P) -> Result<OwnedPageyard<P>, MapError> {
+        let memory = Memory::zeroed(Self::layout(map, &config)?.layout.size())?;
+        // SAFETY: 1. It is that large and initialised. 2. Nothing else has it. 3. It outlives the instance, because it is
+        //         dropped behind it, and nothing that an instance lends out lives longer than a borrow of itself.
+        let bytes = unsafe { core::slice::from_raw_parts_mut(memory.0, memory.1.size()) };
+        // SAFETY: it is fresh from `alloc_zeroed`.
+        let metadata = unsafe { Metadata::assume_zeroed(bytes) };
+        Ok(OwnedPageyard { yard: Pageyard::new(map, config, percpu, metadata)?, _memory: memory })
+    }
+}
+
+impl<P: PerCpu> Deref for OwnedPageyard<P> {
+    type Target = Pageyard<'static, P>;
+
+    #[inline(always)]
+    fn deref(&self) -> &Pageyard<'static, P> {
+        &self.yard
+    }
+}
+
+crate::forward_page_allocator! { [P: PerCpu] OwnedPageyard<P>, this => this.yard }
+#[cfg(not(loom))]
+crate::forward_pressure_allocator! { [P: PerCpu] OwnedPageyard<P>, this => this.yard }
