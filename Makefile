@@ -15,9 +15,9 @@ build:
 # The model checkers and the freestanding example build with settings of their own, and so in folders of their own.
 test:
 	$(CARGO) test --workspace
-	$(CARGO) test -p pageyard --features step-hook --test engine_stop
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom_engine --target-dir target/loom
-	RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --test shuttle_engine --target-dir target/shuttle
+	$(CARGO) test -p pageyard --features step-hook --test 'engine_st*'
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test 'loom_*' --target-dir target/loom
+	RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --test 'shuttle_*' --target-dir target/shuttle
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
 	./target/freestanding/release/pageyard-freestanding
 
