@@ -102,6 +102,13 @@ impl Request {
         self
     }
 
+    /// Takes flags away.
+    #[must_use]
+    pub const fn without(mut self, flags: RequestFlags) -> Request {
+        self.flags = self.flags.difference(flags);
+        self
+    }
+
     /// Only movable requests may use the movable zone.
     const fn limited(mut self) -> Request {
         if matches!(self.highest_zone, ZoneKind::Movable) && !matches!(self.migratetype, Migratetype::Movable)

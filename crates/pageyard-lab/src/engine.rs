@@ -1,7 +1,8 @@
 //! The engines, by name, and what the lab wants of one beyond allocating and freeing.
 
 use crate::error::LabError;
-use crate::yard::{self, Yard};
+use crate::yard;
+use pageyard::Pageyard;
 use pageyard::compaction::Knobs;
 use pageyard::{
     CpuId, MapError, MemoryMap, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator,
@@ -217,16 +218,16 @@ impl EngineSpec {
             }
             EngineSpec::TryLock(config) => {
                 let config = pageyard::Config { cpus, ..**config };
-                Yard::new(map, config, pageyard::TryLock).map(|e| user.with(e))
+                Pageyard::owned(map, config, pageyard::TryLock).map(|e| user.with(e))
             }
             EngineSpec::Restartable(config) => match Rseq::new() {
                 Ok(rseq) => {
                     let cpus = cpus.max(possible_cpus());
-                    Yard::new(map, pageyard::Config { cpus, ..**config }, rseq).map(|e| user.with(e))
+                    Pageyard::owned(map, pageyard::Config { cpus, ..**config }, rseq).map(|e| user.with(e))
                 }
                 Err(_) => {
                     let config = pageyard::Config { cpus, ..**config };
-                    Yard::new(map, config, pageyard::TryLock).map(|e| user.with(e))
+                    Pageyard::owned(map, config, pageyard::TryLock).map(|e| user.with(e))
                 }
             },
             EngineSpec::Exclusive(_) if threads => {

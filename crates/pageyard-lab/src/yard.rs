@@ -24,7 +24,10 @@ pub(crate) fn exclusive_on_one_thread(
 ///
 /// # Errors
 /// [`MapError`].
-pub(crate) fn alone_on_one_thread(map: &MemoryMap<'_>, config: Config) -> Result<OwnedPageyard<Alone>, MapError> {
+pub(crate) fn alone_on_one_thread(
+    map: &MemoryMap<'_>,
+    config: Config,
+) -> Result<OwnedPageyard<Alone>, MapError> {
     // SAFETY: its callers are the benchmarks, which give it to one thread only.
     Pageyard::owned(map, config, unsafe { Alone::by_instance() })
 }

@@ -11,7 +11,7 @@ extern crate std;
 
 pub mod engine;
 
-pub use engine::{Alone, Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
 #[cfg(feature = "alloc")]
 pub use engine::OwnedPageyard;
+pub use engine::{Alone, Config, Exclusive, Metadata, MetadataLayout, Pageyard, PerCpu, TryLock};
 pub use pageyard_core::*;

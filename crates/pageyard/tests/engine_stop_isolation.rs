@@ -34,7 +34,7 @@ const BULK: Call = Call {
     prepare: |g| singles(g, 7),
     run: |g, blocks| {
         let pfns: Vec<_> = blocks.iter().map(|(pfn, _)| *pfn).collect();
-        g.engine.free_bulk(&cx(0), &pfns, &mut |pfn, why| panic!("{pfn:?}: {why}"));
+        g.engine.free_bulk(&cx(0), &pfns, Order::ZERO, &mut |pfn, why| panic!("{pfn:?}: {why}"));
         Vec::new()
     },
 };

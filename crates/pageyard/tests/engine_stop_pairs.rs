@@ -71,7 +71,7 @@ const SPLIT: Call = Call {
     prepare: |g| take(g, 0, 9, Migratetype::Movable),
     run: |g, blocks| {
         let (pfn, from) = blocks[0];
-        g.engine.split(pfn, from, Order::of(6)).unwrap();
+        g.engine.split(&Cx::on(CpuId(0)), pfn, from, Order::of(6)).unwrap();
         (0..8).map(|n| (Pfn(pfn.0 + 64 * n), Order::of(6))).collect()
     },
 };
@@ -80,7 +80,7 @@ const EXACT: Call = Call {
     prepare: nothing,
     run: |g, _| {
         let (pfn, order) = (Pfn(15 * 512 + 256), Order::of(8));
-        let got = g.engine.claim_exact(pfn, order, Migratetype::Movable);
+        let got = g.engine.claim_exact(&Cx::on(CpuId(0)), pfn, order, Migratetype::Movable);
         got.ok().map(|()| (pfn, order)).into_iter().collect()
     },
 };
@@ -89,8 +89,8 @@ const ISOLATION: Call = Call {
     name: "isolation",
     prepare: nothing,
     run: |g, _| {
-        if g.engine.yard.isolate(PageblockId(1)) {
-            assert!(g.engine.yard.restore(PageblockId(1)), "nobody else restores it");
+        if g.engine.yard.isolate(&Cx::on(CpuId(0)), PageblockId(1)) {
+            assert!(g.engine.yard.restore(&Cx::on(CpuId(0)), PageblockId(1)), "nobody else restores it");
         }
         Vec::new()
     },

@@ -288,7 +288,7 @@ impl Machine {
 
     #[inline(never)]
     fn push(&self, item: u32) -> bool {
-        self.rseq.push(self.lists.all(), CpuId(0), LIST, item, || true) == Pushed::Kept
+        self.rseq.push(self.lists.all(), CpuId(0), LIST, item, self.lists.watch(), || true) == Pushed::Kept
     }
 
     #[inline(never)]
@@ -313,8 +313,8 @@ impl Machine {
             }),
             Operation::Push => usize::from(self.push(given[0])),
             Operation::PopMany | Operation::PopManyAndCarry => rseq.pop_many(lists, cpu, LIST, &mut out),
-            Operation::PushMany => rseq.push_many(lists, cpu, LIST, &given),
-            Operation::Refill => rseq.refill(lists, cpu, LIST, &given),
+            Operation::PushMany => rseq.push_many(lists, cpu, LIST, &given, self.lists.watch()),
+            Operation::Refill => rseq.refill(lists, cpu, LIST, &given, self.lists.watch()),
             Operation::Spill | Operation::SpillAtTheEnd => rseq.spill(lists, cpu, LIST, &mut out),
             Operation::StackPop => usize::from(self.stack_pop().is_some()),
             Operation::StackPush => usize::from(self.stack_push(99)),

@@ -1,6 +1,6 @@
 //! The try-lock variant with a count of how often a list was in use.
 
-use pageyard::engine::{CpuLists, Pushed};
+use pageyard::engine::{CpuLists, Pushed, Watch};
 use pageyard::{CpuId, PerCpu, TryLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -36,9 +36,10 @@ unsafe impl PerCpu for Counting {
         cpu: CpuId,
         list: usize,
         item: u32,
+        watch: Watch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
-        let pushed = TryLock.push(lists, cpu, list, item, win);
+        let pushed = TryLock.push(lists, cpu, list, item, watch, win);
         count(pushed == Pushed::NoRoom, lists, cpu, list);
         pushed
     }
@@ -47,12 +48,19 @@ unsafe impl PerCpu for Counting {
         TryLock.pop_many(lists, cpu, list, out)
     }
 
-    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
-        TryLock.push_many(lists, cpu, list, items)
+    fn push_many(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Watch<'_>,
+    ) -> usize {
+        TryLock.push_many(lists, cpu, list, items, watch)
     }
 
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
-        TryLock.refill(lists, cpu, list, items)
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize {
+        TryLock.refill(lists, cpu, list, items, watch)
     }
 
     fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {

@@ -8,7 +8,8 @@ use super::clock::now_ns;
 use super::ground::{Machine, Watch};
 use super::team::{Pinned, Team, cpus};
 use super::{Noise, SAMPLES, Skipped, median};
-use crate::yard::{Yard, alone_on_one_thread, exclusive_on_one_thread};
+use crate::yard::{alone_on_one_thread, exclusive_on_one_thread};
+use pageyard::Pageyard;
 use pageyard::{
     Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
     TryLock, ZoneKind,
@@ -307,7 +308,7 @@ fn engine(skipped: &mut Vec<Skipped>) -> Vec<Primitive> {
     let small = "the map is small enough";
     let exclusive = exclusive_on_one_thread(&map(), Config::new(1)).expect(small);
     let alone = alone_on_one_thread(&map(), Config::new(1)).expect(small);
-    let trylock = Yard::new(&map(), Config::new(1), TryLock).expect(small);
+    let trylock = Pageyard::owned(&map(), Config::new(1), TryLock).expect(small);
     let mut all = vec![
         Primitive::new("locked_cmpxchg_u8", "a free's check: the tag, compared and swapped", move || {
             // ORDER: as in the engine's tags.

@@ -3,7 +3,8 @@
 //! The per-CPU lists are bypassed, so that every call searches its zone.
 
 use super::{SAMPLES, median};
-use crate::yard::Yard;
+use pageyard::OwnedPageyard;
+use pageyard::Pageyard;
 use pageyard::{
     Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
     RequestFlags, TryLock, ZoneKind,
@@ -89,12 +90,12 @@ const CX: Cx = Cx::on(CpuId(0));
 
 /// Makes memory of which a share is in use: whole pageblocks at random, and in one of sixteen of them every other frame
 /// at random, so that searches for single frames meet pageblocks that are neither full nor empty.
-fn filled(frames: u64, full_pct: f64) -> Yard<TryLock> {
+fn filled(frames: u64, full_pct: f64) -> OwnedPageyard<TryLock> {
     let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions).expect("one region is a map");
     let mut config = Config { pcp: false, ..Config::new(1) };
     config.watermark.min_free_kbytes = Some(0);
-    let yard = Yard::new(&map, config, TryLock).expect("the map is small enough");
+    let yard = Pageyard::owned(&map, config, TryLock).expect("the map is small enough");
     let mut random = fastrand::Rng::with_seed(frames);
     let mut blocks: Vec<u64> = (0..frames / 512).collect();
     random.shuffle(&mut blocks);
@@ -111,7 +112,7 @@ fn filled(frames: u64, full_pct: f64) -> Yard<TryLock> {
     yard
 }
 
-fn measure(yard: &Yard<TryLock>, frames: u64, full_pct: f64, order: Order) -> Option<ScaleRow> {
+fn measure(yard: &OwnedPageyard<TryLock>, frames: u64, full_pct: f64, order: Order) -> Option<ScaleRow> {
     let request = Request::new(order, Migratetype::Movable).with(RequestFlags::MEMALLOC);
     let mut held = [Pfn(0); BATCH];
     let mut pass = || {
@@ -126,7 +127,7 @@ fn measure(yard: &Yard<TryLock>, frames: u64, full_pct: f64, order: Order) -> Op
         Some(())
     };
     pass()?;
-    yard.engine().take_search_steps(CX.cpu);
+    yard.take_search_steps(CX.cpu);
     let mut samples = Vec::with_capacity(SAMPLES);
     for _ in 0..SAMPLES {
         let start = Instant::now();
@@ -138,7 +139,7 @@ fn measure(yard: &Yard<TryLock>, frames: u64, full_pct: f64, order: Order) -> Op
         frames,
         full_pct,
         order: order.get(),
-        steps_max: yard.engine().take_search_steps(CX.cpu).unwrap_or(0),
+        steps_max: yard.take_search_steps(CX.cpu).unwrap_or(0),
         total_ns_median: median(&mut samples),
     })
 }

@@ -7,7 +7,9 @@ use super::floors::{FloorArray, FloorRseq, FloorTrylock};
 use super::paged::Paged;
 use super::peers::{self, BuddyBare, BuddyLocked};
 use super::subject::{Alone, Shared, Subject};
-use crate::yard::{Yard, alone_on_one_thread, exclusive_on_one_thread};
+use crate::yard::{alone_on_one_thread, exclusive_on_one_thread};
+use pageyard::OwnedPageyard;
+use pageyard::Pageyard;
 use pageyard::{Config, Frames, MemoryMap, NodeId, Order, Pfn, Region, TryLock, ZoneKind};
 use pageyard_arena::rseq::{CpuStacks, Rseq, Unavailable, possible_cpus};
 use pageyard_linux::LinuxAllocator;
@@ -60,7 +62,7 @@ impl Subjects {
         let (config, order, small) = (Config::new(CPUS), Order::of(ORDER), "the map is small enough");
         let exclusive = exclusive_on_one_thread(&map, config).expect(small);
         let alone = alone_on_one_thread(&map, config).expect(small);
-        let trylock = Yard::new(&map, config, TryLock).expect(small);
+        let trylock = Pageyard::owned(&map, config, TryLock).expect(small);
         let floor = FloorTrylock::new(CPUS as usize, FLOOR);
         let mut all: Vec<Box<dyn Subject>> = vec![
             Box::new(Alone { name: "floor-array", allocator: FloorArray::new(FLOOR), bulk: true }),
@@ -97,10 +99,10 @@ impl Subjects {
     }
 
     /// Makes the floor and the engine of restartable sequences, with lists for every CPU a thread may be moved to.
-    fn restartable(map: &MemoryMap<'_>) -> Result<(CpuStacks, Yard<Rseq>), Unavailable> {
+    fn restartable(map: &MemoryMap<'_>) -> Result<(CpuStacks, OwnedPageyard<Rseq>), Unavailable> {
         let (cpus, rseq) = (possible_cpus(), Rseq::new()?);
         let floor = CpuStacks::new(cpus, 1 << 14)?;
-        Ok((floor, Yard::new(map, Config::new(cpus), rseq).expect("the map is small enough")))
+        Ok((floor, Pageyard::owned(map, Config::new(cpus), rseq).expect("the map is small enough")))
     }
 
     /// Adds the peers that live in processes of their own. `command` is what starts them; without it they are skipped.

@@ -2,7 +2,8 @@
 
 use crate::error::LabError;
 use crate::latency::clock_cost_ns;
-use crate::yard::Yard;
+use pageyard::OwnedPageyard;
+use pageyard::Pageyard;
 use pageyard::{
     Context, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, PerCpu, Pfn, Region,
     Request, RequestFlags, TryLock, ZoneKind,
@@ -175,8 +176,8 @@ pub(super) fn reference(regions: &[Region], config: &Config) -> Result<LinuxAllo
 
 /// The engine: `pageyard` where this host has restartable sequences, the try-lock elsewhere.
 pub(super) enum Engine {
-    Restartable(Yard<Rseq>),
-    Locked(Yard<TryLock>),
+    Restartable(OwnedPageyard<Rseq>),
+    Locked(OwnedPageyard<TryLock>),
 }
 
 impl Engine {
@@ -224,14 +225,14 @@ impl Engine {
 }
 
 /// Makes the engine behind a lock that is tried, for two CPUs.
-pub(super) fn locked(regions: &[Region]) -> Result<Yard<TryLock>, LabError> {
+pub(super) fn locked(regions: &[Region]) -> Result<OwnedPageyard<TryLock>, LabError> {
     yard(regions, 2, TryLock)
 }
 
-fn yard<P: PerCpu>(regions: &[Region], cpus: u32, percpu: P) -> Result<Yard<P>, LabError> {
+fn yard<P: PerCpu>(regions: &[Region], cpus: u32, percpu: P) -> Result<OwnedPageyard<P>, LabError> {
     let fail = |why| LabError::Map { trace: "this experiment's machine".into(), why };
     let map = MemoryMap::new(regions).map_err(fail)?;
-    Yard::new(&map, pageyard::Config::new(cpus), percpu).map_err(fail)
+    Pageyard::owned(&map, pageyard::Config::new(cpus), percpu).map_err(fail)
 }
 
 /// A plain request for a movable frame.

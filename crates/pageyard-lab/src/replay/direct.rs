@@ -6,6 +6,7 @@ use super::walk::Calls;
 use crate::bitmap::FrameSet;
 use crate::engine::LabEngine;
 use crate::latency::Latencies;
+use pageyard::CpuId;
 use pageyard::{Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
 

@@ -109,11 +109,14 @@ impl<'a, E: PressureAllocator + LabEngine> Helped<'a, E> {
     pub fn background(&mut self, now: u64) {
         let cx = Cx { now: Nanos(now), ..Cx::on(CpuId(0)) };
         if now >= self.next_kswapd {
-            self.owners.engine().kswapd_with(&cx, self.owners);
+            self.owners.engine().kswapd_with(&cx, self.owners).expect("the replay names CPUs that there are");
             self.next_kswapd = now + KSWAPD_NS;
         }
         if now >= self.next_kcompactd {
-            self.owners.engine().kcompactd_with(&cx, self.owners);
+            self.owners
+                .engine()
+                .kcompactd_with(&cx, self.owners)
+                .expect("the replay names CPUs that there are");
             self.next_kcompactd = now + KCOMPACTD_NS;
         }
     }

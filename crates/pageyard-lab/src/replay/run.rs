@@ -15,6 +15,7 @@ use crate::engine::{EngineSpec, LabEngine, UseEngine};
 use crate::error::LabError;
 use crate::latency::{LatencySummary, clock_cost_ns};
 use crate::machine::{Machine, Opening, Start};
+use pageyard::CpuId;
 use pageyard::{Cx, Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator, block};
 use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};

@@ -10,6 +10,7 @@ use super::walk::Calls;
 use crate::bitmap::SharedFrameSet;
 use crate::engine::LabEngine;
 use crate::latency::Latencies;
+use pageyard::CpuId;
 use pageyard::{Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
 use std::sync::atomic::{AtomicU32, Ordering};

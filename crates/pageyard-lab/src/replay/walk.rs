@@ -4,6 +4,7 @@ use super::ledger::{Ledger, Stand};
 use super::report::EventCounts;
 use crate::bitmap::FrameSet;
 use crate::machine::Machine;
+use pageyard::RequestFlags;
 use pageyard::{Context, CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
 use pageyard_trace::{Event, EventKind, FAILED, Move};
 
@@ -88,7 +89,9 @@ impl<'a> Walk<'a> {
     fn alloc(&mut self, calls: &mut impl Calls, cx: &Cx, event: &Event, order: Order) {
         self.counts.allocs += 1;
         let recorded = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index);
-        let request = Request::from_gfp(event.gfp, &self.machine.gfp, order, recorded);
+        // A replay has no memory to clear: only which frames were given matters.
+        let request =
+            Request::from_gfp(event.gfp, &self.machine.gfp, order, recorded).without(RequestFlags::ZERO);
         let pfn = Pfn(event.pfn);
         if event.pfn == FAILED {
             self.counts.failed += 1;

@@ -10,6 +10,8 @@ use super::stress::fragmentation;
 use crate::engine::LabEngine;
 use crate::error::LabError;
 use fastrand::Rng;
+use pageyard::CpuId;
+use pageyard::Cx;
 use pageyard::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn, PressureAllocator, ZoneId};
 
 /// Where free frames lie.

@@ -10,6 +10,7 @@ use crate::engine::LabEngine;
 use crate::error::LabError;
 use crate::latency::{SAMPLE, clock_cost_ns};
 use crate::replay::{Ledger, Stand};
+use pageyard::RequestFlags;
 use pageyard::{
     CpuId, Cx, FreeError, Gfp, GfpMap, Migratetype, Nanos, Order, Pfn, PressureAllocator, Request,
 };
@@ -105,7 +106,9 @@ impl LoadTrace {
                 let asked = if parts > 1 { Order::ZERO } else { order };
                 let request = *known.entry((event.gfp, event.migratetype, asked)).or_insert_with(|| {
                     let recorded = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index);
-                    let request = Request::from_gfp(event.gfp, &gfp, asked, recorded);
+                    // A replay has no memory to clear: only which frames were given matters.
+                    let request =
+                        Request::from_gfp(event.gfp, &gfp, asked, recorded).without(RequestFlags::ZERO);
                     made.requests.push((request, role(gfp.decode(event.gfp), request.migratetype)));
                     made.requests.len() as u16 - 1
                 });
@@ -273,9 +276,9 @@ impl<'a, 'e, E: PressureAllocator + LabEngine> Load<'a, 'e, E> {
             let cx = Cx { now: Nanos(self.next_tick), ..Cx::on(CpuId(0)) };
             let start = Instant::now();
             let engine = self.owners.engine();
-            engine.kswapd_with(&cx, self.owners);
+            engine.kswapd_with(&cx, self.owners).expect("the load names CPUs that there are");
             if self.next_compactor <= self.next_tick {
-                engine.kcompactd_with(&cx, self.owners);
+                engine.kcompactd_with(&cx, self.owners).expect("the load names CPUs that there are");
                 self.next_compactor += self.compactor_ns;
             }
             if self.next_vmstat <= self.next_tick {

@@ -2,6 +2,7 @@
 
 use super::book::{Book, Doubles, Role, flag};
 use crate::engine::LabEngine;
+use pageyard::CpuId;
 use pageyard::reclaim::{Reclaimed, Shortage};
 use pageyard::{
     AllocError, Cx, Failure, Frames, FreeError, Order, Pfn, PressureAllocator, Reclaim, Request, ZoneId,

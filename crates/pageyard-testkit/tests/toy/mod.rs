@@ -4,9 +4,9 @@
 use pageyard::block;
 use pageyard::watermark::Watermarks;
 use pageyard::{
-    AllocError, AuditError, BadRequest, Census, ClaimError, CpuId, CpuSet, Cx, Drained, Frames, FreeError, MapError,
-    MemoryMap, Migratetype, NodeMask, Order, PageAllocator, PcpStats, Pfn, Request, RequestFlags, Stats,
-    ZoneId, ZoneKind, ZoneSpan, ZoneStats,
+    AllocError, AuditError, BadRequest, Census, ClaimError, CpuId, CpuSet, Cx, Drained, Frames, FreeError,
+    MapError, MemoryMap, Migratetype, NodeMask, Order, PageAllocator, PcpStats, Pfn, Request, RequestFlags,
+    Stats, ZoneId, ZoneKind, ZoneSpan, ZoneStats,
 };
 use pageyard_testkit::Build;
 use std::sync::{Mutex, MutexGuard};

@@ -56,10 +56,10 @@ mod yard;
 
 pub use list::{List, Pushed};
 pub use lists::{CpuLists, LooseLists, RawLists};
+#[cfg(feature = "alloc")]
+pub use owned::OwnedPageyard;
 pub use percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
 pub use watch::Watch;
-#[cfg(feature = "alloc")]
-pub use owned::OwnedPageyard;
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

@@ -114,7 +114,7 @@ impl<'e> Ground<'e> {
     pub fn new(engine: &'e Engine) -> Ground<'e> {
         let owner = Owner::new(engine, Fault::None);
         for pfn in (0..MOVABLE * 512).step_by(37).map(Pfn) {
-            engine.claim_exact(pfn, Order::ZERO, Migratetype::Movable).unwrap();
+            engine.claim_exact(&Cx::on(CpuId(0)), pfn, Order::ZERO, Migratetype::Movable).unwrap();
             owner.keep(pfn, Order::ZERO, Use::Movable);
         }
         Ground { engine, owner }

@@ -76,7 +76,7 @@ impl Visit for Recover<'_> {
         for zone in (0..).map(ZoneId).take_while(|z| engine.zone_stats(*z).is_some()) {
             let (most, moves) = best(&owners, zone);
             allowed += most;
-            if let Some((_, work)) = engine.compact_zone_with(&cx, zone, &owners) {
+            if let Ok((_, work)) = engine.compact_zone_with(&cx, zone, &owners) {
                 moved += work.moved;
             }
             let got = huge(engine, zone);

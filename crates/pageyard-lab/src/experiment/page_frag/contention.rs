@@ -12,8 +12,8 @@ use crate::error::LabError;
 use crate::experiment::samples::{OVERLAP, Samples, in_turn, together};
 use crate::experiment::subject::{Engine, reference, single, sound};
 use crate::experiment::{Rows, Run};
-use crate::yard::Yard;
 use core_affinity::CoreId;
+use pageyard::OwnedPageyard;
 use pageyard::{CpuId, Cx, Frames, NodeId, Order, PageAllocator, PerCpu, Pfn, Region, ZoneKind};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::cell::Cell;
@@ -56,7 +56,7 @@ impl Packets for LinuxAllocator {
     }
 }
 
-impl<P: PerCpu> Packets for Yard<P> {
+impl<P: PerCpu> Packets for OwnedPageyard<P> {
     fn take(&self, cx: &Cx) -> Option<Pfn> {
         self.alloc(cx, &single()).ok()
     }
