@@ -25,8 +25,8 @@ pub(crate) const FAN_ORDER: u8 = if cfg!(loom) { 2 } else { 6 };
 /// Children that one word of an index bitmap describes.
 pub(crate) const FAN: usize = 1 << FAN_ORDER;
 
-/// The largest order served.
-pub(crate) const MAX_ORDER: u8 = if cfg!(loom) { BLOCK_ORDER + 2 } else { NR_ORDERS as u8 - 1 };
+/// The largest order served. Under the model checker, one more than a word of pageblocks has.
+pub(crate) const MAX_ORDER: u8 = if cfg!(loom) { BLOCK_ORDER + FAN_ORDER + 1 } else { NR_ORDERS as u8 - 1 };
 /// The largest order whose pageblocks all lie in one word of an index bitmap.
 pub(crate) const RUN_WORD_ORDER: u8 = BLOCK_ORDER + FAN_ORDER;
 /// Pageblocks in a block of the largest order; index bitmaps start at a multiple of it.

@@ -202,5 +202,7 @@ fn try_schedules(scheduler: impl Scheduler + 'static, model: impl Fn() + Sync + 
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
     config.silence_warnings = true;
+    // An audit of a large machine reads each frame's tag, a step each.
+    config.max_steps = shuttle::MaxSteps::None;
     Runner::new(scheduler, config).run(model)
 }
