@@ -54,7 +54,8 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
                 asked.variants = named
                     .split(',')
                     .map(|name| {
-                        known(name).ok_or(format!("`{name}` is no variant; there are {}", VARIANTS.join(", ")))
+                        known(name)
+                            .ok_or(format!("`{name}` is no variant; there are {}", VARIANTS.join(", ")))
                     })
                     .collect::<Result<_, _>>()?;
             }
@@ -122,7 +123,7 @@ fn any<'a, P: PerCpu>(name: &'static str, make: &'a (dyn Fn() -> P + Sync)) -> V
         name,
         naming: Naming::Any,
         threads: None,
-        cpus: possible_cpus().clamp(2, 64),
+        cpus: 3,
         make,
         enter: &nothing,
         signals: Some(&signals::start),
@@ -132,16 +133,14 @@ fn any<'a, P: PerCpu>(name: &'static str, make: &'a (dyn Fn() -> P + Sync)) -> V
 fn exclusive(plan: &Plan) -> Report {
     // SAFETY: the storm's threads name their own CPU only, and no handler allocates.
     let make = || unsafe { Exclusive::by_cpu() };
-    let variant =
-        Variant { naming: Naming::Own, signals: None, ..any("exclusive", &make) };
+    let variant = Variant { naming: Naming::Own, signals: None, ..any("exclusive", &make) };
     storm::run(plan, &variant)
 }
 
 fn alone(plan: &Plan) -> Report {
     // SAFETY: there is one thread, and no handler allocates.
     let make = || unsafe { Alone::by_instance() };
-    let variant =
-        Variant { threads: Some(1), cpus: 3, signals: None, ..any("alone", &make) };
+    let variant = Variant { threads: Some(1), cpus: 3, signals: None, ..any("alone", &make) };
     storm::run(plan, &variant)
 }
 
@@ -173,7 +172,7 @@ mod signals {
     use std::sync::Once;
 
     /// Time between a thread's signals.
-    const PERIOD_NS: i64 = 150_000;
+    const PERIOD_NS: i64 = 400_000;
 
     struct Timer(libc::timer_t);
 

@@ -50,7 +50,11 @@ impl Rule {
         (Rule::Zone, "zone", "a block came from a zone, or went to one, that it must not"),
         (Rule::Zeros, "zeros", "a block that is not all zeros was said to be"),
         (Rule::Panics, "panics", "the engine panicked"),
-        (Rule::PutBack, "put-back", "a frame that compaction isolated was not moved or put back as it should be"),
+        (
+            Rule::PutBack,
+            "put-back",
+            "a frame that compaction isolated was not moved or put back as it should be",
+        ),
         (Rule::Audit, "audit", "the engine's audit failed"),
         (Rule::Census, "census", "frames were lost, or counted as what they are not"),
         (Rule::Counters, "counters", "frames allocated less frames freed are not the frames held"),
@@ -142,7 +146,13 @@ impl Faults {
     }
 
     /// Raises a fault in words.
-    pub(super) fn say(&self, rule: Rule, thread: Option<u32>, pfn: Option<u64>, text: impl FnOnce() -> String) {
+    pub(super) fn say(
+        &self,
+        rule: Rule,
+        thread: Option<u32>,
+        pfn: Option<u64>,
+        text: impl FnOnce() -> String,
+    ) {
         if self.is_first(rule) {
             self.thread.store(thread.map_or(NONE, u64::from), SeqCst);
             self.pfn.store(pfn.unwrap_or(NONE), SeqCst);

@@ -105,7 +105,10 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         });
         if let Err(why) = answer {
             self.shared.faults.say(Rule::RightFree, Some(self.me), Some(block.pfn.0), || {
-                format!("the split of {block:?}, which thread {} holds, to order {to} was refused: {why}", self.me)
+                format!(
+                    "the split of {block:?}, which thread {} holds, to order {to} was refused: {why}",
+                    self.me
+                )
             });
             return;
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::SeqCst;
 
 /// Blocks that a handler keeps until the next time.
-const KEPT: usize = 8;
+const KEPT: usize = 16;
 
 /// Calls a handler's work, whatever engine it is for.
 struct Hook {
@@ -67,9 +67,16 @@ impl<'a, 'm, P: PerCpu> Handler<'a, 'm, P> {
 
     fn work(&self) {
         let shared = self.shared;
-        if shared.faults.any() {
-            return;
+        shared.handling.fetch_add(1, SeqCst);
+        if !shared.quiet.load(SeqCst) && !shared.faults.any() {
+            self.swap_blocks();
         }
+        shared.handling.fetch_sub(1, SeqCst);
+    }
+
+    /// Frees what was kept, and keeps new blocks.
+    fn swap_blocks(&self) {
+        let shared = self.shared;
         add(&shared.tally.handlers, 1);
         let cx = Cx::on(CpuId(self.below(u64::from(shared.cpus)) as u32));
         let journal = &shared.journals[self.me as usize];

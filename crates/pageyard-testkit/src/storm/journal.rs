@@ -20,8 +20,6 @@ pub(super) enum End {
     Done,
     /// It was refused.
     Refused,
-    /// A callback panicked.
-    Panicked,
 }
 
 /// One operation: when it began and ended, what it was, and the frame that it was about.
@@ -98,8 +96,7 @@ impl Journal {
             let how = match what >> 16 & 0xff {
                 0 => "has not ended".to_owned(),
                 1 => format!("done after {} ns", end.saturating_sub(begin)),
-                2 => format!("refused after {} ns", end.saturating_sub(begin)),
-                _ => "a callback panicked".to_owned(),
+                _ => format!("refused after {} ns", end.saturating_sub(begin)),
             };
             let who = if what >> 24 & 1 != 0 { " (handler)" } else { "" };
             lines.push((

@@ -141,7 +141,7 @@ pub(super) fn config(rng: &mut fastrand::Rng, cpus: u32) -> Config {
         config.watermark = WatermarkKnobs { min_free_kbytes: Some(0), ..config.watermark };
     }
     config.pcp = rng.u8(..8) != 0;
-    config.percpu_pagelist_high_fraction = [0, 0, 8, 16][rng.usize(..4)];
+    config.percpu_pagelist_high_fraction = [0, 8, 8, 16][rng.usize(..4)];
     let knobs = &mut config.compaction;
     // Choosing, scanning as Linux does, and what lies between.
     match rng.u8(..4) {

@@ -58,7 +58,9 @@ impl Oracle {
     /// Writes to a block that its owner holds: zeros, or anything.
     pub(super) fn fill(&self, block: BlockId, dirty: bool) {
         let first = block.pfn.0 as usize;
-        self.dirty[first..first + block.order.frames().0 as usize].iter().for_each(|d| d.store(dirty, SeqCst));
+        self.dirty[first..first + block.order.frames().0 as usize]
+            .iter()
+            .for_each(|d| d.store(dirty, SeqCst));
     }
 
     /// Returns the first frame of a block that may hold anything but zeros.

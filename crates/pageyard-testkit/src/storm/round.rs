@@ -17,7 +17,7 @@ use fastrand::Rng;
 use pageyard::PerCpu;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// Lines of a log that a fault shows.
@@ -62,15 +62,18 @@ pub(super) fn run<P: PerCpu>(
         mix: plan.mix,
         naming: variant.naming,
         cpus,
+        apart: rng.bool(),
         cap: machine.managed() * share / 10 / u64::from(threads) + 4,
         may_take: AtomicBool::new(true),
+        quiet: AtomicBool::new(false),
+        handling: AtomicU32::new(0),
         drains: AtomicU64::new(0),
         tally: Tally::default(),
     };
     let calls = [1500, 4000, 4000, 12_000][rng.usize(..4)];
-    let contested = || Some(Board::default());
+    let stretch = |n| if n % 4 == 3 { (200, Some(Board::default())) } else { (calls / 6, None) };
     let stretches = Stretches {
-        stretches: vec![(calls / 2, None), (300, contested()), (calls / 2, None), (300, contested())],
+        stretches: (0..8).map(stretch).collect(),
         barrier: Barrier::new(threads as usize),
         signals: variant.signals.filter(|_| plan.mix.has(Kind::Signals)),
         seed,
@@ -93,7 +96,14 @@ pub(super) fn run<P: PerCpu>(
     lines.sort();
     let most = if fault.pfn.is_some() { LINES } else { LINES / 8 };
     let log = lines.split_off(lines.len().saturating_sub(most)).into_iter().map(|l| l.1).collect();
-    report.faults.push(Found { fault, seed, round: number, machine: machine.name, after: start.elapsed(), log });
+    report.faults.push(Found {
+        fault,
+        seed,
+        round: number,
+        machine: machine.name,
+        after: start.elapsed(),
+        log,
+    });
     true
 }
 

@@ -10,7 +10,7 @@ use super::plan::Naming;
 use super::ranges::Ranges;
 use super::subject::Subject;
 use pageyard::{BlockId, Cx, PerCpu, Request};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// An engine, the machine it manages, and everything that is known of both.
 pub(super) struct Shared<'m, P> {
@@ -24,10 +24,15 @@ pub(super) struct Shared<'m, P> {
     pub(super) mix: Mix,
     pub(super) naming: Naming,
     pub(super) cpus: u32,
+    /// Whether only frames of the shared owner are movable, so that whole pageblocks are.
+    pub(super) apart: bool,
     /// Frames that a thread may hold.
     pub(super) cap: u64,
     /// Whether anybody may take memory at the moment.
     pub(super) may_take: AtomicBool,
+    /// Whether handlers may do anything at the moment, and how many do.
+    pub(super) quiet: AtomicBool,
+    pub(super) handling: AtomicU32,
     /// Counts requests to drain: each thread drains its own lists when it sees another number.
     pub(super) drains: AtomicU64,
     pub(super) tally: Tally,
@@ -75,7 +80,9 @@ impl<P: PerCpu> Shared<'_, P> {
         let counts = |b| self.machine.zone_of_block(b) == zone;
         if let Some(closed) = self.ranges.broken_by(block, began, counts) {
             self.faults.say(Rule::Isolation, Some(me), Some(block.pfn.0.max(closed.start().0)), || {
-                format!("{block:?} was handed out while pageblock {closed} was isolated and its lists were empty")
+                format!(
+                    "{block:?} was handed out while pageblock {closed} was isolated and its lists were empty"
+                )
             });
             return false;
         }
@@ -114,6 +121,25 @@ impl<P: PerCpu> Shared<'_, P> {
             format!("the free of {block:?}, which thread {me} holds, answered {answer:?}")
         });
         false
+    }
+
+    /// Looks at the engine's books while every thread waits and no handler works.
+    pub(super) fn look(&self) {
+        self.quiet.store(true, SeqCst);
+        while self.handling.load(SeqCst) > 0 {
+            std::hint::spin_loop();
+        }
+        match self.subject.audit() {
+            Ok(census) if !census.is_conserved() => {
+                self.faults.say(Rule::Census, None, None, || format!("between two stretches: {census:?}"));
+            }
+            Ok(_) => {}
+            Err(why) => {
+                self.faults
+                    .say(Rule::Audit, None, Some(why.pfn.0), || format!("between two stretches: {why}"));
+            }
+        }
+        self.quiet.store(false, SeqCst);
     }
 
     pub(super) fn count_move(&self) {

@@ -40,7 +40,8 @@ impl<P: PerCpu> Worker<'_, '_, P> {
     pub(super) fn huge(&mut self) {
         let most = self.shared.machine.largest().get();
         // Now and then an order that the machine cannot have.
-        let order = if self.rng.u8(..8) == 0 || most < 10 { self.rng.u8(10..=18) } else { self.rng.u8(10..=most) };
+        let order =
+            if self.rng.u8(..8) == 0 || most < 10 { self.rng.u8(10..=18) } else { self.rng.u8(10..=most) };
         let request = self.request(Order::of(order));
         self.ask(Kind::Huge, &request);
     }
@@ -99,8 +100,15 @@ impl<P: PerCpu> Worker<'_, '_, P> {
             }
             return;
         }
-        let request =
-            Request::new(Order::ZERO, Migratetype::Movable).with(RequestFlags::MEMALLOC);
+        for _ in 0..4 {
+            self.hand_over(start);
+        }
+    }
+
+    /// Allocates a frame for the shared owner.
+    fn hand_over(&mut self, start: usize) {
+        let shared = self.shared;
+        let request = Request::new(Order::ZERO, Migratetype::Movable).with(RequestFlags::MEMALLOC);
         let cx = self.cx();
         let began = shared.ranges.now();
         let got = self.noted(Kind::Movable, None, Order::ZERO, |w| {

@@ -9,8 +9,8 @@ use crate::check;
 use crate::naive::{Naive, Zone};
 use pageyard::reclaim::NoHelp;
 use pageyard::{
-    BlockId, Census, Counter, CpuId, CpuSet, Cx, MemoryMap, Migratetype, NodeMask, Order, PerCpu, Pfn, Request,
-    RequestFlags, ZoneKind,
+    AllocError, BlockId, Census, Counter, CpuId, CpuSet, Cx, MemoryMap, Migratetype, NodeMask, Order, PerCpu,
+    Pfn, Request, RequestFlags, ZoneKind,
 };
 
 /// Who calls while nothing runs.
@@ -96,6 +96,20 @@ fn of_zone(zone: &Zone, order: Order) -> Request {
     }
 }
 
+/// Allocates a block from a zone. Each request that fails gives back one pageblock that is reserved for high-order
+/// requests.
+fn ask<P: PerCpu>(shared: &Shared<'_, P>, zone: &Zone, order: Order) -> Result<Pfn, AllocError> {
+    let reserved = shared.subject.stats()[Counter::HighatomicReserve];
+    let mut answer = shared.subject.alloc(&CX, &of_zone(zone, order));
+    for _ in 0..reserved {
+        if answer.is_ok() {
+            break;
+        }
+        answer = shared.subject.alloc(&CX, &of_zone(zone, order));
+    }
+    answer
+}
+
 /// Demands the largest free blocks of each zone, with blocks held and all lists empty.
 fn free_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
     for zone in model.zones().iter().filter(|z| z.span.kind <= ZoneKind::Movable) {
@@ -104,11 +118,12 @@ fn free_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
             continue;
         };
         for order in [largest, Order::of(largest.get() / 2)] {
-            let answer = shared.subject.alloc(&CX, &of_zone(zone, order));
-            match answer {
+            match ask(shared, zone, order) {
                 Ok(pfn) if !model.is_free(pfn, order) => {
                     return shared.wrong(Rule::Owners, Some(pfn.0), || {
-                        format!("frame {pfn:#x?}, order {order}, was handed out although not all of it is free")
+                        format!(
+                            "frame {pfn:#x?}, order {order}, was handed out although not all of it is free"
+                        )
                     });
                 }
                 Ok(pfn) => {
@@ -182,12 +197,15 @@ fn all_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
         for order in Order::ZERO.up_to(Order::MAX).rev() {
             for n in 0..merged[order.index()] {
                 // Another zone of the node may serve it as well: then this one's turn comes with the next.
-                match shared.subject.alloc(&CX, &of_zone(zone, order)) {
+                match ask(shared, zone, order) {
                     Ok(pfn) => taken.push((pfn, order)),
                     Err(why) => {
                         shared.wrong(Rule::Merged, Some(zone.span.start.0), || {
                             let all = merged[order.index()];
-                            format!("zone {} is free, but block {n} of {all} of order {order}: {why}", zone.id)
+                            format!(
+                                "zone {} is free, but block {n} of {all} of order {order}: {why}",
+                                zone.id
+                            )
                         });
                         return;
                     }
@@ -196,10 +214,14 @@ fn all_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
         }
     }
     for (pfn, order) in &taken {
-        if let Err(why) = model.is_free(*pfn, *order).then_some(()).ok_or("it is not free".to_owned()).and(
-            shared.subject.free(&CX, *pfn, *order).map_err(|e| e.to_string()),
-        ) {
-            return shared.wrong(Rule::RightFree, Some(pfn.0), || format!("frame {pfn:#x?}, order {order}: {why}"));
+        if let Err(why) = model
+            .is_free(*pfn, *order)
+            .then_some(())
+            .ok_or("it is not free".to_owned())
+            .and(shared.subject.free(&CX, *pfn, *order).map_err(|e| e.to_string()))
+        {
+            return shared
+                .wrong(Rule::RightFree, Some(pfn.0), || format!("frame {pfn:#x?}, order {order}: {why}"));
         }
     }
     shared.subject.drain(CpuSet::All);

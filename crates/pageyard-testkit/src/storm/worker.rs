@@ -31,10 +31,20 @@ pub(super) struct Worker<'a, 'm, P> {
     pub(super) leases: Vec<PageblockId>,
     /// Operations so far.
     pub(super) time: u64,
+    /// Whether it grows, shrinks or neither, and until when: lists run empty and over again and again.
+    mood: (Mood, u64),
     /// The last request to drain that it saw.
     drained: u64,
     /// The contested block that it tries next.
     pub(super) cursor: usize,
+}
+
+/// What a thread prefers for a while.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Even,
+    Grows,
+    Shrinks,
 }
 
 /// What a thread leaves behind.
@@ -65,6 +75,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
             isolations: Vec::new(),
             leases: Vec::new(),
             time: 0,
+            mood: (Mood::Even, 0),
             drained: 0,
             cursor: 0,
         }
@@ -83,6 +94,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
                 }
                 if plan.barrier.wait().is_leader() {
                     shared.may_take.store(board.is_none(), SeqCst);
+                    self.call(|w| w.shared.look());
                 }
                 plan.barrier.wait();
                 for call in 0..*calls {
@@ -126,7 +138,11 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
             .downcast_ref::<String>()
             .map(String::as_str)
             .or_else(|| payload.downcast_ref::<&str>().copied())
-            .unwrap_or(if payload.is::<Planned>() { "a callback's panic came out of another call" } else { "?" });
+            .unwrap_or(if payload.is::<Planned>() {
+                "a callback's panic came out of another call"
+            } else {
+                "?"
+            });
         self.shared.faults.say(Rule::Panics, Some(self.me), None, || format!("\"{text}\""));
     }
 
@@ -139,10 +155,19 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
         }
         let shared = self.shared;
         let Some(mut kind) = shared.mix.pick(&mut self.rng, taking) else { return };
-        let full = self.frames > shared.cap;
-        if full && kind.takes() && self.rng.u8(..4) != 0 {
-            kind = Kind::Free;
+        if self.time >= self.mood.1 {
+            let mood = [Mood::Even, Mood::Grows, Mood::Shrinks][self.rng.usize(..3)];
+            self.mood = (mood, self.time + self.rng.u64(20..300));
         }
+        let full = self.frames > shared.cap;
+        kind = match (kind, self.mood.0) {
+            (k, _) if full && k.takes() && self.rng.u8(..4) != 0 => Kind::Free,
+            (Kind::Free, Mood::Grows) if taking && !full && shared.mix.has(Kind::Alloc) => Kind::Alloc,
+            (Kind::BulkFree, Mood::Grows) if taking && !full && shared.mix.has(Kind::Bulk) => Kind::Bulk,
+            (Kind::Alloc, Mood::Shrinks) => Kind::Free,
+            (Kind::Bulk, Mood::Shrinks) if shared.mix.has(Kind::BulkFree) => Kind::BulkFree,
+            (k, _) => k,
+        };
         add(&shared.tally.kinds[kind as usize], 1);
         match kind {
             Kind::Alloc => self.alloc(),
@@ -181,7 +206,11 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
     }
 
     pub(super) fn any_type(&mut self) -> Migratetype {
-        Migratetype::REQUESTED[self.rng.usize(..3)]
+        let others = [Migratetype::Unmovable, Migratetype::Reclaimable];
+        match self.shared.apart {
+            true => others[self.rng.usize(..2)],
+            false => Migratetype::REQUESTED[self.rng.usize(..3)],
+        }
     }
 
     pub(super) fn request(&mut self, order: Order) -> Request {
@@ -195,8 +224,8 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
         };
         if self.shared.mix.has(Kind::Nodes) {
             if self.rng.u8(..8) == 0 {
-                let highest =
-                    [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable][self.rng.usize(..4)];
+                let highest = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable]
+                    [self.rng.usize(..4)];
                 request.highest_zone = request.highest_zone.min(highest);
             }
             if self.rng.u8(..8) == 0 {

@@ -22,7 +22,9 @@ impl<P: PerCpu> Worker<'_, '_, P> {
     ) {
         if answer.as_ref().err().is_none_or(|why| !right.contains(why)) {
             self.shared.faults.say(Rule::WrongCall, Some(self.me), Some(pfn.0), || {
-                format!("{what} of frame {pfn:#x?}, order {order}, answered {answer:?}, expected one of {right:?}")
+                format!(
+                    "{what} of frame {pfn:#x?}, order {order}, answered {answer:?}, expected one of {right:?}"
+                )
             });
         }
     }
