@@ -13,6 +13,8 @@ use std::sync::atomic::Ordering::SeqCst;
 
 /// Blocks that a handler keeps until the next time.
 const KEPT: usize = 16;
+/// Orders that they ask for: some that lists hold, and some that go straight to their pageblock.
+const ORDERS: [u8; 8] = [0, 0, 1, 3, 4, 4, 5, 9];
 
 /// Calls a handler's work, whatever engine it is for.
 struct Hook {
@@ -88,7 +90,7 @@ impl<'a, 'm, P: PerCpu> Handler<'a, 'm, P> {
                 }
                 journal.end(at, None, End::Done);
             } else if shared.may_take.load(SeqCst) {
-                let order = Order::of([0, 0, 0, 0, 1, 2, 3, 9][self.below(8) as usize]);
+                let order = Order::of(ORDERS[self.below(8) as usize]);
                 let request = Request::new(order, Migratetype::REQUESTED[self.below(3) as usize])
                     .with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
                 let at = journal.begin(Kind::Alloc, None, order, true);

@@ -70,10 +70,11 @@ pub(super) fn run<P: PerCpu>(
         drains: AtomicU64::new(0),
         tally: Tally::default(),
     };
-    let calls = [1500, 4000, 4000, 12_000][rng.usize(..4)];
-    let stretch = |n| if n % 4 == 3 { (200, Some(Board::default())) } else { (calls / 6, None) };
+    // The books are looked at after each stretch: often, or after the threads had time to get into each other's way.
+    let (calls, times) = [(60, 30), (200, 20), (700, 12), (2000, 6)][rng.usize(..4)];
+    let stretch = |n| if n % 5 == 4 { (100, Some(Board::default())) } else { (calls, None) };
     let stretches = Stretches {
-        stretches: (0..8).map(stretch).collect(),
+        stretches: (0..times).map(stretch).collect(),
         barrier: Barrier::new(threads as usize),
         signals: variant.signals.filter(|_| plan.mix.has(Kind::Signals)),
         seed,
