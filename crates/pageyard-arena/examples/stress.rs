@@ -1,0 +1,260 @@
+//! The mixed stress of the engine, under each protection of its per-CPU lists.
+//!
+//! ```text
+//! cargo run --release -p pageyard-arena --example stress -- --seconds 600 --percpu rseq
+//! ```
+//!
+//! What it does and what must hold: `pageyard_testkit::storm`.
+
+use pageyard::{Alone, Exclusive, PerCpu, TryLock};
+use pageyard_arena::rseq::possible_cpus;
+use pageyard_testkit::storm::{self, Guard, Mix, Naming, Plan, Report, Rule, Variant};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+const USAGE: &str = "usage: stress [--seconds N] [--percpu rseq,trylock,exclusive,alone] [--seed N] [--threads N] [--rounds N]
+              [--only KINDS] [--without KINDS] [--ignore RULES] [--go-on] [--all-cpus]
+Runs every kind of call at once for N seconds under each protection of the per-CPU lists (60 each by default).
+KINDS and RULES are names separated by commas; a wrong one is answered with all of them.";
+
+/// The variants, in the order in which they run.
+const VARIANTS: [&str; 4] = ["rseq", "trylock", "exclusive", "alone"];
+
+/// What the command line says.
+struct Asked {
+    plan: Plan,
+    variants: Vec<&'static str>,
+    all_cpus: bool,
+}
+
+fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let plan =
+        Plan { seed: now.as_nanos() as u64, time: Duration::from_secs(60), chatty: true, ..Plan::default() };
+    let mut asked = Asked { plan, variants: VARIANTS.to_vec(), all_cpus: false };
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or(format!("`{arg}` takes a value"));
+        let number = |text: String| {
+            text.parse::<u64>().map_err(|_| format!("`{arg}` takes a number, and `{text}` is none"))
+        };
+        let plan = &mut asked.plan;
+        match arg.as_str() {
+            "--seconds" => plan.time = Duration::from_secs(number(value()?)?),
+            "--seed" => plan.seed = number(value()?)?,
+            "--rounds" => plan.rounds = number(value()?)?,
+            "--threads" => plan.threads = u32::try_from(number(value()?)?.clamp(1, 256)).unwrap_or(256),
+            "--only" => plan.mix = Mix::parse(&value()?)?,
+            "--without" => plan.mix = plan.mix.minus(Mix::parse(&value()?)?),
+            "--ignore" => plan.ignored |= Rule::parse(&value()?)?,
+            "--go-on" => plan.go_on = true,
+            "--all-cpus" => asked.all_cpus = true,
+            "--percpu" => {
+                let named = value()?;
+                let known = |name: &str| VARIANTS.into_iter().find(|v| *v == name);
+                asked.variants = named
+                    .split(',')
+                    .map(|name| {
+                        known(name)
+                            .ok_or(format!("`{name}` is no variant; there are {}", VARIANTS.join(", ")))
+                    })
+                    .collect::<Result<_, _>>()?;
+            }
+            "--help" | "-h" => return Err(USAGE.to_owned()),
+            _ => return Err(format!("`{arg}` is not an option\n{USAGE}")),
+        }
+    }
+    Ok(asked)
+}
+
+fn main() -> ExitCode {
+    let asked = match asked(std::env::args().skip(1)) {
+        Ok(asked) => asked,
+        Err(why) => {
+            eprintln!("{why}");
+            return ExitCode::from(2);
+        }
+    };
+    let cpus = if asked.all_cpus { signals::allowed() } else { signals::keep_to_two() };
+    let mut wrong = 0;
+    for name in &asked.variants {
+        println!(
+            "{name}: {} s, {} threads on {cpus} CPUs, --seed {}",
+            asked.plan.time.as_secs(),
+            if *name == "alone" { 1 } else { asked.plan.threads },
+            asked.plan.seed
+        );
+        // Shown by the default hook's message if the process is to die of it.
+        let report = match *name {
+            "rseq" => rseq(&asked.plan),
+            "trylock" => Some(storm::run(&asked.plan, &any("trylock", &|| TryLock))),
+            "exclusive" => Some(exclusive(&asked.plan)),
+            _ => Some(alone(&asked.plan)),
+        };
+        let Some(report) = report else { continue };
+        println!("{name}: {report}");
+        say(&report, asked.plan.go_on);
+        wrong += report.faults.len();
+        if wrong > 0 && !asked.plan.go_on {
+            break;
+        }
+    }
+    if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints what broke, with what led to it; where the storm went on, the first of each rule, and how often.
+fn say(report: &Report, go_on: bool) {
+    for (rule, name, _) in Rule::ALL {
+        let of = || report.faults.iter().filter(|f| f.fault.rule == rule);
+        let Some(first) = of().next() else { continue };
+        eprintln!("FAULT {first}");
+        first.log.iter().for_each(|line| eprintln!("    {line}"));
+        if go_on {
+            eprintln!("  {name}: in {} of {} rounds", of().count(), report.rounds);
+        }
+    }
+}
+
+fn nothing() -> Guard {
+    Box::new(())
+}
+
+fn any<'a, P: PerCpu>(name: &'static str, make: &'a (dyn Fn() -> P + Sync)) -> Variant<'a, P> {
+    Variant {
+        name,
+        naming: Naming::Any,
+        threads: None,
+        cpus: 3,
+        make,
+        enter: &nothing,
+        signals: Some(&signals::start),
+    }
+}
+
+fn exclusive(plan: &Plan) -> Report {
+    // SAFETY: the storm's threads name their own CPU only, and no handler allocates.
+    let make = || unsafe { Exclusive::by_cpu() };
+    let variant = Variant { naming: Naming::Own, signals: None, ..any("exclusive", &make) };
+    storm::run(plan, &variant)
+}
+
+fn alone(plan: &Plan) -> Report {
+    // SAFETY: there is one thread, and no handler allocates.
+    let make = || unsafe { Alone::by_instance() };
+    let variant = Variant { threads: Some(1), cpus: 3, signals: None, ..any("alone", &make) };
+    storm::run(plan, &variant)
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn rseq(plan: &Plan) -> Option<Report> {
+    use pageyard_arena::rseq::{Rseq, register_thread};
+    if let Err(why) = Rseq::new() {
+        eprintln!("rseq: left out, because this process cannot use restartable sequences: {why}");
+        return None;
+    }
+    let make = || Rseq::new().unwrap_or_else(|why| panic!("there were restartable sequences before: {why}"));
+    let register = || -> Guard { Box::new(register_thread()) };
+    // A thread takes the lists of the CPU that it runs on, whichever that is.
+    let variant = Variant { cpus: possible_cpus(), enter: &register, ..any("rseq", &make) };
+    Some(storm::run(plan, &variant))
+}
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn rseq(_: &Plan) -> Option<Report> {
+    eprintln!("rseq: left out, because restartable sequences are for Linux on x86-64");
+    None
+}
+
+#[cfg(target_os = "linux")]
+mod signals {
+    //! Timers that interrupt the thread that made them.
+
+    use pageyard_testkit::storm::{Guard, interrupt};
+    use std::sync::Once;
+
+    /// Time between a thread's signals.
+    const PERIOD_NS: i64 = 400_000;
+
+    struct Timer(libc::timer_t);
+
+    extern "C" fn on_signal(_: libc::c_int) {
+        interrupt();
+    }
+
+    /// Starts signals in the calling thread.
+    pub fn start() -> Guard {
+        static HANDLER: Once = Once::new();
+        // SAFETY: 1. The handler does only what one may: the engine takes no lock and no memory. 2. Everything that is
+        // filled in is a local variable.
+        unsafe {
+            HANDLER.call_once(|| {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = on_signal as *const () as usize;
+                action.sa_flags = libc::SA_RESTART;
+                assert_eq!(libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()), 0);
+            });
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = libc::SIGUSR1;
+            event.sigev_notify_thread_id = libc::gettid();
+            let mut timer = std::mem::zeroed();
+            assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer), 0);
+            let every = libc::timespec { tv_sec: 0, tv_nsec: PERIOD_NS };
+            let times = libc::itimerspec { it_interval: every, it_value: every };
+            assert_eq!(libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut()), 0);
+            Box::new(Timer(timer))
+        }
+    }
+
+    impl Drop for Timer {
+        fn drop(&mut self) {
+            // SAFETY: it was created.
+            unsafe { libc::timer_delete(self.0) };
+        }
+    }
+
+    fn allowed_set() -> libc::cpu_set_t {
+        // SAFETY: the set is a local variable of the size that is said.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::sched_getaffinity(0, size_of_val(&set), &raw mut set);
+            set
+        }
+    }
+
+    /// Returns how many CPUs the process may use.
+    pub fn allowed() -> usize {
+        // SAFETY: it counts the bits of a local variable.
+        unsafe { libc::CPU_COUNT(&allowed_set()) as usize }
+    }
+
+    /// Keeps the process to two CPUs, so that threads are interrupted in the middle of calls; returns how many it has.
+    pub fn keep_to_two() -> usize {
+        // SAFETY: the sets are local variables of the size that is said.
+        unsafe {
+            let (all, mut two): (libc::cpu_set_t, libc::cpu_set_t) = (allowed_set(), std::mem::zeroed());
+            let cpus = (0..libc::CPU_SETSIZE as usize).filter(|cpu| libc::CPU_ISSET(*cpu, &all)).take(2);
+            cpus.for_each(|cpu| libc::CPU_SET(cpu, &mut two));
+            libc::sched_setaffinity(0, size_of_val(&two), &raw const two);
+        }
+        allowed()
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod signals {
+    //! Signals of other systems are not used.
+
+    use pageyard_testkit::storm::Guard;
+
+    pub fn start() -> Guard {
+        Box::new(())
+    }
+
+    pub fn allowed() -> usize {
+        std::thread::available_parallelism().map_or(1, |n| n.get())
+    }
+
+    pub fn keep_to_two() -> usize {
+        allowed()
+    }
+}

@@ -1,0 +1,157 @@
+//! Signal handlers that allocate and free.
+
+use super::fault::Rule;
+use super::journal::End;
+use super::kinds::Kind;
+use super::oracle;
+use super::shared::{Shared, add};
+use pageyard::{BlockId, CpuId, Cx, Migratetype, Order, PerCpu, Pfn, Request, RequestFlags};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicPtr;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// Blocks that a handler keeps until the next time.
+const KEPT: usize = 16;
+/// Orders that they ask for: some that lists hold, and some that go straight to their pageblock.
+const ORDERS: [u8; 8] = [0, 0, 1, 3, 4, 4, 5, 9];
+
+/// Calls a handler's work, whatever engine it is for.
+struct Hook {
+    state: *const (),
+    run: unsafe fn(*const ()),
+}
+
+thread_local! {
+    /// The work of this thread's handlers, while there is some.
+    static HOOK: AtomicPtr<Hook> = const { AtomicPtr::new(std::ptr::null_mut()) };
+}
+
+/// Does what a signal handler does in a storm; nothing in a thread that is none of its.
+///
+/// It may be called in a handler: it takes no lock and no memory but the engine's.
+pub fn interrupt() {
+    let hook = HOOK.with(|hook| hook.load(SeqCst));
+    // SAFETY: `Listening` stored it, and removes it before the hook and its state end; both are this thread's.
+    unsafe {
+        if let Some(hook) = hook.as_ref() {
+            (hook.run)(hook.state);
+        }
+    }
+}
+
+/// What the handlers of one thread share from one signal to the next.
+pub(super) struct Handler<'a, 'm, P> {
+    shared: &'a Shared<'m, P>,
+    me: u32,
+    state: Cell<u64>,
+    kept: [Cell<Option<BlockId>>; KEPT],
+}
+
+impl<'a, 'm, P: PerCpu> Handler<'a, 'm, P> {
+    pub(super) fn new(shared: &'a Shared<'m, P>, me: u32, seed: u64) -> Self {
+        Handler { shared, me, state: Cell::new(seed | 1), kept: [const { Cell::new(None) }; KEPT] }
+    }
+
+    /// Returns what the handlers have kept, after the last one.
+    pub(super) fn kept(&self) -> impl Iterator<Item = BlockId> + '_ {
+        self.kept.iter().filter_map(Cell::take)
+    }
+
+    fn below(&self, n: u64) -> u64 {
+        let mut x = self.state.get();
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        self.state.set(x);
+        (x >> 16) % n
+    }
+
+    fn work(&self) {
+        let shared = self.shared;
+        shared.handling.fetch_add(1, SeqCst);
+        if !shared.quiet.load(SeqCst) && !shared.faults.any() {
+            self.swap_blocks();
+        }
+        shared.handling.fetch_sub(1, SeqCst);
+    }
+
+    /// Frees what was kept, and keeps new blocks.
+    fn swap_blocks(&self) {
+        let shared = self.shared;
+        add(&shared.tally.handlers, 1);
+        let cx = Cx::on(CpuId(self.below(u64::from(shared.cpus)) as u32));
+        let journal = &shared.journals[self.me as usize];
+        for slot in &self.kept {
+            if let Some(block) = slot.take() {
+                let at = journal.begin(Kind::Free, Some(block.pfn), block.order, true);
+                if !shared.give(oracle::handler(self.me), self.me, &cx, block) {
+                    return;
+                }
+                journal.end(at, None, End::Done);
+            } else if shared.may_take.load(SeqCst) {
+                let order = Order::of(ORDERS[self.below(8) as usize]);
+                let request = Request::new(order, Migratetype::REQUESTED[self.below(3) as usize])
+                    .with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+                let at = journal.begin(Kind::Alloc, None, order, true);
+                let began = shared.ranges.now();
+                let Ok(pfn) = shared.subject.alloc(&cx, &request) else {
+                    journal.end(at, None, End::Refused);
+                    continue;
+                };
+                journal.end(at, Some(pfn), End::Done);
+                let block = BlockId { pfn, order };
+                if !self.receive(&request, block, began) {
+                    return;
+                }
+                slot.set(Some(block));
+            }
+        }
+    }
+
+    /// As [`Shared::receive`], without words: a handler has no memory to put them in.
+    fn receive(&self, request: &Request, block: BlockId, began: u64) -> bool {
+        let shared = self.shared;
+        let raise = |rule, pfn: Pfn, found: u32| shared.faults.raise(rule, self.me, pfn.0, 0, found.into());
+        if let Err((frame, found)) = shared.oracle.change(block, 0, oracle::handler(self.me)) {
+            raise(Rule::Owners, Pfn(frame), found);
+            return false;
+        }
+        if shared.machine.forbids(block, Some(request)).is_some() {
+            raise(Rule::Zone, block.pfn, 0);
+            return false;
+        }
+        let zone = shared.machine.zone(block.pfn);
+        let closed = shared.ranges.broken_by(block, began, |b| shared.machine.zone_of_block(b) == zone);
+        if let Some(closed) = closed {
+            raise(Rule::Isolation, Pfn(block.pfn.0.max(closed.start().0)), 0);
+        }
+        closed.is_none()
+    }
+}
+
+/// Lets the handlers of the calling thread work, until it is dropped.
+pub(super) struct Listening<'a> {
+    hook: Box<Hook>,
+    handler: PhantomData<&'a ()>,
+}
+
+impl<'a> Listening<'a> {
+    pub(super) fn new<P: PerCpu>(handler: &'a Handler<'_, '_, P>) -> Listening<'a> {
+        unsafe fn run<P: PerCpu>(state: *const ()) {
+            // SAFETY: it is the handler that `new` was given, which outlives the `Listening`.
+            unsafe { &*state.cast::<Handler<'_, '_, P>>() }.work();
+        }
+        let hook = Box::new(Hook { state: std::ptr::from_ref(handler).cast(), run: run::<P> });
+        HOOK.with(|h| h.store(std::ptr::from_ref(&*hook).cast_mut(), SeqCst));
+        Listening { hook, handler: PhantomData }
+    }
+}
+
+impl Drop for Listening<'_> {
+    fn drop(&mut self) {
+        HOOK.with(|h| h.store(std::ptr::null_mut(), SeqCst));
+        // The hook itself goes after this, when no handler finds it any more.
+        let _ = &self.hook;
+    }
+}

@@ -1,0 +1,84 @@
+//! A mixed stress of the engine: every kind of call at once, from more threads than CPUs, and rules that must hold.
+//!
+//! * `subject`: the engine's calls, the one file to change when one is renamed.
+//! * `kinds`, `plan`: what is done, for how long, and what came of it; `machine`: the memory and settings of a round.
+//! * `oracle`: who owns each frame, a second opinion that shares nothing with the engine; `movers`: the shared owner of
+//!   frames that can be moved; `ranges`: pageblocks that are isolated and leased.
+//! * `worker`: a thread; `taking`, `giving`, `wrong`, `isolating`, `compacting` and `contest`: its operations; `handler`: its
+//!   signal handlers; `helper`: what compaction and reclaim call back, and how that goes wrong.
+//! * `round`, `verdict`: a round, and what must hold at its end; `fault`, `journal`: what did not, and what led to it.
+//!
+//! Each round has an engine, a machine and settings of its own. Its threads go through stretches of two kinds, one after
+//! the other: in one everything happens; in the other nobody takes memory, so that all threads can free the same blocks
+//! and exactly one free of each may succeed.
+//!
+//! The seed decides what each thread does, not how threads meet: a fault need not come up again in the same round.
+
+mod compacting;
+mod contest;
+mod fault;
+mod giving;
+mod handler;
+mod helper;
+mod isolating;
+mod journal;
+mod kinds;
+mod machine;
+mod movers;
+mod oracle;
+mod plan;
+mod ranges;
+mod round;
+mod shared;
+mod subject;
+mod taking;
+mod verdict;
+mod worker;
+mod wrong;
+
+pub use fault::{Fault, Rule};
+pub use handler::interrupt;
+pub use kinds::{Kind, Mix};
+pub use plan::{Found, Guard, Naming, Plan, Report, Variant};
+
+use machine::Machine;
+use pageyard::PerCpu;
+use std::time::{Duration, Instant};
+
+/// Time between two lines that say how far a storm is.
+const CHAT: Duration = Duration::from_secs(20);
+
+/// Runs rounds until the time is over, or the first fault.
+///
+/// A thread of a [`Naming::Own`] variant names its own CPU only; no other call runs while the instance is made, judged
+/// and dropped.
+pub fn run<P: PerCpu>(plan: &Plan, variant: &Variant<'_, P>) -> Report {
+    let _guard = (variant.enter)();
+    let (small, roomy) = (Machine::small(), Machine::roomy());
+    let start = Instant::now();
+    let (mut report, mut said) = (Report::default(), Duration::ZERO);
+    for number in 0..plan.rounds {
+        if start.elapsed() >= plan.time {
+            break;
+        }
+        // Small and roomy in turn. The largest machine takes longest: its turn comes now and then.
+        let turn = (number / 2) as usize;
+        let machine = if number.is_multiple_of(2) {
+            &small[turn % small.len()]
+        } else if turn % 16 == 15 {
+            &roomy[roomy.len() - 1]
+        } else {
+            &roomy[turn % (roomy.len() - 1)]
+        };
+        let seed = plan.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let found = round::run(plan, variant, machine, (number, seed), start, &mut report);
+        if found && !plan.go_on {
+            break;
+        }
+        if plan.chatty && start.elapsed() - said >= CHAT {
+            said = start.elapsed();
+            println!("{}: {} s: {report}", variant.name, said.as_secs());
+        }
+    }
+    report
+}

@@ -1,0 +1,147 @@
+//! What to run, and what came of it.
+
+use super::fault::Fault;
+use super::kinds::{Kind, Mix};
+use std::any::Any;
+use std::fmt;
+use std::time::Duration;
+
+/// How long a storm runs, and what it does.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Seed of the first round; the others' follow from it.
+    pub seed: u64,
+    /// Time for all rounds.
+    pub time: Duration,
+    /// Rounds, where the time allows.
+    pub rounds: u64,
+    /// Threads, where the variant does not say.
+    pub threads: u32,
+    /// Kinds of operations.
+    pub mix: Mix,
+    /// Rules that are not looked at, as [`Rule::parse`](super::Rule::parse) returns them.
+    pub ignored: u32,
+    /// Whether to go on with another round after a fault.
+    pub go_on: bool,
+    /// Whether to say every few seconds how far it is.
+    pub chatty: bool,
+}
+
+impl Default for Plan {
+    /// Makes a plan of ten seconds with everything.
+    fn default() -> Self {
+        Plan {
+            seed: 1,
+            time: Duration::from_secs(10),
+            rounds: u64::MAX,
+            threads: 9,
+            mix: Mix::ALL,
+            ignored: 0,
+            go_on: false,
+            chatty: false,
+        }
+    }
+}
+
+/// Which CPU a thread names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Naming {
+    /// Its own, which no other thread names, and it drains no others.
+    Own,
+    /// Any.
+    Any,
+}
+
+/// What a guard is that a thread keeps.
+pub type Guard = Box<dyn Any>;
+
+/// How an engine's lists are protected, and what that allows.
+pub struct Variant<'a, P> {
+    /// The name.
+    pub name: &'static str,
+    /// How its threads name CPUs.
+    pub naming: Naming,
+    /// The only number of threads that it allows.
+    pub threads: Option<u32>,
+    /// CPUs of an instance; with [`Naming::Own`] there are as many as threads.
+    pub cpus: u32,
+    /// Makes one.
+    pub make: &'a (dyn Fn() -> P + Sync),
+    /// What each thread does first, and keeps until it ends.
+    pub enter: &'a (dyn Fn() -> Guard + Sync),
+    /// Starts signals in the calling thread, whose handler calls [`interrupt`](super::interrupt), until what it returns
+    /// is dropped. None where handlers may not allocate.
+    pub signals: Option<&'a (dyn Fn() -> Guard + Sync)>,
+}
+
+/// A fault, and where it came up.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The fault.
+    pub fault: Fault,
+    /// The seed and number of its round.
+    pub seed: u64,
+    /// The number of its round.
+    pub round: u64,
+    /// Its machine.
+    pub machine: &'static str,
+    /// Time since the storm began.
+    pub after: Duration,
+    /// What threads did last where it came up.
+    pub log: Vec<String>,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (_, name, says) = super::Rule::ALL[self.fault.rule as usize];
+        write!(f, "{name}: {says}")?;
+        if let Some(pfn) = self.fault.pfn {
+            write!(f, " (frame {pfn:#x}, pageblock {})", pfn >> 9)?;
+        }
+        if let Some(thread) = self.fault.thread {
+            write!(f, ", found by thread {thread}")?;
+        }
+        write!(f, ": {}", self.fault.text)?;
+        let seconds = self.after.as_secs_f64();
+        write!(
+            f,
+            "\n  round {} with seed {}, on \"{}\", after {seconds:.1} s",
+            self.round, self.seed, self.machine
+        )
+    }
+}
+
+/// What a storm did.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Rounds.
+    pub rounds: u64,
+    /// Operations of each kind.
+    pub kinds: [u64; Kind::ALL.len()],
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Frames that compaction moved.
+    pub moves: u64,
+    /// Callbacks that panicked.
+    pub panics: u64,
+    /// Handlers that ran.
+    pub handlers: u64,
+    /// Blocks that several threads freed at once.
+    pub contested: u64,
+    /// Pageblocks that were isolated until nothing of them could be handed out.
+    pub closed: u64,
+    /// The faults; one, unless it was to go on.
+    pub faults: Vec<Found>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let calls: u64 = self.kinds.iter().sum();
+        write!(
+            f,
+            "{} rounds, {calls} operations, {} requests refused, {} frames moved, {} callbacks panicked, \
+             {} handlers, {} blocks freed by several threads, {} pageblocks kept isolated",
+            self.rounds, self.refused, self.moves, self.panics, self.handlers, self.contested, self.closed
+        )
+    }
+}
