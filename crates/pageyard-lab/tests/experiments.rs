@@ -1,14 +1,14 @@
 //! Experiments: published figures stand beside measurements and never enter them.
 
-use pageyard_lab::experiment::{self, EXPERIMENTS, Outcome, Published, Run};
+use pageyard_lab::experiment::{self, EXPERIMENTS, ExperimentReport, Published, Run};
 use std::collections::BTreeSet;
 
-fn outcome(name: &str, tables: &Published) -> Outcome {
+fn outcome(name: &str, tables: &Published) -> ExperimentReport {
     let mut silent = |_: &'static str, _, _| {};
     experiment::run(experiment::find(name).unwrap(), Run::new(true, &mut silent), tables).unwrap()
 }
 
-fn measured(outcome: &Outcome) -> BTreeSet<(String, String)> {
+fn measured(outcome: &ExperimentReport) -> BTreeSet<(String, String)> {
     let rows = outcome.rows.iter().filter(|r| !r.column.starts_with("published"));
     rows.map(|r| (r.metric.clone(), r.column.clone())).collect()
 }

@@ -225,7 +225,7 @@ fn what_the_host_refused_is_kept_as_long_as_what_was_taken_in_its_stead() {
             .engines
             .iter()
             .map(|e| {
-                let h = e.helped.unwrap();
+                let h = e.slow_path.unwrap();
                 assert_eq!((h.replaced, h.kept, h.not_taken), (1, 1, 512), "{e}");
                 assert_eq!((e.failures.served_where_host_failed, e.failures.allocs), (2, 0), "{e}");
                 assert!(
@@ -253,19 +253,19 @@ fn each_part_of_the_slow_path_works_alone() {
             assert_eq!(stats[Counter::CompactStall] > 0, compaction, "{e}");
             assert_eq!(stats[Counter::PgstealDirect] + stats[Counter::PgstealKswapd] > 0, reclaim, "{e}");
             assert_eq!(
-                (e.helped.unwrap().replaced, e.helped.unwrap().kept),
+                (e.slow_path.unwrap().replaced, e.slow_path.unwrap().kept),
                 (1, u64::from(compaction)),
                 "{e}"
             );
             if !compaction {
-                assert_eq!(e.stats[Counter::PgmigrateSuccess] + e.helped.unwrap().not_taken, 0, "{e}");
+                assert_eq!(e.stats[Counter::PgmigrateSuccess] + e.slow_path.unwrap().not_taken, 0, "{e}");
             }
         }
     }
     // With every frame pinned nothing moves and nothing is given up.
     let report = replay_with(&trace, SlowPath { reclaim: true, compaction: true, pinned: 1.0 });
     for e in &report.engines {
-        assert_eq!((e.stats[Counter::PgmigrateSuccess], e.helped.unwrap().kept), (0, 0), "{e}");
+        assert_eq!((e.stats[Counter::PgmigrateSuccess], e.slow_path.unwrap().kept), (0, 0), "{e}");
     }
 }
 
@@ -282,7 +282,7 @@ fn frees_find_what_was_moved_and_know_what_was_reclaimed() {
         for e in replay_with(&trace, SlowPath { reclaim, compaction, pinned: 0.0 }).engines {
             assert_eq!(e.audit.unwrap().allocated.0, 512 + 2, "the kernel's frames and two of others: {e}");
             let stolen = e.stats[Counter::PgstealDirect] + e.stats[Counter::PgstealKswapd];
-            assert_eq!(e.helped.unwrap().reclaimed_before, stolen, "{e}");
+            assert_eq!(e.slow_path.unwrap().reclaimed_before, stolen, "{e}");
         }
     }
 }

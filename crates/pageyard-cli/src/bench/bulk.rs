@@ -1,6 +1,6 @@
 //! `bench bulk` as JSON and as text.
 
-use super::ground::{machine_json, machine_text, skipped_json, skipped_text};
+use super::environment::{machine_json, machine_text, skipped_json, skipped_text};
 use pageyard_lab::bench::bulk::{BUFFER_FRAMES, Bulk, Where};
 use serde_json::{Value, json};
 use std::fmt::Write;

@@ -2,7 +2,7 @@
 
 mod bulk;
 mod cross;
-mod ground;
+mod environment;
 mod primitives;
 mod scale;
 mod sweep;

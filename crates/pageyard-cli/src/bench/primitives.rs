@@ -1,6 +1,6 @@
 //! `bench primitives` as JSON and as text, beside what document 000 prints for its machine.
 
-use super::ground::{machine_json, machine_text, noise_json, noise_text, skipped_json, skipped_text};
+use super::environment::{machine_json, machine_text, noise_json, noise_text, skipped_json, skipped_text};
 use pageyard_lab::bench::primitives::Primitives;
 use pageyard_lab::experiment::Published;
 use serde_json::{Value, json};

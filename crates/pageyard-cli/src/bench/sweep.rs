@@ -1,6 +1,6 @@
 //! `bench sweep` as JSON and as text: ratios first, nanoseconds after.
 
-use super::ground::{
+use super::environment::{
     disturbance_json, disturbance_text, machine_json, machine_text, skipped_json, skipped_text,
 };
 use pageyard_lab::bench::sweep::{Sweep, SweepRow};

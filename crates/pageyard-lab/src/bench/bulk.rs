@@ -4,7 +4,7 @@
 //! frames are held before the first goes back: more than a list holds, so frames come from their zone and return to it.
 
 use super::cell::{Cell, Measured};
-use super::ground::Machine;
+use super::environment::Machine;
 use super::subject::{Load, Subject, Taken};
 use super::subjects::Subjects;
 use super::sweep::Pattern;

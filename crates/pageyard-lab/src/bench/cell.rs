@@ -1,8 +1,8 @@
 //! One setting, measured on every subject in turn, sample by sample, beside a pair that must agree.
 
 use super::clock::clock_cost;
+use super::environment::Watch;
 use super::floors::FloorArray;
-use super::ground::Watch;
 use super::subject::{Alone, Load, Subject, Taken};
 use super::team::{Pinned, Team, cpus};
 use super::{Noise, SAMPLES, median};
@@ -52,7 +52,7 @@ pub(super) struct Measured {
 }
 
 /// What came of a setting.
-pub(super) struct Outcome {
+pub(super) struct CellResult {
     /// By subject; `None` where it could not be measured.
     pub measured: Vec<Option<Measured>>,
     /// What disturbed it.
@@ -106,7 +106,7 @@ fn together(taken: &[Taken], blocks_a_chunk: f64) -> Option<(f64, f64)> {
 
 impl Cell {
     /// Measures every subject after one untimed pass.
-    pub fn measure(&self, team: &Team, subjects: &[&dyn Subject]) -> Outcome {
+    pub fn measure(&self, team: &Team, subjects: &[&dyn Subject]) -> CellResult {
         let _pinned = cpus().last().map(|cpu| Pinned::to(*cpu));
         let clock = clock_cost();
         let watch = Watch::start();
@@ -134,7 +134,7 @@ impl Cell {
         let pair = [measured.remove(0), measured.pop().flatten()];
         let pair = pair.map(|m| m.map_or(0.0, |m| m.total_ns_median));
         let apart = (pair[0] - pair[1]).abs() / pair[0].min(pair[1]).max(0.01);
-        Outcome { measured, noise: Noise { apart, taken: watch.seen() } }
+        CellResult { measured, noise: Noise { apart, taken: watch.seen() } }
     }
 
     /// Runs the untimed pass, and says how many rounds a sample has.

@@ -5,7 +5,7 @@
 //! left of the time that passed when that is subtracted is reported beside.
 
 use super::clock::{clock_cost, now_ns};
-use super::ground::{Machine, Watch};
+use super::environment::{Machine, Watch};
 use super::subject::{Allocator, Shared, Subject};
 use super::subjects::{ALONE, Subjects};
 use super::team::{Team, cpus};

@@ -4,7 +4,7 @@
 //!   CPU and given back on another; [`scale`]: from 1 GiB to 1 TiB, lists bypassed; [`primitives`]: what paths are made of.
 //! * `subjects`: who takes part, from a private array (the floor) to the reference and to [`peers`]; `floors`, `paged`:
 //!   their code; `subject`: what a benchmark sees of them.
-//! * `cell`: one setting measured; `team`: threads that stay; [`ground`]: the machine, and who else used it; `clock`.
+//! * `cell`: one setting measured; `team`: threads that stay; [`environment`]: the machine, and who else used it; `clock`.
 //!
 //! Subjects take turns within each setting, sample by sample, so that a noisy moment hits all of them alike. Medians
 //! count; ratios to the floor of the same setting count more.
@@ -13,8 +13,8 @@ pub mod bulk;
 mod cell;
 mod clock;
 pub mod cross;
+pub mod environment;
 mod floors;
-pub mod ground;
 mod paged;
 pub mod peers;
 pub mod primitives;
@@ -50,7 +50,7 @@ pub struct Noise {
     /// By which share the two halves of a pair differ that are the same code.
     pub apart: f64,
     /// What others took meanwhile.
-    pub taken: ground::Taken,
+    pub taken: environment::Taken,
 }
 
 impl Noise {

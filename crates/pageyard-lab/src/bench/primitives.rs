@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "some operations have no safe name")]
 
 use super::clock::now_ns;
-use super::ground::{Machine, Watch};
+use super::environment::{Machine, Watch};
 use super::team::{Pinned, Team, cpus};
 use super::{Noise, SAMPLES, Skipped, median};
 use crate::yard::{alone_on_one_thread, exclusive_on_one_thread};

@@ -1,7 +1,7 @@
 //! `bench sweep`: blocks allocated and freed in batches of 1 to 16,384, on one thread and two.
 
 use super::cell::{Cell, Measured};
-use super::ground::{Machine, Taken, Watch};
+use super::environment::{Machine, Taken, Watch};
 use super::peers::uml::{self, Uml};
 use super::subject::Subject;
 use super::subjects::{ALONE, MEMORY, Subjects};

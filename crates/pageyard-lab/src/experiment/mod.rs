@@ -105,7 +105,7 @@ pub fn gain(before: f64, after: f64) -> f64 {
 
 /// What an experiment came to.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ExperimentReport {
     /// Its name.
     pub name: &'static str,
     /// What it is about.
@@ -126,13 +126,17 @@ pub struct Outcome {
 ///
 /// # Errors
 /// As [`Experiment::measure`].
-pub fn run(experiment: &dyn Experiment, mut run: Run<'_>, tables: &Published) -> Result<Outcome, LabError> {
+pub fn run(
+    experiment: &dyn Experiment,
+    mut run: Run<'_>,
+    tables: &Published,
+) -> Result<ExperimentReport, LabError> {
     let mut rows = experiment.measure(&mut run)?;
     rows.merge(experiment.published(tables));
     if tables.is_empty() {
         run.note("data/published was not there when this was built: nothing stands beside the measurements");
     }
-    Ok(Outcome {
+    Ok(ExperimentReport {
         name: experiment.name(),
         about: experiment.about(),
         machine: machine(),

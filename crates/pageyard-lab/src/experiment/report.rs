@@ -1,13 +1,13 @@
 //! An outcome as text, as JSON and as a page.
 
 use super::plot::{png, svg};
-use super::{Outcome, Row, Rows};
+use super::{ExperimentReport, Row, Rows};
 use crate::error::LabError;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
 
-impl Outcome {
+impl ExperimentReport {
     /// Returns the JSON document.
     #[must_use]
     pub fn json(&self) -> Value {
@@ -154,7 +154,7 @@ mod tests {
     use super::super::{Plot, Series};
     use super::*;
 
-    fn outcome() -> Outcome {
+    fn outcome() -> ExperimentReport {
         let mut rows = Rows::default();
         rows.section("A table");
         rows.add("one", "reference:a", 1.5, "ns");
@@ -166,7 +166,7 @@ mod tests {
         rows.merge(published);
         let line = Series { name: "a <b>".into(), points: vec![(1.0, 2.0), (4.0, 3.0)] };
         let bar = Series { name: "c".into(), points: vec![(0.0, -2.0)] };
-        Outcome {
+        ExperimentReport {
             name: "none",
             about: "nothing",
             machine: "a machine".into(),

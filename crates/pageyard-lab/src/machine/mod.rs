@@ -20,7 +20,7 @@ use pageyard_trace::proctext::Zoneinfo;
 const DEFAULT_ZONES: [(ZoneKind, u64); 3] =
     [(ZoneKind::Dma, 4096), (ZoneKind::Dma32, 1 << 20), (ZoneKind::Normal, u64::MAX)];
 
-/// Bytes that a replay needs for each frame spanned: the reference's metadata, the machine's and the replay's books.
+/// Bytes that a replay needs for each frame spanned: the reference's metadata, the machine's table and the replay's ledger.
 const BYTES_A_FRAME: u64 = 24;
 
 /// What a frame is when the replay begins.
@@ -92,7 +92,7 @@ impl Machine {
     /// needed.
     ///
     /// # Errors
-    /// [`LabError`] where the trace cannot be read, or describes more memory than this host can keep books of.
+    /// [`LabError`] where the trace cannot be read, or describes more memory than this host has room to replay.
     pub fn read(trace: &Trace, progress: &mut dyn FnMut(u64, u64)) -> Result<Machine, LabError> {
         let meta = trace.meta();
         let snapshot = trace.before()?;
@@ -196,7 +196,7 @@ impl Machine {
     }
 }
 
-/// Refuses a machine whose books would not fit into this host's memory.
+/// Refuses a machine whose tables would not fit into this host's memory.
 fn check_size(trace: &Trace, end: u64) -> Result<(), LabError> {
     let fail = |why: String| Err(LabError::Machine { trace: trace.name().to_owned(), why });
     if end == 0 {
@@ -210,7 +210,7 @@ fn check_size(trace: &Trace, end: u64) -> Result<(), LabError> {
         .map_or(8 << 30, |kib| kib * 1024);
     if need > available || end >= u64::from(u32::MAX) {
         return fail(format!(
-            "its memory map spans {} GiB, whose books need {} GiB of memory; {} GiB are available",
+            "its memory map spans {} GiB, whose tables need {} GiB of memory; {} GiB are available",
             end >> 18,
             need >> 30,
             available >> 30

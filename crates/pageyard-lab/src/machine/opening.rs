@@ -1,4 +1,4 @@
-//! The opening state: what the allocator's books held when the recording began.
+//! The opening state: the allocator's state when the recording began.
 //!
 //! The snapshot says which frames were on free lists. It does not say which lay in per-CPU lists (they look like kernel
 //! memory), nor what type each pageblock was. The events do: a frame that is allocated, or drained from a list, before

@@ -11,7 +11,7 @@ impl Machine {
     /// Takes frames away until `memory` bytes are left.
     ///
     /// First those that no event names: free ones, then held ones. If that is not enough, free ones that events do
-    /// name: the engine answers with frames of its own choice, so they are names in the replay's book and no more.
+    /// name: the engine answers with frames of its own choice, so they are names in the replay's ledger and no more.
     /// Of each kind the longest runs go first.
     ///
     /// # Errors

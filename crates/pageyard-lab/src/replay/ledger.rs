@@ -1,4 +1,4 @@
-//! The replay's book: which block of the engine stands for which recorded block.
+//! The replay's ledger: which block of the engine stands for which recorded block.
 
 use crate::bitmap::FrameSet;
 use pageyard::{BlockId, Frames, FreeError, Order, Pfn, block};
@@ -8,7 +8,7 @@ const LARGEST: Order = Order::of(10);
 
 const NONE: u8 = 0;
 
-/// What stands for a recorded block. The book does not look at it: to a replay on one thread it is the engine's frame,
+/// What stands for a recorded block. The ledger does not look at it: to a replay on one thread it is the engine's frame,
 /// to one on several the place where that frame will be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stand(pub u32);
@@ -18,7 +18,7 @@ impl Stand {
     pub const UNSERVED: Stand = Stand(u32::MAX);
 }
 
-/// The book. Recorded blocks are named by their first frame and order.
+/// The ledger. Recorded blocks are named by their first frame and order.
 pub struct Ledger {
     /// For each recorded frame that starts a block: what stands for it.
     stand: Vec<u32>,
@@ -32,13 +32,13 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Makes an empty book for a machine whose frames end at `end`.
+    /// Makes an empty ledger for a machine whose frames end at `end`.
     pub fn new(end: Pfn) -> Ledger {
         let frames = end.0 as usize;
         Ledger { stand: vec![0; frames], order: vec![NONE; frames], heads: FrameSet::new(end), splits: 0 }
     }
 
-    /// Says whether the book has the frame at all.
+    /// Says whether the ledger has the frame at all.
     pub fn covers(&self, pfn: Pfn, order: Order) -> bool {
         pfn.0.checked_add(order.frames().0).is_some_and(|end| end <= self.order.len() as u64)
     }
@@ -57,12 +57,12 @@ impl Ledger {
         })
     }
 
-    /// Takes everything out of the book that the block covers; `each` gets the parts. What reaches beyond the block is
+    /// Takes everything out of the ledger that the block covers; `each` gets the parts. What reaches beyond the block is
     /// halved until it does not: `halve` is told what stands for a block and its order, and says what stands for its
     /// halves.
     ///
     /// # Errors
-    /// [`FreeError`] where `halve` fails; nothing that was not given to `each` left the book.
+    /// [`FreeError`] where `halve` fails; nothing that was not given to `each` left the ledger.
     pub fn remove<C>(
         &mut self,
         pfn: Pfn,
@@ -152,7 +152,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// Removes a block from a book in which stands are frame numbers, and returns the parts.
+    /// Removes a block from a ledger in which stands are frame numbers, and returns the parts.
     fn remove(ledger: &mut Ledger, pfn: u64, order: u8) -> Vec<(u32, u8)> {
         let mut parts = Vec::new();
         let halve = |_: &mut Vec<_>, s: Stand, o: Order| Ok((s, Stand(s.0 + (1 << (o.get() - 1)))));

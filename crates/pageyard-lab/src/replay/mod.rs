@@ -5,7 +5,6 @@
 
 mod direct;
 mod display;
-mod helped;
 mod ledger;
 mod moved;
 mod prediction;
@@ -15,11 +14,12 @@ mod slow_path;
 mod threads;
 mod timeline;
 mod walk;
+mod with_slow_path;
 
 pub(crate) use ledger::{Ledger, Stand};
 pub use prediction::Prediction;
 pub use report::{EngineReport, ReplayReport, TraceReport, Waiting};
 pub use run::{Progress, ReplayOptions, replay};
-pub use slow_path::{Helped, SlowPath};
+pub use slow_path::{SlowPath, SlowPathTotals};
 pub use timeline::Sample;
 pub(crate) use timeline::{blocks, zones};

@@ -1,7 +1,7 @@
 //! What a replay found: as numbers, as JSON, and as text.
 
 use super::prediction::Prediction;
-use super::slow_path::Helped;
+use super::slow_path::SlowPathTotals;
 use super::timeline::Sample;
 use crate::engine::Fallbacks;
 use crate::latency::LatencySummary;
@@ -220,7 +220,7 @@ pub struct EngineReport {
     /// The threads, where there were several.
     pub waiting: Option<Waiting>,
     /// What helpers came to, where there were any.
-    pub helped: Option<Helped>,
+    pub slow_path: Option<SlowPathTotals>,
 }
 
 impl EngineReport {
@@ -244,7 +244,7 @@ impl EngineReport {
     }
 
     /// Says whether the engine kept its promises: nothing handed out twice, nothing lost, nothing refused wrongly,
-    /// and clean books.
+    /// and a clean audit.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let f = &self.failures;

@@ -1,7 +1,6 @@
 //! The replay itself: open the machine, re-execute every row, give account.
 
 use super::direct::Direct;
-use super::helped::{self, Helped};
 use super::ledger::Stand;
 use super::moved::Moves;
 use super::prediction::Prediction;
@@ -10,6 +9,7 @@ use super::slow_path::SlowPath;
 use super::threads::Plan;
 use super::timeline::{Sample, blocks, sample, zones};
 use super::walk::{Row, Walk};
+use super::with_slow_path::{self, WithSlowPath};
 use crate::bitmap::SharedFrameSet;
 use crate::engine::{EngineSpec, LabEngine, UseEngine};
 use crate::error::LabError;
@@ -90,7 +90,7 @@ pub fn replay(
             Some(slow_path) => {
                 let spec = if slow_path.compaction { spec.clone() } else { spec.without_compaction() };
                 let trial = Trial { spec: &spec, trace, machine: &machine, opening: &opening, since };
-                let user = WithHelp { trial, slow_path, progress: &mut at };
+                let user = SlowPathReplay { trial, slow_path, progress: &mut at };
                 spec.on(&map, machine.cpus, false, user)?.map_err(fail)??
             }
             None => {
@@ -131,32 +131,32 @@ fn on_one_thread(
         run.clock.tick(row.time_ns());
         run.walk.row(&mut calls, row);
     })?;
-    let outcome = Outcome {
+    let totals = CallTotals {
         alloc: calls.alloc.summary(),
         free: calls.free.summary(),
         failures: calls.failures,
         held_frames: calls.held_frames,
         waiting: None,
-        helped: None,
+        slow_path: None,
     };
-    run.finish(trial, outcome)
+    run.finish(trial, totals)
 }
 
 /// A replay with helpers.
-struct WithHelp<'a> {
+struct SlowPathReplay<'a> {
     trial: Trial<'a>,
     slow_path: &'a SlowPath,
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
-impl UseEngine for WithHelp<'_> {
+impl UseEngine for SlowPathReplay<'_> {
     type Output = Result<(EventCounts, EngineReport), LabError>;
 
     fn with<E: PressureAllocator + LabEngine + 'static>(self, engine: E) -> Self::Output {
         let (trial, machine) = (&self.trial, self.trial.machine);
-        let owners = helped::owners(&engine, self.slow_path);
-        let mut calls = Helped::new(&owners, &machine.gfp, self.slow_path, clock_cost_ns());
-        let largest = |m| Helped::<E>::claimed_in(m, BELOW_A_PAGEBLOCK);
+        let owners = with_slow_path::owners(&engine, self.slow_path);
+        let mut calls = WithSlowPath::new(&owners, &machine.gfp, self.slow_path, clock_cost_ns());
+        let largest = |m| WithSlowPath::<E>::claimed_in(m, BELOW_A_PAGEBLOCK);
         let engine: &dyn LabEngine = &engine;
         let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
         run.clock.kswapd = false;
@@ -167,15 +167,15 @@ impl UseEngine for WithHelp<'_> {
             run.walk.row(&mut calls, row);
         })?;
         calls.finish();
-        let outcome = Outcome {
+        let totals = CallTotals {
             alloc: calls.alloc.summary(),
             free: calls.free.summary(),
             failures: calls.failures,
             held_frames: owners.held_frames().0,
             waiting: None,
-            helped: Some(calls.found),
+            slow_path: Some(calls.found),
         };
-        run.finish(trial, outcome)
+        run.finish(trial, totals)
     }
 }
 
@@ -203,15 +203,15 @@ fn on_a_thread_a_cpu(
     let clock = &mut run.clock;
     let found = plan.run(engine, &taken, run.clock_ns, &mut |now| clock.tick(now));
     run.seconds.replay = start.elapsed();
-    let outcome = Outcome {
+    let totals = CallTotals {
         alloc: found.alloc.summary(),
         free: found.free.summary(),
         failures: found.failures,
         held_frames: taken.len(),
         waiting: Some(Waiting { threads: machine.cpus, waits: found.waits, wait_ns: found.wait_ns }),
-        helped: None,
+        slow_path: None,
     };
-    run.finish(trial, outcome)
+    run.finish(trial, totals)
 }
 
 /// A replay under way, on one engine.
@@ -257,13 +257,13 @@ impl Clock<'_> {
 }
 
 /// What the calls of a replay came to.
-struct Outcome {
+struct CallTotals {
     alloc: LatencySummary,
     free: LatencySummary,
     failures: Failures,
     held_frames: u64,
     waiting: Option<Waiting>,
-    helped: Option<super::slow_path::Helped>,
+    slow_path: Option<super::slow_path::SlowPathTotals>,
 }
 
 impl<'a> Run<'a> {
@@ -365,11 +365,11 @@ impl<'a> Run<'a> {
     fn finish(
         mut self,
         trial: &Trial<'_>,
-        outcome: Outcome,
+        totals: CallTotals,
     ) -> Result<(EventCounts, EngineReport), LabError> {
         let Trial { trace, spec, .. } = *trial;
         self.clock.samples.push(sample(self.engine, self.clock.last));
-        let mut failures = outcome.failures;
+        let mut failures = totals.failures;
         failures.refused_frees += self.walk.refused_splits;
         let audit = self.engine.audit();
         let zones = zones(self.engine);
@@ -385,10 +385,10 @@ impl<'a> Run<'a> {
             leaves_out: spec.leaves_out(),
             seconds: self.seconds,
             rows: counts.allocs + counts.frees,
-            alloc: outcome.alloc,
-            free: outcome.free,
+            alloc: totals.alloc,
+            free: totals.free,
             leaked_frames: match audit {
-                Ok(census) => census.allocated.0 as i64 - outcome.held_frames as i64,
+                Ok(census) => census.allocated.0 as i64 - totals.held_frames as i64,
                 Err(_) => 0,
             },
             opening_held: self.opening_held,
@@ -405,8 +405,8 @@ impl<'a> Run<'a> {
             marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
             samples: self.clock.samples,
             stats,
-            waiting: outcome.waiting,
-            helped: outcome.helped,
+            waiting: totals.waiting,
+            slow_path: totals.slow_path,
         };
         Ok((counts, report))
     }

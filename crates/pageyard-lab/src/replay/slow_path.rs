@@ -54,7 +54,7 @@ impl fmt::Display for SlowPath {
 
 /// What the owners of a replay's frames came to.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Helped {
+pub struct SlowPathTotals {
     /// What was allowed.
     pub allowed: SlowPath,
     /// Refusals of the host after which the thread took smaller blocks in the stead of what it had asked for.
@@ -69,9 +69,9 @@ pub struct Helped {
     pub pinned_frames: u64,
 }
 
-impl Helped {
-    pub(super) fn new(allowed: &SlowPath) -> Helped {
-        Helped {
+impl SlowPathTotals {
+    pub(super) fn new(allowed: &SlowPath) -> SlowPathTotals {
+        SlowPathTotals {
             allowed: *allowed,
             replaced: 0,
             kept: 0,
@@ -103,7 +103,7 @@ impl EngineReport {
             value[counter.name()] = json!(self.stats[counter]);
         }
         value["pgsteal"] = json!(pgsteal(&self.stats));
-        let Some(h) = &self.helped else { return };
+        let Some(h) = &self.slow_path else { return };
         value["slow_path"] = json!({
             "allowed": h.allowed.to_string(),
             "pinned_pct": h.allowed.pinned * 100.0,
@@ -117,7 +117,7 @@ impl EngineReport {
 
     /// Says what the slow path did, if it was allowed anything.
     pub(super) fn slow_path_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(h) = &self.helped else { return Ok(()) };
+        let Some(h) = &self.slow_path else { return Ok(()) };
         let n = |counter| count(self.stats[counter]);
         writeln!(
             f,

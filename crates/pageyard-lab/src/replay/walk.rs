@@ -1,4 +1,4 @@
-//! From a trace's rows to calls: what each row means, given what is in the book.
+//! From a trace's rows to calls: what each row means, given what is in the ledger.
 
 use super::ledger::{Ledger, Stand};
 use super::report::EventCounts;
@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
         self.left.insert(from, order.frames());
     }
 
-    /// Frees whatever the book has within a recorded block; returns how many parts that were.
+    /// Frees whatever the ledger has within a recorded block; returns how many parts that were.
     fn give_up(&mut self, calls: &mut impl Calls, cx: &Cx, pfn: Pfn, order: Order) -> u64 {
         let halve = |calls: &mut _, stand, order| match stand {
             Stand::UNSERVED => Ok((stand, stand)),

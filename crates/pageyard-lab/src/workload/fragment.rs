@@ -4,7 +4,7 @@
 //! of the pageblocks something sits that cannot be moved. The frames are claimed one by one as they are to lie, so that
 //! each can be moved on its own; where they lie within that is chance, by a seed.
 
-use super::book::Role;
+use super::frame_table::Role;
 use super::owners::Owners;
 use super::stress::fragmentation;
 use crate::engine::LabEngine;

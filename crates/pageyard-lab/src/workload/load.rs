@@ -4,7 +4,7 @@
 //! engine's own choice. A row that allocates what an earlier round of the same job still holds first gives that up, as a
 //! replay does: processes that outlived the recording end then. Page cache does not: it stays until it is reclaimed.
 
-use super::book::Role;
+use super::frame_table::Role;
 use super::owners::{Owners, for_fragmentation};
 use crate::engine::LabEngine;
 use crate::error::LabError;
@@ -18,7 +18,7 @@ use pageyard_trace::{Columns, Event, EventKind, Trace};
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Frames of the recorded machine are renumbered in chunks of this many, so that books are as large as what is used.
+/// Frames of the recorded machine are renumbered in chunks of this many, so that tables are as large as what is used.
 const CHUNK: u64 = 1024;
 
 /// How often the background reclaimer gets to run, in recorded time: about as soon as a woken task does.

@@ -1,7 +1,7 @@
-//! Moving the owners' frames: which may be moved, and the move itself, which for a lab is a change of the book.
+//! Moving the owners' frames: which may be moved, and the move itself, which for a lab is a change of the table.
 #![allow(unsafe_code, reason = "whoever owns movable frames promises to have moved them")]
 
-use super::book::{Role, flag};
+use super::frame_table::{Role, flag};
 use super::owners::Owners;
 use crate::engine::LabEngine;
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
@@ -11,15 +11,15 @@ use pageyard::{Pfn, PressureAllocator};
 #[derive(Debug)]
 pub struct Isolated(u32);
 
-// SAFETY: a frame is named by the book alone, and `Book::moved` changes the one name there is before `migrate` returns
-// `Ok`; in every other case the book does not know the new frame.
+// SAFETY: a frame is named by the table alone, and `FrameTable::moved` changes the one name there is before `migrate` returns
+// `Ok`; in every other case the table does not know the new frame.
 unsafe impl<E: PressureAllocator + LabEngine> Migrate for Owners<'_, E> {
     type Isolated = Isolated;
 
     fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Isolated, Busy> {
-        let mut book = self.book();
-        let id = book.find(pfn).ok_or(Busy::Gone)?;
-        let object = book.get(id);
+        let mut table = self.frames();
+        let id = table.find(pfn).ok_or(Busy::Gone)?;
+        let object = table.get(id);
         if !object.role.is_movable() || object.is(flag::PINNED) {
             return Err(Busy::Pinned);
         }
@@ -27,18 +27,18 @@ unsafe impl<E: PressureAllocator + LabEngine> Migrate for Owners<'_, E> {
             return Err(Busy::Locked);
         }
         let cache = object.role == Role::Cache;
-        book.isolate(id);
-        if cache && mode == Mode::Async && book.rng.f64() < self.shares().locked {
-            book.set(id, flag::LOCKED, true);
+        table.isolate(id);
+        if cache && mode == Mode::Async && table.rng.f64() < self.shares().locked {
+            table.set(id, flag::LOCKED, true);
         }
         Ok(Isolated(id))
     }
 
     fn migrate(&self, from: &mut Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
-        let mut book = self.book();
-        let object = book.get(from.0);
+        let mut table = self.frames();
+        let object = table.get(from.0);
         if object.is(flag::GONE) {
-            book.forget(from.0, flag::ISOLATED);
+            table.forget(from.0, flag::ISOLATED);
             return Err(MigrateError::Gone);
         }
         // Who may wait gets the lock in the end; only who may wait for the disk gets a page that is being written.
@@ -48,15 +48,15 @@ unsafe impl<E: PressureAllocator + LabEngine> Migrate for Owners<'_, E> {
         if object.is(flag::WRITEBACK) && mode != Mode::Sync {
             return Err(MigrateError::Refused);
         }
-        book.moved(from.0, to);
+        table.moved(from.0, to);
         Ok(())
     }
 
     fn putback(&self, from: Isolated) {
-        let mut book = self.book();
-        match book.get(from.0).is(flag::GONE) {
-            true => book.forget(from.0, flag::ISOLATED),
-            false => book.put_back(from.0),
+        let mut table = self.frames();
+        match table.get(from.0).is(flag::GONE) {
+            true => table.forget(from.0, flag::ISOLATED),
+            false => table.put_back(from.0),
         }
     }
 }

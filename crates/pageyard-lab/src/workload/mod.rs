@@ -5,14 +5,14 @@
 //! * [`Load`] repeats a recorded trace, in several jobs at once; [`LoadTrace`] is the trace, made ready for that;
 //! * [`stress`] asks for large unmovable blocks meanwhile, in three phases: `stress-highalloc`.
 
-mod book;
 pub mod fragment;
+mod frame_table;
 mod load;
 mod migrate;
 mod owners;
 pub mod stress;
 
-pub use book::{Doubles, Role};
+pub use frame_table::{Doubles, Role};
 pub(crate) use load::role;
 pub use load::{Load, LoadTrace, Shape};
 pub use owners::{Owners, Shares};

@@ -1,6 +1,6 @@
 //! The owners of memory: they allocate and free as page cache, processes and the kernel do, and give frames up.
 
-use super::book::{Book, Doubles, Role, flag};
+use super::frame_table::{Doubles, FrameTable, Role, flag};
 use crate::engine::LabEngine;
 use pageyard::CpuId;
 use pageyard::reclaim::{Reclaimed, Shortage};
@@ -36,10 +36,10 @@ impl Shares {
 /// The owners of memory on one engine.
 ///
 /// # Concurrency
-/// Every method may be called from several threads. None holds the book while it calls the engine.
+/// Every method may be called from several threads. None holds the table while it calls the engine.
 pub struct Owners<'e, E: ?Sized> {
     engine: &'e E,
-    book: Mutex<Book>,
+    table: Mutex<FrameTable>,
     shares: Shares,
     /// Nanoseconds that reclaim took on behalf of requests.
     reclaim_ns: AtomicU64,
@@ -56,7 +56,7 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
         let zones = zones.map(|z| (z.span.start.0 as u32, z.span.end().0 as u32)).collect();
         Owners {
             engine,
-            book: Mutex::new(Book::new(zones, shares, seed)),
+            table: Mutex::new(FrameTable::new(zones, shares, seed)),
             shares,
             reclaim_ns: AtomicU64::new(0),
             gives_up: true,
@@ -73,13 +73,13 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     /// Makes owners who look for frames handed out twice, and count frees that the engine refuses rather than panic.
     #[must_use]
     pub fn checking(self) -> Self {
-        self.book().look_for_doubles();
+        self.frames().look_for_doubles();
         Owners { refused: Some(AtomicU64::new(0)), ..self }
     }
 
     /// Returns what was handed out while it was held; looked for by those who are [`Owners::checking`] alone.
     pub fn doubles(&self) -> Doubles {
-        self.book().doubles
+        self.frames().doubles
     }
 
     /// Returns how many frees the engine refused.
@@ -99,7 +99,7 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     /// As [`PressureAllocator::alloc_with`].
     pub fn alloc(&self, cx: &Cx, request: &Request, role: Role) -> Result<u32, Failure> {
         let pfn = self.engine.alloc_with(cx, request, self)?;
-        Ok(self.book().enter(pfn, request.order, role, 0))
+        Ok(self.frames().enter(pfn, request.order, role, 0))
     }
 
     /// The same for a block that outlives the load.
@@ -108,7 +108,7 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     /// As [`Owners::alloc`].
     pub fn alloc_lasting(&self, cx: &Cx, request: &Request, role: Role) -> Result<u32, Failure> {
         let pfn = self.engine.alloc_with(cx, request, self)?;
-        Ok(self.book().enter(pfn, request.order, role, flag::LASTING | flag::ORPHAN))
+        Ok(self.frames().enter(pfn, request.order, role, flag::LASTING | flag::ORPHAN))
     }
 
     /// Allocates a block as single frames, each of which can be moved and given up on its own; `each` is told the number
@@ -132,9 +132,9 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
                 request.order
             }
         };
-        let mut book = self.book();
+        let mut table = self.frames();
         for n in (0..request.order.frames().0).step_by(order.frames().0 as usize) {
-            each(book.enter(Pfn(pfn.0 + n), order, role, 0), order);
+            each(table.enter(Pfn(pfn.0 + n), order, role, 0), order);
         }
         Ok(())
     }
@@ -142,17 +142,17 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     /// Takes over a block that was allocated before, and that its caller frees by the number of its object, which is
     /// returned.
     pub fn take_over(&self, pfn: Pfn, order: Order, role: Role) -> u32 {
-        self.book().enter(pfn, order, role, 0)
+        self.frames().enter(pfn, order, role, 0)
     }
 
     /// Takes over a block that was allocated before, as opening states are; returns the number of its object.
     pub fn adopt(&self, pfn: Pfn, order: Order, role: Role, pinned: bool) -> u32 {
-        let mut book = self.book();
-        let id = book.enter(pfn, order, role, flag::ORPHAN);
-        if pinned && !book.get(id).is(flag::PINNED) {
+        let mut table = self.frames();
+        let id = table.enter(pfn, order, role, flag::ORPHAN);
+        if pinned && !table.get(id).is(flag::PINNED) {
             // A pin of an opening state is there for good, whatever the share.
-            book.set(id, flag::PINNED, true);
-            book.pinned += 1;
+            table.set(id, flag::PINNED, true);
+            table.pinned += 1;
         }
         id
     }
@@ -160,26 +160,26 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     /// Frees a block, unless it was given up meanwhile; says whether it was there to be freed. Its number must not be
     /// used afterwards.
     pub fn free(&self, cx: &Cx, id: u32) -> bool {
-        let mut book = self.book();
-        if book.get(id).is(flag::GONE) {
-            book.forget(id, flag::ORPHAN);
+        let mut table = self.frames();
+        if table.get(id).is(flag::GONE) {
+            table.forget(id, flag::ORPHAN);
             return false;
         }
-        let (pfn, order) = (book.get(id).pfn(), book.get(id).order);
-        book.leave(id, false);
-        drop(book);
+        let (pfn, order) = (table.get(id).pfn(), table.get(id).order);
+        table.leave(id, false);
+        drop(table);
         self.give(cx, pfn, order);
         true
     }
 
     /// Leaves a block of the page cache to itself; frees any other. Its number must not be used afterwards.
     pub fn abandon(&self, cx: &Cx, id: u32) {
-        let mut book = self.book();
-        if book.get(id).role == Role::Cache && !book.get(id).is(flag::GONE) {
-            book.set(id, flag::ORPHAN, true);
+        let mut table = self.frames();
+        if table.get(id).role == Role::Cache && !table.get(id).is(flag::GONE) {
+            table.set(id, flag::ORPHAN, true);
             return;
         }
-        drop(book);
+        drop(table);
         self.free(cx, id);
     }
 
@@ -188,14 +188,14 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     /// # Errors
     /// As [`pageyard::PageAllocator::split`].
     pub fn halve(&self, id: u32) -> Result<Option<u32>, FreeError> {
-        let mut book = self.book();
-        let object = *book.get(id);
+        let mut table = self.frames();
+        let object = *table.get(id);
         if object.is(flag::GONE) {
             return Ok(None);
         }
         let half = object.order.smaller().ok_or(FreeError::Misaligned)?;
         self.engine.split(&Cx::on(CpuId(0)), object.pfn(), object.order, half)?;
-        Ok(book.halve(id))
+        Ok(table.halve(id))
     }
 
     /// Frees all that the load holds, page cache and what outlives the load apart: every process has ended.
@@ -215,15 +215,16 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     }
 
     fn free_where(&self, cx: &Cx, which: impl Fn(Role, u8) -> bool) {
-        let mut book = self.book();
-        let ids: Vec<u32> = book.ids().filter(|id| which(book.get(*id).role, book.get(*id).flags)).collect();
+        let mut table = self.frames();
+        let ids: Vec<u32> =
+            table.ids().filter(|id| which(table.get(*id).role, table.get(*id).flags)).collect();
         let mut blocks = Vec::with_capacity(ids.len());
         for id in ids {
-            let object = *book.get(id);
+            let object = *table.get(id);
             blocks.push((object.pfn(), object.order));
-            book.leave(id, !object.is(flag::ORPHAN));
+            table.leave(id, !object.is(flag::ORPHAN));
         }
-        drop(book);
+        drop(table);
         for (pfn, order) in blocks {
             self.give(cx, pfn, order);
         }
@@ -231,24 +232,24 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
 
     /// Returns the frames held in a role.
     pub fn held(&self, role: Role) -> Frames {
-        Frames(self.book().held[role as usize])
+        Frames(self.frames().held[role as usize])
     }
 
     /// Returns how many frames are pinned.
     pub fn pinned(&self) -> Frames {
-        Frames(self.book().pinned)
+        Frames(self.frames().pinned)
     }
 
     /// Returns the frames held, all roles together.
     pub fn held_frames(&self) -> Frames {
-        Frames(self.book().held.iter().sum())
+        Frames(self.frames().held.iter().sum())
     }
 
     /// Calls `each` with every held block: first frame, order, role, and whether it can be moved.
     pub fn for_each(&self, mut each: impl FnMut(Pfn, Order, Role, bool)) {
-        let book = self.book();
-        for id in book.ids() {
-            let o = book.get(id);
+        let table = self.frames();
+        for id in table.ids() {
+            let o = table.get(id);
             each(
                 o.pfn(),
                 o.order,
@@ -268,9 +269,9 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
         &self.shares
     }
 
-    /// A book is whole after every call, so one whose user panicked can be used.
-    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A table is whole after every call, so one whose user panicked can be used.
+    pub(super) fn frames(&self) -> MutexGuard<'_, FrameTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn give(&self, cx: &Cx, pfn: Pfn, order: Order) {
@@ -301,19 +302,19 @@ impl<E: PressureAllocator + LabEngine> Reclaim for Owners<'_, E> {
             return Reclaimed::default();
         }
         let start = Instant::now();
-        let mut book = self.book();
-        let budget = (book.cached(shortage.zone) >> shortage.priority.0).max(CLUSTER);
+        let mut table = self.frames();
+        let budget = (table.cached(shortage.zone) >> shortage.priority.0).max(CLUSTER);
         let mut freed = Vec::new();
         let mut scanned = 0;
-        while scanned < budget && (freed.len() as u64) < shortage.want.0 && book.cached(shortage.zone) > 0 {
+        while scanned < budget && (freed.len() as u64) < shortage.want.0 && table.cached(shortage.zone) > 0 {
             scanned += 1;
-            if let Some(id) = book.tick(shortage.zone) {
-                let object = *book.get(id);
+            if let Some(id) = table.tick(shortage.zone) {
+                let object = *table.get(id);
                 freed.push((object.pfn(), object.order));
-                book.leave(id, !object.is(flag::ORPHAN));
+                table.leave(id, !object.is(flag::ORPHAN));
             }
         }
-        drop(book);
+        drop(table);
         for (pfn, order) in &freed {
             self.give(cx, *pfn, *order);
         }
@@ -326,7 +327,7 @@ impl<E: PressureAllocator + LabEngine> Reclaim for Owners<'_, E> {
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Frames {
-        if self.gives_up { Frames(self.book().cached(zone)) } else { Frames::ZERO }
+        if self.gives_up { Frames(self.frames().cached(zone)) } else { Frames::ZERO }
     }
 }
 

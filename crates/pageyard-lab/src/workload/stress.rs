@@ -3,8 +3,8 @@
 //! Phases 1 and 2 run beside the load; phase 3 when it has ended and its page cache was dropped. Each attempts the same
 //! share of memory, holds what it gets to its end, and then frees it. Success is held by attempted.
 
-use super::book::Role;
 use super::fragment::{State, bring};
+use super::frame_table::Role;
 use super::load::{Done, Load, LoadTrace, Shape};
 use super::owners::{Owners, Shares, for_fragmentation};
 use crate::engine::LabEngine;

@@ -1,6 +1,6 @@
 //! The engine's calls, as the storm makes them: the one file to change when one is renamed.
 
-use pageyard::compaction::{FrameMap, FrameState};
+use pageyard::compaction::{CompactionView, FrameState};
 use pageyard::reclaim::Helpers;
 use pageyard::{
     AllocError, AuditError, Census, ClaimError, CompactorId, Config, CpuId, CpuSet, Cx, FreeError, MapError,
@@ -32,24 +32,24 @@ impl<'m, P: PerCpu> Subject<'m, P> {
     // The inherent calls.
 
     pub(super) fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
-        self.yard.allocate(cx, request)
+        self.yard.alloc(cx, request)
     }
 
     pub(super) fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.yard.release(cx, pfn, order)
+        self.yard.free(cx, pfn, order)
     }
 
     pub(super) fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
-        self.yard.allocate_bulk(cx, request, out)
+        self.yard.alloc_bulk(cx, request, out)
     }
 
     /// Frees single frames.
-    pub(super) fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: impl FnMut(Pfn, FreeError)) {
-        self.yard.release_bulk(cx, pfns, wrong);
+    pub(super) fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], mut wrong: impl FnMut(Pfn, FreeError)) {
+        self.yard.free_bulk(cx, pfns, Order::ZERO, &mut wrong);
     }
 
     pub(super) fn free_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.yard.release_zeroed(cx, pfn, order)
+        self.yard.free_zeroed(cx, pfn, order)
     }
 
     pub(super) fn was_zeroed(&self, pfn: Pfn) -> bool {
@@ -57,11 +57,11 @@ impl<'m, P: PerCpu> Subject<'m, P> {
     }
 
     pub(super) fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        self.yard.split_block(pfn, from, to)
+        self.yard.split(&Cx::on(CpuId(0)), pfn, from, to)
     }
 
     pub(super) fn claim(&self, pfn: Pfn, order: Order, ty: Migratetype) -> Result<(), ClaimError> {
-        self.yard.claim_block(pfn, order, ty)
+        self.yard.claim_exact(&Cx::on(CpuId(0)), pfn, order, ty)
     }
 
     pub(super) fn drain(&self, cpus: CpuSet) {
@@ -71,11 +71,11 @@ impl<'m, P: PerCpu> Subject<'m, P> {
     // Pageblocks.
 
     pub(super) fn isolate(&self, block: PageblockId) -> bool {
-        self.yard.isolate(block)
+        self.yard.isolate(&Cx::on(CpuId(0)), block)
     }
 
     pub(super) fn restore(&self, block: PageblockId) -> bool {
-        self.yard.restore(block)
+        self.yard.restore(&Cx::on(CpuId(0)), block)
     }
 
     pub(super) fn lease(&self, block: PageblockId, by: CompactorId) -> bool {
@@ -103,12 +103,12 @@ impl<'m, P: PerCpu> Subject<'m, P> {
     }
 
     pub(super) fn compact_zone<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) {
-        self.yard.compact_zone_with(cx, zone, helpers);
+        let _ = self.yard.compact_zone_with(cx, zone, helpers);
     }
 
     pub(super) fn background<H: Helpers>(&self, cx: &Cx, helpers: &H) {
-        self.yard.kswapd_with(cx, helpers);
-        self.yard.kcompactd_with(cx, helpers);
+        let _ = self.yard.kswapd_with(cx, helpers);
+        let _ = self.yard.kcompactd_with(cx, helpers);
     }
 
     // Accounts.

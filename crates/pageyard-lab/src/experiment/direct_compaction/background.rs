@@ -96,7 +96,7 @@ impl Visit for Recover<'_> {
     }
 }
 
-/// Checks the books after a run.
+/// Audits the engine after a run.
 fn sound<E: PressureAllocator + LabEngine>(engine: &E, owners: &Owners<'_, E>) -> Result<(), LabError> {
     let fail = |why: String| Err(LabError::Fragment { why });
     match engine.audit() {

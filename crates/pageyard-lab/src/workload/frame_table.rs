@@ -1,4 +1,4 @@
-//! The book of the owners: every block that is held, by what it is, and the page cache in the order of its age.
+//! The table of the owners: every block that is held, by what it is, and the page cache in the order of its age.
 
 use super::owners::Shares;
 use crate::bitmap::FrameSet;
@@ -51,7 +51,7 @@ pub(super) mod flag {
     pub const ISOLATED: u8 = 1 << 3;
     /// Its frame is no longer held, and somebody still knows its number.
     pub const GONE: u8 = 1 << 4;
-    /// Nobody but the book knows its number.
+    /// Nobody but the table knows its number.
     pub const ORPHAN: u8 = 1 << 5;
     /// It outlives the load.
     pub const LASTING: u8 = 1 << 6;
@@ -91,7 +91,7 @@ struct Clock {
 }
 
 /// Every held block.
-pub(super) struct Book {
+pub(super) struct FrameTable {
     objects: Vec<Object>,
     unused: Vec<u32>,
     /// For each frame that starts a block: its object.
@@ -123,10 +123,10 @@ pub struct Doubles {
     pub frames: u64,
 }
 
-impl Book {
-    pub fn new(zones: Vec<(u32, u32)>, shares: Shares, seed: u64) -> Book {
+impl FrameTable {
+    pub fn new(zones: Vec<(u32, u32)>, shares: Shares, seed: u64) -> FrameTable {
         let end = zones.iter().map(|z| z.1).max().unwrap_or(0);
-        Book {
+        FrameTable {
             objects: Vec::new(),
             unused: Vec::new(),
             at: vec![NONE; end as usize],
@@ -144,7 +144,7 @@ impl Book {
         }
     }
 
-    /// Looks for frames that are entered while they are held, from now on. The book has to be empty.
+    /// Looks for frames that are entered while they are held, from now on. The table has to be empty.
     pub fn look_for_doubles(&mut self) {
         self.taken = Some(FrameSet::new(Pfn(self.at.len() as u64)));
     }
@@ -237,8 +237,8 @@ impl Book {
         }
     }
 
-    /// Takes a block out of the book, whose frame somebody is about to free. Its number may be used again unless
-    /// `known`: then [`Book::forget`] has to follow.
+    /// Takes a block out of the table, whose frame somebody is about to free. Its number may be used again unless
+    /// `known`: then [`FrameTable::forget`] has to follow.
     pub fn leave(&mut self, id: u32, known: bool) {
         let object = *self.get(id);
         if object.role == Role::Cache && !object.is(flag::ISOLATED) {
@@ -378,17 +378,17 @@ impl Book {
 mod tests {
     use super::*;
 
-    fn book(shares: Shares) -> Book {
-        Book::new(vec![(0, 1024)], shares, 1)
+    fn table(shares: Shares) -> FrameTable {
+        FrameTable::new(vec![(0, 1024)], shares, 1)
     }
 
-    fn cache(book: &mut Book, pfn: u64) -> u32 {
-        book.enter(Pfn(pfn), Order::ZERO, Role::Cache, 0)
+    fn cache(table: &mut FrameTable, pfn: u64) -> u32 {
+        table.enter(Pfn(pfn), Order::ZERO, Role::Cache, 0)
     }
 
     #[test]
     fn the_clock_takes_the_oldest_and_gives_a_used_frame_a_second_round() {
-        let mut b = book(Shares::NONE);
+        let mut b = table(Shares::NONE);
         let (first, second) = (cache(&mut b, 1), cache(&mut b, 2));
         b.set(first, flag::REFERENCED, true);
         assert_eq!(b.tick(ZoneId(0)), None, "the first was used");
@@ -401,7 +401,7 @@ mod tests {
 
     #[test]
     fn a_moved_object_keeps_its_number_and_a_known_number_is_not_used_again() {
-        let mut b = book(Shares::NONE);
+        let mut b = table(Shares::NONE);
         let id = cache(&mut b, 5);
         b.isolate(id);
         assert_eq!(b.cached(ZoneId(0)), 0);
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn an_object_freed_while_isolated_is_kept_until_compaction_lets_go() {
-        let mut b = book(Shares::NONE);
+        let mut b = table(Shares::NONE);
         let id = cache(&mut b, 5);
         b.isolate(id);
         b.leave(id, false);
@@ -426,7 +426,7 @@ mod tests {
 
     #[test]
     fn pins_stay_at_their_share() {
-        let mut b = book(Shares { pins: 0.25, ..Shares::NONE });
+        let mut b = table(Shares { pins: 0.25, ..Shares::NONE });
         for pfn in 0..1000 {
             cache(&mut b, pfn);
         }
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn halves_are_held_like_the_whole() {
-        let mut b = book(Shares::NONE);
+        let mut b = table(Shares::NONE);
         let id = b.enter(Pfn(8), Order::of(3), Role::Slab, flag::LASTING);
         let upper = b.halve(id).unwrap();
         assert_eq!(

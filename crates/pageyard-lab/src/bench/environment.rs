@@ -1,4 +1,4 @@
-//! The ground that a benchmark stands on: which machine, and whether others used it meanwhile.
+//! The environment of a benchmark: which machine, and whether others used it meanwhile.
 
 use super::clock::now_ns;
 use std::fs;

@@ -6,7 +6,7 @@
 
 use super::ledger::{Ledger, Stand};
 use super::report::Failures;
-use super::slow_path::{Helped as Found, SlowPath};
+use super::slow_path::{SlowPath, SlowPathTotals};
 use super::walk::Calls;
 use crate::engine::LabEngine;
 use crate::latency::Latencies;
@@ -52,13 +52,13 @@ struct Kept {
 }
 
 /// Makes the calls at once, with helpers.
-pub struct Helped<'a, E: ?Sized> {
+pub struct WithSlowPath<'a, E: ?Sized> {
     owners: &'a Owners<'a, E>,
     gfp: &'a GfpMap,
     pub alloc: Latencies,
     pub free: Latencies,
     pub failures: Failures,
-    pub found: Found,
+    pub found: SlowPathTotals,
     /// By thread.
     refused: HashMap<u32, Refused>,
     kept: Vec<Kept>,
@@ -72,16 +72,16 @@ pub fn owners<'e, E: PressureAllocator + LabEngine>(engine: &'e E, slow_path: &S
     if slow_path.reclaim { owners } else { owners.keeping_all() }
 }
 
-impl<'a, E: PressureAllocator + LabEngine> Helped<'a, E> {
+impl<'a, E: PressureAllocator + LabEngine> WithSlowPath<'a, E> {
     /// Makes calls on the engine of `owners`.
     pub fn new(owners: &'a Owners<'a, E>, gfp: &'a GfpMap, slow_path: &SlowPath, clock_ns: u64) -> Self {
-        Helped {
+        WithSlowPath {
             owners,
             gfp,
             alloc: Latencies::new(clock_ns),
             free: Latencies::new(clock_ns),
             failures: Failures::default(),
-            found: Found::new(slow_path),
+            found: SlowPathTotals::new(slow_path),
             refused: HashMap::new(),
             kept: Vec::new(),
             next_kswapd: KSWAPD_NS,
@@ -188,7 +188,7 @@ impl<'a, E: PressureAllocator + LabEngine> Helped<'a, E> {
     }
 }
 
-impl<E: PressureAllocator + LabEngine> Calls for Helped<'_, E> {
+impl<E: PressureAllocator + LabEngine> Calls for WithSlowPath<'_, E> {
     fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
         let (at, order, role) = (Pfn(row.pfn), request.order, self.role(request, row));
         if let Some(index) = self.in_stead(cx, request, role, row.tid) {

@@ -1,6 +1,6 @@
 //! The head of every table: which machine, and what disturbed the run.
 
-use pageyard_lab::bench::ground::{Machine, Taken};
+use pageyard_lab::bench::environment::{Machine, Taken};
 use pageyard_lab::bench::{Noise, Skipped};
 use serde_json::{Value, json};
 use std::fmt::Write;
