@@ -4,8 +4,8 @@ use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::Args;
 use pageyard_trace::EventKind;
-use pageyard_trace::grouped;
 use pageyard_trace::import::{Imported, import};
+use pageyard_trace::{grouped, shown};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ impl Import {
             import(&self.file, &output, &mut |done, all| progress.at("importing", done, all))?;
         drop(progress);
         let duration = trace.meta().duration_ns as f64 / 1e9;
-        let place = output.display().to_string();
+        let place = shown(&output.to_string_lossy());
         if json {
             print_json(&document(&imported, &place, duration))
         } else {

@@ -57,7 +57,10 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return output::wrong_arguments(&error),
+    };
     let verb = arguments.verb.unwrap_or(Verb::Replay(replay::Replay::default()));
     let done = match verb {
         Verb::Replay(replay) => replay.run(arguments.json),

@@ -328,6 +328,63 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
+/// Checks that a run printed nothing that a terminal would act on, and no line beyond reason.
+fn harmless(arguments: &[&str]) -> String {
+    let out = pageyard(arguments);
+    let text = String::from_utf8([out.stdout, out.stderr].concat()).unwrap();
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{arguments:?}: {text:?}");
+    assert!(text.lines().count() > 0, "{arguments:?}");
+    text
+}
+
+#[test]
+fn names_cannot_command_a_terminal() {
+    const EVIL: &str = "a\u{1b}[2J\u{1b}]0;b\u{7}\u{9b}31mc";
+    let trace = copy(EVIL);
+    let path = trace.to_str().unwrap();
+    let meta = fs::read_to_string(trace.join("meta.json")).unwrap();
+    let kernel = format!("\"{}Linux", r"\u001b[31m\u009b2J");
+    let evil = meta.replace("\"Linux", &kernel);
+    assert_ne!(meta, evil);
+    fs::write(trace.join("meta.json"), &evil).unwrap();
+    for arguments in [&["summary", path][..], &["replay", path]] {
+        let text = harmless(arguments);
+        assert!(text.contains(r"\u{1b}[2J") && text.contains(r"\u{9b}31mc"), "{text}");
+        harmless(&[arguments, &["--json"]].concat());
+    }
+    // A zone of the recorded texts.
+    fs::write(trace.join("meta.json"), evil.replace("DMA32", r"\u001b[31mDMA")).unwrap();
+    harmless(&["summary", path]);
+    harmless(&["replay", path]);
+    fs::remove_file(trace.join("events.parquet")).unwrap();
+    harmless(&["summary", path]);
+    for arguments in [
+        &[EVIL][..],
+        &["summary", EVIL],
+        &["summary", "--no\u{1b}[2J"],
+        &["replay", "--engine", EVIL],
+        &["replay", "--set", EVIL],
+        &["replay", "--memory", EVIL],
+        &["record", "--seconds", EVIL],
+        &["record", "-o", &format!("/nowhere/{EVIL}.trace")],
+        &["import", EVIL],
+        &["import", "Cargo.toml", "-o", &format!("/nowhere/{EVIL}.trace")],
+        &["experiment", EVIL],
+        &["experiment", "zonelist", "--report", EVIL],
+        &["bench", EVIL],
+    ] {
+        harmless(arguments);
+    }
+}
+
+#[test]
+fn long_names_are_shortened() {
+    let long = "x".repeat(100_000);
+    for arguments in [&["summary", &long][..], &["import", &long], &["replay", &long], &[&long]] {
+        assert!(harmless(arguments).lines().all(|l| l.len() < 1200), "{:?}", arguments[0]);
+    }
+}
+
 #[test]
 fn experiments_are_listed_by_name_and_refused_with_what_there_is() {
     let all = json(&["experiment", "--json"]);

@@ -121,6 +121,107 @@ fn signals_end_a_recording_with_a_trace() {
     }
 }
 
+/// Starts a command and sends it a signal as soon as it prepares a recording: its unfinished folder is there.
+fn interrupted_while_preparing(folder: &Path, arguments: &[&str], signal: &str) -> Output {
+    let child = Command::new(env!("CARGO_BIN_EXE_pageyard"))
+        .args(arguments)
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !names(folder).iter().any(|name| name.ends_with(".partial")) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was prepared");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn ctrl_c_while_preparing_does_not_start_the_command() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = folder("preparing");
+    if !possible(&folder) {
+        return;
+    }
+    for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
+        let out = interrupted_while_preparing(&folder, &["record", "--", "touch", "started"], signal);
+        assert_eq!(out.status.code(), Some(status), "{}", stderr(&out));
+        assert!(stderr(&out).contains("the command was not started"), "{}", stderr(&out));
+        assert!(out.stdout.is_empty());
+        assert_eq!(names(&folder), [""; 0]);
+    }
+    let out = interrupted_while_preparing(&folder, &["record", "--seconds", "1"], "-INT");
+    assert_eq!(out.status.code(), Some(130), "{}", stderr(&out));
+    assert!(stderr(&out).contains("nothing was recorded"), "{}", stderr(&out));
+    assert_eq!(names(&folder), [""; 0]);
+}
+
+#[test]
+fn nohup_protects_a_recording() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = folder("nohup");
+    if !possible(&folder) {
+        return;
+    }
+    // `exec`, so that the signal goes to the recorder and not to the shell.
+    let command = format!("trap '' HUP; exec {} record --seconds 4 --json", env!("CARGO_BIN_EXE_pageyard"));
+    let child = Command::new("sh")
+        .args(["-c", &command])
+        .current_dir(&folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2) {
+        std::thread::sleep(Duration::from_millis(100));
+        let pid = child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    }
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", stderr(&out));
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(document["seconds"].as_f64().unwrap() >= 4.0, "{document}");
+}
+
+/// Says whether a process runs; one that has ended and was not waited for does not.
+fn runs(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim_start().starts_with('Z'))
+}
+
+#[test]
+fn what_a_killed_command_started_does_not_live_on() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = folder("grandchildren");
+    if !possible(&folder) {
+        return;
+    }
+    // One child, one grandchild in a session of its own whose parent has gone, and one that ignores SIGTERM.
+    let script = "sleep 100 & echo $! > a; \
+        sh -c 'setsid sleep 100 & echo $! > b'; \
+        sh -c 'trap \"\" TERM; echo $$ > c; sleep 100; sleep 100' & wait";
+    let out = interrupted(&folder, &["record", "--", "sh", "-c", script], "-TERM");
+    assert_eq!(out.status.code(), Some(143), "{}", stderr(&out));
+    for file in ["a", "b", "c"] {
+        let pid = fs::read_to_string(folder.join(file)).unwrap();
+        assert!(!pid.trim().is_empty() && !runs(&pid), "{file}: process {pid} lives on");
+    }
+    // What a command leaves running when it ends by itself is its own business.
+    let out = pageyard(
+        &folder,
+        &["record", "-o", "b.trace", "--", "sh", "-c", "sleep 100 > /dev/null 2>&1 & echo $! > d"],
+    );
+    assert!(out.status.success(), "{}", stderr(&out));
+    let pid = fs::read_to_string(folder.join("d")).unwrap();
+    assert!(runs(&pid));
+    assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success());
+}
+
 #[test]
 fn seconds_are_kept() {
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());

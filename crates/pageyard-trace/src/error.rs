@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::{cut, escaped, shown};
+
 /// A reason why a trace, or a part of it, cannot be used; its text is one sentence that names the file.
 ///
 /// Rows are counted from 0, as every Parquet tool does.
@@ -9,7 +11,7 @@ use std::fmt;
 #[non_exhaustive]
 pub enum TraceError {
     /// What was named is not a trace.
-    #[error("{path} is not a trace: {why}")]
+    #[error("{} is not a trace: {}", shown(path), escaped(why))]
     NotATrace {
         /// What was named.
         path: String,
@@ -17,7 +19,7 @@ pub enum TraceError {
         why: String,
     },
     /// The operating system refused to read a file.
-    #[error("{file} cannot be read: {why}")]
+    #[error("{} cannot be read: {}", shown(file), escaped(why))]
     Unreadable {
         /// The file.
         file: String,
@@ -25,7 +27,11 @@ pub enum TraceError {
         why: String,
     },
     /// The trace was written by a newer Pageyard.
-    #[error("{file} is format {format}, and this Pageyard reads format {}: update Pageyard", crate::FORMAT)]
+    #[error(
+        "{} is format {format}, and this Pageyard reads format {}: update Pageyard",
+        shown(file),
+        crate::FORMAT
+    )]
     Newer {
         /// The file that says so.
         file: String,
@@ -33,7 +39,7 @@ pub enum TraceError {
         format: u64,
     },
     /// The file is sound, but of a kind this reader does not know.
-    #[error("{file}: {what}")]
+    #[error("{}: {}", shown(file), escaped(what))]
     Unsupported {
         /// The file.
         file: String,
@@ -41,7 +47,7 @@ pub enum TraceError {
         what: String,
     },
     /// The file cannot be decoded: it is cut short, overwritten, or was never a part of a trace.
-    #[error("{file}{}: {what}", Row(row))]
+    #[error("{}{}: {}", shown(file), Row(row), escaped(what))]
     Damaged {
         /// The file.
         file: String,
@@ -51,7 +57,7 @@ pub enum TraceError {
         what: String,
     },
     /// The file can be decoded, but what it says cannot be true.
-    #[error("{file}{}: {what}", Row(row))]
+    #[error("{}{}: {}", shown(file), Row(row), escaped(what))]
     Inconsistent {
         /// The file.
         file: String,
@@ -61,7 +67,7 @@ pub enum TraceError {
         what: String,
     },
     /// One of Linux's texts does not read as Linux writes it.
-    #[error("{file}, line {line}: {what}")]
+    #[error("{file}, line {line}: {}", escaped(what))]
     Text {
         /// The text's name: `buddyinfo`, say.
         file: &'static str,
@@ -71,13 +77,13 @@ pub enum TraceError {
         what: String,
     },
     /// The writer found something where the trace was to go.
-    #[error("{path} already exists: name another folder or remove it")]
+    #[error("{} already exists: name another folder or remove it", shown(path))]
     Exists {
         /// Where the trace was to go.
         path: String,
     },
     /// The operating system refused to write a file.
-    #[error("{file} cannot be written: {why}")]
+    #[error("{} cannot be written: {}", shown(file), escaped(why))]
     Unwritable {
         /// The file.
         file: String,
@@ -101,12 +107,9 @@ impl fmt::Display for Row<'_> {
 /// Cuts a piece of somebody else's text so that it can stand in a one-line message.
 pub(crate) fn quoted(text: &[u8]) -> String {
     const LONGEST: usize = 40;
-    let text = String::from_utf8_lossy(&text[..text.len().min(4 * LONGEST)]);
-    let mut out: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
-    if text.chars().count() > LONGEST {
-        out.push_str("...");
-    }
-    out
+    // A character takes four bytes at most; the rest of a long text is not even looked at.
+    let text = String::from_utf8_lossy(&text[..text.len().min(8 * LONGEST)]);
+    cut(&escaped(&text), LONGEST)
 }
 
 #[cfg(test)]
@@ -128,5 +131,24 @@ mod tests {
     fn foreign_text_stays_on_one_line_and_short() {
         assert_eq!(quoted(b"a\nb"), "a\\nb");
         assert!(quoted(&[0xff; 10_000]).len() < 400);
+    }
+
+    #[test]
+    fn names_of_files_cannot_command_a_terminal() {
+        let file = format!("\u{1b}]0;owned\u{7}{}/meta.json", "x".repeat(5000));
+        for error in [
+            TraceError::NotATrace { path: file.clone(), why: "\u{1b}[2J".into() },
+            TraceError::Unreadable { file: file.clone(), why: "\u{9b}2J".into() },
+            TraceError::Newer { file: file.clone(), format: 2 },
+            TraceError::Unsupported { file: file.clone(), what: "\u{1b}".into() },
+            TraceError::Damaged { file: file.clone(), row: Some(1), what: "\u{1b}".into() },
+            TraceError::Inconsistent { file: file.clone(), row: None, what: "\u{1b}".into() },
+            TraceError::Exists { path: file.clone() },
+            TraceError::Unwritable { file, why: "\u{1b}".into() },
+        ] {
+            let text = error.to_string();
+            assert!(!text.chars().any(char::is_control) && text.len() < 400, "{text}");
+            assert!(text.contains("\\u{1b}]0;owned"), "{text}");
+        }
     }
 }

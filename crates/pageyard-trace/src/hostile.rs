@@ -179,7 +179,7 @@ fn some_events() -> Vec<Event> {
 
 fn some_texts() -> crate::ProcTexts {
     crate::ProcTexts {
-        buddyinfo: "Node 0, zone      DMA      0      0      1 \nNode 0, zone   Normal   1400    169     73 \n".into(),
+        buddyinfo: "Node 0, zone   Normal   1400    169     73 \n".into(),
         pagetypeinfo: "Page block order: 9\nPages per block:  512\n\nFree pages count per migrate type at order       0      1\n\
             Node    0, zone   Normal, type    Unmovable      0      4 \nNode    0, zone   Normal, type      Movable >100000      8 \n\n\
             Number of blocks type     Unmovable      Movable  Reclaimable   HighAtomic          CMA      Isolate \n\

@@ -16,6 +16,7 @@
 // One file of the recorder has two system calls to make.
 #![deny(unsafe_code)]
 
+mod checksum;
 mod error;
 mod event;
 mod fragmentation;
@@ -23,6 +24,7 @@ pub mod host;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 pub mod import;
+mod json;
 mod meta;
 mod moves;
 mod pq;
@@ -48,7 +50,7 @@ pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
 pub use summary::{Fallback, ORDERS, Requests, Summary, TYPES};
-pub use text::grouped;
+pub use text::{grouped, shown};
 pub use trace::Trace;
 pub use writer::TraceWriter;
 

@@ -4,10 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::error::Category;
 
 use crate::FORMAT;
+use crate::checksum;
 use crate::error::{TraceError, quoted};
+use crate::json;
+use crate::proctext::{Buddyinfo, Zoneinfo};
 use crate::source::Input;
+use crate::text::{cut, escaped, shown};
 
 /// The largest `meta.json` that is read. A host with 1,024 CPUs writes about 1 MiB.
 const MAX_BYTES: u64 = 32 << 20;
@@ -20,7 +25,7 @@ const MAX_CPUS: u32 = 8192;
 pub struct Meta {
     /// The format's version.
     pub format: u32,
-    /// The kernel that was recorded, for people: `Linux 6.18.44`.
+    /// The kernel that was recorded, for people: `Linux 6.18.44`. As read, it can be shown as it is.
     #[serde(default)]
     pub kernel: String,
     /// How many CPUs the host had; events name CPUs below this.
@@ -38,6 +43,12 @@ pub struct Meta {
     /// How long the recording took, in nanoseconds.
     #[serde(default)]
     pub duration_ns: u64,
+    /// Why the recording ends before what was to be recorded did, where it does: `the disk is full`, say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+    /// A checksum of each other file, by its name, where the writer made them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub checksums: BTreeMap<String, String>,
     /// The recorded kernel's gfp flags: the name of each, and its bit.
     #[serde(default)]
     pub gfp_bits: BTreeMap<String, u8>,
@@ -76,6 +87,8 @@ impl Meta {
             events: None,
             lost: 0,
             duration_ns: 0,
+            partial: None,
+            checksums: BTreeMap::new(),
             gfp_bits: BTreeMap::new(),
             before: None,
             after: None,
@@ -97,8 +110,12 @@ impl Meta {
         if bytes.is_empty() {
             return Err(damaged("it is empty".to_owned()));
         }
-        let tree: Value = serde_json::from_slice(bytes).map_err(|e| {
-            damaged(if e.is_eof() { "it is cut short".to_owned() } else { format!("it is not JSON ({e})") })
+        let tree = json::parse(bytes).map_err(|e| {
+            damaged(match e.classify() {
+                Category::Eof => "it is cut short".to_owned(),
+                Category::Data => format!("it says two things at once ({})", quoted_error(&e)),
+                _ => format!("it is not JSON ({})", quoted_error(&e)),
+            })
         })?;
         // Looked at first: of a newer format nothing else is known.
         let format = tree
@@ -108,9 +125,21 @@ impl Meta {
         if format > u64::from(FORMAT) {
             return Err(TraceError::Newer { file: file.to_owned(), format });
         }
-        let meta: Meta = serde_json::from_value(tree)
+        let mut meta: Meta = serde_json::from_value(tree)
             .map_err(|e| damaged(format!("it does not describe a trace ({})", quoted_error(&e))))?;
+        // For people only, and whoever shows it should not have to think of what it may hold.
+        meta.kernel = shown(&meta.kernel);
+        meta.partial = meta.partial.map(|why| shown(&why));
         meta.check(file)?;
+        for (when, texts) in [("before", &meta.before), ("after", &meta.after)] {
+            if let Some(zone) = texts.as_ref().and_then(ProcTexts::lacks_zone) {
+                let what = format!(
+                    "the zoneinfo from {when} the recording is cut short: buddyinfo has a zone {zone} and it has none; \
+                     copy the trace again, or empty that text to do without it"
+                );
+                return Err(TraceError::Inconsistent { file: file.to_owned(), row: None, what });
+            }
+        }
         Ok(meta)
     }
 
@@ -136,7 +165,28 @@ impl Meta {
         if let Some((name, bit)) = self.gfp_bits.iter().find(|(_, bit)| **bit >= 32) {
             return inconsistent(format!("gfp flag {} cannot be bit {bit} of 32", quoted(name.as_bytes())));
         }
+        if let Some(fault) = self.checksums.values().find_map(|sum| checksum::fault(sum)) {
+            return inconsistent(fault.to_owned());
+        }
         Ok(())
+    }
+}
+
+impl ProcTexts {
+    /// Names a zone with memory that `buddyinfo` has and `zoneinfo` has not, where both can be read.
+    ///
+    /// A text that cannot be read says so itself, to whoever needs it. One that was cut between two zones looks whole, and a
+    /// machine made of it is as small as its first zone.
+    fn lacks_zone(&self) -> Option<String> {
+        if self.zoneinfo.is_empty() {
+            return None;
+        }
+        let (buddy, zones) = (Buddyinfo::parse(&self.buddyinfo).ok()?, Zoneinfo::parse(&self.zoneinfo).ok()?);
+        let lacking = buddy
+            .zones
+            .iter()
+            .find(|b| !zones.zones.iter().any(|z| (z.node, &z.name) == (b.node, &b.name) && z.managed > 0));
+        lacking.map(|zone| format!("{} of node {}", zone.name, zone.node))
     }
 }
 
@@ -151,7 +201,7 @@ pub(crate) fn kernel_name(release: &str) -> String {
 }
 
 fn quoted_error(error: &serde_json::Error) -> String {
-    error.to_string().chars().take(120).flat_map(char::escape_debug).collect()
+    cut(&escaped(&error.to_string()), 120)
 }
 
 #[cfg(test)]
@@ -197,6 +247,40 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_stands_twice_is_refused() {
+        let text = GOOD.replace("9}", r#"9,"cpus":200}"#);
+        assert!(message(&text).starts_with("m: it says two things at once (the key `cpus` stands twice"));
+        let text = GOOD.replace("9}", r#"9,"gfp_bits":{"__GFP_IO":6,"__GFP_IO":7}}"#);
+        assert!(message(&text).contains("the key `__GFP_IO` stands twice"), "{}", message(&text));
+    }
+
+    #[test]
+    fn a_zoneinfo_that_ends_between_two_zones_is_refused() {
+        let zone = |name| {
+            format!("Node 0, zone {name}\n  pages free 9\n  managed 10\n  protection: (0)\n  start_pfn: 1\n")
+        };
+        let texts = |zoneinfo: String| ProcTexts {
+            buddyinfo: "Node 0, zone DMA 1 0\nNode 0, zone Normal 5 0\n".into(),
+            zoneinfo,
+            ..ProcTexts::default()
+        };
+        let read = |before: ProcTexts, after: ProcTexts| {
+            let meta = Meta { before: Some(before), after: Some(after), ..Meta::new(2) };
+            Meta::parse(&serde_json::to_vec(&meta).unwrap(), "m")
+        };
+        let whole = || texts(zone("DMA") + &zone("Normal"));
+        read(whole(), whole()).unwrap();
+        read(texts(String::new()), whole()).unwrap();
+        let error = read(texts(zone("DMA")), whole()).unwrap_err().to_string();
+        assert!(
+            error.contains("from before the recording is cut short: buddyinfo has a zone Normal"),
+            "{error}"
+        );
+        let error = read(whole(), texts(zone("DMA"))).unwrap_err().to_string();
+        assert!(error.contains("from after the recording"), "{error}");
+    }
+
+    #[test]
     fn a_kernel_is_named_by_its_number_alone() {
         for (release, name) in [
             ("6.18.44", "Linux 6.18.44"),
@@ -209,6 +293,14 @@ mod tests {
         ] {
             assert_eq!(kernel_name(release), name);
         }
+    }
+
+    #[test]
+    fn a_kernels_name_cannot_command_a_terminal() {
+        let text = GOOD.replace("9}", r#"9,"kernel":"\u001b[2JLinux\u009b31m"}"#);
+        assert_eq!(Meta::parse(text.as_bytes(), "m").unwrap().kernel, "\\u{1b}[2JLinux\\u{9b}31m");
+        let text = GOOD.replace("9}", &format!(r#"9,"kernel":"{}"}}"#, "k".repeat(1 << 20)));
+        assert!(Meta::parse(text.as_bytes(), "m").unwrap().kernel.len() < 200);
     }
 
     #[test]

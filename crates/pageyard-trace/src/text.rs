@@ -16,6 +16,49 @@ pub fn grouped(n: u64) -> String {
     out
 }
 
+/// The longest name that is shown whole, in characters.
+const LONGEST_NAME: usize = 160;
+
+/// Makes a name that others chose fit to be shown: a path, a zone of somebody's trace, an argument.
+///
+/// Characters that a terminal would act on instead of showing, escape sequences among them, and those that change the
+/// direction of the text around them are written as `\u{1b}`; of a name of more than 160 characters the middle is left
+/// out.
+#[must_use]
+pub fn shown(name: &str) -> String {
+    cut(&escaped(name), LONGEST_NAME)
+}
+
+/// Makes text of several pieces fit to be shown, whatever its length.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_active(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
+}
+
+/// Says whether a terminal may do something else with `c` than show it.
+fn is_active(c: char) -> bool {
+    // Controls; marks, embeddings and isolates of direction; separators of lines; characters without width.
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+/// Leaves out the middle of what is longer than `longest` characters.
+pub(crate) fn cut(text: &str, longest: usize) -> String {
+    let length = text.chars().count();
+    if length <= longest {
+        return text.to_owned();
+    }
+    let head = longest * 2 / 3;
+    let tail = (longest - head).saturating_sub(3);
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(length - tail).collect();
+    format!("{start}...{end}")
+}
+
 /// Writes a share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
@@ -81,6 +124,23 @@ impl fmt::Display for Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_cannot_command_a_terminal() {
+        assert_eq!(shown("a b'c\"\\é"), "a b'c\"\\é");
+        assert_eq!(shown("\u{1b}[31mred\n\u{7}"), "\\u{1b}[31mred\\n\\u{7}");
+        // The one-character form of the same sequences, and a name that is written backwards.
+        assert_eq!(shown("\u{9b}2J\u{202e}txt"), "\\u{9b}2J\\u{202e}txt");
+    }
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        let name = format!("start{}end", "x".repeat(100_000));
+        let short = shown(&name);
+        assert_eq!(short.chars().count(), LONGEST_NAME);
+        assert!(short.starts_with("startx") && short.contains("x...x") && short.ends_with("xend"));
+        assert_eq!(shown(&"\u{1b}".repeat(1000)).chars().count(), LONGEST_NAME);
+    }
 
     #[test]
     fn numbers_are_grouped_in_threes() {

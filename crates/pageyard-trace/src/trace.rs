@@ -1,9 +1,11 @@
 //! A trace: its files, and what `meta.json` says of them.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::checksum;
 use crate::error::TraceError;
 use crate::event::Columns;
 use crate::meta::Meta;
@@ -12,6 +14,7 @@ use crate::pq::Table;
 use crate::reader::{EventReader, event_columns};
 use crate::snapshot::Snapshot;
 use crate::source::{Input, Source, reason};
+use crate::text::shown;
 
 /// The file that holds the events.
 pub(crate) const EVENTS: &str = "events.parquet";
@@ -35,6 +38,8 @@ struct Inner {
     meta: Meta,
     /// The end of the memory map, read once.
     memory_end: OnceLock<Option<u64>>,
+    /// The files whose checksums were found right, so that each is read for it once.
+    sound: Mutex<BTreeSet<&'static str>>,
 }
 
 impl Trace {
@@ -60,7 +65,7 @@ impl Trace {
         // Through the real path, so that `.` and a trailing slash have a name too.
         let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = full.file_name().map_or_else(|| "trace".to_owned(), |n| n.to_string_lossy().into_owned());
-        let name = name.strip_suffix(".trace").unwrap_or(&name).to_owned();
+        let name = shown(name.strip_suffix(".trace").unwrap_or(&name));
         Trace::from_source(name, Source::Folder(path.to_owned()), &path.display().to_string())
     }
 
@@ -82,7 +87,15 @@ impl Trace {
         match (meta, events) {
             (Some(meta), Some(_)) => {
                 let meta = Meta::read(&meta)?;
-                Ok(Trace { inner: Arc::new(Inner { name, source, meta, memory_end: OnceLock::new() }) })
+                Ok(Trace {
+                    inner: Arc::new(Inner {
+                        name,
+                        source,
+                        meta,
+                        memory_end: OnceLock::new(),
+                        sound: Mutex::default(),
+                    }),
+                })
             }
             (Some(_), None) => Err(not_a_trace("events.parquet is missing")),
             (None, Some(_)) => Err(not_a_trace("meta.json is missing")),
@@ -90,7 +103,7 @@ impl Trace {
         }
     }
 
-    /// Returns the trace's name: its folder's, without `.trace`.
+    /// Returns the trace's name: its folder's, without `.trace`, as it can be shown.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -123,12 +136,12 @@ impl Trace {
     /// # Errors
     /// When the file is there and its footer or its columns are not those of a trace.
     pub fn moves(&self) -> Result<Option<MoveReader>, TraceError> {
-        let input = self.inner.source.open(MOVES)?;
+        let input = self.open_checked(MOVES)?;
         input.map(|input| MoveReader::open(input, self.inner.meta.cpus)).transpose()
     }
 
-    fn snapshot(&self, file: &str) -> Result<Option<Snapshot>, TraceError> {
-        self.inner.source.open(file)?.map(Snapshot::read).transpose()
+    fn snapshot(&self, file: &'static str) -> Result<Option<Snapshot>, TraceError> {
+        self.open_checked(file)?.map(Snapshot::read).transpose()
     }
 
     /// Returns the number of events, from the end of `events.parquet`.
@@ -136,16 +149,18 @@ impl Trace {
     /// # Errors
     /// When the file's footer or its columns are not those of a trace.
     pub fn rows(&self) -> Result<u64, TraceError> {
-        Ok(Table::open(self.events_file()?, event_columns(Columns::All))?.rows())
+        let input = self.inner.source.open(EVENTS)?.ok_or_else(|| self.gone(EVENTS))?;
+        Ok(Table::open(input, event_columns(Columns::All))?.rows())
     }
 
-    /// Starts reading the events.
+    /// Starts reading the events. Where `meta.json` has a checksum of them, the whole file is read for it first, once.
     ///
     /// # Errors
     /// When the file's footer or its columns are not those of a trace, or `before.parquet` is damaged: its end is the
     /// bound of the events' frame numbers.
     pub fn events(&self, columns: Columns) -> Result<EventReader, TraceError> {
-        let table = Table::open(self.events_file()?, event_columns(columns))?;
+        let input = self.open_checked(EVENTS)?.ok_or_else(|| self.gone(EVENTS))?;
+        let table = Table::open(input, event_columns(columns))?;
         EventReader::new(table, columns, &self.inner.meta, self.memory_end()?)
     }
 
@@ -163,10 +178,27 @@ impl Trace {
         self.inner.source.label(META)
     }
 
-    fn events_file(&self) -> Result<Input, TraceError> {
-        self.inner.source.open(EVENTS)?.ok_or_else(|| TraceError::Unreadable {
-            file: self.inner.source.label(EVENTS),
+    /// Opens a file and, the first time, checks it against its checksum, where the trace has one.
+    fn open_checked(&self, file: &'static str) -> Result<Option<Input>, TraceError> {
+        let input = self.inner.source.open(file)?;
+        let Some(expected) = self.inner.meta.checksums.get(file) else { return Ok(input) };
+        let input = input.ok_or_else(|| TraceError::Inconsistent {
+            file: self.meta_label(),
+            row: None,
+            what: format!("it has a checksum of {file}, which is missing: copy the trace again"),
+        })?;
+        let sound = || self.inner.sound.lock().unwrap_or_else(PoisonError::into_inner);
+        if !sound().contains(file) {
+            checksum::check(&input, expected)?;
+            sound().insert(file);
+        }
+        Ok(Some(input))
+    }
+
+    fn gone(&self, file: &str) -> TraceError {
+        TraceError::Unreadable {
+            file: self.inner.source.label(file),
             why: "it was there a moment ago and is not any more".to_owned(),
-        })
+        }
     }
 }

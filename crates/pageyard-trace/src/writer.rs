@@ -12,13 +12,15 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 
+use crate::checksum;
 use crate::error::TraceError;
 use crate::event::{Columns, Event, EventKind};
 use crate::meta::Meta;
+use crate::moves::MOVES;
 use crate::pq::{ColumnSpec, Kind};
 use crate::reader::{event_columns, impossible};
 use crate::snapshot::{FrameKind, MAX_FRAMES, Snapshot};
-use crate::source::reason;
+use crate::source::{Source, reason};
 use crate::trace::{AFTER, BEFORE, EVENTS, META, Trace};
 
 /// Events in a row group: they wait in memory until it is full, about 10 MiB.
@@ -116,7 +118,8 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Completes the trace and opens it. `meta.events` is set to the number of events pushed.
+    /// Completes the trace and opens it. `meta.events` is set to the number of events pushed, and `meta.checksums` to those
+    /// of the files.
     ///
     /// # Errors
     /// [`TraceError::Inconsistent`] when events name CPUs or frames that `meta` or `before` do not have, or a picture's
@@ -151,6 +154,12 @@ impl TraceWriter {
         for (name, snapshot) in [(BEFORE, before), (AFTER, after)] {
             if let Some(snapshot) = snapshot {
                 write_snapshot(&self.temporary.0.join(name), &join(&self.path, name), snapshot)?;
+            }
+        }
+        let source = Source::Folder(self.temporary.0.clone());
+        for name in [EVENTS, MOVES, BEFORE, AFTER] {
+            if let Some(input) = source.open(name)? {
+                meta.checksums.insert(name.to_owned(), checksum::of(&input)?);
             }
         }
         let label = join(&self.path, META);

@@ -10,7 +10,7 @@ use pageyard_trace::Trace;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use support::{MEMORY, read_all, small_trace};
+use support::{MEMORY, old_trace, read_all};
 
 /// A column to write: values, and for a nullable column which rows have one.
 enum Column {
@@ -109,7 +109,7 @@ fn write_groups(path: &Path, schema: &str, groups: Vec<Vec<Column>>, missing: Op
 /// Writes events with column `index` replaced, and returns what reading them says.
 fn events_with(index: usize, column: Column) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let (path, _) = small_trace(folder.path(), 3);
+    let (path, _) = old_trace(folder.path(), 3);
     let mut columns = rows();
     columns[index] = column;
     write(&path.join("events.parquet"), SCHEMA, columns, None);
@@ -129,7 +129,7 @@ fn ordinary_rows_are_read() {
 #[test]
 fn row_groups_without_rows_are_passed_over() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, _) = small_trace(folder.path(), 3);
+    let (path, _) = old_trace(folder.path(), 3);
     let groups = vec![no_rows(), rows(), no_rows(), no_rows()];
     write_groups(&path.join("events.parquet"), SCHEMA, groups, None);
     assert_eq!(read_all(&path).unwrap().len(), 3);
@@ -166,7 +166,7 @@ fn each_impossible_row_is_named() {
 #[test]
 fn columns_that_are_wrong_missing_or_empty_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, _) = small_trace(folder.path(), 3);
+    let (path, _) = old_trace(folder.path(), 3);
     let file = path.join("events.parquet");
     let fault =
         || read_all(&path).unwrap_err().to_string().rsplit_once("events.parquet").unwrap().1.to_owned();
@@ -192,7 +192,7 @@ fn columns_that_are_wrong_missing_or_empty_are_named() {
 #[test]
 fn rows_that_disagree_with_the_description_are_counted() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, _) = small_trace(folder.path(), 4);
+    let (path, _) = old_trace(folder.path(), 4);
     write(&path.join("events.parquet"), SCHEMA, rows(), None);
     assert!(
         read_all(&path)
@@ -205,7 +205,7 @@ fn rows_that_disagree_with_the_description_are_counted() {
 #[test]
 fn pictures_that_cannot_be_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, _) = small_trace(folder.path(), 3);
+    let (path, _) = old_trace(folder.path(), 3);
     let fault = |pfn: Vec<i64>, frames: Vec<i64>, kind: Vec<&'static str>| {
         let n = pfn.len();
         let columns = vec![

@@ -18,6 +18,9 @@ fn a_trace_of_several_row_groups_comes_back_as_it_was() {
     assert_eq!(trace.rows().unwrap(), 600_000);
     let mut expected = meta();
     expected.events = Some(600_000);
+    let summed: Vec<&str> = trace.meta().checksums.keys().map(String::as_str).collect();
+    assert_eq!(summed, ["after.parquet", "before.parquet", "events.parquet"]);
+    expected.checksums = trace.meta().checksums.clone();
     assert_eq!(*trace.meta(), expected);
     let mut random = Random(600_000);
     events(&mut random, 600_000);
@@ -142,6 +145,10 @@ fn a_trace_inside_the_program_is_read() {
     let file = |name: &'static str| -> (&'static str, &'static [u8]) {
         (name, Box::leak(fs::read(path.join(name)).unwrap().into_boxed_slice()))
     };
+    fs::remove_file(path.join("before.parquet")).unwrap();
+    support::edit_meta(&path, |meta| {
+        drop(meta["checksums"].as_object_mut().unwrap().remove("before.parquet"))
+    });
     let files = Box::leak(Box::new([file("events.parquet"), file("meta.json")]));
     let trace = Trace::embedded("inside", files).unwrap();
     assert_eq!((trace.name(), trace.before().unwrap()), ("inside", None));

@@ -8,6 +8,9 @@ use crate::snapshot::MAX_FRAMES;
 /// More zones than any machine has; a text with more is not Linux's.
 pub(super) const MAX_ZONES: usize = 4096;
 
+/// The longest name of a zone or a migratetype. Linux's own have up to 11 characters.
+const MAX_NAME: usize = 32;
+
 /// One line of a text.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
@@ -75,9 +78,18 @@ impl<'a> Line<'a> {
         };
         match (node, words.next(), words.next()) {
             (Some(node), Some("zone"), Some(name)) => {
-                Ok((node, name.strip_suffix(',').unwrap_or(name), words))
+                Ok((node, self.name(name.strip_suffix(',').unwrap_or(name))?, words))
             }
             _ => Err(self.error("it does not start like `Node 0, zone Normal`")),
+        }
+    }
+
+    /// Checks the name of a zone or a migratetype: it stands in tables, beside what this crate says.
+    pub(super) fn name(&self, name: &'a str) -> Result<&'a str, TraceError> {
+        if name.len() <= MAX_NAME && name.bytes().all(|b| b.is_ascii_graphic()) {
+            Ok(name)
+        } else {
+            Err(self.error(format!("`{}` is no name that Linux gives", quoted(name.as_bytes()))))
         }
     }
 }

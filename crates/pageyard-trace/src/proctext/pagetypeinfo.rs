@@ -65,7 +65,8 @@ impl Pagetypeinfo {
             } else if line.text.starts_with("Free pages count per migrate type") {
                 part = Part::Free;
             } else if let Some(types) = line.text.strip_prefix("Number of blocks type") {
-                part = Part::Blocks(types.split_whitespace().map(str::to_owned).collect());
+                let names = types.split_whitespace().map(|name| line.name(name).map(str::to_owned));
+                part = Part::Blocks(names.collect::<Result<_, _>>()?);
             } else if line.text.starts_with("Node") {
                 match &part {
                     Part::Head => {
@@ -109,6 +110,7 @@ impl Pagetypeinfo {
         let (Some("type"), Some(kind)) = (words.next(), words.next()) else {
             return Err(line.error("it does not say which migratetype it counts"));
         };
+        let kind = line.name(kind)?;
         let capped = words.clone().any(|w| w == CAP);
         let counts = if capped {
             let rest: Vec<&str> = words.map(|w| w.strip_prefix('>').unwrap_or(w)).collect();
@@ -170,6 +172,11 @@ mod tests {
             "pagetypeinfo, line 9: a number is missing: the text is cut short"
         );
         assert_eq!(error("order: 9", "order: 999"), "pagetypeinfo, line 1: no pageblock has such an order");
+        assert_eq!(
+            error("DMA, type    Unmov", "DMA, type    \u{1b}[2J"),
+            "pagetypeinfo, line 5: `\\u{1b}[2Jable` is no name that Linux gives"
+        );
+        assert!(error("type     Unmovable", &format!("type {}", "x".repeat(9999))).len() < 150);
         assert_eq!(
             error("Free pages", "Free sheep"),
             "pagetypeinfo, line 4: it is not a line of /proc/pagetypeinfo"

@@ -80,20 +80,24 @@ impl Zoneinfo {
     /// Reads the text.
     ///
     /// # Errors
-    /// At the first line of a known field that cannot be read.
+    /// At the first line of a known field that cannot be read, and at the last line of a text, or of a zone, that is cut short.
     pub fn parse(text: &str) -> Result<Zoneinfo, TraceError> {
         let mut zones: Vec<ZoneinfoZone> = Vec::new();
         let mut part = Part::Zone;
+        let mut last = None;
         for line in line::lines("zoneinfo", text) {
             if line.text.starts_with("Node") {
+                complete(&zones, last)?;
                 let (node, name, _) = line.zone()?;
                 if zones.len() == MAX_ZONES {
                     return Err(line.error("it has more zones than any machine"));
                 }
                 zones.push(ZoneinfoZone { node, name: name.to_owned(), ..ZoneinfoZone::default() });
                 part = Part::Zone;
+                last = Some(line);
                 continue;
             }
+            last = Some(line);
             let Some(zone) = zones.last_mut() else {
                 return Err(line.error("it comes before the first zone"));
             };
@@ -108,7 +112,29 @@ impl Zoneinfo {
                 _ => zone.field(&line, part)?,
             }
         }
+        complete(&zones, last)?;
+        if let Some(last) = last.filter(|_| !text.ends_with('\n')) {
+            return Err(last.error("the text is cut short: it ends inside this line"));
+        }
         Ok(Zoneinfo { zones })
+    }
+}
+
+/// Checks that the last zone is complete before another one begins, or the text ends at `line`.
+///
+/// # Linux
+/// `zoneinfo_show_print`: a zone ends with its first frame; one without memory, since 4.16, with its reserves.
+fn complete(zones: &[ZoneinfoZone], line: Option<Line<'_>>) -> Result<(), TraceError> {
+    match (zones.last(), line) {
+        (Some(zone), Some(line))
+            if zone.start_pfn.is_none() && (zone.managed > 0 || zone.protection.is_empty()) =>
+        {
+            Err(line.error(format!(
+                "the text is cut short: zone {} ends here, before its first frame",
+                zone.name
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -197,7 +223,8 @@ mod tests {
         \x20       protection: (0, 3019, 4683)\n      nr_free_pages 3840\n      numa_hit     18446744073709551615\n\
         \x20 pagesets\n    cpu: 1\n              count:    7\n              high:     8\n              batch:    1\n\
         \x20             high_min: 33\n              high_max: 240\n  vm stats threshold: 4\n  node_unreclaimable:  0\n\
-        \x20 start_pfn:           1\nNode 0, zone  Movable\n  pages free     0\n        min      32\n";
+        \x20 start_pfn:           1\nNode 0, zone  Movable\n  pages free     0\n        min      32\n\
+        \x20       protection: (0, 0, 0)\n";
 
     #[test]
     fn a_text_of_linux_is_read() {
@@ -211,6 +238,22 @@ mod tests {
         assert_eq!(zone.pagesets, [set]);
         assert_eq!(zone.start_pfn, Some(1));
         assert_eq!((info.zones[1].min, info.zones[1].promo, info.zones[1].start_pfn), (32, None, None));
+    }
+
+    #[test]
+    fn a_text_that_is_cut_short_is_refused_wherever_it_is_cut() {
+        // Between two zones it looks whole; whoever has `buddyinfo` beside it sees what is missing.
+        let between = TEXT.find("Node 0, zone  Movable").unwrap();
+        for end in (1..TEXT.len()).filter(|&end| end != between) {
+            let text = &TEXT[..end];
+            assert!(Zoneinfo::parse(text).is_err(), "{text}");
+        }
+        let error = Zoneinfo::parse(&TEXT[..TEXT.find("      nr_free").unwrap()]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "zoneinfo, line 15: the text is cut short: zone DMA ends here, before its first frame"
+        );
+        assert_eq!(Zoneinfo::parse("").unwrap(), Zoneinfo::default());
     }
 
     #[test]

@@ -158,6 +158,12 @@ impl Summary {
             progress(reader.rows_read());
         }
         summary.held_at_end = held.len();
+        // Nothing of it is counted, but whoever looks at a trace wants to know that it is whole.
+        trace.after()?;
+        if let Some(mut moves) = trace.moves()? {
+            let mut rows = Vec::new();
+            while moves.next_batch(&mut rows)? {}
+        }
         Ok(summary)
     }
 

@@ -96,6 +96,21 @@ pub fn small_trace(folder: &Path, n: usize) -> (PathBuf, Vec<Event>) {
     (path, events)
 }
 
+/// Writes a small trace as those before checksums were: its files can be exchanged.
+pub fn old_trace(folder: &Path, n: usize) -> (PathBuf, Vec<Event>) {
+    let (path, events) = small_trace(folder, n);
+    edit_meta(&path, |meta| drop(meta.as_object_mut().unwrap().remove("checksums").unwrap()));
+    (path, events)
+}
+
+/// Changes what a trace says of itself.
+pub fn edit_meta(path: &Path, edit: impl FnOnce(&mut serde_json::Value)) {
+    let file = path.join("meta.json");
+    let mut meta = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    edit(&mut meta);
+    fs::write(file, serde_json::to_vec(&meta).unwrap()).unwrap();
+}
+
 /// Reads everything that a trace has.
 pub fn read_all(path: &Path) -> Result<Vec<Event>, pageyard_trace::TraceError> {
     let trace = Trace::open(path)?;

@@ -1,0 +1,182 @@
+//! `pageyard record`: this host, recorded.
+
+mod job;
+mod report;
+mod signals;
+
+use crate::output::{Failure, print, print_json, say};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use job::Job;
+use pageyard_trace::record::{Live, Recorder, Running};
+use pageyard_trace::{grouped, shown};
+use report::{document, text};
+use signals::Signals;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long to wait at most before the buffers are emptied.
+const PASS: Duration = Duration::from_millis(100);
+
+/// Records what this host's page allocator is asked, until Ctrl-C, for a time, or while a command runs.
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  sudo pageyard record -- make -j8\n  sudo pageyard record -o busy.trace --seconds 30\n\nNo process name, path or host name is kept. docs/recording.md says what is, and what it costs."
+)]
+pub struct Record {
+    /// Where the trace goes, a folder that is not there yet
+    #[arg(short, long, value_name = "NAME.trace", default_value = "recording.trace")]
+    output: PathBuf,
+
+    /// Stop after so many seconds
+    #[arg(long, value_name = "N", value_parser = seconds, conflicts_with = "command", allow_negative_numbers = true)]
+    seconds: Option<Duration>,
+
+    /// Record while this command runs; its exit status becomes this command's
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is not a number of seconds above 0");
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(seconds).ok().filter(|d| !d.is_zero()).ok_or_else(wrong)
+}
+
+impl Record {
+    /// Runs the verb; the exit status is that of the command, if there was one.
+    pub fn run(&self, json: bool) -> Result<ExitCode, Failure> {
+        let signals = Signals::catch(!self.command.is_empty())?;
+        let recorder = Recorder::prepare(&self.output)?;
+        if let Some(signal) = signals.stopped() {
+            return Ok(self.never_began(signal));
+        }
+        let mut running = recorder.start()?;
+        if let Some(signal) = signals.stopped() {
+            return Ok(self.never_began(signal));
+        }
+        let mut child = match self.command.split_first() {
+            Some((program, arguments)) => Some(Job::start(program, arguments, json)?),
+            None => None,
+        };
+        let recorded = match record(&mut running, &signals, child.as_mut(), self.seconds) {
+            Ok(()) => running.finish().map_err(Failure::from),
+            Err(e) => {
+                drop(running);
+                Err(e)
+            }
+        };
+        // However the recording went, the command gets to its end.
+        let status = match &mut child {
+            Some(job) => Some(job.end(&signals)?),
+            None => None,
+        };
+        let (trace, recorded) = recorded?;
+        drop(trace);
+        let place = shown(&self.output.to_string_lossy());
+        if json {
+            print_json(&document(&recorded, &place, status))?;
+        } else if status.is_some() {
+            // Standard output is the command's.
+            say(&text(&recorded, &place));
+        } else {
+            print(&text(&recorded, &place))?;
+        }
+        Ok(status.map_or(ExitCode::SUCCESS, |s| ExitCode::from(job::code(s))))
+    }
+}
+
+impl Record {
+    /// Says that a signal came while the recording was prepared, and returns the exit status that a shell would report.
+    fn never_began(&self, signal: i32) -> ExitCode {
+        let command = if self.command.is_empty() { "" } else { ", and the command was not started" };
+        say(&format!(
+            "pageyard: {} came before the recording began: nothing was recorded{command}\n",
+            signals::name(signal)
+        ));
+        ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+    }
+}
+
+/// Empties the buffers until it is time to stop.
+fn record(
+    running: &mut Running,
+    signals: &Signals,
+    mut child: Option<&mut Job>,
+    seconds: Option<Duration>,
+) -> Result<(), Failure> {
+    let started = Instant::now();
+    let mut shown = Shown::new();
+    loop {
+        let left = seconds.map_or(PASS, |s| s.saturating_sub(started.elapsed()).min(PASS));
+        let live = running.wait(signals.wake(), left)?;
+        shown.at(&live);
+        signals.drain();
+        let over = seconds.is_some_and(|s| started.elapsed() >= s);
+        let ended = match &mut child {
+            Some(job) => job.has_ended()?,
+            None => false,
+        };
+        if over || ended || signals.stopped().is_some() {
+            return Ok(());
+        }
+    }
+}
+
+/// How far the recording is, on a terminal only and not in the first second.
+struct Shown {
+    started: Instant,
+    last: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Shown {
+    fn new() -> Shown {
+        Shown { started: Instant::now(), last: Instant::now(), bar: None }
+    }
+
+    fn at(&mut self, live: &Live) {
+        if self.started.elapsed() < Duration::from_secs(1) || self.last.elapsed() < Duration::from_millis(250)
+        {
+            return;
+        }
+        self.last = Instant::now();
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.set_style(
+                ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
+            );
+            bar
+        });
+        bar.set_message(format!(
+            "recording: {:.0} s, {} events, {} lost",
+            live.elapsed.as_secs_f64(),
+            grouped(live.events),
+            grouped(live.lost)
+        ));
+        bar.tick();
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_above_nothing() {
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        for wrong in ["", "0", "-1", "nan", "1e99", "x"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}
