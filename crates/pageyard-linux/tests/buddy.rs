@@ -4,8 +4,8 @@ mod common;
 
 use common::{CX, bare, blocks, give, normal, sound, take};
 use pageyard_core::{
-    Counter, Frames, MemoryMap, Migratetype::Movable, NodeId, Order, PageAllocator, Pfn, Region, ZoneId,
-    ZoneKind,
+    Counter, CpuId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, Order, PageAllocator, Pfn, Region,
+    ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, LinuxAllocator};
 
