@@ -3,7 +3,7 @@
 CARGO ?= cargo
 NIGHTLY ?= nightly
 
-.PHONY: run build test lint format static fuzz miri tsan clean
+.PHONY: run build test lint format static stress races fuzz miri tsan clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -20,6 +20,17 @@ test:
 	RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --test 'shuttle_*' --target-dir target/shuttle
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
 	./target/freestanding/release/pageyard-freestanding
+
+# Every kind of call at once, from more threads than CPUs, ten minutes under each protection of the per-CPU lists.
+# `make stress STRESS_SECONDS=15` is shorter; `make stress STRESS="--percpu rseq --seed 7"` passes anything on.
+STRESS_SECONDS ?= 600
+stress:
+	$(CARGO) run --release -p pageyard-arena --example stress -- --seconds $(STRESS_SECONDS) $(STRESS)
+
+# The tests that depend on how threads meet, 300 times while the machine is busy: hours. `make races RUNS=5` is shorter.
+RUNS ?= 300
+races:
+	bench/races $(RUNS)
 
 lint:
 	$(CARGO) fmt --all --check

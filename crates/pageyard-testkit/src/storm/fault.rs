@@ -17,6 +17,8 @@ pub enum Rule {
     Contest,
     /// Nothing of an isolated pageblock is handed out after a drain.
     Isolation,
+    /// A pageblock has one lease at a time, and keeps it until it is ended.
+    Leases,
     /// Blocks come from a zone that the request allows, are aligned, and compaction stays in its zone.
     Zone,
     /// A block that is said to hold zeros does.
@@ -41,12 +43,13 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule with its name and what a break of it says.
-    pub const ALL: [(Rule, &'static str, &'static str); 15] = [
+    pub const ALL: [(Rule, &'static str, &'static str); 16] = [
         (Rule::Owners, "owners", "a frame was handed out while it had another owner"),
         (Rule::RightFree, "right-free", "the engine refused to free or split a block that is held"),
         (Rule::WrongCall, "wrong-call", "a wrong call was not refused as it should be"),
         (Rule::Contest, "contest", "of several frees of one block not exactly one succeeded"),
         (Rule::Isolation, "isolation", "a frame of an isolated and drained pageblock was handed out"),
+        (Rule::Leases, "leases", "a pageblock had two leases, or lost one"),
         (Rule::Zone, "zone", "a block came from a zone, or went to one, that it must not"),
         (Rule::Zeros, "zeros", "a block that is not all zeros was said to be"),
         (Rule::Panics, "panics", "the engine panicked"),

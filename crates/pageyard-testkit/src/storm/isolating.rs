@@ -102,7 +102,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
             let block = self.leases.swap_remove(0);
             shared.ranges.unlease(block);
             if !shared.subject.unlease(block) {
-                shared.faults.say(Rule::Isolation, Some(self.me), Some(block.start().0), || {
+                shared.faults.say(Rule::Leases, Some(self.me), Some(block.start().0), || {
                     format!("the lease of pageblock {block}, which thread {} had, is gone", self.me)
                 });
             }
@@ -114,7 +114,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
             return;
         }
         if let Err(other) = shared.ranges.lease(block, self.me) {
-            shared.faults.say(Rule::Isolation, Some(self.me), Some(block.start().0), || {
+            shared.faults.say(Rule::Leases, Some(self.me), Some(block.start().0), || {
                 format!("threads {} and {other} have the lease of pageblock {block} at once", self.me)
             });
         }

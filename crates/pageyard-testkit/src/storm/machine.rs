@@ -158,6 +158,7 @@ pub(super) fn config(rng: &mut fastrand::Rng, cpus: u32) -> Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pageyard::Migratetype::Movable;
 
     #[test]
     fn a_block_is_forbidden_for_the_right_reason() {
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(m.forbids(block(256, 5), None), None);
         assert_eq!(m.forbids(block(256, 6), None), Some("it reaches into another zone"));
         assert_eq!(m.forbids(block(1001, 0), None), Some("it has a frame that is not managed"));
-        let low = Request { highest_zone: ZoneKind::Dma, ..Request::new(Order::ZERO, Default::default()) };
+        let low = Request { highest_zone: ZoneKind::Dma, ..Request::new(Order::ZERO, Movable) };
         assert_eq!(m.forbids(block(400, 0), Some(&low)), Some("the request does not allow its zone"));
         assert_eq!((m.zone_of_block(PageblockId(0)), m.zone_of_block(PageblockId(4))), (Some(0), Some(2)));
     }

@@ -121,6 +121,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
         let mine = self.held.iter().map(|block| (oracle::thread(self.me), *block));
         let kept = handler.kept().map(|block| (oracle::handler(self.me), block));
         for block in self.leases {
+            self.shared.ranges.unlease(block);
             self.shared.subject.unlease(block);
         }
         Left { held: mine.chain(kept).collect(), isolated: self.isolations.iter().map(|i| i.block).collect() }

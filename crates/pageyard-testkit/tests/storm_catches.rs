@@ -1,0 +1,165 @@
+//! A storm has to find what it is for: engines whose lists are protected wrongly, each in one way.
+
+use pageyard::engine::{CpuLists, Pushed};
+use pageyard::{CpuId, Exclusive, PerCpu, TryLock};
+use pageyard_testkit::storm::{self, Guard, Kind, Mix, Naming, Plan, Report, Rule, Variant};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What the lists do wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wrong {
+    Nothing,
+    /// Now and then an item that was taken is put back as well.
+    TakenTwice,
+    /// Now and then an item that was freed is forgotten.
+    Forgotten,
+    /// Frees are not checked.
+    Unchecked,
+    /// A list that a CPU uses is not empty after a drain.
+    NotDrained,
+}
+
+/// [`TryLock`] with a fault.
+struct Faulty(Wrong, AtomicU64);
+
+impl Faulty {
+    fn now(&self, wrong: Wrong) -> bool {
+        self.0 == wrong && self.1.fetch_add(1, Relaxed) % 500 == 499
+    }
+}
+
+// SAFETY: it is not safe, which is what the storm has to find; only frame numbers are handed out, and no memory.
+unsafe impl PerCpu for Faulty {
+    const NAME: &'static str = "faulty";
+
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+        let item = TryLock.pop(lists, cpu, list)?;
+        if self.now(Wrong::TakenTwice) {
+            TryLock.push_many(lists, cpu, list, &[item]);
+        }
+        Some(item)
+    }
+
+    fn push(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        item: u32,
+        win: impl FnOnce() -> bool,
+    ) -> Pushed {
+        if self.now(Wrong::Unchecked) {
+            return TryLock.push(lists, cpu, list, item, || true);
+        }
+        if self.now(Wrong::Forgotten) {
+            return if win() { Pushed::Kept } else { Pushed::Lost };
+        }
+        TryLock.push(lists, cpu, list, item, win)
+    }
+
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+        TryLock.pop_many(lists, cpu, list, out)
+    }
+
+    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+        TryLock.push_many(lists, cpu, list, items)
+    }
+
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
+        TryLock.refill(lists, cpu, list, items)
+    }
+
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+        TryLock.spill(lists, cpu, list, out)
+    }
+
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(usize, &mut [u32])) {
+        if self.0 != Wrong::NotDrained {
+            TryLock.drain(lists, cpu, give);
+        }
+    }
+
+    fn reaches_others(&self) -> bool {
+        true
+    }
+}
+
+fn nothing() -> Guard {
+    Box::new(())
+}
+
+/// Single blocks, wrong calls and contested frees: enough for these.
+fn plan() -> Plan {
+    let mix = Mix::parse("alloc,free,bulk,bulk-free,split,wrong,drain,contest,nodes,zeroed").unwrap();
+    Plan { seed: 7, time: Duration::from_secs(60), rounds: 40, threads: 4, mix, ..Plan::default() }
+}
+
+fn storm_of(wrong: Wrong, plan: &Plan) -> Report {
+    let make = || Faulty(wrong, AtomicU64::new(0));
+    let variant = Variant {
+        name: "faulty",
+        naming: Naming::Any,
+        threads: None,
+        cpus: 3,
+        make: &make,
+        enter: &nothing,
+        signals: None,
+    };
+    storm::run(plan, &variant)
+}
+
+/// Demands that a storm finds one of these rules broken.
+#[track_caller]
+fn broken(wrong: Wrong, rules: &[Rule]) {
+    let report = storm_of(wrong, &plan());
+    let Some(found) = report.faults.first() else { panic!("nothing was found in {report}") };
+    // An engine that is built with debug assertions may see it first.
+    assert!(rules.contains(&found.fault.rule) || found.fault.rule == Rule::Panics, "{found}");
+}
+
+#[test]
+fn a_frame_that_a_list_hands_out_twice_is_found() {
+    broken(Wrong::TakenTwice, &[Rule::Owners, Rule::Audit]);
+}
+
+#[test]
+fn a_frame_that_a_list_forgets_is_found() {
+    broken(Wrong::Forgotten, &[Rule::Audit]);
+}
+
+#[test]
+fn a_free_that_is_not_checked_is_found() {
+    broken(Wrong::Unchecked, &[Rule::Contest, Rule::WrongCall, Rule::Owners, Rule::Audit, Rule::RightFree]);
+}
+
+#[test]
+fn lists_that_are_not_drained_are_found() {
+    broken(Wrong::NotDrained, &[Rule::Census, Rule::Merged, Rule::Free]);
+}
+
+/// Lists without protection that several threads use: what `Exclusive` asks its caller not to do.
+#[test]
+fn lists_that_two_threads_use_without_protection_are_found() {
+    // SAFETY: it is not kept to, which is what the storm has to find; no memory is handed out.
+    let make = || unsafe { Exclusive::by_instance() };
+    let variant = Variant {
+        name: "unprotected",
+        naming: Naming::Any,
+        threads: None,
+        cpus: 1,
+        make: &make,
+        enter: &nothing,
+        signals: None,
+    };
+    let report = storm::run(&Plan { rounds: u64::MAX, ..plan() }, &variant);
+    assert!(!report.faults.is_empty(), "nothing was found in {report}");
+}
+
+#[test]
+fn lists_that_are_right_are_not_accused() {
+    let report = storm_of(Wrong::Nothing, &plan());
+    assert!(report.faults.is_empty(), "{}", report.faults[0]);
+    let contested = report.contested;
+    assert!(contested > 100 && report.kinds[Kind::Wrong as usize] > 100, "the storm was too weak: {report}");
+}
