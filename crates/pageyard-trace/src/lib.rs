@@ -23,6 +23,7 @@ pub mod host;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 pub mod import;
+pub mod limits;
 mod meta;
 mod moves;
 mod pq;
