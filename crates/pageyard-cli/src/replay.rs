@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use crate::{carried, size};
 use clap::Args;
 use pageyard_lab::engine::EngineSpec;
-use pageyard_lab::replay::{Progress as Doing, ReplayOptions, SlowPath, replay};
+use pageyard_lab::replay::{MOST_SAMPLES, Progress as Doing, ReplayOptions, SlowPath, replay};
 use std::path::PathBuf;
 
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
@@ -42,6 +42,10 @@ pub struct Replay {
     /// With --slow-path: the percentage of movable frames that are pinned, which no trace says [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pinned: Option<f64>,
+
+    /// How many samples the timeline has between its first and its last [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_SAMPLES))]
+    samples: Option<u64>,
 }
 
 fn slow_path(text: &str) -> Result<SlowPath, String> {
@@ -80,8 +84,12 @@ impl Replay {
         let engines = EngineSpec::parse_all(&names, &self.set)?;
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();
-        let options =
-            ReplayOptions { memory: self.memory, threads: self.threads, slow_path: self.slow_path()? };
+        let options = ReplayOptions {
+            memory: self.memory,
+            threads: self.threads,
+            slow_path: self.slow_path()?,
+            samples: self.samples,
+        };
         let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),

@@ -51,6 +51,11 @@ impl FrameSet {
         Self::words(pfn, frames).map(|(w, mask)| u64::from((self.words[w] & mask).count_ones())).sum()
     }
 
+    /// Returns the frames from `64 * i` on, one bit each; none beyond the limit.
+    pub fn word(&self, i: usize) -> u64 {
+        self.words.get(i).copied().unwrap_or(0)
+    }
+
     /// Says whether the frame is in the set.
     pub fn contains(&self, pfn: Pfn) -> bool {
         self.words.get(pfn.0 as usize / 64).is_some_and(|w| w & (1 << (pfn.0 % 64)) != 0)
@@ -82,6 +87,12 @@ impl SharedFrameSet {
             // ORDER: AcqRel pairs with `insert`.
             self.words[word].fetch_and(!mask, Ordering::AcqRel);
         }
+    }
+
+    /// Returns the frames from `64 * i` on, one bit each; none beyond the limit.
+    pub fn word(&self, i: usize) -> u64 {
+        // ORDER: Relaxed: a sample taken while others allocate is an estimate.
+        self.words.get(i).map_or(0, |w| w.load(Ordering::Relaxed))
     }
 
     /// Returns how many frames are in the set.

@@ -25,6 +25,7 @@ pub mod host;
 pub mod hostile;
 pub mod import;
 mod json;
+pub mod limits;
 mod meta;
 mod moves;
 mod pq;

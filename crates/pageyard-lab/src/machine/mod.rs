@@ -77,6 +77,8 @@ pub struct Machine {
     pub has_snapshot: bool,
     /// Frames that the recorded zones manage and the snapshot does not show, or the other way round.
     pub managed_mismatch: u64,
+    /// Whether frames were taken away, so that it is not the recorded machine any more.
+    pub(crate) made_smaller: bool,
     zones: Vec<ZoneRecord>,
     zoneinfo: Option<Zoneinfo>,
     /// What each frame is.
@@ -111,6 +113,7 @@ impl Machine {
             min_free_kbytes: None,
             has_snapshot: snapshot.is_some(),
             managed_mismatch: 0,
+            made_smaller: false,
             start: vec![Start::Hole; end as usize],
             unknown: FrameSet::new(Pfn(end)),
             kernel_frames: vec![Default::default(); (end as usize).div_ceil(512)],
@@ -161,6 +164,11 @@ impl Machine {
             }
         }
         regions
+    }
+
+    /// Iterates over the zones, lowest first: the first frame of each, and the frame after its last.
+    pub(crate) fn zones(&self) -> impl Iterator<Item = (Pfn, Pfn)> {
+        self.zones.iter().map(|z| (z.start, z.end))
     }
 
     /// Returns how many frames the allocator manages.

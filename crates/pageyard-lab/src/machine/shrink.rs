@@ -40,6 +40,7 @@ impl Machine {
             return fail(format!("{least} MiB are in use at the start that the trace frees, and must stay"));
         }
         let taken = away;
+        self.made_smaller |= taken > 0;
         for (pfn, frames) in runs {
             if away == 0 {
                 break;

@@ -44,6 +44,11 @@ impl<'a, E: LabEngine + ?Sized> Direct<'a, E> {
         Stand(at.0 as u32)
     }
 
+    /// Returns the engine's frames that stand for something.
+    pub fn held(&self) -> &FrameSet {
+        &self.taken
+    }
+
     fn free_at(&mut self, cx: &Cx, at: Pfn, order: Order) {
         let engine = self.engine;
         if self.free.time(|| engine.free(cx, at, order)).is_err() {

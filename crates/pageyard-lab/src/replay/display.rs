@@ -1,6 +1,7 @@
 //! A replay's report as text: what happened first, how sure that is last.
 
 use super::report::{EngineReport, ReplayReport};
+use super::timeline::Sample;
 use crate::latency::{LatencySummary, SAMPLE};
 use crate::text::{bytes, count, sparkline};
 use pageyard::proctext::LINUX_ORDERS;
@@ -135,6 +136,7 @@ impl fmt::Display for EngineReport {
                 w.wait_ns as f64 / 1e6
             )?;
         }
+        self.opening(f)?;
         self.outcome(f)?;
         self.slow_path_text(f)?;
         self.fragmentation(f)?;
@@ -149,6 +151,13 @@ impl fmt::Display for EngineReport {
                 count(predicted),
                 count(recorded)
             )?;
+            if let Some((blocks, frames)) = p.unchanged_distance_pct() {
+                let closer = if p.distance_pct() < blocks { "closer than" } else { "no closer than" };
+                writeln!(
+                    f,
+                    "    by free blocks that is {closer} saying that nothing changed, which is {blocks:.1} % apart by free blocks, {frames:.1} % by frames"
+                )?;
+            }
             write!(f, "    {:<20}", "free blocks by order")?;
             for order in 0..LINUX_ORDERS {
                 write!(f, "{order:>7}")?;
@@ -184,6 +193,27 @@ impl fmt::Display for EngineReport {
 }
 
 impl EngineReport {
+    /// What the opening state is not: said only where there is something to say.
+    fn opening(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let o = &self.opened;
+        if o.left_in_zones > 0 {
+            writeln!(
+                f,
+                "  opening       {} of the recorded per-CPU lists lie in the zones instead: these lists may not hold them",
+                size(o.left_in_zones)
+            )?;
+        }
+        for (zone, free, low) in &o.short {
+            writeln!(
+                f,
+                "  opening       zone {zone} opens short of memory: {} free, {} below its low watermark",
+                size(free.0),
+                size(low.0.saturating_sub(free.0))
+            )?;
+        }
+        Ok(())
+    }
+
     fn outcome(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let e = &self.failures;
         write!(f, "  refused       {} requests", count(e.allocs))?;
@@ -246,32 +276,36 @@ impl EngineReport {
 
     fn fragmentation(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else { return Ok(()) };
-        let most = self.samples.iter().map(|s| s.free).max().unwrap_or(0) as f64;
-        writeln!(f, "  over time     {:>19}  {:<23}  {:>10}", "start", "", "end")?;
-        writeln!(
-            f,
-            "    free        {:>19}  {:<23}  {:>10}",
-            size(first.free),
-            sparkline(self.samples.iter().map(|s| s.free as f64), 0.0, most),
-            size(last.free)
-        )?;
+        let most = self.samples.iter().map(Sample::unheld).max().unwrap_or(0) as f64;
+        let shown = thinned(&self.samples);
+        let width = shown.len();
+        writeln!(f, "  over time     {:>19}  {:<width$}  {:>10}", "start", "", "end")?;
+        for (name, frames) in [("free", (|s| s.free) as fn(&Sample) -> u64), ("in CPU lists", |s| s.cached)] {
+            writeln!(
+                f,
+                "    {name:<12}{:>19}  {}  {:>10}",
+                size(frames(first)),
+                sparkline(shown.iter().map(|s| frames(s) as f64), 0.0, most),
+                size(frames(last))
+            )?;
+        }
         for (name, value, low, high) in [
-            ("huge frames", (|s| s.free_huge_pct) as fn(&super::Sample) -> f64, 0.0, 100.0),
+            ("huge frames", (|s| s.free_huge_pct) as fn(&Sample) -> f64, 0.0, 100.0),
             ("unusable[9]", |s| s.unusable_index * 100.0, 0.0, 100.0),
         ] {
             writeln!(
                 f,
-                "    {name} {:>17.2} %  {:<23}  {:>8.2} %",
+                "    {name} {:>17.2} %  {}  {:>8.2} %",
                 value(first),
-                sparkline(self.samples.iter().map(value), low, high),
+                sparkline(shown.iter().map(|s| value(s)), low, high),
                 value(last)
             )?;
         }
         writeln!(
             f,
-            "    extfrag[9]  {:>19.3}  {:<23}  {:>10.3}",
+            "    extfrag[9]  {:>19.3}  {}  {:>10.3}",
             first.extfrag_index,
-            sparkline(self.samples.iter().map(|s| s.extfrag_index), -1.0, 1.0),
+            sparkline(shown.iter().map(|s| s.extfrag_index), -1.0, 1.0),
             last.extfrag_index
         )
     }
@@ -290,6 +324,14 @@ impl EngineReport {
             self.metadata_bytes_per_frame()
         )
     }
+}
+
+/// Picks as many samples as fit beside their values, the first and the last among them.
+fn thinned(samples: &[Sample]) -> Vec<&Sample> {
+    /// Samples in a line.
+    const MOST: usize = 60;
+    let n = samples.len().min(MOST);
+    (0..n).map(|i| &samples[i * (samples.len() - 1) / (n - 1).max(1)]).collect()
 }
 
 fn size(frames: u64) -> String {

@@ -5,8 +5,10 @@
 
 mod direct;
 mod display;
+mod free_view;
 mod ledger;
 mod moved;
+mod opening;
 mod prediction;
 mod report;
 mod run;
@@ -17,9 +19,10 @@ mod walk;
 mod with_slow_path;
 
 pub(crate) use ledger::{Ledger, Stand};
+pub use opening::Opened;
 pub use prediction::Prediction;
 pub use report::{EngineReport, ReplayReport, TraceReport, Waiting};
-pub use run::{Progress, ReplayOptions, replay};
+pub use run::{MOST_SAMPLES, Progress, ReplayOptions, SAMPLES, replay};
 pub use slow_path::{SlowPath, SlowPathTotals};
 pub use timeline::Sample;
 pub(crate) use timeline::{blocks, zones};

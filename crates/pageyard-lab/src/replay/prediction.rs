@@ -5,7 +5,7 @@ use crate::error::LabError;
 use pageyard::proctext::{LINUX_ORDERS, linux_orders};
 use pageyard::{CpuId, ZoneId, ZoneStats, block, metrics};
 use pageyard_trace::proctext::{Buddyinfo, Zoneinfo};
-use pageyard_trace::{FrameKind, Trace};
+use pageyard_trace::{FrameKind, ProcTexts, Snapshot, Trace, TraceError};
 
 /// One zone's free blocks by order, predicted and recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct ListPrediction {
 pub struct Prediction {
     /// Its zones.
     pub zones: Vec<ZonePrediction>,
+    /// What the host began with, zone by zone: the prediction of somebody who says that nothing will change.
+    pub before: Option<Vec<[u64; LINUX_ORDERS]>>,
     /// Per-CPU lists that held anything, here or there.
     pub lists: Vec<ListPrediction>,
 }
@@ -51,13 +53,15 @@ impl Prediction {
         zones: &[ZoneStats],
         name: &dyn Fn(&ZoneStats) -> String,
     ) -> Result<Option<Prediction>, LabError> {
-        let Some(recorded) = recorded(trace, zones)? else { return Ok(None) };
+        let end = trace.meta().after.as_ref();
+        let Some(recorded) = recorded(end, || trace.after(), zones)? else { return Ok(None) };
+        let before = recorded_before(trace, zones)?;
         let rows = zones.iter().zip(recorded).map(|(z, recorded)| ZonePrediction {
             zone: name(z),
             predicted: linux_orders(&z.blocks_by_order()),
             recorded,
         });
-        Ok(Some(Prediction { zones: rows.collect(), lists: lists(trace, engine, zones, name)? }))
+        Ok(Some(Prediction { zones: rows.collect(), before, lists: lists(trace, engine, zones, name)? }))
     }
 
     fn pairs(&self, weight: impl Fn(usize) -> u64 + Copy) -> impl Iterator<Item = (u64, u64)> {
@@ -77,6 +81,20 @@ impl Prediction {
     #[must_use]
     pub fn distance_frames_pct(&self) -> f64 {
         metrics::distance(self.pairs(|order| 1 << order)).unwrap_or(0.0) * 100.0
+    }
+
+    /// Returns how far the host's end is from its beginning, counting free blocks and counting their frames, in percent: what
+    /// a prediction that nothing changes is worth. A prediction that is further off says less than that.
+    #[must_use]
+    pub fn unchanged_distance_pct(&self) -> Option<(f64, f64)> {
+        let before = self.before.as_ref()?;
+        let of = |weight: &dyn Fn(usize) -> u64| {
+            let pairs = before.iter().zip(&self.zones).flat_map(|(b, z)| {
+                b.iter().zip(z.recorded).enumerate().map(|(o, (b, r))| (b * weight(o), r * weight(o)))
+            });
+            metrics::distance(pairs).unwrap_or(0.0) * 100.0
+        };
+        Some((of(&|_| 1), of(&|order| 1 << order)))
     }
 
     /// Returns the same for one order, counting blocks.
@@ -124,11 +142,20 @@ fn lists<E: LabEngine + ?Sized>(
     Ok(lists)
 }
 
-/// Returns the recorded rows: from the text of `buddyinfo`, or else from the snapshot's free runs, cut as the buddy rule
+/// Returns what the host began with, as [`recorded`] returns what it ended with.
+fn recorded_before(trace: &Trace, zones: &[ZoneStats]) -> Result<Option<Vec<[u64; LINUX_ORDERS]>>, LabError> {
+    recorded(trace.meta().before.as_ref(), || trace.before(), zones)
+}
+
+/// Returns recorded rows: from the text of `buddyinfo`, or else from the snapshot's free runs, cut as the buddy rule
 /// allows.
-fn recorded(trace: &Trace, zones: &[ZoneStats]) -> Result<Option<Vec<[u64; LINUX_ORDERS]>>, LabError> {
+fn recorded(
+    texts: Option<&ProcTexts>,
+    snapshot: impl Fn() -> Result<Option<Snapshot>, TraceError>,
+    zones: &[ZoneStats],
+) -> Result<Option<Vec<[u64; LINUX_ORDERS]>>, LabError> {
     let mut rows = vec![[0u64; LINUX_ORDERS]; zones.len()];
-    if let Some(texts) = trace.meta().after.as_ref().filter(|t| !t.buddyinfo.is_empty()) {
+    if let Some(texts) = texts.filter(|t| !t.buddyinfo.is_empty()) {
         let info = Buddyinfo::parse(&texts.buddyinfo)?;
         for z in &info.zones {
             let at = zones.iter().position(|s| s.span.node.0 == z.node && s.span.kind.name() == z.name);
@@ -138,7 +165,7 @@ fn recorded(trace: &Trace, zones: &[ZoneStats]) -> Result<Option<Vec<[u64; LINUX
         }
         return Ok(Some(rows));
     }
-    let Some(snapshot) = trace.after()? else { return Ok(None) };
+    let Some(snapshot) = snapshot()? else { return Ok(None) };
     for run in snapshot.runs.iter().filter(|r| r.kind == FrameKind::Free) {
         for (row, zone) in rows.iter_mut().zip(zones) {
             let start = run.pfn.max(zone.span.start.0);
@@ -166,8 +193,11 @@ mod tests {
         (predicted[10], recorded[10]) = (10, 10);
         let p = Prediction {
             zones: vec![ZonePrediction { zone: "Normal".into(), predicted, recorded }],
+            before: Some(vec![predicted]),
             lists: Vec::new(),
         };
+        // Here the replay predicts what was there before.
+        assert_eq!(p.unchanged_distance_pct(), Some((p.distance_pct(), p.distance_frames_pct())));
         assert!((p.distance_pct() - 100.0 / 3.0).abs() < 1e-9);
         assert!(p.distance_frames_pct() < 0.1);
         assert_eq!(p.distance_of_order_pct(0), 100.0);

@@ -1,5 +1,6 @@
 //! What a replay found: as numbers, as JSON, and as text.
 
+use super::opening::Opened;
 use super::prediction::Prediction;
 use super::slow_path::SlowPathTotals;
 use super::timeline::Sample;
@@ -8,9 +9,7 @@ use crate::latency::LatencySummary;
 use crate::machine::{Machine, Opening, OpeningCounts};
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::watermark::Watermarks;
-use pageyard::{
-    AllocError, AuditError, Census, Counter, Frames, Migratetype, NR_ORDERS, Order, Stats, metrics,
-};
+use pageyard::{AllocError, AuditError, Census, Counter, Frames, Migratetype, NR_ORDERS, Order, Stats};
 use pageyard_trace::Trace;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -197,17 +196,15 @@ pub struct EngineReport {
     pub failures: Failures,
     /// Frames that the engine says are allocated, less those that the replay holds.
     pub leaked_frames: i64,
-    /// Frames held in the opening state.
-    pub opening_held: u64,
+    /// What it opened with.
+    pub opened: Opened,
     /// Blocks split because they were freed in parts.
     pub splits: u64,
     /// The engine's audit at the end.
     pub audit: Result<Census, AuditError>,
     /// Fallbacks by requested type and type taken from, where the engine counts them so.
     pub fallbacks: Option<Fallbacks>,
-    /// Free blocks by order at the end, all zones.
-    pub free_blocks: Vec<u64>,
-    /// The same by zone, in the columns of `/proc/buddyinfo`.
+    /// Blocks on the zones' free lists at the end, in the columns of `/proc/buddyinfo`.
     pub buddyinfo: Vec<(String, [u64; LINUX_ORDERS])>,
     /// The comparison with the host's end, if the trace has one.
     pub prediction: Option<Prediction>,
@@ -231,10 +228,10 @@ impl EngineReport {
         if seconds > 0.0 { self.rows as f64 / seconds } else { 0.0 }
     }
 
-    /// Returns the free huge frames at the end as a share of what the free memory could make, in percent.
+    /// Returns the free huge frames at the end as a share of what the frames that nobody holds could make, in percent.
     #[must_use]
     pub fn free_huge_pct(&self) -> f64 {
-        metrics::free_huge_share(&self.free_blocks).unwrap_or(0.0) * 100.0
+        self.samples.last().map_or(0.0, |s| s.free_huge_pct)
     }
 
     /// Returns the bytes of metadata for each frame spanned.
@@ -293,6 +290,7 @@ impl EngineReport {
                 .collect::<Map<_, _>>(),
             "low_watermark_hits": self.stats[Counter::AllocSlow],
             "least_free_frames": self.least_free(),
+            "opening": self.opening_json(),
             "free_huge_frames_pct_of_optimum": self.free_huge_pct(),
             "metadata_bytes_per_frame": self.metadata_bytes_per_frame(),
             "buddyinfo": rows(&|i| self.buddyinfo[i].1, &names),
@@ -301,6 +299,7 @@ impl EngineReport {
                 "seconds": s.seconds,
                 "free_frames": s.free,
                 "cached_frames": s.cached,
+                "unheld_frames": s.unheld(),
                 "free_huge_frames_pct_of_optimum": s.free_huge_pct,
                 "unusable_index": s.unusable_index,
                 "extfrag_index": s.extfrag_index,
@@ -312,7 +311,7 @@ impl EngineReport {
         }
         if let Some(p) = &self.prediction {
             let (predicted, recorded) = p.free_huge_frames();
-            value["after"] = json!({
+            let mut after = json!({
                 "predicted": rows(&|i| p.zones[i].predicted, &names),
                 "recorded": rows(&|i| p.zones[i].recorded, &names),
                 "distance_pct": p.distance_pct(),
@@ -326,8 +325,25 @@ impl EngineReport {
                     "recorded": {"count": l.count.1, "high": l.high.1},
                 })).collect::<Vec<_>>(),
             });
+            if let Some((blocks, frames)) = p.unchanged_distance_pct() {
+                after["unchanged"] = json!({"distance_pct": blocks, "distance_frames_pct": frames});
+            }
+            value["after"] = after;
         }
         value
+    }
+
+    fn opening_json(&self) -> Value {
+        let o = &self.opened;
+        let first = self.samples.first();
+        json!({
+            "free_frames": first.map_or(0, |s| s.free),
+            "cached_frames": first.map_or(0, |s| s.cached),
+            "left_in_zones_frames": o.left_in_zones,
+            "below_low_watermark": o.short.iter().map(|(zone, free, low)| json!({
+                "zone": zone, "free_frames": free.0, "low_frames": low.0,
+            })).collect::<Vec<_>>(),
+        })
     }
 
     /// Iterates over the fallbacks that happened: requested type, type taken from, how often.

@@ -1,22 +1,23 @@
 //! The replay itself: open the machine, re-execute every row, give account.
 
 use super::direct::Direct;
+use super::free_view::{FreeView, HeldFrames};
 use super::ledger::Stand;
 use super::moved::Moves;
+use super::opening::{self, BELOW_A_PAGEBLOCK, Opened};
 use super::prediction::Prediction;
 use super::report::{EngineReport, EventCounts, Failures, ReplayReport, Seconds, TraceReport, Waiting};
 use super::slow_path::SlowPath;
 use super::threads::Plan;
-use super::timeline::{Sample, blocks, sample, zones};
+use super::timeline::{Sample, sample, zones};
 use super::walk::{Row, Walk};
 use super::with_slow_path::{self, WithSlowPath};
 use crate::bitmap::SharedFrameSet;
 use crate::engine::{EngineSpec, LabEngine, UseEngine};
 use crate::error::LabError;
 use crate::latency::{LatencySummary, clock_cost_ns};
-use crate::machine::{Machine, Opening, Start};
-use pageyard::CpuId;
-use pageyard::{Cx, Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator, block};
+use crate::machine::{Machine, Opening};
+use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator};
 use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};
 
@@ -26,11 +27,11 @@ const KSWAPD_TICK_NS: u64 = 1_000_000;
 /// How often per-CPU lists shrink, in recorded time: Linux's `vm.stat_interval`.
 const VMSTAT_TICK_NS: u64 = 1_000_000_000;
 
-/// The opening state is claimed in blocks of at most this order: a claim of a whole pageblock would set its type.
-const BELOW_A_PAGEBLOCK: Order = Order::of(8);
+/// How many samples a timeline has between its first and its last, where nobody says.
+pub const SAMPLES: u64 = 20;
 
-/// How many samples a timeline has between its first and its last.
-const SAMPLES: u64 = 20;
+/// The most that can be asked for.
+pub const MOST_SAMPLES: u64 = 100_000;
 
 /// What to replay, and how.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +43,8 @@ pub struct ReplayOptions {
     /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it a replay shows
     /// what the engine's own choices do with what was recorded, and nothing else.
     pub slow_path: Option<SlowPath>,
+    /// How many samples the timeline has between its first and its last; [`SAMPLES`] where this is none.
+    pub samples: Option<u64>,
 }
 
 /// What a replay is doing, for a progress bar.
@@ -76,6 +79,8 @@ pub fn replay(
         None => Frames::ZERO,
     };
     let opened = started.elapsed();
+    let view = FreeView::new(&machine);
+    let samples = options.samples.unwrap_or(SAMPLES).clamp(1, MOST_SAMPLES);
     let mut report =
         ReplayReport { trace: TraceReport::new(trace, &machine, &opening, taken_away), engines: Vec::new() };
     for spec in engines {
@@ -89,12 +94,28 @@ pub fn replay(
         let (counts, engine) = match &options.slow_path {
             Some(slow_path) => {
                 let spec = if slow_path.compaction { spec.clone() } else { spec.without_compaction() };
-                let trial = Trial { spec: &spec, trace, machine: &machine, opening: &opening, since };
+                let trial = Trial {
+                    spec: &spec,
+                    trace,
+                    machine: &machine,
+                    opening: &opening,
+                    view: &view,
+                    samples,
+                    since,
+                };
                 let user = SlowPathReplay { trial, slow_path, progress: &mut at };
                 spec.on(&map, machine.cpus, false, user)?.map_err(fail)??
             }
             None => {
-                let trial = Trial { spec: &spec, trace, machine: &machine, opening: &opening, since };
+                let trial = Trial {
+                    spec: &spec,
+                    trace,
+                    machine: &machine,
+                    opening: &opening,
+                    view: &view,
+                    samples,
+                    since,
+                };
                 let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
                 match options.threads {
                     false => on_one_thread(&*engine, &trial, &mut at)?,
@@ -117,6 +138,8 @@ struct Trial<'a> {
     trace: &'a Trace,
     machine: &'a Machine,
     opening: &'a Opening,
+    view: &'a FreeView,
+    samples: u64,
     since: Since,
 }
 
@@ -127,10 +150,14 @@ fn on_one_thread(
 ) -> Result<(EventCounts, EngineReport), LabError> {
     let mut calls = Direct::new(engine, trial.machine.end(), clock_cost_ns());
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
+    run.clock.sample(0, calls.held());
     run.rows(trial.trace, Columns::Replay, progress, |run, row| {
-        run.clock.tick(row.time_ns());
+        if run.clock.tick(row.time_ns()) {
+            run.clock.sample(row.time_ns(), calls.held());
+        }
         run.walk.row(&mut calls, row);
     })?;
+    run.clock.sample_last(calls.held());
     let totals = CallTotals {
         alloc: calls.alloc.summary(),
         free: calls.free.summary(),
@@ -160,12 +187,16 @@ impl UseEngine for SlowPathReplay<'_> {
         let engine: &dyn LabEngine = &engine;
         let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
         run.clock.kswapd = false;
+        owners.with_held(|held| run.clock.sample(0, held));
         // Which thread asked is in no other replay's columns.
         run.rows(trial.trace, Columns::All, self.progress, |run, row| {
-            run.clock.tick(row.time_ns());
+            if run.clock.tick(row.time_ns()) {
+                owners.with_held(|held| run.clock.sample(row.time_ns(), held));
+            }
             calls.background(row.time_ns());
             run.walk.row(&mut calls, row);
         })?;
+        owners.with_held(|held| run.clock.sample_last(held));
         calls.finish();
         let totals = CallTotals {
             alloc: calls.alloc.summary(),
@@ -196,13 +227,19 @@ fn on_a_thread_a_cpu(
             plan.hold(pfn)
         },
     )?;
+    run.clock.sample(0, &taken);
     run.rows(trial.trace, Columns::Replay, progress, |run, row| run.walk.row(&mut plan, row))?;
     // Planning belongs to reading: the calls are not made yet.
     run.seconds.read += run.seconds.replay;
     let start = Instant::now();
     let clock = &mut run.clock;
-    let found = plan.run(engine, &taken, run.clock_ns, &mut |now| clock.tick(now));
+    let found = plan.run(engine, &taken, run.clock_ns, &mut |now| {
+        if clock.tick(now) {
+            clock.sample(now, &taken);
+        }
+    });
     run.seconds.replay = start.elapsed();
+    run.clock.sample_last(&taken);
     let totals = CallTotals {
         alloc: found.alloc.summary(),
         free: found.free.summary(),
@@ -220,7 +257,7 @@ struct Run<'a> {
     walk: Walk<'a>,
     clock: Clock<'a>,
     clock_ns: u64,
-    opening_held: u64,
+    opened: Opened,
     seconds: Seconds,
 }
 
@@ -229,6 +266,7 @@ struct Clock<'a> {
     engine: &'a dyn LabEngine,
     /// Whether the background reclaimer runs by this clock.
     kswapd: bool,
+    view: &'a FreeView,
     samples: Vec<Sample>,
     sample_step: u64,
     next_sample: u64,
@@ -238,8 +276,8 @@ struct Clock<'a> {
 }
 
 impl Clock<'_> {
-    /// Gives the engine the background work that is due, and takes a sample when it is time.
-    fn tick(&mut self, now: u64) {
+    /// Gives the engine the background work that is due; says whether it is time for a sample.
+    fn tick(&mut self, now: u64) -> bool {
         self.last = now;
         if self.kswapd && now >= self.next_kswapd {
             self.engine.kswapd_tick();
@@ -249,10 +287,21 @@ impl Clock<'_> {
             self.engine.vmstat_tick();
             self.next_vmstat += VMSTAT_TICK_NS;
         }
-        if now >= self.next_sample {
-            self.samples.push(sample(self.engine, now));
+        let due = now >= self.next_sample;
+        if due {
             self.next_sample += self.sample_step;
         }
+        due
+    }
+
+    /// Takes a sample, while these of the engine's frames are held.
+    fn sample(&mut self, now: u64, held: &dyn HeldFrames) {
+        self.samples.push(sample(self.engine, now, self.view, held));
+    }
+
+    /// Takes the sample of the end.
+    fn sample_last(&mut self, held: &dyn HeldFrames) {
+        self.sample(self.last, held);
     }
 }
 
@@ -267,54 +316,21 @@ struct CallTotals {
 }
 
 impl<'a> Run<'a> {
-    /// Brings the engine into the opening state. `largest` says in blocks of which order at most what is held then is
-    /// claimed, by its type; `hold` is told of each block, and says what stands for it.
+    /// Brings the engine into the opening state, as [`opening::set_up`] does.
     fn open(
         engine: &'a dyn LabEngine,
         trial: &Trial<'a>,
         largest: impl Fn(Migratetype) -> Order,
-        mut hold: impl FnMut(Pfn, Order) -> Stand,
+        hold: impl FnMut(Pfn, Order) -> Stand,
     ) -> Result<Self, LabError> {
-        let Trial { machine, opening, since, .. } = *trial;
-        let fail = |what: &str, pfn: Pfn| LabError::Machine {
-            trace: machine.name().to_owned(),
-            why: format!("the opening state cannot be set up: {what} (frame {pfn})"),
-        };
-        for (block, m) in &opening.types {
-            engine.set_pageblock_migratetype(*block, *m);
-        }
-        let mut walk = Walk::new(machine);
-        let mut opening_held = 0;
-        for region in machine.regions() {
-            for (start, frames, held) in machine.runs(region.start, region.end(), Start::held_as) {
-                let Some(m) = held else { continue };
-                opening_held += frames.0;
-                for b in block::blocks(start, frames, largest(m)) {
-                    engine
-                        .claim_exact(&Cx::on(CpuId(0)), b.pfn, b.order, m)
-                        .map_err(|why| fail(&why.to_string(), b.pfn))?;
-                    walk.ledger.put(b.pfn, b.order, hold(b.pfn, b.order));
-                }
-            }
-        }
-        // The hottest last: what is added to a list last is taken first.
-        for c in opening.cached.iter().rev() {
-            engine
-                .claim_exact(&Cx::on(CpuId(0)), c.pfn, c.order, c.migratetype)
-                .map_err(|why| fail(&why.to_string(), c.pfn))?;
-            if !engine.restore_cached(c.cpu, c.pfn, c.order, c.migratetype) {
-                // An engine without such a list keeps the block on its free lists.
-                engine.free(&Cx::on(c.cpu), c.pfn, c.order).map_err(|why| fail(&why.to_string(), c.pfn))?;
-            }
-        }
-        for (zone, cpu, high) in &opening.highs {
-            engine.restore_pcp_high(*zone, *cpu, *high);
-        }
-        let step = (opening.duration_ns / SAMPLES).max(1);
+        let Trial { machine, opening, since, view, samples, .. } = *trial;
+        let (walk, opened) = opening::set_up(engine, machine, opening, largest, hold)?;
+        let step = (opening.duration_ns / samples).max(1);
         let clock = Clock {
             engine,
             kswapd: true,
-            samples: vec![sample(engine, 0)],
+            view,
+            samples: Vec::new(),
             sample_step: step,
             next_sample: step,
             next_kswapd: KSWAPD_TICK_NS,
@@ -323,7 +339,7 @@ impl<'a> Run<'a> {
         };
         let clock_ns = clock_cost_ns();
         let seconds = Seconds { open: since.1 + since.0.elapsed(), ..Seconds::default() };
-        Ok(Run { engine, walk, clock, clock_ns, opening_held, seconds })
+        Ok(Run { engine, walk, clock, clock_ns, opened, seconds })
     }
 
     /// Reads the rows and hands each to `row`.
@@ -362,13 +378,8 @@ impl<'a> Run<'a> {
     }
 
     /// Audits the engine and sums up.
-    fn finish(
-        mut self,
-        trial: &Trial<'_>,
-        totals: CallTotals,
-    ) -> Result<(EventCounts, EngineReport), LabError> {
+    fn finish(self, trial: &Trial<'_>, totals: CallTotals) -> Result<(EventCounts, EngineReport), LabError> {
         let Trial { trace, spec, .. } = *trial;
-        self.clock.samples.push(sample(self.engine, self.clock.last));
         let mut failures = totals.failures;
         failures.refused_frees += self.walk.refused_splits;
         let audit = self.engine.audit();
@@ -391,12 +402,11 @@ impl<'a> Run<'a> {
                 Ok(census) => census.allocated.0 as i64 - totals.held_frames as i64,
                 Err(_) => 0,
             },
-            opening_held: self.opening_held,
+            opened: self.opened,
             audit,
             failures,
             splits: self.walk.ledger.splits,
             fallbacks: self.engine.fallbacks(),
-            free_blocks: blocks(&zones),
             buddyinfo: zones
                 .iter()
                 .map(|z| (name(z), pageyard::proctext::linux_orders(&z.blocks_by_order())))

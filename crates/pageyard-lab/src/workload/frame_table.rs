@@ -149,6 +149,11 @@ impl FrameTable {
         self.taken = Some(FrameSet::new(Pfn(self.at.len() as u64)));
     }
 
+    /// Returns every held frame, where double allocations are looked for.
+    pub fn taken(&self) -> Option<&FrameSet> {
+        self.taken.as_ref()
+    }
+
     pub fn get(&self, id: u32) -> &Object {
         &self.objects[id as usize]
     }

@@ -1,6 +1,7 @@
 //! The owners of memory: they allocate and free as page cache, processes and the kernel do, and give frames up.
 
 use super::frame_table::{Doubles, FrameTable, Role, flag};
+use crate::bitmap::FrameSet;
 use crate::engine::LabEngine;
 use pageyard::CpuId;
 use pageyard::reclaim::{Reclaimed, Shortage};
@@ -80,6 +81,13 @@ impl<'e, E: PressureAllocator + LabEngine> Owners<'e, E> {
     /// Returns what was handed out while it was held; looked for by those who are [`Owners::checking`] alone.
     pub fn doubles(&self) -> Doubles {
         self.frames().doubles
+    }
+
+    /// Calls `with` with the frames that are held. Only owners who are [`Owners::checking`] know them.
+    pub(crate) fn with_held(&self, with: impl FnOnce(&FrameSet)) {
+        if let Some(taken) = self.frames().taken() {
+            with(taken);
+        }
     }
 
     /// Returns how many frees the engine refused.
