@@ -1,4 +1,4 @@
-//! Presets: which Linux the reference is.
+//! Presets: which Linux the reference is. Layer: settings, below everything.
 
 use crate::irq::Interrupts;
 use pageyard_core::compaction;

@@ -1,4 +1,4 @@
-//! Interrupts as user space has them: signal handlers, and what turns them off.
+//! Interrupts as user space has them: signal handlers, and what turns them off. Layer: settings, below everything.
 //!
 //! A kernel's per-CPU code is interrupted by interrupt handlers; a thread is interrupted by signal handlers. This module
 //! gives the reference the same means against that, each with its real cost on this machine: a signal mask (two system
