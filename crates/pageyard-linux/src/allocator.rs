@@ -1,5 +1,5 @@
-//! The allocator: zones, zonelists, and what is counted. Layer: the allocator; what it does lies above, a file for each
-//! subject.
+//! The allocator: zones, zonelists, and what is counted. Layer: the allocator. What it does lies above, a
+//! file for each subject.
 
 use crate::boot::Managed;
 use crate::config::{Config, PcpProtection};

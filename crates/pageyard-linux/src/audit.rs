@@ -1,5 +1,4 @@
-//! The audit: every frame accounted for, every list checked against the frames, and the other way round. Layer: on the zone, it changes
-//! nothing.
+//! The audit: every frame accounted for, every list checked against the frames, and the other way round. Layer: top; it changes nothing.
 
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Locked, Zone};

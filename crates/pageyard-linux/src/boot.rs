@@ -8,6 +8,7 @@ use crate::gauge::{Apart, Flag, Gauge};
 use crate::lock::MeasuredLock;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pcp;
+use crate::pcp_limits::Limits;
 use crate::slot;
 use crate::tag::{MAX_PAGE_ORDER, Tag, Tags};
 use crate::zone::{Zone, ZoneInner};
@@ -41,8 +42,8 @@ impl Zone {
             managed.min_free_kbytes,
             knobs.watermark_scale_factor,
         );
-        let pages =
-            || CpuPages::new(Pcp::new(config, span.managed, marks.low, cpus_of_node), config.pcp_lists());
+        let limits = Limits::new(config, span.managed, marks.low, cpus_of_node);
+        let pages = || CpuPages::new(Pcp::new(config.pcp_policy, limits), config.pcp_lists());
         let mut zone = Zone {
             id,
             span,

@@ -1,4 +1,4 @@
-//! Bulk requests: single frames by the array, under one hold of a CPU's lists. Layer: above requests and `frees`.
+//! Bulk requests: single frames by the array, under one hold of a CPU's lists. Layer: top.
 
 use crate::allocator::LinuxAllocator;
 use crate::effort::{Effort, Mark};

@@ -1,4 +1,5 @@
-//! What compaction sees of the reference: its tags, its lists, and leases of pageblocks. Layer: above `frees`.
+//! What compaction sees of the reference: its tags, its lists, and leases of pageblocks. Layer: requests, the
+//! lowest of them.
 //!
 //! A frame that compaction holds is an allocated block of order 0 that nobody else knows of.
 

@@ -1,4 +1,4 @@
-//! How hard a request tries: the watermark that it is held to, and what it may do. Layer: values, below everything.
+//! How hard a request tries: the watermark that it is held to, and what it may do. Layer: values.
 
 use pageyard_core::{Order, RequestFlags};
 

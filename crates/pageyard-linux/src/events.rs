@@ -1,4 +1,4 @@
-//! What is counted: by a CPU's lists, by a zone, by the allocator. Layer: values, below everything.
+//! What is counted: by a CPU's lists, by a zone, by the allocator. Layer: values.
 
 use pageyard_core::stats::NR_COUNTERS;
 use pageyard_core::{Counter, Migratetype, Order};

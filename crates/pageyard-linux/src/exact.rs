@@ -1,4 +1,5 @@
-//! Requests about one block by its place: split one that is held, claim one that is free. Layer: taking, above `frees`.
+//! Requests about one block by its place: split one that is held, claim one that is free. Layer: taking and giving,
+//! above `frees`.
 
 use crate::allocator::LinuxAllocator;
 use crate::tag::{MAX_PAGE_ORDER, Tag};

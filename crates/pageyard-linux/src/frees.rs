@@ -1,4 +1,5 @@
-//! Frees: every one is checked, in the one place where of two frees of one block one loses. Drains. Layer: giving.
+//! Frees: every one is checked, in the one place where of two frees of one block one loses. Drains. Layer: taking and
+//! giving.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::FragFree;

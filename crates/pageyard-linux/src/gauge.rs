@@ -1,4 +1,4 @@
-//! Flags and gauges: state of a zone that is read without its lock. Layer: values, below everything.
+//! Flags and gauges: state of a zone that is read without its lock. Layer: values.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

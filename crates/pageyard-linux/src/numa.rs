@@ -1,5 +1,5 @@
 //! Nodes: the mask of those allowed, requests that go round them, and the counters of where frames came from. Layer:
-//! above requests.
+//! top.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::ZonelistIterator;

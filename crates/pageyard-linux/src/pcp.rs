@@ -4,16 +4,11 @@
 //! list to the zone and back. Counts are in frames.
 
 use crate::config::{Config, PcpPolicy};
-use pageyard_core::{Context, Frames, Migratetype, Order, PcpStats};
+use crate::pcp_limits::Limits;
+use pageyard_core::{Context, Migratetype, Order, PcpStats};
 
 /// How often the batch may double: `CONFIG_PCP_BATCH_SCALE_MAX`.
 const BATCH_SCALE_MAX: u32 = 5;
-
-/// The largest batch that `percpu_pagelist_fraction` of 4.x leads to: eight times `PAGE_SHIFT`.
-const CLASSIC_BATCH_MAX: u64 = 96;
-
-/// The share of a zone that all lists together may grow to under [`PcpPolicy::Auto`].
-const MIN_PERCPU_PAGELIST_HIGH_FRACTION: u64 = 8;
 
 /// Orders above 0 up to this one fragment memory while they lie in a list: `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY_ORDER: u8 = 3;
@@ -21,10 +16,9 @@ const COSTLY_ORDER: u8 = 3;
 /// What a CPU's lists hold to.
 pub struct Pcp {
     policy: PcpPolicy,
+    limits: Limits,
+    /// Above it the lists spill.
     high: u64,
-    high_min: u64,
-    high_max: u64,
-    batch: u64,
     /// `FreeFactor`: how often the batch given back has doubled. `Auto`: how often the batch taken has.
     factor: u32,
     /// `Auto`: frames freed without an allocation in between, halved by each allocation.
@@ -91,57 +85,11 @@ pub fn list_for_free(config: &Config, context: Context, order: Order, of: Migrat
     list_for_request(config, context, order, if of.is_requested() { of } else { Migratetype::Movable })
 }
 
-/// Returns how many frames move between a list and its zone at a time.
-///
-/// # Linux
-/// `zone_batchsize`: a thousandth of the zone within 512 KiB (4.x) or 1 MiB, a quarter of that, and half as much
-/// again, rounded to one less than a power of two.
-fn batch_size(policy: PcpPolicy, managed: Frames) -> u64 {
-    let most = match policy {
-        PcpPolicy::Classic => 128,
-        PcpPolicy::FreeFactor | PcpPolicy::Auto => 256,
-    };
-    let batch = ((managed.0 / 1024).min(most) / 4).max(1);
-    let power = 1 << (batch + batch / 2).ilog2();
-    // A list that may not hold anything still moves one frame at a time.
-    (power - 1).max(1)
-}
-
 impl Pcp {
-    /// Sets the limits of a CPU's lists of a zone with `managed` frames and the low watermark `low`.
-    ///
-    /// # Linux
-    /// `zone_set_pageset_high_and_batch`, `zone_highsize`.
-    pub fn new(config: &Config, managed: Frames, low: Frames, cpus: u64) -> Pcp {
-        let mut batch = batch_size(config.pcp_policy, managed);
-        let share = |frames: u64| (frames / cpus.max(1)).max(batch * 4);
-        let fixed = match config.percpu_pagelist_high_fraction {
-            0 => share(low.0),
-            fraction => share(managed.0 / fraction),
-        };
-        let (high_min, high_max) = match config.pcp_policy {
-            PcpPolicy::Classic if config.percpu_pagelist_high_fraction > 0 => {
-                // Each CPU's lists may hold that share, and their batch follows.
-                let high = managed.0 / config.percpu_pagelist_high_fraction;
-                batch = (high / 4).clamp(1, CLASSIC_BATCH_MAX);
-                (high, high)
-            }
-            PcpPolicy::Classic => (batch * 6, batch * 6),
-            PcpPolicy::FreeFactor => (fixed, fixed),
-            PcpPolicy::Auto if config.percpu_pagelist_high_fraction > 0 => (fixed, fixed),
-            // In a tiny zone the low watermark is more than an eighth of it.
-            PcpPolicy::Auto => (fixed, share(managed.0 / MIN_PERCPU_PAGELIST_HIGH_FRACTION).max(fixed)),
-        };
-        Pcp {
-            policy: config.pcp_policy,
-            high: high_min,
-            high_min,
-            high_max,
-            batch,
-            factor: 0,
-            free_count: 0,
-            freed_high_order: false,
-        }
+    /// Makes a policy that has seen nothing yet.
+    pub fn new(policy: PcpPolicy, limits: Limits) -> Pcp {
+        let high = limits.high_min;
+        Pcp { policy, limits, high, factor: 0, free_count: 0, freed_high_order: false }
     }
 
     /// Returns how many blocks a list should have room for from the start: where lists stay short they never grow their
@@ -149,7 +97,7 @@ impl Pcp {
     pub fn room(&self) -> usize {
         match self.policy {
             PcpPolicy::Classic | PcpPolicy::FreeFactor => {
-                (self.high_max + 2 * self.batch).min(1 << 16) as usize
+                (self.limits.high_max + 2 * self.limits.batch).min(1 << 16) as usize
             }
             PcpPolicy::Auto => 0,
         }
@@ -157,13 +105,13 @@ impl Pcp {
 
     /// Reports the limits, for lists that hold `held` frames.
     pub fn stats(&self, held: u64) -> PcpStats {
-        let Pcp { high, batch, high_min, high_max, .. } = *self;
-        PcpStats { count: held, high, batch, high_min, high_max }
+        let Limits { high_min, high_max, batch } = self.limits;
+        PcpStats { count: held, high: self.high, batch, high_min, high_max }
     }
 
     /// Sets the limit above which lists spill, within its bounds.
     pub fn set_high(&mut self, high: u64) {
-        self.high = high.clamp(self.high_min, self.high_max);
+        self.high = high.clamp(self.limits.high_min, self.limits.high_max);
     }
 
     /// Notes a request.
@@ -183,21 +131,21 @@ impl Pcp {
     /// # Linux
     /// `nr_pcp_alloc` (6.7): the batch doubles with each refill that no free came between, as far as `high` allows.
     pub fn on_empty(&mut self, held: u64, order: Order, pressure: Pressure) -> u64 {
-        let mut batch = self.batch;
+        let mut batch = self.limits.batch;
         if self.policy == PcpPolicy::Auto {
-            if self.high_max < batch {
+            if self.limits.high_max < batch {
                 return 1;
             }
             if order == Order::ZERO {
                 batch <<= self.factor;
             }
             let mut high = self.high;
-            if self.high_min != self.high_max && !pressure.below_high {
-                self.high = (self.high + batch).min(self.high_max);
+            if self.limits.high_min != self.limits.high_max && !pressure.below_high {
+                self.high = (self.high + batch).min(self.limits.high_max);
                 high = self.high;
             }
             if order == Order::ZERO {
-                let most = high.saturating_sub(held + self.batch).max(self.batch);
+                let most = high.saturating_sub(held + self.limits.batch).max(self.limits.batch);
                 if batch <= most && self.factor < BATCH_SCALE_MAX {
                     self.factor += 1;
                 }
@@ -213,7 +161,7 @@ impl Pcp {
     /// `free_unref_page_commit`.
     pub fn on_free(&mut self, held: u64, freed: Listed, pressure: Pressure) -> Option<Spill> {
         let frames = match self.policy {
-            PcpPolicy::Classic => (held >= self.high).then_some(self.batch),
+            PcpPolicy::Classic => (held >= self.high).then_some(self.limits.batch),
             PcpPolicy::FreeFactor => self.by_factor(held, freed.order, pressure),
             PcpPolicy::Auto => self.by_count(held, freed.order, pressure),
         }?;
@@ -228,9 +176,9 @@ impl Pcp {
         if self.policy != PcpPolicy::Auto {
             return None;
         }
-        if self.high > self.high_min {
-            let by_count = held.saturating_sub(self.batch << BATCH_SCALE_MAX);
-            self.high = by_count.max(self.high - (self.high >> 3)).max(self.high_min);
+        if self.high > self.limits.high_min {
+            let by_count = held.saturating_sub(self.limits.batch << BATCH_SCALE_MAX);
+            self.high = by_count.max(self.high - (self.high >> 3)).max(self.limits.high_min);
         }
         Some(self.spill(held.saturating_sub(self.high), 0))
     }
@@ -259,21 +207,21 @@ impl Pcp {
     fn by_factor(&mut self, held: u64, order: Order, pressure: Pressure) -> Option<u64> {
         let all = self.factor > 0 && Self::is_high_order(order);
         // While reclaim runs, lists keep little: what it frees is for whoever waits.
-        let high = if pressure.reclaiming { self.high.min(self.batch << 2) } else { self.high };
+        let high = if pressure.reclaiming { self.high.min(self.limits.batch << 2) } else { self.high };
         if !all && held < high {
             return None;
         }
         Some(if all {
             held
-        } else if high < self.batch {
+        } else if high < self.limits.batch {
             1
         } else {
-            let most = high - self.batch;
-            let doubled = self.batch << self.factor;
+            let most = high - self.limits.batch;
+            let doubled = self.limits.batch << self.factor;
             if doubled < most && self.factor < BATCH_SCALE_MAX {
                 self.factor += 1;
             }
-            doubled.clamp(self.batch, most.max(self.batch))
+            doubled.clamp(self.limits.batch, most.max(self.limits.batch))
         })
     }
 
@@ -282,9 +230,9 @@ impl Pcp {
         self.factor >>= 1;
         let all = Self::is_high_order(order)
             && self.freed_high_order
-            && self.free_count >= self.batch + self.high_min / 2;
+            && self.free_count >= self.limits.batch + self.limits.high_min / 2;
         self.freed_high_order = Self::is_high_order(order);
-        let longest = self.batch << BATCH_SCALE_MAX;
+        let longest = self.limits.batch << BATCH_SCALE_MAX;
         if self.free_count < longest {
             self.free_count = (self.free_count + order.frames().0).min(longest);
         }
@@ -294,38 +242,38 @@ impl Pcp {
         }
         Some(if all {
             held.min(longest)
-        } else if high < self.batch {
+        } else if high < self.limits.batch {
             1
         } else {
-            self.free_count.clamp(self.batch, (high - self.batch).max(self.batch))
+            self.free_count.clamp(self.limits.batch, (high - self.limits.batch).max(self.limits.batch))
         })
     }
 
     /// Returns the count above which the lists spill, and moves `high` with demand.
     fn limit(&mut self, held: u64, all: bool, longest: u64, pressure: Pressure) -> u64 {
         if all {
-            self.high = self.high.saturating_sub(longest).max(self.high_min);
+            self.high = self.high.saturating_sub(longest).max(self.limits.high_min);
             return 0;
         }
         if pressure.reclaiming {
-            let shrink = self.free_count.max(self.batch);
-            self.high = self.high.saturating_sub(shrink).max(self.high_min);
-            return self.high.min(self.batch << 2);
+            let shrink = self.free_count.max(self.limits.batch);
+            self.high = self.high.saturating_sub(shrink).max(self.limits.high_min);
+            return self.high.min(self.limits.batch << 2);
         }
-        if self.high_min == self.high_max {
+        if self.limits.high_min == self.limits.high_max {
             return self.high;
         }
         if pressure.below_high {
-            let shrink = self.free_count.max(self.batch);
-            self.high = self.high.saturating_sub(shrink).max(self.high_min);
-            return held.max(self.high_min);
+            let shrink = self.free_count.max(self.limits.batch);
+            self.high = self.high.saturating_sub(shrink).max(self.limits.high_min);
+            return held.max(self.limits.high_min);
         }
         let high = self.high;
         if held >= high {
             // Room for what was freed in one go, so that it need not go through the zone.
-            let needed = self.free_count + self.batch;
+            let needed = self.free_count + self.limits.batch;
             if high < needed {
-                self.high = needed.clamp(self.high_min, self.high_max);
+                self.high = needed.clamp(self.limits.high_min, self.limits.high_max);
             }
         }
         high
@@ -335,29 +283,75 @@ impl Pcp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pageyard_core::Frames;
 
-    #[test]
-    fn batch_sizes_of_recorded_and_tiny_zones() {
-        for policy in [PcpPolicy::FreeFactor, PcpPolicy::Auto] {
-            assert_eq!(batch_size(policy, Frames(5_394_266)), 63);
-            assert_eq!(batch_size(policy, Frames(772_917)), 63);
-            assert_eq!(batch_size(policy, Frames(3840)), 1);
-            assert_eq!(batch_size(policy, Frames(1)), 1);
-        }
-        assert_eq!(batch_size(PcpPolicy::Classic, Frames(5_394_266)), 31);
+    const CALM: Pressure = Pressure { reclaiming: false, below_high: false };
+    const SINGLE: Listed = Listed { list: 1, order: Order::ZERO };
+
+    fn pcp(config: &Config) -> Pcp {
+        Pcp::new(config.pcp_policy, Limits::new(config, Frames(1 << 20), Frames(5000), 2))
     }
 
     #[test]
-    fn classic_high_is_six_batches() {
-        let pcp = Pcp::new(&Config::linux_4_6(), Frames(1 << 20), Frames(5000), 2);
-        assert_eq!((pcp.batch, pcp.high), (31, 186));
+    fn classic_lists_give_one_batch_when_they_are_full_whatever_the_zone_does() {
+        let mut pcp = pcp(&Config::linux_4_10());
+        let pressed = Pressure { reclaiming: true, below_high: true };
+        assert_eq!(pcp.on_free(185, SINGLE, pressed), None);
+        let spill = Spill { frames: 31, first: 1, turns: Turns::Growing, recheck: false };
+        assert_eq!(pcp.on_free(186, Listed { list: 2, ..SINGLE }, pressed), Some(spill));
+        assert_eq!(pcp.on_empty(0, Order::ZERO, pressed), 31);
     }
 
     #[test]
-    fn a_fraction_fixes_high() {
-        let mut c = Config::linux_6_18();
-        c.set("percpu_pagelist_high_fraction", "8").unwrap();
-        let pcp = Pcp::new(&c, Frames(1 << 20), Frames(5000), 2);
-        assert_eq!((pcp.high_min, pcp.high_max), (65_536, 65_536));
+    fn what_6_1_gives_back_doubles_with_each_spill_and_halves_with_each_request() {
+        let mut pcp = pcp(&Config::linux_6_1());
+        let high = pcp.high;
+        let mut given = || pcp.on_free(high, SINGLE, CALM).unwrap().frames;
+        assert_eq!([given(), given(), given()], [63, 126, 252]);
+        pcp.on_request();
+        assert_eq!(pcp.on_free(high, SINGLE, CALM).unwrap().frames, 252);
+        let reclaiming = Pressure { reclaiming: true, ..CALM };
+        assert_eq!(pcp.on_free(4 * 63 - 1, SINGLE, reclaiming), None);
+        assert!(
+            pcp.on_free(4 * 63, SINGLE, reclaiming).is_some(),
+            "lists keep four batches while reclaim runs"
+        );
+    }
+
+    #[test]
+    fn what_6_18_takes_doubles_with_each_refill_until_a_free() {
+        let mut pcp = pcp(&Config::linux_6_18());
+        let taken = [(); 3].map(|()| pcp.on_empty(0, Order::ZERO, CALM));
+        assert_eq!(taken, [63, 126, 252]);
+        assert_eq!(pcp.on_free(1, SINGLE, CALM), None);
+        assert_eq!(
+            pcp.on_empty(0, Order::ZERO, CALM),
+            252,
+            "a free halves what the next refill would have doubled"
+        );
+        assert_eq!(pcp.on_empty(0, Order::of(3), CALM), 7, "blocks take their share of one batch");
+    }
+
+    #[test]
+    fn high_of_6_18_grows_with_refills_and_decays_with_ticks() {
+        let mut pcp = pcp(&Config::linux_6_18());
+        let least = pcp.high;
+        pcp.on_empty(0, Order::ZERO, CALM);
+        assert_eq!(pcp.high, least + 63);
+        let below = Pressure { below_high: true, ..CALM };
+        pcp.on_empty(0, Order::ZERO, below);
+        assert_eq!(pcp.high, least + 63, "not while memory is short");
+        assert_eq!(pcp.on_tick(pcp.high + 10).unwrap().frames, 10 + 63);
+        assert_eq!(pcp.high, least);
+    }
+
+    #[test]
+    fn isolated_pageblocks_bypass_the_lists_and_reserved_ones_use_the_movable_list() {
+        let c = Config::linux_6_18();
+        let list = |of| list_for_free(&c, Context::Task, Order::ZERO, of);
+        assert_eq!(list(Migratetype::Isolate), None);
+        assert_eq!(list(Migratetype::HighAtomic), list(Migratetype::Movable));
+        assert_eq!(list_for_free(&c, Context::Nmi, Order::ZERO, Migratetype::Movable), None);
+        assert_eq!(list_for_request(&c, Context::Task, Order::of(4), Migratetype::Movable), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Reclaim, for a request and in the background, and compaction in the background. Layer: requests, below `waiting`.
+//! Reclaim, for a request and in the background, and compaction in the background. Layer: requests, above
+//! `compaction_view`.
 
 use crate::allocator::LinuxAllocator;
 use crate::effort::Mark;

@@ -1,5 +1,4 @@
-//! What a request does that waits: reclaim, compaction and retries, in Linux's order. Layer: requests, above `reclaim` and
-//! `compaction_view`.
+//! What a request does that waits: reclaim, compaction and retries, in Linux's order. Layer: requests, above `reclaim`.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::Retries;

@@ -1,4 +1,5 @@
-//! The walk: a request goes from zone to zone until one serves it, from a CPU's list or under the zone lock. Layer: taking.
+//! The walk: a request goes from zone to zone until one serves it, from a CPU's list or under the zone lock. Layer: taking and
+//! giving.
 
 use crate::allocator::LinuxAllocator;
 use crate::effort::{Effort, Mark};

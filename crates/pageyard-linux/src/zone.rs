@@ -1,4 +1,4 @@
-//! A zone: its parts, and how they are locked. Layer: the zone; what is done with it lies above, a file for each subject.
+//! A zone: its parts, and how they are locked. Layer: the zone. What is done with it lies above, a file for each subject.
 
 use crate::config::Config;
 use crate::events::ZoneCounts;

@@ -1,5 +1,5 @@
 //! Zonelists: in which order a CPU's requests try the zones, and the step from one zone to the next, called or inlined.
-//! Layer: the allocator's parts; it knows zones by their places and spans.
+//! Layer: the allocator. It knows zones by their places and spans.
 
 use crate::config::{Config, ZonelistIterator};
 use pageyard_core::{NodeId, NodeMask, Request, RequestFlags, ZoneKind, ZoneSpan};
