@@ -1,4 +1,4 @@
-//! The audit: every frame accounted for, every list checked against the frames, and the other way round.
+//! The audit: every frame accounted for, every list checked against the frames, and the other way round. Layer: top; it changes nothing.
 
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Locked, Zone};
@@ -42,9 +42,9 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
     let pcps: Vec<_> = zone.pcps.iter().map(|p| p.lock()).collect();
     let locked = zone.lock();
     let mut listed = HashSet::new();
-    for (cpu, pcp) in pcps.iter().enumerate() {
+    for (cpu, pages) in pcps.iter().enumerate() {
         let mut frames = 0;
-        for pfn in pcp.blocks() {
+        for pfn in pages.lists.blocks() {
             let Tag::Cached(order) = zone.tag(pfn) else {
                 return Err(AuditError {
                     what: "a block in a per-CPU list is tagged otherwise",
@@ -57,7 +57,7 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
             a.holds("a block is in two per-CPU lists", pfn, listed.insert(pfn))?;
             frames += order.frames().0;
         }
-        a.equal("a CPU's count of cached frames", zone.span.start, pcp.count, frames)?;
+        a.equal("a CPU's count of cached frames", zone.span.start, pages.lists.held(), frames)?;
     }
     let on_lists = audit_lists(&a, &locked)?;
 

@@ -1,4 +1,5 @@
 //! The buddy system: blocks are split in halves when taken and merged with their other half when freed.
+//! Layer: on the zone.
 
 use crate::freelist::End;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
@@ -67,12 +68,12 @@ impl Locked<'_> {
             let Some(listed) = self.free_block_at(buddy, order) else { break };
             if order >= PAGEBLOCK_ORDER {
                 // From here on the buddy is another pageblock, which may be of another type.
-                let other = self.zone.type_of(buddy);
+                let other = self.zone.pageblocks.type_of(buddy);
                 if other != m && !(m.is_mergeable() && other.is_mergeable()) {
                     break;
                 }
                 if !keep_types {
-                    self.zone.set_type(buddy, m);
+                    self.zone.pageblocks.set_type(buddy, m);
                 }
             }
             self.take_off(buddy, order, listed);
@@ -211,7 +212,7 @@ impl Locked<'_> {
 
     /// Gives a pageblock a type and moves its free blocks along.
     pub(crate) fn convert(&mut self, pfn: Pfn, to: Migratetype, end: End) {
-        self.zone.set_type(pfn, to);
+        self.zone.pageblocks.set_type(pfn, to);
         self.move_free(pfn, to, end);
     }
 }

@@ -1,23 +1,38 @@
-//! Bulk requests: single frames by the array, under one hold of a CPU's lists.
+//! Bulk requests: single frames by the array, under one hold of a CPU's lists. Layer: top.
 
 use crate::allocator::LinuxAllocator;
+use crate::effort::{Effort, Mark};
+use crate::frees::To;
+use crate::pcp;
 use crate::tag::Tag;
-use crate::zone::{Effort, Mark};
 use crate::zonelist::{Inlined, Step};
-use pageyard_core::{Cx, FreeError, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags};
+use pageyard_core::{Cx, FreeError, Migratetype, Order, Pfn, Request, RequestFlags};
 
 impl LinuxAllocator {
+    /// Fills `out`, as far as there are frames; returns how many.
+    pub(crate) fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+        let mut got = self.take_bulk(cx, request, out);
+        while got < out.len() {
+            match self.alloc(cx, request) {
+                Ok(pfn) => out[got] = pfn,
+                Err(_) => break,
+            }
+            got += 1;
+        }
+        got
+    }
+
     /// Takes single frames from the CPU's list of the first zone that has room for all; the rest, if any is missing, is
     /// for the caller to ask for one by one.
     ///
     /// # Linux
     /// `alloc_pages_bulk`.
-    pub(crate) fn take_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+    fn take_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         let m = request.migratetype;
-        let single = request.order == Order::ZERO && m.is_requested() && cx.cpu.0 < self.config.cpus;
-        if !single || !self.config.pcp_protection.admits(cx.context) {
+        if request.order != Order::ZERO || self.check(cx, request).is_err() {
             return 0;
         }
+        let Some(listed) = pcp::list_for_request(&self.config, cx.context, Order::ZERO, m) else { return 0 };
         let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request);
         let Some(first) = Inlined::next(list, 0, request.highest_zone, nodes) else { return 0 };
         let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
@@ -34,12 +49,12 @@ impl LinuxAllocator {
         let origin = self.origin(cx, &list[first], list[first].zone);
         let taken = Tag::Allocated(Order::ZERO, m == Migratetype::Movable);
         for (got, slot) in out.iter_mut().enumerate() {
-            match entered.pcp.alloc(zone, Order::ZERO, m, effort, cold, &self.config) {
+            match zone.take_listed(&mut entered.pages, listed, m, effort, cold, &self.config) {
                 Some(pfn) => *slot = pfn,
                 None => return got,
             }
             zone.set_tag(*slot, taken);
-            entered.pcp.counts.taken.count(Order::ZERO, origin);
+            entered.pages.counts.taken.count(Order::ZERO, origin);
         }
         out.len()
     }
@@ -48,12 +63,22 @@ impl LinuxAllocator {
     ///
     /// # Linux
     /// `free_unref_page_list`.
-    pub(crate) fn give_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
+    pub(crate) fn free_bulk(
+        &self,
+        cx: &Cx,
+        pfns: &[Pfn],
+        order: Order,
+        wrong: &mut dyn FnMut(Pfn, FreeError),
+    ) {
+        if order > Order::ZERO {
+            let free = |pfn: &Pfn| self.free_checked(cx, *pfn, order, To::Hot).map_err(|why| (*pfn, why));
+            return pfns.iter().filter_map(|pfn| free(pfn).err()).for_each(|(pfn, why)| wrong(pfn, why));
+        }
         let mut at = 0;
         while at < pfns.len() {
             let done = self.give_run(cx, &pfns[at..]);
             if done == 0
-                && let Err(why) = self.free(cx, pfns[at], Order::ZERO)
+                && let Err(why) = self.free_checked(cx, pfns[at], Order::ZERO, To::Hot)
             {
                 wrong(pfns[at], why);
             }
@@ -64,22 +89,20 @@ impl LinuxAllocator {
     /// Frees the frames up to the first that is of another zone, may not be listed or is wrong; returns how many.
     fn give_run(&self, cx: &Cx, pfns: &[Pfn]) -> usize {
         let Some(zone) = pfns.first().and_then(|p| self.zone_of(*p)) else { return 0 };
-        if !self.config.pcp_protection.admits(cx.context) {
-            return 0;
-        }
         let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) else { return 0 };
         let run = pfns.iter().take_while(|pfn| {
             let Some(tag) = zone.span.spans(**pfn).then(|| zone.tag(**pfn)) else { return false };
-            let m = zone.type_of(**pfn);
+            let of = zone.pageblocks.type_of(**pfn);
+            let Some(listed) = pcp::list_for_free(&self.config, cx.context, Order::ZERO, of) else {
+                return false;
+            };
             if !matches!(tag, Tag::Allocated(Order::ZERO, _))
-                || m == Migratetype::Isolate
                 || !zone.tags.swap(zone.number(**pfn), tag, Tag::Cached(Order::ZERO))
             {
                 return false;
             }
-            let listed = if m.is_requested() { m } else { Migratetype::Movable };
-            entered.pcp.counts.taken.pgfree += 1;
-            entered.pcp.free(zone, **pfn, Order::ZERO, listed, false, &self.config);
+            entered.pages.counts.taken.pgfree += 1;
+            zone.give_listed(&mut entered.pages, listed, **pfn, false, &self.config);
             true
         });
         run.count()

@@ -1,14 +1,16 @@
-//! What compaction sees of the reference: its tags, its lists, and leases of pageblocks.
+//! What compaction sees of the reference: its tags, its lists, and leases of pageblocks. Layer: requests, the
+//! lowest of them.
 //!
 //! A frame that compaction holds is an allocated block of order 0 that nobody else knows of.
 
 use crate::allocator::LinuxAllocator;
+use crate::effort::{Effort, Mark};
+use crate::events::Origin;
 use crate::fallback::{Found, may_take_pageblock};
 use crate::freelist::End;
 use crate::frees::To;
-use crate::numa::Origin;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
-use crate::zone::{Effort, Locked, Mark, Zone};
+use crate::zone::{Locked, Zone};
 use pageyard_core::compaction::{
     CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases, PageblockInfo,
     Role, ZoneState, ZoneView,
@@ -29,7 +31,7 @@ impl LinuxAllocator {
     fn lease_word(&self, block: PageblockId) -> Option<&AtomicU32> {
         let last = Pfn(block.start().0 + PAGEBLOCK_ORDER.frames().0 - 1);
         let zone = self.zones.iter().find(|z| z.span.start <= last && block.start() < z.span.end())?;
-        zone.leases.get(zone.block_index(block.start().max(zone.span.start)))
+        zone.pageblocks.lease(block.start().max(zone.span.start))
     }
 
     fn of(&self, zone: ZoneId) -> &Zone {
@@ -122,16 +124,16 @@ impl CompactionView for LinuxAllocator {
         let first = z.first_of(block);
         let whole = |b: BlockId| matches!(z.tag(b.pfn), Tag::Buddy(o, _) if o >= b.order && b.order >= PAGEBLOCK_ORDER && z.span.spans(b.pfn));
         PageblockInfo {
-            populated: z.is_populated(first),
-            migratetype: z.type_of(first),
+            populated: z.pageblocks.is_populated(first),
+            migratetype: z.pageblocks.type_of(first),
             free_whole: block::holders(block.start(), MAX_PAGE_ORDER).any(whole),
-            skip: z.is_skipped(first),
+            skip: z.pageblocks.is_skipped(first),
         }
     }
 
     fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool) {
         let z = self.of(zone);
-        z.set_skipped(z.first_of(block), skip);
+        z.pageblocks.set_skipped(z.first_of(block), skip);
     }
 
     fn frame(&self, pfn: Pfn) -> FrameState {
@@ -236,7 +238,7 @@ impl CompactionView for LinuxAllocator {
         if matches!(tag, Tag::Allocated(o, _) if o == block.order)
             && zone.tags.swap(zone.number(block.pfn), tag, Tag::Inside)
         {
-            let m = zone.type_of(block.pfn);
+            let m = zone.pageblocks.type_of(block.pfn);
             zone.lock().free_one(block.pfn, block.order, m, !self.config.keeps_lists_pure());
         }
     }
@@ -248,8 +250,8 @@ impl CompactionView for LinuxAllocator {
 
     fn drain_local(&self, cx: &Cx, zone: ZoneId) {
         let z = self.of(zone);
-        if let Some(pcp) = z.pcps.get(cx.cpu.index()) {
-            pcp.lock().drain(z, u64::MAX, 0, &self.config);
+        if let Some(pages) = z.pcps.get(cx.cpu.index()) {
+            z.drain(&mut pages.lock(), &self.config);
         }
     }
 
@@ -257,7 +259,7 @@ impl CompactionView for LinuxAllocator {
         let zone = self.zone_of(block.pfn)?;
         // An unmovable request that is smaller than a pageblock leaves movable ones alone, as Linux's capture does.
         let spoils = block.order < PAGEBLOCK_ORDER && m != Migratetype::Movable;
-        let of = zone.type_of(block.pfn);
+        let of = zone.pageblocks.type_of(block.pfn);
         if block.order > MAX_PAGE_ORDER || !of.is_requested() || (spoils && of == Migratetype::Movable) {
             return None;
         }

@@ -1,34 +1,11 @@
-//! Presets: which Linux the reference is.
+//! Presets: which Linux the reference is. Layer: settings.
+
+pub use crate::protection::PcpProtection;
 
 use crate::irq::Interrupts;
 use pageyard_core::compaction;
 use pageyard_core::watermark::{ReserveRule, WatermarkKnobs};
-use pageyard_core::{Context, Migratetype, Order};
-
-/// How the per-CPU lists are kept from being used twice at once on one CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PcpProtection {
-    /// Interrupts are off while a list is used, so every context may use it (until 5.18).
-    Irqsave,
-    /// Only preemption is off, so interrupts go straight to the zone (commit 374ad05ab64d, reverted before 4.11).
-    PreemptOnly,
-    /// Preemption and deferred interrupts are off; only hard interrupts go to the zone (that commit's variant).
-    SoftIrqAllowed,
-    /// A lock that is tried; whoever fails goes to the zone (6.0 and later).
-    Trylock,
-}
-
-impl PcpProtection {
-    /// Says whether code in `context` may use the lists at all.
-    #[must_use]
-    pub fn admits(self, context: Context) -> bool {
-        match self {
-            PcpProtection::Irqsave | PcpProtection::Trylock => context != Context::Nmi,
-            PcpProtection::PreemptOnly => context == Context::Task,
-            PcpProtection::SoftIrqAllowed => matches!(context, Context::Task | Context::Softirq),
-        }
-    }
-}
+use pageyard_core::{Migratetype, Order};
 
 /// Where a page fragment's frame goes when its last reference is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

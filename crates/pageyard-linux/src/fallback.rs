@@ -1,12 +1,13 @@
 //! Fallback: what happens when a type has no free block of its own left.
 //!
-//! Three generations of Linux's policy, side by side.
+//! Three generations of Linux's policy, side by side. Layer: on the zone, above `buddy`.
 
 use crate::buddy::Contents;
 use crate::config::{Config, FallbackPolicy};
+use crate::effort::Effort;
 use crate::freelist::End;
 use crate::tag::MAX_PAGE_ORDER;
-use crate::zone::{Effort, Locked};
+use crate::zone::Locked;
 use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
 
 /// Half a pageblock, in frames: what must be free or alike for it to be converted.
@@ -107,7 +108,7 @@ impl Locked<'_> {
     /// # Linux
     /// `steal_suitable_fallback`.
     fn take_over(&mut self, pfn: Pfn, from: Order, listed: Migratetype, m: Migratetype, effort: Effort) {
-        let old = self.zone.type_of(pfn);
+        let old = self.zone.pageblocks.type_of(pfn);
         let whole = 'whole: {
             if old == Migratetype::HighAtomic {
                 break 'whole false;
@@ -199,7 +200,7 @@ impl Locked<'_> {
 
     fn claim_if(&mut self, pfn: Pfn, m: Migratetype, compatible: u64) {
         if compatible >= HALF {
-            self.zone.set_type(pfn, m);
+            self.zone.pageblocks.set_type(pfn, m);
             self.inner.counts.extfrag_claim += 1;
         } else {
             self.inner.counts.extfrag_steal += 1;
@@ -209,7 +210,7 @@ impl Locked<'_> {
     /// Gives every pageblock of a large block a type. The block itself stays on its list.
     fn convert_range(&mut self, pfn: Pfn, order: Order, m: Migratetype) {
         for i in 0..1 << (order.get() - PAGEBLOCK_ORDER.get()) {
-            self.zone.set_type(Pfn(pfn.0 + i * PAGEBLOCK_ORDER.frames().0), m);
+            self.zone.pageblocks.set_type(Pfn(pfn.0 + i * PAGEBLOCK_ORDER.frames().0), m);
             self.inner.counts.extfrag_claim += 1;
         }
     }

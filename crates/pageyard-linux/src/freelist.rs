@@ -1,4 +1,4 @@
-//! Free lists: doubly linked through an array beside the memory, by order and migratetype.
+//! Free lists: doubly linked through an array beside the memory, by order and migratetype. Layer: parts of a zone.
 
 use crate::tag::NR_PAGE_ORDERS;
 use pageyard_core::{Migratetype, Order};

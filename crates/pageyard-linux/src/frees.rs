@@ -1,10 +1,12 @@
-//! Frees: every one is checked, in the one place where of two frees of one block one loses.
+//! Frees: every one is checked, in the one place where of two frees of one block one loses. Drains. Layer: taking and
+//! giving.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::FragFree;
+use crate::pcp;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
-use pageyard_core::{Cx, FreeError, Migratetype, Order, Pfn, block};
+use pageyard_core::{CpuId, CpuSet, Cx, Drained, Frames, FreeError, Order, Pfn, block};
 
 /// Where a freed block goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,26 +50,30 @@ impl LinuxAllocator {
         }
     }
 
+    /// Frees a block to where it should go.
+    ///
+    /// # Linux
+    /// `free_unref_page`, and `free_one_page` past the lists.
     pub(crate) fn free_checked(&self, cx: &Cx, pfn: Pfn, order: Order, to: To) -> Result<(), FreeError> {
         let (zone, movable) = self.held(pfn, order)?;
-        if cx.cpu.0 >= self.config.cpus {
+        if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
         }
         let from = Tag::Allocated(order, movable);
-        let m = zone.type_of(pfn);
-        // Reserved and isolated pageblocks: the first kind's blocks lie in the movable list until it spills.
-        let listed = if m.is_requested() { m } else { Migratetype::Movable };
-        let may_list = to != To::Zone
-            && m != Migratetype::Isolate
-            && self.config.pcp_list(order, listed).is_some()
-            && self.config.pcp_protection.admits(cx.context);
-        if may_list && let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) {
-            let pcp = &mut entered.pcp;
+        let listed = match to {
+            To::Zone => None,
+            To::Hot | To::Cold => {
+                pcp::list_for_free(&self.config, cx.context, order, zone.pageblocks.type_of(pfn))
+            }
+        };
+        if let Some(listed) = listed
+            && let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config)
+        {
             if !zone.tags.swap(zone.number(pfn), from, Tag::Cached(order)) {
                 return Err(FreeError::NotAllocated);
             }
-            pcp.counts.taken.pgfree += order.frames().0;
-            pcp.free(zone, pfn, order, listed, to == To::Cold, &self.config);
+            entered.pages.counts.taken.pgfree += order.frames().0;
+            zone.give_listed(&mut entered.pages, listed, pfn, to == To::Cold, &self.config);
             return Ok(());
         }
         if !zone.tags.swap(zone.number(pfn), from, Tag::Inside) {
@@ -75,7 +81,7 @@ impl LinuxAllocator {
         }
         let mut locked = zone.lock();
         // The type may have changed before the lock was taken.
-        locked.free_one(pfn, order, zone.type_of(pfn), !self.config.keeps_lists_pure());
+        locked.free_one(pfn, order, zone.pageblocks.type_of(pfn), !self.config.keeps_lists_pure());
         locked.inner.counts.taken.pgfree += order.frames().0;
         Ok(())
     }
@@ -83,7 +89,7 @@ impl LinuxAllocator {
     /// Frees a block whose contents are not in the cache: it will be taken last from its list.
     ///
     /// # Errors
-    /// As [`PageAllocator::free`].
+    /// As [`pageyard_core::PageAllocator::free`].
     pub fn free_cold(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.free_checked(cx, pfn, order, To::Cold)
     }
@@ -91,12 +97,27 @@ impl LinuxAllocator {
     /// Frees a block whose last fragment was given up: to where `frag_free` says.
     ///
     /// # Errors
-    /// As [`PageAllocator::free`].
+    /// As [`pageyard_core::PageAllocator::free`].
     ///
     /// # Linux
     /// `page_frag_free`, after the last reference.
     pub fn free_frag(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let listed = self.config.frag_free == FragFree::Pcp && order == Order::ZERO;
         self.free_checked(cx, pfn, order, if listed { To::Hot } else { To::Zone })
+    }
+
+    /// Empties the lists of some CPUs.
+    pub(crate) fn drain(&self, cpus: CpuSet) -> Drained {
+        let free = || self.zones.iter().map(|z| z.free.get()).sum::<u64>();
+        let before = free();
+        for zone in &self.zones {
+            for (cpu, pages) in zone.pcps.iter().enumerate() {
+                if cpus.contains(CpuId(cpu as u32)) {
+                    zone.drain(&mut pages.lock(), &self.config);
+                }
+            }
+        }
+        // A drain waits for the locks.
+        Drained { frames: Frames(free().saturating_sub(before)), busy: 0 }
     }
 }

@@ -1,4 +1,4 @@
-//! The reserve for high-order requests that cannot wait.
+//! The reserve for high-order requests that cannot wait. Layer: on the zone, above `buddy`.
 
 use crate::config::{Config, HighatomicLimit};
 use crate::freelist::End;
@@ -25,7 +25,10 @@ impl Zone {
         }
         let mut locked = self.lock();
         let reserved = self.reserved_highatomic.get();
-        if reserved >= most || !self.type_of(pfn).is_mergeable() || locked.whole_pageblock(pfn).is_none() {
+        if reserved >= most
+            || !self.pageblocks.type_of(pfn).is_mergeable()
+            || locked.whole_pageblock(pfn).is_none()
+        {
             return;
         }
         // A block larger than a pageblock takes all of its pageblocks along, or a part of it would be freed to a list
@@ -50,7 +53,7 @@ impl Zone {
         let first =
             Order::ZERO.up_to(MAX_PAGE_ORDER).find_map(|order| locked.first(order, Migratetype::HighAtomic));
         let Some(pfn) = first else { return false };
-        if self.type_of(pfn) == Migratetype::HighAtomic {
+        if self.pageblocks.type_of(pfn) == Migratetype::HighAtomic {
             self.reserved_highatomic.set(self.reserved_highatomic.get().saturating_sub(PAGEBLOCK));
         }
         locked.convert(pfn, m, End::Tail);

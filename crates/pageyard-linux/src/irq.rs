@@ -1,4 +1,4 @@
-//! Interrupts as user space has them: signal handlers, and what turns them off.
+//! Interrupts as user space has them: signal handlers, and what turns them off. Layer: settings.
 //!
 //! A kernel's per-CPU code is interrupted by interrupt handlers; a thread is interrupted by signal handlers. This module
 //! gives the reference the same means against that, each with its real cost on this machine: a signal mask (two system
@@ -9,7 +9,7 @@
 //! A handler that allocates asks [`enter`] first. What it says is deferred runs, through the function given to
 //! [`on_deferred`], when the interrupted code turns interrupts on again.
 
-use crate::config::PcpProtection;
+use crate::protection::PcpProtection;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use pageyard_core::Context;
 use std::cell::Cell;

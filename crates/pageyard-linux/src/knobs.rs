@@ -1,4 +1,4 @@
-//! Knobs: the reference's settings by name.
+//! Knobs: the reference's settings by name. Layer: settings, above `config`.
 
 use crate::config::{Config, FallbackPolicy, FragFree, PcpPolicy, PcpProtection, Retries, ZonelistIterator};
 use crate::irq::Interrupts;

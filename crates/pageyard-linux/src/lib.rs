@@ -1,14 +1,20 @@
 //! Linux's page allocator, written anew for reading and for experiments: the reference of Pageyard.
 //!
-//! Start at [`LinuxAllocator`], then read downwards:
+//! Its layers, lowest first. A file calls only files of its own layer that stand before it, and of the layers below:
 //!
-//! * [`config`]: presets (`linux-4.6` to `linux-6.18`) and the knobs that tell them apart;
-//! * `allocator`: requests walk the `zonelist`; `slowpath`: what is tried when that fails; `frees`: checked, every one; `bulk`: by the array;
-//! * `pressure`: reclaim, compaction and retries, with the helpers of a workload; `compaction_view`: what compaction sees;
-//! * `zone`: watermarks; `pcp`: per-CPU lists; `fallback` and `highatomic`: taking from other types;
-//! * `buddy`: splitting and merging; `freelist` and `tag`: what is kept for each frame;
-//! * `irq`: what turns interrupts off, in user space; `slot`: the lock of a CPU's lists; `numa`: nodes, masks and their counters;
-//! * `opening`: recorded states and background work; `lock`: the zone lock, which measures its own waiting; `audit`: everything counted anew.
+//! | layer | files |
+//! |---|---|
+//! | settings | `protection`: who may use a CPU's lists; [`irq`]: what turns interrupts off, in user space; [`config`]: presets (`linux-4.6` to `linux-6.18`) and the knobs that tell them apart; `knobs`: knobs by name |
+//! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock |
+//! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
+//! | the zone | `zone`: its parts, and how they are locked |
+//! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `refill`: carries out what `pcp` decides; `boot`: a zone at the start |
+//! | the allocator | `zonelist`: which zones in which order; `allocator`: all of it, and nothing that it does |
+//! | taking and giving | `walk`: a request goes from zone to zone; `frees`: checked, every one; `exact`: one block by its place |
+//! | requests | `compaction_view`: what compaction sees; `reclaim`, `waiting`: reclaim, compaction and retries; `slowpath`: what is tried when no zone is above its low watermark; `requests`: one path for all |
+//! | top | `bulk`: by the array; `numa`: nodes and their counters; `opening`: recorded states and background work; `report`; `audit`: everything counted anew; `engine`: the interface that all engines have |
+//!
+//! To read what a request goes through, start at `requests` and go down: `walk`, `refill`, `pcp`, `fallback`, `buddy`.
 //!
 //! ```
 //! use pageyard_core::{CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request, ZoneKind};
@@ -28,29 +34,46 @@
 
 mod allocator;
 mod audit;
+mod boot;
 mod buddy;
 mod bulk;
 mod compaction_view;
 pub mod config;
+mod cpu_pages;
+mod effort;
+mod engine;
+mod events;
+mod exact;
 mod fallback;
 mod freelist;
 mod frees;
+mod gauge;
 mod highatomic;
 pub mod irq;
 mod knobs;
 mod lock;
 mod numa;
 mod opening;
+mod pageblock;
 mod pcp;
-mod pressure;
+mod pcp_limits;
+mod protection;
+mod reclaim;
+mod refill;
+mod report;
+mod requests;
 mod slot;
 mod slowpath;
 mod tag;
+mod waiting;
+mod walk;
+mod watermark;
 mod zone;
 mod zonelist;
 
-pub use allocator::{Fallbacks, LinuxAllocator};
+pub use allocator::LinuxAllocator;
 pub use config::Config;
+pub use events::Fallbacks;
 pub use knobs::KnobError;
 pub use lock::LockStats;
 pub use numa::NumaStats;

@@ -1,4 +1,4 @@
-//! The zone lock, which measures how long its callers wait for it.
+//! The zone lock, which measures how long its callers wait for it. Layer: parts of a zone.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};

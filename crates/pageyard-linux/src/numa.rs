@@ -1,9 +1,12 @@
-//! Nodes: the mask of those allowed, requests that go round them, and the counters of where frames came from.
+//! Nodes: the mask of those allowed, requests that go round them, and the counters of where frames came from. Layer:
+//! top.
 
-use crate::allocator::{Counts, LinuxAllocator};
+use crate::allocator::LinuxAllocator;
 use crate::config::ZonelistIterator;
-use crate::zonelist::Zoneref;
-use pageyard_core::{AllocError, BadRequest, Cx, NodeId, NodeMask, PageAllocator, Pfn, Request};
+use crate::events::Counts;
+use crate::slowpath::Counted;
+use pageyard_core::reclaim::NoHelp;
+use pageyard_core::{AllocError, BadRequest, Cx, NodeId, NodeMask, Pfn, Request};
 use std::sync::atomic::Ordering;
 
 /// Where a node's frames went, and where those went that were to come from it.
@@ -24,13 +27,6 @@ pub struct NumaStats {
     pub numa_other: u64,
     /// Served here because its turn had come.
     pub numa_interleave: u64,
-}
-
-/// Whether an allocation came from the node wished for, and whether that is the CPU's own.
-#[derive(Clone, Copy)]
-pub struct Origin {
-    pub hit: bool,
-    pub local: bool,
 }
 
 impl LinuxAllocator {
@@ -75,7 +71,7 @@ impl LinuxAllocator {
     /// Allocates from the node whose turn it is, of those allowed, or else from another.
     ///
     /// # Errors
-    /// As [`PageAllocator::alloc`].
+    /// As [`pageyard_core::PageAllocator::alloc`].
     ///
     /// # Linux
     /// `alloc_page_interleave`. The turn is the instance's, not the task's.
@@ -89,28 +85,18 @@ impl LinuxAllocator {
         let Some(node) = of_turn.get(turn % of_turn.len().max(1)) else {
             return Err(BadRequest::NoZone.into());
         };
-        match self.alloc(cx, &Request { nodes: NodeMask::only(*node), ..*request }) {
+        let mut counted = Counted::default();
+        let of_turn = Request { nodes: NodeMask::only(*node), ..*request };
+        match self.serve(cx, &of_turn, None::<&NoHelp>, &mut counted) {
             Ok(pfn) => {
                 if let Some(zone) = self.zone_of(pfn) {
                     Counts::add(&zone.interleaved);
                 }
                 Ok(pfn)
             }
-            Err(_) => self.alloc(cx, request),
+            Err(_) => self
+                .serve(cx, request, None::<&NoHelp>, &mut counted)
+                .map_err(|failure| self.refused(failure).why),
         }
-    }
-
-    /// Says where an allocation from an entry of a zonelist came from, and counts it for the node it passed over.
-    ///
-    /// # Linux
-    /// `zone_statistics`.
-    #[inline]
-    pub(crate) fn origin(&self, cx: &Cx, preferred: &Zoneref, zone: usize) -> Origin {
-        let (wished, node) = (&self.zones[preferred.zone], self.zones[zone].span.node);
-        let hit = wished.span.node == node;
-        if !hit {
-            Counts::add(&wished.foreign);
-        }
-        Origin { hit, local: self.zonelists.home(cx.cpu.index()) == node }
     }
 }

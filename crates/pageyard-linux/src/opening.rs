@@ -1,7 +1,8 @@
-//! Opening states and background work: what a replay sets up and what it lets happen in between.
+//! Opening states and background work: what a replay sets up and what it lets happen in between. Layer: top.
 
 use crate::allocator::LinuxAllocator;
 use crate::freelist::End;
+use crate::pcp::Listed;
 use crate::tag::Tag;
 use pageyard_core::{CpuId, Migratetype, Order, PageblockId, Pfn, ZoneId};
 
@@ -22,21 +23,19 @@ impl LinuxAllocator {
     pub fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype, hottest: bool) -> bool {
         let Ok((zone, movable)) = self.held(pfn, order) else { return false };
         let Some(slot) = zone.pcps.get(cpu.index()) else { return false };
-        if self.config.pcp_list(order, m).is_none() {
-            return false;
-        }
-        let mut pcp = slot.lock();
+        let Some(list) = self.config.pcp_list(order, m) else { return false };
+        let mut pages = slot.lock();
         if !zone.tags.swap(zone.number(pfn), Tag::Allocated(order, movable), Tag::Cached(order)) {
             return false;
         }
-        pcp.restore(pfn, order, m, if hottest { End::Head } else { End::Tail }, &self.config)
+        pages.lists.put(Listed { list, order }, pfn, if hottest { End::Head } else { End::Tail });
+        true
     }
 
     /// Sets the spill limit of a CPU's lists, where a recording says it stood; it is kept within its bounds.
     pub fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
         if let Some(slot) = self.zones.get(zone.index()).and_then(|z| z.pcps.get(cpu.index())) {
-            let mut pcp = slot.lock();
-            pcp.high = high.clamp(pcp.high_min, pcp.high_max);
+            slot.lock().policy.set_high(high);
         }
     }
 
@@ -46,8 +45,8 @@ impl LinuxAllocator {
     /// The vmstat worker (`refresh_cpu_vm_stats`), every `vm.stat_interval`.
     pub fn vmstat_tick(&self) {
         for zone in &self.zones {
-            for pcp in &zone.pcps {
-                pcp.lock().decay(zone, &self.config);
+            for pages in &zone.pcps {
+                zone.tick(&mut pages.lock(), &self.config);
             }
         }
     }
@@ -56,7 +55,7 @@ impl LinuxAllocator {
     /// [`LinuxAllocator::kswapd_tick`] ends its run the per-CPU lists keep little.
     pub fn wake_kswapd(&self, zone: ZoneId) {
         if let Some(zone) = self.zones.get(zone.index()) {
-            zone.kswapd_woken.set(true);
+            zone.wake_kswapd(Order::ZERO);
         }
     }
 

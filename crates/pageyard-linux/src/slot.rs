@@ -1,7 +1,7 @@
-//! The lock of one CPU's lists: a try-lock, or none where each CPU belongs to one thread.
+//! The lock of one CPU's lists: a try-lock, or none where each CPU belongs to one thread. Layer: parts of a zone.
 #![allow(unsafe_code, reason = "a lock that is none has to be vouched for")]
 
-use crate::pcp::Pcp;
+use crate::cpu_pages::CpuPages;
 use parking_lot::lock_api::{self, GuardSend, RawMutex};
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
@@ -63,10 +63,10 @@ unsafe impl RawMutex for SlotLock {
 
 /// One CPU's lists of one zone, and their lock, on cache lines of their own: no other CPU's traffic moves them.
 #[repr(align(128))]
-pub struct Slot(lock_api::Mutex<SlotLock, Pcp>);
+pub struct Slot(lock_api::Mutex<SlotLock, CpuPages>);
 
 impl std::ops::Deref for Slot {
-    type Target = lock_api::Mutex<SlotLock, Pcp>;
+    type Target = lock_api::Mutex<SlotLock, CpuPages>;
 
     #[inline]
     fn deref(&self) -> &Self::Target {
@@ -75,11 +75,11 @@ impl std::ops::Deref for Slot {
 }
 
 /// The lists while they are held.
-pub type SlotGuard<'a> = lock_api::MutexGuard<'a, SlotLock, Pcp>;
+pub type SlotGuard<'a> = lock_api::MutexGuard<'a, SlotLock, CpuPages>;
 
 /// Makes a CPU's lists, with a lock.
-pub fn locked(pcp: Pcp) -> Slot {
-    Slot(lock_api::Mutex::new(pcp))
+pub fn locked(pages: CpuPages) -> Slot {
+    Slot(lock_api::Mutex::new(pages))
 }
 
 /// Takes the lock away.

@@ -1,38 +1,86 @@
-//! The slow path: what is tried when no zone is above its low watermark, and why it did not help.
+//! The slow path: what is tried when no zone is above its low watermark, and why it did not help. Layer: requests, above
+//! `waiting`.
 
-use crate::allocator::{Counts, LinuxAllocator};
-use crate::zone::{Effort, Mark};
+use crate::allocator::LinuxAllocator;
+use crate::effort::{Effort, Mark};
+use crate::events::Counts;
+use crate::zone::Zone;
+use crate::zonelist::Inlined;
+use pageyard_core::reason::{ZoneRoom, reason};
 use pageyard_core::reclaim::{Attempts, Failure, Helpers};
-use pageyard_core::{AllocError, CpuSet, Cx, Frames, PageAllocator, Pfn, Request, RequestFlags};
+use pageyard_core::{AllocError, BadRequest, CpuSet, Cx, Frames, Pfn, Request, RequestFlags};
+
+/// What a request has been counted for already: however often it tries, it counts once.
+#[derive(Default)]
+pub(crate) struct Counted {
+    /// As one that came to the slow path.
+    slow: bool,
+    /// As one that woke the background reclaimer.
+    woken: bool,
+}
 
 impl LinuxAllocator {
-    /// What follows when no zone is above its low watermark.
+    /// What follows when no zone is above its low watermark, or, as `missed` says, none may serve the request. One that fails
+    /// while the allowed nodes change is tried again; `changes` is their count before the first attempt.
     ///
     /// # Linux
     /// `__alloc_pages_slowpath`: the background reclaimer is woken, and reserves open to those entitled to them. A request that
     /// may wait reclaims and compacts if there is help to do so; in any case it empties the per-CPU lists and gives the
-    /// high-atomic reserve back before it fails.
+    /// high-atomic reserve back before it fails. The retry is `check_retry_cpuset`.
     #[cold]
     pub(crate) fn slow_path<H: Helpers>(
         &self,
         cx: &Cx,
         request: &Request,
         help: Option<&H>,
+        mut missed: Option<BadRequest>,
+        mut changes: u64,
+        counted: &mut Counted,
     ) -> Result<Pfn, Failure> {
-        Counts::add(&self.counts.slow);
+        loop {
+            let failure = match missed {
+                Some(why) => Failure { why: why.into(), tried: Attempts::default() },
+                None => match self.try_slowly(cx, request, help, counted) {
+                    Ok(pfn) => return Ok(pfn),
+                    Err(failure) => failure,
+                },
+            };
+            let now = self.zonelists.allowed.changes();
+            if now == changes {
+                return Err(failure);
+            }
+            changes = now;
+            Counts::add(&self.counts.retries);
+            missed = match self.first_attempt::<Inlined>(cx, request, counted.woken) {
+                Ok(Some(pfn)) => return Ok(pfn),
+                Ok(None) => None,
+                Err(why) => Some(why),
+            };
+        }
+    }
+
+    fn try_slowly<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        help: Option<&H>,
+        counted: &mut Counted,
+    ) -> Result<Pfn, Failure> {
+        if !std::mem::replace(&mut counted.slow, true) {
+            Counts::add(&self.counts.slow);
+        }
         let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
         if wake {
-            Counts::add(&self.counts.wakes);
-            for zone in self.zonelists.walk(&self.zones, cx.cpu.index(), request) {
-                Counts::wake(zone, request.order);
+            if !std::mem::replace(&mut counted.woken, true) {
+                Counts::add(&self.counts.wakes);
             }
+            self.zones_for(cx, request).for_each(|zone| zone.wake_kswapd(request.order));
         }
         let mut tried = Attempts::default();
-        let effort = Effort { mark: Mark::Min, reserves: request.flags, nofragment: false, wake };
-        self.try_hard(cx, request, help, effort, &mut tried).ok_or_else(|| {
-            Counts::add(&self.counts.fails);
-            Failure { why: self.reason(cx, request, effort), tried }
-        })
+        let effort =
+            Effort { mark: Mark::Min, reserves: request.flags, nofragment: false, wake, woken: wake };
+        self.try_hard(cx, request, help, effort, &mut tried)
+            .ok_or_else(|| Failure { why: self.reason(cx, request, effort), tried })
     }
 
     fn try_hard<H: Helpers>(
@@ -63,7 +111,7 @@ impl LinuxAllocator {
 
     /// Empties the per-CPU lists and gives reserved pageblocks back; says whether that freed anything.
     fn give_reserves_back(&self, cx: &Cx, request: &Request) -> bool {
-        let zones = || self.zonelists.walk(&self.zones, cx.cpu.index(), request);
+        let zones = || self.zones_for(cx, request);
         let free = || zones().map(|z| z.free.get()).sum::<u64>();
         let before = free();
         self.drain(CpuSet::All);
@@ -75,25 +123,14 @@ impl LinuxAllocator {
     fn reason(&self, cx: &Cx, request: &Request, effort: Effort) -> AllocError {
         let (order, highest) = (request.order, request.highest_zone);
         let unlimited = request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL);
-        let (mut free, mut kept) = (0, 0);
-        let (mut room, mut room_if_nothing_were_kept) = (false, false);
-        for z in self.zonelists.walk(&self.zones, cx.cpu.index(), request) {
-            let mine = match unlimited {
-                true => 0,
-                false => z.kept_from(order, highest, z.mark(effort.mark), effort, &self.config),
-            };
-            let have = z.free.get();
-            room |= have > mine.max(order.frames().0 - 1);
-            room_if_nothing_were_kept |= have >= order.frames().0;
-            free += have;
-            kept += mine.saturating_sub(order.frames().0 - 1);
-        }
-        if room || (free >= order.frames().0 && !room_if_nothing_were_kept) {
-            AllocError::Fragmented { order, free: Frames(free) }
-        } else if room_if_nothing_were_kept {
-            AllocError::BelowWatermark { free: Frames(free), kept: Frames(kept) }
-        } else {
-            AllocError::OutOfMemory
-        }
+        let kept = |z: &Zone| match unlimited {
+            true => 0,
+            // What it says is compared with the frames that are left when all but the last of the block are taken.
+            false => z
+                .kept_from(order, highest, z.mark(effort.mark), effort, &self.config)
+                .saturating_sub(order.frames().0 - 1),
+        };
+        let room = |z: &Zone| ZoneRoom { free: Frames(z.free.get()), kept: Frames(kept(z)) };
+        reason(order, self.zones_for(cx, request).map(room))
     }
 }

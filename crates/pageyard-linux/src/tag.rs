@@ -1,4 +1,4 @@
-//! What each frame is: one byte a frame, the one place where a second free is caught.
+//! What each frame is: one byte a frame, the one place where a second free is caught. Layer: parts of a zone.
 
 use pageyard_core::{Frames, Migratetype, Order};
 use std::sync::atomic::{AtomicU8, Ordering};

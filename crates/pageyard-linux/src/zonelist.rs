@@ -1,8 +1,8 @@
 //! Zonelists: in which order a CPU's requests try the zones, and the step from one zone to the next, called or inlined.
+//! Layer: the allocator. It knows zones by their places and spans.
 
 use crate::config::{Config, ZonelistIterator};
-use crate::zone::Zone;
-use pageyard_core::{NodeId, NodeMask, Request, RequestFlags, ZoneKind};
+use pageyard_core::{NodeId, NodeMask, Request, RequestFlags, ZoneKind, ZoneSpan};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// An entry of a zonelist: a zone, and what a walk asks of it.
@@ -37,19 +37,17 @@ impl Zonelists {
     /// `build_zonelists`. Of nodes that are equally far the one comes first whose number follows the home node's, going
     /// round, so that not all nodes fall back to node 0. Without a table of distances they grow with the difference of
     /// the numbers.
-    pub fn new(zones: &[Zone], config: &Config) -> Zonelists {
+    pub fn new(zones: &[ZoneSpan], config: &Config) -> Zonelists {
         let (cpus, distances) = (config.cpus, &config.node_distances);
-        let mut nodes: Vec<NodeId> = zones.iter().map(|z| z.span.node).collect();
+        let mut nodes: Vec<NodeId> = zones.iter().map(|z| z.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
         let of = |wanted: NodeId| {
             let mut list: Vec<Zoneref> = zones
                 .iter()
                 .enumerate()
-                .filter(|(_, z)| {
-                    z.span.node == wanted && z.span.kind != ZoneKind::Device && z.span.managed.0 > 0
-                })
-                .map(|(zone, z)| Zoneref { zone, kind: z.span.kind, node: wanted })
+                .filter(|(_, z)| z.node == wanted && z.kind != ZoneKind::Device && z.managed.0 > 0)
+                .map(|(zone, z)| Zoneref { zone, kind: z.kind, node: wanted })
                 .collect();
             list.sort_by_key(|z| std::cmp::Reverse(z.kind));
             list
@@ -127,16 +125,11 @@ impl Zonelists {
         place.map_or(&[], |p| &self.own[p])
     }
 
-    /// Iterates over the zones that may serve a request, best first.
-    pub fn walk<'a>(
-        &'a self,
-        zones: &'a [Zone],
-        cpu: usize,
-        request: &Request,
-    ) -> impl Iterator<Item = &'a Zone> + Clone {
+    /// Iterates over the places of the zones that may serve a request, best first.
+    pub fn walk(&self, cpu: usize, request: &Request) -> impl Iterator<Item = usize> + Clone + '_ {
         let (list, nodes) = self.for_request(cpu, request);
         let highest = request.highest_zone;
-        list.iter().filter(move |z| z.fits(highest, nodes)).map(|z| &zones[z.zone])
+        list.iter().filter(move |z| z.fits(highest, nodes)).map(|z| z.zone)
     }
 }
 

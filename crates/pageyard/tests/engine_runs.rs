@@ -66,22 +66,25 @@ fn calls(
             5 => {
                 let order = rng.u8(9..=17);
                 let at = (owners.1 + rng.u64(..PAGEBLOCKS * 512)) >> order << order;
-                if engine.claim_exact(Pfn(at), Order::of(order), Migratetype::Movable).is_ok() {
+                if engine
+                    .claim_exact(&Cx::on(CpuId(0)), Pfn(at), Order::of(order), Migratetype::Movable)
+                    .is_ok()
+                {
                     owners.note(Pfn(at), Order::of(order), true);
                     held.push((Pfn(at), Order::of(order)));
                 }
             }
             6 => {
                 let block = PageblockId(owners.1 / 512 + rng.u64(..PAGEBLOCKS));
-                if engine.yard.isolate(block) {
-                    assert!(engine.yard.restore(block));
+                if engine.yard.isolate(&Cx::on(CpuId(0)), block) {
+                    assert!(engine.yard.restore(&Cx::on(CpuId(0)), block));
                 }
             }
             7 if !held.is_empty() => {
                 // Split into parts of which one is freed at once.
                 let (pfn, from) = held.swap_remove(rng.usize(..held.len()));
                 let to = Order::of(rng.u8(9..=from.get()));
-                engine.split(pfn, from, to).unwrap();
+                engine.split(&Cx::on(CpuId(0)), pfn, from, to).unwrap();
                 let parts = (0..1u64 << (from.get() - to.get())).map(|n| Pfn(pfn.0 + n * to.frames().0));
                 held.extend(parts.map(|pfn| (pfn, to)));
             }

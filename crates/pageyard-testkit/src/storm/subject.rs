@@ -56,7 +56,7 @@ impl<'m, P: PerCpu> Subject<'m, P> {
         self.yard.was_zeroed(pfn)
     }
 
-    pub(super) fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+    pub(super) fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
         self.yard.split(&Cx::on(CpuId(0)), pfn, from, to)
     }
 

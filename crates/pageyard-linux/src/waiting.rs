@@ -1,23 +1,16 @@
-//! What a request does while memory is short: reclaim, compaction and retries, in Linux's order; and what runs in the
-//! background.
+//! What a request does that waits: reclaim, compaction and retries, in Linux's order. Layer: requests, above `reclaim`.
 
-use crate::allocator::{Counts, LinuxAllocator};
+use crate::allocator::LinuxAllocator;
 use crate::config::Retries;
-use crate::zone::{Effort, Mark, Zone};
-use pageyard_core::compaction::{
-    Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
-    forget_hints_if_asked,
-};
-use pageyard_core::reclaim::{Attempts, Failure, Helpers, Priority, Reclaim, Reclaimed, Shortage};
-use pageyard_core::{
-    AllocError, BadRequest, Counter, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, Pfn, Request,
-    RequestFlags, ZoneId, reclaim::PressureAllocator,
-};
+use crate::effort::{Effort, Mark};
+use crate::reclaim::CLUSTER;
+use crate::zone::Zone;
+use pageyard_core::compaction::{Mode, Outcome, compact_for_request};
+use pageyard_core::reclaim::{Attempts, Helpers, Priority, Shortage};
+use pageyard_core::{Counter, CpuSet, Cx, Frames, Migratetype, Order, Pfn, Request, RequestFlags};
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY: Order = Order::of(3);
-/// Frames that reclaim aims at. `SWAP_CLUSTER_MAX`.
-const CLUSTER: u64 = 32;
 /// Rounds without progress before reclaim is given up. `MAX_RECLAIM_RETRIES`.
 const MAX_RECLAIM_RETRIES: u32 = 16;
 /// Successful compactions that did not serve the request, before it gives up. `MAX_COMPACT_RETRIES`.
@@ -68,15 +61,11 @@ impl LinuxAllocator {
             Retries::Bounded => wait.bounded(),
         }
     }
-
-    fn tally_one(&self, counter: Counter, n: u64) {
-        self.counts.pressure.add(counter, n);
-    }
 }
 
 impl<H: Helpers> Wait<'_, H> {
     fn zones(&self) -> impl Iterator<Item = &Zone> + Clone {
-        self.engine.zonelists.walk(&self.engine.zones, self.cx.cpu.index(), self.request)
+        self.engine.zones_for(self.cx, self.request)
     }
 
     fn attempt(&self) -> Option<Pfn> {
@@ -223,13 +212,13 @@ impl<H: Helpers> Wait<'_, H> {
         if matches!(tried.outcome, None | Some(Outcome::Skipped | Outcome::Deferred)) {
             return None;
         }
-        engine.tally_one(Counter::CompactStall, 1);
+        engine.counts.pressure.add(Counter::CompactStall, 1);
         let got = tried.captured.or_else(|| self.attempt());
         if let Some(zone) = got.and_then(|pfn| engine.zone_of(pfn)) {
             zone.compaction.succeeded(order, mode, engine.config.compaction.deferral, true);
-            engine.tally_one(Counter::CompactSuccess, 1);
+            engine.counts.pressure.add(Counter::CompactSuccess, 1);
         } else {
-            engine.tally_one(Counter::CompactFail, 1);
+            engine.counts.pressure.add(Counter::CompactFail, 1);
         }
         got
     }
@@ -239,7 +228,7 @@ impl<H: Helpers> Wait<'_, H> {
     /// # Linux
     /// `__alloc_pages_direct_reclaim`.
     fn reclaim(&mut self) -> (u64, Option<Pfn>) {
-        self.engine.tally_one(Counter::Allocstall, 1);
+        self.engine.counts.pressure.add(Counter::Allocstall, 1);
         self.tried.reclaims += 1;
         let progress = self.shrink();
         if progress == 0 {
@@ -285,94 +274,5 @@ impl<H: Helpers> Wait<'_, H> {
             }
         }
         gained.max(u64::from(ready))
-    }
-}
-
-impl LinuxAllocator {
-    /// Asks for reclaim in a zone; returns what it says, and by how much the zone's free memory grew meanwhile.
-    fn ask<R: Reclaim>(&self, cx: &Cx, help: &R, zone: &Zone, ask: &Shortage) -> (Reclaimed, u64) {
-        let before = zone.available();
-        let said = help.reclaim(cx, ask);
-        let grew = zone.available().saturating_sub(before);
-        let (scanned, freed) = match ask.background {
-            true => (Counter::PgscanKswapd, Counter::PgstealKswapd),
-            false => (Counter::PgscanDirect, Counter::PgstealDirect),
-        };
-        self.tally_one(scanned, said.scanned.0);
-        self.tally_one(freed, said.freed.0);
-        (said, grew)
-    }
-
-    /// One zone's part of the background reclaimer's run.
-    fn balance<H: Helpers>(&self, cx: &Cx, help: &H, zone: &Zone) -> Reclaimed {
-        let order = Order::new(zone.kswapd_order.get() as u8).unwrap_or(Order::ZERO);
-        zone.kswapd_order.set(0);
-        // For a block, compaction needs room to move things to.
-        let gap = if order > Order::ZERO { 2 * order.frames().0 } else { 0 };
-        let target = zone.mark(Mark::High) + gap;
-        let mut sum = Reclaimed::default();
-        let mut priority = Priority::START;
-        while zone.free.get() <= target && priority > Priority::HARDEST {
-            let want = Frames((target + 1 - zone.free.get()).max(CLUSTER));
-            let ask = Shortage { zone: zone.id, want, order, priority, background: true };
-            let (said, _) = self.ask(cx, help, zone, &ask);
-            sum.scanned += said.scanned;
-            sum.freed += said.freed;
-            priority.0 -= 1;
-        }
-        zone.end_boost();
-        if order > Order::ZERO {
-            zone.compaction.wake(order);
-        }
-        forget_hints_if_asked(self, zone.id);
-        sum
-    }
-}
-
-impl PressureAllocator for LinuxAllocator {
-    fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
-        let bad = |why| Failure { why: AllocError::BadRequest(why), tried: Attempts::default() };
-        match self.first_attempt(cx, request).map_err(bad)? {
-            Some(pfn) => Ok(pfn),
-            None => self.slow_path(cx, request, Some(helpers)),
-        }
-    }
-
-    fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Reclaimed, BadRequest> {
-        self.check_cpu(cx)?;
-        let mut sum = Reclaimed::default();
-        for zone in self.zones.iter().filter(|z| z.kswapd_woken.take()) {
-            let did = self.balance(cx, helpers, zone);
-            sum.scanned += did.scanned;
-            sum.freed += did.freed;
-        }
-        Ok(sum)
-    }
-
-    fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Work, BadRequest> {
-        self.check_cpu(cx)?;
-        let mut work = Work::default();
-        for zone in &self.zones {
-            work += compact_in_background(self, helpers, cx, zone.id);
-        }
-        Ok(work)
-    }
-
-    fn compact_zone_with<H: Helpers>(
-        &self,
-        cx: &Cx,
-        zone: ZoneId,
-        helpers: &H,
-    ) -> Result<(Outcome, Work), BadRequest> {
-        self.check_cpu(cx)?;
-        compact_everything(self, helpers, cx, zone).ok_or(BadRequest::NoZone)
-    }
-}
-
-impl Counts {
-    /// Counts a request that woke the background reclaimer of a zone, for a block of this order.
-    pub(crate) fn wake(zone: &Zone, order: Order) {
-        zone.kswapd_order.set(zone.kswapd_order.get().max(u64::from(order.get())));
-        zone.kswapd_woken.set(true);
     }
 }

@@ -1,0 +1,90 @@
+//! A zone at the start: sized, and every managed frame of it free. Layer: on the zone, above `buddy`.
+
+use crate::config::Config;
+use crate::cpu_pages::CpuPages;
+use crate::events::ZoneCounts;
+use crate::freelist::FreeLists;
+use crate::gauge::{Apart, Flag, Gauge};
+use crate::lock::MeasuredLock;
+use crate::pageblock::Pageblocks;
+use crate::pcp::Pcp;
+use crate::pcp_limits::Limits;
+use crate::slot;
+use crate::tag::{MAX_PAGE_ORDER, Tag, Tags};
+use crate::zone::{Zone, ZoneInner};
+use pageyard_core::compaction::ZoneState;
+use pageyard_core::memmap::NR_ZONE_KINDS;
+use pageyard_core::{Frames, MemoryMap, Pfn, ZoneId, ZoneSpan, block, watermark};
+use std::sync::atomic::AtomicU64;
+
+/// The managed frames of each kind of zone, of one node and of the whole machine.
+pub struct Managed {
+    pub of_node: [Frames; NR_ZONE_KINDS],
+    pub lowmem: Frames,
+    pub min_free_kbytes: u64,
+}
+
+impl Zone {
+    /// Makes a zone with all its managed frames free.
+    pub fn new(
+        id: ZoneId,
+        span: ZoneSpan,
+        map: &MemoryMap<'_>,
+        managed: &Managed,
+        cpus_of_node: u64,
+        config: &Config,
+    ) -> Zone {
+        let frames = span.spanned.0 as usize;
+        let knobs = &config.watermark;
+        let marks = watermark::watermarks(
+            &span,
+            managed.lowmem,
+            managed.min_free_kbytes,
+            knobs.watermark_scale_factor,
+        );
+        let limits = Limits::new(config, span.managed, marks.low, cpus_of_node);
+        let pages = || CpuPages::new(Pcp::new(config.pcp_policy, limits), config.pcp_lists());
+        let mut zone = Zone {
+            id,
+            span,
+            tags: Tags::new(frames),
+            pageblocks: Pageblocks::new(&span),
+            free: Apart::default(),
+            blocks: Default::default(),
+            free_highatomic: Gauge::default(),
+            reserved_highatomic: Gauge::default(),
+            boost: Gauge::default(),
+            marks,
+            max_boost: watermark::max_boost(marks.high, span.managed, knobs.watermark_boost_factor),
+            protection: watermark::protection(span.kind, &managed.of_node, &knobs.lowmem_reserve_ratio),
+            below_high: Flag::default(),
+            boosted: Flag::default(),
+            kswapd_woken: Flag::default(),
+            kswapd_order: Gauge::default(),
+            compaction: ZoneState::new(),
+            lock: MeasuredLock::new(ZoneInner {
+                lists: FreeLists::new(frames),
+                counts: ZoneCounts::default(),
+            }),
+            pcps: (0..config.cpus).map(|_| slot::locked(pages())).collect(),
+            interrupts: config.interrupts,
+            foreign: AtomicU64::new(0),
+            interleaved: AtomicU64::new(0),
+        };
+        let regions = || map.regions().filter(|r| r.managed && (r.node, r.zone) == (span.node, span.kind));
+        for region in regions() {
+            zone.pageblocks.populate(region.start..=Pfn(region.end().0 - 1));
+        }
+        let mut locked = zone.lock();
+        for region in regions() {
+            for frame in region.start.0..region.end().0 {
+                zone.set_tag(Pfn(frame), Tag::Inside);
+            }
+            for b in block::blocks(region.start, region.frames, MAX_PAGE_ORDER) {
+                locked.free_at_start(b.pfn, b.order);
+            }
+        }
+        drop(locked);
+        zone
+    }
+}

@@ -1,0 +1,140 @@
+//! The pages that one CPU keeps of one zone: its lists, what they hold, and the policy they follow. Layer: parts of a zone.
+
+use crate::events::PcpCounts;
+use crate::freelist::End;
+use crate::pcp::{Listed, Pcp, Spill, Turns};
+use pageyard_core::{Order, Pfn};
+use std::collections::VecDeque;
+
+/// What one CPU keeps of one zone.
+///
+/// # Linux
+/// `struct per_cpu_pages`.
+pub struct CpuPages {
+    /// Decides how many blocks move, and where to.
+    pub policy: Pcp,
+    /// Holds them.
+    pub lists: Lists,
+    pub counts: PcpCounts,
+}
+
+impl CpuPages {
+    /// Makes empty lists that follow a policy.
+    pub fn new(policy: Pcp, lists: usize) -> CpuPages {
+        let lists = Lists::new(lists, policy.room());
+        CpuPages { policy, lists, counts: PcpCounts::default() }
+    }
+}
+
+/// Lists of free blocks, one for each order and type that a CPU keeps.
+pub struct Lists {
+    /// Each list's blocks, next to be taken first.
+    lists: Vec<VecDeque<Pfn>>,
+    /// Frames in all of them.
+    held: u64,
+}
+
+impl Lists {
+    fn new(lists: usize, room: usize) -> Lists {
+        Lists { lists: (0..lists).map(|_| VecDeque::with_capacity(room)).collect(), held: 0 }
+    }
+
+    /// Returns the frames that all lists hold together.
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Says whether a list has no blocks.
+    pub fn is_empty(&self, listed: Listed) -> bool {
+        self.lists[listed.list].is_empty()
+    }
+
+    /// Takes a block from an end of a list.
+    pub fn take(&mut self, listed: Listed, end: End) -> Option<Pfn> {
+        let list = &mut self.lists[listed.list];
+        let pfn = match end {
+            End::Head => list.pop_front(),
+            End::Tail => list.pop_back(),
+        }?;
+        self.held -= listed.order.frames().0;
+        Some(pfn)
+    }
+
+    /// Adds a block at an end of a list.
+    pub fn put(&mut self, listed: Listed, pfn: Pfn, end: End) {
+        let list = &mut self.lists[listed.list];
+        match end {
+            End::Head => list.push_front(pfn),
+            End::Tail => list.push_back(pfn),
+        }
+        self.held += listed.order.frames().0;
+    }
+
+    /// Takes out what a spill says, the blocks that have lain longest first. `give` takes each away and says how large it
+    /// was. Returns how many frames went.
+    pub fn spill(&mut self, spill: &Spill, mut give: impl FnMut(Pfn) -> Option<Order>) -> u64 {
+        let nr_lists = self.lists.len() as u64;
+        let (mut left, mut gone, mut at, mut turns) = (spill.frames.min(self.held), 0, spill.first, 0);
+        while left > 0 && turns < 2 * nr_lists {
+            turns += 1;
+            let mut burst = match spill.turns {
+                Turns::Growing if turns < nr_lists => turns,
+                Turns::Growing | Turns::Whole => u64::MAX,
+            };
+            let list = &mut self.lists[at];
+            if !list.is_empty() {
+                turns = 0;
+            }
+            while left > 0 && burst > 0 {
+                let Some(pfn) = list.pop_back() else { break };
+                let frames = give(pfn).map_or(0, |order| order.frames().0);
+                left = left.saturating_sub(frames.max(1));
+                gone += frames;
+                burst -= 1;
+            }
+            at = (at + 1) % self.lists.len();
+        }
+        self.held -= gone;
+        gone
+    }
+
+    /// Iterates over the blocks in the lists.
+    pub fn blocks(&self) -> impl Iterator<Item = Pfn> + '_ {
+        self.lists.iter().flatten().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Listed = Listed { list: 0, order: Order::ZERO };
+    const LAST: Listed = Listed { list: 2, order: Order::ZERO };
+
+    fn spilled(turns: Turns, frames: u64, first: usize) -> Vec<u64> {
+        let mut lists = Lists::new(3, 0);
+        for pfn in 0..4 {
+            lists.put(FIRST, Pfn(pfn), End::Head);
+            lists.put(LAST, Pfn(pfn + 10), End::Head);
+        }
+        let mut out = Vec::new();
+        let gone = lists.spill(&Spill { frames, first, turns, recheck: false }, |pfn| {
+            out.push(pfn.0);
+            Some(Order::ZERO)
+        });
+        assert_eq!((gone, lists.held()), (out.len() as u64, 8 - out.len() as u64));
+        out
+    }
+
+    #[test]
+    fn a_list_is_emptied_before_the_next_one_gives() {
+        assert_eq!(spilled(Turns::Whole, 5, 2), [10, 11, 12, 13, 0]);
+    }
+
+    #[test]
+    fn turns_grow_with_each_empty_list_passed() {
+        // List 1 is empty, so list 2 gives two; then list 0 one, and list 2, behind list 1, two.
+        assert_eq!(spilled(Turns::Growing, 5, 1), [10, 11, 0, 12, 13]);
+        assert_eq!(spilled(Turns::Growing, 100, 1).len(), 8, "no more than there is");
+    }
+}

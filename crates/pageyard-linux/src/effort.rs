@@ -1,0 +1,47 @@
+//! How hard a request tries: the watermark that it is held to, and what it may do. Layer: values.
+
+use pageyard_core::{Order, RequestFlags};
+
+/// The watermark that a request is held to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    /// None: it may take everything.
+    None,
+    Min,
+    Low,
+    High,
+}
+
+/// How a request may take from a zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    pub mark: Mark,
+    /// Privileges towards the reserve; empty on the first attempt, as in Linux.
+    pub reserves: RequestFlags,
+    /// Whether pageblocks of other types are taken only as a whole.
+    pub nofragment: bool,
+    /// Whether the background reclaimer may be woken.
+    pub wake: bool,
+    /// Whether the request is already counted as one that woke it.
+    pub woken: bool,
+}
+
+impl Effort {
+    /// An attempt without privileges, held to a watermark.
+    pub fn plain(mark: Mark) -> Effort {
+        Effort { mark, reserves: RequestFlags::empty(), nofragment: false, wake: false, woken: false }
+    }
+
+    /// Says whether high-order atomic requests' own reserve is open to this one.
+    ///
+    /// # Linux
+    /// `ALLOC_HIGHATOMIC`.
+    pub fn is_highatomic(self, order: Order) -> bool {
+        order > Order::ZERO && self.reserves.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING)
+    }
+
+    /// Says whether any privilege applies, so that reserved frames count as free.
+    pub fn has_reserves(self) -> bool {
+        self.reserves.intersects(RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM)
+    }
+}

@@ -1,0 +1,85 @@
+//! What a zone keeps for each pageblock: its type, whether it holds memory, compaction's hints and leases.
+//! Layer: parts of a zone.
+
+use pageyard_core::{Migratetype, PAGEBLOCK_ORDER, PageblockId, Pfn, ZoneSpan};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+
+/// The pageblocks of one zone. Frames that are asked about must be of the zone.
+pub struct Pageblocks {
+    /// The number of the zone's first pageblock.
+    first: u64,
+    types: Vec<AtomicU8>,
+    /// Whether each holds a managed frame.
+    populated: Vec<bool>,
+    /// Whether an earlier scan found nothing to do in it.
+    skips: Vec<AtomicBool>,
+    /// The compactor that uses it, plus one, and for which end; 0 for none.
+    leases: Vec<AtomicU32>,
+}
+
+impl Pageblocks {
+    /// Makes the pageblocks of a zone: movable, and without memory.
+    pub fn new(span: &ZoneSpan) -> Pageblocks {
+        let first = span.start.pageblock().0;
+        let count = ((span.end().0 - 1) / PAGEBLOCK_ORDER.frames().0 + 1 - first) as usize;
+        Pageblocks {
+            first,
+            types: std::iter::repeat_with(|| AtomicU8::new(Migratetype::Movable as u8)).take(count).collect(),
+            populated: vec![false; count],
+            skips: std::iter::repeat_with(AtomicBool::default).take(count).collect(),
+            leases: std::iter::repeat_with(AtomicU32::default).take(count).collect(),
+        }
+    }
+
+    /// Notes that pageblocks hold memory: those of all frames of a range.
+    pub fn populate(&mut self, frames: RangeInclusive<Pfn>) {
+        let (first, last) = (self.index(*frames.start()), self.index(*frames.end()));
+        self.populated[first..=last].fill(true);
+    }
+
+    /// Returns the number in the zone of the pageblock that holds the frame.
+    fn index(&self, pfn: Pfn) -> usize {
+        (pfn.pageblock().0 - self.first) as usize
+    }
+
+    /// Returns the migratetype of the pageblock that holds the frame.
+    pub fn type_of(&self, pfn: Pfn) -> Migratetype {
+        // ORDER: Relaxed: a free that reads an old type puts its block on the list of that type, as Linux's may.
+        let raw = self.types[self.index(pfn)].load(Ordering::Relaxed);
+        Migratetype::ALL[raw as usize]
+    }
+
+    /// Sets the migratetype of the pageblock that holds the frame; its free blocks stay where they are.
+    pub fn set_type(&self, pfn: Pfn, m: Migratetype) {
+        // ORDER: Relaxed: see `type_of`.
+        self.types[self.index(pfn)].store(m as u8, Ordering::Relaxed);
+    }
+
+    /// Says whether an earlier scan found nothing to do in the pageblock.
+    pub fn is_skipped(&self, pfn: Pfn) -> bool {
+        // ORDER: Relaxed: a hint.
+        self.skips[self.index(pfn)].load(Ordering::Relaxed)
+    }
+
+    /// Notes that a scan found nothing to do in the pageblock, or forgets it.
+    pub fn set_skipped(&self, pfn: Pfn, skip: bool) {
+        // ORDER: Relaxed: a hint.
+        self.skips[self.index(pfn)].store(skip, Ordering::Relaxed);
+    }
+
+    /// Returns the word that says who uses the pageblock.
+    pub fn lease(&self, pfn: Pfn) -> Option<&AtomicU32> {
+        self.leases.get(self.index(pfn))
+    }
+
+    /// Says whether any frame of the pageblock is managed.
+    pub fn is_populated(&self, pfn: Pfn) -> bool {
+        self.populated[self.index(pfn)]
+    }
+
+    /// Iterates over those that hold a managed frame.
+    pub fn managed(&self) -> impl Iterator<Item = PageblockId> + '_ {
+        (self.first..).zip(&self.populated).filter(|(_, populated)| **populated).map(|(b, _)| PageblockId(b))
+    }
+}

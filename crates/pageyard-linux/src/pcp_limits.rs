@@ -1,0 +1,96 @@
+//! How large a CPU's lists may become, and how many frames move at a time: from the size of the zone. Layer: parts of a zone.
+
+use crate::config::{Config, PcpPolicy};
+use pageyard_core::Frames;
+
+/// The largest batch that `percpu_pagelist_fraction` of 4.x leads to: eight times `PAGE_SHIFT`.
+const CLASSIC_BATCH_MAX: u64 = 96;
+
+/// The share of a zone that all lists together may grow to under [`PcpPolicy::Auto`].
+const MIN_PERCPU_PAGELIST_HIGH_FRACTION: u64 = 8;
+
+/// The limits of one CPU's lists of one zone, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// What the lists may hold at least before they spill.
+    pub high_min: u64,
+    /// What they may hold at most.
+    pub high_max: u64,
+    /// How many frames move between a list and its zone at a time.
+    pub batch: u64,
+}
+
+/// Returns how many frames move between a list and its zone at a time.
+///
+/// # Linux
+/// `zone_batchsize`: a thousandth of the zone within 512 KiB (4.x) or 1 MiB, a quarter of that, and half as much
+/// again, rounded to one less than a power of two.
+fn batch_size(policy: PcpPolicy, managed: Frames) -> u64 {
+    let most = match policy {
+        PcpPolicy::Classic => 128,
+        PcpPolicy::FreeFactor | PcpPolicy::Auto => 256,
+    };
+    let batch = ((managed.0 / 1024).min(most) / 4).max(1);
+    let power = 1 << (batch + batch / 2).ilog2();
+    // A list that may not hold anything still moves one frame at a time.
+    (power - 1).max(1)
+}
+
+impl Limits {
+    /// Computes the limits for a zone with `managed` frames and the low watermark `low`.
+    ///
+    /// # Linux
+    /// `zone_set_pageset_high_and_batch`, `zone_highsize`.
+    pub fn new(config: &Config, managed: Frames, low: Frames, cpus: u64) -> Limits {
+        let mut batch = batch_size(config.pcp_policy, managed);
+        let share = |frames: u64| (frames / cpus.max(1)).max(batch * 4);
+        let fixed = match config.percpu_pagelist_high_fraction {
+            0 => share(low.0),
+            fraction => share(managed.0 / fraction),
+        };
+        let (high_min, high_max) = match config.pcp_policy {
+            PcpPolicy::Classic if config.percpu_pagelist_high_fraction > 0 => {
+                // Each CPU's lists may hold that share, and their batch follows.
+                let high = managed.0 / config.percpu_pagelist_high_fraction;
+                batch = (high / 4).clamp(1, CLASSIC_BATCH_MAX);
+                (high, high)
+            }
+            PcpPolicy::Classic => (batch * 6, batch * 6),
+            PcpPolicy::FreeFactor => (fixed, fixed),
+            PcpPolicy::Auto if config.percpu_pagelist_high_fraction > 0 => (fixed, fixed),
+            // In a tiny zone the low watermark is more than an eighth of it.
+            PcpPolicy::Auto => (fixed, share(managed.0 / MIN_PERCPU_PAGELIST_HIGH_FRACTION).max(fixed)),
+        };
+        Limits { high_min, high_max, batch }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batch_sizes_of_recorded_and_tiny_zones() {
+        for policy in [PcpPolicy::FreeFactor, PcpPolicy::Auto] {
+            assert_eq!(batch_size(policy, Frames(5_394_266)), 63);
+            assert_eq!(batch_size(policy, Frames(772_917)), 63);
+            assert_eq!(batch_size(policy, Frames(3840)), 1);
+            assert_eq!(batch_size(policy, Frames(1)), 1);
+        }
+        assert_eq!(batch_size(PcpPolicy::Classic, Frames(5_394_266)), 31);
+    }
+
+    #[test]
+    fn classic_high_is_six_batches() {
+        let limits = Limits::new(&Config::linux_4_6(), Frames(1 << 20), Frames(5000), 2);
+        assert_eq!((limits.batch, limits.high_max), (31, 186));
+    }
+
+    #[test]
+    fn a_fraction_fixes_high() {
+        let mut c = Config::linux_6_18();
+        c.set("percpu_pagelist_high_fraction", "8").unwrap();
+        let limits = Limits::new(&c, Frames(1 << 20), Frames(5000), 2);
+        assert_eq!((limits.high_min, limits.high_max), (65_536, 65_536));
+    }
+}

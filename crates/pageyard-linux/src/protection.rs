@@ -1,0 +1,28 @@
+//! Who may use a CPU's lists, and what keeps others out meanwhile. Layer: settings, the lowest of them.
+
+use pageyard_core::Context;
+
+/// How the per-CPU lists are kept from being used twice at once on one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PcpProtection {
+    /// Interrupts are off while a list is used, so every context may use it (until 5.18).
+    Irqsave,
+    /// Only preemption is off, so interrupts go straight to the zone (commit 374ad05ab64d, reverted before 4.11).
+    PreemptOnly,
+    /// Preemption and deferred interrupts are off; only hard interrupts go to the zone (that commit's variant).
+    SoftIrqAllowed,
+    /// A lock that is tried; whoever fails goes to the zone (6.0 and later).
+    Trylock,
+}
+
+impl PcpProtection {
+    /// Says whether code in `context` may use the lists at all.
+    #[must_use]
+    pub fn admits(self, context: Context) -> bool {
+        match self {
+            PcpProtection::Irqsave | PcpProtection::Trylock => context != Context::Nmi,
+            PcpProtection::PreemptOnly => context == Context::Task,
+            PcpProtection::SoftIrqAllowed => matches!(context, Context::Task | Context::Softirq),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Refills and spills: carries out what the policy of a CPU's lists decides. Layer: on the zone, above `fallback`.
+
+use crate::config::Config;
+use crate::cpu_pages::CpuPages;
+use crate::effort::{Effort, Mark};
+use crate::fallback::Found;
+use crate::freelist::End;
+use crate::pcp::{Listed, Spill};
+use crate::tag::Tag;
+use crate::zone::Zone;
+use pageyard_core::{Migratetype, Order, Pfn, ZoneKind};
+
+impl Zone {
+    /// Takes a block from a CPU's list, filling it from the zone first if it is empty: the block freed last, or, for `cold`
+    /// requests, the one that has lain there longest.
+    ///
+    /// # Linux
+    /// `rmqueue_pcplist`.
+    pub fn take_listed(
+        &self,
+        pages: &mut CpuPages,
+        from: Listed,
+        m: Migratetype,
+        effort: Effort,
+        cold: bool,
+        config: &Config,
+    ) -> Option<Pfn> {
+        pages.policy.on_request();
+        if pages.lists.is_empty(from) {
+            self.refill(pages, from, m, effort, config);
+        }
+        pages.lists.take(from, if cold { End::Tail } else { End::Head })
+    }
+
+    /// # Linux
+    /// `rmqueue_bulk`.
+    fn refill(&self, pages: &mut CpuPages, to: Listed, m: Migratetype, effort: Effort, config: &Config) {
+        let blocks = pages.policy.on_empty(pages.lists.held(), to.order, self.pressure());
+        let mut locked = self.lock();
+        let mut found = Found::default();
+        for _ in 0..blocks {
+            let Some(pfn) = locked.rmqueue(to.order, m, effort, config, &mut found) else { break };
+            self.set_tag(pfn, Tag::Cached(to.order));
+            pages.lists.put(to, pfn, End::Tail);
+        }
+        pages.counts.refills += 1;
+    }
+
+    /// Puts a freed block, tagged as such, into a CPU's list, and gives some back to the zone if there are too many.
+    pub fn give_listed(&self, pages: &mut CpuPages, to: Listed, pfn: Pfn, cold: bool, config: &Config) {
+        pages.lists.put(to, pfn, if cold { End::Tail } else { End::Head });
+        let Some(spill) = pages.policy.on_free(pages.lists.held(), to, self.pressure()) else { return };
+        self.spill(pages, &spill, config);
+        let order0 = Effort::plain(Mark::High);
+        if spill.recheck
+            && self.below_high.get()
+            && self.watermark_ok(Order::ZERO, ZoneKind::Movable, order0, config)
+        {
+            self.below_high.set(false);
+        }
+    }
+
+    /// Gives blocks back to the zone.
+    ///
+    /// # Linux
+    /// `free_pcppages_bulk`.
+    fn spill(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) {
+        if spill.frames == 0 || pages.lists.held() == 0 {
+            return;
+        }
+        let mut locked = self.lock();
+        pages.counts.drains += 1;
+        pages.counts.drained += pages.lists.spill(spill, |pfn| {
+            let Tag::Cached(order) = self.tag(pfn) else { return None };
+            self.set_tag(pfn, Tag::Inside);
+            let of = self.pageblocks.type_of(pfn);
+            locked.free_one(pfn, order, of, !config.keeps_lists_pure());
+            Some(order)
+        });
+    }
+
+    /// Empties a CPU's lists.
+    pub fn drain(&self, pages: &mut CpuPages, config: &Config) {
+        let all = pages.policy.all();
+        self.spill(pages, &all, config);
+    }
+
+    /// Lets a CPU's lists shrink, once a second.
+    pub fn tick(&self, pages: &mut CpuPages, config: &Config) {
+        if let Some(spill) = pages.policy.on_tick(pages.lists.held()) {
+            self.spill(pages, &spill, config);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The walk: a request goes from zone to zone until one serves it, from a CPU's list or under the zone lock. Layer: taking and
+//! giving.
+
+use crate::allocator::LinuxAllocator;
+use crate::effort::{Effort, Mark};
+use crate::events::{Counts, Origin};
+use crate::fallback::Found;
+use crate::pcp;
+use crate::tag::{MAX_PAGE_ORDER, Tag};
+use crate::zone::Locked;
+use crate::zonelist::{Inlined, Step, Zoneref};
+use pageyard_core::{BadRequest, Cx, Migratetype, NodeMask, Pfn, Request, RequestFlags, ZoneKind};
+
+/// What a request walks: a zonelist, the nodes it may take from (`None`: all), and the first entry that fits.
+struct Walk<'a> {
+    list: &'a [Zoneref],
+    nodes: Option<NodeMask>,
+    first: usize,
+}
+
+impl LinuxAllocator {
+    /// Says what is wrong with a request, whatever the zones hold.
+    #[inline]
+    pub(crate) fn check(&self, cx: &Cx, request: &Request) -> Result<(), BadRequest> {
+        if request.order > MAX_PAGE_ORDER {
+            return Err(BadRequest::OrderTooLarge { order: request.order, largest: MAX_PAGE_ORDER });
+        }
+        if !request.migratetype.is_requested() {
+            return Err(BadRequest::Migratetype);
+        }
+        if !self.has_cpu(cx.cpu) {
+            return Err(BadRequest::NoSuchCpu);
+        }
+        if request.flags.contains(RequestFlags::ZERO) {
+            return Err(BadRequest::CannotZero);
+        }
+        Ok(())
+    }
+
+    /// What a request tries before the slow path: zones above their low watermark.
+    #[inline(always)]
+    pub(crate) fn first_attempt<S: Step>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        woken: bool,
+    ) -> Result<Option<Pfn>, BadRequest> {
+        let walk = self.walk_of::<S>(cx, request)?;
+        let effort = Effort { woken, ..self.first_effort(request, &walk) };
+        Ok(self.try_walk::<S>(cx, request, &walk, effort))
+    }
+
+    /// Returns how a request first tries.
+    #[inline(always)]
+    fn first_effort(&self, request: &Request, walk: &Walk<'_>) -> Effort {
+        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
+        let normal = self.zones[walk.list[walk.first].zone].span.kind == ZoneKind::Normal;
+        Effort { nofragment: self.config.nofragment && normal, wake, ..Effort::plain(Mark::Low) }
+    }
+
+    /// Finds out once what a request walks, and which entry it would rather have.
+    ///
+    /// # Linux
+    /// `prepare_alloc_pages`.
+    #[inline(always)]
+    fn walk_of<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Walk<'_>, BadRequest> {
+        let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request);
+        let highest = request.highest_zone;
+        let asked = if S::MASKS_ALL { nodes.or(Some(NodeMask::ALL)) } else { nodes };
+        match S::next(list, 0, highest, asked) {
+            Some(first) => Ok(Walk { list, nodes, first }),
+            None => Err(BadRequest::NoZone),
+        }
+    }
+
+    /// Compiled apart for each form of the step, and for both alike: what differs between them is the step.
+    ///
+    /// # Linux
+    /// `get_page_from_freelist`.
+    #[inline(never)]
+    fn try_walk<S: Step>(&self, cx: &Cx, request: &Request, walk: &Walk<'_>, effort: Effort) -> Option<Pfn> {
+        let order = request.order;
+        let preferred = &walk.list[walk.first];
+        let node = self.zones[preferred.zone].span.node;
+        let mut from = walk.first;
+        while let Some(at) = S::next(walk.list, from, request.highest_zone, walk.nodes) {
+            from = at + 1;
+            let zone = &self.zones[walk.list[at].zone];
+            // Another node costs more than a mixed pageblock.
+            if effort.nofragment && zone.span.node != node {
+                continue;
+            }
+            let above = |mark| {
+                zone.watermark_ok(order, request.highest_zone, Effort { mark, ..effort }, &self.config)
+            };
+            // Far from the watermarks one check does; near them the per-CPU lists are told to shrink.
+            let roomy = !zone.below_high.get() && above(Mark::High);
+            zone.below_high.set(!roomy);
+            if !roomy && !above(effort.mark) {
+                continue;
+            }
+            let Some(pfn) = self.take_from(walk.list[at].zone, cx, request, preferred, effort) else {
+                continue;
+            };
+            if effort.wake && zone.boosted.take() {
+                zone.kswapd_woken.set(true);
+                if !effort.woken {
+                    Counts::add(&self.counts.wakes);
+                }
+            }
+            if effort.is_highatomic(order) {
+                zone.reserve_highatomic(pfn, order, &self.config);
+            }
+            return Some(pfn);
+        }
+        if !effort.nofragment {
+            return None;
+        }
+        self.try_walk::<S>(cx, request, walk, Effort { nofragment: false, ..effort })
+    }
+
+    /// Walks the zonelist once more, on the slow path.
+    pub(crate) fn try_zones(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
+        let walk = self.walk_of::<Inlined>(cx, request).ok()?;
+        self.try_walk::<Inlined>(cx, request, &walk, effort)
+    }
+
+    /// # Linux
+    /// `rmqueue`.
+    fn take_from(
+        &self,
+        place: usize,
+        cx: &Cx,
+        request: &Request,
+        preferred: &Zoneref,
+        effort: Effort,
+    ) -> Option<Pfn> {
+        let (order, m) = (request.order, request.migratetype);
+        let zone = &self.zones[place];
+        let taken = Tag::Allocated(order, m == Migratetype::Movable);
+        let cold = request.flags.contains(RequestFlags::COLD) && self.config.heeds_cold();
+        let listed = pcp::list_for_request(&self.config, cx.context, order, m);
+        if let Some(listed) = listed
+            && let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config)
+            && let Some(pfn) = zone.take_listed(&mut entered.pages, listed, m, effort, cold, &self.config)
+        {
+            zone.set_tag(pfn, taken);
+            entered.pages.counts.taken.count(order, self.origin(cx, preferred, place));
+            return Some(pfn);
+        }
+        let mut locked = zone.lock();
+        let reserve = |locked: &mut Locked<'_>, may: bool| {
+            may.then(|| locked.take_smallest(order, Migratetype::HighAtomic)).flatten()
+        };
+        let desperate = RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM;
+        let pfn = reserve(&mut locked, effort.is_highatomic(order))
+            .or_else(|| locked.rmqueue(order, m, effort, &self.config, &mut Found::default()))
+            .or_else(|| reserve(&mut locked, effort.reserves.intersects(desperate)))?;
+        zone.set_tag(pfn, taken);
+        locked.inner.counts.taken.count(order, self.origin(cx, preferred, place));
+        Some(pfn)
+    }
+
+    /// Says where an allocation from an entry of a zonelist came from, and counts it for the node it passed over.
+    ///
+    /// # Linux
+    /// `zone_statistics`.
+    #[inline]
+    pub(crate) fn origin(&self, cx: &Cx, preferred: &Zoneref, zone: usize) -> Origin {
+        let (wished, node) = (&self.zones[preferred.zone], self.zones[zone].span.node);
+        let hit = wished.span.node == node;
+        if !hit {
+            Counts::add(&wished.foreign);
+        }
+        Origin { hit, local: self.zonelists.home(cx.cpu.index()) == node }
+    }
+}

@@ -1,0 +1,94 @@
+//! Watermarks: may a request take from a zone? Layer: on the zone.
+
+use crate::config::Config;
+use crate::effort::{Effort, Mark};
+use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS};
+use crate::zone::Zone;
+use pageyard_core::{Frames, Migratetype, Order, RequestFlags, ZoneKind};
+
+impl Zone {
+    /// Ends what fragmentation adds to the watermarks.
+    ///
+    /// # Linux
+    /// The end of `balance_pgdat`.
+    pub fn end_boost(&self) {
+        let _locked = self.lock();
+        self.boost.set(0);
+    }
+
+    /// Returns a watermark as it stands now.
+    pub fn mark(&self, mark: Mark) -> u64 {
+        let boost = self.boost.get();
+        match mark {
+            Mark::None => 0,
+            Mark::Min => self.marks.min.0 + boost,
+            Mark::Low => self.marks.low.0 + boost,
+            Mark::High => self.marks.high.0 + boost,
+        }
+    }
+
+    /// Returns the frames that must stay free for a request of this kind, beside those it takes.
+    pub fn kept_from(
+        &self,
+        order: Order,
+        highest: ZoneKind,
+        mark: u64,
+        effort: Effort,
+        config: &Config,
+    ) -> u64 {
+        let reserved = match effort.has_reserves() {
+            true => 0,
+            false if config.highatomic_counts_free => self.free_highatomic.get(),
+            false => self.reserved_highatomic.get(),
+        };
+        let min = config.reserve_rule.lower(Frames(mark), effort.reserves).0;
+        order.frames().0 - 1 + reserved + min + self.protection[highest.index()].0
+    }
+
+    /// Says whether the zone can serve a request without going below the watermark.
+    ///
+    /// # Linux
+    /// `zone_watermark_fast`.
+    pub fn watermark_ok(&self, order: Order, highest: ZoneKind, effort: Effort, config: &Config) -> bool {
+        if effort.mark == Mark::None {
+            return true;
+        }
+        if self.enough(order, highest, self.mark(effort.mark), effort, config) {
+            return true;
+        }
+        // Single frames that cannot wait ignore the boost: it is meant to wake reclaim, not to fail anybody.
+        order == Order::ZERO
+            && effort.mark == Mark::Min
+            && effort.reserves.contains(RequestFlags::HIGH)
+            && self.boost.get() > 0
+            && self.enough(order, highest, self.marks.min.0, effort, config)
+    }
+
+    /// Says whether a request can be served while `mark` frames stay free, beside what is kept back from it.
+    pub fn enough(
+        &self,
+        order: Order,
+        highest: ZoneKind,
+        mark: u64,
+        effort: Effort,
+        config: &Config,
+    ) -> bool {
+        let kept = self.kept_from(order, highest, mark, effort, config);
+        self.free.get() > kept && (order == Order::ZERO || self.has_block(order, effort))
+    }
+
+    /// Says whether a free block of this order or a larger one exists that such a request may use.
+    pub fn has_block(&self, order: Order, effort: Effort) -> bool {
+        let reserve = effort.is_highatomic(order) || effort.reserves.contains(RequestFlags::OOM_VICTIM);
+        order.up_to(MAX_PAGE_ORDER).any(|o| {
+            let blocks = &self.blocks[o.index()];
+            Migratetype::REQUESTED.iter().any(|m| blocks[m.index()].get() > 0)
+                || (reserve && blocks[Migratetype::HighAtomic.index()].get() > 0)
+        })
+    }
+
+    /// Returns the free blocks by order and type.
+    pub fn free_blocks(&self) -> [[u64; Migratetype::COUNT]; NR_PAGE_ORDERS] {
+        std::array::from_fn(|o| std::array::from_fn(|m| self.blocks[o][m].get()))
+    }
+}

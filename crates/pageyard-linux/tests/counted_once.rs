@@ -1,0 +1,125 @@
+//! Counters of requests: however often a request tries, it counts once.
+
+mod common;
+
+use common::{CX, bare, normal, request, sound};
+use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard_core::reclaim::{PressureAllocator, Reclaim, Reclaimed, Shortage};
+use pageyard_core::{
+    Counter, CpuSet, Cx, Frames, MemoryMap,
+    Migratetype::{Movable, Unmovable},
+    NodeId, NodeMask, Order, PageAllocator, Pfn, Region, Request, Stats, ZoneId, ZoneKind,
+};
+use pageyard_linux::{Config, LinuxAllocator};
+use std::convert::Infallible;
+
+/// Returns how often requests came to the slow path, woke the background reclaimer and were refused.
+fn counted(s: &Stats) -> [u64; 3] {
+    [s[Counter::AllocSlow], s[Counter::KswapdWake], s[Counter::AllocFail]]
+}
+
+/// Makes a machine of two small nodes that keep nothing back.
+fn two_nodes() -> LinuxAllocator {
+    let node = |n: u8| Region::managed(Pfn(u64::from(n) * 2048), Frames(2048), NodeId(n), ZoneKind::Normal);
+    let mut config = bare(Config::linux_6_18());
+    config.cpus = 2;
+    LinuxAllocator::new(&MemoryMap::new(&[node(0), node(1)]).unwrap(), &config).unwrap()
+}
+
+fn fill(a: &LinuxAllocator, node: u8) {
+    let here = Request { nodes: NodeMask::only(NodeId(node)), ..request(0, Movable) };
+    while a.alloc(&CX, &here).is_ok() {}
+}
+
+#[test]
+fn a_slow_request_whose_fallback_boosts_a_watermark_wakes_the_reclaimer_once() {
+    let mut config = Config::linux_6_18();
+    config.set("min_free_kbytes", "2048").unwrap();
+    config.cpus = 1;
+    let a = normal(1 << 14, &config);
+    let mut held = Vec::new();
+    while let Ok(pfn) = a.alloc(&CX, &request(0, Movable)) {
+        held.push(pfn);
+    }
+    // Free frames, between the min and the low watermark and all of them in movable pageblocks: the request has to mix types.
+    let marks = a.zone_stats(ZoneId(0)).unwrap().watermarks;
+    let room = (marks.min.0 + marks.low.0) / 2;
+    held.iter().filter(|pfn| pfn.0.is_multiple_of(2)).take(room as usize).for_each(|pfn| {
+        a.free(&CX, *pfn, Order::ZERO).unwrap();
+    });
+    a.drain(CpuSet::All);
+    let before = a.stats();
+    a.alloc(&CX, &Request::new(Order::ZERO, Unmovable)).unwrap();
+    let after = a.stats();
+    assert!(after[Counter::WatermarkBoost] > before[Counter::WatermarkBoost], "the fallback boosted");
+    let [slow, wakes, fails] = counted(&before);
+    assert_eq!(counted(&after), [slow + 1, wakes + 1, fails]);
+    sound(&a);
+}
+
+#[test]
+fn an_interleaved_request_that_another_node_serves_is_not_refused() {
+    let a = two_nodes();
+    fill(&a, 0);
+    let before = counted(&a.stats());
+    let pfn = a.alloc_interleaved(&CX, &request(0, Movable)).unwrap();
+    assert_eq!(pfn.0 / 2048, 1, "it was node 0's turn, which is full");
+    assert_eq!(counted(&a.stats()), [before[0] + 1, before[1] + 1, before[2]]);
+}
+
+/// Frees nothing, and lets all requests use another node from the first call on.
+struct Rehome<'a>(&'a LinuxAllocator, NodeId);
+
+impl Reclaim for Rehome<'_> {
+    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
+        if self.0.retries() == 0 {
+            self.0.set_allowed_nodes(Some(NodeMask::only(self.1)));
+        }
+        Reclaimed::default()
+    }
+
+    fn reclaimable(&self, _: ZoneId) -> Frames {
+        Frames::ZERO
+    }
+}
+
+// SAFETY: it never moves anything.
+unsafe impl Migrate for Rehome<'_> {
+    type Isolated = Infallible;
+
+    fn isolate(&self, _: Pfn, _: Mode) -> Result<Infallible, Busy> {
+        Err(Busy::Pinned)
+    }
+
+    fn migrate(&self, from: &mut Infallible, _: Pfn, _: Mode) -> Result<(), MigrateError> {
+        match *from {}
+    }
+
+    fn putback(&self, from: Infallible) {
+        match from {}
+    }
+}
+
+#[test]
+fn a_request_with_help_that_fails_while_the_allowed_nodes_change_is_tried_again() {
+    let a = two_nodes();
+    a.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
+    fill(&a, 0);
+    let before = counted(&a.stats());
+    // A request whose reclaim frees nothing gives up without looking at the zones again, unless it is tried anew.
+    let pfn = a.alloc_with(&CX, &Request::new(Order::ZERO, Movable), &Rehome(&a, NodeId(1))).unwrap();
+    assert_eq!((pfn.0 / 2048, a.retries()), (1, 1));
+    assert_eq!(counted(&a.stats()), [before[0] + 1, before[1] + 1, before[2]]);
+}
+
+#[test]
+fn a_request_that_is_tried_again_and_refused_counts_once() {
+    let a = two_nodes();
+    fill(&a, 0);
+    fill(&a, 1);
+    a.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
+    let before = counted(&a.stats());
+    a.alloc_with(&CX, &Request::new(Order::ZERO, Movable), &Rehome(&a, NodeId(1))).unwrap_err();
+    assert!(a.retries() > 0);
+    assert_eq!(counted(&a.stats()), before.map(|n| n + 1));
+}
