@@ -1,6 +1,6 @@
 //! A storm has to find what it is for: engines whose lists are protected wrongly, each in one way.
 
-use pageyard::engine::{CpuLists, Pushed};
+use pageyard::engine::{CpuLists, Pushed, Watch};
 use pageyard::{CpuId, Exclusive, PerCpu, TryLock};
 use pageyard_testkit::storm::{self, Guard, Kind, Mix, Naming, Plan, Report, Rule, Variant};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -36,7 +36,10 @@ unsafe impl PerCpu for Faulty {
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
         let item = TryLock.pop(lists, cpu, list)?;
         if self.now(Wrong::TakenTwice) {
-            TryLock.push_many(lists, cpu, list, &[item]);
+            if let Some(list) = lists.get(cpu, list).filter(|l| l.try_lock()) {
+                let _ = list.extend(&[item]);
+                list.unlock();
+            }
         }
         Some(item)
     }
@@ -47,37 +50,43 @@ unsafe impl PerCpu for Faulty {
         cpu: CpuId,
         list: usize,
         item: u32,
+        watch: Watch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed {
         if self.now(Wrong::Unchecked) {
-            return TryLock.push(lists, cpu, list, item, || true);
+            return TryLock.push(lists, cpu, list, item, watch, || true);
         }
         if self.now(Wrong::Forgotten) {
             return if win() { Pushed::Kept } else { Pushed::Lost };
         }
-        TryLock.push(lists, cpu, list, item, win)
+        TryLock.push(lists, cpu, list, item, watch, win)
     }
 
     fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
         TryLock.pop_many(lists, cpu, list, out)
     }
 
-    fn push_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
-        TryLock.push_many(lists, cpu, list, items)
+    fn push_many(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Watch<'_>,
+    ) -> usize {
+        TryLock.push_many(lists, cpu, list, items, watch)
     }
 
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32]) -> usize {
-        TryLock.refill(lists, cpu, list, items)
+    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize {
+        TryLock.refill(lists, cpu, list, items, watch)
     }
 
     fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
         TryLock.spill(lists, cpu, list, out)
     }
 
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(usize, &mut [u32])) {
-        if self.0 != Wrong::NotDrained {
-            TryLock.drain(lists, cpu, give);
-        }
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(usize, &mut [u32])) -> u32 {
+        if self.0 == Wrong::NotDrained { 0 } else { TryLock.drain(lists, cpu, give) }
     }
 
     fn reaches_others(&self) -> bool {
