@@ -80,13 +80,23 @@ pub struct Region {
     /// Whether the allocator may hand them out. Frames that are present and not managed (firmware, the kernel's
     /// image, memory that a hypervisor took back) count towards `present` only.
     pub managed: bool,
+    /// Whether every byte of it is zero when the allocator begins, as of a fresh mapping.
+    pub zeroed: bool,
 }
 
 impl Region {
     /// Makes a managed region.
     #[must_use]
     pub const fn managed(start: Pfn, frames: Frames, node: NodeId, zone: ZoneKind) -> Region {
-        Region { start, frames, node, zone, managed: true }
+        Region { start, frames, node, zone, managed: true, zeroed: false }
+    }
+
+    /// Says that every byte of it is zero when the allocator begins, as of a fresh mapping: an allocator that keeps track of
+    /// zeros then says so of the blocks that it hands out for the first time.
+    #[must_use]
+    pub const fn zeroed(mut self) -> Region {
+        self.zeroed = true;
+        self
     }
 
     /// Returns the first frame after the region.

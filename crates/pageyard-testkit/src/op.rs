@@ -233,7 +233,7 @@ impl fmt::Debug for Rust<Request> {
 
 impl fmt::Debug for Rust<Region> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Region { start, frames: Frames(frames), node, zone, managed } = self.0;
+        let Region { start, frames: Frames(frames), node, zone, managed, zeroed: _ } = self.0;
         let base = format!("Region::managed({start:?}, Frames({frames}), {node:?}, {:?})", Rust(zone));
         if managed { f.write_str(&base) } else { write!(f, "Region {{ managed: false, ..{base} }}") }
     }

@@ -159,7 +159,7 @@ impl Machine {
                 }
             }) {
                 if let Some(managed) = kind {
-                    regions.push(Region { start, frames, node: zone.node, zone: zone.kind, managed });
+                    regions.push(Region { managed, ..Region::managed(start, frames, zone.node, zone.kind) });
                 }
             }
         }

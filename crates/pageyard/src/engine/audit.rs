@@ -152,6 +152,9 @@ fn count_block(pageblocks: &Pageblocks<'_>, block: usize, count: &mut Count) -> 
             }
             continue;
         }
+        if free && tag == Tag::FreeZero && !state.has_zero() {
+            return err("a free frame's tag says zeros and its pageblock does not", frame, 1, 0);
+        }
         match tag {
             Tag::Free | Tag::FreeZero if free => {
                 *(if state.is_isolated() { &mut count.isolated } else { &mut count.free }) += 1;
@@ -180,6 +183,30 @@ fn count_block(pageblocks: &Pageblocks<'_>, block: usize, count: &mut Count) -> 
 
 fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
     let pageblocks = &zone.pageblocks;
+    for block in 0..pageblocks.frames.len() {
+        let state = pageblocks.frames.state(block);
+        if state.is_current() && !state.is_huge() && !pageblocks.is_in_a_slot(block, state.ty()) {
+            return Err(fail(
+                pageblocks,
+                "a pageblock that a CPU works on is in no CPU's slots",
+                block << BLOCK_ORDER,
+                1,
+                0,
+            ));
+        }
+        if state.is_hole() && (state.is_current() || state.is_isolated() || state.owner().is_some()) {
+            return Err(fail(pageblocks, "a pageblock without frames is in use", block << BLOCK_ORDER, 0, 1));
+        }
+        if state.is_huge() && (state.is_current() || state.has_zero() || state.is_all_zero()) {
+            return Err(fail(
+                pageblocks,
+                "a pageblock that is allocated whole keeps what was known of its parts",
+                block << BLOCK_ORDER,
+                0,
+                1,
+            ));
+        }
+    }
     let same = |what, expected, found| {
         if expected == found { Ok(()) } else { Err(fail(pageblocks, what, 0, expected, found)) }
     };

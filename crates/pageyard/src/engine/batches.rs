@@ -16,6 +16,7 @@ use crate::allocator::Cx;
 use crate::request::Request;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
+use core::ops::Range;
 
 /// Times that what is moved doubles while a list keeps missing in the same way.
 ///
@@ -192,44 +193,69 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
     }
 
-    /// Releases the first `n` blocks of a scratch, which nobody owns, grouped by pageblock and by word.
+    /// Releases the first `n` blocks of scratch memory, which nothing owns, grouped by pageblock and by word.
     fn release_scratch(&self, zone: &Zone<'_>, cpu: CpuId, scratch: &mut Scratch<'_>, n: usize, order: u8) {
         let (pageblocks, cpu) = (&zone.pageblocks, cpu.index());
-        // ORDER: Relaxed: whoever freed a block that holds zeros set it before that block could come here.
-        if self.zero_seen[0].load(Relaxed) != 0 {
-            return release_each(pageblocks, cpu, &scratch.items[..n], order);
+        // ORDER: Relaxed: it was set before a block that holds zeros could come here.
+        let zeros = self.zero_seen[0].load(Relaxed) != 0;
+        if order > WORD_ORDER && (zeros || order < BLOCK_ORDER) {
+            for item in &scratch.items[..n] {
+                let frame = *item as usize;
+                pageblocks.release_block(cpu, frame, order, pageblocks.frames.tag(frame) == Tag::FreeZero);
+            }
+            return;
         }
         if order == BLOCK_ORDER {
             scratch.items[..n].sort_unstable();
             return pageblocks.release_wholes(cpu, &scratch.items[..n]);
         }
-        if order > WORD_ORDER {
-            return scratch.items[..n]
-                .iter()
-                .for_each(|item| pageblocks.release_block(cpu, *item as usize, order, false));
-        }
-        let mut freed = 0;
-        let ty = scratch.items[..n]
-            .first()
-            .map_or(0, |item| pageblocks.frames.state((item >> BLOCK_ORDER) as usize).ty());
-        let slot = || pageblocks.vacant(cpu, ty).map(|slot| (ty, slot));
-        let mut vacant = slot();
-        scratch.by_pageblock(n, order, |block, masks| {
-            let (frames, adopted) = pageblocks.release(block, masks, false, vacant);
-            freed += frames;
-            if adopted {
-                vacant = slot();
+        let dirty = if zeros { zeros_last(pageblocks, &mut scratch.items[..n], order) } else { n };
+        for (group, zero) in [(0..dirty, false), (dirty..n, true)] {
+            if !group.is_empty() {
+                release_group(pageblocks, cpu, scratch, group, order, zero);
             }
-        });
-        pageblocks.add_free(cpu, freed);
+        }
     }
 }
 
-/// Releases blocks one by one, with what is known of their contents.
+/// Puts the blocks that are known to hold zeros last, and notes in the tags of all their frames that they do; returns how
+/// many the others are.
 #[cold]
-fn release_each(pageblocks: &Pageblocks<'_>, cpu: usize, items: &[u32], order: u8) {
-    for item in items {
-        let frame = *item as usize;
-        pageblocks.release_block(cpu, frame, order, pageblocks.frames.tag(frame) == Tag::FreeZero);
+fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usize {
+    let (mut dirty, mut end) = (0, items.len());
+    while dirty < end {
+        let frame = items[dirty] as usize;
+        if pageblocks.frames.tag(frame) == Tag::FreeZero {
+            (frame + 1..frame + (1 << order)).for_each(|f| pageblocks.frames.set_tag(f, Tag::FreeZero));
+            end -= 1;
+            items.swap(dirty, end);
+        } else {
+            dirty += 1;
+        }
     }
+    dirty
+}
+
+/// Releases blocks that all hold zeros, or of which none is known to.
+fn release_group(
+    pageblocks: &Pageblocks<'_>,
+    cpu: usize,
+    scratch: &mut Scratch<'_>,
+    group: Range<usize>,
+    order: u8,
+    zero: bool,
+) {
+    let mut freed = 0;
+    let first = (scratch.items[group.start] >> BLOCK_ORDER) as usize;
+    let ty = pageblocks.frames.state(first).ty();
+    let slot = || pageblocks.vacant(cpu, ty).map(|slot| (ty, slot));
+    let mut vacant = slot();
+    scratch.by_pageblock(group, order, |block, masks| {
+        let (frames, adopted) = pageblocks.release(block, masks, zero, vacant);
+        freed += frames;
+        if adopted {
+            vacant = slot();
+        }
+    });
+    pageblocks.add_free(cpu, freed);
 }

@@ -109,6 +109,12 @@ impl Pageblocks<'_> {
         &self.current[cpu * SLOTS_OF_CPU + usize::from(ty) * SLOTS..][..SLOTS]
     }
 
+    /// Says whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is a
+    /// current one.
+    pub(crate) fn is_in_a_slot(&self, block: usize, ty: u8) -> bool {
+        (0..self.cpus()).flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
+    }
+
     /// Returns a slot whose pageblock has nothing left, or is nobody's current one any more.
     pub(crate) fn vacant(&self, cpu: usize, ty: u8) -> Option<&A64> {
         self.slots(cpu, ty).iter().find(|slot| {

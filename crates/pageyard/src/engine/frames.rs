@@ -238,8 +238,8 @@ impl<'m> FrameMap<'m> {
     pub(crate) fn release_bits(&self, block: usize, word: usize, mask: u64) -> u64 {
         // ORDER: SeqCst: its Release pairs with the Acquire of whoever takes them; the total order is for
         // `run_around`, where of two releases one must see the other.
-        // All of them are taken, so that taking the number away clears just these, in one instruction.
-        let old = self.bits[block * WORDS + word].fetch_add(mask.wrapping_neg(), SeqCst);
+        // Bits, not a number: a mistake elsewhere that gives a frame twice then stays with that frame.
+        let old = self.bits[block * WORDS + word].fetch_and(!mask, SeqCst);
         debug_assert_eq!(old & mask, mask, "only frames that were taken are given back");
         (!old | mask) & WORD_MASK
     }

@@ -107,8 +107,25 @@ impl<'m> Pageblocks<'m> {
             self.open_hole(at, start);
             at = stop;
         }
+        self.open_zeroed(map);
         self.index.build(&self.frames);
         self.free.set(self.span.managed);
+    }
+
+    /// Notes of each pageblock whose frames all lie in regions that hold zeros that they do.
+    fn open_zeroed(&self, map: &MemoryMap<'_>) {
+        let mine = |r: &crate::memmap::Region| r.managed && self.span.spans(r.start);
+        if !map.regions().filter(mine).any(|r| r.zeroed) {
+            return;
+        }
+        for block in (0..self.frames.len()).filter(|block| !self.frames.state(*block).is_hole()) {
+            let start = self.base + ((block as u64) << BLOCK_ORDER);
+            let end = start + u64::from(BLOCK_FRAMES);
+            let inside = |r: &crate::memmap::Region| r.start.0 < end && r.end().0 > start;
+            if map.regions().filter(mine).filter(inside).all(|r| r.zeroed) {
+                self.frames.set_state(block, self.frames.state(block).known_zero());
+            }
+        }
     }
 
     /// Marks the frames from `start` to `end` as not managed.

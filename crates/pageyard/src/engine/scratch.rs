@@ -6,6 +6,7 @@ use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER,
 use super::sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
+use core::ops::Range;
 
 /// Groups that frames are sorted into at a time: pageblocks of a gibibyte.
 const GROUPS: usize = if cfg!(loom) { 2 } else { 512 };
@@ -144,19 +145,25 @@ pub(crate) struct Scratch<'a> {
 const FEW_CHANGES: usize = 16;
 
 impl Scratch<'_> {
-    /// Calls `give` with each pageblock that the first `n` items, blocks of `order`, are of, and all their frames in it.
+    /// Calls `give` with each pageblock that a group of items, blocks of `order`, are of, and all their frames in it.
     ///
     /// Items that come in few runs are taken as they come, others are sorted first. A pageblock may come twice: in the first
     /// case, and where pageblocks far from each other are of one group.
-    pub(crate) fn by_pageblock(&mut self, n: usize, order: u8, mut give: impl FnMut(usize, &Masks)) {
-        let items = &self.items[..n];
+    pub(crate) fn by_pageblock(
+        &mut self,
+        group: Range<usize>,
+        order: u8,
+        mut give: impl FnMut(usize, &Masks),
+    ) {
+        let n = group.len();
+        let items = &self.items[group.clone()];
         let changes = items.windows(2).filter(|w| w[0] >> BLOCK_ORDER != w[1] >> BLOCK_ORDER).count();
         let ones = u64::MAX >> (64 - (1u32 << order));
         let add = |masks: &mut Masks, item: u32| {
             let offset = item & (BLOCK_FRAMES - 1);
             masks[(offset >> WORD_ORDER) as usize & (WORDS - 1)] |= ones << (offset & (WORD_FRAMES - 1));
         };
-        let items = if changes <= n / FEW_CHANGES { items } else { self.sorted(n) };
+        let items = if changes <= n / FEW_CHANGES { items } else { self.sorted(group) };
         let mut masks = [0; WORDS];
         for (i, item) in items.iter().enumerate() {
             add(&mut masks, *item);
@@ -168,22 +175,23 @@ impl Scratch<'_> {
         }
     }
 
-    /// Sorts the first `n` items by their pageblocks' numbers, as far as there are groups: counts each group, then puts each
+    /// Sorts a group of items by their pageblocks' numbers, as far as there are groups: counts each group, then puts each
     /// item behind those of its group.
-    fn sorted(&mut self, n: usize) -> &[u32] {
+    fn sorted(&mut self, group: Range<usize>) -> &[u32] {
         let Scratch { items, sorted, counts } = self;
+        let (n, items) = (group.len(), &items[group]);
         let (last, bits) = (counts.len() - 1, counts.len().trailing_zeros());
         let group = |item: u32| {
             let block = (item >> BLOCK_ORDER) as usize;
             (block ^ block >> bits) & last
         };
         counts.fill(0);
-        items[..n].iter().for_each(|item| counts[group(*item)] += 1);
+        items.iter().for_each(|item| counts[group(*item)] += 1);
         let mut before = 0;
         for count in counts.iter_mut() {
             before += core::mem::replace(count, before);
         }
-        for item in &items[..n] {
+        for item in items {
             let at = &mut counts[group(*item)];
             sorted[usize::from(*at)] = *item;
             *at += 1;
@@ -220,7 +228,7 @@ mod tests {
             }
             let (mut seen, mut frames) = ([0; 5], 0);
             let n = scratch.items.len();
-            scratch.by_pageblock(n, 3, |block, masks| {
+            scratch.by_pageblock(0..n, 3, |block, masks| {
                 let at = blocks.iter().position(|b| *b as usize == block).unwrap();
                 seen[at] += 1;
                 for i in (0..n).filter(|i| blocks[i % 5] as usize == block) {

@@ -287,6 +287,11 @@ impl BlockState {
         BlockState(self.0 | SOME_ZERO)
     }
 
+    /// Notes that all free frames hold zeros.
+    pub(crate) const fn known_zero(self) -> BlockState {
+        BlockState(self.0 | ALL_ZERO)
+    }
+
     /// Forgets that all free frames hold zeros, before one is given that may not.
     pub(crate) const fn dirtied(self) -> Option<BlockState> {
         if self.is_all_zero() { Some(BlockState(self.0 & !ALL_ZERO)) } else { None }

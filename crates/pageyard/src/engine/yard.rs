@@ -180,6 +180,10 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         for zone in parts.zones {
             zone.pageblocks.open(map);
         }
+        if map.regions().any(|r| r.managed && r.zeroed) {
+            // ORDER: Relaxed: whatever publishes the allocator publishes it.
+            parts.zero_seen[0].store(1, Relaxed);
+        }
         let main = parts.zones.iter().max_by_key(|p| p.pageblocks.span.managed).ok_or(MapError::NoFrames)?;
         let zones = parts.zones.len();
         let first = core::array::from_fn(|kind| {
