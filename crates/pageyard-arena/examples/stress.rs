@@ -74,6 +74,12 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let shown = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        shown(info);
+        let (round, seed) = storm::current();
+        eprintln!("in round {round} with seed {seed}");
+    }));
     let cpus = if asked.all_cpus { signals::allowed() } else { signals::keep_to_two() };
     let mut wrong = 0;
     for name in &asked.variants {
@@ -83,7 +89,6 @@ fn main() -> ExitCode {
             if *name == "alone" { 1 } else { asked.plan.threads },
             asked.plan.seed
         );
-        // Shown by the default hook's message if the process is to die of it.
         let report = match *name {
             "rseq" => rseq(&asked.plan),
             "trylock" => Some(storm::run(&asked.plan, &any("trylock", &|| TryLock))),

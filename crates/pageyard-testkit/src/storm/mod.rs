@@ -43,10 +43,22 @@ pub use plan::{Found, Guard, Naming, Plan, Report, Variant};
 
 use machine::Machine;
 use pageyard::PerCpu;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Time between two lines that say how far a storm is.
 const CHAT: Duration = Duration::from_secs(20);
+
+/// The round that runs, and its seed.
+static CURRENT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Returns the number and the seed of the round that runs: for a message when the process is about to die of it.
+#[must_use]
+pub fn current() -> (u64, u64) {
+    // ORDER: Relaxed: it is for people to read.
+    let [number, seed] = CURRENT.each_ref().map(|word| word.load(Relaxed));
+    (number, seed)
+}
 
 /// Runs rounds until the time is over, or the first fault.
 ///
@@ -71,6 +83,8 @@ pub fn run<P: PerCpu>(plan: &Plan, variant: &Variant<'_, P>) -> Report {
             &roomy[turn % (roomy.len() - 1)]
         };
         let seed = plan.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        CURRENT[0].store(number, Relaxed);
+        CURRENT[1].store(seed, Relaxed);
         let found = round::run(plan, variant, machine, (number, seed), start, &mut report);
         if found && !plan.go_on {
             break;
