@@ -39,6 +39,8 @@ mod state;
 mod steal;
 mod sync;
 mod tag;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests_audit;
 mod transfer;
 mod tree;
 mod tuning;
