@@ -12,9 +12,12 @@ use pageyard::Migratetype::{Movable, Reclaimable, Unmovable};
 use pageyard::{CpuId, CpuSet, Cx, Migratetype, Order, PageAllocator, PageblockId, Pfn};
 use shuttle::rand::Rng;
 use shuttle::thread;
-use shuttle_common::{BLOCK, Block, Machine, PAGEBLOCK, explore};
+use shuttle_common::{BLOCK, Block, Machine, PAGEBLOCK, explore_some};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// Schedules of each kind: each ends with many allocations.
+const SCHEDULES: usize = 200;
 
 /// The pageblock that is isolated.
 const OUT: PageblockId = PageblockId(0);
@@ -70,8 +73,11 @@ impl Case {
     }
 }
 
+/// What a thread of a case does: it returns what it holds at the end.
+type Part = Box<dyn FnOnce(&Case) -> Vec<Block> + Send>;
+
 /// Runs parts of a case in threads, and isolation in another; returns what the parts hold.
-fn beside_isolation(case: &Arc<Case>, parts: Vec<Box<dyn FnOnce(&Case) -> Vec<Block> + Send>>) -> Vec<Block> {
+fn beside_isolation(case: &Arc<Case>, parts: Vec<Part>) -> Vec<Block> {
     let isolating = {
         let case = case.clone();
         thread::spawn(move || case.isolate_and_drain())
@@ -91,7 +97,7 @@ fn beside_isolation(case: &Arc<Case>, parts: Vec<Box<dyn FnOnce(&Case) -> Vec<Bl
 #[test]
 fn a_free_that_began_before_isolation() {
     for order in [0, 3, BLOCK] {
-        explore(&format!("a free of order {order} and isolation"), move || {
+        explore_some(&format!("a free of order {order} and isolation"), SCHEDULES, move || {
             // More memory where lists of pageblocks are wanted.
             let m = if order == BLOCK { Machine::with_batches(4, 1) } else { Machine::new(2, true) };
             let block = m.exact(0, order).unwrap();
@@ -110,7 +116,7 @@ fn a_free_that_began_before_isolation() {
 
 #[test]
 fn a_bulk_free_that_began_before_isolation() {
-    explore("a bulk free and isolation", || {
+    explore_some("a bulk free and isolation", SCHEDULES, || {
         let m = Machine::with_batches(2, 2);
         let frames: Vec<_> = (0..6).map(|n| m.exact(3 * n, 0).unwrap()).collect();
         let case = Case::new(m);
@@ -129,7 +135,7 @@ fn a_bulk_free_that_began_before_isolation() {
 
 #[test]
 fn a_free_of_zeros_that_began_before_isolation() {
-    explore("a free of zeros and isolation", || {
+    explore_some("a free of zeros and isolation", SCHEDULES, || {
         let m = Machine::new(2, true);
         let block = m.exact(8, 1).unwrap();
         let case = Case::new(m);
@@ -147,7 +153,7 @@ fn a_free_of_zeros_that_began_before_isolation() {
 
 #[test]
 fn a_refill_that_began_before_isolation() {
-    explore("a refill and isolation", || {
+    explore_some("a refill and isolation", SCHEDULES, || {
         let m = Machine::with_batches(2, 2);
         // The other pageblock is used, so the refill goes to the one that is to be isolated.
         let held: Vec<_> = [m.exact(PAGEBLOCK, 8)].into_iter().flatten().collect();
@@ -164,7 +170,7 @@ fn a_refill_that_began_before_isolation() {
 
 #[test]
 fn a_spill_that_began_before_isolation() {
-    explore("a spill and isolation", || {
+    explore_some("a spill and isolation", SCHEDULES, || {
         let m = Machine::new(2, true);
         // The list is full: the next free spills, and then pushes.
         let frames: Vec<_> = (0..8).map(|n| m.exact(5 * n, 0).unwrap()).collect();
@@ -184,7 +190,7 @@ fn a_spill_that_began_before_isolation() {
 
 #[test]
 fn a_pageblock_whose_type_changes_while_it_is_isolated() {
-    explore("isolation and a steal", || {
+    explore_some("isolation and a steal", SCHEDULES, || {
         let m = Machine::new(2, true);
         let frames: Vec<_> = (0..3).map(|n| m.exact(7 * n, 0).unwrap()).collect();
         let case = Case::new(m);
@@ -206,7 +212,7 @@ fn a_pageblock_whose_type_changes_while_it_is_isolated() {
 
 #[test]
 fn random_calls_beside_isolation() {
-    explore("random calls and isolation", || {
+    explore_some("random calls and isolation", SCHEDULES, || {
         let m = Machine::new(2, true);
         let case = Case::new(m.clone());
         let part = |cpu: u32| {
@@ -225,7 +231,7 @@ fn random_calls_beside_isolation() {
                     }
                 }
                 held
-            }) as Box<dyn FnOnce(&Case) -> Vec<Block> + Send>
+            }) as Part
         };
         let parts = (0..3).map(part).collect();
         let held = beside_isolation(&case, parts);
