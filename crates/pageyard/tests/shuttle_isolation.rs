@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Schedules of each kind: each ends with many allocations.
-const SCHEDULES: usize = 200;
+const SCHEDULES: usize = 100;
 
 /// The pageblock that is isolated.
 const OUT: PageblockId = PageblockId(0);
@@ -62,11 +62,10 @@ impl Case {
     /// Everything has ended: whatever is in lists comes out now, on every CPU.
     fn end(&self, mut held: Vec<Block>, cpus: u32) {
         for cpu in 0..cpus {
-            for order in [0, 1, 3, BLOCK] {
-                held.extend((0..6).filter_map(|_| self.alloc(cpu, order, Movable)));
+            for (order, times) in [(0, 5), (1, 2), (3, 2), (BLOCK, 1)] {
+                held.extend((0..times).filter_map(|_| self.alloc(cpu, order, Movable)));
             }
-            held.extend(self.bulk(cpu, 20, Movable));
-            held.extend(self.bulk(cpu, 4, Unmovable));
+            held.extend(self.bulk(cpu, 8, Movable));
         }
         assert!(self.m.engine.yard.restore(OUT));
         self.m.end(held);
@@ -212,7 +211,7 @@ fn a_pageblock_whose_type_changes_while_it_is_isolated() {
 
 #[test]
 fn random_calls_beside_isolation() {
-    explore_some("random calls and isolation", SCHEDULES, || {
+    explore_some("random calls and isolation", 4 * SCHEDULES, || {
         let m = Machine::new(2, true);
         let case = Case::new(m.clone());
         let part = |cpu: u32| {
