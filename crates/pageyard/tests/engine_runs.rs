@@ -9,11 +9,10 @@ use pageyard::{
     Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, PageblockId,
     Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 const THREADS: u32 = 4;
-/// Rounds, after each of which all threads wait and everything is checked.
+/// Rounds, after each of which everything is checked.
 const ROUNDS: u64 = 200;
 /// Calls of a thread in a round.
 const CALLS: usize = 150;
@@ -121,27 +120,23 @@ fn check(engine: &Owned<TryLock>, when: &str) {
 fn threads_take_and_break_up_large_blocks(start: u64, pcp: bool) {
     let engine = machine(start, pcp);
     let owners = Owners((0..PAGEBLOCKS).map(|_| AtomicBool::new(false)).collect(), start);
-    let (begins, ends) = (Barrier::new(THREADS as usize), Barrier::new(THREADS as usize));
-    std::thread::scope(|scope| {
-        for cpu in 0..THREADS {
-            let (engine, owners, begins, ends) = (&engine, &owners, &begins, &ends);
-            scope.spawn(move || {
-                let mut held = Vec::new();
-                for round in 0..ROUNDS {
-                    begins.wait();
-                    held = calls(engine, owners, cpu, round << 8 | u64::from(cpu) | start << 32, held);
-                    if ends.wait().is_leader() {
-                        check(engine, &format!("after round {round}"));
-                    }
-                }
-                // The last check has to end before anything is freed.
-                begins.wait();
-                for (pfn, order) in held {
-                    engine.free(&Cx::on(CpuId(cpu)), pfn, order).unwrap();
-                }
-            });
-        }
-    });
+    let mut held: Vec<Vec<(Pfn, Order)>> = (0..THREADS).map(|_| Vec::new()).collect();
+    for round in 0..ROUNDS {
+        held = std::thread::scope(|scope| {
+            let spawn = |(cpu, held)| {
+                let (engine, owners) = (&engine, &owners);
+                scope.spawn(move || {
+                    calls(engine, owners, cpu, round << 8 | u64::from(cpu) | start << 32, held)
+                })
+            };
+            let threads: Vec<_> = (0..THREADS).zip(held).map(spawn).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        check(&engine, &format!("after round {round}"));
+    }
+    for (pfn, order) in held.into_iter().flatten() {
+        engine.free(&Cx::on(CpuId(0)), pfn, order).unwrap();
+    }
     engine.drain(CpuSet::All);
     let census = engine.audit().unwrap();
     assert_eq!(census.free, census.managed);

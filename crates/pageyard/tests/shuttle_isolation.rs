@@ -12,9 +12,12 @@ use pageyard::Migratetype::{Movable, Reclaimable, Unmovable};
 use pageyard::{CpuId, CpuSet, Cx, Migratetype, Order, PageAllocator, PageblockId, Pfn};
 use shuttle::rand::Rng;
 use shuttle::thread;
-use shuttle_common::{BLOCK, Block, Machine, PAGEBLOCK, explore};
+use shuttle_common::{BLOCK, Block, Machine, PAGEBLOCK, explore_some};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// Schedules of each kind: each ends with many allocations.
+const SCHEDULES: usize = 100;
 
 /// The pageblock that is isolated.
 const OUT: PageblockId = PageblockId(0);
@@ -59,19 +62,21 @@ impl Case {
     /// Everything has ended: whatever is in lists comes out now, on every CPU.
     fn end(&self, mut held: Vec<Block>, cpus: u32) {
         for cpu in 0..cpus {
-            for order in [0, 1, 3, BLOCK] {
-                held.extend((0..6).filter_map(|_| self.alloc(cpu, order, Movable)));
+            for (order, times) in [(0, 5), (1, 2), (3, 2), (BLOCK, 1)] {
+                held.extend((0..times).filter_map(|_| self.alloc(cpu, order, Movable)));
             }
-            held.extend(self.bulk(cpu, 20, Movable));
-            held.extend(self.bulk(cpu, 4, Unmovable));
+            held.extend(self.bulk(cpu, 8, Movable));
         }
         assert!(self.m.engine.yard.restore(&Cx::on(CpuId(0)), OUT));
         self.m.end(held);
     }
 }
 
+/// What a thread of a case does: it returns what it holds at the end.
+type Part = Box<dyn FnOnce(&Case) -> Vec<Block> + Send>;
+
 /// Runs parts of a case in threads, and isolation in another; returns what the parts hold.
-fn beside_isolation(case: &Arc<Case>, parts: Vec<Box<dyn FnOnce(&Case) -> Vec<Block> + Send>>) -> Vec<Block> {
+fn beside_isolation(case: &Arc<Case>, parts: Vec<Part>) -> Vec<Block> {
     let isolating = {
         let case = case.clone();
         thread::spawn(move || case.isolate_and_drain())
@@ -91,7 +96,7 @@ fn beside_isolation(case: &Arc<Case>, parts: Vec<Box<dyn FnOnce(&Case) -> Vec<Bl
 #[test]
 fn a_free_that_began_before_isolation() {
     for order in [0, 3, BLOCK] {
-        explore(&format!("a free of order {order} and isolation"), move || {
+        explore_some(&format!("a free of order {order} and isolation"), SCHEDULES, move || {
             // More memory where lists of pageblocks are wanted.
             let m = if order == BLOCK { Machine::with_batches(4, 1) } else { Machine::new(2, true) };
             let block = m.exact(0, order).unwrap();
@@ -110,7 +115,7 @@ fn a_free_that_began_before_isolation() {
 
 #[test]
 fn a_bulk_free_that_began_before_isolation() {
-    explore("a bulk free and isolation", || {
+    explore_some("a bulk free and isolation", SCHEDULES, || {
         let m = Machine::with_batches(2, 2);
         let frames: Vec<_> = (0..6).map(|n| m.exact(3 * n, 0).unwrap()).collect();
         let case = Case::new(m);
@@ -131,7 +136,7 @@ fn a_bulk_free_that_began_before_isolation() {
 
 #[test]
 fn a_free_of_zeros_that_began_before_isolation() {
-    explore("a free of zeros and isolation", || {
+    explore_some("a free of zeros and isolation", SCHEDULES, || {
         let m = Machine::new(2, true);
         let block = m.exact(8, 1).unwrap();
         let case = Case::new(m);
@@ -149,7 +154,7 @@ fn a_free_of_zeros_that_began_before_isolation() {
 
 #[test]
 fn a_refill_that_began_before_isolation() {
-    explore("a refill and isolation", || {
+    explore_some("a refill and isolation", SCHEDULES, || {
         let m = Machine::with_batches(2, 2);
         // The other pageblock is used, so the refill goes to the one that is to be isolated.
         let held: Vec<_> = [m.exact(PAGEBLOCK, 8)].into_iter().flatten().collect();
@@ -166,7 +171,7 @@ fn a_refill_that_began_before_isolation() {
 
 #[test]
 fn a_spill_that_began_before_isolation() {
-    explore("a spill and isolation", || {
+    explore_some("a spill and isolation", SCHEDULES, || {
         let m = Machine::new(2, true);
         // The list is full: the next free spills, and then pushes.
         let frames: Vec<_> = (0..8).map(|n| m.exact(5 * n, 0).unwrap()).collect();
@@ -186,7 +191,7 @@ fn a_spill_that_began_before_isolation() {
 
 #[test]
 fn a_pageblock_whose_type_changes_while_it_is_isolated() {
-    explore("isolation and a steal", || {
+    explore_some("isolation and a steal", SCHEDULES, || {
         let m = Machine::new(2, true);
         let frames: Vec<_> = (0..3).map(|n| m.exact(7 * n, 0).unwrap()).collect();
         let case = Case::new(m);
@@ -208,7 +213,7 @@ fn a_pageblock_whose_type_changes_while_it_is_isolated() {
 
 #[test]
 fn random_calls_beside_isolation() {
-    explore("random calls and isolation", || {
+    explore_some("random calls and isolation", 4 * SCHEDULES, || {
         let m = Machine::new(2, true);
         let case = Case::new(m.clone());
         let part = |cpu: u32| {
@@ -227,7 +232,7 @@ fn random_calls_beside_isolation() {
                     }
                 }
                 held
-            }) as Box<dyn FnOnce(&Case) -> Vec<Block> + Send>
+            }) as Part
         };
         let parts = (0..3).map(part).collect();
         let held = beside_isolation(&case, parts);

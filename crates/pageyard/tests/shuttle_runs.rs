@@ -83,6 +83,31 @@ fn frees_that_complete_large_blocks_leave_room_for_them() {
     });
 }
 
+/// Claims a pageblock and frees it, a few times.
+fn again_and_again(m: &Machine, cpu: u32, pageblock: u64) -> Vec<Block> {
+    for _ in 0..4 {
+        if let Some(block) = m.exact(pageblock * PAGEBLOCK, BLOCK) {
+            m.free(cpu, block);
+        }
+    }
+    Vec::new()
+}
+
+#[test]
+fn a_pageblock_of_either_word_that_comes_and_goes() {
+    explore_some("two words", 2 * SCHEDULES, || {
+        let m = Machine::new(RUN, false);
+        let parts: [Part; 4] = [
+            |m| again_and_again(m, 0, 5),
+            |m| again_and_again(m, 1, 5),
+            |m| again_and_again(m, 2, 100),
+            |m| again_and_again(m, 3, 101),
+        ];
+        let held = all(&m, &parts);
+        end(&m, held, 16);
+    });
+}
+
 /// Makes calls that the scheduler's randomness chooses.
 fn random_calls(m: &Machine, cpu: u32) -> Vec<Block> {
     let mut rng = shuttle::rand::thread_rng();

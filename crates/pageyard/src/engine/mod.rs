@@ -45,6 +45,8 @@ mod state;
 mod steal;
 mod sync;
 mod tag;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests_audit;
 mod tree;
 mod tuning;
 mod watch;

@@ -1,0 +1,195 @@
+//! Faults planted in an engine's metadata, one at a time: the audit has to find each.
+
+use super::frames::masks_of;
+use super::pageblocks::Pageblocks;
+use super::percpu::TryLock;
+use super::sync::{Relaxed, SeqCst};
+use super::tag::Tag;
+use super::yard::{Config, Metadata, Pageyard};
+use crate::allocator::Cx;
+use crate::memmap::{MemoryMap, Region, ZoneKind};
+use crate::migratetype::Migratetype;
+use crate::request::Request;
+use crate::units::{CpuId, CpuSet, Frames, NodeId, Order, Pfn};
+use crate::watermark::WatermarkKnobs;
+
+type Engine<'m> = Pageyard<'m, TryLock>;
+
+const CX: Cx = Cx::on(CpuId(0));
+const PAGEBLOCKS: u64 = 6;
+/// A pageblock of which a frame is in use, and which no CPU works on.
+const PARTLY: usize = 1;
+/// One that a CPU works on.
+const WORKED_ON: usize = 0;
+/// One that is free as a whole.
+const WHOLE: usize = 5;
+
+/// Runs a test on an engine with one pageblock of each kind, and something in a list.
+fn with_engine(test: impl FnOnce(&Engine<'_>)) {
+    let regions = [Region::managed(Pfn(0), Frames(PAGEBLOCKS * 512), NodeId(0), ZoneKind::Normal)];
+    let map = MemoryMap::new(&regions).unwrap();
+    let watermark = WatermarkKnobs { min_free_kbytes: Some(0), ..WatermarkKnobs::default() };
+    let config = Config { watermark, ..Config::new(2) };
+    let mut memory = [0u8; 1 << 16];
+    let engine = Pageyard::new(&map, config, TryLock, Metadata::zeroed(&mut memory)).unwrap();
+    let single = Request::new(Order::ZERO, Migratetype::Movable);
+    let frames = [0; 3].map(|_| engine.alloc(&CX, &single).unwrap());
+    engine.free(&CX, frames[1], Order::ZERO).unwrap();
+    for (frame, order) in [(9, 0), (64, 6)] {
+        let pfn = Pfn(512 * PARTLY as u64 + frame);
+        engine.claim_exact(&CX, pfn, Order::of(order), Migratetype::Movable).unwrap();
+    }
+    for block in 2..WHOLE as u64 {
+        engine.claim_exact(&CX, Pfn(512 * block), Order::of(9), Migratetype::Movable).unwrap();
+    }
+    engine.audit().unwrap();
+    test(&engine);
+}
+
+fn zone<'e>(engine: &'e Engine<'_>) -> &'e Pageblocks<'e> {
+    &engine.main.pageblocks
+}
+
+/// Returns the pageblock that a CPU works on.
+fn worked_on(z: &Pageblocks<'_>) -> usize {
+    (0..z.frames.len()).find(|b| z.frames.state(*b).is_current()).expect("a CPU works on one")
+}
+
+/// Plants a fault, and says whether the audit finds it.
+fn finds(plant: impl FnOnce(&Engine<'_>)) -> bool {
+    let mut found = false;
+    with_engine(|engine| {
+        plant(engine);
+        found = engine.audit().is_err();
+    });
+    found
+}
+
+#[test]
+fn the_audit_finds_a_pageblock_that_is_marked_and_has_no_slot() {
+    assert!(finds(|e| {
+        let z = zone(e);
+        let marked = worked_on(z);
+        for slot in z.current.iter().filter(|slot| slot.load(Relaxed) == marked as u64 + 1) {
+            slot.store(0, Relaxed);
+        }
+    }));
+}
+
+#[test]
+fn the_audit_finds_a_pageblock_that_is_marked_and_has_a_slot_of_another_type_only() {
+    assert!(finds(|e| {
+        let z = zone(e);
+        let marked = worked_on(z);
+        let unmovable = Migratetype::Unmovable as u8;
+        z.transit(0, marked, |s| Some(s.with_type(unmovable).with_current(true)));
+    }));
+}
+
+#[test]
+fn the_audit_finds_a_free_frame_called_zeros_in_a_pageblock_that_knows_of_none() {
+    assert!(finds(|e| zone(e).frames.set_tag(512 * PARTLY + 3, Tag::FreeZero)));
+}
+
+#[test]
+fn the_audit_finds_a_frame_called_zeros_inside_a_live_block() {
+    assert!(finds(|e| zone(e).frames.set_tag(512 * PARTLY + 64 + 5, Tag::FreeZero)));
+}
+
+#[test]
+fn the_audit_finds_a_bit_that_is_taken_by_nobody() {
+    assert!(finds(|e| zone(e).frames.set_taken(PARTLY, 0, 1 << 20)));
+}
+
+#[test]
+fn the_audit_finds_a_bit_that_is_free_under_an_allocated_frame() {
+    assert!(finds(|e| {
+        zone(e).frames.release_masks(PARTLY, &masks_of(9, 0));
+    }));
+}
+
+#[test]
+fn the_audit_finds_a_hint_that_is_too_small() {
+    assert!(finds(|e| {
+        let z = zone(e);
+        z.transit(0, PARTLY, |s| Some(s.with_hint(2)));
+    }));
+}
+
+#[test]
+fn the_audit_finds_frames_that_are_free_and_not_counted() {
+    assert!(finds(|e| zone(e).add_free(0, -1)));
+}
+
+#[test]
+fn the_audit_finds_a_pageblock_that_changed_behind_the_index() {
+    assert!(finds(|e| {
+        zone(e).frames.update(WHOLE, |s| Some(s.with_type(Migratetype::Reclaimable as u8)));
+    }));
+}
+
+#[test]
+fn the_audit_finds_a_live_block_that_nobody_allocated() {
+    for frame in [512 * PARTLY + 40, 512 * WHOLE] {
+        assert!(finds(|e| zone(e).frames.set_tag(frame, Tag::Allocated(Order::ZERO))), "frame {frame}");
+    }
+}
+
+#[test]
+fn the_audit_finds_a_lost_block() {
+    assert!(finds(|e| zone(e).frames.set_tag(512 * PARTLY + 9, Tag::Free)));
+}
+
+#[test]
+fn the_audit_finds_a_huge_pageblock_that_no_block_names() {
+    assert!(finds(|e| {
+        zone(e).transit(0, WHOLE, |s| s.claim_whole());
+    }));
+}
+
+#[test]
+fn the_audit_finds_a_frame_that_two_lists_hold() {
+    assert!(finds(|e| {
+        let list = e.main.lists.get(0, 0);
+        let mut items = [0; 1];
+        assert_eq!(list.pop_many(&mut items), 1);
+        assert_eq!(list.extend(&items), 1);
+        assert_eq!(e.main.lists.get(1, 0).extend(&items), 1);
+    }));
+}
+
+#[test]
+fn the_audit_finds_a_list_that_holds_another_frame_than_was_freed() {
+    assert!(finds(|e| {
+        let list = e.main.lists.get(0, 0);
+        let mut items = [0; 1];
+        assert_eq!(list.pop_many(&mut items), 1);
+        assert_eq!(list.extend(&[items[0] ^ 256]), 1);
+    }));
+}
+
+#[test]
+fn the_audit_finds_a_wrong_count_of_reserved_frames() {
+    for ty in [Migratetype::HighAtomic, Migratetype::Cma] {
+        assert!(
+            finds(|e| {
+                // The type, and nothing of what follows from it.
+                let z = zone(e);
+                let change = z.frames.update(WHOLE, |s| Some(s.with_type(ty as u8))).unwrap();
+                z.index.moved(&z.frames, WHOLE, change.old, change.new);
+            }),
+            "{ty}"
+        );
+    }
+}
+
+#[test]
+fn an_engine_without_a_fault_passes_before_and_after_it_is_drained() {
+    with_engine(|engine| {
+        assert!(zone(engine).frames.state(WORKED_ON).is_current());
+        assert_eq!(worked_on(zone(engine)), WORKED_ON);
+        assert!(zone(engine).current.iter().any(|slot| slot.load(SeqCst) == WORKED_ON as u64 + 1));
+        engine.drain(CpuSet::All);
+        engine.audit().unwrap();
+    });
+}
