@@ -24,7 +24,7 @@ impl PageAllocator for LinuxAllocator {
     }
 
     fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], wrong: &mut dyn FnMut(Pfn, FreeError)) {
-        self.free_bulk(cx, pfns, wrong);
+        self.free_bulk(cx, pfns, Order::ZERO, wrong);
     }
 
     fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {

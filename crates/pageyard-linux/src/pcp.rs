@@ -118,6 +118,7 @@ impl Pcp {
     ///
     /// # Linux
     /// The beginning of `rmqueue_pcplist`.
+    #[inline]
     pub fn on_request(&mut self) {
         match self.policy {
             PcpPolicy::Classic => {}
@@ -159,6 +160,7 @@ impl Pcp {
     ///
     /// # Linux
     /// `free_unref_page_commit`.
+    #[inline]
     pub fn on_free(&mut self, held: u64, freed: Listed, pressure: Pressure) -> Option<Spill> {
         let frames = match self.policy {
             PcpPolicy::Classic => (held >= self.high).then_some(self.limits.batch),
@@ -190,6 +192,7 @@ impl Pcp {
 
     /// # Linux
     /// The order of `free_pcppages_bulk`.
+    #[inline]
     fn spill(&self, frames: u64, list: usize) -> Spill {
         let (first, turns) = match self.policy {
             // 4.x starts with the list behind the first one, whatever was freed.
@@ -204,6 +207,7 @@ impl Pcp {
     }
 
     /// 6.1: `nr_pcp_high` and `nr_pcp_free`.
+    #[inline]
     fn by_factor(&mut self, held: u64, order: Order, pressure: Pressure) -> Option<u64> {
         let all = self.factor > 0 && Self::is_high_order(order);
         // While reclaim runs, lists keep little: what it frees is for whoever waits.
@@ -226,6 +230,7 @@ impl Pcp {
     }
 
     /// 6.7 and later: `nr_pcp_high` and `nr_pcp_free`.
+    #[inline]
     fn by_count(&mut self, held: u64, order: Order, pressure: Pressure) -> Option<u64> {
         self.factor >>= 1;
         let all = Self::is_high_order(order)
@@ -250,6 +255,7 @@ impl Pcp {
     }
 
     /// Returns the count above which the lists spill, and moves `high` with demand.
+    #[inline]
     fn limit(&mut self, held: u64, all: bool, longest: u64, pressure: Pressure) -> u64 {
         if all {
             self.high = self.high.saturating_sub(longest).max(self.limits.high_min);
