@@ -1,7 +1,7 @@
 //! Bulk requests: single frames by the array, under one hold of a CPU's lists. Layer: top.
 
 use crate::allocator::LinuxAllocator;
-use crate::effort::{Effort, Mark};
+use crate::effort::{Effort, Mark, Wake};
 use crate::frees::To;
 use crate::pcp;
 use crate::tag::Tag;
@@ -35,8 +35,11 @@ impl LinuxAllocator {
         let Some(listed) = pcp::list_for_request(&self.config, cx.context, Order::ZERO, m) else { return 0 };
         let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request);
         let Some(first) = Inlined::next(list, 0, request.highest_zone, nodes) else { return 0 };
-        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
-        let effort = Effort { wake, nofragment: self.config.nofragment, ..Effort::plain(Mark::Low) };
+        let effort = Effort {
+            wake: Wake::of(request),
+            nofragment: self.config.nofragment,
+            ..Effort::plain(Mark::Low)
+        };
         let zone = &self.zones[list[first].zone];
         // All of them must fit above the mark: the check is one, too.
         let kept =
@@ -59,7 +62,7 @@ impl LinuxAllocator {
         out.len()
     }
 
-    /// Frees single frames, holding the CPU's lists as long as frames are of one zone and go there.
+    /// Frees blocks of one order, holding the CPU's lists as long as blocks are of one zone and go there.
     ///
     /// # Linux
     /// `free_unref_page_list`.
@@ -70,15 +73,11 @@ impl LinuxAllocator {
         order: Order,
         wrong: &mut dyn FnMut(Pfn, FreeError),
     ) {
-        if order > Order::ZERO {
-            let free = |pfn: &Pfn| self.free_checked(cx, *pfn, order, To::Hot).map_err(|why| (*pfn, why));
-            return pfns.iter().filter_map(|pfn| free(pfn).err()).for_each(|(pfn, why)| wrong(pfn, why));
-        }
         let mut at = 0;
         while at < pfns.len() {
-            let done = self.give_run(cx, &pfns[at..]);
+            let done = self.give_run(cx, &pfns[at..], order);
             if done == 0
-                && let Err(why) = self.free_checked(cx, pfns[at], Order::ZERO, To::Hot)
+                && let Err(why) = self.free_checked(cx, pfns[at], order, To::Hot)
             {
                 wrong(pfns[at], why);
             }
@@ -86,22 +85,23 @@ impl LinuxAllocator {
         }
     }
 
-    /// Frees the frames up to the first that is of another zone, may not be listed or is wrong; returns how many.
-    fn give_run(&self, cx: &Cx, pfns: &[Pfn]) -> usize {
+    /// Frees the blocks up to the first that is of another zone, may not be listed or is wrong; returns how many.
+    fn give_run(&self, cx: &Cx, pfns: &[Pfn], order: Order) -> usize {
         let Some(zone) = pfns.first().and_then(|p| self.zone_of(*p)) else { return 0 };
+        let list = |of| pcp::list_for_free(&self.config, cx.context, order, of);
+        if list(zone.pageblocks.type_of(pfns[0])).is_none() {
+            return 0;
+        }
         let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) else { return 0 };
         let run = pfns.iter().take_while(|pfn| {
             let Some(tag) = zone.span.spans(**pfn).then(|| zone.tag(**pfn)) else { return false };
-            let of = zone.pageblocks.type_of(**pfn);
-            let Some(listed) = pcp::list_for_free(&self.config, cx.context, Order::ZERO, of) else {
-                return false;
-            };
-            if !matches!(tag, Tag::Allocated(Order::ZERO, _))
-                || !zone.tags.swap(zone.number(**pfn), tag, Tag::Cached(Order::ZERO))
+            let Some(listed) = list(zone.pageblocks.type_of(**pfn)) else { return false };
+            if !matches!(tag, Tag::Allocated(o, _) if o == order)
+                || !zone.tags.swap(zone.number(**pfn), tag, Tag::Cached(order))
             {
                 return false;
             }
-            entered.pages.counts.taken.pgfree += 1;
+            entered.pages.counts.taken.pgfree += order.frames().0;
             zone.give_listed(&mut entered.pages, listed, **pfn, false, &self.config);
             true
         });

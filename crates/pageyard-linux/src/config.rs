@@ -204,6 +204,7 @@ impl Config {
     /// # Linux
     /// `order_to_pindex`: a list for each of orders 0 to 3 and each type, and two for huge pages.
     #[must_use]
+    #[inline]
     pub(crate) fn pcp_list(&self, order: Order, m: Migratetype) -> Option<usize> {
         match order.get() {
             0 => Some(m.index()),

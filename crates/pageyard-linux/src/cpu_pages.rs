@@ -40,16 +40,19 @@ impl Lists {
     }
 
     /// Returns the frames that all lists hold together.
+    #[inline]
     pub fn held(&self) -> u64 {
         self.held
     }
 
     /// Says whether a list has no blocks.
+    #[inline]
     pub fn is_empty(&self, listed: Listed) -> bool {
         self.lists[listed.list].is_empty()
     }
 
     /// Takes a block from an end of a list.
+    #[inline]
     pub fn take(&mut self, listed: Listed, end: End) -> Option<Pfn> {
         let list = &mut self.lists[listed.list];
         let pfn = match end {
@@ -61,6 +64,7 @@ impl Lists {
     }
 
     /// Adds a block at an end of a list.
+    #[inline]
     pub fn put(&mut self, listed: Listed, pfn: Pfn, end: End) {
         let list = &mut self.lists[listed.list];
         match end {

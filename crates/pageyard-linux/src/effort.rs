@@ -1,6 +1,6 @@
 //! How hard a request tries: the watermark that it is held to, and what it may do. Layer: values.
 
-use pageyard_core::{Order, RequestFlags};
+use pageyard_core::{Order, Request, RequestFlags};
 
 /// The watermark that a request is held to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +12,25 @@ pub enum Mark {
     High,
 }
 
+/// What a request is to the background reclaimer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// It may not wake it.
+    No,
+    /// It may, and counts as one that did.
+    Counts,
+    /// It may, and is counted already.
+    Counted,
+}
+
+impl Wake {
+    /// Says what a request is before anything has happened.
+    #[inline]
+    pub fn of(request: &Request) -> Wake {
+        if request.flags.contains(RequestFlags::WAKE_RECLAIM) { Wake::Counts } else { Wake::No }
+    }
+}
+
 /// How a request may take from a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
@@ -21,15 +40,13 @@ pub struct Effort {
     /// Whether pageblocks of other types are taken only as a whole.
     pub nofragment: bool,
     /// Whether the background reclaimer may be woken.
-    pub wake: bool,
-    /// Whether the request is already counted as one that woke it.
-    pub woken: bool,
+    pub wake: Wake,
 }
 
 impl Effort {
     /// An attempt without privileges, held to a watermark.
     pub fn plain(mark: Mark) -> Effort {
-        Effort { mark, reserves: RequestFlags::empty(), nofragment: false, wake: false, woken: false }
+        Effort { mark, reserves: RequestFlags::empty(), nofragment: false, wake: Wake::No }
     }
 
     /// Says whether high-order atomic requests' own reserve is open to this one.

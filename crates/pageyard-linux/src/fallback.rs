@@ -4,7 +4,7 @@
 
 use crate::buddy::Contents;
 use crate::config::{Config, FallbackPolicy};
-use crate::effort::Effort;
+use crate::effort::{Effort, Wake};
 use crate::freelist::End;
 use crate::tag::MAX_PAGE_ORDER;
 use crate::zone::Locked;
@@ -224,7 +224,7 @@ impl Locked<'_> {
         let boost = self.zone.boost.get() + PAGEBLOCK_ORDER.frames().0;
         self.zone.boost.set(boost.min(most.0));
         self.inner.counts.watermark_boost += 1;
-        if effort.wake {
+        if effort.wake != Wake::No {
             self.zone.boosted.set(true);
         }
     }

@@ -6,7 +6,7 @@ use crate::config::FragFree;
 use crate::pcp;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
-use pageyard_core::{CpuId, CpuSet, Cx, Drained, Frames, FreeError, Order, Pfn, block};
+use pageyard_core::{CpuId, CpuSet, Cx, Frames, FreeError, Order, Pfn, block};
 
 /// Where a freed block goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,18 +106,16 @@ impl LinuxAllocator {
         self.free_checked(cx, pfn, order, if listed { To::Hot } else { To::Zone })
     }
 
-    /// Empties the lists of some CPUs.
-    pub(crate) fn drain(&self, cpus: CpuSet) -> Drained {
-        let free = || self.zones.iter().map(|z| z.free.get()).sum::<u64>();
-        let before = free();
+    /// Empties the lists of some CPUs; returns how many frames went back to their zones.
+    pub(crate) fn drain(&self, cpus: CpuSet) -> Frames {
+        let mut gone = Frames::ZERO;
         for zone in &self.zones {
             for (cpu, pages) in zone.pcps.iter().enumerate() {
                 if cpus.contains(CpuId(cpu as u32)) {
-                    zone.drain(&mut pages.lock(), &self.config);
+                    gone += zone.drain(&mut pages.lock(), &self.config);
                 }
             }
         }
-        // A drain waits for the locks.
-        Drained { frames: Frames(free().saturating_sub(before)), busy: 0 }
+        gone
     }
 }

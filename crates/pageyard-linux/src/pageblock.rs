@@ -39,11 +39,13 @@ impl Pageblocks {
     }
 
     /// Returns the number in the zone of the pageblock that holds the frame.
+    #[inline]
     fn index(&self, pfn: Pfn) -> usize {
         (pfn.pageblock().0 - self.first) as usize
     }
 
     /// Returns the migratetype of the pageblock that holds the frame.
+    #[inline]
     pub fn type_of(&self, pfn: Pfn) -> Migratetype {
         // ORDER: Relaxed: a free that reads an old type puts its block on the list of that type, as Linux's may.
         let raw = self.types[self.index(pfn)].load(Ordering::Relaxed);

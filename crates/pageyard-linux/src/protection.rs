@@ -18,6 +18,7 @@ pub enum PcpProtection {
 impl PcpProtection {
     /// Says whether code in `context` may use the lists at all.
     #[must_use]
+    #[inline]
     pub fn admits(self, context: Context) -> bool {
         match self {
             PcpProtection::Irqsave | PcpProtection::Trylock => context != Context::Nmi,

@@ -8,7 +8,7 @@ use crate::freelist::End;
 use crate::pcp::{Listed, Spill};
 use crate::tag::Tag;
 use crate::zone::Zone;
-use pageyard_core::{Migratetype, Order, Pfn, ZoneKind};
+use pageyard_core::{Frames, Migratetype, Order, Pfn, ZoneKind};
 
 impl Zone {
     /// Takes a block from a CPU's list, filling it from the zone first if it is empty: the block freed last, or, for `cold`
@@ -16,6 +16,7 @@ impl Zone {
     ///
     /// # Linux
     /// `rmqueue_pcplist`.
+    #[inline]
     pub fn take_listed(
         &self,
         pages: &mut CpuPages,
@@ -34,6 +35,7 @@ impl Zone {
 
     /// # Linux
     /// `rmqueue_bulk`.
+    #[inline(never)]
     fn refill(&self, pages: &mut CpuPages, to: Listed, m: Migratetype, effort: Effort, config: &Config) {
         let blocks = pages.policy.on_empty(pages.lists.held(), to.order, self.pressure());
         let mut locked = self.lock();
@@ -47,6 +49,7 @@ impl Zone {
     }
 
     /// Puts a freed block, tagged as such, into a CPU's list, and gives some back to the zone if there are too many.
+    #[inline]
     pub fn give_listed(&self, pages: &mut CpuPages, to: Listed, pfn: Pfn, cold: bool, config: &Config) {
         pages.lists.put(to, pfn, if cold { End::Tail } else { End::Head });
         let Some(spill) = pages.policy.on_free(pages.lists.held(), to, self.pressure()) else { return };
@@ -60,29 +63,32 @@ impl Zone {
         }
     }
 
-    /// Gives blocks back to the zone.
+    /// Gives blocks back to the zone; returns how many frames.
     ///
     /// # Linux
     /// `free_pcppages_bulk`.
-    fn spill(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) {
+    #[inline(never)]
+    fn spill(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
         if spill.frames == 0 || pages.lists.held() == 0 {
-            return;
+            return 0;
         }
         let mut locked = self.lock();
         pages.counts.drains += 1;
-        pages.counts.drained += pages.lists.spill(spill, |pfn| {
+        let gone = pages.lists.spill(spill, |pfn| {
             let Tag::Cached(order) = self.tag(pfn) else { return None };
             self.set_tag(pfn, Tag::Inside);
             let of = self.pageblocks.type_of(pfn);
             locked.free_one(pfn, order, of, !config.keeps_lists_pure());
             Some(order)
         });
+        pages.counts.drained += gone;
+        gone
     }
 
-    /// Empties a CPU's lists.
-    pub fn drain(&self, pages: &mut CpuPages, config: &Config) {
+    /// Empties a CPU's lists; returns how many frames went.
+    pub fn drain(&self, pages: &mut CpuPages, config: &Config) -> Frames {
         let all = pages.policy.all();
-        self.spill(pages, &all, config);
+        Frames(self.spill(pages, &all, config))
     }
 
     /// Lets a CPU's lists shrink, once a second.

@@ -1,6 +1,7 @@
 //! Requests: one path for all of them, with help and without. Layer: requests, above `slowpath`.
 
 use crate::allocator::LinuxAllocator;
+use crate::effort::Wake;
 use crate::events::Counts;
 use crate::slowpath::Counted;
 use crate::zonelist::{Called, Inlined, Step};
@@ -56,7 +57,7 @@ impl LinuxAllocator {
             return Err(Failure { why: why.into(), tried: Attempts::default() });
         }
         let changes = self.zonelists.allowed.changes();
-        match self.first_attempt::<S>(cx, request, false) {
+        match self.first_attempt::<S>(cx, request, Wake::of(request)) {
             Ok(Some(pfn)) => Ok(pfn),
             missed => self.slow_path(cx, request, help, missed.err(), changes, counted),
         }

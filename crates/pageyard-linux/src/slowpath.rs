@@ -2,7 +2,7 @@
 //! `waiting`.
 
 use crate::allocator::LinuxAllocator;
-use crate::effort::{Effort, Mark};
+use crate::effort::{Effort, Mark, Wake};
 use crate::events::Counts;
 use crate::zone::Zone;
 use crate::zonelist::Inlined;
@@ -17,6 +17,16 @@ pub(crate) struct Counted {
     slow: bool,
     /// As one that woke the background reclaimer.
     woken: bool,
+}
+
+impl Counted {
+    /// Says what the request is to the background reclaimer by now.
+    fn wake(&self, request: &Request) -> Wake {
+        match Wake::of(request) {
+            Wake::Counts if self.woken => Wake::Counted,
+            wake => wake,
+        }
+    }
 }
 
 impl LinuxAllocator {
@@ -51,7 +61,7 @@ impl LinuxAllocator {
             }
             changes = now;
             Counts::add(&self.counts.retries);
-            missed = match self.first_attempt::<Inlined>(cx, request, counted.woken) {
+            missed = match self.first_attempt::<Inlined>(cx, request, counted.wake(request)) {
                 Ok(Some(pfn)) => return Ok(pfn),
                 Ok(None) => None,
                 Err(why) => Some(why),
@@ -69,16 +79,21 @@ impl LinuxAllocator {
         if !std::mem::replace(&mut counted.slow, true) {
             Counts::add(&self.counts.slow);
         }
-        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
-        if wake {
-            if !std::mem::replace(&mut counted.woken, true) {
+        let wake = counted.wake(request);
+        if wake != Wake::No {
+            if wake == Wake::Counts {
+                counted.woken = true;
                 Counts::add(&self.counts.wakes);
             }
             self.zones_for(cx, request).for_each(|zone| zone.wake_kswapd(request.order));
         }
         let mut tried = Attempts::default();
-        let effort =
-            Effort { mark: Mark::Min, reserves: request.flags, nofragment: false, wake, woken: wake };
+        let effort = Effort {
+            mark: Mark::Min,
+            reserves: request.flags,
+            nofragment: false,
+            wake: counted.wake(request),
+        };
         self.try_hard(cx, request, help, effort, &mut tried)
             .ok_or_else(|| Failure { why: self.reason(cx, request, effort), tried })
     }

@@ -83,6 +83,7 @@ impl Tags {
     }
 
     /// Reads a tag. Frames beyond the zone are holes.
+    #[inline]
     pub fn get(&self, frame: u64) -> Tag {
         // ORDER: Acquire pairs with the Release in `set` and `swap`: whoever sees a block's state sees the states of
         // its other frames, which were written first.
@@ -90,12 +91,14 @@ impl Tags {
     }
 
     /// Writes the tag of a frame that only the caller can change: it holds the zone lock, or owns the block.
+    #[inline]
     pub fn set(&self, frame: u64, tag: Tag) {
         // ORDER: Release pairs with the Acquire in `get` and `swap`.
         self.0[frame as usize].store(tag.encode(), Ordering::Release);
     }
 
     /// Changes a tag if it is still `from`: of two frees of one block, one gets `true`.
+    #[inline]
     pub fn swap(&self, frame: u64, from: Tag, to: Tag) -> bool {
         // ORDER: AcqRel pairs with `set` and with other swaps of the same tag; a failed swap reads nothing that is used.
         self.0[frame as usize]

@@ -2,7 +2,7 @@
 //! giving.
 
 use crate::allocator::LinuxAllocator;
-use crate::effort::{Effort, Mark};
+use crate::effort::{Effort, Mark, Wake};
 use crate::events::{Counts, Origin};
 use crate::fallback::Found;
 use crate::pcp;
@@ -43,19 +43,18 @@ impl LinuxAllocator {
         &self,
         cx: &Cx,
         request: &Request,
-        woken: bool,
+        wake: Wake,
     ) -> Result<Option<Pfn>, BadRequest> {
         let walk = self.walk_of::<S>(cx, request)?;
-        let effort = Effort { woken, ..self.first_effort(request, &walk) };
+        let effort = Effort { wake, ..self.first_effort(&walk) };
         Ok(self.try_walk::<S>(cx, request, &walk, effort))
     }
 
     /// Returns how a request first tries.
     #[inline(always)]
-    fn first_effort(&self, request: &Request, walk: &Walk<'_>) -> Effort {
-        let wake = request.flags.contains(RequestFlags::WAKE_RECLAIM);
+    fn first_effort(&self, walk: &Walk<'_>) -> Effort {
         let normal = self.zones[walk.list[walk.first].zone].span.kind == ZoneKind::Normal;
-        Effort { nofragment: self.config.nofragment && normal, wake, ..Effort::plain(Mark::Low) }
+        Effort { nofragment: self.config.nofragment && normal, ..Effort::plain(Mark::Low) }
     }
 
     /// Finds out once what a request walks, and which entry it would rather have.
@@ -102,9 +101,9 @@ impl LinuxAllocator {
             let Some(pfn) = self.take_from(walk.list[at].zone, cx, request, preferred, effort) else {
                 continue;
             };
-            if effort.wake && zone.boosted.take() {
+            if effort.wake != Wake::No && zone.boosted.take() {
                 zone.kswapd_woken.set(true);
-                if !effort.woken {
+                if effort.wake == Wake::Counts {
                     Counts::add(&self.counts.wakes);
                 }
             }

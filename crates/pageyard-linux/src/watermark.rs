@@ -17,6 +17,7 @@ impl Zone {
     }
 
     /// Returns a watermark as it stands now.
+    #[inline]
     pub fn mark(&self, mark: Mark) -> u64 {
         let boost = self.boost.get();
         match mark {
@@ -28,6 +29,7 @@ impl Zone {
     }
 
     /// Returns the frames that must stay free for a request of this kind, beside those it takes.
+    #[inline]
     pub fn kept_from(
         &self,
         order: Order,
@@ -49,6 +51,7 @@ impl Zone {
     ///
     /// # Linux
     /// `zone_watermark_fast`.
+    #[inline]
     pub fn watermark_ok(&self, order: Order, highest: ZoneKind, effort: Effort, config: &Config) -> bool {
         if effort.mark == Mark::None {
             return true;
@@ -65,6 +68,7 @@ impl Zone {
     }
 
     /// Says whether a request can be served while `mark` frames stay free, beside what is kept back from it.
+    #[inline]
     pub fn enough(
         &self,
         order: Order,

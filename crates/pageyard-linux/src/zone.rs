@@ -88,22 +88,26 @@ impl Zone {
         Some(Entered { pages: self.pcps.get(cpu)?.try_lock()?, _section: section })
     }
 
+    #[inline]
     fn index(&self, pfn: Pfn) -> u64 {
         pfn.0.wrapping_sub(self.span.start.0)
     }
 
     /// Returns the frame's number within the zone. The frame must be of the zone.
+    #[inline]
     pub fn number(&self, pfn: Pfn) -> u64 {
         debug_assert!(self.span.spans(pfn));
         self.index(pfn)
     }
 
     /// Reads a frame's tag; frames outside the zone are holes.
+    #[inline]
     pub fn tag(&self, pfn: Pfn) -> Tag {
         self.tags.get(self.index(pfn))
     }
 
     /// Writes the tag of a frame that only the caller can change.
+    #[inline]
     pub fn set_tag(&self, pfn: Pfn, tag: Tag) {
         self.tags.set(self.number(pfn), tag);
     }

@@ -151,3 +151,30 @@ fn interleaved_requests_go_round_the_allowed_nodes() {
     assert_eq!(nodes, [0, 2, 3, 0, 2, 3]);
     assert_eq!([0, 1, 2, 3].map(|n| a.numa_stats(NodeId(n)).numa_interleave), [2, 0, 2, 2]);
 }
+
+#[test]
+fn this_node_is_the_cpus_own_whatever_lists_of_other_nodes_hold() {
+    for iterator in ["called", "inlined"] {
+        let a = machine(3, &[], iterator);
+        let cx = Cx::on(CpuId(1));
+        let single = Request::new(Order::ZERO, Movable).with(RequestFlags::MEMALLOC);
+        // Node 0's lists of this CPU hold frames: node 0 is the lowest, and they would be a quick hit.
+        let there = Request { nodes: NodeMask::only(NodeId(0)), ..single };
+        let pfn = a.alloc(&cx, &there).unwrap();
+        a.free(&cx, pfn, Order::ZERO).unwrap();
+        let here = single.with(RequestFlags::THIS_NODE);
+        let mut served = 0;
+        while let Ok(pfn) = a.alloc(&cx, &here) {
+            assert_eq!(node_of(pfn), 1, "{iterator}");
+            served += 1;
+        }
+        assert_eq!(served, 3 * ZONE, "{iterator}: all of the node, and nothing else");
+        let mut many = [Pfn(0); 8];
+        assert_eq!(a.alloc_bulk(&cx, &here, &mut many), 0, "{iterator}");
+        assert!(a.alloc(&cx, &single).is_ok(), "{iterator}: other nodes have room");
+        // Of several nodes that the mask allows, the one that is nearest to the CPU.
+        let others = Request { nodes: NodeMask(0b101), ..here };
+        assert_eq!(node_of(a.alloc(&cx, &others).unwrap()), 0, "{iterator}");
+        sound(&a);
+    }
+}

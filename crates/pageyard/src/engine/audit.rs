@@ -24,6 +24,7 @@ struct Count {
     /// A sum over them that tells sets apart.
     loose_sum: u64,
     highatomic_free: u64,
+    cma_free: u64,
     /// Frames of the live block that is being walked over that are still to come.
     tail: u64,
 }
@@ -158,8 +159,12 @@ fn count_block(pageblocks: &Pageblocks<'_>, block: usize, count: &mut Count) -> 
         match tag {
             Tag::Free | Tag::FreeZero if free => {
                 *(if state.is_isolated() { &mut count.isolated } else { &mut count.free }) += 1;
-                if state.migratetype() == Migratetype::HighAtomic && !state.is_isolated() {
-                    count.highatomic_free += 1;
+                if !state.is_isolated() {
+                    match state.migratetype() {
+                        Migratetype::HighAtomic => count.highatomic_free += 1,
+                        Migratetype::Cma => count.cma_free += 1,
+                        _ => {}
+                    }
                 }
             }
             Tag::Free | Tag::FreeZero => {
@@ -212,6 +217,7 @@ fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
     };
     same("free frames of the zone", pageblocks.free(), count.free)?;
     same("free frames in reserved pageblocks", pageblocks.highatomic_free(), count.highatomic_free)?;
+    same("free frames of contiguous areas", pageblocks.cma_free(), count.cma_free)?;
     let all = count.free + count.isolated + count.allocated + count.loose;
     same("managed frames", pageblocks.span.managed.0, all)?;
     pageblocks.index.check(&pageblocks.frames).map_err(|what| fail(pageblocks, what, 0, 0, 0))
