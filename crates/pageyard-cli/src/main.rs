@@ -5,6 +5,7 @@ mod bench;
 mod carried;
 mod experiment;
 mod import;
+mod knobs;
 mod output;
 mod progress;
 mod record;
@@ -52,6 +53,8 @@ enum Verb {
     Summary(summary::SummaryArguments),
     /// Record this host, for a time or while a command runs (takes root)
     Record(record::Record),
+    /// List the settings of every engine
+    Knobs(knobs::Knobs),
     /// Make a trace of what `perf record` wrote
     Import(import::Import),
 }
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Verb::Experiment(experiment) => experiment.run(arguments.json),
         Verb::CountZonelist(count) => count.run(),
         Verb::Summary(summary) => summary.run(arguments.json),
+        Verb::Knobs(knobs) => knobs.run(arguments.json),
         Verb::Import(import) => import.run(arguments.json),
         Verb::Record(record) => match record.run(arguments.json) {
             // The recorded command's status is this command's.

@@ -21,8 +21,8 @@ pub struct Replay {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     engine: Vec<String>,
 
-    /// Set a knob of every engine that has it; may be given several times
-    #[arg(long, value_name = "KNOB=VALUE", value_parser = knob)]
+    /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs` lists them
+    #[arg(long, value_name = "[ENGINE:]KNOB=VALUE", value_parser = knob)]
     set: Vec<(String, String)>,
 
     /// Make the machine smaller, by frames that nothing in the trace touches: 4G, 512M
@@ -82,6 +82,9 @@ impl Replay {
         let named = self.engine.iter().map(String::as_str);
         let names: Vec<&str> = if self.engine.is_empty() { default.to_vec() } else { named.collect() };
         let engines = EngineSpec::parse_all(&names, &self.set)?;
+        for part in EngineSpec::partly_set(&names, &self.set) {
+            eprintln!("pageyard: {part}");
+        }
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();
         let options = ReplayOptions {

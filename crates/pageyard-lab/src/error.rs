@@ -1,7 +1,9 @@
 //! Why the lab could not do its work: one sentence each.
 
+use crate::text::bytes;
 use pageyard::MapError;
 use pageyard_trace::TraceError;
+use pageyard_trace::limits::Room;
 
 /// Why the lab could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -10,18 +12,22 @@ pub enum LabError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// There is no engine of this name.
-    #[error("there is no engine `{name}`; there are {known}")]
+    #[error("there is no engine `{name}`;{meant} there are {known}")]
     NoSuchEngine {
         /// The name.
         name: String,
+        /// Which may have been meant.
+        meant: String,
         /// Those there are.
         known: String,
     },
     /// There is no experiment of this name.
-    #[error("there is no experiment `{name}`; there are {known}")]
+    #[error("there is no experiment `{name}`;{meant} there are {known}")]
     NoSuchExperiment {
         /// The name.
         name: String,
+        /// Which may have been meant.
+        meant: String,
         /// Those there are.
         known: String,
     },
@@ -71,6 +77,28 @@ pub enum LabError {
         trace: String,
         /// What is wrong, and what to do.
         why: String,
+    },
+    /// What was asked for would take more memory than this process may use.
+    #[error("{what} needs {} of memory, and {} leaves {}; {instead}", bytes(*need), room.bound_by, bytes(room.bytes))]
+    NoRoom {
+        /// What needs it.
+        what: String,
+        /// Bytes.
+        need: u64,
+        /// What there is.
+        room: Room,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// A thread cannot be started.
+    #[error("thread {thread} of {threads} cannot be started: {why}; replay without --threads")]
+    NoThread {
+        /// Its number.
+        thread: usize,
+        /// How many there are to be.
+        threads: usize,
+        /// What the system says.
+        why: std::io::Error,
     },
     /// The memory asked for cannot be had.
     #[error("--memory {asked} MiB cannot be had: {why}")]

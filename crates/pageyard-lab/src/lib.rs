@@ -17,6 +17,7 @@ pub mod replay;
 mod bitmap;
 mod error;
 mod latency;
+mod limits;
 pub mod text;
 pub mod workload;
 mod yard;

@@ -13,6 +13,27 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
+/// Writes a text that somebody else chose so that a terminal shows it and does nothing else: control characters, and those
+/// that change the direction of writing, are spelt out, and what is longer than a few lines is cut.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    /// Characters that are shown.
+    const MOST: usize = 1000;
+    let active = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut out = String::new();
+    for (n, c) in text.chars().enumerate() {
+        match n {
+            MOST => return out + "..",
+            _ if active(c) => out.extend(c.escape_default()),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
 /// Draws values between `low` and `high` as one character each.
 #[must_use]
 pub fn sparkline(values: impl Iterator<Item = f64>, low: f64, high: f64) -> String {
@@ -24,6 +45,13 @@ pub fn sparkline(values: impl Iterator<Item = f64>, low: f64, high: f64) -> Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_cannot_command_a_terminal() {
+        assert_eq!(shown("a\u{1b}[2J\n\u{202e}b"), "a\\u{1b}[2J\\n\\u{202e}b");
+        assert_eq!(shown("größe 7 %"), "größe 7 %");
+        assert_eq!(shown(&"x".repeat(5000)).len(), 1002);
+    }
 
     #[test]
     fn numbers() {

@@ -26,6 +26,7 @@ pub use row::{Row, Rows};
 pub use samples::Samples;
 
 use crate::error::LabError;
+use crate::text::shown;
 
 /// One experiment.
 pub trait Experiment: Sync {
@@ -154,7 +155,8 @@ pub fn run(
 pub fn find(name: &str) -> Result<&'static dyn Experiment, LabError> {
     EXPERIMENTS.iter().find(|e| e.name() == name).copied().ok_or_else(|| {
         let known: Vec<_> = EXPERIMENTS.iter().map(|e| e.name()).collect();
-        LabError::NoSuchExperiment { name: name.to_owned(), known: known.join(", ") }
+        let meant = crate::engine::did_you_mean(name, known.iter().copied());
+        LabError::NoSuchExperiment { name: shown(name), meant, known: known.join(", ") }
     })
 }
 

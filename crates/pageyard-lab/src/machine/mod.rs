@@ -12,6 +12,8 @@ pub use opening::{Cached, Opening, OpeningCounts};
 
 use crate::bitmap::FrameSet;
 use crate::error::LabError;
+use crate::limits;
+use crate::text::{bytes, shown};
 use pageyard::{Frames, GfpMap, Migratetype, NodeId, Pfn, Region, ZoneKind};
 use pageyard_trace::Trace;
 use pageyard_trace::proctext::Zoneinfo;
@@ -67,7 +69,7 @@ pub(crate) struct ZoneRecord {
 /// A recorded host.
 pub struct Machine {
     trace: Trace,
-    /// CPUs, each of which appears in the events.
+    /// CPUs: no more than the trace can name, whatever it claims; see [`Machine::open`].
     pub cpus: u32,
     /// Where the recording kernel keeps its gfp flags.
     pub gfp: GfpMap,
@@ -206,23 +208,13 @@ impl Machine {
 
 /// Refuses a machine whose tables would not fit into this host's memory.
 fn check_size(trace: &Trace, end: u64) -> Result<(), LabError> {
-    let fail = |why: String| Err(LabError::Machine { trace: trace.name().to_owned(), why });
+    let fail = |why: String| Err(LabError::Machine { trace: shown(trace.name()), why });
     if end == 0 {
         return fail("its memory map has no frame; there is nothing to replay on".to_owned());
     }
-    let need = end.saturating_mul(BYTES_A_FRAME);
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let available = text
-        .lines()
-        .find_map(|l| l.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok())
-        .map_or(8 << 30, |kib| kib * 1024);
-    if need > available || end >= u64::from(u32::MAX) {
-        return fail(format!(
-            "its memory map spans {} GiB, whose tables need {} GiB of memory; {} GiB are available",
-            end >> 18,
-            need >> 30,
-            available >> 30
-        ));
+    if end >= u64::from(u32::MAX) {
+        return fail(format!("its memory map spans {} GiB, more than a replay can number", end >> 18));
     }
-    Ok(())
+    let what = format!("{}: a replay of a memory map of {}", shown(trace.name()), bytes(end << 12));
+    limits::check(&what, end.saturating_mul(BYTES_A_FRAME), "raise the limit, or use a larger host")
 }

@@ -12,6 +12,9 @@ use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
 use pageyard_trace::proctext::Pagetypeinfo;
 use pageyard_trace::{Columns, Event, EventKind, FAILED, FrameKind};
 
+/// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their number.
+const UNNAMED_CPUS: u32 = 64;
+
 /// What of a pageblock looks like kernel memory, in frames.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct KernelFrames {
@@ -86,6 +89,7 @@ impl Machine {
             drained: Vec::new(),
             refilled: Refilled::default(),
             unseen: 0,
+            cpus: 0,
         };
         let trace = self.trace.clone();
         let rows = trace.rows()?;
@@ -100,6 +104,7 @@ impl Machine {
             done += batch.len() as u64;
             progress(done, rows);
         }
+        self.cpus = self.cpus.min(scan.cpus.max(self.listed_cpus()).max(UNNAMED_CPUS));
         let mut counts = OpeningCounts { freed_unseen: scan.unseen, ..OpeningCounts::default() };
         if !self.has_snapshot {
             let none = (Vec::new(), Vec::new(), Vec::new());
@@ -121,6 +126,12 @@ impl Machine {
             .filter_map(|(b, m)| Some((b, m.filter(|m| *m != Migratetype::Movable)?)))
             .collect();
         Ok(Opening { types, cached, highs, touched: scan.touched, counts, duration_ns: last })
+    }
+
+    /// Returns how many CPUs `zoneinfo` lists.
+    fn listed_cpus(&self) -> u32 {
+        let zones = self.zoneinfo.iter().flat_map(|z| &z.zones);
+        zones.flat_map(|z| &z.pagesets).map(|set| set.cpu.saturating_add(1)).max().unwrap_or(0)
     }
 
     /// Gives every pageblock a type: the one that an event names, or, to make up the counts of `pagetypeinfo`, the one
@@ -224,10 +235,13 @@ struct Scan {
     drained: Vec<Cached>,
     refilled: Refilled,
     unseen: u64,
+    /// One more than the highest CPU of any event.
+    cpus: u32,
 }
 
 impl Scan {
     fn event(&mut self, machine: &mut Machine, event: &Event) {
+        self.cpus = self.cpus.max(event.cpu.saturating_add(1));
         let Some(order) = Order::new(event.order) else { return };
         let (pfn, frames) = (Pfn(event.pfn), order.frames());
         if event.pfn == FAILED || event.pfn + frames.0 > machine.end().0 {

@@ -3,7 +3,7 @@
 use super::report::{EngineReport, ReplayReport};
 use super::timeline::Sample;
 use crate::latency::{LatencySummary, SAMPLE};
-use crate::text::{bytes, count, sparkline};
+use crate::text::{bytes, count, shown, sparkline};
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::{Counter, PAGE_SIZE};
 use std::fmt;
@@ -14,11 +14,11 @@ impl fmt::Display for ReplayReport {
         writeln!(
             f,
             "{}: {} events in {:.1} s on {} CPUs, {}, {} managed",
-            t.name,
+            shown(&t.name),
             count(c.events),
             t.duration_ns as f64 / 1e9,
             t.cpus,
-            t.kernel,
+            shown(&t.kernel),
             bytes(t.managed.as_bytes())
         )?;
         if t.taken_away.0 > 0 {
@@ -112,7 +112,11 @@ impl ReplayReport {
 
 impl fmt::Display for EngineReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.name)?;
+        write!(f, "{}", self.name)?;
+        for (knob, value) in &self.settings {
+            write!(f, ", {}", shown(&format!("{knob}={value}")))?;
+        }
+        writeln!(f)?;
         let s = &self.seconds;
         writeln!(
             f,

@@ -184,6 +184,8 @@ pub struct EngineReport {
     pub name: &'static str,
     /// What it leaves out of what it is named after.
     pub leaves_out: &'static str,
+    /// The knobs that were set on it, in order.
+    pub settings: Vec<(String, String)>,
     /// Where the time went.
     pub seconds: Seconds,
     /// Rows re-executed: allocations and frees.
@@ -263,6 +265,7 @@ impl EngineReport {
         let f = &self.failures;
         let mut value = json!({
             "name": self.name,
+            "settings": self.settings.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>(),
             "events_per_s": self.events_per_s(),
             "seconds": {
                 "read": self.seconds.read.as_secs_f64(),

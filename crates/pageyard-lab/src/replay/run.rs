@@ -16,7 +16,9 @@ use crate::bitmap::SharedFrameSet;
 use crate::engine::{EngineSpec, LabEngine, UseEngine};
 use crate::error::LabError;
 use crate::latency::{LatencySummary, clock_cost_ns};
+use crate::limits;
 use crate::machine::{Machine, Opening};
+use crate::text::count;
 use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator};
 use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};
@@ -32,6 +34,9 @@ pub const SAMPLES: u64 = 20;
 
 /// The most that can be asked for.
 pub const MOST_SAMPLES: u64 = 100_000;
+
+/// Bytes that the owners of a slow path keep for a frame that is held on its own.
+const OWNER_BYTES_A_FRAME: u64 = 32;
 
 /// What to replay, and how.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +98,8 @@ pub fn replay(
         let since = (start, opened);
         let (counts, engine) = match &options.slow_path {
             Some(slow_path) => {
+                let need = machine.end().0.saturating_mul(OWNER_BYTES_A_FRAME);
+                limits::check("the owners of every frame", need, "leave out --slow-path")?;
                 let spec = if slow_path.compaction { spec.clone() } else { spec.without_compaction() };
                 let trial = Trial {
                     spec: &spec,
@@ -216,6 +223,9 @@ fn on_a_thread_a_cpu(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(EventCounts, EngineReport), LabError> {
     let machine = trial.machine;
+    let rows = trial.trace.rows()?;
+    let what = format!("a plan of {} rows for threads", count(rows));
+    limits::check(&what, Plan::bytes(rows), "leave out --threads, or use a shorter recording")?;
     let mut plan = Plan::new(machine.cpus);
     let taken = SharedFrameSet::new(machine.end());
     let mut run = Run::open(
@@ -237,7 +247,7 @@ fn on_a_thread_a_cpu(
         if clock.tick(now) {
             clock.sample(now, &taken);
         }
-    });
+    })?;
     run.seconds.replay = start.elapsed();
     run.clock.sample_last(&taken);
     let totals = CallTotals {
@@ -245,7 +255,7 @@ fn on_a_thread_a_cpu(
         free: found.free.summary(),
         failures: found.failures,
         held_frames: taken.len(),
-        waiting: Some(Waiting { threads: machine.cpus, waits: found.waits, wait_ns: found.wait_ns }),
+        waiting: Some(Waiting { threads: found.threads, waits: found.waits, wait_ns: found.wait_ns }),
         slow_path: None,
     };
     run.finish(trial, totals)
@@ -394,6 +404,7 @@ impl<'a> Run<'a> {
         let report = EngineReport {
             name: spec.name(),
             leaves_out: spec.leaves_out(),
+            settings: spec.settings().to_vec(),
             seconds: self.seconds,
             rows: counts.allocs + counts.frees,
             alloc: totals.alloc,

@@ -9,11 +9,12 @@ use super::report::Failures;
 use super::walk::Calls;
 use crate::bitmap::SharedFrameSet;
 use crate::engine::LabEngine;
+use crate::error::LabError;
 use crate::latency::Latencies;
 use pageyard::CpuId;
 use pageyard::{Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Instant;
 
 /// One call of a plan.
@@ -29,10 +30,30 @@ enum Step {
     Halve(u32, Order, u32, u32),
 }
 
+/// One CPU's steps, in pieces: a list that moved as it grew would take three times its size.
+#[derive(Clone, Default)]
+struct Steps(Vec<Vec<(Cx, Step)>>);
+
+impl Steps {
+    /// Steps in a piece.
+    const PIECE: usize = 1 << 13;
+
+    fn push(&mut self, cx: &Cx, step: Step) {
+        match self.0.last_mut() {
+            Some(last) if last.len() < Steps::PIECE => last.push((*cx, step)),
+            _ => {
+                let mut piece = Vec::with_capacity(Steps::PIECE);
+                piece.push((*cx, step));
+                self.0.push(piece);
+            }
+        }
+    }
+}
+
 /// The steps of all CPUs.
 #[derive(Default)]
 pub struct Plan {
-    cpus: Vec<Vec<(Cx, Step)>>,
+    cpus: Vec<Steps>,
     /// What the places of the opening state hold.
     opening: Vec<u32>,
     places: u32,
@@ -41,7 +62,13 @@ pub struct Plan {
 impl Plan {
     /// Makes an empty plan.
     pub fn new(cpus: u32) -> Plan {
-        Plan { cpus: vec![Vec::new(); cpus as usize], ..Plan::default() }
+        Plan { cpus: vec![Steps::default(); cpus as usize], ..Plan::default() }
+    }
+
+    /// Returns about how many bytes the plan of so many rows takes: most rows are one step, of one place.
+    pub fn bytes(rows: u64) -> u64 {
+        let place = size_of::<AtomicU32>() + size_of::<u32>();
+        rows.saturating_mul((size_of::<(Cx, Step)>() + place) as u64)
     }
 
     /// Names a block of the opening state. Before any call is planned.
@@ -57,7 +84,7 @@ impl Plan {
 
     fn add(&mut self, cx: &Cx, step: Step) {
         if let Some(steps) = self.cpus.get_mut(cx.cpu.index()) {
-            steps.push((*cx, step));
+            steps.push(cx, step);
         }
     }
 }
@@ -84,6 +111,12 @@ impl Calls for Plan {
     }
 }
 
+/// The gate that threads wait at until all of them are started.
+const CLOSED: u8 = 0;
+const OPEN: u8 = 1;
+/// One could not be started: nobody begins.
+const CANCELLED: u8 = 2;
+
 /// A place that nobody has written yet.
 const EMPTY: u32 = 0;
 
@@ -107,6 +140,8 @@ pub struct Found {
     pub waits: u64,
     /// Nanoseconds they waited, not counted as latency.
     pub wait_ns: u64,
+    /// Threads that made calls.
+    pub threads: u32,
 }
 
 impl Found {
@@ -118,6 +153,7 @@ impl Found {
             failures: Failures::default(),
             waits: 0,
             wait_ns: 0,
+            threads: 0,
         }
     }
 
@@ -139,37 +175,61 @@ impl Plan {
         taken: &SharedFrameSet,
         clock_ns: u64,
         tick: &mut (dyn FnMut(u64) + Send),
-    ) -> Found {
+    ) -> Result<Found, LabError> {
         let empty = self.places as usize - self.opening.len();
         let places =
             self.opening.into_iter().chain(std::iter::repeat_n(EMPTY, empty)).map(AtomicU32::new).collect();
         let shared = Shared { engine, places, taken };
         let mut sum = Found::new(clock_ns);
         let mut tick = Some(tick);
+        // A CPU that does nothing needs no thread.
+        let busy: Vec<Steps> = self.cpus.into_iter().filter(|steps| !steps.0.is_empty()).collect();
+        sum.threads = busy.len() as u32;
+        // All wait for the last to be started: a block may come from any of them.
+        let gate = AtomicU8::new(CLOSED);
+        let threads = busy.len();
         std::thread::scope(|scope| {
             let mut workers = Vec::new();
-            for steps in self.cpus {
-                let (shared, mut tick) = (&shared, tick.take());
-                workers.push(scope.spawn(move || {
+            for (thread, steps) in busy.into_iter().enumerate() {
+                let (shared, gate, mut tick) = (&shared, &gate, tick.take());
+                let work = move || {
                     let _registered = pageyard_arena::rseq::register_thread();
                     let mut found = Found::new(clock_ns);
-                    for (cx, step) in &steps {
+                    // ORDER: Relaxed: the gate only says when to begin; spawning published the rest.
+                    while gate.load(Ordering::Relaxed) == CLOSED {
+                        std::thread::yield_now();
+                    }
+                    if gate.load(Ordering::Relaxed) == CANCELLED {
+                        return found;
+                    }
+                    for (cx, step) in steps.0.iter().flatten() {
                         if let Some(tick) = &mut tick {
                             tick(cx.now.0);
                         }
                         shared.make(cx, *step, &mut found);
                     }
                     found
-                }));
+                };
+                match std::thread::Builder::new().spawn_scoped(scope, work) {
+                    Ok(worker) => workers.push(worker),
+                    Err(why) => {
+                        // ORDER: Relaxed: as above.
+                        gate.store(CANCELLED, Ordering::Relaxed);
+                        return Err(LabError::NoThread { thread: thread + 1, threads, why });
+                    }
+                }
             }
+            // ORDER: Relaxed: as above.
+            gate.store(OPEN, Ordering::Relaxed);
             for worker in workers {
                 match worker.join() {
                     Ok(found) => sum.add(&found),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-        });
-        sum
+            Ok(())
+        })?;
+        Ok(sum)
     }
 }
 
