@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use clap::Args;
 use pageyard_trace::EventKind;
 use pageyard_trace::import::{Imported, import};
-use pageyard_trace::{grouped, shown};
+use pageyard_trace::{grouped, salvage, shown};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
     after_help = "Example:\n  perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free -o perf.data -- sleep 10\n  pageyard import perf.data -o busy.trace\n  pageyard summary busy.trace"
 )]
 pub struct Import {
-    /// The file that `perf record` wrote
+    /// The file that `perf record` wrote, or the NAME.trace.partial that a killed recording left
     file: PathBuf,
 
     /// Where the trace goes, a folder that is not there yet [default: the file's name with .trace]
@@ -29,6 +29,9 @@ pub struct Import {
 impl Import {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
+        if self.file.is_dir() {
+            return self.salvage(json);
+        }
         let output = match &self.output {
             Some(output) => output.clone(),
             None => PathBuf::from(self.file.file_name().unwrap_or("perf".as_ref())).with_extension("trace"),
@@ -44,6 +47,35 @@ impl Import {
         } else {
             print(&text(&imported, &place, duration))
         }
+    }
+}
+
+impl Import {
+    /// Makes a trace of what a killed recording left.
+    fn salvage(&self, json: bool) -> Result<(), Failure> {
+        // A trailing slash is no part of the name.
+        let folder: PathBuf = self.file.components().collect();
+        let (trace, salvaged) = salvage(&folder, self.output.as_deref())?;
+        let (meta, name) = (trace.meta(), shown(&salvaged.path.to_string_lossy()));
+        let duration = meta.duration_ns as f64 / 1e9;
+        let why = meta.partial.as_deref().unwrap_or_default();
+        if json {
+            let mut document = json!({
+                "trace": name,
+                "events": salvaged.events,
+                "duration_seconds": duration,
+                "lost": meta.lost,
+                "partial": why,
+            });
+            if let Some(moves) = salvaged.moves {
+                document["moves"] = json!({ "rows": moves });
+            }
+            return print_json(&document);
+        }
+        print(&format!(
+            "{name}: {} events over {duration:.1} s; partial, because {why}\n",
+            grouped(salvaged.events)
+        ))
     }
 }
 
@@ -76,13 +108,16 @@ fn text(imported: &Imported, place: &str, duration: f64) -> String {
             let _ = writeln!(out, "  {} {what}", grouped(n));
         }
     }
+    if let Some(warning) = imported.warning() {
+        let _ = writeln!(out, "  warning: {warning}");
+    }
     out
 }
 
 fn document(imported: &Imported, place: &str, duration: f64) -> Value {
     let kinds: serde_json::Map<String, Value> =
         EventKind::ALL.iter().zip(imported.by_kind).map(|(k, n)| (k.name().to_owned(), n.into())).collect();
-    json!({
+    let mut document = json!({
         "trace": place,
         "events": imported.events(),
         "by_event": kinds,
@@ -94,5 +129,9 @@ fn document(imported: &Imported, place: &str, duration: f64) -> Value {
         "duration_seconds": duration,
         "bytes": imported.bytes,
         "seconds": imported.seconds,
-    })
+    });
+    if let Some(warning) = imported.warning() {
+        document["warning"] = warning.into();
+    }
+    document
 }

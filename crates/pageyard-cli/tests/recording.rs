@@ -81,7 +81,13 @@ fn json_is_one_document_whatever_the_command_prints() {
     assert!(stderr(&out).contains("noise"));
 }
 
-/// Starts a recording, sends it a signal after a moment, and returns how it ended.
+/// Says whether a recording has written its first events, which it does after a second.
+fn is_recording(folder: &Path) -> bool {
+    let unfinished = names(folder).into_iter().filter(|name| name.ends_with(".partial"));
+    unfinished.map(|name| folder.join(name)).any(|partial| partial.join("events.parquet.footer").exists())
+}
+
+/// Starts a recording, sends it a signal once it has events, and returns how it ended.
 fn interrupted(folder: &Path, arguments: &[&str], signal: &str) -> Output {
     let child = Command::new(env!("CARGO_BIN_EXE_pageyard"))
         .args(arguments)
@@ -91,8 +97,9 @@ fn interrupted(folder: &Path, arguments: &[&str], signal: &str) -> Output {
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(2) {
-        std::thread::sleep(Duration::from_millis(100));
+    while !is_recording(folder) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no event was written");
+        std::thread::sleep(Duration::from_millis(10));
     }
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
@@ -220,6 +227,88 @@ fn what_a_killed_command_started_does_not_live_on() {
     let pid = fs::read_to_string(folder.join("d")).unwrap();
     assert!(runs(&pid));
     assert!(Command::new("kill").arg(pid.trim()).status().unwrap().success());
+}
+
+#[test]
+fn a_killed_recording_can_be_saved() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = folder("killed");
+    if !possible(&folder) {
+        return;
+    }
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pageyard"))
+        .args(["record", "-o", "a.trace", "--seconds", "100"])
+        .current_dir(&folder)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !is_recording(&folder) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "no event was written");
+        // Something to record.
+        assert!(Command::new("true").status().unwrap().success());
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(names(&folder), ["a.trace.partial"]);
+    let again = pageyard(&folder, &["record", "-o", "a.trace", "--", "true"]);
+    assert!(!again.status.success() && stderr(&again).contains("`pageyard import a.trace.partial`"));
+    let summary = pageyard(&folder, &["summary", "a.trace.partial"]);
+    assert!(stderr(&summary).contains("`pageyard import a.trace.partial`"), "{}", stderr(&summary));
+    let out = pageyard(&folder, &["import", "a.trace.partial/", "--json"]);
+    assert!(out.status.success(), "{}", stderr(&out));
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(document["events"].as_u64().unwrap() > 0 && document["partial"] == "the recorder was killed");
+    assert_eq!(names(&folder), ["a.trace"]);
+    let out = pageyard(&folder, &["summary", "a.trace"]);
+    assert!(String::from_utf8_lossy(&out.stdout).contains("Partial, because the recorder was killed"));
+    assert!(pageyard(&folder, &["replay", "a.trace", "--json"]).status.success());
+}
+
+#[test]
+fn a_full_disk_keeps_what_was_recorded_and_the_commands_status() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = folder("full");
+    let disk = folder.join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=48M", "tmpfs", disk.to_str().unwrap()];
+    if !possible(&folder) || !Command::new("mount").args(mount).status().is_ok_and(|s| s.success()) {
+        println!("skipped: a small disk cannot be made here");
+        return;
+    }
+    // Fills the disk, and goes on.
+    let script = "for i in 1 2 3; do sleep 1; true; done; cat /dev/zero > fill 2> /dev/null; \
+        for i in 1 2 3 4 5; do sleep 1; true; done; rm fill; exit 7";
+    let out = pageyard(&disk, &["record", "-o", "a.trace", "--json", "--", "sh", "-c", script]);
+    let summary = pageyard(&disk, &["summary", "a.trace", "--json"]);
+    let left = names(&disk);
+    assert!(Command::new("umount").arg(&disk).status().unwrap().success());
+    assert_eq!(out.status.code(), Some(7), "{}", stderr(&out));
+    assert!(stderr(&out).contains("the recording ends here, and the command goes on"), "{}", stderr(&out));
+    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(document["partial"].as_str().unwrap().contains("No space left on device"), "{document}");
+    assert_eq!(document["exit_status"], 7);
+    assert_eq!(left, ["a.trace"]);
+    let summary: Value = serde_json::from_slice(&summary.stdout).unwrap();
+    assert!(summary["partial"].as_str().unwrap().contains("No space left on device"), "{summary}");
+    assert_eq!(summary["events"], document["events"]);
+    assert!(summary["events"].as_u64().unwrap() > 100, "{summary}");
+}
+
+#[test]
+fn the_recorder_is_served_first_and_the_command_is_not() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = folder("priority");
+    if !possible(&folder) {
+        return;
+    }
+    // Fields 4 and 19 of `stat`: the parent, and the niceness.
+    let script = "sleep 1; awk '{ print $19 }' /proc/self/stat; awk '{ print $19 }' /proc/$PPID/stat";
+    let out = pageyard(&folder, &["record", "-o", "a.trace", "--", "nice", "-n", "3", "sh", "-c", script]);
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let nice: Vec<i32> = text.lines().map(|l| l.parse().unwrap()).collect();
+    let raised = !stderr(&out).contains("the recorder's priority could not be raised");
+    assert!(nice[0] >= 3 && (!raised || nice[1] == -20), "{text} {}", stderr(&out));
 }
 
 #[test]

@@ -82,6 +82,18 @@ pub enum TraceError {
         /// Where the trace was to go.
         path: String,
     },
+    /// An unfinished trace is where the trace was to be made.
+    #[error("{} {}", shown(path), if *busy {
+        "is being written by another pageyard: name another folder".to_owned()
+    } else {
+        format!("was left by a recording or an import that was killed: `pageyard import {}` saves what a recording had, or remove it", shown(path))
+    })]
+    Unfinished {
+        /// The folder of the unfinished trace.
+        path: String,
+        /// Whether somebody is writing it now.
+        busy: bool,
+    },
     /// The operating system refused to write a file.
     #[error("{} cannot be written: {}", shown(file), escaped(why))]
     Unwritable {

@@ -5,7 +5,7 @@
 //!
 //! * [`Trace`] opens one; [`Meta`] is its description; [`EventReader`] reads [`Event`]s in batches, and [`Prefetch`]
 //!   does so on another thread; [`Snapshot`] is memory as [`Run`]s of frames that hold the same.
-//! * [`TraceWriter`] writes one.
+//! * [`TraceWriter`] writes one; [`salvage`] makes one of what a killed recording left.
 //! * [`Summary`] counts what one holds, [`HostSummary`] what this host's memory is like now ([`host`]).
 //! * [`record`] records this host into one, [`import`] makes one of what `perf record` wrote; [`MoveReader`] reads which
 //!   frames were moved meanwhile.
@@ -50,10 +50,13 @@ pub use moves::{Move, MoveKind, MoveReader, MovesWriter};
 pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
-pub use summary::{Fallback, ORDERS, Requests, Summary, TYPES};
-pub use text::{grouped, shown};
+pub use summary::{
+    FAILURES_SHOWN, FailedRequest, FailureKind, FailureReason, Failures, Fallback, Moved, ORDERS, Requests,
+    Summary, TYPES,
+};
+pub use text::{grouped, lost_sentence, shown};
 pub use trace::Trace;
-pub use writer::TraceWriter;
+pub use writer::{Salvaged, TraceWriter, salvage};
 
 /// The version of the trace format that this crate reads and writes.
 pub const FORMAT: u32 = 1;

@@ -59,6 +59,27 @@ pub(crate) fn cut(text: &str, longest: usize) -> String {
     format!("{start}...{end}")
 }
 
+/// The share of lost events from which a trace is not what happened any more: as many as a compile job's frees of memory
+/// that is older than its recording.
+const UNFIT: f64 = 0.01;
+
+/// Says what it means that a recording lost `lost` events and has `kept`; nothing where none were lost.
+#[must_use]
+pub fn lost_sentence(lost: u64, kept: u64) -> Option<String> {
+    if lost == 0 {
+        return None;
+    }
+    let share = lost as f64 / (lost as f64 + kept as f64);
+    let lost = format!("{} were lost, {:.2} % of all", grouped(lost), share * 100.0);
+    Some(if share < UNFIT {
+        format!("{lost}: every count is low by about as much")
+    } else {
+        format!(
+            "{lost}: too many for a replay or a count to be trusted; record again, with less else running"
+        )
+    })
+}
+
 /// Writes a share as a percentage.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
@@ -148,6 +169,16 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1000), "1,000");
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn a_seventh_of_all_events_is_not_a_little() {
+        assert_eq!(lost_sentence(0, 10), None);
+        let few = lost_sentence(317, 2_000_000).unwrap();
+        assert_eq!(few, "317 were lost, 0.02 % of all: every count is low by about as much");
+        let many = lost_sentence(317_000, 1_683_000).unwrap();
+        assert!(many.starts_with("317,000 were lost, 15.85 % of all: too many"), "{many}");
+        assert!(lost_sentence(u64::MAX, u64::MAX).unwrap().contains("50.00 %"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::reader::{EventReader, event_columns};
 use crate::snapshot::Snapshot;
 use crate::source::{Input, Source, reason};
 use crate::text::shown;
+use crate::writer::PARTIAL;
 
 /// The file that holds the events.
 pub(crate) const EVENTS: &str = "events.parquet";
@@ -62,11 +63,27 @@ impl Trace {
             }
             Err(e) => return Err(not_a_trace(&reason(&e))),
         }
+        if path.as_os_str().as_encoded_bytes().ends_with(PARTIAL.as_bytes()) {
+            let path = path.display().to_string();
+            return Err(not_a_trace(&format!(
+                "it is not finished; if its recording was killed, `pageyard import {}` makes a trace of it",
+                shown(&path)
+            )));
+        }
         // Through the real path, so that `.` and a trailing slash have a name too.
         let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = full.file_name().map_or_else(|| "trace".to_owned(), |n| n.to_string_lossy().into_owned());
         let name = shown(name.strip_suffix(".trace").unwrap_or(&name));
         Trace::from_source(name, Source::Folder(path.to_owned()), &path.display().to_string())
+    }
+
+    /// Opens the folder of a trace that is not finished, once its tables are.
+    pub(crate) fn unfinished(path: &Path) -> Result<Trace, TraceError> {
+        Trace::from_source(
+            "unfinished".to_owned(),
+            Source::Folder(path.to_owned()),
+            &path.display().to_string(),
+        )
     }
 
     /// Opens a trace whose files, by their names, are part of the program.

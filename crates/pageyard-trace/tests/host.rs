@@ -19,7 +19,8 @@ fn write_host(folder: &Path) {
          \x20       high     12\n        spanned  2048\n        present  2048\n        managed  2000\n\
          \x20       protection: (0, 0)\n  pagesets\n    cpu: 0\n              count: 5\n  start_pfn: 0\n",
     );
-    file("vmstat", "compact_stall 3\ncompact_fail 2\n");
+    file("vmstat", "compact_stall 3\ncompact_fail 2\nballoon_inflate 300\nballoon_deflate 40\n");
+    file("meminfo", "MemTotal: 8000 kB\nKernelStack: 64 kB\nVmallocUsed: 96 kB\n");
     file(
         "pagetypeinfo",
         "Page block order: 9\nPages per block:  512\n\nNumber of blocks type     Unmovable      Movable\n\
@@ -60,8 +61,17 @@ fn a_host_that_lets_everything_be_read() {
     assert_eq!(json["orders"][10], "lacks_memory");
     assert_eq!(json["counters"]["compact_stall"], 3);
     assert_eq!(json["free_frames_exact"], true);
+    let other = &json["other_frames"];
+    assert_eq!(
+        (&other["balloon"], &other["kernel_stacks"], &other["pcp"]),
+        (&260.into(), &16.into(), &5.into())
+    );
+    assert_eq!(other["unaccounted"], 512 - 260 - 16 - 8 - 5);
+    assert!(json["orders_are_for"].as_str().unwrap().starts_with("GFP_KERNEL"));
     assert!(!json.to_string().contains("null"));
     let text = host.to_string();
+    assert!(text.contains("ballooned: lent to the hypervisor") && text.contains("unaccounted"), "{text}");
+    assert!(text.contains("GFP_KERNEL"), "{text}");
     assert!(text.contains("slab: the kernel's object caches") && !text.contains("Not read"), "{text}");
 }
 

@@ -61,6 +61,8 @@ impl Record {
             Some((program, arguments)) => Some(Job::start(program, arguments, json)?),
             None => None,
         };
+        // Only now: the command would inherit it.
+        running.raise_priority();
         let recorded = match record(&mut running, &signals, child.as_mut(), self.seconds) {
             Ok(()) => running.finish().map_err(Failure::from),
             Err(e) => {
@@ -68,13 +70,24 @@ impl Record {
                 Err(e)
             }
         };
-        // However the recording went, the command gets to its end.
+        // However the recording went, the command gets to its end, and its status is what is returned.
         let status = match &mut child {
             Some(job) => Some(job.end(&signals)?),
             None => None,
         };
-        let (trace, recorded) = recorded?;
-        drop(trace);
+        let exit = match status {
+            Some(status) => ExitCode::from(job::code(status)),
+            None if matches!(&recorded, Ok((_, recorded)) if recorded.partial.is_none()) => ExitCode::SUCCESS,
+            None => ExitCode::FAILURE,
+        };
+        let recorded = match recorded {
+            Ok((_, recorded)) => recorded,
+            Err(failure) if status.is_none() => return Err(failure),
+            Err(Failure(why)) => {
+                say(&format!("pageyard: nothing was recorded: {why}\n"));
+                return Ok(exit);
+            }
+        };
         let place = shown(&self.output.to_string_lossy());
         if json {
             print_json(&document(&recorded, &place, status))?;
@@ -84,7 +97,7 @@ impl Record {
         } else {
             print(&text(&recorded, &place))?;
         }
-        Ok(status.map_or(ExitCode::SUCCESS, |s| ExitCode::from(job::code(s))))
+        Ok(exit)
     }
 }
 
@@ -119,7 +132,14 @@ fn record(
             Some(job) => job.has_ended()?,
             None => false,
         };
-        if over || ended || signals.stopped().is_some() {
+        if live.has_failed {
+            // The reason follows with the report, once the command has ended, which may be in an hour.
+            let command = if child.is_some() { ", and the command goes on" } else { "" };
+            say(&format!(
+                "pageyard: the trace cannot be written any further: the recording ends here{command}\n"
+            ));
+        }
+        if over || ended || live.has_failed || signals.stopped().is_some() {
             return Ok(());
         }
     }

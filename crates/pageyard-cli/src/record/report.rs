@@ -2,7 +2,7 @@
 
 use super::job;
 use pageyard_trace::record::Recorded;
-use pageyard_trace::{EventKind, grouped};
+use pageyard_trace::{EventKind, grouped, lost_sentence};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitStatus;
@@ -45,11 +45,18 @@ pub fn text(recorded: &Recorded, place: &str) -> String {
         }
         _ => out.push('\n'),
     }
+    if let Some(lost) = lost_sentence(recorded.lost, recorded.events()) {
+        let _ = writeln!(out, "  of the events {lost}");
+    }
+    if let Some(why) = &recorded.partial {
+        let _ = writeln!(out, "  partial, because {why}: the trace has what was written until then");
+    }
+    if recorded.raised == Some(false) {
+        out.push_str(
+            "  the recorder's priority could not be raised, so that it may lose events on a busy host\n",
+        );
+    }
     for (n, what) in [
-        (
-            recorded.lost,
-            "events were lost: the counts are a little low, and the replay will find frees without allocation",
-        ),
         (recorded.impossible, "events said what cannot be, and are left out"),
         (
             recorded.late,
@@ -89,6 +96,12 @@ pub fn document(recorded: &Recorded, place: &str, status: Option<ExitStatus>) ->
     if let (Some(ns), Some(all)) = (recorded.event_ns, recorded.overhead()) {
         document["event_ns"] = ns.into();
         document["overhead"] = all.into();
+    }
+    if let Some(raised) = recorded.raised {
+        document["priority_raised"] = raised.into();
+    }
+    if let Some(why) = &recorded.partial {
+        document["partial"] = why.clone().into();
     }
     if let Some(status) = status {
         document["exit_status"] = job::code(status).into();

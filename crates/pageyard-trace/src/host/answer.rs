@@ -16,6 +16,10 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// The kind of request that an answer is for.
+    pub const REQUEST: &str =
+        "GFP_KERNEL: any zone of any node, no reserves, before anything is reclaimed or compacted";
+
     /// Returns the name that JSON uses.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -11,6 +11,7 @@ use crate::snapshot::FrameKind;
 use crate::source::reason;
 
 use super::answer::{self, Answer};
+use super::culprits::{Culprits, Sources};
 use super::kpageflags::{self, BuddyMarks};
 use super::pageblocks::Pageblocks;
 
@@ -50,6 +51,8 @@ pub struct HostSummary {
     pub zones: Vec<HostZone>,
     /// Frames by [`FrameKind`], where `kpageflags` could be read.
     pub frames: Option<[u64; FrameKind::ALL.len()]>,
+    /// What those of kind [`FrameKind::Other`] hold, as far as the kernel counts.
+    pub culprits: Option<Culprits>,
     /// Whether those are exact.
     pub marks: Option<BuddyMarks>,
     /// Pageblocks by what spoils them, where `kpageflags` could be read.
@@ -84,6 +87,10 @@ impl HostSummary {
         let zones = host.text("zoneinfo", Zoneinfo::parse, "watermarks, and which orders would fail");
         let pagetypes = host.text("pagetypeinfo", Pagetypeinfo::parse, "pageblocks by migratetype");
         let vmstat = host.text("vmstat", Vmstat::parse, "counters of compaction");
+        let whole = |text: &str| Ok(text.to_owned());
+        let meminfo = host.text("meminfo", whole, "what the kernel's own memory is used for");
+        // A kernel without sockets has none.
+        let sockstat = std::fs::read_to_string(proc.join("net/sockstat")).unwrap_or_default();
         let path = proc.join("kpageflags");
         let picture = match kpageflags::capture(&path) {
             Ok(picture) => Some(picture),
@@ -100,9 +107,20 @@ impl HostSummary {
             });
         }
         let zones = buddy.map(|buddy| zones_of(&buddy, zones.as_ref())).unwrap_or_default();
+        let frames = picture.as_ref().map(|p| FrameKind::ALL.map(|kind| p.snapshot.frames(kind)));
+        let culprits = frames.as_ref().map(|frames| {
+            Culprits::of(&Sources {
+                frames,
+                vmstat: vmstat.as_ref(),
+                meminfo: meminfo.as_deref().unwrap_or_default(),
+                sockstat: &sockstat,
+                pcp: zones.iter().filter_map(|z| z.watermarks).map(|w| w.pcp).sum(),
+            })
+        });
         Ok(HostSummary {
             zones,
-            frames: picture.as_ref().map(|p| FrameKind::ALL.map(|kind| p.snapshot.frames(kind))),
+            frames,
+            culprits,
             marks: picture.as_ref().map(|p| p.marks),
             pageblocks: picture.as_ref().map(|p| Pageblocks::of(&p.snapshot)),
             pagetypes,

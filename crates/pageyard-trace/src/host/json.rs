@@ -22,6 +22,15 @@ impl HostSummary {
                 FrameKind::ALL.iter().zip(frames).map(|(k, &n)| (k.name().to_owned(), n.into())).collect();
             document.insert("frames".into(), by_kind.into());
         }
+        if !self.answers().is_empty() {
+            document.insert("orders_are_for".into(), Answer::REQUEST.into());
+        }
+        if let Some(culprits) = &self.culprits {
+            let mut other: Map<String, Value> =
+                culprits.known.iter().map(|c| (c.name.to_owned(), c.frames.into())).collect();
+            other.insert("unaccounted".into(), culprits.unaccounted.into());
+            document.insert("other_frames".into(), other.into());
+        }
         if let Some(marks) = self.marks {
             document.insert("free_frames_exact".into(), (marks == BuddyMarks::EveryFrame).into());
         }

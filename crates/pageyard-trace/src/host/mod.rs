@@ -2,6 +2,7 @@
 
 mod answer;
 mod collect;
+mod culprits;
 mod json;
 mod kpageflags;
 mod pageblocks;
@@ -9,5 +10,6 @@ mod text;
 
 pub use answer::Answer;
 pub use collect::{HostSummary, HostZone, Watermarks};
+pub use culprits::{Culprit, Culprits};
 pub use kpageflags::{BuddyMarks, Capture, capture};
 pub use pageblocks::{Pageblocks, Spoiler};

@@ -70,7 +70,12 @@ impl HostSummary {
         }
         writeln!(
             f,
-            "\nA request of each order would succeed at once (yes), need compaction (compact) or lack memory (no)"
+            "\nAn ordinary request of each order would succeed at once (yes), need compaction (compact) or lack memory (no)"
+        )?;
+        writeln!(f, "({};", Answer::REQUEST)?;
+        writeln!(
+            f,
+            "atomic requests may use part of the reserves, those of user space may be bound to a node)"
         )?;
         let headings = ["order".to_owned()].into_iter().chain((0..all.len()).map(|o| o.to_string()));
         let mut grid = Grid::new(headings);
@@ -92,6 +97,7 @@ impl HostSummary {
                 }
             }
             write!(f, "{grid}")?;
+            self.culprits(f)?;
             if marks == BuddyMarks::FirstFrame {
                 writeln!(
                     f,
@@ -109,6 +115,22 @@ impl HostSummary {
                 grid.row([spoiler.meaning().to_owned(), grouped(n), percent(share)]);
             }
         }
+        write!(f, "{grid}")
+    }
+
+    /// Says what the frames without a mark hold.
+    fn culprits(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(culprits) = &self.culprits else { return Ok(()) };
+        writeln!(f, "\nWhat `other` holds, by the kernel's own counters")?;
+        let mut grid = Grid::new(["", "frames", "size"]);
+        for culprit in &culprits.known {
+            grid.row([culprit.meaning.to_owned(), grouped(culprit.frames), size(culprit.frames)]);
+        }
+        grid.row([
+            "unaccounted: pipes, drivers, a hypervisor that does not say".to_owned(),
+            grouped(culprits.unaccounted),
+            size(culprits.unaccounted),
+        ]);
         write!(f, "{grid}")
     }
 

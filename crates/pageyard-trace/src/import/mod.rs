@@ -22,6 +22,7 @@ use crate::meta::Meta;
 use crate::moves::MovesWriter;
 use crate::snapshot::MAX_FRAMES;
 use crate::source::Source;
+use crate::text::grouped;
 use crate::trace::Trace;
 use crate::tracepoint::{Decoder, Entry, Sink, Skipped, Sorter, gfp_bits};
 use crate::writer::TraceWriter;
@@ -65,6 +66,28 @@ impl Imported {
     }
 }
 
+/// Allocations from which the share of frees says something.
+const ENOUGH: u64 = 1000;
+
+/// How many allocations there may be for each free. A host that fills its memory has two or three.
+const MOST_FOR_A_FREE: u64 = 10;
+
+impl Imported {
+    /// Says so where there are too few frees for a recording of a whole host, and what to do.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let [allocs, frees] = [EventKind::Alloc, EventKind::Free].map(|kind| self.by_kind[kind.index()]);
+        (allocs >= ENOUGH && allocs / MOST_FOR_A_FREE > frees).then(|| {
+            format!(
+                "{} allocations and only {} frees: perf seems to have followed one command, whose frames are freed \
+                 elsewhere too, and a replay will run out of memory; record all CPUs, with `perf record -a`",
+                grouped(allocs),
+                grouped(frees)
+            )
+        })
+    }
+}
+
 /// Makes the trace `output` of the file `input`, which `perf record` wrote. `progress` is called now and then with the
 /// bytes done and all of them.
 ///
@@ -91,7 +114,7 @@ pub fn import(
     let container = Container::open(&input)?;
     let writer = TraceWriter::create(output)?;
     let scratch = writer.folder().to_owned();
-    let mut sink = Sink::start(writer, MovesWriter::default(), None, MAX_FRAMES, AHEAD)?;
+    let mut sink = Sink::start(writer, MovesWriter::default(), None, MAX_FRAMES, AHEAD, || ())?;
     let mut import = Import::new(&container);
     let mut sorter = Sorter::new();
     let mut records = Records::new(&input, &container);

@@ -228,3 +228,22 @@ fn a_file_that_is_none_is_named() {
     let text = import("/".as_ref(), "/tmp/x.trace".as_ref(), &mut |_, _| {}).unwrap_err().to_string();
     assert!(text.starts_with("/ cannot be read"), "{text}");
 }
+
+#[test]
+fn few_frees_are_said_to_come_from_one_command() {
+    let imported = |allocs: u64, frees: u64| {
+        let mut made = Made::new();
+        for i in 0..allocs {
+            made.event(&event(i, 0, i, EventKind::Alloc));
+        }
+        for i in 0..frees {
+            made.event(&event(allocs + i, 0, i, EventKind::Free));
+        }
+        Folder::new().import(&made.finish()).unwrap().1
+    };
+    let warning = imported(24_442, 346).warning().unwrap();
+    assert!(warning.starts_with("24,442 allocations and only 346 frees"), "{warning}");
+    assert!(warning.contains("perf record -a") && warning.lines().count() == 1, "{warning}");
+    assert_eq!(imported(3000, 1000).warning(), None);
+    assert_eq!(imported(100, 0).warning(), None, "too few to say");
+}

@@ -1,14 +1,14 @@
 //! Writing `moves.parquet`.
 
-use std::fs::File;
-use std::io::BufWriter;
+use std::io::Write;
+use std::sync::atomic::Ordering;
 
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::TraceError;
-use crate::writer::{TraceWriter, column, open, sync, unwritable};
+use crate::writer::{TableFile, TraceWriter, column};
 
 use super::{MOVES, Move, MoveKind, columns};
 
@@ -18,7 +18,7 @@ const GROUP_ROWS: usize = 64 << 10;
 /// Writes the second file of a trace, which is made with its first row.
 #[derive(Default)]
 pub struct MovesWriter {
-    file: Option<SerializedFileWriter<BufWriter<File>>>,
+    file: Option<TableFile>,
     waiting: Vec<Move>,
     rows: u64,
     moved: u64,
@@ -58,7 +58,7 @@ impl MovesWriter {
         self.rows += 1;
         self.moved += u64::from(row.kind == MoveKind::Move);
         self.waiting.push(row);
-        if self.waiting.len() == GROUP_ROWS {
+        if self.waiting.len() == GROUP_ROWS || trace.has_waited(self.waiting[0].time_ns, row.time_ns) {
             self.flush(trace)?;
         }
         Ok(())
@@ -70,34 +70,56 @@ impl MovesWriter {
     /// # Errors
     /// [`TraceError::Unwritable`].
     pub fn finish(mut self, trace: &TraceWriter, expected: bool) -> Result<(), TraceError> {
-        if expected || !self.waiting.is_empty() {
-            self.flush(trace)?;
+        self.flush(trace)?;
+        if expected {
+            self.table(trace)?;
         }
-        match self.file {
-            None => Ok(()),
-            Some(file) => {
-                let label = trace.label(MOVES);
-                sync(file.into_inner().map_err(|e| unwritable(&label, &e))?, &label)
-            }
-        }
+        self.end()
     }
 
-    fn flush(&mut self, trace: &TraceWriter) -> Result<(), TraceError> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => none.insert(open(&trace.folder().join(MOVES), &columns())?),
-        };
-        write(file, &self.waiting).map_err(|e| unwritable(&trace.label(MOVES), &e))?;
+    /// Completes the file with the rows that were written, after something could not be. What waits is lost.
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`].
+    pub(crate) fn finish_partial(self) -> Result<(), TraceError> {
+        self.end()
+    }
+
+    fn end(self) -> Result<(), TraceError> {
+        self.file.map_or(Ok(()), TableFile::finish)
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`].
+    pub(crate) fn flush(&mut self, trace: &TraceWriter) -> Result<(), TraceError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let rows = std::mem::take(&mut self.waiting);
+        let file = self.table(trace)?;
+        file.write(|file| write(file, &rows))?;
+        if trace.keeps() {
+            file.checkpoint(trace.lost().load(Ordering::Relaxed))?;
+        }
+        self.waiting = rows;
         self.waiting.clear();
         Ok(())
+    }
+
+    fn table(&mut self, trace: &TraceWriter) -> Result<&mut TableFile, TraceError> {
+        Ok(match &mut self.file {
+            Some(file) => file,
+            none => {
+                none.insert(TableFile::create(&trace.folder().join(MOVES), &trace.label(MOVES), &columns())?)
+            }
+        })
     }
 }
 
 /// Writes one row group. The columns are in the order of [`columns`].
-fn write(file: &mut SerializedFileWriter<BufWriter<File>>, rows: &[Move]) -> Result<(), ParquetError> {
-    if rows.is_empty() {
-        return Ok(());
-    }
+fn write(file: &mut SerializedFileWriter<impl Write + Send>, rows: &[Move]) -> Result<(), ParquetError> {
     let i64s = |get: fn(&Move) -> u64| rows.iter().map(|r| get(r) as i64).collect::<Vec<_>>();
     let i32s = |get: fn(&Move) -> u32| rows.iter().map(|r| get(r) as i32).collect::<Vec<_>>();
     let kinds = MoveKind::ALL.map(|k| ByteArray::from(k.name()));

@@ -7,23 +7,27 @@
 mod cost;
 mod fd;
 mod host;
+mod priority;
 mod rings;
 mod tracefs;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::error::TraceError;
-use crate::event::EventKind;
+use crate::event::{Columns, EventKind};
 use crate::host::capture;
-use crate::meta::{Meta, ProcTexts};
+use crate::meta::Meta;
 use crate::moves::MovesWriter;
 use crate::snapshot::{MAX_FRAMES, Snapshot};
 use crate::trace::Trace;
 use crate::tracepoint::{Decoder, Sink, Skipped, Sorter};
 use crate::writer::TraceWriter;
 
+use priority::Raised;
 use rings::{Rings, Seen};
 use tracefs::Tracepoints;
 
@@ -75,6 +79,8 @@ pub struct Live {
     pub events: u64,
     /// Events that the kernel had no room for.
     pub lost: u64,
+    /// Whether something could not be written: nothing more is recorded, and it is time to finish.
+    pub has_failed: bool,
 }
 
 /// What a recording was like.
@@ -105,6 +111,10 @@ pub struct Recorded {
     pub event_ns: Option<f64>,
     /// Tracepoints that this kernel does not have.
     pub missing: Vec<String>,
+    /// Whether the recorder's priority could be raised; `None` where nobody asked for it.
+    pub raised: Option<bool>,
+    /// Why the recording ended early, where it did; the trace has what was written until then.
+    pub partial: Option<String>,
 }
 
 impl Recorded {
@@ -149,7 +159,8 @@ impl Recorder {
         Ok(Recorder { kernel, tracepoints, decoder, rings, event_ns, writer })
     }
 
-    /// Takes the first picture of memory and starts to record.
+    /// Takes the first picture of memory and starts to record. From here on a recorder that is killed leaves a folder of which
+    /// [`crate::salvage`] makes a trace.
     ///
     /// # Errors
     /// When `/proc` cannot be read, or the kernel refuses.
@@ -157,17 +168,25 @@ impl Recorder {
         let texts = host::texts()?;
         let before = picture()?;
         self.decoder.set_memory_end(before.end());
+        let mut meta = Meta::new(self.rings.last_cpu() + 1);
+        meta.kernel = self.kernel;
+        meta.gfp_bits = self.tracepoints.gfp_bits();
+        meta.before = Some(texts);
+        // A picture without a frame, as of a kernel without `/proc/kpageflags`, would make every event wrong.
+        let before = Some(before).filter(|before| !before.runs.is_empty());
+        self.writer.keep(&meta, before.as_ref())?;
         let start = host::now_ns();
         let own = host::own_ns();
         self.rings.enable()?;
         let moves = MovesWriter::default();
         // Where the memory map is empty, the events are still worth having.
-        let end = if before.runs.is_empty() { MAX_FRAMES } else { before.end() };
+        let end = before.as_ref().map_or(MAX_FRAMES, Snapshot::end);
         let scratch = self.writer.folder().to_owned();
-        let sink = Sink::start(self.writer, moves, Some(start), end, AHEAD)?;
+        let lost = self.writer.lost();
+        let begin = priority::raise_this_thread;
+        let sink = Sink::start(self.writer, moves, Some(start), end, AHEAD, begin)?;
         let seen = Seen::default();
         Ok(Running {
-            kernel: self.kernel,
             tracepoints: self.tracepoints,
             decoder: self.decoder,
             rings: self.rings,
@@ -175,8 +194,11 @@ impl Recorder {
             sink,
             sorter: Sorter::new(),
             scratch,
-            texts,
+            meta,
             before,
+            lost,
+            failure: None,
+            raised: None,
             start,
             own,
             seen,
@@ -186,7 +208,6 @@ impl Recorder {
 
 /// A recording that is going on. Dropping it leaves nothing behind.
 pub struct Running {
-    kernel: String,
     tracepoints: Tracepoints,
     decoder: Decoder,
     rings: Rings,
@@ -195,32 +216,46 @@ pub struct Running {
     sorter: Sorter,
     /// Where the sorter may put what does not fit.
     scratch: PathBuf,
-    texts: ProcTexts,
-    before: Snapshot,
+    meta: Meta,
+    before: Option<Snapshot>,
+    /// Where the writer looks for the number of lost events.
+    lost: Arc<AtomicU64>,
+    /// What went wrong in this thread; the writer has its own.
+    failure: Option<TraceError>,
+    raised: Option<Raised>,
     start: u64,
     own: u64,
     seen: Seen,
 }
 
 impl Running {
+    /// Has the calling thread, which empties the buffers, served before others until the recording ends, if that is allowed.
+    ///
+    /// After the recorded command was started: what a thread starts inherits its priority.
+    pub fn raise_priority(&mut self) {
+        self.raised = Some(Raised::new());
+    }
+
     /// Waits until a buffer has filled somewhat, `wake` can be read, or `timeout` is over; then empties the buffers.
     ///
     /// # Errors
-    /// When the trace cannot be written any more.
+    /// When the kernel's buffers cannot be waited for.
     pub fn wait(&mut self, wake: BorrowedFd<'_>, timeout: Duration) -> Result<Live, RecordError> {
         self.rings.poll(wake, timeout)?;
-        self.pass()?;
+        self.pass();
         Ok(Live {
             elapsed: Duration::from_nanos(host::now_ns() - self.start),
             events: self.seen.by_kind.iter().sum(),
             lost: self.seen.lost,
+            has_failed: self.has_failed(),
         })
     }
 
-    /// Ends the recording, takes the second picture of memory, and completes the trace.
+    /// Ends the recording, takes the second picture of memory, and completes the trace. When something could not be written,
+    /// the disk being full, say, the trace has what was written until then, and says so.
     ///
     /// # Errors
-    /// When `/proc` cannot be read or the trace cannot be written; nothing is left behind then.
+    /// When `/proc` cannot be read or no trace can be made at all; nothing is left behind then.
     pub fn finish(mut self) -> Result<(Trace, Recorded), RecordError> {
         self.rings.disable()?;
         let end = host::now_ns();
@@ -228,20 +263,24 @@ impl Running {
         let after = picture()?;
         let texts = host::texts()?;
         // The second pass lets go what the first one took in.
-        self.pass()?;
-        self.pass()?;
+        self.pass();
+        self.pass();
         let counted = self.rings.lost_for_certain();
-        let Running { sink: mut out, mut sorter, seen, rings, before, .. } = self;
-        sorter.finish(&mut |entries| out.send(entries))?;
-        let written = out.finish()?;
-        let mut meta = Meta::new(rings.last_cpu() + 1);
-        meta.kernel = self.kernel;
+        let Running { sink: mut out, mut sorter, seen, rings, before, mut meta, failure, raised, .. } = self;
+        let sorted = match failure {
+            None => sorter.finish(&mut |entries| out.send(entries)).err(),
+            failed => failed,
+        };
+        let (mut written, unwritten) = out.finish_whatever()?;
+        let mut failure = unwritten.or(sorted);
+        if failure.is_none() {
+            failure = written.flush().err();
+        }
         meta.lost = seen.lost.max(counted);
         meta.duration_ns = (end - self.start).max(written.last_ns);
-        meta.gfp_bits = self.tracepoints.gfp_bits();
-        meta.before = Some(self.texts);
         meta.after = Some(texts);
-        let recorded = Recorded {
+        meta.partial = failure.map(|e| e.to_string());
+        let mut recorded = Recorded {
             by_kind: seen.by_kind,
             moves: self.tracepoints.tell_moves().then_some(written.moves.rows()),
             moved: written.moves.moved(),
@@ -254,16 +293,28 @@ impl Running {
             own_seconds: (own - self.own) as f64 / 1e9,
             event_ns: self.event_ns,
             missing: self.tracepoints.missing(),
+            raised: raised.map(|raised| raised.is()),
+            partial: meta.partial.clone(),
         };
-        written.moves.finish(&written.writer, self.tracepoints.tell_moves())?;
-        // A picture without a frame, as of a kernel without `/proc/kpageflags`, would make every event wrong.
-        let pictures = (!before.runs.is_empty()).then_some((&before, &after));
-        let trace = written.writer.finish(meta, pictures.map(|p| p.0), pictures.map(|p| p.1))?;
+        // Without a first picture, the second one says little.
+        let after = before.is_some().then_some(after);
+        let trace = written.complete(meta, self.tracepoints.tell_moves(), before.as_ref(), after.as_ref())?;
+        if recorded.partial.is_some() {
+            recorded.by_kind = count(&trace)?;
+            recorded.moves = trace.moves()?.map(|moves| moves.rows());
+        }
         Ok((trace, recorded))
     }
 
+    fn has_failed(&self) -> bool {
+        self.failure.is_some() || self.sink.has_failed()
+    }
+
     /// Empties the buffers once.
-    fn pass(&mut self) -> Result<(), RecordError> {
+    fn pass(&mut self) {
+        if self.has_failed() {
+            return;
+        }
         let Running { rings, decoder, sorter, sink, seen, .. } = self;
         let scratch = &self.scratch;
         let mut result = Ok(());
@@ -282,14 +333,25 @@ impl Running {
                 result = sorter.relieve(scratch, &mut |entries| sink.send(entries));
             }
         });
-        result?;
-        sorter.end_round(&mut |entries| sink.send(entries));
-        if sink.has_failed() {
-            // The reason is what ending it says.
-            return Err(sink.failure().into());
+        self.lost.store(seen.lost, Ordering::Relaxed);
+        match result {
+            Ok(()) => sorter.end_round(&mut |entries| sink.send(entries)),
+            Err(failure) => self.failure = Some(failure),
         }
-        Ok(())
     }
+}
+
+/// Counts the events of a trace that has fewer than were seen.
+fn count(trace: &Trace) -> Result<[u64; EventKind::ALL.len()], TraceError> {
+    let mut by_kind = [0; EventKind::ALL.len()];
+    let mut events = trace.events(Columns::Replay)?;
+    let mut batch = Vec::new();
+    while events.next_batch(&mut batch)? {
+        for event in &batch {
+            by_kind[event.kind.index()] += 1;
+        }
+    }
+    Ok(by_kind)
 }
 
 fn picture() -> Result<Snapshot, TraceError> {

@@ -1,12 +1,14 @@
 //! The summary as one JSON document.
 
-use pageyard::Context;
+use pageyard::{Context, metrics};
 use serde_json::{Map, Value, json};
 
 use crate::event::EventKind;
 use crate::fragmentation::ZoneFragmentation;
+use crate::moves::MoveKind;
 
-use super::{Requests, Summary, type_index, type_name};
+use super::failures::GfpNames;
+use super::{FailureKind, Requests, Summary, type_index, type_name};
 
 impl Summary {
     /// Returns the summary as JSON, without nulls: what is not known is left out.
@@ -68,9 +70,73 @@ impl Summary {
         if let Some(share) = self.softirq_share() {
             document["softirq_share"] = share.into();
         }
+        document["failures"] = self.failures_json();
+        if let Some(moved) = &self.moved {
+            let rows: Map<String, Value> =
+                MoveKind::ALL.iter().map(|k| (k.name().to_owned(), moved.rows(*k).into())).collect();
+            document["moves"] = json!({
+                "rows": rows,
+                "frames_moved_with_both_known": moved.frames,
+                "frames_moved": moved.migrated,
+                "frames_not_moved": moved.failed,
+                "compact_migrate_scanned": moved.migrate_scanned,
+                "compact_migrate_isolated": moved.migrate_isolated,
+                "compact_free_scanned": moved.free_scanned,
+                "compact_free_isolated": moved.free_isolated,
+            });
+        }
+        if let Some(why) = &self.partial {
+            document["partial"] = why.clone().into();
+        }
         document
     }
+
+    fn failures_json(&self) -> Value {
+        let first: Vec<Value> = (self.failures.first.iter())
+            .map(|failure| {
+                let mut row = self.kind_json(&failure.kind);
+                row["time_ns"] = failure.time_ns.into();
+                row["cpu"] = failure.cpu.into();
+                if let Some(blocks) = &failure.free_blocks {
+                    row["free_blocks"] = blocks.to_vec().into();
+                    row["free_frames"] = metrics::free_frames(blocks).into();
+                }
+                if let Some(reason) = failure.reason {
+                    row["reason"] = reason.name().into();
+                }
+                row
+            })
+            .collect();
+        let kinds: Vec<Value> = (self.failures.most_frequent(MOST_KINDS).iter())
+            .map(|(kind, n)| {
+                let mut row = self.kind_json(kind);
+                row["count"] = (*n).into();
+                row
+            })
+            .collect();
+        json!({
+            "count": self.failed.count,
+            "left_out": self.failed.count - first.len() as u64,
+            "first": first,
+            "kinds_left_out": self.failures.kinds.len().saturating_sub(kinds.len()),
+            "by_kind": kinds,
+        })
+    }
+
+    fn kind_json(&self, kind: &FailureKind) -> Value {
+        json!({
+            "order": kind.order,
+            "gfp": GfpNames::new(kind.gfp, &self.gfp_map).to_string(),
+            "gfp_bits": kind.gfp,
+            "migratetype": type_name(type_index(kind.migratetype)),
+            "context": kind.context(),
+            "thread": kind.tid,
+        })
+    }
 }
+
+/// Kinds of failures in the document.
+const MOST_KINDS: usize = 100;
 
 fn requests(requests: Requests) -> Value {
     json!({ "requests": requests.count, "kb": requests.bytes / 1024 })

@@ -1,12 +1,15 @@
 //! What a trace holds, counted in one pass.
 
+mod failures;
+mod free;
 mod held;
 mod json;
+mod moved;
 mod text;
 
 use std::collections::BTreeMap;
 
-use pageyard::{Context, Migratetype};
+use pageyard::{Context, GfpMap, Migratetype};
 
 use crate::error::TraceError;
 use crate::event::{Columns, Event, EventKind, MAX_ORDER};
@@ -15,7 +18,11 @@ use crate::meta::ProcTexts;
 use crate::proctext::Buddyinfo;
 use crate::trace::Trace;
 
+use failures::gfp_map;
 use held::{Freed, Held};
+
+pub use failures::{FAILURES_SHOWN, FailedRequest, FailureKind, FailureReason, Failures};
+pub use moved::Moved;
 
 /// Orders that a trace can name.
 pub const ORDERS: usize = MAX_ORDER as usize + 1;
@@ -81,6 +88,8 @@ pub struct Summary {
     pub by_kind: [u64; EventKind::ALL.len()],
     /// Events that the recorder missed.
     pub lost: u64,
+    /// Why the recording ended early, where it did.
+    pub partial: Option<String>,
     /// How long the recording took, in nanoseconds.
     pub duration_ns: u64,
     /// Allocations, those that failed included.
@@ -111,6 +120,12 @@ pub struct Summary {
     pub held_at_end: u64,
     /// Allocations that took from another migratetype, by kind.
     pub fallbacks: BTreeMap<Fallback, u64>,
+    /// The requests that got nothing.
+    pub failures: Failures,
+    /// Where the kernel keeps its gfp flags.
+    pub gfp_map: GfpMap,
+    /// What compaction and migration did, where the trace says.
+    pub moved: Option<Moved>,
     /// Free memory when the recording started; empty where it was not recorded.
     pub before: Vec<ZoneFragmentation>,
     /// Free memory when it ended; empty where it was not recorded.
@@ -130,6 +145,7 @@ impl Summary {
             cpus: meta.cpus,
             by_kind: [0; EventKind::ALL.len()],
             lost: meta.lost,
+            partial: meta.partial.clone(),
             duration_ns: meta.duration_ns,
             allocs: Requests::default(),
             frees: Requests::default(),
@@ -145,10 +161,13 @@ impl Summary {
             partial_frees: 0,
             held_at_end: 0,
             fallbacks: BTreeMap::new(),
+            failures: Failures::default(),
+            gfp_map: gfp_map(meta),
+            moved: trace.moves()?.map(Moved::of).transpose()?,
             before: fragmentation(trace, "before", meta.before.as_ref())?,
             after: fragmentation(trace, "after", meta.after.as_ref())?,
         };
-        let mut reader = trace.events(Columns::Replay)?;
+        let mut reader = trace.events(Columns::All)?;
         let mut held = Held::default();
         let mut batch = Vec::new();
         while reader.next_batch(&mut batch)? {
@@ -158,12 +177,9 @@ impl Summary {
             progress(reader.rows_read());
         }
         summary.held_at_end = held.len();
+        summary.failures.describe(trace)?;
         // Nothing of it is counted, but whoever looks at a trace wants to know that it is whole.
         trace.after()?;
-        if let Some(mut moves) = trace.moves()? {
-            let mut rows = Vec::new();
-            while moves.next_batch(&mut rows)? {}
-        }
         Ok(summary)
     }
 
@@ -179,6 +195,7 @@ impl Summary {
                 self.allocs_by_context[event.context as usize] += 1;
                 if event.failed() {
                     self.failed.add(event);
+                    self.failures.count(event);
                 } else {
                     self.granted[order][kind] += 1;
                     self.reallocations += u64::from(held.allocate(event.pfn, event.order));

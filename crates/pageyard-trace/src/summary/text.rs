@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use pageyard::{Context, Migratetype};
+use pageyard::{Context, Migratetype, metrics};
 
 use crate::event::EventKind;
 use crate::fragmentation;
-use crate::text::{Grid, count, grouped, percent};
+use crate::moves::MoveKind;
+use crate::text::{Grid, count, grouped, lost_sentence, percent, size};
 
-use super::{ORDERS, Requests, Summary, TYPES, type_index, type_name};
+use super::failures::GfpNames;
+use super::{FAILURES_SHOWN, FailureKind, ORDERS, Requests, Summary, TYPES, type_index, type_name};
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -18,6 +20,8 @@ impl fmt::Display for Summary {
         self.contexts(f)?;
         self.events_by_kind(f)?;
         self.fallbacks(f)?;
+        self.failures(f)?;
+        self.moves(f)?;
         self.quality(f)?;
         for (when, zones) in [("before", &self.before), ("after", &self.after)] {
             if zones.is_empty() {
@@ -46,10 +50,13 @@ impl Summary {
         if !self.kernel.is_empty() {
             write!(f, ", {}", self.kernel)?;
         }
-        if self.lost == 0 {
-            writeln!(f, "; none lost")
-        } else {
-            writeln!(f, "; {} lost, so every count below is a little low", grouped(self.lost))
+        match lost_sentence(self.lost, self.events()) {
+            None => writeln!(f, "; none lost")?,
+            Some(lost) => writeln!(f, "; {lost}")?,
+        }
+        match &self.partial {
+            None => Ok(()),
+            Some(why) => writeln!(f, "Partial, because {why}: here is what was written until then."),
         }
     }
 
@@ -136,6 +143,93 @@ impl Summary {
                 fallback.fallback_order.to_string(),
                 grouped(*n),
             ]);
+        }
+        write!(f, "{grid}")
+    }
+
+    fn failures(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.failed.count == 0 {
+            return writeln!(f, "\nFailures: every request got what it asked for.");
+        }
+        let shown = self.failures.first.len() as u64;
+        write!(f, "\nFailures: {} got nothing", count(self.failed.count, "request"))?;
+        if shown < self.failed.count {
+            write!(f, "; the first {shown} of them, {} left out", grouped(self.failed.count - shown))?;
+        }
+        writeln!(f)?;
+        let headings =
+            ["gfp", "order", "type", "context", "thread", "at (s)", "free", "blocks", "largest", "reason"];
+        let mut grid = Grid::new(headings);
+        for failure in &self.failures.first {
+            let [gfp, rest @ ..] = self.described(&failure.kind);
+            let blocks = failure.free_blocks.as_ref();
+            let unknown = || "-".to_owned();
+            let cells = [
+                format!("{:.6}", failure.time_ns as f64 / 1e9),
+                blocks.map_or_else(unknown, |b| size(metrics::free_frames(b))),
+                blocks.map_or_else(unknown, |b| {
+                    grouped(metrics::suitable_blocks(b, failure.kind.order.into()))
+                }),
+                blocks.and_then(|b| b.iter().rposition(|n| *n > 0)).map_or_else(unknown, |o| o.to_string()),
+                failure.reason.map_or_else(unknown, |r| r.name().replace('_', " ")),
+            ];
+            grid.row([gfp].into_iter().chain(rest).chain(cells));
+        }
+        write!(f, "{grid}")?;
+        writeln!(
+            f,
+            "  free: in the zones that the request may use, by the opening picture and the events since, per-CPU lists included;"
+        )?;
+        writeln!(
+            f,
+            "  blocks: how many blocks of its order that makes; largest: the order of the largest one."
+        )?;
+        writeln!(f, "\nFailures by what they were")?;
+        let mut grid = Grid::new(["gfp", "order", "type", "context", "thread", "times"]);
+        let most = self.failures.most_frequent(FAILURES_SHOWN / 2);
+        let told: u64 = most.iter().map(|(_, n)| n).sum();
+        for (kind, n) in &most {
+            grid.row(self.described(kind).into_iter().chain([grouped(*n)]));
+        }
+        write!(f, "{grid}")?;
+        if told < self.failed.count {
+            writeln!(f, "  {} of other kinds are left out.", grouped(self.failed.count - told))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what tells failures apart.
+    fn described(&self, kind: &FailureKind) -> [String; 5] {
+        [
+            GfpNames::new(kind.gfp, &self.gfp_map).to_string(),
+            kind.order.to_string(),
+            type_name(type_index(kind.migratetype)).to_owned(),
+            kind.context().to_owned(),
+            kind.tid.to_string(),
+        ]
+    }
+
+    fn moves(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(moved) = &self.moved else {
+            return writeln!(f, "\nMoves: the recording does not say what compaction and migration did.");
+        };
+        if moved.by_kind.iter().sum::<u64>() == 0 {
+            return writeln!(f, "\nMoves: compaction and migration did nothing.");
+        }
+        writeln!(f, "\nMoves by compaction and migration")?;
+        let mut grid = Grid::new(["", ""]);
+        for (name, n) in [
+            ("compactions of a zone", moved.rows(MoveKind::CompactBegin)),
+            ("frames looked at for something to move", moved.migrate_scanned),
+            ("  of these, taken", moved.migrate_isolated),
+            ("frames looked at for room to move to", moved.free_scanned),
+            ("  of these, taken", moved.free_isolated),
+            ("frames moved", moved.migrated),
+            ("frames that could not be moved", moved.failed),
+            ("moves of which both frames are known", moved.rows(MoveKind::Move)),
+            ("  frames of these", moved.frames),
+        ] {
+            grid.row([name.to_owned(), grouped(n)]);
         }
         write!(f, "{grid}")
     }

@@ -4,7 +4,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use crate::error::TraceError;
+use crate::meta::Meta;
 use crate::moves::MovesWriter;
+use crate::snapshot::Snapshot;
+use crate::trace::Trace;
 use crate::writer::TraceWriter;
 
 use super::entry::Entry;
@@ -19,18 +22,64 @@ pub(crate) struct Written {
     pub(crate) moves: MovesWriter,
     /// The time of the last entry, from the start.
     pub(crate) last_ns: u64,
+    /// What went wrong, if something did: what was complete by then can be kept.
+    failure: Option<TraceError>,
+}
+
+impl Written {
+    fn take(&mut self, entry: &Entry, start: u64, follower: &mut Follower) -> Result<(), TraceError> {
+        self.last_ns = entry.time.saturating_sub(start);
+        if let Some(event) = entry.event(start) {
+            self.writer.push(&event)
+        } else if let Some(row) = follower.take(entry) {
+            self.moves.push(&self.writer, row)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Written {
+    /// Writes what waits, so that only the ends of the files are left.
+    ///
+    /// # Errors
+    /// [`TraceError::Unwritable`].
+    pub(crate) fn flush(&mut self) -> Result<(), TraceError> {
+        self.moves.flush(&self.writer)?;
+        self.writer.flush()
+    }
+
+    /// Completes the trace. Where `meta` says that it is partial, what waits is left out.
+    ///
+    /// # Errors
+    /// As [`TraceWriter::finish`].
+    pub(crate) fn complete(
+        self,
+        meta: Meta,
+        tells_moves: bool,
+        before: Option<&Snapshot>,
+        after: Option<&Snapshot>,
+    ) -> Result<Trace, TraceError> {
+        self.writer.give_up_reserve();
+        if meta.partial.is_some() {
+            self.moves.finish_partial()?;
+            return self.writer.finish_partial(meta, before, after);
+        }
+        self.moves.finish(&self.writer, tells_moves)?;
+        self.writer.finish(meta, before, after)
+    }
 }
 
 /// A thread that turns entries into rows. What waits for it is bounded; whoever sends more, waits.
 pub(crate) struct Sink {
     send: Option<SyncSender<Vec<Entry>>>,
     used: Receiver<Vec<Entry>>,
-    thread: Option<JoinHandle<Result<Written, TraceError>>>,
+    thread: Option<JoinHandle<Written>>,
 }
 
 impl Sink {
     /// Starts the thread. `start` is the time at which the trace begins, or nothing for that of the first entry; up to
-    /// `ahead` batches of 8,192 entries may wait.
+    /// `ahead` batches of 8,192 entries may wait. `begin` is called on the thread first.
     ///
     /// # Errors
     /// When the operating system refuses a thread.
@@ -40,11 +89,13 @@ impl Sink {
         start: Option<u64>,
         memory_end: u64,
         ahead: usize,
+        begin: impl FnOnce() + Send + 'static,
     ) -> Result<Sink, TraceError> {
         let (send, receive) = sync_channel::<Vec<Entry>>(ahead);
         let (give_back, used) = sync_channel(ahead + 2);
         let run = move || {
-            let mut written = Written { writer, moves, last_ns: 0 };
+            begin();
+            let mut written = Written { writer, moves, last_ns: 0, failure: None };
             let mut follower: Option<(u64, Follower)> = None;
             while let Ok(batch) = receive.recv() {
                 for entry in &batch {
@@ -52,17 +103,15 @@ impl Sink {
                         let start = start.unwrap_or(entry.time);
                         (start, Follower::new(start, memory_end))
                     });
-                    written.last_ns = entry.time.saturating_sub(*start);
-                    if let Some(event) = entry.event(*start) {
-                        written.writer.push(&event)?;
-                    } else if let Some(row) = follower.take(entry) {
-                        written.moves.push(&written.writer, row)?;
+                    if let Err(failure) = written.take(entry, *start, follower) {
+                        written.failure = Some(failure);
+                        return written;
                     }
                 }
                 // A full channel means that the sender has buffers enough.
                 let _ = give_back.try_send(batch);
             }
-            Ok(written)
+            written
         };
         let thread = thread::Builder::new().name("trace-writer".to_owned()).spawn(run).map_err(|e| {
             let why = format!("no thread to write it with ({})", crate::source::reason(&e));
@@ -91,22 +140,30 @@ impl Sink {
         self.send.is_none()
     }
 
-    /// Ends the sink and returns what went wrong in writing.
-    pub(crate) fn failure(&mut self) -> TraceError {
-        self.end().err().unwrap_or_else(stopped)
-    }
-
     /// Waits until everything is written.
     ///
     /// # Errors
     /// What went wrong in writing.
-    pub(crate) fn finish(mut self) -> Result<Written, TraceError> {
-        self.end()
+    pub(crate) fn finish(self) -> Result<Written, TraceError> {
+        match self.finish_whatever()? {
+            (written, None) => Ok(written),
+            (_, Some(failure)) => Err(failure),
+        }
+    }
+
+    /// Waits until everything is written, or what could be, and returns what went wrong.
+    ///
+    /// # Errors
+    /// When the thread has panicked: nothing is left then.
+    pub(crate) fn finish_whatever(mut self) -> Result<(Written, Option<TraceError>), TraceError> {
+        let mut written = self.end()?;
+        let failure = written.failure.take();
+        Ok((written, failure))
     }
 
     fn end(&mut self) -> Result<Written, TraceError> {
         self.send = None;
-        self.thread.take().ok_or_else(stopped)?.join().unwrap_or_else(|_| Err(stopped()))
+        self.thread.take().ok_or_else(stopped)?.join().map_err(|_| stopped())
     }
 }
 

@@ -1,0 +1,105 @@
+//! The folder in which a trace is made.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+
+use crate::error::TraceError;
+
+use super::table::refused;
+
+/// What the name of an unfinished trace adds to that of the trace.
+pub(crate) const PARTIAL: &str = ".partial";
+
+/// The file that keeps room on the disk for the end of a trace.
+pub(crate) const RESERVE: &str = "reserve";
+
+/// A folder beside the trace that is to be, removed when it is dropped.
+pub(super) struct Temporary {
+    path: PathBuf,
+    /// Locked as long as it is worked on, so that what a killed writer left can be told.
+    _lock: File,
+}
+
+impl Temporary {
+    /// Makes the folder for the trace `path`.
+    pub(super) fn create(path: &Path) -> Result<Temporary, TraceError> {
+        let exists = || TraceError::Exists { path: path.display().to_string() };
+        if path.symlink_metadata().is_ok() {
+            return Err(exists());
+        }
+        let Some(name) = path.file_name() else { return Err(exists()) };
+        let mut name = name.to_owned();
+        name.push(PARTIAL);
+        let folder = path.with_file_name(name);
+        match fs::create_dir(&folder) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                let busy = lock(&folder).is_ok_and(|lock| lock.is_none());
+                return Err(TraceError::Unfinished { path: folder.display().to_string(), busy });
+            }
+            Err(e) => return Err(refused(&path.display().to_string(), &e)),
+        }
+        match lock(&folder) {
+            Ok(Some(lock)) => Ok(Temporary { path: folder, _lock: lock }),
+            Ok(None) => Err(TraceError::Unfinished { path: folder.display().to_string(), busy: true }),
+            Err(e) => {
+                // Just made, and empty.
+                let _ = fs::remove_dir(&folder);
+                Err(refused(&path.display().to_string(), &e))
+            }
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves the folder behind, as a writer does that is killed.
+    #[cfg(test)]
+    pub(super) fn leave(mut self) {
+        self.path = PathBuf::from("/nowhere/at/all");
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Nobody can be told here, and after a successful rename there is nothing to remove.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Locks a folder; `None` where somebody else has.
+pub(crate) fn lock(folder: &Path) -> io::Result<Option<File>> {
+    let file = File::open(folder)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        // A file system without locks: nobody can be told from anybody.
+        Err(_) => Ok(Some(file)),
+    }
+}
+
+/// Takes `bytes` of the disk, to be given back when the end of a trace has to be written.
+pub(super) fn reserve(folder: &Path, bytes: u64) -> io::Result<()> {
+    let mut file = File::create(folder.join(RESERVE))?;
+    match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+        Ok(()) => Ok(()),
+        Err(e @ (rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT | rustix::io::Errno::FBIG)) => {
+            Err(e.into())
+        }
+        // A file system that cannot: written bytes take room anywhere.
+        Err(_) => {
+            let zeros = vec![0; 1 << 20];
+            let mut left = bytes;
+            while left > 0 {
+                let n = left.min(zeros.len() as u64);
+                file.write_all(&zeros[..n as usize])?;
+                left -= n;
+            }
+            Ok(())
+        }
+    }
+}
