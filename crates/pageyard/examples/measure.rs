@@ -3,8 +3,8 @@
 //! `cargo run --release -p pageyard --example measure`
 
 use pageyard::{
-    Alone, Config, CpuId, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order,
-    PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, TryLock, ZoneKind,
+    Alone, Config, CpuId, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order, Pageyard,
+    PerCpu, Pfn, Region, Request, TryLock, ZoneKind,
 };
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};

@@ -1,8 +1,8 @@
 //! The raw layer in ten lines: memory for metadata, a memory map, frames.
 
 use pageyard::{
-    Config, CpuId, Cx, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order, PageAllocator, Pageyard, Pfn,
-    Region, Request, TryLock, ZoneKind,
+    Config, CpuId, Cx, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order, Pageyard, Pfn, Region,
+    Request, TryLock, ZoneKind,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

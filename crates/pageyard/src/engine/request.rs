@@ -138,7 +138,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             .or_else(|| self.sweep(cx, request, last, effort))
     }
 
-    /// Gives back what lists and reserves hold, and tries again.
+    /// Gives back what lists hold and one reserved pageblock after the other, and tries again after each.
     #[cold]
     pub(crate) fn try_relieved(
         &self,
@@ -147,8 +147,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
         mark: Mark,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        self.relieve(cx, request);
-        self.try_zones(cx, request, mark, effort)
+        loop {
+            let gave = self.relieve(cx, request);
+            let pfn = self.try_zones(cx, request, mark, effort);
+            if pfn.is_some() || !gave {
+                return pfn;
+            }
+        }
     }
 
     /// Looks at every descriptor of the zones that pass.
@@ -317,9 +322,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
     }
 
-    /// Gives back what lists and reserves hold.
+    /// Gives back what lists hold, and of each zone one pageblock that is reserved for atomic requests. Says whether there
+    /// was one.
     #[cold]
-    pub(crate) fn relieve(&self, cx: &Cx, request: &Request) {
+    pub(crate) fn relieve(&self, cx: &Cx, request: &Request) -> bool {
+        let mut gave = false;
         for zone in self.walk(request) {
             if self.percpu.reaches_others() {
                 (0..self.config.cpus).for_each(|cpu| {
@@ -330,8 +337,10 @@ impl<P: PerCpu> Pageyard<'_, P> {
             }
             if zone.pageblocks.unreserve_highatomic(request.migratetype as u8) {
                 self.count(cx.cpu, Counter::HighatomicUnreserve, 1);
+                gave = true;
             }
         }
+        gave
     }
 
     /// Returns the frames in one CPU's lists of one zone to it.
