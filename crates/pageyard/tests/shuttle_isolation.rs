@@ -2,8 +2,8 @@
 //!
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p pageyard --test shuttle_isolation`
 //!
-//! The property: after `isolate` has returned and a drain of all CPUs after it, no allocation that begins then gets a frame
-//! of the pageblock, until it is restored.
+//! The property: after `isolate` has returned and a drain of all CPUs after it has been complete, no allocation that begins
+//! then gets a frame of the pageblock, until it is restored.
 #![cfg(shuttle)]
 
 mod shuttle_common;
@@ -35,7 +35,10 @@ impl Case {
 
     fn isolate_and_drain(&self) {
         assert!(self.m.engine.yard.isolate(&Cx::on(CpuId(0)), OUT));
-        self.m.engine.drain(CpuSet::All);
+        // A list that somebody is using is left out, and said to be.
+        while !self.m.engine.drain(CpuSet::All).is_complete() {
+            thread::yield_now();
+        }
         self.out.store(true, SeqCst);
     }
 

@@ -84,7 +84,7 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
     result
 }
 
-/// Adds an item, which becomes the newest, if the lowest byte of what is watched is still as it was seen.
+/// Adds an item, which becomes the newest, if what is watched still stands.
 ///
 /// # Safety
 /// As [`pop`].
@@ -96,8 +96,8 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32, w
     unsafe {
         sequence!(
             {
-                "cmp byte ptr [{watched}], {seen}",
-                "jne 5b",
+                "test byte ptr [{watched} + {watch} * 8], {OUT}",
+                "jnz 5b",
                 "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
                 "cmp {cpus:e}, {t:e}",
                 "jbe 5b",
@@ -116,8 +116,9 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32, w
             cpus = in(reg) lists.cpus,
             slots = in(reg) lists.slots,
             item = in(reg) item,
-            watched = in(reg) watch.as_ptr(),
-            seen = in(reg_byte) watch.seen() as u8,
+            watched = in(reg) watch.raw().0,
+            watch = in(reg) watch.raw().1,
+            OUT = const Watch::OUT,
             t = out(reg) result,
             head = inout(reg) distance(list) => _,
             word = out(reg) _,
@@ -214,6 +215,8 @@ pub(super) unsafe fn push_many(
     n: usize,
     watch: Watch<'_>,
 ) -> (i64, *const u8) {
+    let (words, at) = watch.raw();
+    let watched = words.wrapping_add(at);
     let (result, head);
     // SAFETY: 1. As in `pop`. 2. Behind the newest item there is room for as many as the word says, and from the start of
     //         an empty list's places for as many as make it full. 3. As in `pop`. 4. As in `push`.
@@ -270,7 +273,7 @@ pub(super) unsafe fn push_many(
             head = out(reg) head,
             word = out(reg) _,
             to = out(reg) _,
-            i = inout(reg) watch.as_ptr() => _,
+            i = inout(reg) watched => _,
             x = inout(reg) watch.seen() => _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,

@@ -67,6 +67,15 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 .iter()
                 .for_each(|pfn| self.free(cx, *pfn, order).unwrap_or_else(|why| wrong(*pfn, why)));
         }
+        // Once for single frames, which are the many, with all that depends on the order folded in.
+        match order {
+            Order::ZERO => self.free_alike(cx, pfns, Order::ZERO, wrong),
+            order => self.free_alike(cx, pfns, order, wrong),
+        }
+    }
+
+    #[inline(always)]
+    fn free_alike(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
         let (mut rest, mut items) = (pfns, [0; BATCH]);
         while let Some(first) = rest.first() {
             let watch = self.main.pageblocks.watch_isolations();
@@ -83,7 +92,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Wins blocks of the largest zone from the front, as long as one list takes them; returns how many, and the list.
-    #[inline]
+    #[inline(always)]
     fn win_alike(&self, pfns: &[Pfn], order: Order, items: &mut [u32; BATCH]) -> (usize, usize) {
         let (frames, base) = (self.main.pageblocks.frames, self.main.pageblocks.base);
         let (mut n, mut list) = (0, 0);

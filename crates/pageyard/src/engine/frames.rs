@@ -76,7 +76,8 @@ impl<'m> FrameMap<'m> {
         let word = unsafe { self.blocks.get_unchecked(block) };
         // ORDER: SeqCst, as in `state`.
         let state = BlockState::from_bits(word.load(SeqCst));
-        Some((state, Watch::descriptor(word, state)))
+        // SAFETY: as above.
+        Some((state, unsafe { Watch::descriptor(self.blocks, block) }))
     }
 
     /// Writes a descriptor while nobody else knows of the zone.

@@ -199,15 +199,15 @@ impl<'m> LooseLists<'m> {
         self.lists.all()
     }
 
-    /// Returns a watch that stands until the next [`change`](LooseLists::change).
+    /// Returns a watch that stands, and is the same, until the [`change`](LooseLists::change).
     #[must_use]
     pub fn watch(&self) -> Watch<'_> {
         Watch::count(&self.watched)
     }
 
-    /// Changes what is watched.
+    /// Changes what is watched, for good.
     pub fn change(&self) {
-        self.watched.fetch_add(1, SeqCst);
+        self.watched.fetch_or(Watch::OUT.into(), SeqCst);
     }
 }
 

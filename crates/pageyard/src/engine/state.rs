@@ -30,7 +30,7 @@ use crate::migratetype::Migratetype;
 pub(crate) struct BlockState(u64);
 
 const TYPE: u64 = 7;
-const ISOLATED: u64 = 1 << 3;
+pub(super) const ISOLATED: u64 = 1 << 3;
 const USED_SHIFT: u32 = 4;
 const USED: u64 = ((1 << 10) - 1) << USED_SHIFT;
 /// All frames used.
