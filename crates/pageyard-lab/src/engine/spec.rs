@@ -89,7 +89,8 @@ impl EngineSpec {
         }
         for (knob, _) in knobs {
             let (only, knob) = of_engine(knob);
-            let fail = |engine: &str, why: String| Err(LabError::Knob { engine: shown(engine), why: shown(&why) });
+            let fail =
+                |engine: &str, why: String| Err(LabError::Knob { engine: shown(engine), why: shown(&why) });
             match only {
                 Some(engine) if !names.contains(&engine) => {
                     EngineSpec::parse(engine, &[])?;
