@@ -36,6 +36,16 @@ pub trait Experiment: Sync {
     /// Returns one line on what it is about.
     fn about(&self) -> &'static str;
 
+    /// Says what `--quick` cannot show, where that is more than precision.
+    fn quick_cannot_show(&self) -> &'static str {
+        ""
+    }
+
+    /// Explains names of columns: what is in a name, and what that means.
+    fn columns(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// Measures.
     ///
     /// # Errors
@@ -121,6 +131,12 @@ pub struct ExperimentReport {
     pub verdict: String,
     /// Pictures.
     pub plots: Vec<Plot>,
+    /// Whether it was a quick run.
+    pub quick: bool,
+    /// What this run cannot show; empty where that is nothing.
+    pub cannot_show: &'static str,
+    /// What names of columns mean.
+    pub columns: &'static [(&'static str, &'static str)],
 }
 
 /// Runs an experiment, and sets what its document prints beside it.
@@ -132,6 +148,8 @@ pub fn run(
     mut run: Run<'_>,
     tables: &Published,
 ) -> Result<ExperimentReport, LabError> {
+    let quick = run.quick;
+    let cannot_show = if quick { experiment.quick_cannot_show() } else { "" };
     let mut rows = experiment.measure(&mut run)?;
     rows.merge(experiment.published(tables));
     if tables.is_empty() {
@@ -145,6 +163,9 @@ pub fn run(
         plots: experiment.plots(&rows),
         rows,
         notes: run.notes,
+        quick,
+        cannot_show,
+        columns: experiment.columns(),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Pictures: lines over a logarithmic axis, or bars, as SVG for a page and as PNG.
 
+use super::report::number;
 use crate::error::LabError;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -46,6 +47,27 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(60, 60, 60),
 ];
 
+/// The colour of each name, the same in every picture of a report.
+pub(super) struct Colours(Vec<String>);
+
+impl Colours {
+    /// Gives names colours in the order in which pictures show them.
+    pub(super) fn of(plots: &[Plot]) -> Colours {
+        let mut names = Vec::new();
+        for series in plots.iter().flat_map(|p| &p.series) {
+            if !names.contains(&series.name) {
+                names.push(series.name.clone());
+            }
+        }
+        Colours(names)
+    }
+
+    fn get(&self, name: &str) -> RGBColor {
+        let at = self.0.iter().position(|n| n == name).unwrap_or(self.0.len());
+        COLOURS[at % COLOURS.len()]
+    }
+}
+
 fn use_font() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -54,14 +76,14 @@ fn use_font() {
     });
 }
 
-fn draw<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(), Failed>
+fn draw<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot, colours: &Colours) -> Result<(), Failed>
 where
     B::ErrorType: 'static,
 {
     let text = |e: DrawingAreaErrorKind<B::ErrorType>| e.to_string();
     area.fill(&WHITE).map_err(text)?;
     if plot.x.is_empty() {
-        return bars(area, plot).map_err(Into::into);
+        return bars(area, plot, colours).map_err(Into::into);
     }
     let points = || plot.series.iter().flat_map(|s| &s.points);
     let left = points().map(|p| p.0).fold(f64::INFINITY, f64::min);
@@ -83,15 +105,17 @@ where
         .y_desc(plot.y)
         .light_line_style(WHITE)
         .x_label_formatter(&|x| format!("{x:.0}"))
+        .y_label_formatter(&|y| number(*y))
         .draw()
         .map_err(text)?;
-    for (series, colour) in plot.series.iter().zip(COLOURS.iter().cycle()) {
+    for series in &plot.series {
+        let colour = colours.get(&series.name);
         let line = LineSeries::new(series.points.iter().copied(), colour.stroke_width(2)).point_size(3);
         chart
             .draw_series(line)
             .map_err(text)?
             .label(&series.name)
-            .legend(|(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2)));
+            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2)));
     }
     chart
         .configure_series_labels()
@@ -104,37 +128,54 @@ where
     Ok(())
 }
 
-fn bars<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot) -> Result<(), String>
+/// Bars this many times as high as others make those invisible: then the axis is logarithmic.
+const TOO_FAR_APART: f64 = 20.0;
+
+fn bars<B: DrawingBackend>(area: &DrawingArea<B, Shift>, plot: &Plot, colours: &Colours) -> Result<(), String>
 where
     B::ErrorType: 'static,
 {
     let text = |e: DrawingAreaErrorKind<B::ErrorType>| e.to_string();
     let value = |s: &Series| s.points.first().map_or(0.0, |p| p.1);
-    let top = plot.series.iter().map(value).fold(f64::MIN_POSITIVE, f64::max) * 1.1;
-    let bottom = plot.series.iter().map(value).fold(0.0, f64::min) * 1.1;
+    let top = plot.series.iter().map(value).fold(f64::MIN_POSITIVE, f64::max);
+    let bottom = plot.series.iter().map(value).fold(0.0, f64::min);
+    let least = plot.series.iter().map(value).filter(|v| *v > 0.0).fold(top, f64::min);
+    // What is 0 has no bar on a logarithmic axis; its label says so.
+    let logarithmic = bottom == 0.0 && top > TOO_FAR_APART * least;
+    let height = |v: f64| if logarithmic { v.max(least / 10.0).log10() } else { v };
+    let (low, high) = match logarithmic {
+        true => ((least / 10.0).log10(), top.log10() + 0.2),
+        false => (bottom * 1.1, top * 1.1),
+    };
     let n = plot.series.len();
     let mut chart = ChartBuilder::on(area)
         .caption(&plot.title, ("sans-serif", 18))
         .margin(12)
         .x_label_area_size(40)
-        .y_label_area_size(70)
-        .build_cartesian_2d(0.0..n as f64, bottom..top)
+        .y_label_area_size(100)
+        .build_cartesian_2d(0.0..n as f64, low..high)
         .map_err(text)?;
     let name = |x: &f64| match x.fract() == 0.5 {
-        true => plot.series.get(*x as usize).map_or(String::new(), |s| s.name.clone()),
+        true => plot
+            .series
+            .get(*x as usize)
+            .map_or(String::new(), |s| format!("{} ({})", s.name, number(value(s)))),
         false => String::new(),
     };
+    let unit = if logarithmic { format!("{} (logarithmic)", plot.y) } else { plot.y.to_owned() };
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .y_desc(plot.y)
+        .y_desc(unit)
         .x_labels(2 * n + 1)
         .x_label_formatter(&name)
+        .y_label_formatter(&|y| number(if logarithmic { 10f64.powf(*y) } else { *y }))
         .draw()
         .map_err(text)?;
     let bars = plot.series.iter().enumerate().map(|(i, s)| {
-        let (x, colour) = (i as f64, COLOURS[i % COLOURS.len()]);
-        Rectangle::new([(x + 0.2, 0.0), (x + 0.8, value(s))], colour.filled())
+        let (x, colour) = (i as f64, colours.get(&s.name));
+        let foot = if logarithmic { low } else { 0.0 };
+        Rectangle::new([(x + 0.2, foot), (x + 0.8, height(value(s)))], colour.filled())
     });
     chart.draw_series(bars).map_err(text)?;
     area.present().map_err(text)
@@ -144,10 +185,10 @@ where
 ///
 /// # Errors
 /// [`LabError::Report`].
-pub(super) fn svg(plot: &Plot) -> Result<String, LabError> {
+pub(super) fn svg(plot: &Plot, colours: &Colours) -> Result<String, LabError> {
     use_font();
     let mut text = String::new();
-    let drawn = draw(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area(), plot);
+    let drawn = draw(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area(), plot, colours);
     drawn.map_err(|e| LabError::Report { path: plot.title.clone(), why: e.to_string() })?;
     Ok(text)
 }
@@ -164,8 +205,9 @@ pub(super) fn png(plots: &[Plot], path: &Path) -> Result<(), LabError> {
     use_font();
     let size = (SIZE.0, SIZE.1 * plots.len() as u32);
     let root = BitMapBackend::new(path, size).into_drawing_area();
+    let colours = Colours::of(plots);
     for (area, plot) in root.split_evenly((plots.len(), 1)).iter().zip(plots) {
-        draw(area, plot).map_err(|e| failed(e.to_string()))?;
+        draw(area, plot, &colours).map_err(|e| failed(e.to_string()))?;
     }
     root.present().map_err(|e| failed(e.to_string()))
 }

@@ -7,6 +7,8 @@ use super::samples::Samples;
 pub struct Row {
     /// The table that it belongs to.
     pub section: &'static str,
+    /// The machine and the load that it was measured on, where a table's name does not say it all.
+    pub setting: String,
     /// What was measured, labelled as the document labels it.
     pub metric: String,
     /// By whom: `published:..`, `reference:..` or `pageyard`.
@@ -17,10 +19,22 @@ pub struct Row {
     pub unit: &'static str,
 }
 
+impl Row {
+    /// Says where it was measured: its table, and the machine and load. No metric stands twice for a column and this.
+    #[must_use]
+    pub fn whole_setting(&self) -> String {
+        match self.setting.is_empty() {
+            true => self.section.to_owned(),
+            false => format!("{}: {}", self.section, self.setting),
+        }
+    }
+}
+
 /// The rows of an experiment, in the order of their tables.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     section: &'static str,
+    setting: String,
     rows: Vec<Row>,
 }
 
@@ -28,6 +42,11 @@ impl Rows {
     /// Begins a table; rows that follow belong to it.
     pub fn section(&mut self, section: &'static str) {
         self.section = section;
+    }
+
+    /// Says which machine and load the rows that follow are of, in whichever table.
+    pub fn setting(&mut self, setting: impl Into<String>) {
+        self.setting = setting.into();
     }
 
     /// Adds a value. One that is no number is left out: it was not measured.
@@ -40,7 +59,8 @@ impl Rows {
     ) {
         if value.is_finite() {
             let (metric, column) = (metric.into(), column.into());
-            self.rows.push(Row { section: self.section, metric, column, value, unit });
+            let setting = self.setting.clone();
+            self.rows.push(Row { section: self.section, setting, metric, column, value, unit });
         }
     }
 

@@ -170,6 +170,7 @@ impl Visit for Ownership {
 /// Measures on a machine of this much memory.
 pub fn measure(memory: u64, seed: u64, run: &mut Run<'_>) -> Result<Rows, LabError> {
     let mut rows = Rows::default();
+    rows.setting(format!("{} MiB in a named state, no load, seed {seed}", memory >> 20));
     let settings = Settings { memory, ..Settings::study() };
     let subjects = [Subject::patch(3), Subject::patch(4), Subject::pageyard()];
     let parts = subjects.len() * 3 + 2;

@@ -41,6 +41,7 @@ pub fn measure(
         subjects.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
     let reports = run_all("long-term fragmentation", &jobs, run)?;
     let mut rows = Rows::default();
+    rows.setting(super::setting(settings, trace, seeds));
     rows.section(SECTION);
     for subject in &subjects {
         let of: Vec<&Report> = jobs

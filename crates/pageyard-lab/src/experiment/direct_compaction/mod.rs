@@ -81,6 +81,29 @@ impl Experiment for DirectCompaction {
         "direct compaction that skips on failure and takes free pages directly (V. Babka, 2016)"
     }
 
+    fn quick_cannot_show(&self) -> &'static str {
+        "--quick runs another machine, 1 GiB with 2 jobs instead of 4 GiB with 8, where memory ends before requests meet \
+         fragmentation: it shows that everything runs, and neither confirms nor denies the study's result"
+    }
+
+    fn columns(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "patch2",
+                "Linux 4.6 as the document found it: compaction empties per-CPU lists only behind a block that was isolated",
+            ),
+            (
+                "patch3",
+                "patch 2, and direct asynchronous compaction gives a block up once a frame of it cannot be isolated (skip on failure)",
+            ),
+            (
+                "patch4",
+                "patch 3, and it takes the free frames to move to straight from the free lists (direct free pages)",
+            ),
+            ("pageyard", "the lock-free engine with its own defaults"),
+        ]
+    }
+
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, LabError> {
         let extent = Extent::new(run.quick);
         let trace = match (&run.trace, find("build")) {
@@ -166,6 +189,7 @@ fn main_table(load: &LoadTrace, extent: &Extent, run: &mut Run<'_>) -> Result<Ro
         subjects.iter().flat_map(|s| extent.table_seeds.iter().map(move |seed| job(s, seed))).collect();
     let reports = run_all("stress-highalloc", &jobs, run)?;
     let mut rows = Rows::default();
+    rows.setting(setting(&extent.settings, load, extent.table_seeds));
     let of = |subject: &Subject| -> Vec<&Report> {
         jobs.iter()
             .zip(&reports)
@@ -201,6 +225,17 @@ fn main_table(load: &LoadTrace, extent: &Extent, run: &mut Run<'_>) -> Result<Ro
         rows.add("requests that compacted", column, histogram.len() as f64, "");
     }
     Ok(rows)
+}
+
+/// Says in a few words which machine and load a run is of.
+fn setting(s: &Settings, load: &LoadTrace, seeds: &[u64]) -> String {
+    format!(
+        "{} MiB, {} jobs of {}, {} rounds a phase, seeds {seeds:?}",
+        s.memory >> 20,
+        s.shape.jobs,
+        load.name(),
+        s.rounds
+    )
 }
 
 /// Says every parameter of the workload.

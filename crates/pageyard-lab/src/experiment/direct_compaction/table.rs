@@ -91,6 +91,7 @@ pub fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
 /// Reads the document's table.
 pub fn published(tables: &Published) -> Rows {
     let mut rows = Rows::default();
+    rows.setting("as published");
     rows.section(SECTION);
     for line in tables.lines("direct_compaction") {
         let label = line.text("metric");
