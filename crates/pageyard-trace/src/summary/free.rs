@@ -135,7 +135,8 @@ mod tests {
         let mut counts = [0; ORDERS];
         let mut pfn = 0;
         while pfn < end {
-            let whole = (0..ORDERS).rev().find(|o| pfn % (1 << o) == 0 && (pfn..pfn + (1 << o)).all(is));
+            let whole =
+                (0..ORDERS).rev().find(|o| pfn.is_multiple_of(1 << o) && (pfn..pfn + (1 << o)).all(is));
             if let Some(order) = whole {
                 counts[order] += 1;
             }

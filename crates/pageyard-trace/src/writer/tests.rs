@@ -19,7 +19,7 @@ fn event(i: u64) -> Event {
         gfp: 0xcc0,
         tid: 1,
         cpu: 1,
-        kind: if i % 2 == 0 { EventKind::Alloc } else { EventKind::Free },
+        kind: if i.is_multiple_of(2) { EventKind::Alloc } else { EventKind::Free },
         order: 0,
         migratetype: 0,
         context: Context::Task,
