@@ -6,7 +6,7 @@
 //! * [`units`]: what a frame number, an order, a count of frames *is*; a bare `usize` is none of them.
 //! * [`block`]: buddies, alignment and pageblocks, as pure functions.
 //! * [`migratetype`], [`gfp`], [`request`]: what a caller asks for, and how a kernel's bits say it.
-//! * [`memmap`]: which frames exist, and in which zone and node they lie.
+//! * [`memmap`]: which frames exist, and in which zone and node they lie; [`firmware`]: the map as a boot loader hands it over.
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
 //! * [`error`]: why an answer was no; [`reason`]: which of them it is, one rule for every engine.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
@@ -16,11 +16,14 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 pub mod allocator;
 pub mod block;
 pub mod compaction;
 pub mod error;
+pub mod firmware;
 pub mod gfp;
 pub mod memmap;
 pub mod metrics;
@@ -35,6 +38,7 @@ pub mod watermark;
 
 pub use allocator::{Context, Cx, Drained, PageAllocator};
 pub use error::{AllocError, AuditError, BadRequest, ClaimError, FreeError, MapError};
+pub use firmware::{FirmwareError, FirmwareMap, Regions, ZoneLimits};
 pub use gfp::{Gfp, GfpMap};
 pub use memmap::{MemoryMap, Region, ZoneKind, ZoneSpan};
 pub use migratetype::Migratetype;
