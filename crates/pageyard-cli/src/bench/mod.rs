@@ -155,7 +155,8 @@ impl Bench {
                 let options = if self.quick { ScaleOptions::quick() } else { ScaleOptions::full() };
                 let rows = bench::scale::scale(&options, &mut |done, all| bar.at("scale", done, all));
                 drop(bar);
-                show(json, &rows, |rows| scale::to_json(rows), |rows| scale::to_text(rows))
+                let all = (rows, bench::refused::refused(&options.frames));
+                show(json, &all, |(rows, no)| scale::to_json(rows, no), |(rows, no)| scale::to_text(rows, no))
             }
             What::Peer { name } => bench::peers::serve(&name).map_err(Failure::from),
         }

@@ -18,6 +18,7 @@ mod floors;
 mod paged;
 pub mod peers;
 pub mod primitives;
+pub mod refused;
 pub mod scale;
 mod subject;
 mod subjects;

@@ -1,0 +1,89 @@
+//! `bench scale`, second part: what a request costs that is refused.
+//!
+//! Memory has a used frame in every pageblock, so there is enough of it and no block of order 9; CPUs hold frames in their
+//! lists. A request that may not wait is refused after a bounded search. One that may wait has every list drained and every
+//! pageblock looked at before it fails.
+
+use super::median;
+use pageyard::{
+    AllocError, Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, Pageyard,
+    Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
+};
+use std::time::Instant;
+
+/// CPUs that hold frames in their lists.
+const CPUS: u32 = 64;
+/// Frames that each of them frees before.
+const LISTED: usize = 256;
+/// Requests that are timed.
+const REQUESTS: usize = 201;
+
+/// What a refused request costs.
+#[derive(Clone, Debug)]
+pub struct RefusedRow {
+    /// Who.
+    pub allocator: &'static str,
+    /// Frames of memory.
+    pub frames: u64,
+    /// CPUs with frames in their lists.
+    pub cpus: u32,
+    /// Whether the request may wait.
+    pub may_wait: bool,
+    /// Why it was refused.
+    pub why: AllocError,
+    /// Nanoseconds a request, the median.
+    pub ns_median: f64,
+    /// The most.
+    pub ns_max: f64,
+}
+
+/// Measures, for each size of memory.
+#[must_use]
+pub fn refused(frames: &[u64]) -> Vec<RefusedRow> {
+    frames.iter().flat_map(|frames| [false, true].map(|may_wait| row(*frames, may_wait))).collect()
+}
+
+fn row(frames: u64, may_wait: bool) -> RefusedRow {
+    let yard = fragmented(frames);
+    let huge = Request::new(Order::of(9), Migratetype::Movable);
+    let request = if may_wait { huge } else { huge.with(RequestFlags::NON_BLOCKING) };
+    let mut samples = Vec::with_capacity(REQUESTS);
+    let mut why = AllocError::OutOfMemory;
+    for i in 0..REQUESTS {
+        if may_wait {
+            // The one before has drained them.
+            fill_lists(&yard);
+        }
+        let cx = Cx::on(CpuId(i as u32 % CPUS));
+        let start = Instant::now();
+        let answer = yard.alloc(&cx, &request);
+        samples.push(start.elapsed().as_nanos() as f64);
+        why = answer.expect_err("there is no such block");
+    }
+    let ns_max = samples.iter().copied().fold(0.0, f64::max);
+    let ns_median = median(&mut samples);
+    RefusedRow { allocator: "pageyard-trylock", frames, cpus: CPUS, may_wait, why, ns_median, ns_max }
+}
+
+/// Makes memory with one used frame in each pageblock, and frames in every CPU's list.
+fn fragmented(frames: u64) -> OwnedPageyard<TryLock> {
+    let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
+    let map = MemoryMap::new(&regions).expect("one region is a map");
+    let yard = Pageyard::owned(&map, Config::new(CPUS), TryLock).expect("the map is small enough");
+    let cx = Cx::on(CpuId(0));
+    for block in 0..frames / 512 {
+        let pfn = Pfn(block * 512 + 17);
+        yard.claim_exact(&cx, pfn, Order::ZERO, Migratetype::Movable).expect("all of it is free");
+    }
+    fill_lists(&yard);
+    yard
+}
+
+fn fill_lists(yard: &OwnedPageyard<TryLock>) {
+    let request = Request::new(Order::ZERO, Migratetype::Movable);
+    for cx in (0..CPUS).map(|cpu| Cx::on(CpuId(cpu))) {
+        let mut held = [Pfn(0); LISTED];
+        let got = yard.alloc_bulk(&cx, &request, &mut held);
+        yard.free_bulk(&cx, &held[..got], Order::ZERO, &mut |pfn, why| unreachable!("{pfn}: {why}"));
+    }
+}
