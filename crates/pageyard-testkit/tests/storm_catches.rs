@@ -1,6 +1,6 @@
 //! A storm has to find what it is for: engines whose lists are protected wrongly, each in one way.
 
-use pageyard::engine::{CpuLists, Pushed, Watch};
+use pageyard::engine::{CpuLists, Pushed, Unchanged, Watch};
 use pageyard::{CpuId, Exclusive, PerCpu, TryLock};
 use pageyard_testkit::storm::{self, Guard, Kind, Mix, Naming, Plan, Report, Rule, Variant};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -72,12 +72,19 @@ unsafe impl PerCpu for Faulty {
         cpu: CpuId,
         list: usize,
         items: &[u32],
-        watch: Watch<'_>,
+        watch: Unchanged<'_>,
     ) -> usize {
         TryLock.push_many(lists, cpu, list, items, watch)
     }
 
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize {
+    fn refill(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Unchanged<'_>,
+    ) -> usize {
         TryLock.refill(lists, cpu, list, items, watch)
     }
 

@@ -4,7 +4,7 @@ use super::answers::{Counts, Unavailable};
 use super::area::{Area, Registered, find, register_thread};
 use super::emit::{ABORTED, CARRY};
 use super::{barrier, sequences};
-use pageyard::engine::{CpuLists, Pushed, RawLists, Watch};
+use pageyard::engine::{CpuLists, Pushed, RawLists, Unchanged, Watch};
 use pageyard::{CpuId, PerCpu};
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
@@ -163,7 +163,13 @@ impl Rseq {
     }
 
     /// Adds items; returns how many, and to which list.
-    fn extend(&self, lists: RawLists, list: usize, items: &[u32], watch: Watch<'_>) -> (usize, *const u8) {
+    fn extend(
+        &self,
+        lists: RawLists,
+        list: usize,
+        items: &[u32],
+        watch: Unchanged<'_>,
+    ) -> (usize, *const u8) {
         let mut at = std::ptr::null();
         let n = self.run(lists, list, || {
             // SAFETY: 1. As in `pop` below. 2. The pointer and the length are a slice's.
@@ -251,13 +257,20 @@ unsafe impl PerCpu for Rseq {
         cpu: CpuId,
         list: usize,
         items: &[u32],
-        watch: Watch<'_>,
+        watch: Unchanged<'_>,
     ) -> usize {
         let lists = lists.raw();
         if cpu.0 >= lists.cpus || items.is_empty() { 0 } else { self.extend(lists, list, items, watch).0 }
     }
 
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize {
+    fn refill(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Unchanged<'_>,
+    ) -> usize {
         let lists = lists.raw();
         if cpu.0 >= lists.cpus || items.is_empty() {
             return 0;

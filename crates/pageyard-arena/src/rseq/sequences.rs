@@ -9,7 +9,7 @@
 
 use super::area::{Area, CPU_ID};
 use super::emit::sequence;
-use pageyard::engine::{RawLists, Watch};
+use pageyard::engine::{RawLists, Unchanged, Watch};
 
 const WORD: usize = RawLists::WORD;
 const START: usize = RawLists::START;
@@ -213,10 +213,9 @@ pub(super) unsafe fn push_many(
     list: usize,
     from: *const u32,
     n: usize,
-    watch: Watch<'_>,
+    watch: Unchanged<'_>,
 ) -> (i64, *const u8) {
-    let (words, at) = watch.raw();
-    let watched = words.wrapping_add(at);
+    let (watched, was) = watch.raw();
     let (result, head);
     // SAFETY: 1. As in `pop`. 2. Behind the newest item there is room for as many as the word says, and from the start of
     //         an empty list's places for as many as make it full. 3. As in `pop`. 4. As in `push`.
@@ -274,7 +273,7 @@ pub(super) unsafe fn push_many(
             word = out(reg) _,
             to = out(reg) _,
             i = inout(reg) watched => _,
-            x = inout(reg) watch.seen() => _,
+            x = inout(reg) was => _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
             START = const START,

@@ -1,6 +1,6 @@
 //! The try-lock variant with a count of how often a list was in use.
 
-use pageyard::engine::{CpuLists, Pushed, Watch};
+use pageyard::engine::{CpuLists, Pushed, Unchanged, Watch};
 use pageyard::{CpuId, PerCpu, TryLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -54,12 +54,19 @@ unsafe impl PerCpu for Counting {
         cpu: CpuId,
         list: usize,
         items: &[u32],
-        watch: Watch<'_>,
+        watch: Unchanged<'_>,
     ) -> usize {
         TryLock.push_many(lists, cpu, list, items, watch)
     }
 
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize {
+    fn refill(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Unchanged<'_>,
+    ) -> usize {
         TryLock.refill(lists, cpu, list, items, watch)
     }
 

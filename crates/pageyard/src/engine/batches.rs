@@ -10,7 +10,7 @@ use super::sync::{A32, Carver, Relaxed};
 use super::tag::Tag;
 use super::tree::SearchEffort;
 use super::tuning::{LISTS, MOST_WHOLES, list_of};
-use super::watch::Watch;
+use super::watch::Unchanged;
 use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::request::Request;
@@ -97,7 +97,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         cx: &Cx,
         got: &Got,
         order: u8,
-        list: Option<(usize, Watch<'_>)>,
+        list: Option<(usize, Unchanged<'_>)>,
         items: &mut [u32],
     ) -> Pfn {
         let base = got.block << BLOCK_ORDER;

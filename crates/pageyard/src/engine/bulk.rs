@@ -4,7 +4,7 @@ use super::geometry::BATCH;
 use super::percpu::PerCpu;
 use super::tag::Tag;
 use super::tuning::list_of;
-use super::watch::Watch;
+use super::watch::Unchanged;
 use super::yard::Pageyard;
 use crate::allocator::Cx;
 use crate::error::FreeError;
@@ -115,7 +115,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Puts blocks of the largest zone whose tags were won into a list, as far as it goes.
-    fn push_won(&self, cpu: CpuId, list: usize, order: Order, items: &[u32], watch: Watch<'_>) {
+    fn push_won(&self, cpu: CpuId, list: usize, order: Order, items: &[u32], watch: Unchanged<'_>) {
         let n = self.percpu.push_many(self.main.lists.all(), cpu, list, items, watch);
         for item in &items[n..] {
             self.free_won(self.main, cpu, *item as usize, order);

@@ -77,7 +77,7 @@ impl<'m> FrameMap<'m> {
         // ORDER: SeqCst, as in `state`.
         let state = BlockState::from_bits(word.load(SeqCst));
         // SAFETY: as above.
-        Some((state, unsafe { Watch::descriptor(self.blocks, block) }))
+        Some((state, unsafe { Watch::of(self.blocks, block) }))
     }
 
     /// Writes a descriptor while nobody else knows of the zone.

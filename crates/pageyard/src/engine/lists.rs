@@ -3,7 +3,7 @@
 use super::list::{END, FIELD, Head, List};
 use super::sync::{A64, APtr, Carver, Relaxed, Release, SeqCst};
 use super::tuning::{LISTS, Tuning, is_requested, order_of};
-use super::watch::Watch;
+use super::watch::{Unchanged, Watch};
 use crate::error::MapError;
 use crate::units::CpuId;
 use core::mem::size_of;
@@ -199,10 +199,17 @@ impl<'m> LooseLists<'m> {
         self.lists.all()
     }
 
-    /// Returns a watch that stands, and is the same, until the [`change`](LooseLists::change).
+    /// Returns a watch that stands until the [`change`](LooseLists::change).
     #[must_use]
     pub fn watch(&self) -> Watch<'_> {
-        Watch::count(&self.watched)
+        // SAFETY: there is one word.
+        unsafe { Watch::of(core::slice::from_ref(&self.watched), 0) }
+    }
+
+    /// Returns the same for many items.
+    #[must_use]
+    pub fn unchanged(&self) -> Unchanged<'_> {
+        Unchanged::since(&self.watched)
     }
 
     /// Changes what is watched, for good.

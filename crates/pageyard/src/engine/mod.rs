@@ -63,5 +63,5 @@ pub use owned::OwnedPageyard;
 pub use percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
-pub use watch::Watch;
+pub use watch::{Unchanged, Watch};
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

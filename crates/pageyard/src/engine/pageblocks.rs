@@ -8,7 +8,7 @@ use super::index::Index;
 use super::state::BlockState;
 use super::sync::{A64, Carver, Relaxed, SeqCst};
 use super::tag::Tag;
-use super::watch::Watch;
+use super::watch::Unchanged;
 use crate::memmap::{MemoryMap, ZoneSpan};
 use crate::migratetype::Migratetype;
 use crate::units::{Frames, Pfn, ZoneId};
@@ -297,8 +297,8 @@ impl<'m> Pageblocks<'m> {
 
     /// Watches for isolations: for a push of blocks of several pageblocks, whose descriptors are read afterwards.
     #[inline]
-    pub(crate) fn watch_isolations(&self) -> Watch<'_> {
-        Watch::count(&self.counts[ISOLATIONS])
+    pub(crate) fn watch_isolations(&self) -> Unchanged<'_> {
+        Unchanged::since(&self.counts[ISOLATIONS])
     }
 
     /// Takes a pageblock back into allocation.

@@ -3,7 +3,7 @@
 use super::geometry::BATCH;
 use super::list::{List, Pushed};
 use super::lists::CpuLists;
-use super::watch::Watch;
+use super::watch::{Unchanged, Watch};
 use crate::units::CpuId;
 
 /// Keeps a list to one user at a time, without ever waiting.
@@ -44,19 +44,26 @@ pub unsafe trait PerCpu: Sync {
     /// Takes the newest items, in no order; returns how many.
     fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
 
-    /// Adds items that callers freed, if what is watched is [the same](Watch::is_same); returns how many, from the front.
+    /// Adds items that callers freed, while `watch` [stands](Unchanged::stands); returns how many, from the front.
     fn push_many(
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
         list: usize,
         items: &[u32],
-        watch: Watch<'_>,
+        watch: Unchanged<'_>,
     ) -> usize;
 
-    /// Adds items that came from the zone, if what is watched is [the same](Watch::is_same); returns how many, from the
+    /// Adds items that came from the zone, while `watch` [stands](Unchanged::stands); returns how many, from the
     /// front.
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize;
+    fn refill(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Unchanged<'_>,
+    ) -> usize;
 
     /// Takes the oldest items, for the zone; returns how many.
     fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
@@ -168,12 +175,19 @@ macro_rules! unguarded {
             cpu: CpuId,
             list: usize,
             items: &[u32],
-            _: Watch<'_>,
+            _: Unchanged<'_>,
         ) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.extend(items))
         }
 
-        fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], _: Watch<'_>) -> usize {
+        fn refill(
+            &self,
+            lists: CpuLists<'_>,
+            cpu: CpuId,
+            list: usize,
+            items: &[u32],
+            _: Unchanged<'_>,
+        ) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.refill(items))
         }
 
@@ -258,14 +272,21 @@ unsafe impl PerCpu for TryLock {
         cpu: CpuId,
         list: usize,
         items: &[u32],
-        watch: Watch<'_>,
+        watch: Unchanged<'_>,
     ) -> usize {
-        let push = |l: List<'_>| if watch.is_same() { l.extend(items) } else { 0 };
+        let push = |l: List<'_>| if watch.stands() { l.extend(items) } else { 0 };
         TryLock::with(lists.get(cpu, list), 0, push)
     }
 
-    fn refill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, items: &[u32], watch: Watch<'_>) -> usize {
-        let refill = |l: List<'_>| if watch.is_same() { l.refill(items) } else { 0 };
+    fn refill(
+        &self,
+        lists: CpuLists<'_>,
+        cpu: CpuId,
+        list: usize,
+        items: &[u32],
+        watch: Unchanged<'_>,
+    ) -> usize {
+        let refill = |l: List<'_>| if watch.stands() { l.refill(items) } else { 0 };
         TryLock::with(lists.get(cpu, list), 0, refill)
     }
 
