@@ -1,8 +1,8 @@
 //! Pageblocks that are set apart: taken out of allocation, or leased to a compactor.
 
 use super::geometry::BLOCK_ORDER;
-use super::percpu::PerCpu;
-use super::state::BlockState;
+use super::map::descriptor::BlockState;
+use super::pcp::percpu::PerCpu;
 use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::units::{CompactorId, PageblockId};

@@ -1,12 +1,12 @@
 //! What an instance reports: counters, zones, lists.
 
 use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, WORD_ORDER, WORDS};
-use super::pageblocks::Pageblocks;
-use super::percpu::PerCpu;
+use super::pcp::percpu::PerCpu;
+use super::pcp::tuning::{LISTS, order_of};
 use super::sync::Relaxed;
-use super::tuning::{LISTS, order_of};
 use super::words::runs;
 use super::yard::{Pageyard, Zone};
+use super::zone::pageblocks::Pageblocks;
 use crate::allocator::Drained;
 use crate::migratetype::Migratetype;
 use crate::stats::{Counter, PcpStats, Stats, ZoneStats};

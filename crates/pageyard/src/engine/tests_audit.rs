@@ -1,11 +1,11 @@
 //! Faults planted in an engine's metadata, one at a time: the audit has to find each.
 
-use super::frames::masks_of;
-use super::pageblocks::Pageblocks;
-use super::percpu::TryLock;
+use super::map::frame_map::masks_of;
+use super::map::tag::Tag;
+use super::pcp::percpu::TryLock;
 use super::sync::{Relaxed, SeqCst};
-use super::tag::Tag;
 use super::yard::{Config, Metadata, Pageyard};
+use super::zone::pageblocks::Pageblocks;
 use crate::allocator::Cx;
 use crate::memmap::{MemoryMap, Region, ZoneKind};
 use crate::migratetype::Migratetype;

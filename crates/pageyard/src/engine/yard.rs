@@ -1,14 +1,14 @@
 //! An instance: its configuration, its size query, its construction.
 
-use super::batches::{DOUBLINGS, Runs};
 use super::geometry::{BLOCK_ORDER, LINE, ZONE_LIMIT};
-use super::hints::{ChoiceHints, ReclaimWake};
-use super::lists::Lists;
-use super::pageblocks::Pageblocks;
-use super::percpu::PerCpu;
-use super::scratch::ScratchAreas;
+use super::pcp::lists::Lists;
+use super::pcp::percpu::PerCpu;
+use super::pcp::scratch::ScratchAreas;
+use super::pcp::tuning::Tuning;
+use super::requests::batches::{DOUBLINGS, Runs};
 use super::sync::{A64, Carver, Relaxed};
-use super::tuning::Tuning;
+use super::zone::hints::{ChoiceHints, ReclaimWake};
+use super::zone::pageblocks::Pageblocks;
 use crate::compaction::{Knobs, ZoneState};
 use crate::error::MapError;
 use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};

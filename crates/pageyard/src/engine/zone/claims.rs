@@ -6,14 +6,14 @@
 //! one then puts it into a slot, and whoever takes it out unmarks it. (A slot may name one that is not marked: that one is
 //! on a bin.)
 
-use super::frames::{Masks, masks_of};
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, WORD_ORDER, WORDS};
-use super::index::Bins;
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
-use super::state::BlockState;
-use super::sync::{A64, AcqRel, Relaxed};
-use super::tag::Tag;
-use super::tree::SearchEffort;
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, WORD_ORDER, WORDS};
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::frame_map::{Masks, masks_of};
+use crate::engine::map::index::Bins;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::sync::{A64, AcqRel, Relaxed};
 use crate::migratetype::Migratetype;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
@@ -221,7 +221,7 @@ impl Pageblocks<'_> {
     /// Writes down in the tags what a claim from a pageblock with known zeros took.
     #[cold]
     fn settle_zero(&self, block: usize, masks: &Masks, order: u8, all: bool) {
-        super::frames::for_each_down(masks, order, |offset| {
+        crate::engine::map::frame_map::for_each_down(masks, order, |offset| {
             let first = (block << BLOCK_ORDER) + offset as usize;
             if all {
                 for frame in first..first + (1 << order) {

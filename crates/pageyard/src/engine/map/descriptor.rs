@@ -1,6 +1,6 @@
 //! The descriptor of a pageblock: one packed word, and its transitions as pure functions.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
 use crate::migratetype::Migratetype;
 
 /// A pageblock's counters and state, packed so that one compare-and-swap moves between legal states.

@@ -1,15 +1,15 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
-use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
-use super::pageblocks::Want;
-use super::percpu::PerCpu;
-use super::scratch::StackScratch;
-use super::steal::Stolen;
-use super::sync::Relaxed;
-use super::tree::SearchEffort;
-use super::tuning::{list_of, order_of};
-use super::yard::{Pageyard, Zone};
 use crate::allocator::{Cx, Drained};
+use crate::engine::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::pcp::percpu::PerCpu;
+use crate::engine::pcp::scratch::StackScratch;
+use crate::engine::pcp::tuning::{list_of, order_of};
+use crate::engine::sync::Relaxed;
+use crate::engine::yard::{Pageyard, Zone};
+use crate::engine::zone::pageblocks::Want;
+use crate::engine::zone::steal::Stolen;
 use crate::error::{AllocError, BadRequest};
 use crate::migratetype::Migratetype;
 use crate::reason::{ZoneRoom, reason};
@@ -388,7 +388,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     fn note_effort(&self, cpu: CpuId, effort: SearchEffort) {
-        let words = &self.efforts[cpu.index() * super::geometry::LINE_WORDS..];
+        let words = &self.efforts[cpu.index() * crate::engine::geometry::LINE_WORDS..];
         // ORDER: Relaxed: a measure orders nothing.
         if words[0].load(Relaxed) < u64::from(effort.steps) {
             words[0].store(u64::from(effort.steps), Relaxed);

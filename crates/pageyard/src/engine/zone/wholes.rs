@@ -1,11 +1,11 @@
 //! Pageblocks that are claimed and released several at a time, as wholes: each is a transition of its descriptor, and the
 //! counts and the index are written once for those of one word of the index.
 
-use super::geometry::BLOCK_ORDER;
-use super::index::Bins;
 use super::pageblocks::Pageblocks;
-use super::state::BlockState;
-use super::tree::SearchEffort;
+use crate::engine::geometry::BLOCK_ORDER;
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::index::Bins;
+use crate::engine::map::tree::SearchEffort;
 
 impl Pageblocks<'_> {
     /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts

@@ -1,7 +1,7 @@
 //! The count of a zone's free frames: a sum, and what each CPU has not added to it yet, each on a cache line of its own.
 
-use super::geometry::LINE_WORDS;
-use super::sync::{A64, Carver, Relaxed, SeqCst};
+use crate::engine::geometry::LINE_WORDS;
+use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use crate::units::Frames;
 
 /// What all CPUs together may keep from the sum: one part in so many of the zone.

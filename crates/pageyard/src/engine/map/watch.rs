@@ -1,7 +1,7 @@
 //! What a push reads again where it commits, so that a list never takes in what was taken out of allocation meanwhile.
 
-use super::state::BlockState;
-use super::sync::{A64, SeqCst};
+use super::descriptor::BlockState;
+use crate::engine::sync::{A64, SeqCst};
 
 /// A word that says whether a push may go through, and what it said when the push was prepared.
 ///
@@ -46,7 +46,7 @@ impl<'a> Watch<'a> {
         self.word.load(SeqCst) == self.seen
     }
 
-    /// Returns where the word lies, for a [`PerCpu`](super::PerCpu) that is written in assembly.
+    /// Returns where the word lies, for a [`PerCpu`](crate::engine::PerCpu) that is written in assembly.
     #[inline(always)]
     #[must_use]
     pub fn as_ptr(self) -> *const u64 {

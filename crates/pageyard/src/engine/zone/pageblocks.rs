@@ -1,14 +1,14 @@
 //! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
 
 use super::claims::SLOTS_OF_CPU;
-use super::count::FreeCount;
-use super::frames::{Change, FrameMap, Masks, masks_of};
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
-use super::index::Index;
-use super::state::BlockState;
-use super::sync::{A64, Carver, Relaxed, SeqCst};
-use super::tag::Tag;
-use super::watch::Watch;
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
+use crate::engine::map::count::FreeCount;
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::frame_map::{Change, FrameMap, Masks, masks_of};
+use crate::engine::map::index::Index;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::watch::Watch;
+use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use crate::memmap::{MemoryMap, ZoneSpan};
 use crate::migratetype::Migratetype;
 use crate::units::{Frames, Pfn, ZoneId};
@@ -71,7 +71,7 @@ pub(crate) struct Pageblocks<'m> {
     free: FreeCount<'m>,
     counts: &'m [A64],
     /// Each CPU's slots, by type: the pageblocks that it works on, plus one.
-    pub(super) current: &'m [A64],
+    pub(crate) current: &'m [A64],
 }
 
 impl<'m> Pageblocks<'m> {

@@ -1,18 +1,18 @@
 //! What moves between zones and per-CPU lists when a list is empty or full, and how much of it at a time.
 
-use super::frames::for_each_down;
-use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER};
-use super::list::Pushed;
-use super::pageblocks::{Got, Pageblocks};
-use super::percpu::PerCpu;
-use super::scratch::{Scratch, StackScratch};
-use super::sync::{A32, Carver, Relaxed};
-use super::tag::Tag;
-use super::tree::SearchEffort;
-use super::tuning::{LISTS, MOST_WHOLES, list_of};
-use super::watch::Watch;
-use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
+use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER};
+use crate::engine::map::frame_map::for_each_down;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::map::watch::Watch;
+use crate::engine::pcp::list::Pushed;
+use crate::engine::pcp::percpu::PerCpu;
+use crate::engine::pcp::scratch::{Scratch, StackScratch};
+use crate::engine::pcp::tuning::{LISTS, MOST_WHOLES, list_of};
+use crate::engine::sync::{A32, Carver, Relaxed};
+use crate::engine::yard::{Pageyard, Zone};
+use crate::engine::zone::pageblocks::{Got, Pageblocks};
 use crate::request::Request;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
