@@ -9,7 +9,8 @@ use super::map::tree::SearchEffort;
 use super::pcp::percpu::PerCpu;
 use super::report::blocks_of;
 use super::words::runs;
-use super::yard::{Pageyard, Zone};
+use super::yard::Pageyard;
+use super::zone::Zone;
 use super::zone::choose;
 use super::zone::hints::Cursor;
 use super::zone::pageblocks::{Pageblocks, Take, Want};
@@ -305,8 +306,8 @@ impl Drop for Claimed<'_, '_> {
             self.pageblocks.frames.set_tag(frame, Tag::Free);
         }
         if back.iter().any(|mask| *mask != 0) {
-            let (freed, _) = self.pageblocks.release(self.block, &back, false, None);
-            self.pageblocks.add_free(self.cpu, freed);
+            let released = self.pageblocks.release(self.block, &back, false, None);
+            self.pageblocks.add_free(self.cpu, released.freed);
         }
     }
 }

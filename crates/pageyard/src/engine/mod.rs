@@ -7,9 +7,10 @@
 //!   transitions; `frame_map`: where they lie; `watch`: one of them read again; `tree`, `index`: which pageblocks can serve
 //!   what; `count`: the free frames, counted by each CPU for itself.
 //! * `pcp`: per-CPU pages. `tuning`, `list`, `lists`: what CPUs keep for themselves; `percpu`: how a list is kept from being
-//!   used twice at once; `scratch`: where what moves is sorted.
+//!   used twice at once; `runs`: how much moves; `scratch`: where it is sorted. Nothing here knows of zones.
 //! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and
-//!   across types; `choose`, `hints`: which of them compaction is told to empty.
+//!   across types; `choose`, `hints`: which of them compaction is told to empty; `marks`: how far down a request may go. `Zone`
+//!   ties them to the zone's lists.
 //! * `yard`: an instance, its configuration and construction.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `bulk`; `batches`: what moves between
 //!   zones and lists.

@@ -1,5 +1,6 @@
 //! Faults planted in an engine's metadata, one at a time: the audit has to find each.
 
+use super::map::count::FrameDelta;
 use super::map::frame_map::masks_of;
 use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
@@ -118,7 +119,7 @@ fn the_audit_finds_a_hint_that_is_too_small() {
 
 #[test]
 fn the_audit_finds_frames_that_are_free_and_not_counted() {
-    assert!(finds(|e| zone(e).add_free(0, -1)));
+    assert!(finds(|e| zone(e).add_free(0, FrameDelta::between(1, 0))));
 }
 
 #[test]

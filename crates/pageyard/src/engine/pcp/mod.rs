@@ -4,5 +4,6 @@
 pub(super) mod list;
 pub(super) mod lists;
 pub(super) mod percpu;
+pub(super) mod runs;
 pub(super) mod scratch;
 pub(super) mod tuning;

@@ -5,7 +5,6 @@
 //! anything is reclaimed; a costly request with `NORETRY` compacts once and reclaims nothing; one without retries reclaims
 //! a second time for the last compaction.
 
-use super::alloc::Mark;
 use crate::allocator::Cx;
 use crate::compaction::{
     Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
@@ -14,7 +13,9 @@ use crate::compaction::{
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::sync::Relaxed;
-use crate::engine::yard::{Pageyard, Zone};
+use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
+use crate::engine::zone::marks::Mark;
 use crate::error::BadRequest;
 use crate::reclaim::{Attempts, Failure, Helpers, PressureAllocator, Priority, Reclaimed, Shortage};
 use crate::request::{Request, RequestFlags};

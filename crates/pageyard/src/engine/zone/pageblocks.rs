@@ -2,7 +2,7 @@
 
 use super::claims::SLOTS_OF_CPU;
 use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
-use crate::engine::map::count::FreeCount;
+use crate::engine::map::count::{FrameDelta, FreeCount};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::frame_map::{Change, FrameMap, Masks, masks_of};
 use crate::engine::map::index::Index;
@@ -218,26 +218,26 @@ impl<'m> Pageblocks<'m> {
 
     /// Adds to the count of free frames.
     #[inline]
-    pub(crate) fn add_free(&self, cpu: usize, n: i64) {
+    pub(crate) fn add_free(&self, cpu: usize, n: FrameDelta) {
         self.free.add(cpu, n);
     }
 
     /// Counts a transition, except for what it returns: that is to be added to the count of free frames, by
     /// [`Pageblocks::add_free`].
     #[inline]
-    pub(crate) fn count_change(&self, change: Change) -> i64 {
+    pub(crate) fn count_change(&self, change: Change) -> FrameDelta {
         let Change { old, new } = change;
         if old.ty().max(new.ty()) >= Migratetype::HighAtomic as u8 {
             for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
-                let of = |s: BlockState| if s.ty() == ty as u8 { i64::from(s.counted()) } else { 0 };
-                let n = of(new) - of(old);
-                if n != 0 {
+                let of = |s: BlockState| if s.ty() == ty as u8 { s.counted() } else { 0 };
+                let n = FrameDelta::between(of(old), of(new));
+                if n != FrameDelta::ZERO {
                     // ORDER: Relaxed: a count orders nothing.
-                    self.counts[which].fetch_add(n as u64, Relaxed);
+                    self.counts[which].fetch_add(n.wrapping(), Relaxed);
                 }
             }
         }
-        i64::from(new.counted()) - i64::from(old.counted())
+        FrameDelta::between(old.counted(), new.counted())
     }
 
     // Releases.
@@ -266,8 +266,8 @@ impl<'m> Pageblocks<'m> {
                 }
             }
             let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
-            let (n, _) = self.release(block, &masks, zero, None);
-            self.add_free(cpu, n);
+            let released = self.release(block, &masks, zero, None);
+            self.add_free(cpu, released.freed);
         }
     }
 
