@@ -8,7 +8,7 @@
 //! * [`op`]: operations that print themselves as Rust; [`session`]: an engine and the model side by side.
 //! * [`generate`], [`random`]: weighted random operations from a seed; [`shrink`]: a failing list made short and printed
 //!   as a test to paste; [`tally`]: what a run provoked, so that a run that provoked nothing is noticed.
-//! * [`storm`]: every kind of call at once, from many threads, for as long as one likes.
+//! * `storm`: every kind of call at once, from many threads, for as long as one likes.
 //! * [`maps`]: memory maps that engines get wrong; [`suite`](mod@suite): hand-written cases, the concurrent ones included.
 //!
 //! # Which error is right
@@ -29,6 +29,7 @@ pub mod random;
 pub mod session;
 pub mod shrink;
 pub mod slow_order;
+#[cfg(not(loom))]
 pub mod storm;
 pub mod suite;
 pub mod tally;

@@ -146,7 +146,9 @@ fn calls(o: &Owner, cpu: u32, n: usize) -> Vec<Block> {
             0 => o.m.movable(cpu, 0).into_iter().for_each(|block| o.keep(block)),
             1 => held.extend(o.m.alloc(cpu, rng.gen_range(0..4), Unmovable)),
             2 => o.m.bulk(cpu, 9, Movable).into_iter().for_each(|block| o.keep(block)),
-            3 => o.m.engine.drain(CpuSet::All),
+            3 => {
+                o.m.engine.drain(CpuSet::All);
+            }
             4 => {
                 let block = PageblockId(rng.gen_range(0..3));
                 if o.m.engine.yard.isolate(&Cx::on(CpuId(0)), block) {

@@ -342,7 +342,9 @@ fn random_calls(m: &Machine, cpu: u32) -> Vec<Block> {
             4 => held.extend(m.bulk(cpu, rng.gen_range(1..80), ty)),
             5 => held.extend(m.exact(128 * rng.gen_range(0..8), [0, 6, 7][rng.gen_range(0..3)])),
             6 => isolate_and_restore(m, PageblockId(rng.gen_range(0..2))),
-            _ if held.is_empty() => m.engine.drain(CpuSet::One(CpuId(cpu ^ 1))),
+            _ if held.is_empty() => {
+                m.engine.drain(CpuSet::One(CpuId(cpu ^ 1)));
+            }
             7 => {
                 let block = held.swap_remove(rng.gen_range(0..held.len()));
                 let to = block.1.saturating_sub(rng.gen_range(1..3));

@@ -229,7 +229,9 @@ fn random_calls_beside_isolation() {
                     match rng.gen_range(0..5) {
                         0 => held.extend(c.alloc(cpu, rng.gen_range(0..4), Movable)),
                         1 => held.extend(c.bulk(cpu, 7, Movable)),
-                        2 => c.m.engine.drain(CpuSet::One(CpuId(cpu ^ 1))),
+                        2 => {
+                            c.m.engine.drain(CpuSet::One(CpuId(cpu ^ 1)));
+                        }
                         _ if held.is_empty() => {}
                         _ => c.m.free(cpu, held.swap_remove(rng.gen_range(0..held.len()))),
                     }

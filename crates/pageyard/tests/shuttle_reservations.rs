@@ -6,7 +6,7 @@
 mod shuttle_common;
 
 use pageyard::Migratetype::{Movable, Unmovable};
-use pageyard::{CpuId, CpuSet, Cx, PageAllocator, Pfn};
+use pageyard::{CpuId, CpuSet, Cx, Order, PageAllocator, Pfn};
 use shuttle::rand::Rng;
 use shuttle::thread;
 use shuttle_common::{BLOCK, Block, Machine, PAGEBLOCK, Part, all, explore};
@@ -16,7 +16,9 @@ use std::sync::Arc;
 fn drain(m: &Arc<Machine>, cpu: u32, blocks: Vec<Block>) -> thread::JoinHandle<()> {
     blocks.into_iter().for_each(|block| m.free(cpu, block));
     let m = m.clone();
-    thread::spawn(move || m.engine.drain(CpuSet::One(CpuId(cpu))))
+    thread::spawn(move || {
+        m.engine.drain(CpuSet::One(CpuId(cpu)));
+    })
 }
 
 /// Takes all of a pageblock but `2^order` frames at its end; returns what it holds, and 32 frames of the first word with
@@ -104,7 +106,9 @@ fn random_calls(m: &Machine, cpu: u32) -> Vec<Block> {
             0..=1 => held.extend(m.movable(cpu, rng.gen_range(0..4))),
             2 => held.extend(m.alloc(cpu, [0, 2][rng.gen_range(0..2)], Unmovable)),
             3 => held.extend(m.bulk(cpu, rng.gen_range(1..90), Movable)),
-            4 => m.engine.drain(CpuSet::One(CpuId(rng.gen_range(0..3)))),
+            4 => {
+                m.engine.drain(CpuSet::One(CpuId(rng.gen_range(0..3))));
+            }
             5 => {
                 let some = rng.gen_range(0..=held.len());
                 let (single, other): (Vec<Block>, Vec<Block>) =

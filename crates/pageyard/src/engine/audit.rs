@@ -1,12 +1,13 @@
 //! The audit: every frame counted anew from the bits, every index checked against the count.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER, WORDS};
-use super::pageblocks::Pageblocks;
-use super::percpu::PerCpu;
+use super::map::tag::Tag;
+use super::pcp::percpu::PerCpu;
+use super::pcp::tuning::{LISTS, order_of};
 use super::report::cached;
-use super::tag::Tag;
-use super::tuning::{LISTS, order_of};
-use super::yard::{Pageyard, Zone};
+use super::yard::Pageyard;
+use super::zone::Zone;
+use super::zone::pageblocks::Pageblocks;
 use crate::error::AuditError;
 use crate::migratetype::Migratetype;
 use crate::stats::Census;

@@ -1,18 +1,19 @@
 //! What compaction sees of the engine. No step here is new to the protocol: compaction claims, releases and leases as
 //! everybody does, and a frame that it holds is an allocated block of order 0.
 
-use super::choose;
-use super::frames::Masks;
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER};
-use super::hints::Cursor;
-use super::index::Bins;
-use super::pageblocks::{Pageblocks, Take, Want};
-use super::percpu::PerCpu;
+use super::map::frame_map::Masks;
+use super::map::index::Bins;
+use super::map::tag::Tag;
+use super::map::tree::SearchEffort;
+use super::pcp::percpu::PerCpu;
 use super::report::blocks_of;
-use super::tag::Tag;
-use super::tree::SearchEffort;
 use super::words::runs;
-use super::yard::{Pageyard, Zone};
+use super::yard::Pageyard;
+use super::zone::Zone;
+use super::zone::choose;
+use super::zone::hints::Cursor;
+use super::zone::pageblocks::{Pageblocks, Take, Want};
 use crate::allocator::Cx;
 use crate::block::holders;
 use crate::compaction::{
@@ -305,8 +306,8 @@ impl Drop for Claimed<'_, '_> {
             self.pageblocks.frames.set_tag(frame, Tag::Free);
         }
         if back.iter().any(|mask| *mask != 0) {
-            let (freed, _) = self.pageblocks.release(self.block, &back, false, None);
-            self.pageblocks.add_free(self.cpu, freed);
+            let released = self.pageblocks.release(self.block, &back, false, None);
+            self.pageblocks.add_free(self.cpu, released.freed);
         }
     }
 }

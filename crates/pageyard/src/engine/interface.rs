@@ -1,6 +1,6 @@
 //! The interface that all engines share, on an instance: each call is the inherent one of the same name.
 
-use super::percpu::PerCpu;
+use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
 use crate::allocator::{Cx, Drained, PageAllocator};
 use crate::error::{AllocError, AuditError, ClaimError, FreeError};

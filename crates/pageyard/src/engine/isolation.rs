@@ -1,9 +1,10 @@
 //! Pageblocks that are set apart: taken out of allocation, or leased to a compactor.
 
 use super::geometry::BLOCK_ORDER;
-use super::percpu::PerCpu;
-use super::state::BlockState;
-use super::yard::{Pageyard, Zone};
+use super::map::descriptor::BlockState;
+use super::pcp::percpu::PerCpu;
+use super::yard::Pageyard;
+use super::zone::Zone;
 use crate::allocator::Cx;
 use crate::units::{CompactorId, PageblockId};
 
@@ -50,6 +51,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 
     /// Returns the number that a pageblock is leased to.
+    #[cfg(not(loom))]
     pub(crate) fn lease_of(&self, block: PageblockId) -> Option<u16> {
         let (zone, at) = self.parts_of(block).next()?;
         zone.pageblocks.frames.state(at).owner().map(u16::from)

@@ -1,67 +1,49 @@
 //! The engine: a lock-free page-frame allocator that stores nothing in the memory it manages.
 //!
-//! From the bottom up, each module using only those before it:
+//! Its layers, lowest first, each using only those before it:
 //!
 //! * `geometry`: the sizes; `sync`: the one file that names atomics; `words`: runs in a word of bits.
-//! * `tag`, `state`: what is known of a frame and of a pageblock, as packed values with pure transitions.
-//! * `frames`: the frame map, where those values live; `tree`, `index`: which pageblocks can serve what.
-//! * `count`: free frames, counted by each CPU for itself.
-//! * `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and across types.
-//! * `tuning`, `list`, `lists`, `percpu`: per-CPU lists, and how they are kept from being used twice at once.
-//! * `scratch`, `batches`: what moves between zones and lists, and where it is sorted.
-//! * `compaction_view`, `choose`: what compaction sees, and what it is told to empty; `with_help`: reclaim, compaction, retries.
-//! * `yard`: an instance; `request`, `free`, `bulk`: its calls; `isolation`; `report`, `audit`: its accounts;
-//!   `interface`: all of that as every engine offers it.
+//! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with pure
+//!   transitions; `frame_map`: where they lie; `watch`: one of them read again; `tree`, `index`: which pageblocks can serve
+//!   what; `count`: the free frames, counted by each CPU for itself.
+//! * `pcp`: per-CPU pages. `tuning`, `list`, `lists`: what CPUs keep for themselves; `percpu`: how a list is kept from being
+//!   used twice at once; `runs`: how much moves; `scratch`: where it is sorted. Nothing here knows of zones.
+//! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and
+//!   across types; `choose`, `hints`: which of them compaction is told to empty; `marks`: how far down a request may go. `Zone`
+//!   ties them to the zone's lists.
+//! * `yard`: an instance, its configuration and construction.
+//! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `bulk`; `batches`: what moves between
+//!   zones and lists.
+//! * `isolation`: pageblocks set apart; `report`, `audit`: an instance's accounts; `compaction_view`: what compaction sees.
+//! * `interface`: all of that as every engine offers it; `owned`: an instance with memory of its own.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.
 
 mod audit;
-mod batches;
-mod bulk;
-#[cfg(not(loom))]
-mod choose;
-mod claims;
 #[cfg(not(loom))]
 mod compaction_view;
-mod count;
-mod frames;
-mod free;
 mod geometry;
-mod high;
-mod hints;
-mod index;
 mod interface;
 mod isolation;
-mod list;
-mod lists;
+mod map;
 #[cfg(feature = "alloc")]
 mod owned;
-mod pageblocks;
-mod percpu;
+mod pcp;
 mod report;
-mod request;
-mod scratch;
-mod state;
-mod steal;
+mod requests;
 mod sync;
-mod tag;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests_audit;
-mod tree;
-mod tuning;
-mod watch;
-mod wholes;
-#[cfg(not(loom))]
-mod with_help;
 mod words;
 mod yard;
+mod zone;
 
-pub use list::{List, Pushed};
-pub use lists::{CpuLists, LooseLists, RawLists};
+pub use map::watch::{Unchanged, Watch};
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;
-pub use percpu::{Alone, Exclusive, PerCpu, TryLock};
+pub use pcp::list::{List, Pushed};
+pub use pcp::lists::{CpuLists, LooseLists, RawLists};
+pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
-pub use watch::{Unchanged, Watch};
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

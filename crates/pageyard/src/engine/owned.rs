@@ -1,6 +1,6 @@
 //! An instance that owns the memory of its metadata.
 
-use super::percpu::PerCpu;
+use super::pcp::percpu::PerCpu;
 use super::yard::{Config, Metadata, Pageyard};
 use crate::error::MapError;
 use crate::memmap::MemoryMap;

@@ -1,12 +1,13 @@
 //! What an instance reports: counters, zones, lists.
 
 use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, WORD_ORDER, WORDS};
-use super::pageblocks::Pageblocks;
-use super::percpu::PerCpu;
+use super::pcp::percpu::PerCpu;
+use super::pcp::tuning::{LISTS, order_of};
 use super::sync::Relaxed;
-use super::tuning::{LISTS, order_of};
 use super::words::runs;
-use super::yard::{Pageyard, Zone};
+use super::yard::Pageyard;
+use super::zone::Zone;
+use super::zone::pageblocks::Pageblocks;
 use crate::allocator::Drained;
 use crate::migratetype::Migratetype;
 use crate::stats::{Counter, PcpStats, Stats, ZoneStats};
@@ -105,6 +106,7 @@ pub(crate) fn cached(zone: &Zone<'_>, cpu: CpuId) -> u64 {
 }
 
 /// Returns a zone's free blocks by order: a row of `/proc/buddyinfo`.
+#[cfg(not(loom))]
 pub(crate) fn blocks_of(pageblocks: &Pageblocks<'_>) -> [u64; NR_ORDERS] {
     free_blocks(pageblocks).map(|by_type| by_type.iter().sum())
 }

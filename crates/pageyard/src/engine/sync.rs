@@ -228,7 +228,7 @@ impl<'m> Carver<'m> {
     }
 
     /// Says whether the memory was large enough for everything asked of it.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn fits(&self) -> bool {
         self.used <= self.len
     }

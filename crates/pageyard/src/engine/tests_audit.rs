@@ -1,11 +1,12 @@
 //! Faults planted in an engine's metadata, one at a time: the audit has to find each.
 
-use super::frames::masks_of;
-use super::pageblocks::Pageblocks;
-use super::percpu::TryLock;
+use super::map::count::FrameDelta;
+use super::map::frame_map::masks_of;
+use super::map::tag::Tag;
+use super::pcp::percpu::TryLock;
 use super::sync::{Relaxed, SeqCst};
-use super::tag::Tag;
 use super::yard::{Config, Metadata, Pageyard};
+use super::zone::pageblocks::Pageblocks;
 use crate::allocator::Cx;
 use crate::memmap::{MemoryMap, Region, ZoneKind};
 use crate::migratetype::Migratetype;
@@ -118,7 +119,7 @@ fn the_audit_finds_a_hint_that_is_too_small() {
 
 #[test]
 fn the_audit_finds_frames_that_are_free_and_not_counted() {
-    assert!(finds(|e| zone(e).add_free(0, -1)));
+    assert!(finds(|e| zone(e).add_free(0, FrameDelta::between(1, 0))));
 }
 
 #[test]

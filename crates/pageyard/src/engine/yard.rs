@@ -1,14 +1,15 @@
 //! An instance: its configuration, its size query, its construction.
 
-use super::batches::{DOUBLINGS, Runs};
 use super::geometry::{BLOCK_ORDER, LINE, ZONE_LIMIT};
-use super::hints::{ChoiceHints, ReclaimWake};
-use super::lists::Lists;
-use super::pageblocks::Pageblocks;
-use super::percpu::PerCpu;
-use super::scratch::ScratchAreas;
+use super::pcp::lists::Lists;
+use super::pcp::percpu::PerCpu;
+use super::pcp::runs::{DOUBLINGS, Runs};
+use super::pcp::scratch::ScratchAreas;
+use super::pcp::tuning::Tuning;
 use super::sync::{A64, Carver, Relaxed};
-use super::tuning::Tuning;
+use super::zone::Zone;
+use super::zone::hints::{ChoiceHints, ReclaimWake};
+use super::zone::pageblocks::Pageblocks;
 use crate::compaction::{Knobs, ZoneState};
 use crate::error::MapError;
 use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
@@ -16,7 +17,7 @@ use crate::request::{NodeMask, Request, RequestFlags};
 use crate::stats::{Counter, NR_COUNTERS};
 use crate::units::{CpuId, Frames, Pfn, ZoneId};
 use crate::watermark::{
-    ReserveRule, WatermarkKnobs, Watermarks, default_min_free_kbytes, max_boost, protection, watermarks,
+    ReserveRule, WatermarkKnobs, default_min_free_kbytes, max_boost, protection, watermarks,
 };
 use core::alloc::Layout;
 
@@ -84,24 +85,6 @@ impl<'m> Metadata<'m> {
     pub unsafe fn assume_zeroed(memory: &'m mut [u8]) -> Metadata<'m> {
         Metadata(memory)
     }
-}
-
-/// A zone with what the allocator knows of it beyond the frames.
-pub(crate) struct Zone<'m> {
-    pub(crate) pageblocks: Pageblocks<'m>,
-    pub(crate) lists: Lists<'m>,
-    /// How lists missed before.
-    pub(crate) runs: Runs<'m>,
-    pub(crate) marks: Watermarks,
-    pub(crate) protection: [Frames; NR_ZONE_KINDS],
-    pub(crate) max_boost: Option<Frames>,
-    /// What compaction remembers.
-    pub(crate) compaction: ZoneState,
-    /// Where compaction looks next.
-    #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
-    pub(crate) choices: ChoiceHints,
-    /// Whom the background reclaimer was woken for.
-    pub(crate) reclaim_wake: ReclaimWake,
 }
 
 /// A lock-free page-frame allocator.
@@ -252,6 +235,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 lists,
                 runs,
                 marks,
+                reserve_rule: config.reserve_rule,
                 protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
                 max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),
                 compaction: ZoneState::new(),

@@ -2,10 +2,9 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use pageyard::{
-    Config, MapError, MemoryMap, OwnedPageyard, Pageyard, PerCpu, forward_page_allocator,
-    forward_pressure_allocator,
-};
+#[cfg(not(loom))]
+use pageyard::forward_pressure_allocator;
+use pageyard::{Config, MapError, MemoryMap, OwnedPageyard, Pageyard, PerCpu, forward_page_allocator};
 
 /// An engine and its metadata.
 pub struct Owned<P: PerCpu> {
@@ -19,4 +18,5 @@ impl<P: PerCpu> Owned<P> {
 }
 
 forward_page_allocator! { [P: PerCpu] Owned<P>, this => this.yard }
+#[cfg(not(loom))]
 forward_pressure_allocator! { [P: PerCpu] Owned<P>, this => this.yard }

@@ -1,15 +1,16 @@
 //! Frees, splits, and claims by number. Every free is checked: the tag is where a second one loses.
 
-use super::geometry::{BLOCK_ORDER, MAX_ORDER};
-use super::list::Pushed;
-use super::pageblocks::Pageblocks;
-use super::percpu::PerCpu;
-use super::sync::Relaxed;
-use super::tag::Tag;
-use super::tuning::list_of;
-use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::block::holders;
+use crate::engine::geometry::{BLOCK_ORDER, MAX_ORDER};
+use crate::engine::map::tag::Tag;
+use crate::engine::pcp::list::Pushed;
+use crate::engine::pcp::percpu::PerCpu;
+use crate::engine::pcp::tuning::list_of;
+use crate::engine::sync::Relaxed;
+use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
+use crate::engine::zone::pageblocks::Pageblocks;
 use crate::error::{ClaimError, FreeError};
 use crate::migratetype::Migratetype;
 use crate::stats::Counter;

@@ -1,9 +1,9 @@
 //! How one CPU's lists are kept from being used twice at once.
 
-use super::geometry::BATCH;
 use super::list::{List, Pushed};
 use super::lists::CpuLists;
-use super::watch::{Unchanged, Watch};
+use crate::engine::geometry::BATCH;
+use crate::engine::map::watch::{Unchanged, Watch};
 use crate::units::CpuId;
 
 /// Keeps a list to one user at a time, without ever waiting.

@@ -1,14 +1,14 @@
 //! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
 
 use super::claims::SLOTS_OF_CPU;
-use super::count::FreeCount;
-use super::frames::{Change, FrameMap, Masks, masks_of};
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
-use super::index::Index;
-use super::state::BlockState;
-use super::sync::{A64, Carver, Relaxed, SeqCst};
-use super::tag::Tag;
-use super::watch::Unchanged;
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
+use crate::engine::map::count::{FrameDelta, FreeCount};
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::frame_map::{Change, FrameMap, Masks, masks_of};
+use crate::engine::map::index::Index;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::watch::Unchanged;
+use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use crate::memmap::{MemoryMap, ZoneSpan};
 use crate::migratetype::Migratetype;
 use crate::units::{Frames, Pfn, ZoneId};
@@ -71,7 +71,7 @@ pub(crate) struct Pageblocks<'m> {
     free: FreeCount<'m>,
     counts: &'m [A64],
     /// Each CPU's slots, by type: the pageblocks that it works on, plus one.
-    pub(super) current: &'m [A64],
+    pub(crate) current: &'m [A64],
 }
 
 impl<'m> Pageblocks<'m> {
@@ -218,26 +218,26 @@ impl<'m> Pageblocks<'m> {
 
     /// Adds to the count of free frames.
     #[inline]
-    pub(crate) fn add_free(&self, cpu: usize, n: i64) {
+    pub(crate) fn add_free(&self, cpu: usize, n: FrameDelta) {
         self.free.add(cpu, n);
     }
 
     /// Counts a transition, except for what it returns: that is to be added to the count of free frames, by
     /// [`Pageblocks::add_free`].
     #[inline]
-    pub(crate) fn count_change(&self, change: Change) -> i64 {
+    pub(crate) fn count_change(&self, change: Change) -> FrameDelta {
         let Change { old, new } = change;
         if old.ty().max(new.ty()) >= Migratetype::HighAtomic as u8 {
             for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
-                let of = |s: BlockState| if s.ty() == ty as u8 { i64::from(s.counted()) } else { 0 };
-                let n = of(new) - of(old);
-                if n != 0 {
+                let of = |s: BlockState| if s.ty() == ty as u8 { s.counted() } else { 0 };
+                let n = FrameDelta::between(of(old), of(new));
+                if n != FrameDelta::ZERO {
                     // ORDER: Relaxed: a count orders nothing.
-                    self.counts[which].fetch_add(n as u64, Relaxed);
+                    self.counts[which].fetch_add(n.wrapping(), Relaxed);
                 }
             }
         }
-        i64::from(new.counted()) - i64::from(old.counted())
+        FrameDelta::between(old.counted(), new.counted())
     }
 
     // Releases.
@@ -266,8 +266,8 @@ impl<'m> Pageblocks<'m> {
                 }
             }
             let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
-            let (n, _) = self.release(block, &masks, zero, None);
-            self.add_free(cpu, n);
+            let released = self.release(block, &masks, zero, None);
+            self.add_free(cpu, released.freed);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The count of a zone's free frames: a sum, and what each CPU has not added to it yet, each on a cache line of its own.
 
-use super::geometry::LINE_WORDS;
-use super::sync::{A64, Carver, Relaxed, SeqCst};
+use crate::engine::geometry::LINE_WORDS;
+use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use crate::units::Frames;
 
 /// What all CPUs together may keep from the sum: one part in so many of the zone.
@@ -10,6 +10,34 @@ const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
 const MOST: u64 = 1 << 16;
 /// Times that a count is read anew because frames moved to the sum meanwhile.
 const TRIES: usize = 8;
+
+/// By how many frames a count changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FrameDelta(i64);
+
+impl FrameDelta {
+    /// No change.
+    pub(crate) const ZERO: FrameDelta = FrameDelta(0);
+
+    /// Makes the change from one number of frames to another.
+    #[inline(always)]
+    pub(crate) fn between(old: u32, new: u32) -> FrameDelta {
+        FrameDelta(i64::from(new) - i64::from(old))
+    }
+
+    /// Returns what to add to a word that wraps around.
+    #[inline(always)]
+    pub(crate) fn wrapping(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl core::ops::AddAssign for FrameDelta {
+    #[inline(always)]
+    fn add_assign(&mut self, other: FrameDelta) {
+        self.0 += other.0;
+    }
+}
 
 /// A count that CPUs change without meeting each other.
 ///
@@ -45,7 +73,8 @@ impl<'m> FreeCount<'m> {
 
     /// Adds frames on behalf of a CPU.
     #[inline]
-    pub(crate) fn add(&self, cpu: usize, n: i64) {
+    pub(crate) fn add(&self, cpu: usize, delta: FrameDelta) {
+        let FrameDelta(n) = delta;
         if n == 0 {
             return;
         }
@@ -113,7 +142,7 @@ mod tests {
         count.set(Frames(2048));
         let mut is = 2048;
         for (cpu, n) in [(0, -16), (1, -16), (0, -1), (1, 32), (1, -500), (0, 7)] {
-            count.add(cpu, n);
+            count.add(cpu, FrameDelta(n));
             is += n;
             assert_eq!(count.get(), is as u64);
             for mark in [0, 1500, is as u64 - 10, is as u64, 5000] {

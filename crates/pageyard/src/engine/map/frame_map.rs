@@ -8,12 +8,12 @@
 //! * while a descriptor says huge or hole, its bits are not looked at;
 //! * a frame's tag is written by its owner, and by whoever wins it from `Allocated` with a compare-and-swap.
 
-use super::geometry::{BLOCK_ORDER, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS};
-use super::state::BlockState;
-use super::sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
+use super::descriptor::BlockState;
 use super::tag::Tag;
 use super::watch::Watch;
-use super::words::{largest, lowest, pick, runs};
+use crate::engine::geometry::{BLOCK_ORDER, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS};
+use crate::engine::sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
+use crate::engine::words::{largest, lowest, pick, runs};
 
 /// The bits of a pageblock: those taken, or those to be given.
 pub(crate) type Masks = [u64; WORDS];

@@ -1,12 +1,12 @@
 //! Many frames at a time.
 
-use super::geometry::BATCH;
-use super::percpu::PerCpu;
-use super::tag::Tag;
-use super::tuning::list_of;
-use super::watch::Unchanged;
-use super::yard::Pageyard;
 use crate::allocator::Cx;
+use crate::engine::geometry::BATCH;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::watch::Unchanged;
+use crate::engine::pcp::percpu::PerCpu;
+use crate::engine::pcp::tuning::list_of;
+use crate::engine::yard::Pageyard;
 use crate::error::FreeError;
 use crate::request::{NodeMask, Request, RequestFlags};
 use crate::units::{CpuId, Order, Pfn};

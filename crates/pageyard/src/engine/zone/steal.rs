@@ -1,12 +1,12 @@
 //! What happens when a type has no pageblock that fits: taking from another type's, and the pageblocks reserved for
 //! high-order requests that cannot wait.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
-use super::index::Bins;
 use super::pageblocks::{Got, Pageblocks, Take, Want};
-use super::state::BlockState;
-use super::sync::Relaxed;
-use super::tree::SearchEffort;
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::index::Bins;
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::sync::Relaxed;
 use crate::migratetype::Migratetype;
 
 /// Times that a steal follows the index to a pageblock that turns out to serve nothing.

@@ -1,9 +1,9 @@
 //! A area for each CPU: memory to sort frames in on their way between lists and zones, when there are more of them than a
 //! stack should hold. Whoever finds it taken does with less.
 
-use super::frames::Masks;
-use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
-use super::sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
+use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use crate::engine::map::frame_map::Masks;
+use crate::engine::sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::Range;

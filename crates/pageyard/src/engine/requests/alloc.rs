@@ -1,39 +1,23 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
-use super::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
-use super::pageblocks::Want;
-use super::percpu::PerCpu;
-use super::scratch::StackScratch;
-use super::steal::Stolen;
-use super::sync::Relaxed;
-use super::tree::SearchEffort;
-use super::tuning::{list_of, order_of};
-use super::yard::{Pageyard, Zone};
 use crate::allocator::{Cx, Drained};
+use crate::engine::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::pcp::percpu::PerCpu;
+use crate::engine::pcp::scratch::StackScratch;
+use crate::engine::pcp::tuning::{list_of, order_of};
+use crate::engine::sync::Relaxed;
+use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
+use crate::engine::zone::marks::{Mark, wants_highatomic};
+use crate::engine::zone::pageblocks::Want;
+use crate::engine::zone::steal::Stolen;
 use crate::error::{AllocError, BadRequest};
 use crate::migratetype::Migratetype;
 use crate::reason::{ZoneRoom, reason};
 use crate::request::{NodeMask, Request, RequestFlags};
 use crate::stats::Counter;
 use crate::units::{CpuId, Frames, Order, Pfn};
-
-/// How far down a zone may go for a request.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// To its low watermark, and what fragmentation adds to it.
-    Low,
-    /// To its minimum, as far as the request's flags lower it.
-    Min,
-    /// To the last frame.
-    None,
-}
-
-impl Mark {
-    /// Returns how far down a request goes before it fails.
-    fn for_last_try(self, request: &Request) -> Mark {
-        if request.flags.contains(RequestFlags::NOFAIL) { Mark::None } else { self }
-    }
-}
 
 impl<P: PerCpu> Pageyard<'_, P> {
     /// Allocates one block. As [`PageAllocator::alloc`](crate::PageAllocator::alloc); it is
@@ -159,7 +143,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Looks at every descriptor of the zones that pass.
     #[cold]
     fn sweep(&self, cx: &Cx, request: &Request, mark: Mark, effort: &mut SearchEffort) -> Option<Pfn> {
-        let mut zones = self.walk(request).filter(|zone| self.passes(zone, request, mark));
+        let mut zones = self.walk(request).filter(|zone| zone.passes(request, mark));
         zones.find_map(|zone| self.sweep_zone(zone, cx, request, effort))
     }
 
@@ -193,42 +177,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
     ) -> Option<Pfn> {
         for zone in self.walk(request) {
             effort.step();
-            if self.passes(zone, request, mark)
+            if zone.passes(request, mark)
                 && let Some(pfn) = self.allocate_in(zone, cx, request, effort)
             {
                 return Some(pfn);
             }
         }
         None
-    }
-
-    /// Says whether a zone may give a block of this size to this request, going down to `mark`.
-    ///
-    /// # Linux
-    /// `__zone_watermark_ok`.
-    fn passes(&self, zone: &Zone<'_>, request: &Request, mark: Mark) -> bool {
-        let size = request.order.frames().0;
-        let kept = self.kept(zone, request, mark);
-        zone.pageblocks.free_above(0, kept + size) >= kept + size
-    }
-
-    /// Returns how many frames a zone keeps back from a request that goes down to `mark`.
-    fn kept(&self, zone: &Zone<'_>, request: &Request, mark: Mark) -> u64 {
-        // ORDER: Relaxed: the boost orders nothing.
-        let boost = zone.pageblocks.boost().load(Relaxed);
-        let min = match mark {
-            Mark::Low => zone.marks.low.0 + boost,
-            Mark::Min => self.config.reserve_rule.lower(zone.marks.min, request.flags).0,
-            Mark::None => return 0,
-        };
-        let mut kept = min + zone.protection[request.highest_zone.index()].0;
-        if !wants_highatomic(request) {
-            kept += zone.pageblocks.highatomic_free();
-        }
-        if request.migratetype != Migratetype::Movable {
-            kept += zone.pageblocks.cma_free();
-        }
-        kept
     }
 
     /// Allocates a block in one zone: from a list, or from its frames, filling the list on the way.
@@ -382,23 +337,18 @@ impl<P: PerCpu> Pageyard<'_, P> {
         // One reading of each: a count that moves meanwhile must not name a watermark that keeps nothing back.
         let room = |zone: &Zone<'_>| ZoneRoom {
             free: Frames(zone.pageblocks.free()),
-            kept: Frames(self.kept(zone, request, mark)),
+            kept: Frames(zone.kept(request, mark)),
         };
         reason(request.order, self.walk(request).map(room))
     }
 
     fn note_effort(&self, cpu: CpuId, effort: SearchEffort) {
-        let words = &self.efforts[cpu.index() * super::geometry::LINE_WORDS..];
+        let words = &self.efforts[cpu.index() * crate::engine::geometry::LINE_WORDS..];
         // ORDER: Relaxed: a measure orders nothing.
         if words[0].load(Relaxed) < u64::from(effort.steps) {
             words[0].store(u64::from(effort.steps), Relaxed);
         }
     }
-}
-
-/// Says whether a request may use, and adds to, the pageblocks reserved for high-order requests that cannot wait.
-fn wants_highatomic(request: &Request) -> bool {
-    request.order > Order::ZERO && request.flags.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING)
 }
 
 /// Returns the types of pageblocks that a request can be served from, its own first.

@@ -6,14 +6,15 @@
 //! one then puts it into a slot, and whoever takes it out unmarks it. (A slot may name one that is not marked: that one is
 //! on a bin.)
 
-use super::frames::{Masks, masks_of};
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, WORD_ORDER, WORDS};
-use super::index::Bins;
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
-use super::state::BlockState;
-use super::sync::{A64, AcqRel, Relaxed};
-use super::tag::Tag;
-use super::tree::SearchEffort;
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, WORD_ORDER, WORDS};
+use crate::engine::map::count::FrameDelta;
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::frame_map::{Masks, masks_of};
+use crate::engine::map::index::Bins;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::sync::{A64, AcqRel, Relaxed};
 use crate::migratetype::Migratetype;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
@@ -221,7 +222,7 @@ impl Pageblocks<'_> {
     /// Writes down in the tags what a claim from a pageblock with known zeros took.
     #[cold]
     fn settle_zero(&self, block: usize, masks: &Masks, order: u8, all: bool) {
-        super::frames::for_each_down(masks, order, |offset| {
+        crate::engine::map::frame_map::for_each_down(masks, order, |offset| {
             let first = (block << BLOCK_ORDER) + offset as usize;
             if all {
                 for frame in first..first + (1 << order) {
@@ -276,16 +277,15 @@ impl Pageblocks<'_> {
 
     // Releases, here because they make pageblocks current too.
 
-    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. Returns what is to be added
-    /// to the count of free frames, by [`Pageblocks::add_free`]. A slot is one of the CPU's that it may put the pageblock into;
-    /// says whether it did.
+    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. A slot is one of the CPU's that it
+    /// may put the pageblock into.
     pub(crate) fn release(
         &self,
         block: usize,
         masks: &Masks,
         zero: bool,
         slot: Option<(u8, &A64)>,
-    ) -> (i64, bool) {
+    ) -> Released {
         let n = masks.iter().map(|m| m.count_ones()).sum();
         // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
         let state = self.frames.state(block);
@@ -300,7 +300,9 @@ impl Pageblocks<'_> {
             let goes_on = slot.is_some_and(|(ty, _)| ty == s.ty() && next.free() <= MOST_FREE);
             Some(if goes_on { next.with_current(true) } else { next })
         };
-        let Some(change) = self.frames.update(block, give) else { return (0, false) };
+        let Some(change) = self.frames.update(block, give) else {
+            return Released { freed: FrameDelta::ZERO, adopted: false };
+        };
         let adopted = change.new.is_current() && !change.old.is_current();
         if let Some((_, slot)) = slot
             && adopted
@@ -308,8 +310,17 @@ impl Pageblocks<'_> {
             self.work_on(slot, block);
         }
         self.index.moved(&self.frames, block, change.old, change.new);
-        (self.count_change(change), adopted)
+        Released { freed: self.count_change(change), adopted }
     }
+}
+
+/// What a release came to.
+#[must_use]
+pub(crate) struct Released {
+    /// What is to be added to the count of free frames, by [`Pageblocks::add_free`].
+    pub(crate) freed: FrameDelta,
+    /// Whether the CPU works on the pageblock from now on.
+    pub(crate) adopted: bool,
 }
 
 /// Returns the pageblock that a slot names: a hint; the descriptor decides.

@@ -5,16 +5,17 @@
 //! anything is reclaimed; a costly request with `NORETRY` compacts once and reclaims nothing; one without retries reclaims
 //! a second time for the last compaction.
 
-use super::percpu::PerCpu;
-use super::request::Mark;
-use super::sync::Relaxed;
-use super::tree::SearchEffort;
-use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
 use crate::compaction::{
     Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
     forget_hints_if_asked,
 };
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::pcp::percpu::PerCpu;
+use crate::engine::sync::Relaxed;
+use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
+use crate::engine::zone::marks::Mark;
 use crate::error::BadRequest;
 use crate::reclaim::{Attempts, Failure, Helpers, PressureAllocator, Priority, Reclaimed, Shortage};
 use crate::request::{Request, RequestFlags};
@@ -136,7 +137,8 @@ impl<P: PerCpu> Pageyard<'_, P> {
     fn ask<H: Helpers>(&self, cx: &Cx, help: &H, zone: &Zone<'_>, ask: &Shortage) -> (Reclaimed, u64) {
         let cpus = 0..self.config.cpus;
         let free = || {
-            zone.pageblocks.free() + cpus.clone().map(|c| super::report::cached(zone, CpuId(c))).sum::<u64>()
+            zone.pageblocks.free()
+                + cpus.clone().map(|c| crate::engine::report::cached(zone, CpuId(c))).sum::<u64>()
         };
         let before = free();
         let said = help.reclaim(cx, ask);

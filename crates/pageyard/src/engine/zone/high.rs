@@ -1,11 +1,11 @@
 //! Blocks above a pageblock's order: aligned runs of whole pageblocks; and sweeps, which trust no index.
 
-use super::geometry::{BLOCK_ORDER, MAX_ORDER};
 use super::pageblocks::{Got, Pageblocks, Take, Want};
-use super::state::BlockState;
-use super::sync::Relaxed;
-use super::tag::Tag;
-use super::tree::SearchEffort;
+use crate::engine::geometry::{BLOCK_ORDER, MAX_ORDER};
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::sync::Relaxed;
 use crate::migratetype::Migratetype;
 
 /// Times that a claim follows the index to a run that turns out to be broken, before a sweep.

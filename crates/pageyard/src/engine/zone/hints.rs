@@ -58,7 +58,6 @@ impl ReclaimWake {
     }
 
     /// Returns the order, once.
-    #[cfg_attr(loom, allow(dead_code, reason = "the slow path is not modelled"))]
     pub(crate) fn take(&self) -> Option<Order> {
         self.0.swap(0, Relaxed).checked_sub(1).and_then(Order::new)
     }

@@ -1,6 +1,6 @@
 //! The descriptor of a pageblock: one packed word, and its transitions as pure functions.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
 use crate::migratetype::Migratetype;
 
 /// A pageblock's counters and state, packed so that one compare-and-swap moves between legal states.
@@ -349,11 +349,13 @@ impl BlockState {
     }
 
     /// Says whether compaction found a frame in it that cannot move. Whatever is freed in it ends that.
+    #[cfg(not(loom))]
     pub(crate) const fn is_skipped(self) -> bool {
         self.0 & SKIP != 0
     }
 
     /// Notes that, or forgets it.
+    #[cfg(not(loom))]
     pub(crate) const fn with_skip(self, skip: bool) -> BlockState {
         BlockState(if skip { self.0 | SKIP } else { self.0 & !SKIP })
     }

@@ -1,55 +1,24 @@
 //! What moves between zones and per-CPU lists when a list is empty or full, and how much of it at a time.
 
-use super::frames::for_each_down;
-use super::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER};
-use super::list::Pushed;
-use super::pageblocks::{Got, Pageblocks};
-use super::percpu::PerCpu;
-use super::scratch::{Scratch, StackScratch};
-use super::sync::{A32, Carver, Relaxed};
-use super::tag::Tag;
-use super::tree::SearchEffort;
-use super::tuning::{LISTS, MOST_WHOLES, list_of};
-use super::watch::Unchanged;
-use super::yard::{Pageyard, Zone};
 use crate::allocator::Cx;
+use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER};
+use crate::engine::map::count::FrameDelta;
+use crate::engine::map::frame_map::for_each_down;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::tree::SearchEffort;
+use crate::engine::map::watch::Unchanged;
+use crate::engine::pcp::list::Pushed;
+use crate::engine::pcp::percpu::PerCpu;
+use crate::engine::pcp::scratch::{Scratch, StackScratch};
+use crate::engine::pcp::tuning::{MOST_WHOLES, list_of};
+use crate::engine::sync::Relaxed;
+use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
+use crate::engine::zone::pageblocks::{Got, Pageblocks};
 use crate::request::Request;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
 use core::ops::Range;
-
-/// Times that what is moved doubles while a list keeps missing in the same way.
-///
-/// # Linux
-/// `CONFIG_PCP_BATCH_SCALE_MAX`.
-pub(crate) const DOUBLINGS: i32 = 5;
-
-/// Words of a CPU, whole cache lines.
-const OF_CPU: usize = LISTS.next_multiple_of(16);
-
-/// For each list, how often in a row it was refilled, or spilled, which counts below zero.
-///
-/// # Linux
-/// `alloc_factor` and `free_count`, of 6.7 and later. Difference: a refill ends a run of spills at once, and a spill one of
-/// refills.
-pub(crate) struct Runs<'m>(&'m [A32]);
-
-impl<'m> Runs<'m> {
-    /// Carves those of `cpus` CPUs.
-    pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize) -> Runs<'m> {
-        Runs(carver.zeroed(cpus * OF_CPU))
-    }
-
-    /// Notes a refill, or a spill; returns how often what is moved is doubled.
-    fn note(&self, cpu: CpuId, list: usize, refill: bool) -> u32 {
-        let word = &self.0[cpu.index() * OF_CPU + list];
-        let sign = if refill { 1 } else { -1 };
-        // ORDER: Relaxed, here and below: a hint.
-        let before = (word.load(Relaxed) as i32 * sign).clamp(0, DOUBLINGS);
-        word.store(((before + 1) * sign) as u32, Relaxed);
-        before as u32
-    }
-}
 
 impl<P: PerCpu> Pageyard<'_, P> {
     /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone stays
@@ -245,15 +214,15 @@ fn release_group(
     order: u8,
     zero: bool,
 ) {
-    let mut freed = 0;
+    let mut freed = FrameDelta::ZERO;
     let first = (scratch.items[group.start] >> BLOCK_ORDER) as usize;
     let ty = pageblocks.frames.state(first).ty();
     let slot = || pageblocks.vacant(cpu, ty).map(|slot| (ty, slot));
     let mut vacant = slot();
     scratch.by_pageblock(group, order, |block, masks| {
-        let (frames, adopted) = pageblocks.release(block, masks, zero, vacant);
-        freed += frames;
-        if adopted {
+        let released = pageblocks.release(block, masks, zero, vacant);
+        freed += released.freed;
+        if released.adopted {
             vacant = slot();
         }
     });

@@ -1,11 +1,12 @@
 //! Pageblocks that are claimed and released several at a time, as wholes: each is a transition of its descriptor, and the
 //! counts and the index are written once for those of one word of the index.
 
-use super::geometry::BLOCK_ORDER;
-use super::index::Bins;
 use super::pageblocks::Pageblocks;
-use super::state::BlockState;
-use super::tree::SearchEffort;
+use crate::engine::geometry::BLOCK_ORDER;
+use crate::engine::map::count::FrameDelta;
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::index::Bins;
+use crate::engine::map::tree::SearchEffort;
 
 impl Pageblocks<'_> {
     /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts
@@ -24,7 +25,7 @@ impl Pageblocks<'_> {
         if !bin.is_whole() {
             return 0;
         }
-        let (mut n, mut freed, mut settle) = (0, 0, 0);
+        let (mut n, mut freed, mut settle) = (0, FrameDelta::ZERO, 0);
         for block in self.index.wholes(ty, found) {
             if n == out.len() {
                 break;
@@ -46,7 +47,7 @@ impl Pageblocks<'_> {
 
     /// Releases pageblocks that were claimed as wholes, in ascending order, and of no known contents.
     pub(crate) fn release_wholes(&self, cpu: usize, items: &[u32]) {
-        let mut freed = 0;
+        let mut freed = FrameDelta::ZERO;
         let mut pending: Option<(u8, usize, u64)> = None;
         for item in items {
             let block = (*item >> BLOCK_ORDER) as usize;

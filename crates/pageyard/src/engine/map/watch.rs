@@ -7,8 +7,8 @@
 //!
 //! Both types are two words each, which a call passes in registers.
 
-use super::state::ISOLATED;
-use super::sync::{A64, SeqCst};
+use super::descriptor::ISOLATED;
+use crate::engine::sync::{A64, SeqCst};
 use core::marker::PhantomData;
 
 /// The descriptor of the pageblock that a block lies in, for a push of that block.
@@ -44,7 +44,7 @@ impl<'a> Watch<'a> {
         word.load(SeqCst) as u8 & Self::OUT == 0
     }
 
-    /// Returns the words, and the place of the one to watch, for a [`PerCpu`](super::PerCpu) that is written in assembly.
+    /// Returns the words, and the place of the one to watch, for a [`PerCpu`](crate::PerCpu) that is written in assembly.
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> (*const u64, usize) {
@@ -76,7 +76,7 @@ impl<'a> Unchanged<'a> {
         self.count.load(SeqCst) == self.was
     }
 
-    /// Returns where the count lies and what it was, for a [`PerCpu`](super::PerCpu) that is written in assembly.
+    /// Returns where the count lies and what it was, for a [`PerCpu`](crate::PerCpu) that is written in assembly.
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> (*const u64, u64) {

@@ -3,12 +3,12 @@
 //! Pageblocks stand on bins by migratetype, fullness and fit. Above those that are free as a whole, further
 //! bitmaps say where aligned runs of them start: one for each order above a pageblock's.
 
-use super::frames::FrameMap;
-use super::geometry::{BLOCK_ORDER, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
-use super::state::{BINS, Bin, BlockState, FITS, WHOLE};
-use super::sync::{Carver, store_load_fence};
+use super::descriptor::{BINS, Bin, BlockState, FITS, WHOLE};
+use super::frame_map::FrameMap;
 use super::tree::{Forest, SearchEffort};
-use super::words::{double, runs};
+use crate::engine::geometry::{BLOCK_ORDER, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
+use crate::engine::sync::{Carver, store_load_fence};
+use crate::engine::words::{double, runs};
 use crate::migratetype::Migratetype;
 use core::ops::Range;
 

@@ -1,6 +1,6 @@
 //! Which per-CPU lists there are, and how large they become.
 
-use super::geometry::{BLOCK_ORDER, WORD_ORDER};
+use crate::engine::geometry::{BLOCK_ORDER, WORD_ORDER};
 use crate::migratetype::Migratetype;
 use crate::units::Frames;
 
@@ -125,7 +125,7 @@ impl Tuning {
             min(least << doublings, high)
         } else {
             let eighth = if high < 8 { 0 } else { 1 << (high / 8).ilog2() };
-            let first = min(eighth, super::geometry::BLOCK_FRAMES >> order);
+            let first = min(eighth, crate::engine::geometry::BLOCK_FRAMES >> order);
             let first = if first < least { least } else { first };
             min(first << doublings, min(high / 2, MOST_MOVED))
         };
@@ -135,14 +135,18 @@ impl Tuning {
     /// Returns how many items a scratch area has to hold: as many as move at a time, and the rest of a pageblock.
     pub(crate) fn room(self, doublings: u32) -> usize {
         let most = (0..=SMALL).map(|order| self.moved(order, doublings)).max().unwrap_or(0) as usize;
-        if most > super::geometry::BATCH { most + super::geometry::BLOCK_FRAMES as usize } else { 0 }
+        if most > crate::engine::geometry::BATCH {
+            most + crate::engine::geometry::BLOCK_FRAMES as usize
+        } else {
+            0
+        }
     }
 
     /// Returns how many places the window of `order` moves in: so many that it moves back seldom, and then to where it
     /// was not.
     pub(crate) const fn places(self, order: u8) -> usize {
         let high = self.high_of(order);
-        if high == 0 { 0 } else { 2 * high as usize + super::geometry::BATCH }
+        if high == 0 { 0 } else { 2 * high as usize + crate::engine::geometry::BATCH }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The memory of the per-CPU lists: those of a zone, by CPU, and how a CPU's are taken away from it.
 
 use super::list::{END, FIELD, Head, List};
-use super::sync::{A64, APtr, Carver, Relaxed, Release, SeqCst};
 use super::tuning::{LISTS, Tuning, is_requested, order_of};
-use super::watch::{Unchanged, Watch};
+use crate::engine::map::watch::{Unchanged, Watch};
+use crate::engine::sync::{A64, APtr, Carver, Relaxed, Release, SeqCst};
 use crate::error::MapError;
 use crate::units::CpuId;
 use core::mem::size_of;
@@ -69,7 +69,7 @@ impl<'a> CpuLists<'a> {
     }
 }
 
-/// Where the lists of a zone lie, for a [`PerCpu`](super::PerCpu) that is written in assembly.
+/// Where the lists of a zone lie, for a [`PerCpu`](crate::engine::PerCpu) that is written in assembly.
 ///
 /// A CPU's slot points to the header of its first list; the header of list *n* lies `n * HEAD` bytes further on. The
 /// constants are offsets in a header.
@@ -169,7 +169,7 @@ impl<'m> Lists<'m> {
     }
 }
 
-/// Lists that belong to no zone: what a [`PerCpu`](super::PerCpu) is tested on.
+/// Lists that belong to no zone: what a [`PerCpu`](crate::engine::PerCpu) is tested on.
 pub struct LooseLists<'m> {
     lists: Lists<'m>,
     watched: A64,

@@ -1,7 +1,7 @@
 //! One per-CPU list: a stack of frame numbers, its newest end the hottest.
 
-use super::sync::{A32, A64, Acquire, Relaxed, Release};
 use super::tuning::MOST;
+use crate::engine::sync::{A32, A64, Acquire, Relaxed, Release};
 use core::mem::size_of;
 use core::ptr::NonNull;
 
@@ -86,7 +86,7 @@ impl<'m> Head<'m> {
 /// One per-CPU list.
 ///
 /// Its operations are sequences of plain loads and stores. They are correct only while nobody else uses the list:
-/// a [`PerCpu`](super::PerCpu) sees to that.
+/// a [`PerCpu`](crate::engine::PerCpu) sees to that.
 // A pointer, because a reference would not lead to the items behind the header.
 #[derive(Clone, Copy)]
 pub struct List<'a>(NonNull<Head<'a>>);

@@ -1,13 +1,13 @@
 //! Which blocks are cheapest to empty, and which pageblocks are best filled: read from descriptors and bits.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
 use super::hints::{ChoiceHints, Cursor};
-use super::index::Bins;
 use super::pageblocks::Pageblocks;
-use super::state::BlockState;
-use super::tag::Tag;
-use super::tree::SearchEffort;
 use crate::compaction::{Choice, Chooser, Goal, Mode, Plan};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use crate::engine::map::descriptor::BlockState;
+use crate::engine::map::index::Bins;
+use crate::engine::map::tag::Tag;
+use crate::engine::map::tree::SearchEffort;
 use crate::migratetype::Migratetype;
 use crate::units::{BlockId, Order, PageblockId};
 

@@ -1,0 +1,12 @@
+//! What is known of each frame and of each pageblock: tags, bits and descriptors, and what is derived from them.
+//!
+//! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` reads one of them again;
+//! `frame_map` is where they lie; `tree` and `index` say which pageblocks can serve what; `count` adds up what is free.
+
+pub(super) mod count;
+pub(super) mod descriptor;
+pub(super) mod frame_map;
+pub(super) mod index;
+pub(super) mod tag;
+pub(super) mod tree;
+pub(super) mod watch;

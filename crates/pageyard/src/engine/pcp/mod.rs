@@ -1,0 +1,9 @@
+//! Per-CPU pages: lists of free blocks, how each is kept to one user at a time, and the memory that blocks are sorted in on
+//! their way to a zone. Nothing here knows of zones: items come in and go out as numbers, one or a batch at a time.
+
+pub(super) mod list;
+pub(super) mod lists;
+pub(super) mod percpu;
+pub(super) mod runs;
+pub(super) mod scratch;
+pub(super) mod tuning;

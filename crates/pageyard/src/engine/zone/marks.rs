@@ -1,0 +1,61 @@
+//! How far down a zone may go for a request: its watermarks, what it protects, and what only some requests may use.
+
+use super::Zone;
+use crate::engine::sync::Relaxed;
+use crate::migratetype::Migratetype;
+use crate::request::{Request, RequestFlags};
+use crate::units::Order;
+
+/// How far down a zone may go for a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// To its low watermark, and what fragmentation adds to it.
+    Low,
+    /// To its minimum, as far as the request's flags lower it.
+    Min,
+    /// To the last frame.
+    None,
+}
+
+impl Mark {
+    /// Returns how far down a request goes before it fails.
+    pub(crate) fn for_last_try(self, request: &Request) -> Mark {
+        if request.flags.contains(RequestFlags::NOFAIL) { Mark::None } else { self }
+    }
+}
+
+impl Zone<'_> {
+    /// Says whether a zone may give a block of this size to this request, going down to `mark`.
+    ///
+    /// # Linux
+    /// `__zone_watermark_ok`.
+    pub(crate) fn passes(&self, request: &Request, mark: Mark) -> bool {
+        let size = request.order.frames().0;
+        let kept = self.kept(request, mark);
+        self.pageblocks.free_above(0, kept + size) >= kept + size
+    }
+
+    /// Returns how many frames a zone keeps back from a request that goes down to `mark`.
+    pub(crate) fn kept(&self, request: &Request, mark: Mark) -> u64 {
+        // ORDER: Relaxed: the boost orders nothing.
+        let boost = self.pageblocks.boost().load(Relaxed);
+        let min = match mark {
+            Mark::Low => self.marks.low.0 + boost,
+            Mark::Min => self.reserve_rule.lower(self.marks.min, request.flags).0,
+            Mark::None => return 0,
+        };
+        let mut kept = min + self.protection[request.highest_zone.index()].0;
+        if !wants_highatomic(request) {
+            kept += self.pageblocks.highatomic_free();
+        }
+        if request.migratetype != Migratetype::Movable {
+            kept += self.pageblocks.cma_free();
+        }
+        kept
+    }
+}
+
+/// Says whether a request may use, and adds to, the pageblocks reserved for high-order requests that cannot wait.
+pub(crate) fn wants_highatomic(request: &Request) -> bool {
+    request.order > Order::ZERO && request.flags.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING)
+}

@@ -1,0 +1,51 @@
+//! A zone, as Linux means it: a span of frames of one kind and node, its lists, its watermarks. How blocks are claimed of its
+//! pageblocks and released to them is in the files below it; none of those knows of lists.
+//!
+//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `claims` is every claim and release up to a
+//! pageblock; `wholes` several pageblocks, `high` runs of them, `steal` what other types have; `hints` and `choose` what
+//! compaction is told to empty; `marks` how far down a request may go.
+
+#[cfg(not(loom))]
+pub(super) mod choose;
+pub(super) mod claims;
+pub(super) mod high;
+#[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+pub(super) mod hints;
+pub(super) mod marks;
+pub(super) mod pageblocks;
+pub(super) mod steal;
+pub(super) mod wholes;
+
+use crate::compaction::ZoneState;
+use crate::engine::pcp::lists::Lists;
+use crate::engine::pcp::runs::Runs;
+use crate::memmap::NR_ZONE_KINDS;
+use crate::units::Frames;
+use crate::watermark::{ReserveRule, Watermarks};
+use hints::{ChoiceHints, ReclaimWake};
+use pageblocks::Pageblocks;
+
+/// A zone.
+pub(crate) struct Zone<'m> {
+    /// Its frames.
+    pub(crate) pageblocks: Pageblocks<'m>,
+    /// Its per-CPU lists.
+    pub(crate) lists: Lists<'m>,
+    /// How they missed before.
+    pub(crate) runs: Runs<'m>,
+    pub(crate) marks: Watermarks,
+    /// Who may go below them, and how far.
+    pub(crate) reserve_rule: ReserveRule,
+    /// What it keeps back from requests that a higher kind of zone could have served, by that kind.
+    pub(crate) protection: [Frames; NR_ZONE_KINDS],
+    /// The most that fragmentation adds to the marks.
+    pub(crate) max_boost: Option<Frames>,
+    /// What compaction remembers.
+    #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+    pub(crate) compaction: ZoneState,
+    /// Where compaction looks next.
+    #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+    pub(crate) choices: ChoiceHints,
+    /// Whom the background reclaimer was woken for.
+    pub(crate) reclaim_wake: ReclaimWake,
+}
