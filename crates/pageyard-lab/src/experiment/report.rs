@@ -115,9 +115,9 @@ impl ExperimentReport {
             let _ = write!(page, "<p>Note: {}.</p>", escape(note));
         }
         let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let _ = write!(
+        let _ = writeln!(
             page,
-            "<footer>Made by <code>{}</code>, pageyard {}, on {}.</footer></html>\n",
+            "<footer>Made by <code>{}</code>, pageyard {}, on {}.</footer></html>",
             escape(&shown(&command)),
             env!("CARGO_PKG_VERSION"),
             today()
@@ -227,7 +227,7 @@ pub(super) fn number(value: f64) -> String {
         return format!("{value:.digits$}");
     }
     let sign = if value < 0.0 { "-" } else { "" };
-    format!("{sign}{}", count(value.abs().round() as u64))
+    format!("{sign}{}", count(value.abs().round_ties_even() as u64))
 }
 
 fn table(rows: &Rows, section: &str) -> String {

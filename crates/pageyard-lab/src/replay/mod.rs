@@ -3,6 +3,7 @@
 //! Allocations are made again by their recorded request; the engine may answer with another frame. Frees are made by
 //! identity: what the host freed, the engine frees, wherever it put it. The `ledger` knows who is where.
 
+mod clock;
 mod direct;
 mod display;
 mod free_view;

@@ -5,11 +5,13 @@
 //! on every engine, and only where they lie may differ.
 
 use super::ledger::Stand;
+use super::timeline::Sample;
 use super::walk::Walk;
 use crate::engine::LabEngine;
 use crate::error::LabError;
 use crate::machine::{Cached, Machine, Opening, Start};
 use pageyard::{CpuId, CpuSet, Cx, Frames, Migratetype, Order, PcpStats, Pfn, ZoneId, block};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// The opening state is claimed in blocks of at most this order: a claim of a whole pageblock would set its type.
@@ -24,6 +26,20 @@ pub struct Opened {
     pub left_in_zones: u64,
     /// Zones that open below their low watermark: name, free frames, low watermark.
     pub short: Vec<(String, Frames, Frames)>,
+}
+
+impl Opened {
+    /// Returns it as JSON; `first` is the sample that was taken then.
+    pub(super) fn json(&self, first: Option<&Sample>) -> Value {
+        json!({
+            "free_frames": first.map_or(0, |s| s.free),
+            "cached_frames": first.map_or(0, |s| s.cached),
+            "left_in_zones_frames": self.left_in_zones,
+            "below_low_watermark": self.short.iter().map(|(zone, free, low)| json!({
+                "zone": zone, "free_frames": free.0, "low_frames": low.0,
+            })).collect::<Vec<_>>(),
+        })
+    }
 }
 
 /// Brings an engine into the opening state. What is held is claimed in blocks of at most `largest` of their type's order;

@@ -293,7 +293,7 @@ impl EngineReport {
                 .collect::<Map<_, _>>(),
             "low_watermark_hits": self.stats[Counter::AllocSlow],
             "least_free_frames": self.least_free(),
-            "opening": self.opening_json(),
+            "opening": self.opened.json(self.samples.first()),
             "free_huge_frames_pct_of_optimum": self.free_huge_pct(),
             "metadata_bytes_per_frame": self.metadata_bytes_per_frame(),
             "buddyinfo": rows(&|i| self.buddyinfo[i].1, &names),
@@ -334,19 +334,6 @@ impl EngineReport {
             value["after"] = after;
         }
         value
-    }
-
-    fn opening_json(&self) -> Value {
-        let o = &self.opened;
-        let first = self.samples.first();
-        json!({
-            "free_frames": first.map_or(0, |s| s.free),
-            "cached_frames": first.map_or(0, |s| s.cached),
-            "left_in_zones_frames": o.left_in_zones,
-            "below_low_watermark": o.short.iter().map(|(zone, free, low)| json!({
-                "zone": zone, "free_frames": free.0, "low_frames": low.0,
-            })).collect::<Vec<_>>(),
-        })
     }
 
     /// Iterates over the fallbacks that happened: requested type, type taken from, how often.

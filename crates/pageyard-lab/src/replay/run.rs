@@ -1,7 +1,8 @@
 //! The replay itself: open the machine, re-execute every row, give account.
 
+use super::clock::Clock;
 use super::direct::Direct;
-use super::free_view::{FreeView, HeldFrames};
+use super::free_view::FreeView;
 use super::ledger::Stand;
 use super::moved::Moves;
 use super::opening::{self, BELOW_A_PAGEBLOCK, Opened};
@@ -9,7 +10,7 @@ use super::prediction::Prediction;
 use super::report::{EngineReport, EventCounts, Failures, ReplayReport, Seconds, TraceReport, Waiting};
 use super::slow_path::SlowPath;
 use super::threads::Plan;
-use super::timeline::{Sample, sample, zones};
+use super::timeline::zones;
 use super::walk::{Row, Walk};
 use super::with_slow_path::{self, WithSlowPath};
 use crate::bitmap::SharedFrameSet;
@@ -22,12 +23,6 @@ use crate::text::count;
 use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator};
 use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};
-
-/// How often the background reclaimer gets to run, in recorded time: about as soon as a woken task does.
-const KSWAPD_TICK_NS: u64 = 1_000_000;
-
-/// How often per-CPU lists shrink, in recorded time: Linux's `vm.stat_interval`.
-const VMSTAT_TICK_NS: u64 = 1_000_000_000;
 
 /// How many samples a timeline has between its first and its last, where nobody says.
 pub const SAMPLES: u64 = 20;
@@ -271,50 +266,6 @@ struct Run<'a> {
     seconds: Seconds,
 }
 
-/// Recorded time: what is due when.
-struct Clock<'a> {
-    engine: &'a dyn LabEngine,
-    /// Whether the background reclaimer runs by this clock.
-    kswapd: bool,
-    view: &'a FreeView,
-    samples: Vec<Sample>,
-    sample_step: u64,
-    next_sample: u64,
-    next_kswapd: u64,
-    next_vmstat: u64,
-    last: u64,
-}
-
-impl Clock<'_> {
-    /// Gives the engine the background work that is due; says whether it is time for a sample.
-    fn tick(&mut self, now: u64) -> bool {
-        self.last = now;
-        if self.kswapd && now >= self.next_kswapd {
-            self.engine.kswapd_tick();
-            self.next_kswapd = now + KSWAPD_TICK_NS;
-        }
-        if now >= self.next_vmstat {
-            self.engine.vmstat_tick();
-            self.next_vmstat += VMSTAT_TICK_NS;
-        }
-        let due = now >= self.next_sample;
-        if due {
-            self.next_sample += self.sample_step;
-        }
-        due
-    }
-
-    /// Takes a sample, while these of the engine's frames are held.
-    fn sample(&mut self, now: u64, held: &dyn HeldFrames) {
-        self.samples.push(sample(self.engine, now, self.view, held));
-    }
-
-    /// Takes the sample of the end.
-    fn sample_last(&mut self, held: &dyn HeldFrames) {
-        self.sample(self.last, held);
-    }
-}
-
 /// What the calls of a replay came to.
 struct CallTotals {
     alloc: LatencySummary,
@@ -336,17 +287,7 @@ impl<'a> Run<'a> {
         let Trial { machine, opening, since, view, samples, .. } = *trial;
         let (walk, opened) = opening::set_up(engine, machine, opening, largest, hold)?;
         let step = (opening.duration_ns / samples).max(1);
-        let clock = Clock {
-            engine,
-            kswapd: true,
-            view,
-            samples: Vec::new(),
-            sample_step: step,
-            next_sample: step,
-            next_kswapd: KSWAPD_TICK_NS,
-            next_vmstat: VMSTAT_TICK_NS,
-            last: 0,
-        };
+        let clock = Clock::new(engine, view, step);
         let clock_ns = clock_cost_ns();
         let seconds = Seconds { open: since.1 + since.0.elapsed(), ..Seconds::default() };
         Ok(Run { engine, walk, clock, clock_ns, opened, seconds })
@@ -424,7 +365,7 @@ impl<'a> Run<'a> {
                 .collect(),
             prediction: Prediction::new(trace, self.engine, &zones, &name)?,
             marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
-            samples: self.clock.samples,
+            samples: self.clock.into_samples(),
             stats,
             waiting: totals.waiting,
             slow_path: totals.slow_path,

@@ -294,3 +294,31 @@ fn find(name: &str) -> Option<std::path::PathBuf> {
         .map(|f| f.join(format!("{name}.trace")))
         .find(|p| p.join("meta.json").is_file())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A whole run takes a minute at least. Metrics repeat from table to table, so each table needs a name of its own, and
+    /// each column of a table.
+    #[test]
+    fn no_table_has_the_name_of_another_and_no_question_a_column_twice() {
+        let questions = questions::QUESTIONS.map(|(section, _)| section);
+        let others = [
+            SECTION,
+            LATENCY,
+            longterm::SECTION,
+            background::SECTION,
+            background::OWNERSHIP,
+            sensitivity::SECTION,
+        ];
+        let sections: BTreeSet<&str> = questions.into_iter().chain(others).collect();
+        assert_eq!(sections.len(), questions.len() + others.len());
+        for (section, variants) in questions::QUESTIONS {
+            let columns: BTreeSet<String> =
+                variants.iter().map(|(patch, knobs)| Subject::patch(*patch).variant(knobs).column).collect();
+            assert_eq!(columns.len(), variants.len(), "{section}");
+        }
+    }
+}
