@@ -10,6 +10,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod engine;
+mod placement;
 
 #[cfg(feature = "alloc")]
 pub use engine::OwnedPageyard;
