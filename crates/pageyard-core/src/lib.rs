@@ -1,6 +1,25 @@
 //! What all page allocators of Pageyard share. It knows no engine: how free memory is kept is each engine's own business,
 //! so that two engines that are compared cannot share a bug in it.
 //!
+//! Code that runs on any engine takes a [`PageAllocator`] and needs this crate only. An engine is `pageyard`, which has all of
+//! this under its own name.
+//!
+//! ```
+//! use pageyard_core::{AllocError, Cx, Migratetype, Order, PageAllocator, Pfn, Request};
+//!
+//! /// Allocates the largest block that there is, of order `largest` or smaller.
+//! fn largest_block(from: &impl PageAllocator, cx: &Cx, largest: Order) -> Result<(Pfn, Order), AllocError> {
+//!     let mut order = largest;
+//!     loop {
+//!         match (from.alloc(cx, &Request::new(order, Migratetype::Movable)), order.smaller()) {
+//!             (Ok(pfn), _) => return Ok((pfn, order)),
+//!             (Err(_), Some(smaller)) => order = smaller,
+//!             (Err(why), None) => return Err(why),
+//!         }
+//!     }
+//! }
+//! ```
+//!
 //! The crate is `no_std` and never allocates; the feature `alloc` only teaches the trait of `Box` and `Arc`. From the bottom up:
 //!
 //! * [`units`]: what a frame number, an order, a count of frames *is*; a bare `usize` is none of them.

@@ -8,8 +8,8 @@
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::{
-    Config, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order,
-    PageAllocator, Pageyard, Pfn, PressureAllocator, Region, Request, RequestFlags, ZoneId, ZoneKind,
+    Config, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator,
+    Pageyard, Pfn, PressureAllocator, Region, Request, RequestFlags, ZoneId, ZoneKind,
 };
 use std::cell::RefCell;
 use std::time::Instant;
@@ -103,10 +103,9 @@ fn measure(name: &str, pinned: impl Fn(u64) -> bool) -> Result<(), Box<dyn std::
     let regions = [Region::managed(Pfn(0), Frames(FRAMES), NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions)?;
     let config = Config::new(1);
-    let fill = |memory| -> Result<_, Box<dyn std::error::Error>> {
+    let fill = || -> Result<_, Box<dyn std::error::Error>> {
         // SAFETY: this program has one thread, and makes one call at a time.
-        let engine =
-            Pageyard::new(&map, config, unsafe { Exclusive::by_instance() }, Metadata::zeroed(memory))?;
+        let engine = Pageyard::owned(&map, config, unsafe { Exclusive::by_instance() })?;
         let request = Request::new(Order::ZERO, Migratetype::Movable).with(RequestFlags::MEMALLOC);
         let mut frames = vec![Frame::NotMine; FRAMES as usize];
         while let Ok(pfn) = engine.alloc(&CX, &request) {
@@ -121,11 +120,8 @@ fn measure(name: &str, pinned: impl Fn(u64) -> bool) -> Result<(), Box<dyn std::
         engine.drain(CpuSet::All);
         Ok((engine, Owner(RefCell::new(frames))))
     };
-    let size = Pageyard::<Exclusive>::layout(&map, &config)?.layout;
-    let mut memory = [vec![0u8; size.size() + size.align()], vec![0u8; size.size() + size.align()]];
-    let [first, second] = &mut memory;
 
-    let (engine, owner) = fill(first)?;
+    let (engine, owner) = fill()?;
     let (allowed, least) = optimum(&owner.0.borrow());
     let start = Instant::now();
     let (_, work) = engine.compact_zone_with(&CX, ZoneId(0), &owner)?;
@@ -144,7 +140,7 @@ fn measure(name: &str, pinned: impl Fn(u64) -> bool) -> Result<(), Box<dyn std::
     );
     engine.audit()?;
 
-    let (engine, owner) = fill(second)?;
+    let (engine, owner) = fill()?;
     let request = Request::new(HUGE, Migratetype::Movable);
     let (mut times, mut failed) = (Vec::new(), 0);
     for _ in 0..2000 {

@@ -3,8 +3,8 @@
 //! `cargo run --release -p pageyard --example measure`
 
 use pageyard::{
-    Alone, Config, CpuId, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order, Pageyard,
-    PerCpu, Pfn, Region, Request, TryLock, ZoneKind,
+    Alone, Config, CpuId, Cx, Exclusive, Frames, MemoryMap, Migratetype, NodeId, Order, Pageyard, PerCpu,
+    Pfn, Region, Request, TryLock, ZoneKind,
 };
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
@@ -58,9 +58,7 @@ fn measure<P: PerCpu>(percpu: P, pcp: bool) {
     let regions = [Region::managed(Pfn(0), Frames(FRAMES), NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions).expect("a map");
     let config = Config { pcp, ..Config::new(2) };
-    let layout = Pageyard::<P>::layout(&map, &config).expect("a layout");
-    let mut memory = vec![0; layout.layout.size() + 64];
-    let engine = Pageyard::new(&map, config, percpu, Metadata::zeroed(&mut memory)).expect("an engine");
+    let engine = Pageyard::owned(&map, config, percpu).expect("an engine");
     let cx = Cx::on(CpuId(0));
     let name = if pcp { P::NAME } else { "without lists" };
     print!("{name:20}");

@@ -1,4 +1,4 @@
-//! The raw layer in ten lines: memory for metadata, a memory map, frames.
+//! An instance that borrows the memory of its metadata, in ten lines: the size query, the memory, the instance.
 
 use pageyard::{
     Config, CpuId, Cx, Frames, MemoryMap, Metadata, Migratetype, NodeId, Order, Pageyard, Pfn, Region,
@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let regions = [Region::managed(Pfn(0x100), Frames(1 << 16), NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions)?;
     let config = Config::new(4);
-    let mut memory = vec![0; Pageyard::<TryLock>::layout(&map, &config)?.layout.size() + 64];
+    let mut memory = vec![0; Pageyard::<TryLock>::layout(&map, &config)?.layout.size()];
     let yard = Pageyard::new(&map, config, TryLock, Metadata::zeroed(&mut memory))?;
 
     let cx = Cx::on(CpuId(0));

@@ -1,7 +1,58 @@
 //! A lock-free page-frame allocator that stores nothing in the memory it manages.
 //!
-//! The crate is `no_std` and never allocates. [`engine`] is the allocator; everything else here is
-//! [`pageyard_core`]'s, what it shares with other engines, under the same names.
+//! It is for owners of physical memory: a kernel, a hypervisor, a driver of a device's memory, a simulator. Frames are
+//! numbers, in blocks of 4 KiB (order 0) to 1 GiB (order 18), each aligned to its size. The design is that of Linux's page
+//! allocator: zones, watermarks, pageblocks by mobility, per-CPU lists. Every free is checked; a wrong one is a value.
+//!
+//! # Ten lines
+#![cfg_attr(feature = "alloc", doc = "```")]
+#![cfg_attr(not(feature = "alloc"), doc = "```ignore")]
+//! use pageyard::*;
+//!
+//! let mut firmware = FirmwareMap::<16>::new(ZoneLimits::X86_64); // room for 16 ranges
+//! firmware.usable(0..0x9_fc00)?.usable(0x10_0000..0x4000_0000)?.reserved(0x100_0000..0x180_0000)?;
+//! let yard = Pageyard::owned(&firmware.regions()?.map(), Config::new(1), TryLock)?;
+//!
+//! let (cx, order) = (Cx::on(CpuId(0)), Order::of(9));
+//! let huge = yard.alloc(&cx, &Request::new(order, Migratetype::Movable))?;
+//! yard.free(&cx, huge, order)?;
+//! assert_eq!(yard.free(&cx, huge, order), Err(FreeError::NotAllocated)); // a second free is a value, not a crash
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`MemoryMap`] is made of [`Region`]s, or of what firmware says, by a [`FirmwareMap`]. The metadata's memory is the global
+//! allocator's (`Pageyard::owned`, which makes an `OwnedPageyard`), the caller's ([`Pageyard::layout`], [`Pageyard::new`]), or
+//! part of the memory that is managed ([`Pageyard::place_metadata`]). The calls are those of [`PageAllocator`], which every
+//! engine has; [`Pageyard`] has them too, under the same names. [`compaction`] and [`reclaim`] say what an owner of frames can
+//! offer when memory runs short.
+//!
+//! # Features
+//! Without any the crate is `no_std` and never allocates.
+//!
+//! * `alloc`: instances that own the memory of their metadata; [`PageAllocator`] for `Box` and `Arc`.
+//! * `step-hook`: for tests of the engine itself; a function that is called before every atomic step.
+//!
+//! # Concurrency
+//! Every call may run at the same time as every other one, [`PageAllocator::audit`] excepted, on any thread.
+//! No call waits for another: a thread that stops in the middle of one blocks no other.
+//! Calls that name the same CPU may overlap as far as the [`PerCpu`] allows.
+//!
+//! # Which `PerCpu`
+//! | | for |
+//! |---|---|
+//! | [`TryLock`] | most: threads, interrupt handlers and signal handlers may call as they like |
+//! | [`Exclusive`] | a kernel that calls with preemption off and never in an interrupt: no lock on a hit |
+//! | [`Alone`] | one caller at a time: a simulator, a kernel before it starts its other CPUs |
+//! | `Rseq`, of the crate `pageyard-arena` | a process on Linux (x86-64): no lock, safe in signal handlers |
+//!
+//! The second and the third are made by `unsafe` functions that say what the caller promises.
+//!
+//! # Where to read on
+//! In the repository: `docs/design/frame-map.md` (the protocol, and why no frame has two owners), `docs/design/pcp.md` (per-CPU
+//! lists), `docs/design/compaction.md`, and `examples/` beside this crate: a hypervisor, a kernel's frame allocator, the frame
+//! traits of the `x86_64` crate, a program without std.
+//!
+//! [`engine`] is the allocator; everything else is [`pageyard_core`]'s, what it shares with other engines.
 #![no_std]
 
 #[cfg(feature = "alloc")]
@@ -10,6 +61,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod engine;
+mod placement;
 
 #[cfg(feature = "alloc")]
 pub use engine::OwnedPageyard;

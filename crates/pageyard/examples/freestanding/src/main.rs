@@ -7,16 +7,25 @@
 #![no_main]
 
 use core::arch::{asm, global_asm};
+use core::ops::Range;
 use pageyard::{
-    Config, CpuId, Cx, Frames, FreeError, MemoryMap, Metadata, Migratetype, NodeId, Order, PageAllocator,
-    Pageyard, Pfn, Region, Request, TryLock, ZoneKind,
+    Config, CpuId, Cx, FirmwareMap, FreeError, Metadata, Migratetype, Order, PAGE_SIZE, Pageyard, Request,
+    TryLock, ZoneLimits,
 };
 
-/// Metadata for 32 MiB.
-static mut METADATA: [u8; 1 << 20] = [0; 1 << 20];
+/// The machine's memory: 32 MiB, whose first page is frame 0.
+static mut MEMORY: [u8; 32 << 20] = [0; 32 << 20];
 
 // The entry point aligns the stack, as the ABI wants it before a call.
-global_asm!(".globl _start", "_start:", "xor %ebp, %ebp", "and $-16, %rsp", "call start", "ud2", options(att_syntax));
+global_asm!(
+    ".globl _start",
+    "_start:",
+    "xor %ebp, %ebp",
+    "and $-16, %rsp",
+    "call start",
+    "ud2",
+    options(att_syntax)
+);
 
 #[unsafe(no_mangle)]
 extern "C" fn start() -> ! {
@@ -24,13 +33,16 @@ extern "C" fn start() -> ! {
 }
 
 fn run() -> Option<()> {
-    let regions = [Region::managed(Pfn(0), Frames(8192), NodeId(0), ZoneKind::Normal)];
-    let map = MemoryMap::new(&regions).ok()?;
-    // SAFETY: this program has one thread, and this is the only reference.
-    let memory = unsafe { core::slice::from_raw_parts_mut((&raw mut METADATA).cast::<u8>(), 1 << 20) };
-    // SAFETY: a static that starts as zeros, and nobody wrote to it.
-    let metadata = unsafe { Metadata::assume_zeroed(memory) };
-    let yard = Pageyard::new(&map, Config::new(1), TryLock, metadata).ok()?;
+    let mut firmware = FirmwareMap::<4>::new(ZoneLimits::NONE);
+    firmware.usable(0..32 << 20).ok()?;
+    let config = Config::new(1);
+    let Range { start, end } = Pageyard::<TryLock>::place_metadata(&mut firmware, &config).ok()?;
+    let at = (&raw mut MEMORY).cast::<u8>().wrapping_add((start.0 * PAGE_SIZE) as usize);
+    // SAFETY: 1. The frames lie inside the memory. 2. They are reserved, and this program has one thread: this is the only
+    //         reference.
+    let memory = unsafe { core::slice::from_raw_parts_mut(at, (end - start).as_bytes() as usize) };
+    let regions = firmware.regions().ok()?;
+    let yard = Pageyard::new(&regions.map(), config, TryLock, Metadata::zeroed(memory)).ok()?;
 
     let cx = Cx::on(CpuId(0));
     let pfn = yard.alloc(&cx, &Request::new(Order::of(9), Migratetype::Unmovable)).ok()?;
@@ -53,7 +65,9 @@ fn exit(code: i32) -> ! {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, n: usize) -> *mut u8 {
     // SAFETY: the caller's promise; the direction flag is clear in the ABI.
-    unsafe { asm!("rep movsb", inout("rcx") n => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack)) };
+    unsafe {
+        asm!("rep movsb", inout("rcx") n => _, inout("rdi") to => _, inout("rsi") from => _, options(nostack))
+    };
     to
 }
 
@@ -81,7 +95,9 @@ unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, n: usize) -> *mut u8 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn memset(to: *mut u8, byte: i32, n: usize) -> *mut u8 {
     // SAFETY: as in `memcpy`.
-    unsafe { asm!("rep stosb", inout("rcx") n => _, inout("rdi") to => _, in("al") byte as u8, options(nostack)) };
+    unsafe {
+        asm!("rep stosb", inout("rcx") n => _, inout("rdi") to => _, in("al") byte as u8, options(nostack))
+    };
     to
 }
 

@@ -1,0 +1,60 @@
+//! Frames for the page tables and mappings of the `x86_64` crate, of all three of its page sizes.
+
+use pageyard::{
+    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PAGE_SIZE, PageAllocator, Pageyard,
+    Pfn, Region, Request, TryLock, ZoneKind,
+};
+use x86_64::structures::paging::{
+    FrameAllocator, FrameDeallocator, Mapper, OffsetPageTable, Page, PageSize, PageTable, PageTableFlags,
+    PhysFrame, Size2MiB, Size4KiB, Translate,
+};
+use x86_64::{PhysAddr, VirtAddr};
+
+/// Any allocator, on one CPU.
+struct Physical<A>(A, CpuId);
+
+fn order<S: PageSize>() -> Order {
+    Order::of((S::SIZE / PAGE_SIZE).trailing_zeros() as u8)
+}
+
+// SAFETY: `PageAllocator` promises that a block has one owner, and is aligned to its size.
+unsafe impl<A: PageAllocator, S: PageSize> FrameAllocator<S> for Physical<A> {
+    fn allocate_frame(&mut self) -> Option<PhysFrame<S>> {
+        let pfn = self.0.alloc(&Cx::on(self.1), &Request::new(order::<S>(), Migratetype::Unmovable)).ok()?;
+        PhysFrame::from_start_address(PhysAddr::new(pfn.0 * PAGE_SIZE)).ok()
+    }
+}
+
+impl<A: PageAllocator, S: PageSize> FrameDeallocator<S> for Physical<A> {
+    unsafe fn deallocate_frame(&mut self, frame: PhysFrame<S>) {
+        let pfn = Pfn(frame.start_address().as_u64() / PAGE_SIZE);
+        self.0.free(&Cx::on(self.1), pfn, order::<S>()).expect("a frame that was allocated");
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // The machine: 16 MiB, seen at an offset. Frame 0 holds the root of the page tables, so it is not managed.
+    let mut memory = vec![PageTable::new(); 4096];
+    let offset = VirtAddr::from_ptr(memory.as_mut_ptr());
+    let regions = [Region::managed(Pfn(1), Frames(4095), NodeId(0), ZoneKind::Normal)];
+    let yard = Pageyard::owned(&MemoryMap::new(&regions)?, Config::new(1), TryLock)?;
+    let mut frames = Physical(&*yard, CpuId(0));
+
+    let huge: PhysFrame<Size2MiB> = frames.allocate_frame().ok_or("no huge frame")?;
+    let page = Page::<Size2MiB>::containing_address(VirtAddr::new(0x4000_0000));
+    // SAFETY: 1. All of the machine is mapped at `offset`. 2. Nothing else uses its tables: the vector is not touched below.
+    let mut tables = unsafe { OffsetPageTable::new(&mut *offset.as_mut_ptr::<PageTable>(), offset) };
+    // SAFETY: no processor uses these tables.
+    unsafe { tables.map_to(page, huge, PageTableFlags::PRESENT, &mut frames) }
+        .map_err(|_| "no table")?
+        .ignore();
+    let inside = page.start_address() + 0x1234;
+    assert_eq!(tables.translate_addr(inside), Some(huge.start_address() + 0x1234));
+    println!("{inside:?} is {:?}, through two tables that were allocated on the way", huge.start_address());
+    // SAFETY: nothing uses it any more: no processor has these tables.
+    unsafe { frames.deallocate_frame(huge) };
+    assert_eq!(yard.audit()?.allocated, Frames(2));
+    let one: Option<PhysFrame<Size4KiB>> = frames.allocate_frame();
+    assert!(one.is_some());
+    Ok(())
+}
