@@ -1,9 +1,8 @@
 //! Blocks that the engine chose because they are the cheapest to empty: no migrate scanner looks for them.
 
 use super::cluster::{CLUSTER, Cluster};
-use super::driver::Search;
 use super::migrate::Migrate;
-use super::pass::Pass;
+use super::pass::{Pass, Search};
 use super::source::{Emptied, Source};
 use super::view::{Choice, Chooser, CompactionView, FrameState, Role};
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, Pfn};

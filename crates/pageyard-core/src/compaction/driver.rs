@@ -3,12 +3,12 @@
 use super::cluster::{Cluster, Ending, Moving};
 use super::job::Job;
 use super::migrate::Migrate;
-use super::pass::{Pass, Settled};
+use super::pass::{Captured, Pass, Search, Settled};
 use super::plan::Plan;
 use super::view::CompactionView;
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
-use crate::units::{BlockId, Pfn};
+use crate::units::Pfn;
 
 /// What a step came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,47 +43,12 @@ enum Phase<'a, O: Migrate> {
     Settle(Cluster<'a, O>, Ending),
 }
 
-/// What a look for frames to move came to.
-pub(super) enum Search {
-    /// Look on.
-    GoOn,
-    /// Nothing is isolated: ask whether it is done.
-    Check,
-    /// Move what is isolated.
-    Move,
-    /// Nothing is to be moved: put back what is isolated.
-    Settle,
-}
-
 /// What is left of a compaction that has ended.
 struct End<'a, M: CompactionView> {
     outcome: Outcome,
     work: Work,
     positions: (Pfn, Pfn),
     captured: Option<Captured<'a, M>>,
-}
-
-/// A block that was captured for the request. It goes back if nobody takes it.
-pub(super) struct Captured<'a, M: CompactionView> {
-    map: &'a M,
-    block: BlockId,
-}
-
-impl<'a, M: CompactionView> Captured<'a, M> {
-    pub(super) fn new(map: &'a M, block: BlockId) -> Captured<'a, M> {
-        Captured { map, block }
-    }
-
-    /// Hands the block to the caller.
-    fn into_pfn(self) -> Pfn {
-        core::mem::ManuallyDrop::new(self).block.pfn
-    }
-}
-
-impl<M: CompactionView> Drop for Captured<'_, M> {
-    fn drop(&mut self) {
-        self.map.give_back(self.block);
-    }
 }
 
 /// A compaction of one zone, between its beginning and its end.

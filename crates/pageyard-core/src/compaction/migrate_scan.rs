@@ -1,9 +1,8 @@
 //! The migrate scanner: upwards from the start of the zone, a pageblock at a time.
 
 use super::cluster::Cluster;
-use super::driver::Search;
 use super::migrate::Migrate;
-use super::pass::Pass;
+use super::pass::{Pass, Search};
 use super::plan::{block_end_pfn, pageblock_end_pfn};
 use super::source::{Emptied, Source};
 use super::view::{CompactionView, FrameState, Role};

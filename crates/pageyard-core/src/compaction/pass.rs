@@ -1,7 +1,6 @@
 //! One pass over a zone: where its scanners stand, what the engine has lent it, and what it does between clusters.
 
 use super::cluster::Ending;
-use super::driver::Captured;
 use super::held::Held;
 use super::job::Job;
 use super::plan::{Goal, block_end_pfn, block_start_pfn, pageblock_start_pfn};
@@ -37,6 +36,18 @@ pub(super) struct Pass<'a, M: CompactionView> {
     pub(super) source: Source<'a>,
 }
 
+/// What a look for frames to move came to.
+pub(super) enum Search {
+    /// Look on.
+    GoOn,
+    /// Nothing is isolated: ask whether it is done.
+    Check,
+    /// Move what is isolated.
+    Move,
+    /// Nothing is to be moved: put back what is isolated.
+    Settle,
+}
+
 /// What is to be done after a cluster.
 pub(super) enum Settled<'a, M: CompactionView> {
     /// Go on.
@@ -45,6 +56,29 @@ pub(super) enum Settled<'a, M: CompactionView> {
     Contended,
     /// End: this block is the request's.
     Captured(Captured<'a, M>),
+}
+
+/// A block that was captured for the request. It goes back if nobody takes it.
+pub(super) struct Captured<'a, M: CompactionView> {
+    map: &'a M,
+    block: BlockId,
+}
+
+impl<'a, M: CompactionView> Captured<'a, M> {
+    fn new(map: &'a M, block: BlockId) -> Captured<'a, M> {
+        Captured { map, block }
+    }
+
+    /// Hands the block to the caller.
+    pub(super) fn into_pfn(self) -> Pfn {
+        core::mem::ManuallyDrop::new(self).block.pfn
+    }
+}
+
+impl<M: CompactionView> Drop for Captured<'_, M> {
+    fn drop(&mut self) {
+        self.map.give_back(self.block);
+    }
 }
 
 impl<'a, M: CompactionView> Pass<'a, M> {
