@@ -1,7 +1,8 @@
 //! Compaction in the background: for the orders that requests could not be served with, and ahead of need.
 
-use super::driver::{Compactor, forget_hints};
+use super::driver::Compactor;
 use super::migrate::{Migrate, Mode};
+use super::pass::forget_hints;
 use super::plan::{Goal, Plan};
 use super::suitability::{fragmentation_score, score_marks, suitability};
 use super::view::CompactionView;

@@ -1,8 +1,10 @@
 //! Blocks that the engine chose because they are the cheapest to empty: no migrate scanner looks for them.
 
-use super::driver::{CLUSTER, Compactor, Phase};
+use super::cluster::{CLUSTER, Cluster};
 use super::migrate::Migrate;
-use super::view::{Choice, CompactionView, FrameState, Role};
+use super::pass::{Pass, Search};
+use super::source::{Emptied, Source};
+use super::view::{Choice, Chooser, CompactionView, FrameState, Role};
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, Pfn};
 
 /// What became of a look at a frame.
@@ -15,78 +17,61 @@ enum Look {
     Stuck,
 }
 
-impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
-    /// Isolates a cluster of a chosen block; `false` where the engine does not choose.
-    pub(super) fn isolate_chosen(&mut self) -> bool {
-        let order = self.plan.block_order(&self.knobs);
-        if order > PAGEBLOCK_ORDER {
-            return false;
-        }
-        let Some(block) = self.chosen else { return self.choose(order) };
-        let end = Pfn(block.pfn.0 + order.frames().0);
-        while self.migrate_pfn < end && self.filled < CLUSTER {
-            match self.look(self.migrate_pfn) {
-                Look::Pass(n) => self.migrate_pfn = Pfn(self.migrate_pfn.0 + n).min(end),
-                Look::Isolated => {
-                    self.last_migrated = self.last_migrated.or(Some(self.migrate_pfn));
-                    self.migrate_pfn.0 += 1;
-                }
-                Look::Stuck => {
-                    self.work.abandoned += self.filled as u64;
-                    self.put_back();
-                    self.abandon_chosen(true);
-                    self.phase = Phase::Check;
-                    return true;
-                }
+impl<M: CompactionView> Pass<'_, M> {
+    /// Looks for frames to move where the source has them.
+    pub(super) fn isolate<O: Migrate>(&mut self, cluster: &mut Cluster<'_, O>) -> Search {
+        let notes = match &self.source {
+            Source::Exhausted => return Search::Check,
+            Source::Scanned(_) => return self.isolate_scanned(cluster),
+            Source::Chosen(_, Some(at)) => {
+                let block = at.block;
+                return self.isolate_chosen(block, cluster);
             }
-        }
-        self.note_budget();
-        (self.at, self.pass, self.failed) = (0, 0, false);
-        self.phase = if self.contended || self.filled == 0 { Phase::Settle } else { Phase::Move };
-        true
+            Source::Chosen(notes, None) => *notes,
+            Source::Unasked => Chooser::default(),
+        };
+        self.choose(notes, cluster)
     }
 
-    /// Asks the engine for a block; `false` where it does not choose.
-    fn choose(&mut self, order: Order) -> bool {
-        let choice = self.map.choose(&self.plan, order, &mut self.chooser);
-        self.work.migrate_scanned += self.chooser.examined;
-        self.spent += core::mem::take(&mut self.chooser.examined);
-        self.chooses = choice != Choice::Scan;
+    /// Asks the engine for a block to empty.
+    fn choose<O: Migrate>(&mut self, mut notes: Chooser, cluster: &mut Cluster<'_, O>) -> Search {
+        let order = self.job.block_order();
+        let choice = self.job.map.choose(&self.job.plan, order, &mut notes);
+        self.work.migrate_scanned += core::mem::take(&mut notes.examined);
         let block = match choice {
-            Choice::Scan => return false,
+            Choice::Scan => {
+                self.source = Source::Scanned(None);
+                return self.isolate_scanned(cluster);
+            }
             Choice::Nothing => {
-                self.exhausted = true;
-                self.phase = Phase::Check;
-                return true;
+                self.source = Source::Exhausted;
+                return Search::Check;
             }
             Choice::Block(block) => block,
         };
+        self.source = Source::Chosen(notes, None);
         let pageblock = block.pfn.pageblock();
-        self.source = None;
-        if self.targets.iter().flatten().any(|t| t.block == pageblock) {
-            // Free frames of it are in stock: it cannot be both ends at once.
-            self.release_stock();
-        }
+        self.make_way(pageblock);
         // Where another compactor has it, the engine will choose another one.
-        let Some(lease) = self.lease(pageblock, Role::Source) else { return true };
-        self.source = Some((pageblock, lease));
-        (self.chosen, self.migrate_pfn) = (Some(block), block.pfn);
+        let Some(lease) = self.lease(pageblock, Role::Source) else { return Search::GoOn };
+        self.source = Source::Chosen(notes, Some(Emptied::new(block, lease)));
+        self.migrate_pfn = block.pfn;
         // Frames of a block that is larger than a cluster are moved before all of it was isolated: one that cannot
         // move had better be known before.
-        if order.frames().0 > CLUSTER as u64 && !self.probe(block) {
+        if order.frames().0 > CLUSTER as u64 && !self.probe(block, cluster) {
             self.abandon_chosen(true);
         }
-        true
+        Search::GoOn
     }
 
     /// Says whether every frame of a block can be isolated, by isolating each and putting it back.
-    fn probe(&mut self, block: BlockId) -> bool {
-        let end = Pfn(block.pfn.0 + block.order.frames().0);
+    fn probe<O: Migrate>(&mut self, block: BlockId, cluster: &mut Cluster<'_, O>) -> bool {
+        let end = end_of(block);
         let mut at = block.pfn;
         while at < end {
-            let look = self.look(at);
-            self.work.isolated -= self.filled as u64;
-            self.put_back();
+            let look = self.look(at, cluster);
+            self.work.isolated -= cluster.filled() as u64;
+            cluster.put_back();
             match look {
                 Look::Pass(n) => at.0 += n,
                 Look::Isolated => at.0 += 1,
@@ -96,24 +81,39 @@ impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
         true
     }
 
-    fn look(&mut self, pfn: Pfn) -> Look {
+    /// Isolates a cluster of a chosen block.
+    fn isolate_chosen<O: Migrate>(&mut self, block: BlockId, cluster: &mut Cluster<'_, O>) -> Search {
+        let end = end_of(block);
+        while self.migrate_pfn < end && !cluster.is_full() {
+            match self.look(self.migrate_pfn, cluster) {
+                Look::Pass(n) => self.migrate_pfn = Pfn(self.migrate_pfn.0 + n).min(end),
+                Look::Isolated => {
+                    self.last_migrated = self.last_migrated.or(Some(self.migrate_pfn));
+                    self.migrate_pfn.0 += 1;
+                }
+                Look::Stuck => {
+                    self.work.abandoned += cluster.filled() as u64;
+                    cluster.put_back();
+                    self.abandon_chosen(true);
+                    return Search::Check;
+                }
+            }
+        }
+        self.isolated(cluster)
+    }
+
+    fn look<O: Migrate>(&mut self, pfn: Pfn, cluster: &mut Cluster<'_, O>) -> Look {
         self.work.migrate_scanned += 1;
-        self.spent += 1;
         // The rest of a pageblock that two zones share is the other zone's.
-        if !self.span.spans(pfn) {
+        if !self.job.span.spans(pfn) {
             return Look::Stuck;
         }
-        match self.map.frame(pfn) {
+        match self.job.map.frame(pfn) {
             FrameState::Free(order) => Look::Pass(order.frames().0),
-            FrameState::Allocated(Order::ZERO) => match self.owner.isolate(pfn, self.plan.mode) {
-                Ok(frame) => {
-                    self.isolated[self.filled] = Some((pfn, frame));
-                    self.filled += 1;
-                    self.work.isolated += 1;
-                    Look::Isolated
-                }
-                Err(_) => Look::Stuck,
-            },
+            FrameState::Allocated(Order::ZERO) if cluster.isolate(pfn).is_ok() => {
+                self.work.isolated += 1;
+                Look::Isolated
+            }
             _ => Look::Stuck,
         }
     }
@@ -121,25 +121,30 @@ impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
     /// Gives a chosen block up. One with a frame that cannot move is not chosen again until something in its pageblock is
     /// freed, and is a good place to move others to.
     pub(super) fn abandon_chosen(&mut self, stuck: bool) {
-        if let Some(block) = self.chosen.take()
+        if let Source::Chosen(notes, Some(at)) = &mut self.source
             && stuck
         {
-            self.chooser.stuck += 1;
-            if block.order >= PAGEBLOCK_ORDER {
-                self.map.set_skip(self.plan.zone, block.pfn.pageblock(), true);
+            notes.stuck += 1;
+            if at.block.order >= PAGEBLOCK_ORDER {
+                self.job.map.set_skip(self.job.plan.zone, at.block.pfn.pageblock(), true);
             }
         }
-        self.release_held();
+        self.held.release();
         self.last_migrated = None;
-        self.source = None;
+        self.source.leave();
     }
 
     /// Lets go of a chosen block that has been emptied.
     pub(super) fn leave_chosen(&mut self) {
-        let done = |b: BlockId| self.migrate_pfn.0 >= b.pfn.0 + b.order.frames().0;
-        if self.chosen.is_some_and(done) {
-            (self.chosen, self.source, self.last_migrated) = (None, None, None);
-            self.release_held();
+        if self.source.chosen().is_some_and(|block| self.migrate_pfn >= end_of(block)) {
+            self.source.leave();
+            self.last_migrated = None;
+            self.held.release();
         }
     }
+}
+
+/// Returns the first frame behind a block.
+fn end_of(block: BlockId) -> Pfn {
+    block.pfn + block.order.frames()
 }

@@ -1,101 +1,89 @@
 //! The migrate scanner: upwards from the start of the zone, a pageblock at a time.
 
-use super::driver::{CLUSTER, Compactor, Phase};
-use super::migrate::{Migrate, Mode};
+use super::cluster::Cluster;
+use super::migrate::Migrate;
+use super::pass::{Pass, Search};
 use super::plan::{block_end_pfn, pageblock_end_pfn};
-use super::view::{CompactionView, FrameState, PageblockInfo, Role};
-use crate::migratetype::Migratetype;
+use super::source::{Emptied, Source};
+use super::view::{CompactionView, FrameState, Role};
 use crate::units::{Order, Pfn};
 
-impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
+impl<M: CompactionView> Pass<'_, M> {
     /// Looks at one pageblock, or passes it over.
     ///
     /// # Linux
     /// `isolate_migratepages`, one turn of its loop.
-    pub(super) fn isolate(&mut self) {
-        if self.isolate_chosen() {
-            return;
-        }
+    pub(super) fn isolate_scanned<O: Migrate>(&mut self, cluster: &mut Cluster<'_, O>) -> Search {
         let low = self.migrate_pfn;
         let block = low.pageblock();
-        let end = pageblock_end_pfn(low).min(self.span.end());
-        let limit = if self.passes_free_scanner() { self.span.end() } else { self.free_pfn };
-        if low >= self.span.end() || end > limit {
+        let span_end = self.job.span.end();
+        let end = pageblock_end_pfn(low).min(span_end);
+        let limit = if self.job.passes_free_scanner() { span_end } else { self.free_pfn };
+        if low >= span_end || end > limit {
             // The scanners meet in this pageblock: the check that follows finds out.
-            self.source = None;
-            self.phase = Phase::Settle;
-            return;
+            self.source.leave();
+            return Search::Settle;
         }
-        let leased = self.source.as_ref().is_some_and(|(b, _)| *b == block);
-        if !leased {
-            self.source = None;
-            let info = self.map.pageblock(self.plan.zone, block);
-            if !info.populated || self.passes_over(block, info.skip) || !self.may_empty(&info) {
+        if self.source.pageblock() != Some(block) {
+            self.source.leave();
+            let info = self.job.map.pageblock(self.job.plan.zone, block);
+            if !info.populated || self.passes_over(block, info.skip) || !self.job.may_empty(&info) {
                 self.migrate_pfn = end;
-                return;
+                return Search::GoOn;
             }
-            if self.targets.iter().flatten().any(|t| t.block == block) {
-                // Free frames of it are in stock: it cannot be both ends at once.
-                self.release_stock();
-            }
+            self.make_way(block);
             let Some(lease) = self.lease(block, Role::Source) else {
                 self.migrate_pfn = end;
-                return;
+                return Search::GoOn;
             };
-            self.source = Some((block, lease));
+            self.source = Source::Scanned(Some(Emptied::new(block, lease)));
         }
-        self.migrate_pfn = self.isolate_block(low, end);
-        self.note_budget();
-        if self.migrate_pfn >= end && self.filled == 0 {
-            self.source = None;
+        self.migrate_pfn = self.isolate_block(low, end, cluster);
+        if self.migrate_pfn >= end && cluster.is_empty() {
+            self.source.leave();
         }
-        (self.at, self.pass, self.failed) = (0, 0, false);
-        self.phase = if self.contended || self.filled == 0 { Phase::Settle } else { Phase::Move };
+        self.isolated(cluster)
     }
 
-    /// Says whether the mode empties pageblocks of this type.
-    fn may_empty(&self, info: &PageblockInfo) -> bool {
-        if self.plan.thorough || self.plan.mode != Mode::Async || !self.knobs.async_movable_only {
-            return true;
-        }
-        matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma)
+    /// Says what to do with what was isolated.
+    pub(super) fn isolated<O: Migrate>(&mut self, cluster: &Cluster<'_, O>) -> Search {
+        self.note_budget();
+        if self.contended || cluster.is_empty() { Search::Settle } else { Search::Move }
     }
 
     /// Isolates up to a cluster of frames between `low` and `end`, in one pageblock; returns where it stopped.
     ///
     /// # Linux
     /// `isolate_migratepages_block`, with document 002's patches 2 and 3.
-    fn isolate_block(&mut self, start: Pfn, end: Pfn) -> Pfn {
-        let eager = self.plan.uses(self.knobs.skip_on_failure);
-        let order = self.plan.block_order(&self.knobs);
+    fn isolate_block<O: Migrate>(&mut self, start: Pfn, end: Pfn, cluster: &mut Cluster<'_, O>) -> Pfn {
+        let eager = self.job.skips_on_failure();
+        let tracks_isolated = self.job.knobs.last_migrated_drain;
+        let order = self.job.block_order();
         let mut next_skip = block_end_pfn(start, order);
         let mut low = start;
         while low < end {
             if eager && low >= next_skip {
                 // All of the block before was isolated, and none of it failed: move that now.
-                if self.filled > 0 {
+                if !cluster.is_empty() {
                     break;
                 }
                 // Not one step further: a free or a compound block may have led past more than one.
                 next_skip = block_end_pfn(low, order);
             }
             self.work.migrate_scanned += 1;
-            self.spent += 1;
-            let skipped = match self.map.frame(low) {
+            let skipped = match self.job.map.frame(low) {
                 FrameState::Free(order) => {
                     low = low + order.frames();
                     continue;
                 }
-                FrameState::Allocated(Order::ZERO) => match self.owner.isolate(low, self.plan.mode) {
-                    Ok(frame) => {
-                        self.isolated[self.filled] = Some((low, frame));
-                        self.filled += 1;
+                FrameState::Allocated(Order::ZERO) => match cluster.isolate(low) {
+                    Ok(()) => {
                         self.work.isolated += 1;
-                        if self.knobs.last_migrated_drain && self.last_migrated.is_none() {
+                        if tracks_isolated && self.last_migrated.is_none() {
                             self.last_migrated = Some(low);
                         }
                         low.0 += 1;
-                        if self.filled == CLUSTER {
+                        if cluster.is_full() {
                             break;
                         }
                         continue;
@@ -110,9 +98,9 @@ impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
             if !eager {
                 continue;
             }
-            if self.filled > 0 {
-                self.work.abandoned += self.filled as u64;
-                self.put_back();
+            if !cluster.is_empty() {
+                self.work.abandoned += cluster.filled() as u64;
+                cluster.put_back();
                 self.last_migrated = None;
             }
             if failed_at < next_skip {
@@ -121,12 +109,12 @@ impl<M: CompactionView, O: Migrate> Compactor<'_, M, O> {
             }
         }
         low = low.min(end);
-        if !self.knobs.last_migrated_drain && self.filled > 0 && self.last_migrated.is_none() {
+        if !tracks_isolated && !cluster.is_empty() && self.last_migrated.is_none() {
             self.last_migrated = Some(start);
         }
-        if low == end && self.filled == 0 && self.leaves_hints() {
-            self.map.set_skip(self.plan.zone, start.pageblock(), true);
-            self.state.passed_migrate(self.plan.mode, start.pageblock(), &self.span);
+        if low == end && cluster.is_empty() && self.job.leaves_hints() {
+            self.job.map.set_skip(self.job.plan.zone, start.pageblock(), true);
+            self.job.state.passed_migrate(self.job.plan.mode, start.pageblock(), &self.job.span);
         }
         low
     }

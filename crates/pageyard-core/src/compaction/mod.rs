@@ -3,31 +3,46 @@
 //! * [`CompactionView`] is what it sees of an engine, [`Migrate`] of the owner of the frames.
 //! * [`Knobs`]: every technique can be turned on and off alone; [`ZoneState`]: what is remembered of a zone.
 //! * [`Plan`]: what to achieve; [`suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step at
-//!   a time, with the `migrate_scan`, the `free_scan`, and the `chosen` blocks of an engine that need not scan, in files of their
-//!   own.
+//!   a time.
 //! * [`Work`], [`Outcome`]: what it did, and how it ended.
 //! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when not again soon.
+//!
+//! Inside, from the bottom up:
+//!
+//! * What gives itself back when dropped: `cluster` (isolated frames), `targets` (free frames to move to, with their leases),
+//!   `held` (free frames of the block being emptied), `source` (what is being emptied, with its lease).
+//! * `job`: what does not change during a compaction, and the questions of policy that it decides alone.
+//! * `pass`: a compaction that has begun: positions, counts, and what the engine lent it. What it does in each phase:
+//!   `migrate_scan` and `chosen` find frames to move, `moves` moves them, `free_scan` finds where to.
+//! * `driver`: the states and phases, and which follows which.
 //!
 //! The design, and how it differs from Linux: `docs/design/compaction.md`.
 
 mod background;
 mod chosen;
+mod cluster;
 mod direct;
 mod driver;
 mod free_scan;
 mod held;
+mod job;
 mod knobs;
 mod migrate;
 mod migrate_scan;
+mod moves;
+mod pass;
 mod plan;
+mod source;
 mod state;
 mod suitability;
+mod targets;
 mod view;
 mod work;
 
 pub use background::{compact_everything, compact_in_background, forget_hints_if_asked};
+pub use cluster::CLUSTER;
 pub use direct::{Tried, compact_for_request};
-pub use driver::{CLUSTER, Compactor, Progress};
+pub use driver::{Compactor, Progress};
 pub use knobs::{Deferral, KnobError, Knobs, Scope, Skip};
 pub use migrate::{Busy, Migrate, MigrateError, Mode};
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};

@@ -311,7 +311,7 @@ pub trait CompactionView: Leases {
 
     /// Chooses a block to empty, for an engine that knows its pageblocks without scanning them.
     ///
-    /// The default scans, as Linux does.
+    /// The default scans, as Linux does. After [`Choice::Scan`] a compaction does not ask again.
     fn choose(&self, plan: &Plan, order: Order, chooser: &mut Chooser) -> Choice {
         let _ = (plan, order, chooser);
         Choice::Scan
