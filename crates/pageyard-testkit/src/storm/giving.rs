@@ -118,7 +118,8 @@ impl<P: PerCpu> Worker<'_, '_, P> {
 
     pub(super) fn drain(&mut self) {
         if self.rng.u8(..4) == 0 {
-            return self.drain_everywhere();
+            self.drain_everywhere();
+            return;
         }
         let cpu = self.cx().cpu;
         self.shared.subject.drain(CpuSet::One(cpu));

@@ -6,6 +6,7 @@ use super::ranges::frames_of;
 use super::shared::add;
 use super::worker::Worker;
 use pageyard::{CompactorId, Order, PageblockId, PerCpu};
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Looks at lists before a pageblock is given up: what was on its way into one is there by then.
 const PATIENCE: u32 = 40;
@@ -18,6 +19,9 @@ const EACH: usize = 2;
 pub(super) struct Isolation {
     pub(super) block: PageblockId,
     state: State,
+    /// Where threads drain their own lists only: the request to do so that followed the isolation. A free that began before
+    /// it has ended when its thread drains.
+    request: u64,
 }
 
 enum State {
@@ -42,16 +46,19 @@ impl<P: PerCpu> Worker<'_, '_, P> {
             (isolated, None, isolated)
         });
         if isolated {
-            self.isolations.push(Isolation { block, state: State::Draining(0) });
-            self.drain_everywhere();
+            let request = self.drain_everywhere();
+            self.isolations.push(Isolation { block, state: State::Draining(0), request });
         } else {
             shared.ranges.leave(block);
         }
     }
 
     /// Says whether no frame of a pageblock is in a list, or on its way to or from one.
-    fn is_settled(&self, block: PageblockId) -> bool {
+    fn is_settled(&self, block: PageblockId, request: u64) -> bool {
         let (machine, subject) = (self.shared.machine, &self.shared.subject);
+        if self.shared.drained.iter().any(|drained| drained.load(SeqCst) < request) {
+            return false;
+        }
         let zone = machine.zone_of_block(block);
         let mut mine = frames_of(block).filter(|pfn| machine.zone(*pfn) == zone && machine.is_managed(*pfn));
         mine.all(|pfn| !subject.is_cached(pfn))
@@ -60,9 +67,9 @@ impl<P: PerCpu> Worker<'_, '_, P> {
     /// Goes on with the pageblocks that it has isolated.
     pub(super) fn tend_isolations(&mut self) {
         for at in (0..self.isolations.len()).rev() {
-            let block = self.isolations[at].block;
+            let Isolation { block, request, .. } = self.isolations[at];
             match self.isolations[at].state {
-                State::Draining(_) if self.is_settled(block) => {
+                State::Draining(_) if self.is_settled(block, request) => {
                     self.shared.ranges.close(block);
                     add(&self.shared.tally.closed, 1);
                     self.isolations[at].state = State::Closed(self.time + KEPT);
@@ -70,7 +77,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
                 State::Draining(n) if n < PATIENCE => {
                     self.isolations[at].state = State::Draining(n + 1);
                     if n % 4 == 3 {
-                        self.drain_everywhere();
+                        let _ = self.drain_everywhere();
                     }
                 }
                 State::Closed(until) if self.time < until => {}

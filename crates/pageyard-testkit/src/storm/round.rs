@@ -68,6 +68,7 @@ pub(super) fn run<P: PerCpu>(
         quiet: AtomicBool::new(false),
         handling: AtomicU32::new(0),
         drains: AtomicU64::new(0),
+        drained: (0..threads).map(|_| AtomicU64::new(0)).collect(),
         tally: Tally::default(),
     };
     // The books are looked at after each stretch: often, or after the threads had time to get into each other's way.

@@ -35,6 +35,8 @@ pub(super) struct Shared<'m, P> {
     pub(super) handling: AtomicU32,
     /// Counts requests to drain: each thread drains its own lists when it sees another number.
     pub(super) drains: AtomicU64,
+    /// For each thread, the request that it has drained its own lists for last.
+    pub(super) drained: Vec<AtomicU64>,
     pub(super) tally: Tally,
 }
 

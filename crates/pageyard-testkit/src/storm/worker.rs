@@ -289,17 +289,22 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
             if self.shared.naming == Naming::Own {
                 self.shared.subject.drain(CpuSet::One(CpuId(self.me)));
             }
+            self.shared.drained[self.me as usize].store(asked, SeqCst);
         }
     }
 
-    /// Drains all lists, or its own and asks the others to drain theirs.
-    pub(super) fn drain_everywhere(&mut self) {
+    /// Drains all lists, or its own and asks the others to drain theirs; returns the number of that request.
+    pub(super) fn drain_everywhere(&mut self) -> u64 {
         match self.shared.naming {
             Naming::Own => {
-                self.shared.drains.fetch_add(1, SeqCst);
+                let request = self.shared.drains.fetch_add(1, SeqCst) + 1;
                 self.drain_if_asked();
+                request
             }
-            Naming::Any => self.shared.subject.drain(CpuSet::All),
+            Naming::Any => {
+                self.shared.subject.drain(CpuSet::All);
+                0
+            }
         }
     }
 }

@@ -109,6 +109,8 @@ impl Exclusive {
     /// # Safety
     /// Calls that name the same CPU never overlap (preemption is off, and interrupt handlers do not allocate), and
     /// `drain` is called for one's own CPU only, or while no other call runs.
+    ///
+    /// A pageblock that is isolated stays out of allocation once each CPU has drained its own lists after that.
     #[must_use]
     pub const unsafe fn by_cpu() -> Exclusive {
         Exclusive { reaches_others: false }
