@@ -257,6 +257,8 @@ impl FirstFit {
             Some(BadRequest::Migratetype)
         } else if !self.spans.iter().any(|s| self.allows(request, s)) {
             Some(BadRequest::NoZone)
+        } else if request.flags.contains(RequestFlags::ZERO) {
+            Some(BadRequest::CannotZero)
         } else {
             None
         }
