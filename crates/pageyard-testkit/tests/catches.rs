@@ -1,17 +1,17 @@
 //! Each allocator with one thing wrong is caught: by random operations, by a hand-written case, or by both.
 
-mod toy;
+mod first_fit;
 
+use first_fit::{BuildFirstFit, Fault};
 use pageyard_testkit::shrink::quietly;
 use pageyard_testkit::suite::cases;
 use pageyard_testkit::{Build, random_suite};
-use toy::{BuildToy, Fault};
 
 /// Returns the first hand-written case of these names that fails; of all, where no name is given.
 fn failing_case(fault: Fault, names: &[&str]) -> Option<&'static str> {
-    let build = BuildToy(fault);
+    let build = BuildFirstFit(fault);
     let mut wanted =
-        cases::<BuildToy>().into_iter().filter(|(name, _)| names.is_empty() || names.contains(name));
+        cases::<BuildFirstFit>().into_iter().filter(|(name, _)| names.is_empty() || names.contains(name));
     // Threads that a case starts print their own panics.
     let found = wanted.find_map(|(name, case)| Some((name, quietly(|| case(&build)).err()?)));
     let (name, why) = found?;
@@ -20,7 +20,7 @@ fn failing_case(fault: Fault, names: &[&str]) -> Option<&'static str> {
 }
 
 /// Returns the message of the random run that fails, and how many operations it was shrunk to.
-fn random_failure(build: BuildToy) -> (String, usize) {
+fn random_failure(build: BuildFirstFit) -> (String, usize) {
     let message = quietly(|| random_suite(&build, 1, 300_000)).err();
     let message = message.unwrap_or_else(|| panic!("{}: random operations found nothing", build.name()));
     println!("{message}");
@@ -30,10 +30,10 @@ fn random_failure(build: BuildToy) -> (String, usize) {
 
 /// Demands that both halves of the suite catch the fault, random operations in a list of at most `most_ops`.
 fn both_catch(fault: Fault, most_ops: usize) {
-    let build = BuildToy(fault);
+    let build = BuildFirstFit(fault);
     let (message, ops) = random_failure(build);
     assert!((1..=most_ops).contains(&ops), "{ops} operations:\n{message}");
-    assert!(message.contains("replay(&BuildToy(Fault::"), "{message}");
+    assert!(message.contains("replay(&BuildFirstFit(Fault::"), "{message}");
     assert!(failing_case(fault, &[]).is_some(), "no hand-written case caught {fault:?}");
 }
 

@@ -1,7 +1,7 @@
 //! A correct allocator passes.
 
-mod toy;
+mod first_fit;
 
-use toy::{BuildToy, Fault};
+use first_fit::{BuildFirstFit, Fault};
 
-pageyard_testkit::suite!(BuildToy(Fault::None), random_ops = 1_000_000);
+pageyard_testkit::suite!(BuildFirstFit(Fault::None), random_ops = 1_000_000);

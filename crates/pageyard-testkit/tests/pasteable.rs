@@ -2,27 +2,27 @@
 //!
 //! The files under `pasted/` are printed text, byte for byte, and are compiled as tests of this file.
 
-mod toy;
+mod first_fit;
 
+use first_fit::{BuildFirstFit, Fault};
 use pageyard::{
     CpuId, Frames, Migratetype, NodeId, NodeMask, Order, Pfn, Region, Request, RequestFlags, ZoneKind,
 };
 use pageyard_testkit::maps::{self, normal};
 use pageyard_testkit::shrink::{as_test, quietly, shrink};
 use pageyard_testkit::{Build, Op, replay};
-use toy::{BuildToy, Fault};
 
 const MOVABLE: Migratetype = Migratetype::Movable;
 
 /// One of each operation, with every way to write a request.
 mod each {
-    use super::{BuildToy, Fault};
+    use super::{BuildFirstFit, Fault};
     include!("pasted/each.in");
 }
 
-/// What was found in a toy that loses a part of each split, pasted where that was mended.
+/// What was found in an allocator that loses a part of each split, pasted where that was mended.
 mod found {
-    use super::BuildToy;
+    use super::BuildFirstFit;
     struct Fault;
     #[expect(non_upper_case_globals, reason = "it stands for a variant in the printed text")]
     impl Fault {
@@ -65,14 +65,14 @@ fn two_zones() -> Vec<Region> {
 
 #[test]
 fn each_operation_prints_itself_as_rust() {
-    let build = BuildToy(Fault::None);
+    let build = BuildFirstFit(Fault::None);
     replay(&build, &two_zones(), 2, &each_op());
     assert_eq!(as_test(&build.expression(), &two_zones(), 2, &each_op()), include_str!("pasted/each.in"));
 }
 
 #[test]
 fn what_was_found_is_short_and_prints_itself_as_rust() {
-    let build = BuildToy(Fault::LeaksOnSplit);
+    let build = BuildFirstFit(Fault::LeaksOnSplit);
     let cpu = CpuId(1);
     let mut ops = Vec::new();
     for order in (0..200).map(|n| Order::of(n % 5)) {
@@ -92,12 +92,12 @@ fn what_was_found_is_short_and_prints_itself_as_rust() {
 
     let again = quietly(|| replay(&build, &regions, 2, &small.ops)).expect_err("the fault is still there");
     assert!(again.contains(&small.why), "{again}\n{}", small.why);
-    replay(&BuildToy(Fault::None), &regions, 2, &small.ops);
+    replay(&BuildFirstFit(Fault::None), &regions, 2, &small.ops);
 }
 
 #[test]
 fn a_list_that_does_not_fail_keeps_what_was_seen() {
     let ops = each_op();
-    let kept = shrink(&BuildToy(Fault::None), &two_zones(), 2, &ops, "seen once".to_owned());
+    let kept = shrink(&BuildFirstFit(Fault::None), &two_zones(), 2, &ops, "seen once".to_owned());
     assert_eq!((kept.ops, kept.why.as_str()), (ops, "seen once"));
 }

@@ -11,7 +11,7 @@ use pageyard::{
 use pageyard_testkit::Build;
 use std::sync::{Mutex, MutexGuard};
 
-/// What is wrong with a toy.
+/// What is wrong with the allocator.
 #[allow(dead_code, reason = "no file of tests needs all of them")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
@@ -82,7 +82,7 @@ struct Zone {
     lists: Vec<Vec<Pfn>>,
 }
 
-pub struct Toy {
+pub struct FirstFit {
     zones: Vec<Mutex<Zone>>,
     spans: Vec<ZoneSpan>,
     cpus: u32,
@@ -92,18 +92,18 @@ pub struct Toy {
 
 pub const LARGEST: Order = Order::of(10);
 
-/// Builds toys.
+/// Builds the allocator, right or with a fault.
 #[derive(Clone, Copy)]
-pub struct BuildToy(pub Fault);
+pub struct BuildFirstFit(pub Fault);
 
-impl Build for BuildToy {
-    type Engine = Toy;
+impl Build for BuildFirstFit {
+    type Engine = FirstFit;
 
     fn name(&self) -> String {
-        format!("toy, {:?}", self.0)
+        format!("first fit, {:?}", self.0)
     }
 
-    fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<Toy, MapError> {
+    fn build(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<FirstFit, MapError> {
         let mut zones = Vec::new();
         for (_, span) in map.zones() {
             let mut tags = vec![HOLE; span.spanned.0 as usize];
@@ -120,7 +120,7 @@ impl Build for BuildToy {
             }));
         }
         let spans = map.zones().map(|(_, span)| span).collect();
-        Ok(Toy { zones, spans, cpus, fault: self.0, calls: Mutex::new(0) })
+        Ok(FirstFit { zones, spans, cpus, fault: self.0, calls: Mutex::new(0) })
     }
 
     fn largest_order(&self) -> Order {
@@ -128,7 +128,7 @@ impl Build for BuildToy {
     }
 
     fn expression(&self) -> String {
-        format!("BuildToy(Fault::{:?})", self.0)
+        format!("BuildFirstFit(Fault::{:?})", self.0)
     }
 
     fn has_watermarks(&self) -> bool {
@@ -218,7 +218,7 @@ impl Zone {
     }
 }
 
-impl Toy {
+impl FirstFit {
     fn is(&self, fault: Fault) -> bool {
         self.fault == fault
     }
@@ -257,6 +257,8 @@ impl Toy {
             Some(BadRequest::Migratetype)
         } else if !self.spans.iter().any(|s| self.allows(request, s)) {
             Some(BadRequest::NoZone)
+        } else if request.flags.contains(RequestFlags::ZERO) {
+            Some(BadRequest::CannotZero)
         } else {
             None
         }
@@ -273,7 +275,7 @@ impl Toy {
     }
 }
 
-unsafe impl PageAllocator for Toy {
+unsafe impl PageAllocator for FirstFit {
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         if let Some(bad) = self.bad(cx, request) {
             return Err(bad.into());

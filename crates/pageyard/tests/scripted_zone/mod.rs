@@ -1,4 +1,5 @@
-//! A toy engine and a toy owner of frames, small enough that a test says by hand what must be looked at, in what order.
+//! A zone of a few pageblocks that is engine and owner at once and does what a test tells it, small enough that the test says by
+//! hand what must be looked at, in what order.
 
 use pageyard::compaction::{
     Busy, CompactionView, Direct, FrameState, FreeScan, FreeStock, Goal, Holder, Knobs, Lease, Leases,
@@ -46,7 +47,7 @@ pub enum Frame {
 }
 
 /// Memory of a few pageblocks, all free and all movable at the start.
-pub struct Toy {
+pub struct ScriptedZone {
     pub frames: Mutex<Vec<Frame>>,
     pub log: Mutex<Vec<Event>>,
     pub types: Mutex<HashMap<u64, Migratetype>>,
@@ -68,9 +69,9 @@ pub struct Toy {
     pub panics_at: Mutex<Option<u64>>,
 }
 
-impl Toy {
-    pub fn new(pageblocks: usize, knobs: Knobs) -> Toy {
-        Toy {
+impl ScriptedZone {
+    pub fn new(pageblocks: usize, knobs: Knobs) -> ScriptedZone {
+        ScriptedZone {
             frames: Mutex::new((0..pageblocks * 512).map(|_| Frame::Free).collect()),
             log: Mutex::default(),
             types: Mutex::default(),
@@ -98,38 +99,38 @@ impl Toy {
     }
 
     /// Frames in use that can be moved.
-    pub fn used(self, at: impl IntoIterator<Item = u64>) -> Toy {
+    pub fn used(self, at: impl IntoIterator<Item = u64>) -> ScriptedZone {
         self.set(at, Frame::Used);
         self
     }
 
     /// Frames in use that cannot be isolated.
-    pub fn pinned(self, at: impl IntoIterator<Item = u64>) -> Toy {
+    pub fn pinned(self, at: impl IntoIterator<Item = u64>) -> ScriptedZone {
         self.set(at, Frame::Pinned);
         self
     }
 
     /// A compound block.
-    pub fn compound(self, pfn: u64, order: u8) -> Toy {
+    pub fn compound(self, pfn: u64, order: u8) -> ScriptedZone {
         self.set(pfn..pfn + (1 << order), Frame::Inner);
         self.set([pfn], Frame::Compound(order));
         self
     }
 
     /// Frames that are not managed.
-    pub fn hole(self, at: impl IntoIterator<Item = u64>) -> Toy {
+    pub fn hole(self, at: impl IntoIterator<Item = u64>) -> ScriptedZone {
         self.set(at, Frame::Hole);
         self
     }
 
     /// The type of a pageblock.
-    pub fn typed(self, block: u64, m: Migratetype) -> Toy {
+    pub fn typed(self, block: u64, m: Migratetype) -> ScriptedZone {
         self.types.lock().unwrap().insert(block, m);
         self
     }
 
     /// The frames that are handed out directly.
-    pub fn direct(self, frames: impl IntoIterator<Item = u64>) -> Toy {
+    pub fn direct(self, frames: impl IntoIterator<Item = u64>) -> ScriptedZone {
         self.direct.lock().unwrap().extend(frames);
         self
     }
@@ -181,13 +182,13 @@ impl Toy {
     }
 }
 
-impl Leases for Toy {
+impl Leases for ScriptedZone {
     fn release(&self, block: PageblockId) {
         self.leases.lock().unwrap().remove(&block.0);
     }
 }
 
-impl CompactionView for Toy {
+impl CompactionView for ScriptedZone {
     fn zone(&self, _: ZoneId) -> Option<ZoneView> {
         let all = Frames(self.frames.lock().unwrap().len() as u64);
         let span = ZoneSpan {
@@ -343,7 +344,7 @@ impl CompactionView for Toy {
 }
 
 // SAFETY: it has no references to frames, only a mark on each.
-unsafe impl Migrate for Toy {
+unsafe impl Migrate for ScriptedZone {
     type Isolated = u64;
 
     fn isolate(&self, pfn: Pfn, _: Mode) -> Result<u64, Busy> {
