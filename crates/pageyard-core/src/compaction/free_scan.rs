@@ -42,6 +42,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
                 let token = self.isolated[at].take();
                 self.stock.pop();
                 self.work.moved += 1;
+                self.map.migrated(from, to);
                 self.map.free_migrated(&self.cx, from);
                 drop(token);
             }

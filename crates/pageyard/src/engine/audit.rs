@@ -10,6 +10,7 @@ use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
 use crate::error::AuditError;
 use crate::migratetype::Migratetype;
+use crate::observer::Observer;
 use crate::stats::Census;
 use crate::units::{CpuId, Frames};
 
@@ -36,7 +37,7 @@ fn mix(frame: u64) -> u64 {
     (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Counts every frame anew and checks every index against the count. As
     /// [`PageAllocator::audit`](crate::PageAllocator::audit).
     ///

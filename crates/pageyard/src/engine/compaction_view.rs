@@ -22,6 +22,7 @@ use crate::compaction::{
 };
 use crate::memmap::ZoneKind;
 use crate::migratetype::Migratetype;
+use crate::observer::Observer;
 use crate::stats::Counter;
 use crate::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
 use core::ops::Range;
@@ -29,7 +30,7 @@ use core::ops::Range;
 /// Numbers of compactors that a descriptor can tell apart, each with its two ends.
 const COMPACTORS: u16 = 127;
 
-impl<'m, P: PerCpu> Pageyard<'m, P> {
+impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
     fn zone_at(&self, zone: ZoneId) -> &'m Zone<'m> {
         &self.zones[zone.index()]
     }
@@ -47,19 +48,24 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let won = frames.retag(frame, Tag::Allocated(order), Tag::Free).is_ok()
             || frames.retag(frame, Tag::AllocatedZero(order), Tag::Free).is_ok();
         if won {
+            // Single frames that compaction holds were never handed out, and those whose contents moved were told of as such:
+            // what is left is a block that was captured and not taken.
+            if order > Order::ZERO {
+                self.tell_freed(zone, frame, order);
+            }
             zone.pageblocks.release_block(0, frame, order.get(), false);
         }
         won
     }
 }
 
-impl<P: PerCpu> Leases for Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Leases for Pageyard<'_, P, O> {
     fn release(&self, block: PageblockId) {
         self.unlease_pageblock(block);
     }
 }
 
-impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let zone = self.zones.get(zone.index())?;
         Some(ZoneView { span: zone.pageblocks.span, free: Frames(zone.pageblocks.free()), marks: zone.marks })
@@ -240,6 +246,10 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
         self.release_straight(block.pfn, block.order);
     }
 
+    fn migrated(&self, from: Pfn, to: Pfn) {
+        self.observer.migrated(from, to);
+    }
+
     /// Straight to the zone: what was emptied becomes free as a whole at once. A move is neither an allocation nor a free:
     /// its target was not counted as the one, so this is not counted as the other.
     ///
@@ -257,7 +267,8 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
         let (pageblocks, order) = (&zone.pageblocks, block.order.get());
         let at = frame >> BLOCK_ORDER;
         let ty = pageblocks.frames.state(at).ty();
-        if order > BLOCK_ORDER || usize::from(ty) >= Migratetype::REQUESTED.len() {
+        // No request waits for a single frame, so none is captured.
+        if order == 0 || order > BLOCK_ORDER || usize::from(ty) >= Migratetype::REQUESTED.len() {
             return None;
         }
         if order == BLOCK_ORDER {
@@ -271,7 +282,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
         } else if !pageblocks.claim_exactly(cx.cpu.index(), frame, order) {
             return None;
         }
-        Some(self.hand_out(zone, cx, frame, order))
+        Some(self.hand_out(zone, cx, frame, block.order, m))
     }
 
     fn tally(&self, cx: &Cx, counter: Counter, n: u64) {

@@ -6,9 +6,10 @@ use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
 use super::zone::Zone;
 use crate::allocator::Cx;
+use crate::observer::Observer;
 use crate::units::{CompactorId, PageblockId};
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
     /// there. Says whether any of it was there to take, and the CPU one of the instance's.
     ///

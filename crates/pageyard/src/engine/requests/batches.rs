@@ -15,12 +15,13 @@ use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::{Got, Pageblocks};
+use crate::observer::Observer;
 use crate::request::Request;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
 use core::ops::Range;
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone stays
     /// above its high watermark.
     pub(crate) fn refill_size(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
@@ -56,7 +57,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], BLOCK_ORDER);
         }
-        Some(self.hand_out(zone, cx, *first as usize, BLOCK_ORDER))
+        Some(self.hand_out(zone, cx, *first as usize, request.order, request.migratetype))
     }
 
     /// Hands out the first block of what was claimed; the others go to the list, or back. `items` has room for all.
@@ -65,13 +66,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
         zone: &Zone<'_>,
         cx: &Cx,
         got: &Got,
-        order: u8,
+        request: &Request,
         list: Option<(usize, Watch<'_>)>,
         items: &mut [u32],
     ) -> Pfn {
-        let base = got.block << BLOCK_ORDER;
+        let (order, base) = (request.order.get(), got.block << BLOCK_ORDER);
         if order == BLOCK_ORDER {
-            return self.hand_out(zone, cx, base, order);
+            return self.hand_out(zone, cx, base, request.order, request.migratetype);
         }
         let mut n = 0;
         for_each_down(&got.masks, order, |offset| {
@@ -85,7 +86,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], order);
         }
-        self.hand_out(zone, cx, *first as usize, order)
+        self.hand_out(zone, cx, *first as usize, request.order, request.migratetype)
     }
 
     /// Puts a block whose tag was won into a list that had no room, which gives its oldest items to the zone; or into the
