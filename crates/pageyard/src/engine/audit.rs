@@ -62,9 +62,9 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     fn count_lists(&self, zone: &Zone<'_>, count: &Count) -> Result<u64, AuditError> {
         let pageblocks = &zone.pageblocks;
         let (mut sum, mut frames, mut fault) = (0u64, 0, None);
-        for (cpu, list) in (0..self.config.cpus).flat_map(|c| (0..LISTS).map(move |l| (c, l))) {
+        for (cpu, list) in (0..self.config.cpus).flat_map(|c| (0..LISTS).map(move |l| (CpuId(c), l))) {
             let order = order_of(list);
-            zone.lists.get(cpu as usize, list).for_each(|item| {
+            zone.lists.get(cpu, list).for_each(|item| {
                 if item as usize >= pageblocks.frames.len() << BLOCK_ORDER || item & ((1 << order) - 1) != 0 {
                     fault = Some(fail(
                         pageblocks,

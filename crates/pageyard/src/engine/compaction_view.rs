@@ -24,7 +24,7 @@ use crate::memmap::ZoneKind;
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
 use crate::stats::Counter;
-use crate::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
+use crate::units::{BlockId, CompactorId, CpuId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
 use core::ops::Range;
 
 /// Numbers of compactors that a descriptor can tell apart, each with its two ends.
@@ -53,7 +53,7 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
             if order > Order::ZERO {
                 self.tell_freed(zone, frame, order);
             }
-            zone.pageblocks.release_block(0, frame, order.get(), false);
+            zone.pageblocks.release_block(CpuId(0), frame, order.get(), false);
         }
         won
     }
@@ -116,7 +116,7 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
     fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool) {
         let pageblocks = &self.zone_at(zone).pageblocks;
         let at = (block.0 - (pageblocks.base >> BLOCK_ORDER)) as usize;
-        pageblocks.transit(0, at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
+        pageblocks.transit(CpuId(0), at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
     }
 
     fn frame(&self, pfn: Pfn) -> FrameState {
@@ -195,7 +195,7 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
                             scan.next = pageblocks.pfn(frame);
                             return scan;
                         }
-                    } else if pageblocks.claim_exactly(0, frame, 0) {
+                    } else if pageblocks.claim_exactly(CpuId(0), frame, 0) {
                         let _fits = out.push(self.hold(zone, frame));
                     }
                 }
@@ -224,9 +224,9 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
             let next = |step| zone.choices.next(Cursor::Target, pageblocks.frames.len(), step);
             let Some(block) = pageblocks.choose_target(next) else { break };
             let ty = pageblocks.frames.state(block).ty();
-            let claim = Want { ty, order: 0, blocks: room, cpu: cx.cpu.index() };
+            let claim = Want { ty, order: 0, blocks: room, cpu: cx.cpu };
             let Some(got) = pageblocks.claim_of(block, claim, Take::Same, false) else { continue };
-            let mut claimed = Claimed { pageblocks, cpu: cx.cpu.index(), block, left: got.masks };
+            let mut claimed = Claimed { pageblocks, cpu: cx.cpu, block, left: got.masks };
             while let Some(frame) = claimed.next() {
                 if !offer(self.hold(zone, frame)) {
                     break;
@@ -272,14 +272,14 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
             return None;
         }
         if order == BLOCK_ORDER {
-            let want = Want { ty: m as u8, order, blocks: 1, cpu: cx.cpu.index() };
+            let want = Want { ty: m as u8, order, blocks: 1, cpu: cx.cpu };
             pageblocks.claim_of(
                 at,
                 want,
                 if ty == m as u8 { Take::Same } else { Take::Convert { from: ty } },
                 false,
             )?;
-        } else if !pageblocks.claim_exactly(cx.cpu.index(), frame, order) {
+        } else if !pageblocks.claim_exactly(cx.cpu, frame, order) {
             return None;
         }
         Some(self.hand_out(zone, cx, frame, block.order, m))
@@ -293,7 +293,7 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
 /// Frames of one pageblock that were claimed and not handed on yet. Those left go back, also where a callback panics.
 struct Claimed<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
-    cpu: usize,
+    cpu: CpuId,
     block: usize,
     left: Masks,
 }

@@ -197,7 +197,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         request: &Request,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        let (order, ty, cpu) = (request.order.get(), request.migratetype as u8, cx.cpu.index());
+        let (order, ty, cpu) = (request.order.get(), request.migratetype as u8, cx.cpu);
         if order > BLOCK_ORDER {
             let block = zone.pageblocks.claim_run(order, ty, cpu, effort)?;
             return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, request.order, request.migratetype));
@@ -339,7 +339,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             let block = zone.pageblocks.sweep_runs(order, ty)?;
             return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, request.order, request.migratetype));
         }
-        let want = Want { ty, order, blocks: 1, cpu: cx.cpu.index() };
+        let want = Want { ty, order, blocks: 1, cpu: cx.cpu };
         let got = zone.pageblocks.sweep(want, &usable(request), effort)?;
         Some(self.hand_out_first(zone, cx, &got, request, None, &mut [0]))
     }

@@ -49,8 +49,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let mut items = [0; MOST_WHOLES];
         let n = (n as usize).min(MOST_WHOLES);
         let watch = zone.pageblocks.watch_isolations();
-        let n =
-            zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu.index(), &mut items[..n], effort);
+        let n = zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu, &mut items[..n], effort);
         let (first, rest) = items[..n].split_first_mut()?;
         if !rest.is_empty() {
             let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest, watch);
@@ -98,7 +97,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             && let Some(list) = list_of(order.get(), state.list_ty())
         {
             let wanted = zone.lists.tuning.moved(order.get(), zone.runs.note(cpu, list, false)) as usize;
-            let mut area = if wanted > BATCH { self.scratch_areas.take(cpu.index()) } else { None };
+            let mut area = if wanted > BATCH { self.scratch_areas.take(cpu) } else { None };
             let mut stack = StackScratch::new();
             let mut scratch = match &mut area {
                 Some(area) => area.scratch(),
@@ -153,7 +152,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: u8) {
         if let [item] = items {
             let zero = zone.pageblocks.frames.tag(*item as usize) == Tag::FreeZero;
-            return zone.pageblocks.release_block(cpu.index(), *item as usize, order, zero);
+            return zone.pageblocks.release_block(cpu, *item as usize, order, zero);
         }
         let mut stack = StackScratch::new();
         for some in items.chunks(BATCH) {
@@ -165,7 +164,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
 
     /// Releases the first `n` blocks of scratch memory, which nothing owns, grouped by pageblock and by word.
     fn release_scratch(&self, zone: &Zone<'_>, cpu: CpuId, scratch: &mut Scratch<'_>, n: usize, order: u8) {
-        let (pageblocks, cpu) = (&zone.pageblocks, cpu.index());
+        let pageblocks = &zone.pageblocks;
         // ORDER: Relaxed: it was set before a block that holds zeros could come here.
         let zeros = self.zero_seen[0].load(Relaxed) != 0;
         if order > WORD_ORDER && (zeros || order < BLOCK_ORDER) {
@@ -209,7 +208,7 @@ fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usiz
 /// Releases blocks that all hold zeros, or of which none is known to.
 fn release_group(
     pageblocks: &Pageblocks<'_>,
-    cpu: usize,
+    cpu: CpuId,
     scratch: &mut Scratch<'_>,
     group: Range<usize>,
     order: u8,

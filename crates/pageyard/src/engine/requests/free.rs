@@ -117,7 +117,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             self.free_won(zone, cx.cpu, frame, order);
         } else {
             self.count(cx.cpu, Counter::Pgfree, order.frames().0);
-            zone.pageblocks.release_block(cx.cpu.index(), frame, order.get(), true);
+            zone.pageblocks.release_block(cx.cpu, frame, order.get(), true);
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             for block in first..first + (1 << (from.get() - BLOCK_ORDER)) {
                 pageblocks.frames.take_huge(block);
                 if let Some(change) = pageblocks.frames.update(block, |s| s.shatter()) {
-                    pageblocks.changed(cx.cpu.index(), block, change);
+                    pageblocks.changed(cx.cpu, block, change);
                 }
             }
         }
@@ -223,15 +223,9 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             return Err(ClaimError::OutsideArena);
         }
         let claimed = if order.get() < BLOCK_ORDER {
-            pageblocks.claim_exactly(cx.cpu.index(), frame, order.get())
+            pageblocks.claim_exactly(cx.cpu, frame, order.get())
         } else {
-            pageblocks.claim_run_at(
-                cx.cpu.index(),
-                frame >> BLOCK_ORDER,
-                order.get(),
-                migratetype as u8,
-                true,
-            )
+            pageblocks.claim_run_at(cx.cpu, frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
         };
         if !claimed {
             let managed = (frame..frame + order.frames().0 as usize).all(|f| pageblocks.is_managed(f));
