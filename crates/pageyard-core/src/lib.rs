@@ -30,6 +30,7 @@
 //! * [`error`]: why an answer was no; [`reason`]: which of them it is, one rule for every engine.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
 //!   engine asks for when memory runs short.
+//! * [`observer`]: who is told of blocks as they change hands.
 //! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
 #![no_std]
 
@@ -47,6 +48,7 @@ pub mod gfp;
 pub mod memmap;
 pub mod metrics;
 pub mod migratetype;
+pub mod observer;
 pub mod proctext;
 pub mod reason;
 pub mod reclaim;
@@ -61,6 +63,7 @@ pub use firmware::{FirmwareError, FirmwareMap, Regions, ZoneLimits};
 pub use gfp::{Gfp, GfpMap};
 pub use memmap::{MemoryMap, Region, ZoneKind, ZoneSpan};
 pub use migratetype::Migratetype;
+pub use observer::Observer;
 pub use reclaim::{Failure, Helpers, PressureAllocator, Reclaim};
 pub use request::{NodeMask, Request, RequestFlags};
 pub use stats::{Census, Counter, PcpStats, Stats, ZoneStats};

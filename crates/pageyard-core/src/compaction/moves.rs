@@ -36,6 +36,7 @@ impl<M: CompactionView> Pass<'_, M> {
                 self.targets.used();
                 self.work.moved += 1;
                 if let Some((from, token)) = moved {
+                    self.job.map.migrated(from, to);
                     self.job.map.free_migrated(&self.job.cx, from);
                     drop(token);
                 }

@@ -320,6 +320,11 @@ pub trait CompactionView: Leases {
     /// Returns a block that compaction holds to its zone, past the per-CPU lists.
     fn give_back(&self, block: BlockId);
 
+    /// Is told of each frame whose contents have moved, before it is freed.
+    fn migrated(&self, from: Pfn, to: Pfn) {
+        let _ = (from, to);
+    }
+
     /// Frees a frame whose contents have moved, as any frame is freed: into the CPU's list.
     fn free_migrated(&self, cx: &Cx, pfn: Pfn);
 

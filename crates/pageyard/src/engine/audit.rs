@@ -10,6 +10,7 @@ use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
 use crate::error::AuditError;
 use crate::migratetype::Migratetype;
+use crate::observer::Observer;
 use crate::stats::Census;
 use crate::units::{CpuId, Frames};
 
@@ -36,7 +37,7 @@ fn mix(frame: u64) -> u64 {
     (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Counts every frame anew and checks every index against the count. As
     /// [`PageAllocator::audit`](crate::PageAllocator::audit).
     ///
@@ -61,9 +62,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
     fn count_lists(&self, zone: &Zone<'_>, count: &Count) -> Result<u64, AuditError> {
         let pageblocks = &zone.pageblocks;
         let (mut sum, mut frames, mut fault) = (0u64, 0, None);
-        for (cpu, list) in (0..self.config.cpus).flat_map(|c| (0..LISTS).map(move |l| (c, l))) {
+        for (cpu, list) in (0..self.config.cpus).flat_map(|c| (0..LISTS).map(move |l| (CpuId(c), l))) {
             let order = order_of(list);
-            zone.lists.get(cpu as usize, list).for_each(|item| {
+            zone.lists.get(cpu, list).for_each(|item| {
                 if item as usize >= pageblocks.frames.len() << BLOCK_ORDER || item & ((1 << order) - 1) != 0 {
                     fault = Some(fail(
                         pageblocks,

@@ -22,14 +22,15 @@ use crate::compaction::{
 };
 use crate::memmap::ZoneKind;
 use crate::migratetype::Migratetype;
+use crate::observer::Observer;
 use crate::stats::Counter;
-use crate::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
+use crate::units::{BlockId, CompactorId, CpuId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
 use core::ops::Range;
 
 /// Numbers of compactors that a descriptor can tell apart, each with its two ends.
 const COMPACTORS: u16 = 127;
 
-impl<'m, P: PerCpu> Pageyard<'m, P> {
+impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
     fn zone_at(&self, zone: ZoneId) -> &'m Zone<'m> {
         &self.zones[zone.index()]
     }
@@ -47,19 +48,24 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let won = frames.retag(frame, Tag::Allocated(order), Tag::Free).is_ok()
             || frames.retag(frame, Tag::AllocatedZero(order), Tag::Free).is_ok();
         if won {
-            zone.pageblocks.release_block(0, frame, order.get(), false);
+            // Single frames that compaction holds were never handed out, and those whose contents moved were told of as such:
+            // what is left is a block that was captured and not taken.
+            if order > Order::ZERO {
+                self.tell_freed(zone, frame, order);
+            }
+            zone.pageblocks.release_block(CpuId(0), frame, order.get(), false);
         }
         won
     }
 }
 
-impl<P: PerCpu> Leases for Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Leases for Pageyard<'_, P, O> {
     fn release(&self, block: PageblockId) {
         self.unlease_pageblock(block);
     }
 }
 
-impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let zone = self.zones.get(zone.index())?;
         Some(ZoneView { span: zone.pageblocks.span, free: Frames(zone.pageblocks.free()), marks: zone.marks })
@@ -110,7 +116,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
     fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool) {
         let pageblocks = &self.zone_at(zone).pageblocks;
         let at = (block.0 - (pageblocks.base >> BLOCK_ORDER)) as usize;
-        pageblocks.transit(0, at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
+        pageblocks.transit(CpuId(0), at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
     }
 
     fn frame(&self, pfn: Pfn) -> FrameState {
@@ -189,7 +195,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
                             scan.next = pageblocks.pfn(frame);
                             return scan;
                         }
-                    } else if pageblocks.claim_exactly(0, frame, 0) {
+                    } else if pageblocks.claim_exactly(CpuId(0), frame, 0) {
                         let _fits = out.push(self.hold(zone, frame));
                     }
                 }
@@ -218,9 +224,9 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
             let next = |step| zone.choices.next(Cursor::Target, pageblocks.frames.len(), step);
             let Some(block) = pageblocks.choose_target(next) else { break };
             let ty = pageblocks.frames.state(block).ty();
-            let claim = Want { ty, order: 0, blocks: room, cpu: cx.cpu.index() };
+            let claim = Want { ty, order: 0, blocks: room, cpu: cx.cpu };
             let Some(got) = pageblocks.claim_of(block, claim, Take::Same, false) else { continue };
-            let mut claimed = Claimed { pageblocks, cpu: cx.cpu.index(), block, left: got.masks };
+            let mut claimed = Claimed { pageblocks, cpu: cx.cpu, block, left: got.masks };
             while let Some(frame) = claimed.next() {
                 if !offer(self.hold(zone, frame)) {
                     break;
@@ -240,6 +246,10 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
         self.release_straight(block.pfn, block.order);
     }
 
+    fn migrated(&self, from: Pfn, to: Pfn) {
+        self.observer.migrated(from, to);
+    }
+
     /// Straight to the zone: what was emptied becomes free as a whole at once. A move is neither an allocation nor a free:
     /// its target was not counted as the one, so this is not counted as the other.
     ///
@@ -257,21 +267,22 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
         let (pageblocks, order) = (&zone.pageblocks, block.order.get());
         let at = frame >> BLOCK_ORDER;
         let ty = pageblocks.frames.state(at).ty();
-        if order > BLOCK_ORDER || usize::from(ty) >= Migratetype::REQUESTED.len() {
+        // No request waits for a single frame, so none is captured.
+        if order == 0 || order > BLOCK_ORDER || usize::from(ty) >= Migratetype::REQUESTED.len() {
             return None;
         }
         if order == BLOCK_ORDER {
-            let want = Want { ty: m as u8, order, blocks: 1, cpu: cx.cpu.index() };
+            let want = Want { ty: m as u8, order, blocks: 1, cpu: cx.cpu };
             pageblocks.claim_of(
                 at,
                 want,
                 if ty == m as u8 { Take::Same } else { Take::Convert { from: ty } },
                 false,
             )?;
-        } else if !pageblocks.claim_exactly(cx.cpu.index(), frame, order) {
+        } else if !pageblocks.claim_exactly(cx.cpu, frame, order) {
             return None;
         }
-        Some(self.hand_out(zone, cx, frame, order))
+        Some(self.hand_out(zone, cx, frame, block.order, m))
     }
 
     fn tally(&self, cx: &Cx, counter: Counter, n: u64) {
@@ -282,7 +293,7 @@ impl<P: PerCpu> CompactionView for Pageyard<'_, P> {
 /// Frames of one pageblock that were claimed and not handed on yet. Those left go back, also where a callback panics.
 struct Claimed<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
-    cpu: usize,
+    cpu: CpuId,
     block: usize,
     left: Masks,
 }

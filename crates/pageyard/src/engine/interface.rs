@@ -5,6 +5,7 @@ use super::yard::Pageyard;
 use crate::allocator::{Cx, Drained, PageAllocator};
 use crate::error::{AllocError, AuditError, ClaimError, FreeError};
 use crate::migratetype::Migratetype;
+use crate::observer::Observer;
 use crate::request::Request;
 use crate::stats::{Census, PcpStats, Stats, ZoneStats};
 use crate::units::{CpuId, CpuSet, Order, Pfn, ZoneId};
@@ -13,7 +14,7 @@ use crate::units::{CpuId, CpuSet, Order, Pfn, ZoneId};
 //            it was freed, and it is freed by one winner of its tag. `docs/design/frame-map.md` has the protocol.
 //         2. Masks and runs are aligned by construction, within a zone, and holes are never free.
 //         3. Only a won tag makes a block free; frames that compaction holds are tagged as allocated to it.
-unsafe impl<P: PerCpu> PageAllocator for Pageyard<'_, P> {
+unsafe impl<P: PerCpu, O: Observer> PageAllocator for Pageyard<'_, P, O> {
     #[inline(always)]
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         self.alloc(cx, request)

@@ -6,9 +6,10 @@ use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
 use super::zone::Zone;
 use crate::allocator::Cx;
-use crate::units::{CompactorId, PageblockId};
+use crate::observer::Observer;
+use crate::units::{CompactorId, CpuId, PageblockId};
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
     /// there. Says whether any of it was there to take, and the CPU one of the instance's.
     ///
@@ -20,17 +21,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// `set_migratetype_isolate`, and `zone_pcp_disable`, which here nobody needs.
     pub fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
         self.has_cpu(cx.cpu)
-            && self
-                .parts_of(block)
-                .fold(false, |any, (zone, at)| zone.pageblocks.isolate(cx.cpu.index(), at) || any)
+            && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.isolate(cx.cpu, at) || any)
     }
 
     /// Takes an isolated pageblock back into allocation. Says whether it was isolated, and the CPU one of the instance's.
     pub fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
         self.has_cpu(cx.cpu)
-            && self
-                .parts_of(block)
-                .fold(false, |any, (zone, at)| zone.pageblocks.restore(cx.cpu.index(), at) || any)
+            && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.restore(cx.cpu, at) || any)
     }
 
     /// Leases a pageblock to a compactor: no other gets it, and it is not allocated as a whole meanwhile. Says whether it
@@ -40,14 +37,14 @@ impl<P: PerCpu> Pageyard<'_, P> {
     pub fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
         let Ok(by) = u8::try_from(by.0) else { return false };
         let first = self.parts_of(block).next();
-        first.is_some_and(|(zone, at)| zone.pageblocks.transit(0, at, |s| s.lease(by)))
+        first.is_some_and(|(zone, at)| zone.pageblocks.transit(CpuId(0), at, |s| s.lease(by)))
     }
 
     /// Ends the lease of a pageblock. Says whether it was leased.
     pub fn unlease_pageblock(&self, block: PageblockId) -> bool {
         let end = |s: BlockState| s.owner().map(|_| s.unlease());
         let first = self.parts_of(block).next();
-        first.is_some_and(|(zone, at)| zone.pageblocks.transit(0, at, end))
+        first.is_some_and(|(zone, at)| zone.pageblocks.transit(CpuId(0), at, end))
     }
 
     /// Returns the number that a pageblock is leased to.

@@ -4,6 +4,7 @@ use super::pcp::percpu::PerCpu;
 use super::yard::{Config, Metadata, Pageyard};
 use crate::error::MapError;
 use crate::memmap::MemoryMap;
+use crate::observer::Observer;
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;
 use core::ops::Deref;
@@ -11,9 +12,9 @@ use core::ops::Deref;
 /// A [`Pageyard`] that owns the memory of its metadata, which it has from the global allocator.
 ///
 /// It dereferences to the instance, whose calls are its own. Needs the feature `alloc`.
-pub struct OwnedPageyard<P: PerCpu> {
+pub struct OwnedPageyard<P: PerCpu, O: Observer = ()> {
     // Declared first, so dropped before the memory that it lives in.
-    yard: Pageyard<'static, P>,
+    yard: Pageyard<'static, P, O>,
     _memory: Memory,
 }
 
@@ -62,25 +63,42 @@ impl<P: PerCpu> Pageyard<'static, P> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn owned(map: &MemoryMap<'_>, config: Config, percpu: P) -> Result<OwnedPageyard<P>, MapError> {
-        let memory = Memory::zeroed(Self::layout(map, &config)?.layout.size())?;
+        Pageyard::owned_with_observer(map, config, percpu, ())
+    }
+}
+
+impl<P: PerCpu, O: Observer> Pageyard<'static, P, O> {
+    /// Makes an instance that owns its metadata, as [`Pageyard::owned`], and whose blocks `observer` is told of, as by
+    /// [`Pageyard::with_observer`].
+    ///
+    /// # Errors
+    /// As [`Pageyard::owned`].
+    pub fn owned_with_observer(
+        map: &MemoryMap<'_>,
+        config: Config,
+        percpu: P,
+        observer: O,
+    ) -> Result<OwnedPageyard<P, O>, MapError> {
+        let memory = Memory::zeroed(Pageyard::<P>::layout(map, &config)?.layout.size())?;
         // SAFETY: 1. It is that large and initialised. 2. Nothing else has it. 3. It outlives the instance, because it is
         //         dropped behind it, and nothing that an instance lends out lives longer than a borrow of itself.
         let bytes = unsafe { core::slice::from_raw_parts_mut(memory.0, memory.1.size()) };
         // SAFETY: it is fresh from `alloc_zeroed`.
         let metadata = unsafe { Metadata::assume_zeroed(bytes) };
-        Ok(OwnedPageyard { yard: Pageyard::new(map, config, percpu, metadata)?, _memory: memory })
+        let yard = Pageyard::with_observer(map, config, percpu, observer, metadata)?;
+        Ok(OwnedPageyard { yard, _memory: memory })
     }
 }
 
-impl<P: PerCpu> Deref for OwnedPageyard<P> {
-    type Target = Pageyard<'static, P>;
+impl<P: PerCpu, O: Observer> Deref for OwnedPageyard<P, O> {
+    type Target = Pageyard<'static, P, O>;
 
     #[inline(always)]
-    fn deref(&self) -> &Pageyard<'static, P> {
+    fn deref(&self) -> &Pageyard<'static, P, O> {
         &self.yard
     }
 }
 
-crate::forward_page_allocator! { [P: PerCpu] OwnedPageyard<P>, this => this.yard }
+crate::forward_page_allocator! { [P: PerCpu, O: Observer] OwnedPageyard<P, O>, this => this.yard }
 #[cfg(not(loom))]
-crate::forward_pressure_allocator! { [P: PerCpu] OwnedPageyard<P>, this => this.yard }
+crate::forward_pressure_allocator! { [P: PerCpu, O: Observer] OwnedPageyard<P, O>, this => this.yard }

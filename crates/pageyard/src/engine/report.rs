@@ -10,10 +10,11 @@ use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
 use crate::allocator::Drained;
 use crate::migratetype::Migratetype;
+use crate::observer::Observer;
 use crate::stats::{Counter, PcpStats, Stats, ZoneStats};
 use crate::units::{CpuId, CpuSet, Frames, NR_ORDERS, ZoneId};
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Returns the frames in the lists of `cpus` to their zones. As
     /// [`PageAllocator::drain`](crate::PageAllocator::drain).
     pub fn drain(&self, cpus: CpuSet) -> Drained {
@@ -37,7 +38,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             stats[*counter] = self.counted(*counter);
         }
         for zone in self.zones {
-            for (cpu, list) in (0..cpus).flat_map(|c| (0..LISTS).map(move |l| (c, l))) {
+            for (cpu, list) in (0..self.config.cpus).flat_map(|c| (0..LISTS).map(move |l| (CpuId(c), l))) {
                 let (popped, pushed) = zone.lists.get(cpu, list).traffic();
                 stats[Counter::Pgalloc] += popped << order_of(list);
                 stats[Counter::Pgfree] += pushed << order_of(list);
@@ -102,7 +103,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
 
 /// Returns the frames in one CPU's lists of one zone.
 pub(crate) fn cached(zone: &Zone<'_>, cpu: CpuId) -> u64 {
-    (0..LISTS).map(|l| (zone.lists.get(cpu.index(), l).len() as u64) << order_of(l)).sum()
+    (0..LISTS).map(|l| (zone.lists.get(cpu, l).len() as u64) << order_of(l)).sum()
 }
 
 /// Returns a zone's free blocks by order: a row of `/proc/buddyinfo`.

@@ -83,7 +83,7 @@ fn the_audit_finds_a_pageblock_that_is_marked_and_has_a_slot_of_another_type_onl
         let z = zone(e);
         let marked = worked_on(z);
         let unmovable = Migratetype::Unmovable as u8;
-        z.transit(0, marked, |s| Some(s.with_type(unmovable).with_current(true)));
+        z.transit(CpuId(0), marked, |s| Some(s.with_type(unmovable).with_current(true)));
     }));
 }
 
@@ -113,13 +113,13 @@ fn the_audit_finds_a_bit_that_is_free_under_an_allocated_frame() {
 fn the_audit_finds_a_hint_that_is_too_small() {
     assert!(finds(|e| {
         let z = zone(e);
-        z.transit(0, PARTLY, |s| Some(s.with_hint(2)));
+        z.transit(CpuId(0), PARTLY, |s| Some(s.with_hint(2)));
     }));
 }
 
 #[test]
 fn the_audit_finds_frames_that_are_free_and_not_counted() {
-    assert!(finds(|e| zone(e).add_free(0, FrameDelta::between(1, 0))));
+    assert!(finds(|e| zone(e).add_free(CpuId(0), FrameDelta::between(1, 0))));
 }
 
 #[test]
@@ -144,25 +144,25 @@ fn the_audit_finds_a_lost_block() {
 #[test]
 fn the_audit_finds_a_huge_pageblock_that_no_block_names() {
     assert!(finds(|e| {
-        zone(e).transit(0, WHOLE, |s| s.claim_whole());
+        zone(e).transit(CpuId(0), WHOLE, |s| s.claim_whole());
     }));
 }
 
 #[test]
 fn the_audit_finds_a_frame_that_two_lists_hold() {
     assert!(finds(|e| {
-        let list = e.main.lists.get(0, 0);
+        let list = e.main.lists.get(CpuId(0), 0);
         let mut items = [0; 1];
         assert_eq!(list.pop_many(&mut items), 1);
         assert_eq!(list.extend(&items), 1);
-        assert_eq!(e.main.lists.get(1, 0).extend(&items), 1);
+        assert_eq!(e.main.lists.get(CpuId(1), 0).extend(&items), 1);
     }));
 }
 
 #[test]
 fn the_audit_finds_a_list_that_holds_another_frame_than_was_freed() {
     assert!(finds(|e| {
-        let list = e.main.lists.get(0, 0);
+        let list = e.main.lists.get(CpuId(0), 0);
         let mut items = [0; 1];
         assert_eq!(list.pop_many(&mut items), 1);
         assert_eq!(list.extend(&[items[0] ^ 256]), 1);

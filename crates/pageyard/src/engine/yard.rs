@@ -13,6 +13,7 @@ use super::zone::pageblocks::Pageblocks;
 use crate::compaction::{Knobs, ZoneState};
 use crate::error::MapError;
 use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
+use crate::observer::Observer;
 use crate::request::{NodeMask, Request, RequestFlags};
 use crate::stats::{Counter, NR_COUNTERS};
 use crate::units::{CpuId, Frames, Pfn, ZoneId};
@@ -90,13 +91,15 @@ impl<'m> Metadata<'m> {
 /// A lock-free page-frame allocator.
 ///
 /// It owns no memory and no thread: the caller supplies the metadata, names the CPU with each call, and chooses by `P`
-/// how a CPU's lists are protected. See [`PageAllocator`](crate::PageAllocator) for what its calls do.
+/// how a CPU's lists are protected, and by `O` who is told of its blocks: nobody, unless it is made
+/// [with an observer](Pageyard::with_observer). See [`PageAllocator`](crate::PageAllocator) for what its calls do.
 ///
 /// # Concurrency
 /// Every call may run at the same time as every other one, except [`audit`](crate::PageAllocator::audit), and as far as
 /// `P` allows. No path waits: a thread that stops in the middle of a call blocks nobody.
-pub struct Pageyard<'m, P> {
+pub struct Pageyard<'m, P, O = ()> {
     pub(crate) percpu: P,
+    pub(crate) observer: O,
     pub(crate) zones: &'m [Zone<'m>],
     /// The largest zone: most frees are of its frames.
     pub(crate) main: &'m Zone<'m>,
@@ -154,44 +157,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         percpu: P,
         metadata: Metadata<'m>,
     ) -> Result<Pageyard<'m, P>, MapError> {
-        let needed = Self::layout(map, &config)?.layout.size();
-        let mut carver = Carver::of(metadata.0);
-        if !carver.has(needed - LINE) {
-            return Err(MapError::MetadataTooSmall { needed });
-        }
-        let parts = Self::carve(&mut carver, map, &config)?;
-        for zone in parts.zones {
-            zone.pageblocks.open(map);
-        }
-        if map.regions().any(|r| r.managed && r.zeroed) {
-            // ORDER: Relaxed: whatever publishes the allocator publishes it.
-            parts.zero_seen[0].store(1, Relaxed);
-        }
-        let main = parts.zones.iter().max_by_key(|p| p.pageblocks.span.managed).ok_or(MapError::NoFrames)?;
-        let zones = parts.zones.len();
-        let first = core::array::from_fn(|kind| {
-            let walk = &parts.walks[kind * zones..(kind + 1) * zones];
-            parts.zones.get(usize::from(*walk.first()?))
-        });
-        Ok(Pageyard {
-            percpu,
-            zones: parts.zones,
-            main,
-            first,
-            walks: parts.walks,
-            counters: parts.counters,
-            efforts: parts.efforts,
-            scratch_areas: parts.scratch_areas,
-            zero_seen: parts.zero_seen,
-            config,
-            frames_bytes: parts.frames_bytes,
-        })
-    }
-
-    /// Returns how a CPU's lists are protected.
-    #[must_use]
-    pub fn percpu(&self) -> &P {
-        &self.percpu
+        Pageyard::with_observer(map, config, percpu, (), metadata)
     }
 
     fn carve(carver: &mut Carver<'m>, map: &MemoryMap<'_>, config: &Config) -> Result<Parts<'m>, MapError> {
@@ -256,9 +222,70 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let frames_bytes = carver.used() - percpu_bytes;
         Ok(Parts { zones, walks, counters, efforts, scratch_areas, zero_seen, frames_bytes })
     }
+}
+
+impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
+    /// Makes an instance in which every managed frame is free, and `observer` is told of each block that it hands out, frees,
+    /// splits or moves. [`Pageyard::layout`] says how much metadata it needs: as much as one without.
+    ///
+    /// # Errors
+    /// As [`Pageyard::new`].
+    pub fn with_observer(
+        map: &MemoryMap<'_>,
+        config: Config,
+        percpu: P,
+        observer: O,
+        metadata: Metadata<'m>,
+    ) -> Result<Pageyard<'m, P, O>, MapError> {
+        let needed = Pageyard::<P>::layout(map, &config)?.layout.size();
+        let mut carver = Carver::of(metadata.0);
+        if !carver.has(needed - LINE) {
+            return Err(MapError::MetadataTooSmall { needed });
+        }
+        let parts = Pageyard::<P>::carve(&mut carver, map, &config)?;
+        for zone in parts.zones {
+            zone.pageblocks.open(map);
+        }
+        if map.regions().any(|r| r.managed && r.zeroed) {
+            // ORDER: Relaxed: whatever publishes the allocator publishes it.
+            parts.zero_seen[0].store(1, Relaxed);
+        }
+        let main = parts.zones.iter().max_by_key(|p| p.pageblocks.span.managed).ok_or(MapError::NoFrames)?;
+        let zones = parts.zones.len();
+        let first = core::array::from_fn(|kind| {
+            let walk = &parts.walks[kind * zones..(kind + 1) * zones];
+            parts.zones.get(usize::from(*walk.first()?))
+        });
+        Ok(Pageyard {
+            percpu,
+            observer,
+            zones: parts.zones,
+            main,
+            first,
+            walks: parts.walks,
+            counters: parts.counters,
+            efforts: parts.efforts,
+            scratch_areas: parts.scratch_areas,
+            zero_seen: parts.zero_seen,
+            config,
+            frames_bytes: parts.frames_bytes,
+        })
+    }
+
+    /// Returns how a CPU's lists are protected.
+    #[must_use]
+    pub fn percpu(&self) -> &P {
+        &self.percpu
+    }
+
+    /// Returns who is told of blocks.
+    #[must_use]
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
 
     /// Iterates over the zones that may serve a request, best first: node by node, the highest kind first.
-    pub(crate) fn walk(&self, request: &Request) -> impl Iterator<Item = &Zone<'m>> + use<'_, 'm, P> {
+    pub(crate) fn walk(&self, request: &Request) -> impl Iterator<Item = &Zone<'m>> + use<'_, 'm, P, O> {
         let (zones, kind) = (self.zones.len(), request.highest_zone.index());
         let nodes = self.nodes(request);
         self.walks[kind * zones..(kind + 1) * zones]

@@ -2,7 +2,7 @@
 
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
-use crate::units::Frames;
+use crate::units::{CpuId, Frames};
 
 /// What all CPUs together may keep from the sum: one part in so many of the zone.
 const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
@@ -73,7 +73,7 @@ impl<'m> FreeCount<'m> {
 
     /// Adds frames on behalf of a CPU.
     #[inline]
-    pub(crate) fn add(&self, cpu: usize, delta: FrameDelta) {
+    pub(crate) fn add(&self, cpu: CpuId, delta: FrameDelta) {
         let FrameDelta(n) = delta;
         if n == 0 {
             return;
@@ -82,7 +82,7 @@ impl<'m> FreeCount<'m> {
             self.sum[0].fetch_add(n as u64, Relaxed);
             return;
         }
-        let kept = &self.kept[cpu * LINE_WORDS];
+        let kept = &self.kept[cpu.index() * LINE_WORDS];
         let now = kept.fetch_add(n as u64, SeqCst).wrapping_add(n as u64) as i64;
         if now.unsigned_abs() > self.most {
             // What moves is counted twice on its way, never not at all: too low a count would refuse a request for frames
@@ -142,7 +142,7 @@ mod tests {
         count.set(Frames(2048));
         let mut is = 2048;
         for (cpu, n) in [(0, -16), (1, -16), (0, -1), (1, 32), (1, -500), (0, 7)] {
-            count.add(cpu, FrameDelta(n));
+            count.add(CpuId(cpu), FrameDelta(n));
             is += n;
             assert_eq!(count.get(), is as u64);
             for mark in [0, 1500, is as u64 - 10, is as u64, 5000] {

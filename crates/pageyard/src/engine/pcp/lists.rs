@@ -149,8 +149,8 @@ impl<'m> Lists<'m> {
     }
 
     /// Returns one list of one CPU.
-    pub(crate) fn get(&self, cpu: usize, list: usize) -> List<'_> {
-        self.nth(cpu * LISTS + list).expect("the CPU exists")
+    pub(crate) fn get(&self, cpu: CpuId, list: usize) -> List<'_> {
+        self.nth(cpu.index() * LISTS + list).expect("the CPU exists")
     }
 
     /// Returns where the `i`th header lies.
@@ -229,7 +229,7 @@ mod tests {
         let mut carver = Carver::of(&mut memory);
         let lists = Lists::carve(&mut carver, 2, Tuning { high: 40, batch: 8 });
         assert!(carver.fits());
-        let list = lists.get(1, 0);
+        let list = lists.get(CpuId(1), 0);
         for lap in 0..50 {
             assert_eq!(list.refill(&[1, 2, 3, 4]), 4);
             assert_eq!(list.push(5, || true), Pushed::Kept);
@@ -248,7 +248,7 @@ mod tests {
         }
         assert_eq!(list.push(40, || unreachable!()), Pushed::NoRoom);
         assert_eq!(list.extend(&[1]), 0);
-        assert!(lists.get(0, 0).is_empty());
+        assert!(lists.get(CpuId(0), 0).is_empty());
     }
 
     #[test]
@@ -256,7 +256,7 @@ mod tests {
         let mut memory = [0u8; 64 * 1024];
         let mut carver = Carver::of(&mut memory);
         let lists = Lists::carve(&mut carver, 1, Tuning { high: 40, batch: 8 });
-        let list = lists.get(0, 0);
+        let list = lists.get(CpuId(0), 0);
         let (mut next, mut oldest) = (0, 0);
         for _ in 0..1000 {
             while list.push(next, || true) == Pushed::Kept {

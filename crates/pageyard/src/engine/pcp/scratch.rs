@@ -4,6 +4,7 @@
 use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
 use crate::engine::map::frame_map::Masks;
 use crate::engine::sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
+use crate::units::CpuId;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -65,10 +66,11 @@ impl<'m> ScratchAreas<'m> {
     }
 
     /// Takes a CPU's area, unless somebody has it or there is none.
-    pub(crate) fn take(&self, cpu: usize) -> Option<ScratchArea<'_>> {
+    pub(crate) fn take(&self, cpu: CpuId) -> Option<ScratchArea<'_>> {
         if self.room == 0 {
             return None;
         }
+        let cpu = cpu.index();
         let taken = &self.taken[cpu * LINE_A32];
         // ORDER: Acquire pairs with the Release of the drop: whoever had it is done with it.
         taken.compare_exchange(0, 1, Acquire, Relaxed).ok()?;
@@ -210,11 +212,11 @@ mod tests {
         let mut carver = Carver::of(&mut memory);
         let scratch_areas = ScratchAreas::carve(&mut carver, 2, 100);
         assert!(carver.fits());
-        let first = scratch_areas.take(1).unwrap();
-        assert!(scratch_areas.take(1).is_none() && scratch_areas.take(0).is_some());
+        let first = scratch_areas.take(CpuId(1)).unwrap();
+        assert!(scratch_areas.take(CpuId(1)).is_none() && scratch_areas.take(CpuId(0)).is_some());
         drop(first);
-        assert_eq!(scratch_areas.take(1).unwrap().scratch().items.len(), 100);
-        assert!(ScratchAreas::carve(&mut carver, 2, BATCH).take(0).is_none(), "a stack has as much");
+        assert_eq!(scratch_areas.take(CpuId(1)).unwrap().scratch().items.len(), 100);
+        assert!(ScratchAreas::carve(&mut carver, 2, BATCH).take(CpuId(0)).is_none(), "a stack has as much");
     }
 
     #[test]

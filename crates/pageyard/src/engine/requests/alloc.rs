@@ -14,12 +14,13 @@ use crate::engine::zone::pageblocks::Want;
 use crate::engine::zone::steal::Stolen;
 use crate::error::{AllocError, BadRequest};
 use crate::migratetype::Migratetype;
+use crate::observer::Observer;
 use crate::reason::{ZoneRoom, reason};
 use crate::request::{NodeMask, Request, RequestFlags};
 use crate::stats::Counter;
 use crate::units::{CpuId, Frames, Order, Pfn};
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Allocates one block. As [`PageAllocator::alloc`](crate::PageAllocator::alloc); it is
     /// [`alloc_with`](crate::PressureAllocator::alloc_with) with nothing to help.
     ///
@@ -52,7 +53,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let zone = self.first_zone(request.highest_zone)?;
         let item = self.percpu.pop(zone.lists.all(), cx.cpu, list)?;
         zone.pageblocks.frames.allocate_listed(item, request.order.get());
-        Some(zone.pageblocks.pfn(item as usize))
+        let pfn = zone.pageblocks.pfn(item as usize);
+        self.observer.allocated(pfn, request.order, request.migratetype);
+        Some(pfn)
     }
 
     /// Takes copies: a reference would have the caller write both to memory first, hit or not.
@@ -194,10 +197,10 @@ impl<P: PerCpu> Pageyard<'_, P> {
         request: &Request,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        let (order, ty, cpu) = (request.order.get(), request.migratetype as u8, cx.cpu.index());
+        let (order, ty, cpu) = (request.order.get(), request.migratetype as u8, cx.cpu);
         if order > BLOCK_ORDER {
             let block = zone.pageblocks.claim_run(order, ty, cpu, effort)?;
-            return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, order));
+            return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, request.order, request.migratetype));
         }
         let list = list_of(order, ty);
         if let Some(list) = list
@@ -219,7 +222,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if atomic {
             let reserved = Want { ty: Migratetype::HighAtomic as u8, blocks: 1, ..want };
             if let Some(got) = zone.pageblocks.claim(reserved, effort) {
-                return Some(self.hand_out_first(zone, cx, &got, order, None, items));
+                return Some(self.hand_out_first(zone, cx, &got, request, None, items));
             }
         }
         if order == BLOCK_ORDER
@@ -237,7 +240,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
                 got
             }
         };
-        let pfn = self.hand_out_first(zone, cx, &got, order, watched, items);
+        let pfn = self.hand_out_first(zone, cx, &got, request, watched, items);
         if atomic && order < BLOCK_ORDER && zone.pageblocks.reserve_highatomic(got.block) {
             self.count(cx.cpu, Counter::HighatomicReserve, 1);
         }
@@ -250,18 +253,30 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if request.flags.contains(RequestFlags::COLD) {
             let mut oldest = [0];
             let n = self.percpu.spill(lists, cx.cpu, list, &mut oldest);
-            return (n > 0).then(|| self.hand_out(zone, cx, oldest[0] as usize, order));
+            return (n > 0)
+                .then(|| self.hand_out(zone, cx, oldest[0] as usize, request.order, request.migratetype));
         }
         let item = self.percpu.pop(lists, cx.cpu, list)?;
         zone.pageblocks.frames.allocate_listed(item, order);
-        Some(zone.pageblocks.pfn(item as usize))
+        let pfn = zone.pageblocks.pfn(item as usize);
+        self.observer.allocated(pfn, request.order, request.migratetype);
+        Some(pfn)
     }
 
     /// Marks a block that came straight from its zone as the caller's.
-    pub(crate) fn hand_out(&self, zone: &Zone<'_>, cx: &Cx, frame: usize, order: u8) -> Pfn {
-        zone.pageblocks.frames.allocate_tag(frame, order);
-        self.count(cx.cpu, Counter::Pgalloc, 1 << order);
-        zone.pageblocks.pfn(frame)
+    pub(crate) fn hand_out(
+        &self,
+        zone: &Zone<'_>,
+        cx: &Cx,
+        frame: usize,
+        order: Order,
+        m: Migratetype,
+    ) -> Pfn {
+        zone.pageblocks.frames.allocate_tag(frame, order.get());
+        self.count(cx.cpu, Counter::Pgalloc, order.frames().0);
+        let pfn = zone.pageblocks.pfn(frame);
+        self.observer.allocated(pfn, order, m);
+        pfn
     }
 
     #[cold]
@@ -322,11 +337,11 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let (order, ty) = (request.order.get(), request.migratetype as u8);
         if order > BLOCK_ORDER {
             let block = zone.pageblocks.sweep_runs(order, ty)?;
-            return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, order));
+            return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, request.order, request.migratetype));
         }
-        let want = Want { ty, order, blocks: 1, cpu: cx.cpu.index() };
+        let want = Want { ty, order, blocks: 1, cpu: cx.cpu };
         let got = zone.pageblocks.sweep(want, &usable(request), effort)?;
-        Some(self.hand_out_first(zone, cx, &got, order, None, &mut [0]))
+        Some(self.hand_out_first(zone, cx, &got, request, None, &mut [0]))
     }
 
     /// Says why a request was refused, from the zones as they are now.

@@ -15,12 +15,13 @@ use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::{Got, Pageblocks};
+use crate::observer::Observer;
 use crate::request::Request;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
 use core::ops::Range;
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone stays
     /// above its high watermark.
     pub(crate) fn refill_size(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
@@ -48,15 +49,14 @@ impl<P: PerCpu> Pageyard<'_, P> {
         let mut items = [0; MOST_WHOLES];
         let n = (n as usize).min(MOST_WHOLES);
         let watch = zone.pageblocks.watch_isolations();
-        let n =
-            zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu.index(), &mut items[..n], effort);
+        let n = zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu, &mut items[..n], effort);
         let (first, rest) = items[..n].split_first_mut()?;
         if !rest.is_empty() {
             let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest, watch);
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], BLOCK_ORDER);
         }
-        Some(self.hand_out(zone, cx, *first as usize, BLOCK_ORDER))
+        Some(self.hand_out(zone, cx, *first as usize, request.order, request.migratetype))
     }
 
     /// Hands out the first block of what was claimed; the others go to the list, or back. `items` has room for all.
@@ -65,13 +65,13 @@ impl<P: PerCpu> Pageyard<'_, P> {
         zone: &Zone<'_>,
         cx: &Cx,
         got: &Got,
-        order: u8,
+        request: &Request,
         list: Option<(usize, Unchanged<'_>)>,
         items: &mut [u32],
     ) -> Pfn {
-        let base = got.block << BLOCK_ORDER;
+        let (order, base) = (request.order.get(), got.block << BLOCK_ORDER);
         if order == BLOCK_ORDER {
-            return self.hand_out(zone, cx, base, order);
+            return self.hand_out(zone, cx, base, request.order, request.migratetype);
         }
         let mut n = 0;
         for_each_down(&got.masks, order, |offset| {
@@ -85,7 +85,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], order);
         }
-        self.hand_out(zone, cx, *first as usize, order)
+        self.hand_out(zone, cx, *first as usize, request.order, request.migratetype)
     }
 
     /// Puts a block whose tag was won into a list that had no room, which gives its oldest items to the zone; or into the
@@ -97,7 +97,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             && let Some(list) = list_of(order.get(), state.list_ty())
         {
             let wanted = zone.lists.tuning.moved(order.get(), zone.runs.note(cpu, list, false)) as usize;
-            let mut area = if wanted > BATCH { self.scratch_areas.take(cpu.index()) } else { None };
+            let mut area = if wanted > BATCH { self.scratch_areas.take(cpu) } else { None };
             let mut stack = StackScratch::new();
             let mut scratch = match &mut area {
                 Some(area) => area.scratch(),
@@ -152,7 +152,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: u8) {
         if let [item] = items {
             let zero = zone.pageblocks.frames.tag(*item as usize) == Tag::FreeZero;
-            return zone.pageblocks.release_block(cpu.index(), *item as usize, order, zero);
+            return zone.pageblocks.release_block(cpu, *item as usize, order, zero);
         }
         let mut stack = StackScratch::new();
         for some in items.chunks(BATCH) {
@@ -164,7 +164,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
 
     /// Releases the first `n` blocks of scratch memory, which nothing owns, grouped by pageblock and by word.
     fn release_scratch(&self, zone: &Zone<'_>, cpu: CpuId, scratch: &mut Scratch<'_>, n: usize, order: u8) {
-        let (pageblocks, cpu) = (&zone.pageblocks, cpu.index());
+        let pageblocks = &zone.pageblocks;
         // ORDER: Relaxed: it was set before a block that holds zeros could come here.
         let zeros = self.zero_seen[0].load(Relaxed) != 0;
         if order > WORD_ORDER && (zeros || order < BLOCK_ORDER) {
@@ -208,7 +208,7 @@ fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usiz
 /// Releases blocks that all hold zeros, or of which none is known to.
 fn release_group(
     pageblocks: &Pageblocks<'_>,
-    cpu: usize,
+    cpu: CpuId,
     scratch: &mut Scratch<'_>,
     group: Range<usize>,
     order: u8,

@@ -8,6 +8,7 @@ use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::list_of;
 use crate::engine::yard::Pageyard;
 use crate::error::FreeError;
+use crate::observer::Observer;
 use crate::request::{NodeMask, Request, RequestFlags};
 use crate::units::{CpuId, Order, Pfn};
 
@@ -15,15 +16,15 @@ use crate::units::{CpuId, Order, Pfn};
 /// fixed part. Measured: `pageyard bench bulk`.
 const FEW: usize = 4;
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Allocates blocks until `out` is full or one cannot be had; returns how many it wrote, from the front. As
     /// [`PageAllocator::alloc_bulk`](crate::PageAllocator::alloc_bulk).
     ///
-    /// What a list holds is taken a batch at a time.
+    /// What a list holds is taken a batch at a time, unless an observer is to be told of each block.
     pub fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         let order = request.order.get();
         let list = list_of(order, request.migratetype as u8).filter(|_| {
-            let plain = !request.flags.intersects(RequestFlags::COLD.union(RequestFlags::ZERO));
+            let plain = !O::ACTIVE && !request.flags.intersects(RequestFlags::COLD.union(RequestFlags::ZERO));
             plain && request.nodes == NodeMask::ALL && self.has_cpu(cx.cpu)
         });
         let zone = self.first_zone(request.highest_zone);
@@ -57,12 +58,12 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same. As
     /// [`PageAllocator::free_bulk`](crate::PageAllocator::free_bulk).
     ///
-    /// Blocks of one type that follow each other go to their list a batch at a time.
+    /// Blocks of one type that follow each other go to their list a batch at a time, unless an observer is to be told of each.
     pub fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
         if !self.has_cpu(cx.cpu) {
             return pfns.iter().for_each(|pfn| wrong(*pfn, FreeError::NoSuchCpu));
         }
-        if pfns.len() <= FEW || list_of(order.get(), 0).is_none() {
+        if O::ACTIVE || pfns.len() <= FEW || list_of(order.get(), 0).is_none() {
             return pfns
                 .iter()
                 .for_each(|pfn| self.free(cx, *pfn, order).unwrap_or_else(|why| wrong(*pfn, why)));

@@ -13,10 +13,11 @@ use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::Pageblocks;
 use crate::error::{ClaimError, FreeError};
 use crate::migratetype::Migratetype;
+use crate::observer::Observer;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Frees one block. As [`PageAllocator::free`](crate::PageAllocator::free).
     ///
     /// # Errors
@@ -26,6 +27,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// Lock-free. Two CPUs that free one block at the same time get one `Ok` between them.
     #[inline(always)]
     pub fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if O::ACTIVE {
+            return self.free_observed(cx, pfn, order);
+        }
         // Most frames are the largest zone's, and of no known contents. What is not its own has no such tag there.
         let frame = pfn.0.wrapping_sub(self.main.pageblocks.base);
         match self.win_into_list(self.main, frame, cx.cpu, order) {
@@ -48,6 +52,26 @@ impl<P: PerCpu> Pageyard<'_, P> {
         // SAFETY: it has a state.
         let win = || unsafe { frames.win(P::ALONE, frame as usize, Tag::Allocated(order), Tag::Free) };
         self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
+    }
+
+    /// Frees one block, and tells the observer in between: outside of what keeps a list to itself, because it may take its
+    /// time, or panic.
+    fn free_observed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if !self.has_cpu(cx.cpu) {
+            return Err(FreeError::NoSuchCpu);
+        }
+        let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
+        self.win_slow(zone, frame, pfn, order)?;
+        self.tell_freed(zone, frame, order);
+        self.free_won(zone, cx.cpu, frame, order);
+        Ok(())
+    }
+
+    /// Tells the observer of a block whose tag was won, before anybody can have it. Where that panics, the block is live again.
+    pub(crate) fn tell_freed(&self, zone: &Zone<'_>, frame: usize, order: Order) {
+        let live = Undo { pageblocks: &zone.pageblocks, frame, order };
+        self.observer.freed(zone.pageblocks.pfn(frame), order);
+        core::mem::forget(live);
     }
 
     #[cold]
@@ -85,6 +109,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
         if frames.retag(frame, Tag::Allocated(order), Tag::Free).is_err() {
             self.win_slow(zone, frame, pfn, order)?;
         }
+        self.tell_freed(zone, frame, order);
         // ORDER: Relaxed: it is set before the block is free, and stays.
         self.zero_seen[0].store(1, Relaxed);
         if list_of(order.get(), 0).is_some() {
@@ -92,7 +117,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
             self.free_won(zone, cx.cpu, frame, order);
         } else {
             self.count(cx.cpu, Counter::Pgfree, order.frames().0);
-            zone.pageblocks.release_block(cx.cpu.index(), frame, order.get(), true);
+            zone.pageblocks.release_block(cx.cpu, frame, order.get(), true);
         }
         Ok(())
     }
@@ -154,12 +179,16 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
         win(pageblocks, frame, from, Tag::Splitting)
             .map_err(|tag| why_not(pageblocks, tag, frame, pfn, from))?;
+        // Before any of it changes: where this panics, the block is whole again.
+        let whole = Undo { pageblocks, frame, order: from };
+        self.observer.split(pfn, from, to);
+        core::mem::forget(whole);
         if from.get() >= BLOCK_ORDER && to.get() < BLOCK_ORDER {
             let first = frame >> BLOCK_ORDER;
             for block in first..first + (1 << (from.get() - BLOCK_ORDER)) {
                 pageblocks.frames.take_huge(block);
                 if let Some(change) = pageblocks.frames.update(block, |s| s.shatter()) {
-                    pageblocks.changed(cx.cpu.index(), block, change);
+                    pageblocks.changed(cx.cpu, block, change);
                 }
             }
         }
@@ -194,15 +223,9 @@ impl<P: PerCpu> Pageyard<'_, P> {
             return Err(ClaimError::OutsideArena);
         }
         let claimed = if order.get() < BLOCK_ORDER {
-            pageblocks.claim_exactly(cx.cpu.index(), frame, order.get())
+            pageblocks.claim_exactly(cx.cpu, frame, order.get())
         } else {
-            pageblocks.claim_run_at(
-                cx.cpu.index(),
-                frame >> BLOCK_ORDER,
-                order.get(),
-                migratetype as u8,
-                true,
-            )
+            pageblocks.claim_run_at(cx.cpu, frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
         };
         if !claimed {
             let managed = (frame..frame + order.frames().0 as usize).all(|f| pageblocks.is_managed(f));
@@ -210,7 +233,21 @@ impl<P: PerCpu> Pageyard<'_, P> {
         }
         pageblocks.frames.allocate_tag(frame, order.get());
         self.count(cx.cpu, Counter::Pgalloc, order.frames().0);
+        self.observer.allocated(pfn, order, migratetype);
         Ok(())
+    }
+}
+
+/// Makes a block live again whose tag was won, if it is dropped. What was known of its contents is forgotten.
+struct Undo<'a, 'm> {
+    pageblocks: &'a Pageblocks<'m>,
+    frame: usize,
+    order: Order,
+}
+
+impl Drop for Undo<'_, '_> {
+    fn drop(&mut self) {
+        self.pageblocks.frames.set_tag(self.frame, Tag::Allocated(self.order));
     }
 }
 

@@ -17,6 +17,7 @@ use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::marks::Mark;
 use crate::error::BadRequest;
+use crate::observer::Observer;
 use crate::reclaim::{Attempts, Failure, Helpers, PressureAllocator, Priority, Reclaimed, Shortage};
 use crate::request::{Request, RequestFlags};
 use crate::stats::Counter;
@@ -31,7 +32,7 @@ const MAX_IDLE: u32 = 16;
 /// Rounds before a request fails, whatever reclaim shows.
 const MAX_ROUNDS: u32 = 1024;
 
-impl<P: PerCpu> Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     fn wait_for<H: Helpers>(
         &self,
         cx: &Cx,
@@ -177,7 +178,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     }
 }
 
-impl<P: PerCpu> PressureAllocator for Pageyard<'_, P> {
+impl<P: PerCpu, O: Observer> PressureAllocator for Pageyard<'_, P, O> {
     #[inline]
     fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
         if let Some(pfn) = self.alloc_hit(cx, request) {

@@ -9,7 +9,7 @@ use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use crate::migratetype::Migratetype;
-use crate::units::{BlockId, Order, PageblockId};
+use crate::units::{BlockId, CpuId, Order, PageblockId};
 
 const _: () = assert!(WORDS <= Chooser::WORDS, "a chooser has room for the words of a pageblock");
 
@@ -76,7 +76,7 @@ impl Pageblocks<'_> {
             }
             if hopeless || !chooser.resumed {
                 // Nothing in it can be emptied until something is freed.
-                self.transit(0, block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
+                self.transit(CpuId(0), block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
             }
             chooser.pageblock = None;
         }

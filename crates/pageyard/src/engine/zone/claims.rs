@@ -16,6 +16,7 @@ use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::sync::{A64, AcqRel, Relaxed};
 use crate::migratetype::Migratetype;
+use crate::units::CpuId;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
 const CLAIM_TRIES: usize = 16;
@@ -78,7 +79,7 @@ impl Pageblocks<'_> {
         how: impl Fn(BlockState) -> Take,
         effort: &mut SearchEffort,
     ) -> Option<(Got, Take)> {
-        let slots = (0..self.cpus()).flat_map(|cpu| self.slots(cpu, from));
+        let slots = self.cpu_ids().flat_map(|cpu| self.slots(cpu, from));
         for block in slots.filter_map(named) {
             let state = self.frames.state(block);
             if state.ty() != from || !state.serves(want.order) {
@@ -95,8 +96,8 @@ impl Pageblocks<'_> {
 
     /// Returns where a CPU begins to search: the first few of them far from each other, however many there are, so that
     /// what they write of the index and of the descriptors lies apart.
-    pub(crate) fn start_of(&self, cpu: usize) -> usize {
-        let share = u64::from((cpu as u32).reverse_bits());
+    pub(crate) fn start_of(&self, cpu: CpuId) -> usize {
+        let share = u64::from(cpu.0.reverse_bits());
         ((share * self.frames.len() as u64) >> 32) as usize & !(CPU_ALIGN - 1)
     }
 
@@ -104,20 +105,24 @@ impl Pageblocks<'_> {
         self.current.len() / SLOTS_OF_CPU
     }
 
+    fn cpu_ids(&self) -> impl Iterator<Item = CpuId> {
+        (0..self.cpus() as u32).map(CpuId)
+    }
+
     /// Returns the slots of the pageblocks of a type that a CPU works on.
     #[inline]
-    fn slots(&self, cpu: usize, ty: u8) -> &[A64] {
-        &self.current[cpu * SLOTS_OF_CPU + usize::from(ty) * SLOTS..][..SLOTS]
+    fn slots(&self, cpu: CpuId, ty: u8) -> &[A64] {
+        &self.current[cpu.index() * SLOTS_OF_CPU + usize::from(ty) * SLOTS..][..SLOTS]
     }
 
     /// Says whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is a
     /// current one.
     pub(crate) fn is_in_a_slot(&self, block: usize, ty: u8) -> bool {
-        (0..self.cpus()).flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
+        self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
     }
 
     /// Returns a slot whose pageblock has nothing left, or is nobody's current one any more.
-    pub(crate) fn vacant(&self, cpu: usize, ty: u8) -> Option<&A64> {
+    pub(crate) fn vacant(&self, cpu: CpuId, ty: u8) -> Option<&A64> {
         self.slots(cpu, ty).iter().find(|slot| {
             named(slot).is_none_or(|block| {
                 let state = self.frames.state(block);
@@ -248,7 +253,7 @@ impl Pageblocks<'_> {
 
     /// Returns a reservation that was not taken, and says what runs there are after bits were given back.
     #[cold]
-    fn return_reserved(&self, cpu: usize, block: usize, n: u32) {
+    fn return_reserved(&self, cpu: CpuId, block: usize, n: u32) {
         let run = self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1);
         if let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) {
             self.changed(cpu, block, change);
@@ -256,7 +261,7 @@ impl Pageblocks<'_> {
     }
 
     /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
-    pub(crate) fn claim_exactly(&self, cpu: usize, frame: usize, order: u8) -> bool {
+    pub(crate) fn claim_exactly(&self, cpu: CpuId, frame: usize, order: u8) -> bool {
         let (block, n) = (frame >> BLOCK_ORDER, 1 << order);
         let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
         let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };

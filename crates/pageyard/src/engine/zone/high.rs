@@ -7,6 +7,7 @@ use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::sync::Relaxed;
 use crate::migratetype::Migratetype;
+use crate::units::CpuId;
 
 /// Times that a claim follows the index to a run that turns out to be broken, before a sweep.
 const RUN_TRIES: usize = 16;
@@ -22,13 +23,13 @@ impl Pageblocks<'_> {
         &self,
         order: u8,
         ty: u8,
-        cpu: usize,
+        cpu: CpuId,
         effort: &mut SearchEffort,
     ) -> Option<usize> {
         if order > MAX_ORDER {
             return None;
         }
-        let start = cpu << (order - BLOCK_ORDER);
+        let start = cpu.index() << (order - BLOCK_ORDER);
         for _ in 0..RUN_TRIES {
             let first = self.index.find_run(order, start % self.frames.len(), effort)?;
             effort.step();
@@ -44,7 +45,7 @@ impl Pageblocks<'_> {
     ///
     /// Until all are claimed each is a pageblock allocated as a whole that no tag names. A thread that dies in between
     /// therefore leaves nothing that a recount from the tags would not find.
-    pub(crate) fn claim_run_at(&self, cpu: usize, first: usize, order: u8, to: u8, exact: bool) -> bool {
+    pub(crate) fn claim_run_at(&self, cpu: CpuId, first: usize, order: u8, to: u8, exact: bool) -> bool {
         let blocks = 1 << (order - BLOCK_ORDER);
         if first + blocks > self.frames.len() {
             return false;
@@ -107,7 +108,8 @@ impl Pageblocks<'_> {
     /// Looks at every aligned run of whole pageblocks, and claims one.
     #[cold]
     pub(crate) fn sweep_runs(&self, order: u8, ty: u8) -> Option<usize> {
-        let first = self.runs_of(order).find(|first| self.claim_run_at(0, *first, order, ty, false))?;
+        let first =
+            self.runs_of(order).find(|first| self.claim_run_at(CpuId(0), *first, order, ty, false))?;
         Some(first)
     }
 

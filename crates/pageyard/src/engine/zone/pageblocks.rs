@@ -11,7 +11,7 @@ use crate::engine::map::watch::Unchanged;
 use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use crate::memmap::{MemoryMap, ZoneSpan};
 use crate::migratetype::Migratetype;
-use crate::units::{Frames, Pfn, ZoneId};
+use crate::units::{CpuId, Frames, Pfn, ZoneId};
 
 /// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
 pub(crate) const CPU_ALIGN: usize = LINE_WORDS;
@@ -34,7 +34,7 @@ pub(crate) struct Want {
     /// How many blocks, of one pageblock; one is enough.
     pub(crate) blocks: u32,
     /// The CPU that it is for.
-    pub(crate) cpu: usize,
+    pub(crate) cpu: CpuId,
 }
 
 /// How a claim may treat the pageblock's type.
@@ -211,14 +211,14 @@ impl<'m> Pageblocks<'m> {
 
     /// Follows a transition of a descriptor, made on a CPU, in the counts and then in the index.
     #[inline]
-    pub(crate) fn changed(&self, cpu: usize, block: usize, change: Change) {
+    pub(crate) fn changed(&self, cpu: CpuId, block: usize, change: Change) {
         self.add_free(cpu, self.count_change(change));
         self.index.moved(&self.frames, block, change.old, change.new);
     }
 
     /// Adds to the count of free frames.
     #[inline]
-    pub(crate) fn add_free(&self, cpu: usize, n: FrameDelta) {
+    pub(crate) fn add_free(&self, cpu: CpuId, n: FrameDelta) {
         self.free.add(cpu, n);
     }
 
@@ -243,14 +243,14 @@ impl<'m> Pageblocks<'m> {
     // Releases.
 
     /// Releases a pageblock that was claimed as a whole.
-    pub(crate) fn release_whole(&self, cpu: usize, block: usize, zero: bool) {
+    pub(crate) fn release_whole(&self, cpu: CpuId, block: usize, zero: bool) {
         if let Some(change) = self.frames.update(block, |s| s.release_whole(zero)) {
             self.changed(cpu, block, change);
         }
     }
 
     /// Releases one block whose tag was won already.
-    pub(crate) fn release_block(&self, cpu: usize, frame: usize, order: u8, zero: bool) {
+    pub(crate) fn release_block(&self, cpu: CpuId, frame: usize, order: u8, zero: bool) {
         let block = frame >> BLOCK_ORDER;
         if order >= BLOCK_ORDER {
             if zero {
@@ -276,7 +276,7 @@ impl<'m> Pageblocks<'m> {
     /// Runs a transition of a pageblock and counts it; says whether it applied.
     pub(crate) fn transit(
         &self,
-        cpu: usize,
+        cpu: CpuId,
         block: usize,
         transition: impl Fn(BlockState) -> Option<BlockState>,
     ) -> bool {
@@ -288,7 +288,7 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and frees into it stay there.
-    pub(crate) fn isolate(&self, cpu: usize, block: usize) -> bool {
+    pub(crate) fn isolate(&self, cpu: CpuId, block: usize) -> bool {
         let isolated = self.transit(cpu, block, BlockState::isolate);
         // ORDER: SeqCst: after the descriptor. Who watches this count read it before the descriptors.
         self.counts[ISOLATIONS].fetch_add(u64::from(isolated), SeqCst);
@@ -302,13 +302,13 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Takes a pageblock back into allocation.
-    pub(crate) fn restore(&self, cpu: usize, block: usize) -> bool {
+    pub(crate) fn restore(&self, cpu: CpuId, block: usize) -> bool {
         self.transit(cpu, block, BlockState::restore)
     }
 
     /// Changes a pageblock's type.
     pub(crate) fn set_type(&self, block: usize, from: u8, to: u8) -> bool {
-        self.transit(0, block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
+        self.transit(CpuId(0), block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
     }
 
     /// Returns the zone's managed frames.

@@ -7,6 +7,7 @@ use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
+use crate::units::CpuId;
 
 impl Pageblocks<'_> {
     /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts
@@ -14,7 +15,7 @@ impl Pageblocks<'_> {
     pub(crate) fn claim_wholes(
         &self,
         ty: u8,
-        cpu: usize,
+        cpu: CpuId,
         out: &mut [u32],
         effort: &mut SearchEffort,
     ) -> usize {
@@ -46,7 +47,7 @@ impl Pageblocks<'_> {
     }
 
     /// Releases pageblocks that were claimed as wholes, in ascending order, and of no known contents.
-    pub(crate) fn release_wholes(&self, cpu: usize, items: &[u32]) {
+    pub(crate) fn release_wholes(&self, cpu: CpuId, items: &[u32]) {
         let mut freed = FrameDelta::ZERO;
         let mut pending: Option<(u8, usize, u64)> = None;
         for item in items {

@@ -1,0 +1,85 @@
+//! What an engine tells of blocks as they change hands: for page owners, poisoning, guard frames and leak checks.
+
+use crate::migratetype::Migratetype;
+use crate::units::{Order, Pfn};
+
+/// Is told of every block that is handed out, freed, split or moved.
+///
+/// `()` is told of nothing, and costs nothing. An observer is a parameter of its engine, not a `dyn` value, so that its calls
+/// are inlined.
+///
+/// # Order of events
+/// Between an `allocated` and the `freed` of the same block the block is live, and both are told while no other caller can have
+/// it: `allocated` before the call that allocates returns, `freed` before the block can be allocated again. So an observer that
+/// keeps a table of live blocks needs no more than a lock for the table.
+///
+/// Frames on their way are not told of: what per-CPU lists hold, and free frames that compaction sets aside.
+///
+/// # Panics
+/// A callback may panic; the panic goes to the caller of the engine, and the engine stays consistent:
+///
+/// * in [`allocated`](Observer::allocated), the block stays allocated and has no owner: it is leaked, as are those that the same
+///   bulk call was handed before;
+/// * in [`freed`](Observer::freed) and [`split`](Observer::split), nothing happened: the block is live, as it was;
+/// * in [`migrated`](Observer::migrated), the contents have moved, and the old frame is leaked.
+///
+/// # Reentrancy
+/// A callback must not call the engine that it is told by. Where the engine's calls must not overlap on a CPU (`Exclusive`,
+/// `Alone`), doing so breaks the promise that its maker gave.
+pub trait Observer: Sync {
+    /// Whether there is anything to tell. An engine may take shorter ways where there is not.
+    const ACTIVE: bool = true;
+
+    /// A block was handed out: it is tagged as allocated, and the caller gets it next. `migratetype` is what was asked for.
+    fn allocated(&self, pfn: Pfn, order: Order, migratetype: Migratetype);
+
+    /// A block was given up by its owner. Nobody else frees it, and nobody can allocate it until this returns.
+    fn freed(&self, pfn: Pfn, order: Order);
+
+    /// A live block of order `from` becomes live blocks of order `to`, none of which can be freed until this returns.
+    fn split(&self, pfn: Pfn, from: Order, to: Order);
+
+    /// Compaction moved the contents of a live block of order 0: `to` is its owner's now, and `from` is free afterwards,
+    /// without a [`freed`](Observer::freed).
+    fn migrated(&self, from: Pfn, to: Pfn);
+}
+
+impl Observer for () {
+    const ACTIVE: bool = false;
+
+    #[inline(always)]
+    fn allocated(&self, _: Pfn, _: Order, _: Migratetype) {}
+
+    #[inline(always)]
+    fn freed(&self, _: Pfn, _: Order) {}
+
+    #[inline(always)]
+    fn split(&self, _: Pfn, _: Order, _: Order) {}
+
+    #[inline(always)]
+    fn migrated(&self, _: Pfn, _: Pfn) {}
+}
+
+impl<O: Observer> Observer for &O {
+    const ACTIVE: bool = O::ACTIVE;
+
+    #[inline(always)]
+    fn allocated(&self, pfn: Pfn, order: Order, migratetype: Migratetype) {
+        (**self).allocated(pfn, order, migratetype);
+    }
+
+    #[inline(always)]
+    fn freed(&self, pfn: Pfn, order: Order) {
+        (**self).freed(pfn, order);
+    }
+
+    #[inline(always)]
+    fn split(&self, pfn: Pfn, from: Order, to: Order) {
+        (**self).split(pfn, from, to);
+    }
+
+    #[inline(always)]
+    fn migrated(&self, from: Pfn, to: Pfn) {
+        (**self).migrated(from, to);
+    }
+}
