@@ -252,6 +252,7 @@ impl<'a> List<'a> {
     }
 
     /// Adds items that came from the zone, the last of them the newest; returns how many fitted, from the front.
+    #[inline]
     #[must_use]
     pub fn refill(&self, items: &[u32]) -> usize {
         let n = self.extend(items);
@@ -260,6 +261,7 @@ impl<'a> List<'a> {
     }
 
     /// Adds items that callers freed, the last of them the newest; returns how many fitted, from the front.
+    #[inline]
     #[must_use]
     pub fn extend(&self, items: &[u32]) -> usize {
         let head = self.head();
