@@ -39,7 +39,7 @@ fn fresh_blocks_of_every_order_hold_zeros_where_their_whole_pageblock_does() {
             }
             held.push(pfn);
         }
-        assert!(held.len() as u64 > FRAMES / 2 >> order, "order {order}: {} blocks", held.len());
+        assert!(held.len() as u64 > (FRAMES / 2) >> order, "order {order}: {} blocks", held.len());
         // Freed as zeros, so that the next order finds what this one found.
         for pfn in held {
             let zero = engine.yard.was_zeroed(pfn);

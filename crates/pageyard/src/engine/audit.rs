@@ -1,6 +1,6 @@
 //! The audit: every frame counted anew from the bits, every index checked against the count.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER, WORDS};
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORDS};
 use super::map::tag::Tag;
 use super::pcp::percpu::PerCpu;
 use super::pcp::tuning::{LISTS, order_of};
@@ -69,7 +69,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
                     fault = Some(fail(
                         pageblocks,
                         "an item of a per-CPU list is no block",
-                        0,
+                        FrameIdx::new(0),
                         0,
                         u64::from(item),
                     ));
@@ -83,12 +83,20 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         frames += (0..self.config.cpus).map(|cpu| cached(zone, CpuId(cpu))).sum::<u64>();
         match fault {
             Some(fault) => Err(fault),
-            None if frames != count.loose => {
-                Err(fail(pageblocks, "frames that are neither free nor allocated", 0, frames, count.loose))
-            }
-            None if sum != count.loose_sum => {
-                Err(fail(pageblocks, "a per-CPU list holds other frames than those", 0, sum, count.loose_sum))
-            }
+            None if frames != count.loose => Err(fail(
+                pageblocks,
+                "frames that are neither free nor allocated",
+                FrameIdx::new(0),
+                frames,
+                count.loose,
+            )),
+            None if sum != count.loose_sum => Err(fail(
+                pageblocks,
+                "a per-CPU list holds other frames than those",
+                FrameIdx::new(0),
+                sum,
+                count.loose_sum,
+            )),
             None => Ok(frames),
         }
     }
@@ -97,7 +105,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
 fn fail(
     pageblocks: &Pageblocks<'_>,
     what: &'static str,
-    frame: usize,
+    frame: FrameIdx,
     expected: u64,
     found: u64,
 ) -> AuditError {
@@ -106,18 +114,18 @@ fn fail(
 
 fn count_zone(pageblocks: &Pageblocks<'_>) -> Result<Count, AuditError> {
     let mut count = Count::default();
-    for block in 0..pageblocks.frames.len() {
+    for block in pageblocks.frames.all() {
         count_block(pageblocks, block, &mut count)?;
     }
     match count.tail {
         0 => Ok(count),
-        left => Err(fail(pageblocks, "a live block reaches past the zone", 0, 0, left)),
+        left => Err(fail(pageblocks, "a live block reaches past the zone", FrameIdx::new(0), 0, left)),
     }
 }
 
-fn count_block(pageblocks: &Pageblocks<'_>, block: usize, count: &mut Count) -> Result<(), AuditError> {
+fn count_block(pageblocks: &Pageblocks<'_>, block: BlockIdx, count: &mut Count) -> Result<(), AuditError> {
     let state = pageblocks.frames.state(block);
-    let first = block << BLOCK_ORDER;
+    let first = block.first_frame();
     let err = |what, frame, expected, found| Err(fail(pageblocks, what, frame, expected, found));
     if state.is_hole() {
         count.holes += u64::from(BLOCK_FRAMES);
@@ -138,9 +146,9 @@ fn count_block(pageblocks: &Pageblocks<'_>, block: usize, count: &mut Count) -> 
         return err("the order that a pageblock is said to fit, plus one", first, of(state.fit()), of(run));
     }
     for offset in 0..BLOCK_FRAMES {
-        let frame = first + offset as usize;
-        let word = pageblocks.frames.free_bits(block, (offset >> WORD_ORDER) as usize);
-        let free = !state.is_huge() && word >> (offset & ((1 << WORD_ORDER) - 1)) & 1 != 0;
+        let frame = block.frame(offset);
+        let word = pageblocks.frames.free_bits(block, frame.word());
+        let free = !state.is_huge() && word >> frame.bit() & 1 != 0;
         let tag = pageblocks.frames.tag(frame);
         if count.tail > 0 {
             count.tail -= 1;
@@ -171,7 +179,7 @@ fn count_block(pageblocks: &Pageblocks<'_>, block: usize, count: &mut Count) -> 
             }
             Tag::Free | Tag::FreeZero => {
                 count.loose += 1;
-                count.loose_sum = count.loose_sum.wrapping_add(mix(frame as u64));
+                count.loose_sum = count.loose_sum.wrapping_add(mix(frame.get() as u64));
             }
             Tag::Hole if !free => count.holes += 1,
             Tag::Allocated(order) | Tag::AllocatedZero(order) if !free => {
@@ -190,37 +198,41 @@ fn count_block(pageblocks: &Pageblocks<'_>, block: usize, count: &mut Count) -> 
 
 fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
     let pageblocks = &zone.pageblocks;
-    for block in 0..pageblocks.frames.len() {
+    for block in pageblocks.frames.all() {
         let state = pageblocks.frames.state(block);
         if state.is_current() && !state.is_huge() && !pageblocks.is_in_a_slot(block, state.ty()) {
             return Err(fail(
                 pageblocks,
                 "a pageblock that a CPU works on is in no CPU's slots",
-                block << BLOCK_ORDER,
+                block.first_frame(),
                 1,
                 0,
             ));
         }
         if state.is_hole() && (state.is_current() || state.is_isolated() || state.owner().is_some()) {
-            return Err(fail(pageblocks, "a pageblock without frames is in use", block << BLOCK_ORDER, 0, 1));
+            return Err(fail(pageblocks, "a pageblock without frames is in use", block.first_frame(), 0, 1));
         }
         if state.is_huge() && (state.is_current() || state.has_zero() || state.is_all_zero()) {
             return Err(fail(
                 pageblocks,
                 "a pageblock that is allocated whole keeps what was known of its parts",
-                block << BLOCK_ORDER,
+                block.first_frame(),
                 0,
                 1,
             ));
         }
     }
     let same = |what, expected, found| {
-        if expected == found { Ok(()) } else { Err(fail(pageblocks, what, 0, expected, found)) }
+        if expected == found {
+            Ok(())
+        } else {
+            Err(fail(pageblocks, what, FrameIdx::new(0), expected, found))
+        }
     };
     same("free frames of the zone", pageblocks.free(), count.free)?;
     same("free frames in reserved pageblocks", pageblocks.highatomic_free(), count.highatomic_free)?;
     same("free frames of contiguous areas", pageblocks.cma_free(), count.cma_free)?;
     let all = count.free + count.isolated + count.allocated + count.loose;
     same("managed frames", pageblocks.span.managed.0, all)?;
-    pageblocks.index.check(&pageblocks.frames).map_err(|what| fail(pageblocks, what, 0, 0, 0))
+    pageblocks.index.check(&pageblocks.frames).map_err(|what| fail(pageblocks, what, FrameIdx::new(0), 0, 0))
 }

@@ -1,7 +1,7 @@
 //! What compaction sees of the engine. No step here is new to the protocol: compaction claims, releases and leases as
 //! everybody does, and a frame that it holds is an allocated block of order 0.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, MAX_ORDER, WORD_FRAMES, WORD_ORDER};
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, MAX_ORDER, WORD_FRAMES, WORD_ORDER};
 use super::map::frame_map::Masks;
 use super::map::index::Bins;
 use super::map::tag::Tag;
@@ -36,7 +36,7 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
     }
 
     /// Marks a frame that was just claimed as one that compaction holds.
-    fn hold(&self, zone: &Zone<'_>, frame: usize) -> Pfn {
+    fn hold(&self, zone: &Zone<'_>, frame: FrameIdx) -> Pfn {
         zone.pageblocks.frames.allocate_tag(frame, 0);
         zone.pageblocks.pfn(frame)
     }
@@ -90,11 +90,16 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
         let pageblocks = &self.zone_at(zone).pageblocks;
         if order.get() > BLOCK_ORDER {
             return order.get() <= MAX_ORDER
-                && pageblocks.index.find_run(order.get(), 0, &mut SearchEffort::default()).is_some();
+                && pageblocks
+                    .index
+                    .find_run(order.get(), BlockIdx::new(0), &mut SearchEffort::default())
+                    .is_some();
         }
         let bins = Bins::fitting(order.get());
         let mut types = core::iter::once(&m).chain(m.fallbacks());
-        types.any(|m| pageblocks.index.find(*m as u8, bins, 0, &mut SearchEffort::default()).is_some())
+        types.any(|m| {
+            pageblocks.index.find(*m as u8, bins, BlockIdx::new(0), &mut SearchEffort::default()).is_some()
+        })
     }
 
     fn free_blocks(&self, zone: ZoneId) -> [u64; NR_ORDERS] {
@@ -103,7 +108,7 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
 
     fn pageblock(&self, zone: ZoneId, block: PageblockId) -> PageblockInfo {
         let pageblocks = &self.zone_at(zone).pageblocks;
-        let at = (block.0 - (pageblocks.base >> BLOCK_ORDER)) as usize;
+        let at = pageblocks.block_of(block);
         let s = pageblocks.frames.state(at);
         PageblockInfo {
             populated: !s.is_hole(),
@@ -115,20 +120,19 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
 
     fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool) {
         let pageblocks = &self.zone_at(zone).pageblocks;
-        let at = (block.0 - (pageblocks.base >> BLOCK_ORDER)) as usize;
+        let at = pageblocks.block_of(block);
         pageblocks.transit(CpuId(0), at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
     }
 
     fn frame(&self, pfn: Pfn) -> FrameState {
         let Some((zone, frame)) = self.zone_of(pfn) else { return FrameState::Hole };
         let pageblocks = &zone.pageblocks;
-        let s = pageblocks.frames.state(frame >> BLOCK_ORDER);
+        let s = pageblocks.frames.state(frame.block());
         if s.is_hole() {
             return FrameState::Hole;
         }
-        let offset = frame as u32 & (BLOCK_FRAMES - 1);
-        let free = pageblocks.frames.free_bits(frame >> BLOCK_ORDER, (offset >> WORD_ORDER) as usize);
-        let bit = offset & (WORD_FRAMES - 1);
+        let free = pageblocks.frames.free_bits(frame.block(), frame.word());
+        let bit = frame.bit();
         if !s.is_huge() && free >> bit & 1 != 0 {
             let most = WORD_ORDER.min(bit.trailing_zeros().min(u32::from(WORD_ORDER)) as u8);
             let order = (0..=most).rev().find(|k| runs(free, *k) >> bit & 1 != 0).unwrap_or(0);
@@ -173,22 +177,21 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
         let Some(first) = pageblocks.frame_of(range.start) else {
             return FreeScan { next: range.end, ..scan };
         };
-        let block = first >> BLOCK_ORDER;
-        let last =
-            (first as u64 + (range.end.0 - range.start.0)).min(((block + 1) << BLOCK_ORDER) as u64) as usize;
+        let block = first.block();
+        let left = u64::from(BLOCK_FRAMES - first.offset()).min(range.end.0 - range.start.0);
+        let last = first.plus(left as usize);
         let mut frame = first;
         while frame < last && out.len() < want && !out.is_full() {
-            let offset = frame as u32 & (BLOCK_FRAMES - 1);
             let s = pageblocks.frames.state(block);
             if s.is_huge() || s.is_hole() || s.is_isolated() {
                 frame = last;
                 break;
             }
-            let end = last.min((frame | (WORD_FRAMES as usize - 1)) + 1);
-            scan.scanned += (end - frame) as u64;
-            let free = pageblocks.frames.free_bits(block, (offset >> WORD_ORDER) as usize);
+            let end = last.min(frame.plus((WORD_FRAMES - frame.bit()) as usize));
+            scan.scanned += (end.get() - frame.get()) as u64;
+            let free = pageblocks.frames.free_bits(block, frame.word());
             while frame < end && out.len() < want && !out.is_full() {
-                if free >> (frame as u32 & (WORD_FRAMES - 1)) & 1 != 0 {
+                if free >> frame.bit() & 1 != 0 {
                     if pageblocks.free() <= floor.0 + 1 {
                         scan.below_floor = true;
                         if give_up {
@@ -199,7 +202,7 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
                         let _fits = out.push(self.hold(zone, frame));
                     }
                 }
-                frame += 1;
+                frame = frame.plus(1);
             }
         }
         scan.next = if frame >= last { range.end } else { pageblocks.pfn(frame) };
@@ -265,7 +268,7 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
     fn capture(&self, cx: &Cx, block: BlockId, m: Migratetype) -> Option<Pfn> {
         let (zone, frame) = self.zone_of(block.pfn)?;
         let (pageblocks, order) = (&zone.pageblocks, block.order.get());
-        let at = frame >> BLOCK_ORDER;
+        let at = frame.block();
         let ty = pageblocks.frames.state(at).ty();
         // No request waits for a single frame, so none is captured.
         if order == 0 || order > BLOCK_ORDER || usize::from(ty) >= Migratetype::REQUESTED.len() {
@@ -294,17 +297,17 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
 struct Claimed<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
     cpu: CpuId,
-    block: usize,
+    block: BlockIdx,
     left: Masks,
 }
 
 impl Claimed<'_, '_> {
     /// Takes the lowest frame.
-    fn next(&mut self) -> Option<usize> {
+    fn next(&mut self) -> Option<FrameIdx> {
         let word = self.left.iter().position(|mask| *mask != 0)?;
-        let bit = self.left[word].trailing_zeros() as usize;
+        let bit = self.left[word].trailing_zeros();
         self.left[word] &= self.left[word] - 1;
-        Some((self.block << BLOCK_ORDER) + (word << WORD_ORDER) + bit)
+        Some(self.block.frame(((word as u32) << WORD_ORDER) + bit))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sizes that everything in the engine is built from.
+//! The sizes that everything in the engine is built from, and what frames and pageblocks of a zone are numbered by.
 //!
 //! Under the model checker they shrink, so that a pageblock has few states: what is proved there is the protocol, and
 //! no step of it depends on how many bits a word or how many words a pageblock has, as long as there are blocks
@@ -45,3 +45,108 @@ pub(crate) const ZONE_LIMIT: u64 = 1 << 32;
 
 const _: () = assert!(MAX_ORDER > BLOCK_ORDER && WORD_ORDER + 1 < BLOCK_ORDER);
 const _: () = assert!(MAX_ORDER <= RUN_WORD_ORDER + FAN_ORDER);
+
+/// A pageblock's number in its zone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct BlockIdx(usize);
+
+impl BlockIdx {
+    /// Makes the number of a zone's `n`th pageblock.
+    #[inline(always)]
+    pub(crate) const fn new(n: usize) -> BlockIdx {
+        BlockIdx(n)
+    }
+
+    /// Returns the number, for an array of pageblocks.
+    #[inline(always)]
+    pub(crate) const fn get(self) -> usize {
+        self.0
+    }
+
+    /// Returns its first frame.
+    #[inline(always)]
+    pub(crate) const fn first_frame(self) -> FrameIdx {
+        FrameIdx(self.0 << BLOCK_ORDER)
+    }
+
+    /// Returns the frame at an offset in it.
+    #[inline(always)]
+    pub(crate) const fn frame(self, offset: u32) -> FrameIdx {
+        FrameIdx((self.0 << BLOCK_ORDER) + offset as usize)
+    }
+
+    /// Iterates over `n` pageblocks, this one first.
+    #[inline(always)]
+    pub(crate) fn run(self, n: usize) -> impl DoubleEndedIterator<Item = BlockIdx> + Clone {
+        (self.0..self.0 + n).map(BlockIdx)
+    }
+}
+
+/// A frame's number in its zone, counted from the first frame of the zone's first pageblock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct FrameIdx(usize);
+
+impl FrameIdx {
+    /// Makes the number of a zone's `n`th frame.
+    #[inline(always)]
+    pub(crate) const fn new(n: usize) -> FrameIdx {
+        FrameIdx(n)
+    }
+
+    /// Returns the number, for an array of frames.
+    #[inline(always)]
+    pub(crate) const fn get(self) -> usize {
+        self.0
+    }
+
+    /// Returns the frame that an item of a per-CPU list names.
+    #[inline(always)]
+    pub(crate) const fn of_item(item: u32) -> FrameIdx {
+        FrameIdx(item as usize)
+    }
+
+    /// Returns the item that names it in a per-CPU list: a zone spans no more frames than those can name.
+    #[inline(always)]
+    pub(crate) const fn item(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Returns its pageblock.
+    #[inline(always)]
+    pub(crate) const fn block(self) -> BlockIdx {
+        BlockIdx(self.0 >> BLOCK_ORDER)
+    }
+
+    /// Returns how far into its pageblock it lies.
+    #[inline(always)]
+    pub(crate) const fn offset(self) -> u32 {
+        self.0 as u32 & (BLOCK_FRAMES - 1)
+    }
+
+    /// Returns the word of its pageblock that its bit is in.
+    #[inline(always)]
+    pub(crate) const fn word(self) -> usize {
+        (self.offset() >> WORD_ORDER) as usize
+    }
+
+    /// Returns its bit's place in that word.
+    #[inline(always)]
+    pub(crate) const fn bit(self) -> u32 {
+        self.0 as u32 & (WORD_FRAMES - 1)
+    }
+
+    /// Returns the frame `n` further on.
+    #[inline(always)]
+    pub(crate) const fn plus(self, n: usize) -> FrameIdx {
+        FrameIdx(self.0 + n)
+    }
+
+    /// Iterates over `n` frames, this one first.
+    #[inline(always)]
+    pub(crate) fn run(self, n: usize) -> impl Iterator<Item = FrameIdx> {
+        (self.0..self.0 + n).map(FrameIdx)
+    }
+}
+
+const _: () =
+    assert!(BlockIdx::new(3).frame(5).block().get() == 3 && BlockIdx::new(3).frame(5).offset() == 5);

@@ -1,6 +1,6 @@
 //! Pageblocks that are set apart: taken out of allocation, or leased to a compactor.
 
-use super::geometry::BLOCK_ORDER;
+use super::geometry::{BLOCK_ORDER, BlockIdx};
 use super::map::descriptor::BlockState;
 use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
@@ -55,11 +55,11 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     }
 
     /// Iterates over the zones that have part of a pageblock, each with the pageblock's number in it, the lowest first.
-    fn parts_of(&self, block: PageblockId) -> impl Iterator<Item = (&Zone<'_>, usize)> {
+    fn parts_of(&self, block: PageblockId) -> impl Iterator<Item = (&Zone<'_>, BlockIdx)> {
         let first = block.0.checked_mul(1 << BLOCK_ORDER);
         self.zones.iter().filter_map(move |zone| {
             let at = first?.checked_sub(zone.pageblocks.base)? >> BLOCK_ORDER;
-            ((at as usize) < zone.pageblocks.frames.len()).then_some((zone, at as usize))
+            ((at as usize) < zone.pageblocks.frames.len()).then_some((zone, BlockIdx::new(at as usize)))
         })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Its layers, lowest first, each using only those before it:
 //!
-//! * `geometry`: the sizes; `sync`: the one file that names atomics; `words`: runs in a word of bits.
+//! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `sync`: the one file that names atomics; `words`: runs in a word of bits.
 //! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with pure
 //!   transitions; `frame_map`: where they lie; `watch`: one of them read again; `tree`, `index`: which pageblocks can serve
 //!   what; `count`: the free frames, counted by each CPU for itself.

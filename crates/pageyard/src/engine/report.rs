@@ -53,7 +53,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let zone = self.zones.get(zone.index())?;
         let z = &zone.pageblocks;
         let mut pageblocks = [0; Migratetype::COUNT];
-        for state in (0..z.frames.len()).map(|b| z.frames.state(b)).filter(|s| !s.is_hole()) {
+        for state in z.frames.all().map(|b| z.frames.state(b)).filter(|s| !s.is_hole()) {
             let ty = if state.is_isolated() { Migratetype::Isolate } else { state.migratetype() };
             pageblocks[ty.index()] += 1;
         }
@@ -117,11 +117,11 @@ fn free_blocks(pageblocks: &Pageblocks<'_>) -> [[u64; Migratetype::COUNT]; NR_OR
     let mut count = [[0; Migratetype::COUNT]; NR_ORDERS];
     let mut runs_of = Runs { order: BLOCK_ORDER, first: None };
     let phase = (pageblocks.base >> BLOCK_ORDER) as usize;
-    for block in 0..pageblocks.frames.len() {
+    for block in pageblocks.frames.all() {
         let state = pageblocks.frames.state(block);
         let ty = state.migratetype().index();
         let whole = state.is_whole() && !state.is_isolated();
-        runs_of.visit(block + phase, whole.then_some(ty), &mut count);
+        runs_of.visit(block.get() + phase, whole.then_some(ty), &mut count);
         if whole || state.is_isolated() || state.is_huge() || state.is_hole() {
             continue;
         }

@@ -1,5 +1,6 @@
 //! Faults planted in an engine's metadata, one at a time: the audit has to find each.
 
+use super::geometry::BlockIdx;
 use super::map::count::FrameDelta;
 use super::map::frame_map::masks_of;
 use super::map::tag::Tag;
@@ -19,11 +20,11 @@ type Engine<'m> = Pageyard<'m, TryLock>;
 const CX: Cx = Cx::on(CpuId(0));
 const PAGEBLOCKS: u64 = 6;
 /// A pageblock of which a frame is in use, and which no CPU works on.
-const PARTLY: usize = 1;
+const PARTLY: BlockIdx = BlockIdx::new(1);
 /// One that a CPU works on.
-const WORKED_ON: usize = 0;
+const WORKED_ON: BlockIdx = BlockIdx::new(0);
 /// One that is free as a whole.
-const WHOLE: usize = 5;
+const WHOLE: BlockIdx = BlockIdx::new(5);
 
 /// Runs a test on an engine with one pageblock of each kind, and something in a list.
 fn with_engine(test: impl FnOnce(&Engine<'_>)) {
@@ -37,10 +38,10 @@ fn with_engine(test: impl FnOnce(&Engine<'_>)) {
     let frames = [0; 3].map(|_| engine.alloc(&CX, &single).unwrap());
     engine.free(&CX, frames[1], Order::ZERO).unwrap();
     for (frame, order) in [(9, 0), (64, 6)] {
-        let pfn = Pfn(512 * PARTLY as u64 + frame);
+        let pfn = Pfn(512 * PARTLY.get() as u64 + frame);
         engine.claim_exact(&CX, pfn, Order::of(order), Migratetype::Movable).unwrap();
     }
-    for block in 2..WHOLE as u64 {
+    for block in 2..WHOLE.get() as u64 {
         engine.claim_exact(&CX, Pfn(512 * block), Order::of(9), Migratetype::Movable).unwrap();
     }
     engine.audit().unwrap();
@@ -52,8 +53,8 @@ fn zone<'e>(engine: &'e Engine<'_>) -> &'e Pageblocks<'e> {
 }
 
 /// Returns the pageblock that a CPU works on.
-fn worked_on(z: &Pageblocks<'_>) -> usize {
-    (0..z.frames.len()).find(|b| z.frames.state(*b).is_current()).expect("a CPU works on one")
+fn worked_on(z: &Pageblocks<'_>) -> BlockIdx {
+    z.frames.all().find(|b| z.frames.state(*b).is_current()).expect("a CPU works on one")
 }
 
 /// Plants a fault, and says whether the audit finds it.
@@ -71,7 +72,7 @@ fn the_audit_finds_a_pageblock_that_is_marked_and_has_no_slot() {
     assert!(finds(|e| {
         let z = zone(e);
         let marked = worked_on(z);
-        for slot in z.current.iter().filter(|slot| slot.load(Relaxed) == marked as u64 + 1) {
+        for slot in z.current.iter().filter(|slot| slot.load(Relaxed) == marked.get() as u64 + 1) {
             slot.store(0, Relaxed);
         }
     }));
@@ -89,12 +90,12 @@ fn the_audit_finds_a_pageblock_that_is_marked_and_has_a_slot_of_another_type_onl
 
 #[test]
 fn the_audit_finds_a_free_frame_called_zeros_in_a_pageblock_that_knows_of_none() {
-    assert!(finds(|e| zone(e).frames.set_tag(512 * PARTLY + 3, Tag::FreeZero)));
+    assert!(finds(|e| zone(e).frames.set_tag(PARTLY.frame(3), Tag::FreeZero)));
 }
 
 #[test]
 fn the_audit_finds_a_frame_called_zeros_inside_a_live_block() {
-    assert!(finds(|e| zone(e).frames.set_tag(512 * PARTLY + 64 + 5, Tag::FreeZero)));
+    assert!(finds(|e| zone(e).frames.set_tag(PARTLY.frame(64 + 5), Tag::FreeZero)));
 }
 
 #[test]
@@ -131,14 +132,14 @@ fn the_audit_finds_a_pageblock_that_changed_behind_the_index() {
 
 #[test]
 fn the_audit_finds_a_live_block_that_nobody_allocated() {
-    for frame in [512 * PARTLY + 40, 512 * WHOLE] {
-        assert!(finds(|e| zone(e).frames.set_tag(frame, Tag::Allocated(Order::ZERO))), "frame {frame}");
+    for frame in [PARTLY.frame(40), WHOLE.first_frame()] {
+        assert!(finds(|e| zone(e).frames.set_tag(frame, Tag::Allocated(Order::ZERO))), "{frame:?}");
     }
 }
 
 #[test]
 fn the_audit_finds_a_lost_block() {
-    assert!(finds(|e| zone(e).frames.set_tag(512 * PARTLY + 9, Tag::Free)));
+    assert!(finds(|e| zone(e).frames.set_tag(PARTLY.frame(9), Tag::Free)));
 }
 
 #[test]
@@ -189,7 +190,7 @@ fn an_engine_without_a_fault_passes_before_and_after_it_is_drained() {
     with_engine(|engine| {
         assert!(zone(engine).frames.state(WORKED_ON).is_current());
         assert_eq!(worked_on(zone(engine)), WORKED_ON);
-        assert!(zone(engine).current.iter().any(|slot| slot.load(SeqCst) == WORKED_ON as u64 + 1));
+        assert!(zone(engine).current.iter().any(|slot| slot.load(SeqCst) == WORKED_ON.get() as u64 + 1));
         engine.drain(CpuSet::All);
         engine.audit().unwrap();
     });

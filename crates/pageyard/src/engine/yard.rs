@@ -1,6 +1,6 @@
 //! An instance: its configuration, its size query, its construction.
 
-use super::geometry::{BLOCK_ORDER, LINE, ZONE_LIMIT};
+use super::geometry::{BLOCK_ORDER, FrameIdx, LINE, ZONE_LIMIT};
 use super::pcp::lists::Lists;
 use super::pcp::percpu::PerCpu;
 use super::pcp::runs::{DOUBLINGS, Runs};
@@ -315,7 +315,7 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
     }
 
     /// Returns the zone that spans a frame, and the frame's number in it.
-    pub(crate) fn zone_of(&self, pfn: Pfn) -> Option<(&Zone<'m>, usize)> {
+    pub(crate) fn zone_of(&self, pfn: Pfn) -> Option<(&Zone<'m>, FrameIdx)> {
         self.zones.iter().find_map(|p| Some((p, p.pageblocks.frame_of(pfn)?)))
     }
 

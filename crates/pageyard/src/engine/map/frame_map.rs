@@ -11,7 +11,7 @@
 use super::descriptor::BlockState;
 use super::tag::Tag;
 use super::watch::Watch;
-use crate::engine::geometry::{BLOCK_ORDER, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS};
+use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS};
 use crate::engine::sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
 use crate::engine::words::{largest, lowest, pick, runs};
 
@@ -54,13 +54,18 @@ impl<'m> FrameMap<'m> {
         self.blocks.len()
     }
 
+    /// Iterates over the pageblocks.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = BlockIdx> + Clone + use<> {
+        BlockIdx::new(0).run(self.len())
+    }
+
     // Descriptors.
 
     /// Reads a descriptor.
     #[inline(always)]
-    pub(crate) fn state(&self, block: usize) -> BlockState {
+    pub(crate) fn state(&self, block: BlockIdx) -> BlockState {
         // ORDER: SeqCst: the index relies on one order of descriptor updates, index updates and these loads.
-        BlockState::from_bits(self.blocks[block].load(SeqCst))
+        BlockState::from_bits(self.blocks[block.get()].load(SeqCst))
     }
 
     /// Reads the descriptor of a frame's pageblock, to be watched; none where the zone has no such frame. A number of any
@@ -70,7 +75,7 @@ impl<'m> FrameMap<'m> {
         if frame >= self.tags.len() as u64 {
             return None;
         }
-        let block = frame as usize >> BLOCK_ORDER;
+        let block = FrameIdx::new(frame as usize).block().get();
         debug_assert!(block < self.blocks.len());
         // SAFETY: there is a tag for each frame of each pageblock, and a descriptor for each pageblock.
         let word = unsafe { self.blocks.get_unchecked(block) };
@@ -81,19 +86,19 @@ impl<'m> FrameMap<'m> {
     }
 
     /// Writes a descriptor while nobody else knows of the zone.
-    pub(crate) fn set_state(&self, block: usize, state: BlockState) {
+    pub(crate) fn set_state(&self, block: BlockIdx, state: BlockState) {
         // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
-        self.blocks[block].store(state.bits(), Relaxed);
+        self.blocks[block.get()].store(state.bits(), Relaxed);
     }
 
     /// Runs a transition until it succeeds or does not apply.
     #[inline(always)]
     pub(crate) fn update(
         &self,
-        block: usize,
+        block: BlockIdx,
         transition: impl Fn(BlockState) -> Option<BlockState>,
     ) -> Option<Change> {
-        let word = &self.blocks[block];
+        let word = &self.blocks[block.get()];
         // ORDER: Relaxed: the compare-and-swap decides.
         let mut old = word.load(Relaxed);
         loop {
@@ -111,13 +116,13 @@ impl<'m> FrameMap<'m> {
 
     /// Returns the free bits of a word.
     #[inline(always)]
-    pub(crate) fn free_bits(&self, block: usize, word: usize) -> u64 {
+    pub(crate) fn free_bits(&self, block: BlockIdx, word: usize) -> u64 {
         // ORDER: SeqCst: of two releases that together complete a run of several words, one sees the other's bits.
-        !self.bits[block * WORDS + word].load(SeqCst) & WORD_MASK
+        !self.bits[block.get() * WORDS + word].load(SeqCst) & WORD_MASK
     }
 
     /// Takes up to `n` single frames of a reservation, adding them to `taken`; returns how many it took.
-    pub(crate) fn claim_single(&self, block: usize, n: u32, taken: &mut Masks) -> u32 {
+    pub(crate) fn claim_single(&self, block: BlockIdx, n: u32, taken: &mut Masks) -> u32 {
         let mut left = n;
         for pass in 0..PASSES {
             for (w, mask) in taken.iter_mut().enumerate() {
@@ -128,7 +133,7 @@ impl<'m> FrameMap<'m> {
                 }
                 let want = lowest(free, left);
                 // ORDER: Acquire pairs with the Release in `release_bits`: whoever freed these frames is done with them.
-                let old = self.bits[block * WORDS + w].fetch_or(want, AcqRel);
+                let old = self.bits[block.get() * WORDS + w].fetch_or(want, AcqRel);
                 let got = want & !old;
                 *mask |= got;
                 left -= got.count_ones();
@@ -141,11 +146,11 @@ impl<'m> FrameMap<'m> {
     }
 
     /// Takes up to `n` blocks of `order`, each inside a word, adding their frames to `taken`; returns how many.
-    pub(crate) fn claim_runs(&self, block: usize, order: u8, n: u32, taken: &mut Masks) -> u32 {
+    pub(crate) fn claim_runs(&self, block: BlockIdx, order: u8, n: u32, taken: &mut Masks) -> u32 {
         let mut left = n;
         for pass in 0..2 {
             for (w, mask) in taken.iter_mut().enumerate() {
-                let word = &self.bits[block * WORDS + w];
+                let word = &self.bits[block.get() * WORDS + w];
                 // ORDER: Relaxed: the compare-and-swap decides.
                 let mut old = word.load(Relaxed);
                 loop {
@@ -178,7 +183,7 @@ impl<'m> FrameMap<'m> {
     /// Words are taken in ascending order, each as a whole. Where one of them is not free, exactly those that were
     /// taken are given back, and the next place is tried. `gave` says whether that happened: then somebody may have
     /// seen those words as taken and lowered the hint, which a release of nothing must raise again.
-    pub(crate) fn claim_words(&self, block: usize, order: u8, taken: &mut Masks, gave: &mut bool) -> bool {
+    pub(crate) fn claim_words(&self, block: BlockIdx, order: u8, taken: &mut Masks, gave: &mut bool) -> bool {
         let span = 1 << (order - WORD_ORDER);
         for first in (0..WORDS).step_by(span) {
             if self.claim_words_at(block, first, span, gave) {
@@ -191,13 +196,13 @@ impl<'m> FrameMap<'m> {
         false
     }
 
-    fn claim_words_at(&self, block: usize, first: usize, span: usize, gave: &mut bool) -> bool {
+    fn claim_words_at(&self, block: BlockIdx, first: usize, span: usize, gave: &mut bool) -> bool {
         if (first..first + span).any(|w| self.free_bits(block, w) != WORD_MASK) {
             return false;
         }
         for w in first..first + span {
             // ORDER: Acquire pairs with the Release in `release_bits`.
-            if self.bits[block * WORDS + w].compare_exchange(0, WORD_MASK, AcqRel, Relaxed).is_err() {
+            if self.bits[block.get() * WORDS + w].compare_exchange(0, WORD_MASK, AcqRel, Relaxed).is_err() {
                 for mine in first..w {
                     self.release_bits(block, mine, WORD_MASK);
                     *gave = true;
@@ -209,9 +214,9 @@ impl<'m> FrameMap<'m> {
     }
 
     /// Takes exactly the frames of `wanted`, of which as many were reserved; `false` where one is not free.
-    pub(crate) fn claim_bits(&self, block: usize, wanted: &Masks) -> bool {
+    pub(crate) fn claim_bits(&self, block: BlockIdx, wanted: &Masks) -> bool {
         for (w, want) in wanted.iter().enumerate().filter(|(_, want)| **want != 0) {
-            let word = &self.bits[block * WORDS + w];
+            let word = &self.bits[block.get() * WORDS + w];
             // ORDER: Relaxed: the compare-and-swap decides.
             let mut old = word.load(Relaxed);
             let taken = loop {
@@ -236,17 +241,17 @@ impl<'m> FrameMap<'m> {
 
     /// Gives frames of one word back; returns the word's free bits after it.
     #[inline]
-    pub(crate) fn release_bits(&self, block: usize, word: usize, mask: u64) -> u64 {
+    pub(crate) fn release_bits(&self, block: BlockIdx, word: usize, mask: u64) -> u64 {
         // ORDER: SeqCst: its Release pairs with the Acquire of whoever takes them; the total order is for
         // `run_around`, where of two releases one must see the other.
         // Bits, not a number: a mistake elsewhere that gives a frame twice then stays with that frame.
-        let old = self.bits[block * WORDS + word].fetch_and(!mask, SeqCst);
+        let old = self.bits[block.get() * WORDS + word].fetch_and(!mask, SeqCst);
         debug_assert_eq!(old & mask, mask, "only frames that were taken are given back");
         (!old | mask) & WORD_MASK
     }
 
     /// Gives frames back; returns the largest run among and around them.
-    pub(crate) fn release_masks(&self, block: usize, masks: &Masks) -> u8 {
+    pub(crate) fn release_masks(&self, block: BlockIdx, masks: &Masks) -> u8 {
         // Which words there are is found first, without a branch for each: they may be any.
         let mut left = masks.iter().enumerate().fold(0, |set, (w, mask)| set | u32::from(*mask != 0) << w);
         let mut run = 0;
@@ -261,7 +266,7 @@ impl<'m> FrameMap<'m> {
 
     /// Returns the largest run that a word with the bits `free` has or is part of.
     #[inline]
-    fn run_around(&self, block: usize, free: u64) -> u8 {
+    fn run_around(&self, block: BlockIdx, free: u64) -> u8 {
         if free != WORD_MASK {
             return largest(free).unwrap_or(0);
         }
@@ -270,7 +275,7 @@ impl<'m> FrameMap<'m> {
     }
 
     /// Returns the largest run of free bits in a pageblock.
-    pub(crate) fn scan(&self, block: usize) -> Option<u8> {
+    pub(crate) fn scan(&self, block: BlockIdx) -> Option<u8> {
         let (mut best, mut full) = (None, 0u64);
         for w in 0..WORDS {
             let free = self.free_bits(block, w);
@@ -284,23 +289,23 @@ impl<'m> FrameMap<'m> {
     }
 
     /// Takes all bits of a pageblock that is huge, so that nobody looks at them, before it is shattered.
-    pub(crate) fn take_huge(&self, block: usize) {
+    pub(crate) fn take_huge(&self, block: BlockIdx) {
         for w in 0..WORDS {
             // ORDER: Relaxed: the transition of the descriptor that follows publishes it.
-            self.bits[block * WORDS + w].store(WORD_MASK, Relaxed);
+            self.bits[block.get() * WORDS + w].store(WORD_MASK, Relaxed);
         }
     }
 
     /// Marks frames as taken while nobody else knows of the zone.
-    pub(crate) fn set_taken(&self, block: usize, word: usize, mask: u64) {
+    pub(crate) fn set_taken(&self, block: BlockIdx, word: usize, mask: u64) {
         // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
-        self.bits[block * WORDS + word].fetch_or(mask, Relaxed);
+        self.bits[block.get() * WORDS + word].fetch_or(mask, Relaxed);
     }
 
     /// Lowers a descriptor's hint to the truth; returns the descriptor before and after that.
     ///
     /// The compare-and-swap fails if anything was released since the bits were read, because that bumps the sequence.
-    pub(crate) fn correct_hint(&self, block: usize) -> Change {
+    pub(crate) fn correct_hint(&self, block: BlockIdx) -> Change {
         let mut state = self.state(block);
         for _ in 0..HINT_TRIES {
             // A huge one's bits are not looked at.
@@ -316,7 +321,7 @@ impl<'m> FrameMap<'m> {
             let lower = state.with_hint(run);
             // ORDER: SeqCst, as in `update`, and on failure too: the next scan must see the bits that were given before
             // the transition that was read instead.
-            match self.blocks[block].compare_exchange(state.bits(), lower.bits(), SeqCst, SeqCst) {
+            match self.blocks[block.get()].compare_exchange(state.bits(), lower.bits(), SeqCst, SeqCst) {
                 Ok(_) => return Change { old: state, new: lower },
                 Err(now) => state = BlockState::from_bits(now),
             }
@@ -328,25 +333,25 @@ impl<'m> FrameMap<'m> {
 
     /// Reads a tag.
     #[inline]
-    pub(crate) fn tag(&self, frame: usize) -> Tag {
+    pub(crate) fn tag(&self, frame: FrameIdx) -> Tag {
         // ORDER: Acquire pairs with the Release in `set_tag`.
-        Tag::from_byte(self.tags[frame].load(Acquire))
+        Tag::from_byte(self.tags[frame.get()].load(Acquire))
     }
 
     /// Writes the tag of a frame that the caller owns.
     #[inline]
-    pub(crate) fn set_tag(&self, frame: usize, tag: Tag) {
+    pub(crate) fn set_tag(&self, frame: FrameIdx, tag: Tag) {
         // ORDER: Release pairs with the Acquire of `retag`: whoever frees the block sees what was done before.
-        self.tags[frame].store(tag.byte(), Release);
+        self.tags[frame.get()].store(tag.byte(), Release);
     }
 
     /// Marks a frame that the caller owns as the first of a live block.
     #[inline(always)]
-    pub(crate) fn allocate_tag(&self, frame: usize, order: u8) {
-        let tag = &self.tags[frame];
+    pub(crate) fn allocate_tag(&self, frame: FrameIdx, order: u8) {
+        let tag = &self.tags[frame.get()];
         // ORDER: Relaxed: the frame is ours, so nobody else writes a tag that is not `Allocated`.
         let byte = tag.load(Relaxed);
-        debug_assert!(matches!(Tag::from_byte(byte), Tag::Free | Tag::FreeZero), "{frame} is {byte:#x}");
+        debug_assert!(matches!(Tag::from_byte(byte), Tag::Free | Tag::FreeZero), "{frame:?} is {byte:#x}");
         // ORDER: Release, as in `set_tag`.
         tag.store(Tag::allocate(byte, order), Release);
     }
@@ -370,10 +375,10 @@ impl<'m> FrameMap<'m> {
     /// # Safety
     /// It is a frame of the zone: [`FrameMap::state_of`] returned a state for it.
     #[inline(always)]
-    pub(crate) unsafe fn win(&self, alone: bool, frame: usize, from: Tag, to: Tag) -> bool {
-        debug_assert!(frame < self.tags.len());
+    pub(crate) unsafe fn win(&self, alone: bool, frame: FrameIdx, from: Tag, to: Tag) -> bool {
+        debug_assert!(frame.get() < self.tags.len());
         // SAFETY: the caller's promise.
-        let tag = unsafe { self.tags.get_unchecked(frame) };
+        let tag = unsafe { self.tags.get_unchecked(frame.get()) };
         if !alone {
             // ORDER: as in `retag`.
             return tag.compare_exchange(from.byte(), to.byte(), AcqRel, Relaxed).is_ok();
@@ -388,18 +393,18 @@ impl<'m> FrameMap<'m> {
 
     /// Replaces a tag: of those who want to free a block, one gets `Ok`.
     #[inline(always)]
-    pub(crate) fn retag(&self, frame: usize, from: Tag, to: Tag) -> Result<(), Tag> {
+    pub(crate) fn retag(&self, frame: FrameIdx, from: Tag, to: Tag) -> Result<(), Tag> {
         // ORDER: Acquire pairs with the Release that wrote the tag; Release with the next owner's Acquire.
-        match self.tags[frame].compare_exchange(from.byte(), to.byte(), AcqRel, Acquire) {
+        match self.tags[frame.get()].compare_exchange(from.byte(), to.byte(), AcqRel, Acquire) {
             Ok(_) => Ok(()),
             Err(now) => Err(Tag::from_byte(now)),
         }
     }
 
     /// Says whether all frames of a range are known to hold zeros, and forgets it of all but the first.
-    pub(crate) fn gather_zero(&self, first: usize, frames: usize) -> bool {
+    pub(crate) fn gather_zero(&self, first: FrameIdx, frames: usize) -> bool {
         let mut zero = true;
-        for frame in first..first + frames {
+        for frame in first.run(frames) {
             zero &= self.tag(frame) == Tag::FreeZero;
             if frame > first {
                 self.set_tag(frame, Tag::Free);
@@ -449,6 +454,8 @@ pub(crate) fn for_each_down(masks: &Masks, order: u8, mut visit: impl FnMut(u32)
 mod tests {
     use super::*;
 
+    const FIRST: BlockIdx = BlockIdx::new(0);
+
     fn with_frames(blocks: usize, test: impl FnOnce(&FrameMap<'_>)) {
         let mut memory = [0u8; 8192];
         let mut carver = Carver::of(&mut memory);
@@ -461,13 +468,13 @@ mod tests {
     fn single_frames_spare_whole_words() {
         with_frames(1, |f| {
             let mut taken = [0; WORDS];
-            assert_eq!(f.claim_single(0, 3, &mut taken), 3);
+            assert_eq!(f.claim_single(FIRST, 3, &mut taken), 3);
             let mut more = [0; WORDS];
-            assert_eq!(f.claim_single(0, 5, &mut more), 5);
+            assert_eq!(f.claim_single(FIRST, 5, &mut more), 5);
             assert_eq!((taken[0], more[0]), (0b111, 0b1111_1000), "the word that is spoiled already");
             let mut word = [0; WORDS];
-            assert_eq!(f.claim_single(0, 64, &mut word), 64);
-            assert_eq!(f.scan(0), Some(8));
+            assert_eq!(f.claim_single(FIRST, 64, &mut word), 64);
+            assert_eq!(f.scan(FIRST), Some(8));
         });
     }
 
@@ -475,44 +482,44 @@ mod tests {
     fn orders_7_and_8_give_back_exactly_what_they_took() {
         with_frames(1, |f| {
             // One frame in word 5 is used: order 8 has one place, order 7 three.
-            f.set_taken(0, 5, 1 << 17);
+            f.set_taken(FIRST, 5, 1 << 17);
             let mut taken = [0; WORDS];
-            assert!(f.claim_words(0, 8, &mut taken, &mut false));
+            assert!(f.claim_words(FIRST, 8, &mut taken, &mut false));
             assert_eq!(taken[..4], [u64::MAX; 4]);
-            assert!(!f.claim_words(0, 8, &mut [0; WORDS], &mut false));
-            assert_eq!(f.free_bits(0, 4), u64::MAX);
-            assert_eq!(f.free_bits(0, 5), !(1 << 17));
+            assert!(!f.claim_words(FIRST, 8, &mut [0; WORDS], &mut false));
+            assert_eq!(f.free_bits(FIRST, 4), u64::MAX);
+            assert_eq!(f.free_bits(FIRST, 5), !(1 << 17));
             let mut pair = [0; WORDS];
-            assert!(f.claim_words(0, 7, &mut pair, &mut false));
+            assert!(f.claim_words(FIRST, 7, &mut pair, &mut false));
             assert_eq!(pair[6..], [u64::MAX; 2]);
-            assert!(!f.claim_words(0, 7, &mut [0; WORDS], &mut false));
-            assert_eq!(f.release_masks(0, &taken), 8);
+            assert!(!f.claim_words(FIRST, 7, &mut [0; WORDS], &mut false));
+            assert_eq!(f.release_masks(FIRST, &taken), 8);
         });
     }
 
     #[test]
     fn exact_claims_are_all_or_nothing() {
         with_frames(1, |f| {
-            f.set_taken(0, 3, 1);
-            assert!(!f.claim_bits(0, &masks_of(0, 8)));
-            assert_eq!(f.free_bits(0, 0), u64::MAX);
-            assert!(f.claim_bits(0, &masks_of(256, 8)));
-            assert!(f.claim_bits(0, &masks_of(8, 3)));
-            assert_eq!(f.free_bits(0, 0), !0xff00);
+            f.set_taken(FIRST, 3, 1);
+            assert!(!f.claim_bits(FIRST, &masks_of(0, 8)));
+            assert_eq!(f.free_bits(FIRST, 0), u64::MAX);
+            assert!(f.claim_bits(FIRST, &masks_of(256, 8)));
+            assert!(f.claim_bits(FIRST, &masks_of(8, 3)));
+            assert_eq!(f.free_bits(FIRST, 0), !0xff00);
         });
     }
 
     #[test]
     fn hints_are_lowered_to_the_truth() {
         with_frames(1, |f| {
-            let change = f.update(0, |s| s.claim(512 - 3, 1)).unwrap();
+            let change = f.update(FIRST, |s| s.claim(512 - 3, 1)).unwrap();
             assert_eq!(change.old.free(), 512);
             let mut taken = [0; WORDS];
-            assert_eq!(f.claim_single(0, 509, &mut taken), 509);
-            assert_eq!(f.correct_hint(0).new.fit(), Some(1));
+            assert_eq!(f.claim_single(FIRST, 509, &mut taken), 509);
+            assert_eq!(f.correct_hint(FIRST).new.fit(), Some(1));
             let given = masks_of(0, 7);
-            let run = f.release_masks(0, &given);
-            assert_eq!(f.update(0, |s| Some(s.release(128, run))).unwrap().new.fit(), Some(7));
+            let run = f.release_masks(FIRST, &given);
+            assert_eq!(f.update(FIRST, |s| Some(s.release(128, run))).unwrap().new.fit(), Some(7));
         });
     }
 

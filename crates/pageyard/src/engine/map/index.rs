@@ -6,7 +6,7 @@
 use super::descriptor::{BINS, Bin, BlockState, FITS, WHOLE};
 use super::frame_map::FrameMap;
 use super::tree::{Forest, SearchEffort};
-use crate::engine::geometry::{BLOCK_ORDER, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
+use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
 use crate::engine::sync::{Carver, store_load_fence};
 use crate::engine::words::{double, runs};
 use crate::migratetype::Migratetype;
@@ -84,9 +84,9 @@ impl<'m> Index<'m> {
         for word in 0..end.div_ceil(FAN) {
             let mut bits = 0;
             for at in (word * FAN).max(self.skew)..((word + 1) * FAN).min(end) {
-                match frames.state(at - self.skew).bin() {
+                match frames.state(BlockIdx::new(at - self.skew)).bin() {
                     Some(bin) if bin == whole => bits |= 1 << (at % FAN),
-                    Some(bin) => self.settle(frames, bin, at - self.skew),
+                    Some(bin) => self.settle(frames, bin, BlockIdx::new(at - self.skew)),
                     None => {}
                 }
             }
@@ -97,7 +97,7 @@ impl<'m> Index<'m> {
 
     /// Follows a change of a descriptor from one bin to another.
     #[inline]
-    pub(crate) fn moved(&self, frames: &FrameMap<'_>, block: usize, old: BlockState, new: BlockState) {
+    pub(crate) fn moved(&self, frames: &FrameMap<'_>, block: BlockIdx, old: BlockState, new: BlockState) {
         let (from, to) = (old.bin(), new.bin());
         if from == to {
             return;
@@ -112,8 +112,8 @@ impl<'m> Index<'m> {
 
     /// Makes one bin say the truth about a pageblock.
     #[inline]
-    pub(crate) fn settle(&self, frames: &FrameMap<'_>, bin: Bin, block: usize) {
-        let at = block + self.skew;
+    pub(crate) fn settle(&self, frames: &FrameMap<'_>, bin: Bin, block: BlockIdx) {
+        let at = block.get() + self.skew;
         self.bins.settle(tree(bin), at, || frames.state(block).bin() == Some(bin));
         if bin.is_whole() && (bin.ty as usize) < MERGEABLE {
             self.settle_runs(at >> FAN_ORDER);
@@ -126,7 +126,7 @@ impl<'m> Index<'m> {
             let (mut rest, mut facts) = (mask, 0);
             while rest != 0 {
                 let at = word << FAN_ORDER | rest.trailing_zeros() as usize;
-                let is = frames.state(at - self.skew).is_binned_whole(ty);
+                let is = frames.state(BlockIdx::new(at - self.skew)).is_binned_whole(ty);
                 facts |= u64::from(is) << (at % FAN);
                 rest &= rest - 1;
             }
@@ -140,22 +140,22 @@ impl<'m> Index<'m> {
 
     /// Returns the word of whole pageblocks that a pageblock is in, and its bit there.
     #[inline]
-    pub(crate) fn word_of(&self, block: usize) -> (usize, u64) {
-        let at = block + self.skew;
+    pub(crate) fn word_of(&self, block: BlockIdx) -> (usize, u64) {
+        let at = block.get() + self.skew;
         (at >> FAN_ORDER, 1 << (at % FAN))
     }
 
     /// Iterates over the pageblocks from `block` to the end of its word that the index takes for whole ones of a type:
     /// hints.
     #[inline]
-    pub(crate) fn wholes(&self, ty: u8, block: usize) -> impl Iterator<Item = usize> + use<> {
+    pub(crate) fn wholes(&self, ty: u8, block: BlockIdx) -> impl Iterator<Item = BlockIdx> + use<> {
         let (word, bit) = self.word_of(block);
         let first = (word << FAN_ORDER) as isize - self.skew as isize;
         let mut rest = self.bins.leaf(tree(Bin { ty, class: WHOLE }), word) & !(bit - 1);
         core::iter::from_fn(move || {
             let bit = (rest != 0).then(|| rest.trailing_zeros())?;
             rest &= rest - 1;
-            Some((first + bit as isize) as usize)
+            Some(BlockIdx::new((first + bit as isize) as usize))
         })
     }
 
@@ -195,15 +195,15 @@ impl<'m> Index<'m> {
         &self,
         ty: u8,
         bins: Bins,
-        start: usize,
+        start: BlockIdx,
         effort: &mut SearchEffort,
-    ) -> Option<(usize, Bin)> {
+    ) -> Option<(BlockIdx, Bin)> {
         let mut classes = self.bins.root(usize::from(ty)) & bins.0;
         effort.step();
         while classes != 0 {
             let bin = Bin { ty, class: classes.trailing_zeros() as u8 };
-            if let Some(at) = self.bins.find(tree(bin), start + self.skew, effort) {
-                return Some((at - self.skew, bin));
+            if let Some(at) = self.bins.find(tree(bin), start.get() + self.skew, effort) {
+                return Some((BlockIdx::new(at - self.skew), bin));
             }
             classes &= classes - 1;
         }
@@ -215,16 +215,16 @@ impl<'m> Index<'m> {
         &self,
         ty: u8,
         bins: Bins,
-        part: &Range<usize>,
+        part: &Range<BlockIdx>,
         effort: &mut SearchEffort,
-    ) -> Option<(usize, Bin)> {
-        let part = part.start + self.skew..part.end + self.skew;
+    ) -> Option<(BlockIdx, Bin)> {
+        let part = part.start.get() + self.skew..part.end.get() + self.skew;
         let mut classes = self.bins.root(usize::from(ty)) & bins.0;
         effort.step();
         while classes != 0 {
             let bin = Bin { ty, class: classes.trailing_zeros() as u8 };
             if let Some(at) = self.bins.find_within(tree(bin), &part, effort) {
-                return Some((at - self.skew, bin));
+                return Some((BlockIdx::new(at - self.skew), bin));
             }
             classes &= classes - 1;
         }
@@ -232,9 +232,9 @@ impl<'m> Index<'m> {
     }
 
     /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's.
-    pub(crate) fn find_run(&self, order: u8, start: usize, effort: &mut SearchEffort) -> Option<usize> {
+    pub(crate) fn find_run(&self, order: u8, start: BlockIdx, effort: &mut SearchEffort) -> Option<BlockIdx> {
         let k = usize::from(order - BLOCK_ORDER) - 1;
-        let start = (start + self.skew) >> FAN_ORDER;
+        let start = (start.get() + self.skew) >> FAN_ORDER;
         let at = if k < NEAR {
             let word = self.near.find(k, start, effort)?;
             effort.step();
@@ -254,12 +254,12 @@ impl<'m> Index<'m> {
             }
             (word << FAN_ORDER | starts.trailing_zeros() as usize) << FAN_ORDER
         };
-        at.checked_sub(self.skew)
+        at.checked_sub(self.skew).map(BlockIdx::new)
     }
 
     /// Returns the first pageblock, within a zone of `blocks`, where an aligned run of `order` may start.
-    pub(crate) fn first_run(&self, order: u8) -> usize {
-        self.skew.next_multiple_of(1 << (order - BLOCK_ORDER)) - self.skew
+    pub(crate) fn first_run(&self, order: u8) -> BlockIdx {
+        BlockIdx::new(self.skew.next_multiple_of(1 << (order - BLOCK_ORDER)) - self.skew)
     }
 
     /// Checks every bit against the descriptors. An error says which bitmap is wrong.
@@ -267,7 +267,7 @@ impl<'m> Index<'m> {
         let block_at = |at: usize| at.checked_sub(self.skew).filter(|b| *b < frames.len());
         let binned = |t: usize, word: usize, bits: u64| {
             (0..FAN).all(|i| {
-                let bin = block_at(word * FAN + i).and_then(|b| frames.state(b).bin());
+                let bin = block_at(word * FAN + i).and_then(|b| frames.state(BlockIdx::new(b)).bin());
                 (bin.map(tree) == Some(t)) == (bits >> i & 1 != 0)
             })
         };

@@ -1,7 +1,9 @@
-//! A area for each CPU: memory to sort frames in on their way between lists and zones, when there are more of them than a
+//! An area for each CPU: memory to sort frames in on their way between lists and zones, when there are more of them than a
 //! stack should hold. Whoever finds it taken does with less.
 
-use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use crate::engine::geometry::{
+    BATCH, BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_ORDER, WORDS,
+};
 use crate::engine::map::frame_map::Masks;
 use crate::engine::sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
 use crate::units::CpuId;
@@ -17,7 +19,7 @@ const FEW_GROUPS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Words of a cache line.
 const LINE_A32: usize = 16;
 
-/// Memory that whoever has taken a area writes to.
+/// Memory that whoever has taken an area writes to.
 #[repr(transparent)]
 struct Plain<T>(UnsafeCell<T>);
 
@@ -47,7 +49,7 @@ pub(crate) struct ScratchAreas<'m> {
     items: &'m [Plain<u32>],
     sorted: &'m [Plain<u32>],
     counts: &'m [Plain<u16>],
-    /// Items that a area holds; 0 where there are none.
+    /// Items that an area holds; 0 where there are none.
     room: usize,
 }
 
@@ -85,7 +87,7 @@ impl<'m> ScratchAreas<'m> {
     }
 }
 
-/// A area, until it is dropped.
+/// An area, until it is dropped.
 pub(crate) struct ScratchArea<'a> {
     taken: &'a A32,
     items: *const Plain<u32>,
@@ -155,7 +157,7 @@ impl Scratch<'_> {
         &mut self,
         group: Range<usize>,
         order: u8,
-        mut give: impl FnMut(usize, &Masks),
+        mut give: impl FnMut(BlockIdx, &Masks),
     ) {
         let n = group.len();
         let items = &self.items[group.clone()];
@@ -171,7 +173,7 @@ impl Scratch<'_> {
             add(&mut masks, *item);
             let block = item >> BLOCK_ORDER;
             if items.get(i + 1).is_none_or(|next| next >> BLOCK_ORDER != block) {
-                give(block as usize, &masks);
+                give(FrameIdx::of_item(*item).block(), &masks);
                 masks = [0; WORDS];
             }
         }
@@ -231,9 +233,9 @@ mod tests {
             let (mut seen, mut frames) = ([0; 5], 0);
             let n = scratch.items.len();
             scratch.by_pageblock(0..n, 3, |block, masks| {
-                let at = blocks.iter().position(|b| *b as usize == block).unwrap();
+                let at = blocks.iter().position(|b| *b as usize == block.get()).unwrap();
                 seen[at] += 1;
-                for i in (0..n).filter(|i| blocks[i % 5] as usize == block) {
+                for i in (0..n).filter(|i| blocks[i % 5] as usize == block.get()) {
                     assert_eq!(masks[i / 8] >> (i % 8 * 8) & 0xff, 0xff);
                 }
                 frames += masks.iter().map(|m| m.count_ones()).sum::<u32>();

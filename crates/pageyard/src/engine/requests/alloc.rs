@@ -1,7 +1,7 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
 use crate::allocator::{Cx, Drained};
-use crate::engine::geometry::{BATCH, BLOCK_ORDER, MAX_ORDER};
+use crate::engine::geometry::{BATCH, BLOCK_ORDER, FrameIdx, MAX_ORDER};
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::scratch::StackScratch;
@@ -53,7 +53,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let zone = self.first_zone(request.highest_zone)?;
         let item = self.percpu.pop(zone.lists.all(), cx.cpu, list)?;
         zone.pageblocks.frames.allocate_listed(item, request.order.get());
-        let pfn = zone.pageblocks.pfn(item as usize);
+        let pfn = zone.pageblocks.pfn(FrameIdx::of_item(item));
         self.observer.allocated(pfn, request.order, request.migratetype);
         Some(pfn)
     }
@@ -200,7 +200,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let (order, ty, cpu) = (request.order.get(), request.migratetype as u8, cx.cpu);
         if order > BLOCK_ORDER {
             let block = zone.pageblocks.claim_run(order, ty, cpu, effort)?;
-            return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, request.order, request.migratetype));
+            return Some(self.hand_out(zone, cx, block.first_frame(), request.order, request.migratetype));
         }
         let list = list_of(order, ty);
         if let Some(list) = list
@@ -253,12 +253,13 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         if request.flags.contains(RequestFlags::COLD) {
             let mut oldest = [0];
             let n = self.percpu.spill(lists, cx.cpu, list, &mut oldest);
-            return (n > 0)
-                .then(|| self.hand_out(zone, cx, oldest[0] as usize, request.order, request.migratetype));
+            return (n > 0).then(|| {
+                self.hand_out(zone, cx, FrameIdx::of_item(oldest[0]), request.order, request.migratetype)
+            });
         }
         let item = self.percpu.pop(lists, cx.cpu, list)?;
         zone.pageblocks.frames.allocate_listed(item, order);
-        let pfn = zone.pageblocks.pfn(item as usize);
+        let pfn = zone.pageblocks.pfn(FrameIdx::of_item(item));
         self.observer.allocated(pfn, request.order, request.migratetype);
         Some(pfn)
     }
@@ -268,7 +269,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         &self,
         zone: &Zone<'_>,
         cx: &Cx,
-        frame: usize,
+        frame: FrameIdx,
         order: Order,
         m: Migratetype,
     ) -> Pfn {
@@ -337,7 +338,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let (order, ty) = (request.order.get(), request.migratetype as u8);
         if order > BLOCK_ORDER {
             let block = zone.pageblocks.sweep_runs(order, ty)?;
-            return Some(self.hand_out(zone, cx, block << BLOCK_ORDER, request.order, request.migratetype));
+            return Some(self.hand_out(zone, cx, block.first_frame(), request.order, request.migratetype));
         }
         let want = Want { ty, order, blocks: 1, cpu: cx.cpu };
         let got = zone.pageblocks.sweep(want, &usable(request), effort)?;

@@ -1,7 +1,7 @@
 //! What moves between zones and per-CPU lists when a list is empty or full, and how much of it at a time.
 
 use crate::allocator::Cx;
-use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, WORD_ORDER};
+use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, FrameIdx, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::frame_map::for_each_down;
 use crate::engine::map::tag::Tag;
@@ -56,7 +56,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], BLOCK_ORDER);
         }
-        Some(self.hand_out(zone, cx, *first as usize, request.order, request.migratetype))
+        Some(self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype))
     }
 
     /// Hands out the first block of what was claimed; the others go to the list, or back. `items` has room for all.
@@ -69,13 +69,13 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         list: Option<(usize, Unchanged<'_>)>,
         items: &mut [u32],
     ) -> Pfn {
-        let (order, base) = (request.order.get(), got.block << BLOCK_ORDER);
+        let (order, base) = (request.order.get(), got.block.first_frame());
         if order == BLOCK_ORDER {
             return self.hand_out(zone, cx, base, request.order, request.migratetype);
         }
         let mut n = 0;
         for_each_down(&got.masks, order, |offset| {
-            items[n] = (base + offset as usize) as u32;
+            items[n] = got.block.frame(offset).item();
             n += 1;
         });
         let Some((first, rest)) = items[..n].split_last_mut() else { return zone.pageblocks.pfn(base) };
@@ -85,15 +85,15 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], order);
         }
-        self.hand_out(zone, cx, *first as usize, request.order, request.migratetype)
+        self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype)
     }
 
     /// Puts a block whose tag was won into a list that had no room, which gives its oldest items to the zone; or into the
     /// zone.
     #[cold]
     #[inline(never)]
-    pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: usize, order: Order) {
-        if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame as u64)
+    pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
+        if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame.get() as u64)
             && let Some(list) = list_of(order.get(), state.list_ty())
         {
             let wanted = zone.lists.tuning.moved(order.get(), zone.runs.note(cpu, list, false)) as usize;
@@ -108,7 +108,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
                 self.count(cpu, Counter::PcpDrain, 1);
                 self.count(cpu, Counter::PcpDrainPages, (n as u64) << order.get());
                 let lists = zone.lists.all();
-                let pushed = self.percpu.push(lists, cpu, list, frame as u32, watch, || true) == Pushed::Kept;
+                let pushed = self.percpu.push(lists, cpu, list, frame.item(), watch, || true) == Pushed::Kept;
                 self.release_scratch(zone, cpu, &mut scratch, n, order.get());
                 if pushed {
                     return;
@@ -116,7 +116,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             }
         }
         self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_items(zone, cpu, &[frame as u32], order.get());
+        self.release_items(zone, cpu, &[frame.item()], order.get());
     }
 
     /// Takes the oldest items from a list, `wanted` or what there is room for; returns how many.
@@ -151,8 +151,8 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Releases blocks that nobody owns.
     pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: u8) {
         if let [item] = items {
-            let zero = zone.pageblocks.frames.tag(*item as usize) == Tag::FreeZero;
-            return zone.pageblocks.release_block(cpu, *item as usize, order, zero);
+            let zero = zone.pageblocks.frames.tag(FrameIdx::of_item(*item)) == Tag::FreeZero;
+            return zone.pageblocks.release_block(cpu, FrameIdx::of_item(*item), order, zero);
         }
         let mut stack = StackScratch::new();
         for some in items.chunks(BATCH) {
@@ -169,7 +169,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let zeros = self.zero_seen[0].load(Relaxed) != 0;
         if order > WORD_ORDER && (zeros || order < BLOCK_ORDER) {
             for item in &scratch.items[..n] {
-                let frame = *item as usize;
+                let frame = FrameIdx::of_item(*item);
                 pageblocks.release_block(cpu, frame, order, pageblocks.frames.tag(frame) == Tag::FreeZero);
             }
             return;
@@ -193,9 +193,9 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
 fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usize {
     let (mut dirty, mut end) = (0, items.len());
     while dirty < end {
-        let frame = items[dirty] as usize;
+        let frame = FrameIdx::of_item(items[dirty]);
         if pageblocks.frames.tag(frame) == Tag::FreeZero {
-            (frame + 1..frame + (1 << order)).for_each(|f| pageblocks.frames.set_tag(f, Tag::FreeZero));
+            frame.run(1 << order).skip(1).for_each(|f| pageblocks.frames.set_tag(f, Tag::FreeZero));
             end -= 1;
             items.swap(dirty, end);
         } else {
@@ -215,7 +215,7 @@ fn release_group(
     zero: bool,
 ) {
     let mut freed = FrameDelta::ZERO;
-    let first = (scratch.items[group.start] >> BLOCK_ORDER) as usize;
+    let first = FrameIdx::of_item(scratch.items[group.start]).block();
     let ty = pageblocks.frames.state(first).ty();
     let slot = || pageblocks.vacant(cpu, ty).map(|slot| (ty, slot));
     let mut vacant = slot();

@@ -1,7 +1,7 @@
 //! Many frames at a time.
 
 use crate::allocator::Cx;
-use crate::engine::geometry::BATCH;
+use crate::engine::geometry::{BATCH, FrameIdx};
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
 use crate::engine::pcp::percpu::PerCpu;
@@ -105,7 +105,9 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
                 break;
             }
             // SAFETY: it has a state.
-            let won = unsafe { frames.win(P::ALONE, frame as usize, Tag::Allocated(order), Tag::Free) };
+            let won = unsafe {
+                frames.win(P::ALONE, FrameIdx::new(frame as usize), Tag::Allocated(order), Tag::Free)
+            };
             if !won {
                 break;
             }
@@ -119,7 +121,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     fn push_won(&self, cpu: CpuId, list: usize, order: Order, items: &[u32], watch: Unchanged<'_>) {
         let n = self.percpu.push_many(self.main.lists.all(), cpu, list, items, watch);
         for item in &items[n..] {
-            self.free_won(self.main, cpu, *item as usize, order);
+            self.free_won(self.main, cpu, FrameIdx::of_item(*item), order);
         }
     }
 }

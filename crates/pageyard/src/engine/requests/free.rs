@@ -2,7 +2,7 @@
 
 use crate::allocator::Cx;
 use crate::block::holders;
-use crate::engine::geometry::{BLOCK_ORDER, MAX_ORDER};
+use crate::engine::geometry::{BLOCK_ORDER, FrameIdx, MAX_ORDER};
 use crate::engine::map::tag::Tag;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
@@ -35,7 +35,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         match self.win_into_list(self.main, frame, cx.cpu, order) {
             Pushed::Kept => Ok(()),
             Pushed::Won => {
-                self.free_into_full_list(self.main, cx.cpu, frame as usize, order);
+                self.free_into_full_list(self.main, cx.cpu, FrameIdx::new(frame as usize), order);
                 Ok(())
             }
             Pushed::Lost | Pushed::NoRoom => self.free_slow(cx.cpu, pfn, order),
@@ -50,7 +50,9 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let Some((state, watch)) = frames.state_of(frame) else { return Pushed::NoRoom };
         let Some(list) = list_of(order.get(), state.list_ty()) else { return Pushed::NoRoom };
         // SAFETY: it has a state.
-        let win = || unsafe { frames.win(P::ALONE, frame as usize, Tag::Allocated(order), Tag::Free) };
+        let win = || unsafe {
+            frames.win(P::ALONE, FrameIdx::new(frame as usize), Tag::Allocated(order), Tag::Free)
+        };
         self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
     }
 
@@ -68,7 +70,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     }
 
     /// Tells the observer of a block whose tag was won, before anybody can have it. Where that panics, the block is live again.
-    pub(crate) fn tell_freed(&self, zone: &Zone<'_>, frame: usize, order: Order) {
+    pub(crate) fn tell_freed(&self, zone: &Zone<'_>, frame: FrameIdx, order: Order) {
         let live = Undo { pageblocks: &zone.pageblocks, frame, order };
         self.observer.freed(zone.pageblocks.pfn(frame), order);
         core::mem::forget(live);
@@ -83,7 +85,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
         let pushed = match core::ptr::eq(zone, self.main) {
             true => Pushed::NoRoom,
-            false => self.win_into_list(zone, frame as u64, cpu, order),
+            false => self.win_into_list(zone, frame.get() as u64, cpu, order),
         };
         match pushed {
             Pushed::Kept => return Ok(()),
@@ -140,17 +142,17 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Wins a live block's tag where the likely one was not there, or says why it cannot be freed.
     #[cold]
     #[inline(never)]
-    fn win_slow(&self, zone: &Zone<'_>, frame: usize, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    fn win_slow(&self, zone: &Zone<'_>, frame: FrameIdx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         win(&zone.pageblocks, frame, order, Tag::Free)
             .map_err(|tag| why_not(&zone.pageblocks, tag, frame, pfn, order))
     }
 
     /// Puts a block whose tag was won into a list, or back into its zone.
     #[inline]
-    pub(crate) fn free_won(&self, zone: &Zone<'_>, cpu: CpuId, frame: usize, order: Order) {
-        if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame as u64)
+    pub(crate) fn free_won(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
+        if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame.get() as u64)
             && let Some(list) = list_of(order.get(), state.list_ty())
-            && self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, || true) == Pushed::Kept
+            && self.percpu.push(zone.lists.all(), cpu, list, frame.item(), watch, || true) == Pushed::Kept
         {
             return;
         }
@@ -184,8 +186,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         self.observer.split(pfn, from, to);
         core::mem::forget(whole);
         if from.get() >= BLOCK_ORDER && to.get() < BLOCK_ORDER {
-            let first = frame >> BLOCK_ORDER;
-            for block in first..first + (1 << (from.get() - BLOCK_ORDER)) {
+            for block in frame.block().run(1 << (from.get() - BLOCK_ORDER)) {
                 pageblocks.frames.take_huge(block);
                 if let Some(change) = pageblocks.frames.update(block, |s| s.shatter()) {
                     pageblocks.changed(cx.cpu, block, change);
@@ -193,7 +194,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             }
         }
         let size = to.frames().0 as usize;
-        for part in (frame..frame + from.frames().0 as usize).step_by(size).skip(1) {
+        for part in (size..from.frames().0 as usize).step_by(size).map(|at| frame.plus(at)) {
             pageblocks.frames.set_tag(part, Tag::Allocated(to));
         }
         pageblocks.frames.set_tag(frame, Tag::Allocated(to));
@@ -219,16 +220,16 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         }
         let (zone, frame) = self.zone_of(pfn).ok_or(ClaimError::OutsideArena)?;
         let pageblocks = &zone.pageblocks;
-        if (frame + order.frames().0 as usize - 1) >> BLOCK_ORDER >= pageblocks.frames.len() {
+        if frame.plus(order.frames().0 as usize - 1).block().get() >= pageblocks.frames.len() {
             return Err(ClaimError::OutsideArena);
         }
         let claimed = if order.get() < BLOCK_ORDER {
             pageblocks.claim_exactly(cx.cpu, frame, order.get())
         } else {
-            pageblocks.claim_run_at(cx.cpu, frame >> BLOCK_ORDER, order.get(), migratetype as u8, true)
+            pageblocks.claim_run_at(cx.cpu, frame.block(), order.get(), migratetype as u8, true)
         };
         if !claimed {
-            let managed = (frame..frame + order.frames().0 as usize).all(|f| pageblocks.is_managed(f));
+            let managed = frame.run(order.frames().0 as usize).all(|f| pageblocks.is_managed(f));
             return Err(if managed { ClaimError::NotFree } else { ClaimError::OutsideArena });
         }
         pageblocks.frames.allocate_tag(frame, order.get());
@@ -241,7 +242,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
 /// Makes a block live again whose tag was won, if it is dropped. What was known of its contents is forgotten.
 struct Undo<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
-    frame: usize,
+    frame: FrameIdx,
     order: Order,
 }
 
@@ -252,7 +253,7 @@ impl Drop for Undo<'_, '_> {
 }
 
 /// Takes a live block of exactly this order from its owner, whatever is known of its contents.
-fn win(pageblocks: &Pageblocks<'_>, frame: usize, order: Order, to: Tag) -> Result<(), Tag> {
+fn win(pageblocks: &Pageblocks<'_>, frame: FrameIdx, order: Order, to: Tag) -> Result<(), Tag> {
     match pageblocks.frames.retag(frame, Tag::Allocated(order), to) {
         Err(Tag::AllocatedZero(o)) if o == order => {
             pageblocks.frames.retag(frame, Tag::AllocatedZero(order), to)
@@ -263,7 +264,7 @@ fn win(pageblocks: &Pageblocks<'_>, frame: usize, order: Order, to: Tag) -> Resu
 
 /// Says why the block of `order` at a frame whose tag is `tag` cannot be freed.
 #[cold]
-fn why_not(pageblocks: &Pageblocks<'_>, tag: Tag, frame: usize, pfn: Pfn, order: Order) -> FreeError {
+fn why_not(pageblocks: &Pageblocks<'_>, tag: Tag, frame: FrameIdx, pfn: Pfn, order: Order) -> FreeError {
     if !pageblocks.is_managed(frame) {
         return FreeError::OutsideArena;
     }

@@ -3,13 +3,15 @@
 use super::hints::{ChoiceHints, Cursor};
 use super::pageblocks::Pageblocks;
 use crate::compaction::{Choice, Chooser, Goal, Mode, Plan};
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, WORD_FRAMES, WORD_ORDER, WORDS};
+use crate::engine::geometry::{
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_ORDER, WORDS,
+};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use crate::migratetype::Migratetype;
-use crate::units::{BlockId, CpuId, Order, PageblockId};
+use crate::units::{BlockId, CpuId, Order};
 
 const _: () = assert!(WORDS <= Chooser::WORDS, "a chooser has room for the words of a pageblock");
 
@@ -60,16 +62,16 @@ impl Pageblocks<'_> {
                 };
                 chooser.visited += 1;
                 if order.get() == BLOCK_ORDER {
-                    return Choice::Block(BlockId { pfn: self.pfn(block << BLOCK_ORDER), order });
+                    return Choice::Block(BlockId { pfn: self.pfn(block.first_frame()), order });
                 }
-                let pageblock = Some(PageblockId((self.base >> BLOCK_ORDER) + block as u64));
+                let pageblock = Some(self.pfn(block.first_frame()).pageblock());
                 let word = last.filter(|(b, _)| *b == block).map_or(0, |(_, word)| word);
                 let (part, resumed) = (word >> (order.get().max(WORD_ORDER) - WORD_ORDER), word > 0);
                 let Chooser { visited, examined, .. } = *chooser;
                 *chooser = Chooser { pageblock, part, resumed, visited, examined, ..Chooser::default() };
                 continue;
             };
-            let block = (pageblock.0 - (self.base >> BLOCK_ORDER)) as usize;
+            let block = self.block_of(pageblock);
             let hopeless = chooser.stuck >= STUCK && !plan.thorough;
             if !hopeless && let Some(frame) = self.cheap_inside(block, order.get(), chooser, state) {
                 return Choice::Block(BlockId { pfn: self.pfn(frame), order });
@@ -87,7 +89,13 @@ impl Pageblocks<'_> {
     /// For a part of a pageblock, one of the request's own type goes first where half of the block is free in one piece, as
     /// far as the descriptor says: what is emptied there spoils no pageblock of another type. So does, of each kind, the
     /// `last` one that was chosen, while it has frames enough. Whole pageblocks are sought among movable ones.
-    fn emptiest(&self, plan: &Plan, order: Order, last: Option<usize>, state: &ChoiceHints) -> Option<usize> {
+    fn emptiest(
+        &self,
+        plan: &Plan,
+        order: Order,
+        last: Option<BlockIdx>,
+        state: &ChoiceHints,
+    ) -> Option<BlockIdx> {
         let (len, window) = (self.frames.len(), if plan.direct { WINDOW } else { BACKGROUND_WINDOW });
         let wants = match plan.goal {
             Goal::Block(_, m) => m,
@@ -104,15 +112,16 @@ impl Pageblocks<'_> {
             s.free() > 0 && serves && is_used(s) && !s.is_skipped()
         };
         let enough = |s: BlockState| u64::from(s.free()) >= order.frames().0;
-        let last = last.filter(|b| *b < len && enough(self.frames.state(*b)));
+        let last = last.filter(|b| b.get() < len && enough(self.frames.state(*b)));
         let best = |blocks: core::ops::Range<usize>| {
+            let blocks = BlockIdx::new(blocks.start).run(blocks.len());
             let states = blocks.map(|b| (self.frames.state(b), b)).filter(|(s, _)| worth(*s));
             let half = |s: BlockState| s.fit().is_some_and(|fit| fit + 1 >= order.get());
             let own = |s: BlockState| part && s.migratetype() == wants && half(s);
-            states.max_by_key(|(s, b)| (own(*s), Some(*b) == last, s.free(), len - b)).map(|(_, b)| b)
+            states.max_by_key(|(s, b)| (own(*s), Some(*b) == last, s.free(), len - b.get())).map(|(_, b)| b)
         };
         let start = match last {
-            Some(block) => block - block % window,
+            Some(block) => block.get() - block.get() % window,
             None if plan.direct || len > window => state.next(Cursor::Source, len, window),
             None => 0,
         };
@@ -126,11 +135,11 @@ impl Pageblocks<'_> {
     /// frames are single ones, as far as tags say.
     fn cheap_inside(
         &self,
-        block: usize,
+        block: BlockIdx,
         order: u8,
         chooser: &mut Chooser,
         state: &ChoiceHints,
-    ) -> Option<usize> {
+    ) -> Option<FrameIdx> {
         let (size, part) = (1u32 << order, order.max(WORD_ORDER));
         let (parts, inside, words) =
             (1 << (BLOCK_ORDER - part), 1u32 << (part - order), 1 << (part - WORD_ORDER));
@@ -165,7 +174,7 @@ impl Pageblocks<'_> {
             };
             while let Some((_, i)) = cheap(chooser) {
                 chooser.tried[(i / 64 % 4) as usize] |= 1 << (i % 64);
-                let start = (block << BLOCK_ORDER) + ((i << order) as usize);
+                let start = block.frame(i << order);
                 if self.all_single(start, order, &bits, chooser) {
                     // The next one begins where there is something left, and behind what was stuck.
                     let part = chooser.part + u32::from(chooser.stuck > 0 || cheap(chooser).is_none());
@@ -179,10 +188,9 @@ impl Pageblocks<'_> {
     }
 
     /// Says whether the used frames of a block are single ones, as far as tags say.
-    fn all_single(&self, start: usize, order: u8, bits: &[u64], chooser: &mut Chooser) -> bool {
-        for frame in start..start + (1 << order) {
-            let offset = frame as u32 & (BLOCK_FRAMES - 1);
-            if bits[(offset >> WORD_ORDER) as usize] >> (offset & (WORD_FRAMES - 1)) & 1 != 0 {
+    fn all_single(&self, start: FrameIdx, order: u8, bits: &[u64], chooser: &mut Chooser) -> bool {
+        for frame in start.run(1 << order) {
+            if bits[frame.word()] >> frame.bit() & 1 != 0 {
                 continue;
             }
             chooser.examined += 1;
@@ -200,20 +208,22 @@ impl Pageblocks<'_> {
     /// dozen. None that is free as a whole, or in a compactor's use.
     ///
     /// Pageblocks of other types come last, as they do for whoever asks for a movable frame.
-    pub(crate) fn choose_target(&self, next: impl Fn(usize) -> usize) -> Option<usize> {
+    pub(crate) fn choose_target(&self, next: impl Fn(usize) -> usize) -> Option<BlockIdx> {
         let movable = Migratetype::Movable;
         let types = core::iter::once(&movable).chain(movable.fallbacks());
         types.copied().find_map(|m| self.fullest(m, &next))
     }
 
     /// Returns one of a single type.
-    fn fullest(&self, m: Migratetype, next: impl Fn(usize) -> usize) -> Option<usize> {
+    fn fullest(&self, m: Migratetype, next: impl Fn(usize) -> usize) -> Option<BlockIdx> {
         let len = self.frames.len();
-        self.index.find(m as u8, Bins::fitting(0), 0, &mut SearchEffort::default())?;
+        self.index.find(m as u8, Bins::fitting(0), BlockIdx::new(0), &mut SearchEffort::default())?;
         let fits = |s: BlockState| s.ty() == m as u8 && is_used(s) && s.free() > 0 && s.owner().is_none();
         for _ in 0..len.div_ceil(TARGETS) {
             let start = next(TARGETS.min(len));
-            let states = (start..start + TARGETS.min(len)).map(|b| (b % len, self.frames.state(b % len)));
+            let states = (start..start + TARGETS.min(len))
+                .map(|b| BlockIdx::new(b % len))
+                .map(|b| (b, self.frames.state(b)));
             let worth = states.filter(|(_, s)| fits(*s));
             let best = worth.max_by_key(|(b, s)| (s.is_skipped(), BLOCK_FRAMES - s.free(), *b));
             if let Some((block, _)) = best {

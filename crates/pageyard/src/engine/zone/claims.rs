@@ -7,7 +7,7 @@
 //! on a bin.)
 
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE_WORDS, WORD_ORDER, WORDS};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER, WORDS};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::frame_map::{Masks, masks_of};
@@ -48,7 +48,7 @@ impl Pageblocks<'_> {
         let bins = Bins::fitting(want.order);
         // Its own part of the zone comes first: pageblocks that CPUs have in common cost all of them. Those that are free
         // as a whole are spared until nobody has others, unless there are many.
-        let part = start..start + self.frames.len() / self.cpus().next_power_of_two();
+        let part = start..BlockIdx::new(start.get() + self.frames.len() / self.cpus().next_power_of_two());
         let many = self.free_above(self.span.managed.0 / 2, 1) > 0;
         let near_shelves = if many { bins } else { bins.partly_used() };
         let mut own = parts && !part.is_empty();
@@ -96,9 +96,9 @@ impl Pageblocks<'_> {
 
     /// Returns where a CPU begins to search: the first few of them far from each other, however many there are, so that
     /// what they write of the index and of the descriptors lies apart.
-    pub(crate) fn start_of(&self, cpu: CpuId) -> usize {
+    pub(crate) fn start_of(&self, cpu: CpuId) -> BlockIdx {
         let share = u64::from(cpu.0.reverse_bits());
-        ((share * self.frames.len() as u64) >> 32) as usize & !(CPU_ALIGN - 1)
+        BlockIdx::new(((share * self.frames.len() as u64) >> 32) as usize & !(CPU_ALIGN - 1))
     }
 
     fn cpus(&self) -> usize {
@@ -117,7 +117,7 @@ impl Pageblocks<'_> {
 
     /// Says whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is a
     /// current one.
-    pub(crate) fn is_in_a_slot(&self, block: usize, ty: u8) -> bool {
+    pub(crate) fn is_in_a_slot(&self, block: BlockIdx, ty: u8) -> bool {
         self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
     }
 
@@ -132,12 +132,12 @@ impl Pageblocks<'_> {
     }
 
     /// Puts a pageblock, which the caller has marked, into a slot, and lets go of the one before.
-    fn work_on(&self, slot: &A64, block: usize) {
+    fn work_on(&self, slot: &A64, block: BlockIdx) {
         // ORDER: Release pairs with the Acquire of whoever takes this one out of the slot: it then unmarks it after it was
         // marked here.
-        let before = slot.swap(block as u64 + 1, AcqRel) as usize;
-        if before != block + 1
-            && let Some(before) = before.checked_sub(1)
+        let before = slot.swap(block.get() as u64 + 1, AcqRel) as usize;
+        if before != block.get() + 1
+            && let Some(before) = before.checked_sub(1).map(BlockIdx::new)
             && let Some(change) =
                 self.frames.update(before, |s| s.is_current().then(|| s.with_current(false)))
         {
@@ -148,7 +148,7 @@ impl Pageblocks<'_> {
     /// Claims blocks of one pageblock, at least one, if it has the type and anything that fits. `work_on` says whether the
     /// CPU works on it from now on, if anything is left.
     #[inline]
-    pub(crate) fn claim_of(&self, block: usize, want: Want, how: Take, work_on: bool) -> Option<Got> {
+    pub(crate) fn claim_of(&self, block: BlockIdx, want: Want, how: Take, work_on: bool) -> Option<Got> {
         if want.order >= BLOCK_ORDER {
             self.claim_whole_of(block, want, how)
         } else {
@@ -156,7 +156,7 @@ impl Pageblocks<'_> {
         }
     }
 
-    fn claim_part(&self, block: usize, want: Want, how: Take, work_on: bool) -> Option<Got> {
+    fn claim_part(&self, block: BlockIdx, want: Want, how: Take, work_on: bool) -> Option<Got> {
         let Want { ty, order, cpu, .. } = want;
         let reserve = |s: BlockState| {
             if s.fit()? < order {
@@ -175,7 +175,7 @@ impl Pageblocks<'_> {
         // Where it was a current one and its type changed, the slots of that type do not lead to it any more.
         if change.new.is_current() && (!change.old.is_current() || change.old.ty() != change.new.ty()) {
             // Where none has come to its end, any: what its pageblock has left did not fit.
-            let slot = self.vacant(cpu, ty).unwrap_or(&self.slots(cpu, ty)[block % SLOTS]);
+            let slot = self.vacant(cpu, ty).unwrap_or(&self.slots(cpu, ty)[block.get() % SLOTS]);
             self.work_on(slot, block);
         }
         let reserved = change.old.free() - change.new.free();
@@ -208,7 +208,7 @@ impl Pageblocks<'_> {
         Some(Got { block, masks })
     }
 
-    fn claim_whole_of(&self, block: usize, want: Want, how: Take) -> Option<Got> {
+    fn claim_whole_of(&self, block: BlockIdx, want: Want, how: Take) -> Option<Got> {
         let from = match how {
             Take::Same => want.ty,
             Take::Convert { from } | Take::Borrow { from } => from,
@@ -226,11 +226,11 @@ impl Pageblocks<'_> {
 
     /// Writes down in the tags what a claim from a pageblock with known zeros took.
     #[cold]
-    fn settle_zero(&self, block: usize, masks: &Masks, order: u8, all: bool) {
+    fn settle_zero(&self, block: BlockIdx, masks: &Masks, order: u8, all: bool) {
         crate::engine::map::frame_map::for_each_down(masks, order, |offset| {
-            let first = (block << BLOCK_ORDER) + offset as usize;
+            let first = block.frame(offset);
             if all {
-                for frame in first..first + (1 << order) {
+                for frame in first.run(1 << order) {
                     self.frames.set_tag(frame, if frame == first { Tag::FreeZero } else { Tag::Free });
                 }
             } else if order > 0 {
@@ -241,9 +241,9 @@ impl Pageblocks<'_> {
 
     /// The same for a pageblock that was claimed as a whole.
     #[inline]
-    pub(crate) fn settle_whole_zero(&self, block: usize, old: BlockState) {
+    pub(crate) fn settle_whole_zero(&self, block: BlockIdx, old: BlockState) {
         if old.has_zero() || old.is_all_zero() {
-            let first = block << BLOCK_ORDER;
+            let first = block.first_frame();
             let known = self.frames.gather_zero(first, BLOCK_FRAMES as usize);
             if old.is_all_zero() || known {
                 self.frames.set_tag(first, Tag::FreeZero);
@@ -253,7 +253,7 @@ impl Pageblocks<'_> {
 
     /// Returns a reservation that was not taken, and says what runs there are after bits were given back.
     #[cold]
-    fn return_reserved(&self, cpu: CpuId, block: usize, n: u32) {
+    fn return_reserved(&self, cpu: CpuId, block: BlockIdx, n: u32) {
         let run = self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1);
         if let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) {
             self.changed(cpu, block, change);
@@ -261,9 +261,9 @@ impl Pageblocks<'_> {
     }
 
     /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
-    pub(crate) fn claim_exactly(&self, cpu: CpuId, frame: usize, order: u8) -> bool {
-        let (block, n) = (frame >> BLOCK_ORDER, 1 << order);
-        let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
+    pub(crate) fn claim_exactly(&self, cpu: CpuId, frame: FrameIdx, order: u8) -> bool {
+        let (block, n) = (frame.block(), 1 << order);
+        let masks = masks_of(frame.offset(), order);
         let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
         self.add_free(cpu, self.count_change(change));
         let taken = self.frames.claim_bits(block, &masks);
@@ -286,7 +286,7 @@ impl Pageblocks<'_> {
     /// may put the pageblock into.
     pub(crate) fn release(
         &self,
-        block: usize,
+        block: BlockIdx,
         masks: &Masks,
         zero: bool,
         slot: Option<(u8, &A64)>,
@@ -330,7 +330,7 @@ pub(crate) struct Released {
 
 /// Returns the pageblock that a slot names: a hint; the descriptor decides.
 #[inline]
-fn named(slot: &A64) -> Option<usize> {
+fn named(slot: &A64) -> Option<BlockIdx> {
     // ORDER: Relaxed: a hint.
-    (slot.load(Relaxed) as usize).checked_sub(1)
+    (slot.load(Relaxed) as usize).checked_sub(1).map(BlockIdx::new)
 }

@@ -1,7 +1,7 @@
 //! Blocks above a pageblock's order: aligned runs of whole pageblocks; and sweeps, which trust no index.
 
 use super::pageblocks::{Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{BLOCK_ORDER, MAX_ORDER};
+use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, MAX_ORDER};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
@@ -25,13 +25,13 @@ impl Pageblocks<'_> {
         ty: u8,
         cpu: CpuId,
         effort: &mut SearchEffort,
-    ) -> Option<usize> {
+    ) -> Option<BlockIdx> {
         if order > MAX_ORDER {
             return None;
         }
         let start = cpu.index() << (order - BLOCK_ORDER);
         for _ in 0..RUN_TRIES {
-            let first = self.index.find_run(order, start % self.frames.len(), effort)?;
+            let first = self.index.find_run(order, BlockIdx::new(start % self.frames.len()), effort)?;
             effort.step();
             if self.claim_run_at(cpu, first, order, ty, false) {
                 return Some(first);
@@ -45,40 +45,40 @@ impl Pageblocks<'_> {
     ///
     /// Until all are claimed each is a pageblock allocated as a whole that no tag names. A thread that dies in between
     /// therefore leaves nothing that a recount from the tags would not find.
-    pub(crate) fn claim_run_at(&self, cpu: CpuId, first: usize, order: u8, to: u8, exact: bool) -> bool {
+    pub(crate) fn claim_run_at(&self, cpu: CpuId, first: BlockIdx, order: u8, to: u8, exact: bool) -> bool {
         let blocks = 1 << (order - BLOCK_ORDER);
-        if first + blocks > self.frames.len() {
+        if first.get() + blocks > self.frames.len() {
             return false;
         }
         // An exact claim takes what it is told to; others do not break up what is reserved.
         let claim = |s: BlockState| if exact || merges(s.ty()) { s.claim_whole() } else { None };
         let mut zero = true;
-        for block in first..first + blocks {
+        for block in first.run(blocks) {
             let Some(change) = self.frames.update(block, claim) else {
-                for mine in first..block {
-                    self.frames.set_tag(mine << BLOCK_ORDER, Tag::Free);
+                for mine in first.run(block.get() - first.get()) {
+                    self.frames.set_tag(mine.first_frame(), Tag::Free);
                     self.release_whole(cpu, mine, false);
                 }
                 return false;
             };
             self.changed(cpu, block, change);
             self.settle_whole_zero(block, change.old);
-            zero &= self.frames.tag(block << BLOCK_ORDER) == Tag::FreeZero;
+            zero &= self.frames.tag(block.first_frame()) == Tag::FreeZero;
             if block > first {
-                self.frames.set_tag(block << BLOCK_ORDER, Tag::Free);
+                self.frames.set_tag(block.first_frame(), Tag::Free);
             }
         }
         if !zero {
-            self.frames.set_tag(first << BLOCK_ORDER, Tag::Free);
+            self.frames.set_tag(first.first_frame(), Tag::Free);
         }
-        for block in first..first + blocks {
+        for block in first.run(blocks) {
             self.convert_owned(block, to);
         }
         true
     }
 
     /// Changes the type of a pageblock that is claimed as a whole.
-    fn convert_owned(&self, block: usize, to: u8) {
+    fn convert_owned(&self, block: BlockIdx, to: u8) {
         let from = self.frames.state(block).ty();
         if self.set_type(block, from, to) && from == Migratetype::HighAtomic as u8 {
             // ORDER: Relaxed: a count orders nothing.
@@ -91,7 +91,7 @@ impl Pageblocks<'_> {
     pub(crate) fn sweep(&self, want: Want, types: &[u8], effort: &mut SearchEffort) -> Option<Got> {
         for ty in types {
             let how = if *ty == want.ty { Take::Same } else { Take::Borrow { from: *ty } };
-            for block in 0..self.frames.len() {
+            for block in self.frames.all() {
                 effort.step();
                 let s = self.frames.state(block);
                 if s.ty() == *ty
@@ -107,19 +107,19 @@ impl Pageblocks<'_> {
 
     /// Looks at every aligned run of whole pageblocks, and claims one.
     #[cold]
-    pub(crate) fn sweep_runs(&self, order: u8, ty: u8) -> Option<usize> {
+    pub(crate) fn sweep_runs(&self, order: u8, ty: u8) -> Option<BlockIdx> {
         let first =
             self.runs_of(order).find(|first| self.claim_run_at(CpuId(0), *first, order, ty, false))?;
         Some(first)
     }
 
     /// Iterates over the first pageblocks of the aligned runs that look whole.
-    fn runs_of(&self, order: u8) -> impl Iterator<Item = usize> {
+    fn runs_of(&self, order: u8) -> impl Iterator<Item = BlockIdx> {
         let blocks = 1usize << (order - BLOCK_ORDER);
         let first = self.index.first_run(order);
-        (first..self.frames.len()).step_by(blocks).filter(move |first| {
-            first + blocks <= self.frames.len()
-                && (*first..first + blocks).all(|b| {
+        (first.get()..self.frames.len()).step_by(blocks).map(BlockIdx::new).filter(move |first| {
+            first.get() + blocks <= self.frames.len()
+                && first.run(blocks).all(|b| {
                     let s = self.frames.state(b);
                     merges(s.ty()) && s.claim_whole().is_some()
                 })

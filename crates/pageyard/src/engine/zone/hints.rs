@@ -1,6 +1,7 @@
 //! What a zone remembers between calls that only steers: where compaction looks next, and whom the background reclaimer
 //! was woken for. Losing any of it costs time and nothing else.
 
+use crate::engine::geometry::BlockIdx;
 use crate::units::Order;
 // Not those of `sync`: nothing here is part of a protocol, and a model checker need not try its orders.
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -31,14 +32,14 @@ impl ChoiceHints {
     }
 
     /// Returns the pageblock that was emptied in part last, and the word of its bits where to go on.
-    pub(crate) fn source(&self) -> Option<(usize, u32)> {
+    pub(crate) fn source(&self) -> Option<(BlockIdx, u32)> {
         let at = self.source.load(Relaxed);
-        (at >> 8).checked_sub(1).map(|block| (block as usize, at as u32 & 0xff))
+        (at >> 8).checked_sub(1).map(|block| (BlockIdx::new(block as usize), at as u32 & 0xff))
     }
 
     /// Notes that.
-    pub(crate) fn set_source(&self, block: usize, word: u32) {
-        self.source.store((block as u64 + 1) << 8 | u64::from(word), Relaxed);
+    pub(crate) fn set_source(&self, block: BlockIdx, word: u32) {
+        self.source.store((block.get() as u64 + 1) << 8 | u64::from(word), Relaxed);
     }
 }
 

@@ -1,7 +1,9 @@
 //! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
 
 use super::claims::SLOTS_OF_CPU;
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER};
+use crate::engine::geometry::{
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER,
+};
 use crate::engine::map::count::{FrameDelta, FreeCount};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::frame_map::{Change, FrameMap, Masks, masks_of};
@@ -11,6 +13,8 @@ use crate::engine::map::watch::Unchanged;
 use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use crate::memmap::{MemoryMap, ZoneSpan};
 use crate::migratetype::Migratetype;
+#[cfg(not(loom))]
+use crate::units::PageblockId;
 use crate::units::{CpuId, Frames, Pfn, ZoneId};
 
 /// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
@@ -51,7 +55,7 @@ pub(crate) enum Take {
 /// What a claim took, all of one pageblock: the caller owns it.
 pub(crate) struct Got {
     /// The pageblock.
-    pub(crate) block: usize,
+    pub(crate) block: BlockIdx,
     /// Its frames that were taken.
     pub(crate) masks: Masks,
 }
@@ -118,8 +122,8 @@ impl<'m> Pageblocks<'m> {
         if !map.regions().filter(mine).any(|r| r.zeroed) {
             return;
         }
-        for block in (0..self.frames.len()).filter(|block| !self.frames.state(*block).is_hole()) {
-            let start = self.base + ((block as u64) << BLOCK_ORDER);
+        for block in self.frames.all().filter(|block| !self.frames.state(*block).is_hole()) {
+            let start = self.pfn(block.first_frame()).0;
             let end = start + u64::from(BLOCK_FRAMES);
             let inside = |r: &crate::memmap::Region| r.start.0 < end && r.end().0 > start;
             if map.regions().filter(mine).filter(inside).all(|r| r.zeroed) {
@@ -132,14 +136,15 @@ impl<'m> Pageblocks<'m> {
     fn open_hole(&self, start: u64, end: u64) {
         let mut at = start;
         while at < end {
-            let (block, offset) = ((at >> BLOCK_ORDER) as usize, at as u32 & (BLOCK_FRAMES - 1));
+            let first = FrameIdx::new(at as usize);
+            let (block, offset) = (first.block(), first.offset());
             let frames = (end - at).min(u64::from(BLOCK_FRAMES - offset)) as u32;
             let left = self.frames.state(block).free() - frames;
             self.frames.set_state(block, BlockState::partial(left));
             // A pageblock that is all hole is never looked into.
             if frames < BLOCK_FRAMES {
                 for f in offset..offset + frames {
-                    self.frames.set_tag((block << BLOCK_ORDER) + f as usize, Tag::Hole);
+                    self.frames.set_tag(block.frame(f), Tag::Hole);
                     self.frames.set_taken(
                         block,
                         (f >> WORD_ORDER) as usize,
@@ -153,20 +158,26 @@ impl<'m> Pageblocks<'m> {
 
     /// Returns the number in the zone of a frame that its pageblocks cover.
     #[inline(always)]
-    pub(crate) fn frame_of(&self, pfn: Pfn) -> Option<usize> {
+    pub(crate) fn frame_of(&self, pfn: Pfn) -> Option<FrameIdx> {
         // Within the span there are no more frames than a list's item can name.
-        self.span.spans(pfn).then(|| (pfn.0 - self.base) as usize)
+        self.span.spans(pfn).then(|| FrameIdx::new((pfn.0 - self.base) as usize))
+    }
+
+    /// Returns the number in the zone of a pageblock of it.
+    #[cfg(not(loom))]
+    pub(crate) fn block_of(&self, block: PageblockId) -> BlockIdx {
+        BlockIdx::new((block.0 - (self.base >> BLOCK_ORDER)) as usize)
     }
 
     /// Returns the frame number of a frame of the zone.
     #[inline(always)]
-    pub(crate) fn pfn(&self, frame: usize) -> Pfn {
-        Pfn(self.base + frame as u64)
+    pub(crate) fn pfn(&self, frame: FrameIdx) -> Pfn {
+        Pfn(self.base + frame.get() as u64)
     }
 
     /// Says whether a frame of the zone is managed.
-    pub(crate) fn is_managed(&self, frame: usize) -> bool {
-        !self.frames.state(frame >> BLOCK_ORDER).is_hole() && self.frames.tag(frame) != Tag::Hole
+    pub(crate) fn is_managed(&self, frame: FrameIdx) -> bool {
+        !self.frames.state(frame.block()).is_hole() && self.frames.tag(frame) != Tag::Hole
     }
 
     // Counts.
@@ -211,7 +222,7 @@ impl<'m> Pageblocks<'m> {
 
     /// Follows a transition of a descriptor, made on a CPU, in the counts and then in the index.
     #[inline]
-    pub(crate) fn changed(&self, cpu: CpuId, block: usize, change: Change) {
+    pub(crate) fn changed(&self, cpu: CpuId, block: BlockIdx, change: Change) {
         self.add_free(cpu, self.count_change(change));
         self.index.moved(&self.frames, block, change.old, change.new);
     }
@@ -243,29 +254,29 @@ impl<'m> Pageblocks<'m> {
     // Releases.
 
     /// Releases a pageblock that was claimed as a whole.
-    pub(crate) fn release_whole(&self, cpu: CpuId, block: usize, zero: bool) {
+    pub(crate) fn release_whole(&self, cpu: CpuId, block: BlockIdx, zero: bool) {
         if let Some(change) = self.frames.update(block, |s| s.release_whole(zero)) {
             self.changed(cpu, block, change);
         }
     }
 
     /// Releases one block whose tag was won already.
-    pub(crate) fn release_block(&self, cpu: CpuId, frame: usize, order: u8, zero: bool) {
-        let block = frame >> BLOCK_ORDER;
+    pub(crate) fn release_block(&self, cpu: CpuId, frame: FrameIdx, order: u8, zero: bool) {
+        let block = frame.block();
         if order >= BLOCK_ORDER {
             if zero {
                 self.frames.set_tag(frame, Tag::Free);
             }
-            for b in block..block + (1 << (order - BLOCK_ORDER)) {
+            for b in block.run(1 << (order - BLOCK_ORDER)) {
                 self.release_whole(cpu, b, zero);
             }
         } else {
             if zero {
-                for f in frame..frame + (1 << order) {
+                for f in frame.run(1 << order) {
                     self.frames.set_tag(f, Tag::FreeZero);
                 }
             }
-            let masks = masks_of(frame as u32 & (BLOCK_FRAMES - 1), order);
+            let masks = masks_of(frame.offset(), order);
             let released = self.release(block, &masks, zero, None);
             self.add_free(cpu, released.freed);
         }
@@ -277,7 +288,7 @@ impl<'m> Pageblocks<'m> {
     pub(crate) fn transit(
         &self,
         cpu: CpuId,
-        block: usize,
+        block: BlockIdx,
         transition: impl Fn(BlockState) -> Option<BlockState>,
     ) -> bool {
         let change = self.frames.update(block, transition);
@@ -288,7 +299,7 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and frees into it stay there.
-    pub(crate) fn isolate(&self, cpu: CpuId, block: usize) -> bool {
+    pub(crate) fn isolate(&self, cpu: CpuId, block: BlockIdx) -> bool {
         let isolated = self.transit(cpu, block, BlockState::isolate);
         // ORDER: SeqCst: after the descriptor. Who watches this count read it before the descriptors.
         self.counts[ISOLATIONS].fetch_add(u64::from(isolated), SeqCst);
@@ -302,12 +313,12 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Takes a pageblock back into allocation.
-    pub(crate) fn restore(&self, cpu: CpuId, block: usize) -> bool {
+    pub(crate) fn restore(&self, cpu: CpuId, block: BlockIdx) -> bool {
         self.transit(cpu, block, BlockState::restore)
     }
 
     /// Changes a pageblock's type.
-    pub(crate) fn set_type(&self, block: usize, from: u8, to: u8) -> bool {
+    pub(crate) fn set_type(&self, block: BlockIdx, from: u8, to: u8) -> bool {
         self.transit(CpuId(0), block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
     }
 

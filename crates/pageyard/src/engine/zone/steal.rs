@@ -2,7 +2,7 @@
 //! high-order requests that cannot wait.
 
 use super::pageblocks::{Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
@@ -106,7 +106,7 @@ impl Pageblocks<'_> {
     /// # Linux
     /// `reserve_highatomic_pageblock`: about one percent of the zone, and a pageblock.
     #[cold]
-    pub(crate) fn reserve_highatomic(&self, block: usize) -> bool {
+    pub(crate) fn reserve_highatomic(&self, block: BlockIdx) -> bool {
         let limit = self.managed().0 / 100 / u64::from(BLOCK_FRAMES) + 1;
         let ty = self.frames.state(block).ty();
         if ty >= Migratetype::HighAtomic as u8 {
@@ -134,7 +134,7 @@ impl Pageblocks<'_> {
             return false;
         }
         let reserved = |s: BlockState| s.ty() == highatomic && s.free() > 0;
-        for block in (0..self.frames.len()).filter(|b| reserved(self.frames.state(*b))) {
+        for block in self.frames.all().filter(|b| reserved(self.frames.state(*b))) {
             if self.set_type(block, highatomic, ty) {
                 // ORDER: Relaxed: a count orders nothing.
                 count.fetch_add(u64::MAX, Relaxed);

@@ -2,7 +2,7 @@
 //! counts and the index are written once for those of one word of the index.
 
 use super::pageblocks::Pageblocks;
-use crate::engine::geometry::BLOCK_ORDER;
+use crate::engine::geometry::{BLOCK_ORDER, FrameIdx};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
@@ -38,7 +38,7 @@ impl Pageblocks<'_> {
             let Some(change) = self.frames.update(block, claim) else { continue };
             freed += self.count_change(change);
             self.settle_whole_zero(block, change.old);
-            out[n] = (block << BLOCK_ORDER) as u32;
+            out[n] = block.first_frame().item();
             n += 1;
         }
         self.add_free(cpu, freed);
@@ -51,7 +51,7 @@ impl Pageblocks<'_> {
         let mut freed = FrameDelta::ZERO;
         let mut pending: Option<(u8, usize, u64)> = None;
         for item in items {
-            let block = (*item >> BLOCK_ORDER) as usize;
+            let block = FrameIdx::of_item(*item).block();
             let Some(change) = self.frames.update(block, |s| s.release_whole(false)) else { continue };
             freed += self.count_change(change);
             let ty = change.new.ty();
