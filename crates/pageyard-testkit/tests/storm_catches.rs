@@ -35,11 +35,11 @@ unsafe impl PerCpu for Faulty {
 
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
         let item = TryLock.pop(lists, cpu, list)?;
-        if self.now(Wrong::TakenTwice) {
-            if let Some(list) = lists.get(cpu, list).filter(|l| l.try_lock()) {
-                let _ = list.extend(&[item]);
-                list.unlock();
-            }
+        if self.now(Wrong::TakenTwice)
+            && let Some(list) = lists.get(cpu, list).filter(|l| l.try_lock())
+        {
+            let _ = list.extend(&[item]);
+            list.unlock();
         }
         Some(item)
     }

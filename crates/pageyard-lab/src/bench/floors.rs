@@ -1,6 +1,6 @@
 //! Floors: what no checked allocator can be faster than.
 
-use super::subject::Allocator;
+use super::allocator::Allocator;
 use pageyard::Pfn;
 use pageyard_arena::rseq::CpuStacks;
 use std::cell::Cell;

@@ -3,18 +3,20 @@
 //! * [`sweep`]: batches of all sizes, allocated and freed; [`bulk`]: many frames with one call; [`cross`]: taken on one
 //!   CPU and given back on another; [`scale`]: from 1 GiB to 1 TiB, lists bypassed; [`primitives`]: what paths are made of.
 //! * `subjects`: who takes part, from a private array (the floor) to the reference and to [`peers`]; `floors`, `paged`:
-//!   their code; `subject`: what a benchmark sees of them.
+//!   their code, each an `allocator`; `subject`: what a benchmark sees of them; `handover`: one sample of [`cross`].
 //! * `cell`: one setting measured; `team`: threads that stay; [`environment`]: the machine, and who else used it; `clock`.
 //!
 //! Subjects take turns within each setting, sample by sample, so that a noisy moment hits all of them alike. Medians
 //! count; ratios to the floor of the same setting count more.
 
+mod allocator;
 pub mod bulk;
 mod cell;
 mod clock;
 pub mod cross;
 pub mod environment;
 mod floors;
+mod handover;
 mod paged;
 pub mod peers;
 pub mod primitives;

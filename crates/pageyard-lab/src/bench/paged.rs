@@ -1,6 +1,6 @@
 //! Anything with the project's interface as a subject: the engine's variants and the reference.
 
-use super::subject::Allocator;
+use super::allocator::Allocator;
 use pageyard::{Counter, CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, Request};
 
 /// An engine, asked for blocks of one order.

@@ -1,41 +1,11 @@
 //! What a benchmark measures, behind an interface that costs nothing in its inner loops.
 
+use super::allocator::Allocator;
 use super::clock::now_ns;
+use super::handover::{self, Crossed};
 use super::team::Team;
 use pageyard::Pfn;
 use std::sync::Arc;
-
-/// An allocator as a benchmark sees it: blocks of one order, by number.
-pub(super) trait Allocator {
-    /// Takes a block.
-    fn take(&self, cpu: usize) -> Option<Pfn>;
-
-    /// Gives a block back.
-    fn give(&self, cpu: usize, block: Pfn);
-
-    /// Takes blocks with one call, where there is such a call; returns how many, from the front.
-    #[inline(always)]
-    fn take_many(&self, cpu: usize, out: &mut [Pfn]) -> usize {
-        let mut taken = 0;
-        while let Some(slot) = out.get_mut(taken) {
-            let Some(block) = self.take(cpu) else { break };
-            *slot = block;
-            taken += 1;
-        }
-        taken
-    }
-
-    /// Gives blocks back with one call, where there is such a call.
-    #[inline(always)]
-    fn give_many(&self, cpu: usize, blocks: &[Pfn]) {
-        blocks.iter().for_each(|block| self.give(cpu, *block));
-    }
-
-    /// Returns refills and spills so far, or `None` where they cannot be seen.
-    fn moves(&self) -> Option<(u64, u64)> {
-        Some((0, 0))
-    }
-}
 
 /// What one sample does: so many rounds in which a batch is taken, then given back.
 #[derive(Clone)]
@@ -105,7 +75,7 @@ pub(super) trait Subject {
     }
 
     /// Takes blocks on one CPU and gives them back on another, or `None` where it cannot.
-    fn cross(&self, _: &Team, _: usize) -> Option<super::cross::Crossed> {
+    fn cross(&self, _: &Team, _: usize) -> Option<Crossed> {
         None
     }
 }
@@ -170,8 +140,8 @@ impl<A: Allocator + Send + Sync + 'static> Subject for Shared<A> {
         call == 1 || self.bulk
     }
 
-    fn cross(&self, team: &Team, groups: usize) -> Option<super::cross::Crossed> {
-        super::cross::run(team, self.allocator.clone(), groups)
+    fn cross(&self, team: &Team, groups: usize) -> Option<Crossed> {
+        handover::run(team, self.allocator.clone(), groups)
     }
 }
 

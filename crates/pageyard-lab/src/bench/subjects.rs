@@ -1,6 +1,6 @@
 //! Who takes part: floors, the engine's variants, the reference's presets and the peers, each with its best settings.
 //!
-//! A new allocator is one line here, and an [`Allocator`](super::subject::Allocator).
+//! A new allocator is one line here, and an [`Allocator`](super::allocator::Allocator).
 
 use super::Skipped;
 use super::floors::{FloorArray, FloorRseq, FloorTrylock};

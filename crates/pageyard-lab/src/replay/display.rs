@@ -142,7 +142,9 @@ impl fmt::Display for EngineReport {
         }
         self.opening(f)?;
         self.outcome(f)?;
-        self.slow_path_text(f)?;
+        if let Some(totals) = &self.slow_path {
+            totals.write_text(&self.stats, f)?;
+        }
         self.fragmentation(f)?;
         self.soundness(f)?;
         if let Some(p) = &self.prediction {

@@ -2,8 +2,9 @@
 
 use super::opening::Opened;
 use super::prediction::Prediction;
-use super::slow_path::SlowPathTotals;
+use super::slow_path::{self, SlowPathTotals};
 use super::timeline::Sample;
+use super::walk::EventCounts;
 use crate::engine::Fallbacks;
 use crate::latency::LatencySummary;
 use crate::machine::{Machine, Opening, OpeningCounts};
@@ -13,37 +14,6 @@ use pageyard::{AllocError, AuditError, Census, Counter, Frames, Migratetype, NR_
 use pageyard_trace::Trace;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-
-/// The rows of a trace, by what the replay made of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct EventCounts {
-    /// All rows.
-    pub events: u64,
-    /// Allocations, failed ones included.
-    pub allocs: u64,
-    /// Frees.
-    pub frees: u64,
-    /// Allocations that failed on the host.
-    pub failed: u64,
-    /// Frees of blocks that no earlier row allocated as such: older than the trace, or parts of a larger block.
-    pub unknown_frees: u64,
-    /// Frees of frames that neither a row nor the opening state holds: nothing was done for them.
-    pub unresolved_frees: u64,
-    /// Allocations of blocks that an earlier row allocated and none freed.
-    pub reallocations: u64,
-    /// Blocks in use that the host moved and the replay followed.
-    pub moves: u64,
-    /// Frees of what had moved away: they are neither unknown nor unresolved.
-    pub freed_after_moves: u64,
-    /// Rows that name frames outside the memory map.
-    pub outside: u64,
-    /// Fallbacks that the host recorded.
-    pub extfrag: u64,
-    /// Blocks that the host drained from per-CPU lists.
-    pub drains: u64,
-    /// Blocks that the host took under its zone lock.
-    pub zone_locked: u64,
-}
 
 /// The trace, and how well it can be replayed.
 #[derive(Clone, Debug)]
@@ -308,7 +278,7 @@ impl EngineReport {
                 "extfrag_index": s.extfrag_index,
             })).collect::<Vec<_>>(),
         });
-        self.slow_path_json(&mut value);
+        slow_path::write_json(self.slow_path.as_ref(), &self.stats, &mut value);
         if let Some(w) = &self.waiting {
             value["threads"] = json!({"threads": w.threads, "waits": w.waits, "wait_ns": w.wait_ns});
         }

@@ -1,6 +1,5 @@
 //! The slow path of a replay: what requests may call upon when memory is short, and what came of it.
 
-use super::report::EngineReport;
 use crate::text::count;
 use pageyard::{Counter, Stats};
 use serde_json::{Value, json};
@@ -96,35 +95,34 @@ fn pgsteal(stats: &Stats) -> u64 {
     stats[Counter::PgstealDirect] + stats[Counter::PgstealKswapd]
 }
 
-impl EngineReport {
-    /// Adds what the slow path did to an engine's document.
-    pub(super) fn slow_path_json(&self, value: &mut Value) {
-        for counter in COUNTERS {
-            value[counter.name()] = json!(self.stats[counter]);
-        }
-        value["pgsteal"] = json!(pgsteal(&self.stats));
-        let Some(h) = &self.slow_path else { return };
-        value["slow_path"] = json!({
-            "allowed": h.allowed.to_string(),
-            "pinned_pct": h.allowed.pinned * 100.0,
-            "pinned_frames": h.pinned_frames,
-            "replaced_on_host": h.replaced,
-            "granted_and_kept": h.kept,
-            "frames_not_taken": h.not_taken,
-            "freed_after_reclaim": h.reclaimed_before,
-        });
+/// Adds what the slow path did to an engine's document; without `totals`, its counters alone.
+pub(super) fn write_json(totals: Option<&SlowPathTotals>, stats: &Stats, value: &mut Value) {
+    for counter in COUNTERS {
+        value[counter.name()] = json!(stats[counter]);
     }
+    value["pgsteal"] = json!(pgsteal(stats));
+    let Some(h) = totals else { return };
+    value["slow_path"] = json!({
+        "allowed": h.allowed.to_string(),
+        "pinned_pct": h.allowed.pinned * 100.0,
+        "pinned_frames": h.pinned_frames,
+        "replaced_on_host": h.replaced,
+        "granted_and_kept": h.kept,
+        "frames_not_taken": h.not_taken,
+        "freed_after_reclaim": h.reclaimed_before,
+    });
+}
 
-    /// Says what the slow path did, if it was allowed anything.
-    pub(super) fn slow_path_text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(h) = &self.slow_path else { return Ok(()) };
-        let n = |counter| count(self.stats[counter]);
+impl SlowPathTotals {
+    /// Says what the slow path did.
+    pub(super) fn write_text(&self, stats: &Stats, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = |counter| count(stats[counter]);
         writeln!(
             f,
             "  slow path     {}; of {} requests that the host refused and replaced by smaller blocks, {} were granted here and kept in their stead",
-            h.allowed,
-            count(h.replaced),
-            count(h.kept)
+            self.allowed,
+            count(self.replaced),
+            count(self.kept)
         )?;
         writeln!(
             f,
@@ -141,10 +139,10 @@ impl EngineReport {
             f,
             "    reclaim     {} requests waited for it; {} frames given up, {} of which the host freed later; {} frames pinned ({} % of what is movable, --pinned)",
             n(Counter::Allocstall),
-            count(pgsteal(&self.stats)),
-            count(h.reclaimed_before),
-            count(h.pinned_frames),
-            h.allowed.pinned * 100.0
+            count(pgsteal(stats)),
+            count(self.reclaimed_before),
+            count(self.pinned_frames),
+            self.allowed.pinned * 100.0
         )
     }
 }

@@ -1,7 +1,6 @@
 //! From a trace's rows to calls: what each row means, given what is in the ledger.
 
 use super::ledger::{Ledger, Stand};
-use super::report::EventCounts;
 use crate::bitmap::FrameSet;
 use crate::machine::Machine;
 use pageyard::RequestFlags;
@@ -25,6 +24,37 @@ impl Row<'_> {
             Row::Move(row) => row.time_ns,
         }
     }
+}
+
+/// The rows of a trace, by what the replay made of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventCounts {
+    /// All rows.
+    pub events: u64,
+    /// Allocations, failed ones included.
+    pub allocs: u64,
+    /// Frees.
+    pub frees: u64,
+    /// Allocations that failed on the host.
+    pub failed: u64,
+    /// Frees of blocks that no earlier row allocated as such: older than the trace, or parts of a larger block.
+    pub unknown_frees: u64,
+    /// Frees of frames that neither a row nor the opening state holds: nothing was done for them.
+    pub unresolved_frees: u64,
+    /// Allocations of blocks that an earlier row allocated and none freed.
+    pub reallocations: u64,
+    /// Blocks in use that the host moved and the replay followed.
+    pub moves: u64,
+    /// Frees of what had moved away: they are neither unknown nor unresolved.
+    pub freed_after_moves: u64,
+    /// Rows that name frames outside the memory map.
+    pub outside: u64,
+    /// Fallbacks that the host recorded.
+    pub extfrag: u64,
+    /// Blocks that the host drained from per-CPU lists.
+    pub drains: u64,
+    /// Blocks that the host took under its zone lock.
+    pub zone_locked: u64,
 }
 
 /// Makes the calls, now or later.

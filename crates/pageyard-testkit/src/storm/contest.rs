@@ -2,64 +2,16 @@
 //!
 //! That nobody takes memory meanwhile makes every later free wrong for certain: the block has no new owner.
 
-use super::fault::{Faults, Rule};
+use super::board::{Board, Entry};
+use super::fault::Rule;
 use super::kinds::Kind;
 use super::shared::add;
 use super::worker::Worker;
 use pageyard::{BlockId, FreeError, Order, PerCpu, Pfn};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Blocks that a thread puts up.
 const EACH: usize = 24;
-
-/// A contested block.
-struct Entry {
-    block: BlockId,
-    /// Whether it holds zeros.
-    zeroed: bool,
-    /// Calls that succeeded.
-    wins: AtomicU32,
-    /// Whether a split did: the parts have an owner then.
-    split: AtomicBool,
-}
-
-/// The contested blocks of one stretch.
-#[derive(Default)]
-pub(super) struct Board {
-    given: Mutex<Vec<(BlockId, bool)>>,
-    entries: OnceLock<Vec<Entry>>,
-}
-
-impl Board {
-    fn entries(&self) -> &[Entry] {
-        self.entries.get_or_init(|| {
-            let given = std::mem::take(&mut *self.given.lock().unwrap_or_else(PoisonError::into_inner));
-            let entry = |(block, zeroed)| Entry {
-                block,
-                zeroed,
-                wins: AtomicU32::new(0),
-                split: AtomicBool::new(false),
-            };
-            given.into_iter().map(entry).collect()
-        })
-    }
-
-    /// Sees that each block was freed or split once.
-    pub(super) fn judge(&self, faults: &Faults) {
-        if faults.any() {
-            return;
-        }
-        for entry in self.entries() {
-            let wins = entry.wins.load(SeqCst);
-            if wins != 1 {
-                faults.say(Rule::Contest, None, Some(entry.block.pfn.0), || {
-                    format!("{} of all frees and splits of {:?} succeeded", wins, entry.block)
-                });
-            }
-        }
-    }
-}
 
 impl<P: PerCpu> Worker<'_, '_, P> {
     /// Puts blocks up that every thread then frees.
@@ -80,7 +32,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
             blocks.push((block, zeroed));
         }
         add(&self.shared.tally.contested, blocks.len() as u64);
-        board.given.lock().unwrap_or_else(PoisonError::into_inner).extend(blocks);
+        board.put_up(blocks);
     }
 
     /// Tries the next contested block, or one that was freed already.

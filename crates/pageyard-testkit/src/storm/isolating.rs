@@ -1,6 +1,7 @@
 //! Pageblocks that a thread takes out of allocation for a while, and leases.
 
 use super::fault::Rule;
+use super::isolation::{Isolation, State};
 use super::kinds::Kind;
 use super::ranges::frames_of;
 use super::shared::add;
@@ -14,22 +15,6 @@ const PATIENCE: u32 = 40;
 const KEPT: u64 = 400;
 /// Pageblocks that a thread isolates, and leases, at a time.
 const EACH: usize = 2;
-
-/// An isolated pageblock.
-pub(super) struct Isolation {
-    pub(super) block: PageblockId,
-    state: State,
-    /// Where threads drain their own lists only: the request to do so that followed the isolation. A free that began before
-    /// it has ended when its thread drains.
-    request: u64,
-}
-
-enum State {
-    /// Lists may still hold frames of it.
-    Draining(u32),
-    /// Nothing of it can be handed out any more, until this time.
-    Closed(u64),
-}
 
 impl<P: PerCpu> Worker<'_, '_, P> {
     fn any_pageblock(&mut self) -> PageblockId {

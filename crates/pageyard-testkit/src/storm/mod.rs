@@ -3,7 +3,8 @@
 //! * `subject`: the engine's calls, the one file to change when one is renamed.
 //! * `kinds`, `plan`: what is done, for how long, and what came of it; `machine`: the memory and settings of a round.
 //! * `oracle`: who owns each frame, a second opinion that shares nothing with the engine; `movers`: the shared owner of
-//!   frames that can be moved; `ranges`: pageblocks that are isolated and leased.
+//!   frames that can be moved; `ranges`: pageblocks that are isolated and leased;
+//!   `isolation`: one that is isolated; `board`: the blocks that threads contest.
 //! * `worker`: a thread; `taking`, `giving`, `wrong`, `isolating`, `compacting` and `contest`: its operations; `handler`: its
 //!   signal handlers; `helper`: what compaction and reclaim call back, and how that goes wrong.
 //! * `round`, `verdict`: a round, and what must hold at its end; `fault`, `journal`: what did not, and what led to it.
@@ -14,6 +15,7 @@
 //!
 //! The seed decides what each thread does, not how threads meet: a fault need not come up again in the same round.
 
+mod board;
 mod compacting;
 mod contest;
 mod fault;
@@ -21,6 +23,7 @@ mod giving;
 mod handler;
 mod helper;
 mod isolating;
+mod isolation;
 mod journal;
 mod kinds;
 mod machine;

@@ -1,6 +1,6 @@
 //! One round: an engine is made, threads storm, and everything is judged while nothing runs.
 
-use super::contest::Board;
+use super::board::Board;
 use super::fault::{Faults, Rule};
 use super::journal::Journal;
 use super::kinds::Kind;

@@ -1,10 +1,10 @@
 //! A thread of a storm: it picks operations, and keeps what it got.
 
-use super::contest::Board;
+use super::board::Board;
 use super::fault::Rule;
 use super::handler::{Handler, Listening};
 use super::helper::Planned;
-use super::isolating::Isolation;
+use super::isolation::Isolation;
 use super::journal::End;
 use super::kinds::Kind;
 use super::oracle::{self, Owner};

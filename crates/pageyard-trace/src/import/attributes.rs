@@ -9,7 +9,7 @@ use crate::error::TraceError;
 use crate::source::Input;
 use crate::tracepoint::NumberHasher;
 
-use super::container::{Section, long, word};
+use super::section::{Section, long, word};
 
 /// More events than any `perf record` can have.
 const MAX_EVENTS: u64 = 4096;

@@ -9,6 +9,7 @@ mod container;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) mod made;
 mod records;
+mod section;
 #[cfg(test)]
 mod tests;
 mod tracing;

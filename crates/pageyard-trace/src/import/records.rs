@@ -8,7 +8,8 @@ use crate::error::TraceError;
 use crate::source::Input;
 
 use super::attributes::{Sample, TooShort};
-use super::container::{Container, long, word};
+use super::container::Container;
+use super::section::{long, word};
 
 /// Bytes read at a time.
 const CHUNK: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use crate::tracepoint::{Format, MAX_FORMAT_BYTES, Tracepoint};
 
-use super::container::{long, word};
+use super::section::{long, word};
 
 const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
 

@@ -7,7 +7,8 @@
 #![allow(unsafe_code, reason = "another allocator's functions are foreign")]
 
 use super::remote::Remote;
-use crate::bench::subject::{Allocator, Subject};
+use crate::bench::allocator::Allocator;
+use crate::bench::subject::Subject;
 use libloading::{Library, os::unix};
 use pageyard::{PAGE_SIZE, Pfn};
 use std::ffi::c_void;

@@ -7,7 +7,7 @@
 //! came of it, or none.
 //! Before the first request the process says whether it can: a status, and a text.
 
-use crate::bench::cross::Crossed;
+use crate::bench::handover::Crossed;
 use crate::bench::subject::{Load, Subject, Taken};
 use crate::bench::team::Team;
 use std::cell::RefCell;

@@ -1,0 +1,35 @@
+//! An allocator as a benchmark sees it.
+
+use pageyard::Pfn;
+
+/// Takes and gives back blocks of one order, by number.
+pub(super) trait Allocator {
+    /// Takes a block.
+    fn take(&self, cpu: usize) -> Option<Pfn>;
+
+    /// Gives a block back.
+    fn give(&self, cpu: usize, block: Pfn);
+
+    /// Takes blocks with one call, where there is such a call; returns how many, from the front.
+    #[inline(always)]
+    fn take_many(&self, cpu: usize, out: &mut [Pfn]) -> usize {
+        let mut taken = 0;
+        while let Some(slot) = out.get_mut(taken) {
+            let Some(block) = self.take(cpu) else { break };
+            *slot = block;
+            taken += 1;
+        }
+        taken
+    }
+
+    /// Gives blocks back with one call, where there is such a call.
+    #[inline(always)]
+    fn give_many(&self, cpu: usize, blocks: &[Pfn]) {
+        blocks.iter().for_each(|block| self.give(cpu, *block));
+    }
+
+    /// Returns refills and spills so far, or `None` where they cannot be seen.
+    fn moves(&self) -> Option<(u64, u64)> {
+        Some((0, 0))
+    }
+}
