@@ -105,8 +105,12 @@ impl<'m> FreeCount<'m> {
         }
         let mut largest = i64::MIN;
         for _ in 0..TRIES {
-            let kept = self.kept.iter().step_by(LINE_WORDS).map(|kept| kept.load(SeqCst));
-            let kept = kept.fold(0u64, u64::wrapping_add);
+            // By hand: what the compiler makes of an iterator with steps costs a walk over eight zones up to 6 % more.
+            let (mut kept, mut at) = (0u64, 0);
+            while let Some(one) = self.kept.get(at) {
+                kept = kept.wrapping_add(one.load(SeqCst));
+                at += LINE_WORDS;
+            }
             largest = largest.max(sum.wrapping_add(kept) as i64);
             // A sum that stayed the same belongs to what was kept meanwhile.
             let now = self.sum[0].load(SeqCst);
