@@ -26,6 +26,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// What a frame that compaction holds is tagged as.
 const HELD: Tag = Tag::Allocated(Order::ZERO, true);
 
+/// Returns what the word of a leased pageblock says: never 0.
+fn lease_number(holder: Holder) -> u32 {
+    (u32::from(holder.by.0) + 1) << 1 | u32::from(holder.role == Role::Target)
+}
+
 impl LinuxAllocator {
     /// Returns the word that says who uses a pageblock. One that two zones share is the lower one's.
     fn lease_word(&self, block: PageblockId) -> Option<&AtomicU32> {
@@ -40,10 +45,11 @@ impl LinuxAllocator {
 }
 
 impl Leases for LinuxAllocator {
-    fn release(&self, block: PageblockId) {
+    fn release(&self, block: PageblockId, holder: Holder) {
         if let Some(word) = self.lease_word(block) {
-            // ORDER: Release pairs with the Acquire in `lease`: the next user sees what this one did.
-            word.store(0, Ordering::Release);
+            // ORDER: Release pairs with the Acquire in `lease`: the next user sees what this one did. A failure reads nothing:
+            // the lease is somebody else's by now.
+            let _ended = word.compare_exchange(lease_number(holder), 0, Ordering::Release, Ordering::Relaxed);
         }
     }
 }
@@ -148,11 +154,11 @@ impl CompactionView for LinuxAllocator {
     }
 
     fn lease(&self, block: PageblockId, role: Role, by: CompactorId) -> Result<Lease<'_>, Holder> {
-        let mine = (u32::from(by.0) + 1) << 1 | u32::from(role == Role::Target);
-        let Some(word) = self.lease_word(block) else { return Err(Holder { by, role }) };
+        let holder = Holder { by, role };
+        let Some(word) = self.lease_word(block) else { return Err(holder) };
         // ORDER: Acquire pairs with the Release in `release`. A failure reads nothing but who holds it.
-        match word.compare_exchange(0, mine, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Ok(Lease::granted(self, block, role)),
+        match word.compare_exchange(0, lease_number(holder), Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Ok(Lease::granted(self, block, holder)),
             Err(held) => {
                 let role = if held & 1 == 0 { Role::Source } else { Role::Target };
                 Err(Holder { by: CompactorId((held >> 1).wrapping_sub(1) as u16), role })

@@ -80,27 +80,28 @@ pub struct Lease<'a> {
     map: &'a dyn Leases,
     /// The pageblock.
     pub block: PageblockId,
-    /// What it is used for.
-    pub role: Role,
+    /// Who holds it, and for which end.
+    pub holder: Holder,
 }
 
 /// Where a [`Lease`] goes back to.
 pub trait Leases: Sync {
-    /// Gives the pageblock back.
-    fn release(&self, block: PageblockId);
+    /// Ends the lease of a pageblock if this holder has it. Anybody else's stays: a lease that was ended early may have been
+    /// followed by another compactor's.
+    fn release(&self, block: PageblockId, holder: Holder);
 }
 
 impl<'a> Lease<'a> {
     /// Makes the lease that a [`CompactionView`] has just granted.
     #[must_use]
-    pub fn granted(map: &'a dyn Leases, block: PageblockId, role: Role) -> Lease<'a> {
-        Lease { map, block, role }
+    pub fn granted(map: &'a dyn Leases, block: PageblockId, holder: Holder) -> Lease<'a> {
+        Lease { map, block, holder }
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
-        self.map.release(self.block);
+        self.map.release(self.block, self.holder);
     }
 }
 
@@ -346,18 +347,18 @@ mod tests {
     struct Book(AtomicU64);
 
     impl Leases for Book {
-        fn release(&self, block: PageblockId) {
-            self.0.store(block.0, SeqCst);
+        fn release(&self, block: PageblockId, holder: Holder) {
+            self.0.store(block.0 << 8 | u64::from(holder.by.0), SeqCst);
         }
     }
 
     #[test]
-    fn a_dropped_lease_goes_back() {
+    fn a_dropped_lease_goes_back_in_its_holders_name() {
         let book = Book(AtomicU64::new(0));
-        let lease = Lease::granted(&book, PageblockId(7), Role::Source);
+        let lease = Lease::granted(&book, PageblockId(7), Holder { by: CompactorId(3), role: Role::Source });
         assert_eq!(book.0.load(SeqCst), 0);
         drop(lease);
-        assert_eq!(book.0.load(SeqCst), 7);
+        assert_eq!(book.0.load(SeqCst), 7 << 8 | 3);
     }
 
     #[test]

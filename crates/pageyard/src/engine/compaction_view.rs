@@ -30,6 +30,11 @@ use core::ops::Range;
 /// Numbers of compactors that a descriptor can tell apart, each with its two ends.
 const COMPACTORS: u16 = 127;
 
+/// Returns the number that a pageblock is leased to a holder under.
+fn lease_number(holder: Holder) -> CompactorId {
+    CompactorId(holder.by.0 % COMPACTORS * 2 + u16::from(holder.role == Role::Target))
+}
+
 impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
     fn zone_at(&self, zone: ZoneId) -> &'m Zone<'m> {
         &self.zones[zone.index()]
@@ -60,8 +65,8 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
 }
 
 impl<P: PerCpu, O: Observer> Leases for Pageyard<'_, P, O> {
-    fn release(&self, block: PageblockId) {
-        self.unlease_pageblock(block);
+    fn release(&self, block: PageblockId, holder: Holder) {
+        self.end_lease(block, lease_number(holder));
     }
 }
 
@@ -153,11 +158,12 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
     }
 
     fn lease(&self, block: PageblockId, role: Role, by: CompactorId) -> Result<Lease<'_>, Holder> {
-        let id = by.0 % COMPACTORS * 2 + u16::from(role == Role::Target);
-        if self.lease_pageblock(block, CompactorId(id)) {
-            return Ok(Lease::granted(self, block, role));
+        let holder = Holder { by, role };
+        let number = lease_number(holder);
+        if self.lease_pageblock(block, number) {
+            return Ok(Lease::granted(self, block, holder));
         }
-        let owner = self.lease_of(block).unwrap_or(id);
+        let owner = self.lease_of(block).unwrap_or(number.0);
         let role = if owner & 1 == 0 { Role::Source } else { Role::Target };
         Err(Holder { by: CompactorId(owner / 2), role })
     }

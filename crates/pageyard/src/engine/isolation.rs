@@ -40,9 +40,18 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         first.is_some_and(|(zone, at)| zone.pageblocks.transit(CpuId(0), at, |s| s.lease(by)))
     }
 
-    /// Ends the lease of a pageblock. Says whether it was leased.
+    /// Ends the lease of a pageblock, whoever has it. Says whether it was leased.
     pub fn unlease_pageblock(&self, block: PageblockId) -> bool {
-        let end = |s: BlockState| s.owner().map(|_| s.unlease());
+        self.end_lease_if(block, |_| true)
+    }
+
+    /// Ends the lease that a pageblock has been given under this number. Says whether it was leased so.
+    pub(crate) fn end_lease(&self, block: PageblockId, by: CompactorId) -> bool {
+        self.end_lease_if(block, |owner| u16::from(owner) == by.0)
+    }
+
+    fn end_lease_if(&self, block: PageblockId, is_ended: impl Fn(u8) -> bool) -> bool {
+        let end = |s: BlockState| s.owner().filter(|owner| is_ended(*owner)).map(|_| s.unlease());
         let first = self.parts_of(block).next();
         first.is_some_and(|(zone, at)| zone.pageblocks.transit(CpuId(0), at, end))
     }

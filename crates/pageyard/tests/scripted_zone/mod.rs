@@ -183,8 +183,9 @@ impl ScriptedZone {
 }
 
 impl Leases for ScriptedZone {
-    fn release(&self, block: PageblockId) {
-        self.leases.lock().unwrap().remove(&block.0);
+    fn release(&self, block: PageblockId, holder: Holder) {
+        let held = self.leases.lock().unwrap().remove(&block.0);
+        assert_eq!(held, Some(holder), "a compactor ends its own leases only");
     }
 }
 
@@ -263,7 +264,7 @@ impl CompactionView for ScriptedZone {
             return Err(*holder);
         }
         leases.insert(block.0, Holder { by, role });
-        Ok(Lease::granted(self, block, role))
+        Ok(Lease::granted(self, block, Holder { by, role }))
     }
 
     fn isolate_free(
