@@ -131,7 +131,9 @@ fn replay_says_what_the_slow_path_did_and_nothing_where_there_was_none() {
         );
         assert!(with["slow_path"]["pinned_frames"].as_u64().unwrap() > 0, "{with}");
         if with["name"] == "linux-6.18" {
-            assert!(keys.iter().all(|key| n(key) > 0), "{with}");
+            // Reclaim is asked and leaves the zone alone: since no machine opens with most of its memory in per-CPU lists, the
+            // zone has what compaction needs.
+            assert!(keys.iter().all(|key| (n(key) > 0) == (*key != "pgsteal")), "{with}");
             assert!(n("failed_allocs") < without["failed_allocs"].as_u64().unwrap(), "{with}");
         }
     }
