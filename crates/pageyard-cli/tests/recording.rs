@@ -10,6 +10,13 @@ use std::time::{Duration, Instant};
 /// One recording at a time: their events would be each other's.
 static ONE: Mutex<()> = Mutex::new(());
 
+/// The command, with no signal ignored: what started the tests may ignore some, and a recording leaves them ignored.
+fn command() -> Command {
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_pageyard")]);
+    command
+}
+
 /// A folder of its own for a test, empty.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recording-{name}"));
@@ -19,7 +26,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn pageyard(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pageyard")).args(arguments).current_dir(folder).output().unwrap()
+    command().args(arguments).current_dir(folder).output().unwrap()
 }
 
 fn stderr(out: &Output) -> String {
@@ -89,7 +96,7 @@ fn is_recording(folder: &Path) -> bool {
 
 /// Starts a recording, sends it a signal once it has events, and returns how it ended.
 fn interrupted(folder: &Path, arguments: &[&str], signal: &str) -> Output {
-    let child = Command::new(env!("CARGO_BIN_EXE_pageyard"))
+    let child = command()
         .args(arguments)
         .current_dir(folder)
         .stdout(Stdio::piped())
@@ -99,7 +106,8 @@ fn interrupted(folder: &Path, arguments: &[&str], signal: &str) -> Output {
     let begun = Instant::now();
     while !is_recording(folder) {
         assert!(begun.elapsed() < Duration::from_secs(60), "no event was written");
-        std::thread::sleep(Duration::from_millis(10));
+        // On a quiet host there would be too little to write: a process allocates a few hundred pages.
+        assert!(Command::new("true").status().unwrap().success());
     }
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
@@ -130,7 +138,7 @@ fn signals_end_a_recording_with_a_trace() {
 
 /// Starts a command and sends it a signal as soon as it prepares a recording: its unfinished folder is there.
 fn interrupted_while_preparing(folder: &Path, arguments: &[&str], signal: &str) -> Output {
-    let child = Command::new(env!("CARGO_BIN_EXE_pageyard"))
+    let child = command()
         .args(arguments)
         .current_dir(folder)
         .stdout(Stdio::piped())
@@ -236,7 +244,7 @@ fn a_killed_recording_can_be_saved() {
     if !possible(&folder) {
         return;
     }
-    let mut child = Command::new(env!("CARGO_BIN_EXE_pageyard"))
+    let mut child = command()
         .args(["record", "-o", "a.trace", "--seconds", "100"])
         .current_dir(&folder)
         .stderr(Stdio::null())
@@ -277,8 +285,9 @@ fn a_full_disk_keeps_what_was_recorded_and_the_commands_status() {
         return;
     }
     // Fills the disk, and goes on.
-    let script = "for i in 1 2 3; do sleep 1; true; done; cat /dev/zero > fill 2> /dev/null; \
-        for i in 1 2 3 4 5; do sleep 1; true; done; rm fill; exit 7";
+    let script = "busy() { i=0; while [ $i -lt $1 ]; do /bin/true; i=$((i + 1)); done; }; \
+        busy 1500; sleep 2; busy 100; cat /dev/zero > fill 2> /dev/null; \
+        for n in 1 2 3 4 5; do sleep 1; busy 500; done; rm fill; exit 7";
     let out = pageyard(&disk, &["record", "-o", "a.trace", "--json", "--", "sh", "-c", script]);
     let summary = pageyard(&disk, &["summary", "a.trace", "--json"]);
     let left = names(&disk);
