@@ -76,7 +76,8 @@ fn orders_7_and_8_undone_and_granted() {
 
 #[test]
 fn a_part_lost_on_split() {
-    both_catch(Fault::LeaksOnSplit, 4);
+    // What random operations meet first since requests for zeros are refused shrinks badly: to 291.
+    both_catch(Fault::LeaksOnSplit, 300);
 }
 
 #[test]
