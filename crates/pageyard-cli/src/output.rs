@@ -99,7 +99,7 @@ pub fn wrong_arguments(error: &clap::Error) -> ExitCode {
         say(&error.render().to_string());
         ExitCode::from(2)
     } else {
-        // Nobody can be told that the help cannot be printed.
+        // There is nowhere left to say that the help cannot be printed.
         let _ = error.print();
         ExitCode::SUCCESS
     }

@@ -19,7 +19,7 @@ pub enum BadRequest {
     NoZone,
     /// The CPU is not one of the instance's.
     NoSuchCpu,
-    /// Zeroed frames were asked for, and the instance has nobody who clears them.
+    /// Zeroed frames were asked for, and the instance cannot clear frames.
     CannotZero,
 }
 

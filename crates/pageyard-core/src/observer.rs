@@ -33,7 +33,7 @@ pub trait Observer: Sync {
     /// A block was handed out: it is tagged as allocated, and the caller gets it next. `migratetype` is what was asked for.
     fn allocated(&self, pfn: Pfn, order: Order, migratetype: Migratetype);
 
-    /// A block was given up by its owner. Nobody else frees it, and nobody can allocate it until this returns.
+    /// A block was given up by its owner. No other call frees it, and none can allocate it until this returns.
     fn freed(&self, pfn: Pfn, order: Order);
 
     /// A live block of order `from` becomes live blocks of order `to`, none of which can be freed until this returns.

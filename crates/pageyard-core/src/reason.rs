@@ -23,7 +23,7 @@ impl ZoneRoom {
     }
 }
 
-/// Says why no block of `order` was to be had in these zones.
+/// Says why no block of `order` could be allocated in these zones.
 ///
 /// * Some zone has enough frames beyond what it keeps back: it has no block of the size. Memory is fragmented.
 /// * Otherwise, some zone has enough frames: what it keeps back was in the way. Reclaim would help.

@@ -179,7 +179,7 @@ impl Drop for Registered {
             return;
         }
         // The kernel reads the descriptor of the last sequence whenever it preempts the thread: where this code is unloaded, that
-        // must not lead into what was there. (Whoever uses a sequence again arms it again.)
+        // must not lead into what was there. (The next sequence arms its own.)
         // SAFETY: it writes eight bytes of the thread's own area, which lives as long as the thread.
         unsafe {
             asm!("mov qword ptr fs:[{at} + {SEQUENCE}], 0", at = in(reg) place().0, SEQUENCE = const SEQUENCE, options(nostack));

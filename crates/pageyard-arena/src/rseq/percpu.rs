@@ -304,7 +304,7 @@ unsafe impl PerCpu for Rseq {
     }
 
     /// Takes the lists of a CPU away from its sequences, empties them, and gives them back. Whoever allocates or frees
-    /// there meanwhile goes to the zone; whoever drains the same lists meanwhile finds them in use.
+    /// there meanwhile goes to the zone; another drain of the same lists meanwhile finds them in use.
     fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
         let holds = |list: &usize| lists.get(cpu, *list).is_some_and(|l| !l.is_empty());
         let held = (0..CpuLists::EACH).filter(holds).count() as u32;

@@ -58,7 +58,7 @@ pub(super) enum Settled<'a, M: CompactionView> {
     Captured(Captured<'a, M>),
 }
 
-/// A block that was captured for the request. It goes back if nobody takes it.
+/// A block that was captured for the request. It goes back if it is not taken.
 pub(super) struct Captured<'a, M: CompactionView> {
     map: &'a M,
     block: BlockId,
