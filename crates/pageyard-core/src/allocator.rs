@@ -186,14 +186,14 @@ pub unsafe trait PageAllocator: Sync {
 
 /// Implements [`PageAllocator`] for a type that holds one: every call is made on that.
 ///
-/// `[generics] Type, this => expression`, where the expression is what holds it, or a guard that dereferences to it.
+/// `unsafe [generics] Type, this => expression`, where the expression is what holds it, or a guard that dereferences to it.
 ///
-/// The implementation is `unsafe`, and what it promises is kept by the allocator that it forwards to. So the expression must be
+/// The implementation is `unsafe`, and so is asking for it: the promises of [`PageAllocator`] are kept only where the expression is
 /// the same allocator in every call.
 #[macro_export]
 macro_rules! forward_page_allocator {
-    ([$($generics:tt)*] $type:ty, $this:ident => $to:expr) => {
-        // SAFETY: every call is made on the allocator itself, which keeps the promises.
+    (unsafe [$($generics:tt)*] $type:ty, $this:ident => $to:expr) => {
+        // SAFETY: the invocation promised that every call is made on one allocator, which keeps the promises.
         #[allow(unsafe_code, reason = "a promise that is passed on")]
         unsafe impl<$($generics)*> $crate::PageAllocator for $type {
             #[inline(always)]
@@ -281,10 +281,10 @@ macro_rules! forward_page_allocator {
     };
 }
 
-forward_page_allocator! { [A: PageAllocator + ?Sized] &A, this => (**this) }
+forward_page_allocator! { unsafe [A: PageAllocator + ?Sized] &A, this => (**this) }
 
 #[cfg(feature = "alloc")]
-forward_page_allocator! { [A: PageAllocator + ?Sized] alloc::boxed::Box<A>, this => (**this) }
+forward_page_allocator! { unsafe [A: PageAllocator + ?Sized] alloc::boxed::Box<A>, this => (**this) }
 
 #[cfg(feature = "alloc")]
-forward_page_allocator! { [A: PageAllocator + Send + ?Sized] alloc::sync::Arc<A>, this => (**this) }
+forward_page_allocator! { unsafe [A: PageAllocator + Send + ?Sized] alloc::sync::Arc<A>, this => (**this) }

@@ -105,7 +105,7 @@ mod one_at_a_time {
         }
     }
 
-    forward_page_allocator! { [P: PerCpu + Send] OneAtATime<P>, this => this.lock() }
+    forward_page_allocator! { unsafe [P: PerCpu + Send] OneAtATime<P>, this => this.lock() }
 }
 
 mod trylock {

@@ -18,7 +18,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// restored: what is freed while it is isolated goes into no list.
     ///
     /// # Linux
-    /// `set_migratetype_isolate`, and `zone_pcp_disable`, which here nobody needs.
+    /// `set_migratetype_isolate`, without `zone_pcp_disable`: a push reads isolation again where it commits.
     pub fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
         self.has_cpu(cx.cpu)
             && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.isolate(cx.cpu, at) || any)

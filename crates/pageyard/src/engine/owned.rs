@@ -99,6 +99,6 @@ impl<P: PerCpu, O: Observer> Deref for OwnedPageyard<P, O> {
     }
 }
 
-crate::forward_page_allocator! { [P: PerCpu, O: Observer] OwnedPageyard<P, O>, this => this.yard }
+crate::forward_page_allocator! { unsafe [P: PerCpu, O: Observer] OwnedPageyard<P, O>, this => this.yard }
 #[cfg(not(loom))]
 crate::forward_pressure_allocator! { [P: PerCpu, O: Observer] OwnedPageyard<P, O>, this => this.yard }

@@ -17,6 +17,6 @@ impl<P: PerCpu> Owned<P> {
     }
 }
 
-forward_page_allocator! { [P: PerCpu] Owned<P>, this => this.yard }
+forward_page_allocator! { unsafe [P: PerCpu] Owned<P>, this => this.yard }
 #[cfg(not(loom))]
 forward_pressure_allocator! { [P: PerCpu] Owned<P>, this => this.yard }
