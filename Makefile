@@ -10,14 +10,14 @@ run: build
 	./target/release/pageyard
 
 build:
-	$(CARGO) build --release
+	$(CARGO) build --release -p pageyard-cli
 
 # The model checkers and the freestanding example build with settings of their own, and so in folders of their own.
 test:
-	$(CARGO) test --workspace
-	$(CARGO) test -p pageyard --features step-hook --test 'engine_st*'
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test 'loom_*' --target-dir target/loom
-	RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --test 'shuttle_*' --target-dir target/shuttle
+	$(CARGO) test --profile bench --workspace
+	$(CARGO) test --profile bench -p pageyard --features step-hook --test stop
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
+	RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --test shuttle --target-dir target/shuttle
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
 	./target/freestanding/release/pageyard-freestanding
 
@@ -34,7 +34,8 @@ races:
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --profile bench --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --profile bench -p pageyard --features step-hook --test stop -- -D warnings
 
 format:
 	$(CARGO) fmt --all
@@ -49,13 +50,13 @@ static:
 
 # The engine under an interpreter that knows what undefined behaviour is; takes nightly with miri and rust-src.
 miri:
-	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard --target-dir target/miri \
-		--lib --test engine_threads
+	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard --target-dir target/miri --lib
+	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard --target-dir target/miri --test engine -- threads::
 
 # The engine in threads, with every unordered access reported; takes nightly with rust-src, to instrument std as well.
 tsan:
 	RUSTFLAGS="-Zsanitizer=thread" $(CARGO) +$(NIGHTLY) test -Zbuild-std --target-dir target/tsan \
-		--target $$(rustc -vV | sed -n 's/^host: //p') -p pageyard --test engine_threads
+		--target $$(rustc -vV | sed -n 's/^host: //p') -p pageyard --test engine -- threads::
 
 # Ten minutes for each reader; takes nightly and cargo-fuzz.
 fuzz:

@@ -3,15 +3,9 @@
 //! Each case runs in a process of its own: this program again, where glibc was told not to register, and a filter
 //! refuses system calls.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
-#[path = "../../pageyard/tests/engine_common/mod.rs"]
-mod engine_common;
-
-use engine_common::Owned;
 use pageyard::{
-    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
-    ZoneKind,
+    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pageyard, Pfn, Region,
+    Request, ZoneKind,
 };
 use pageyard_arena::rseq::{Rseq, Unavailable, current_cpu, possible_cpus, register_thread};
 use std::process::Command;
@@ -72,7 +66,7 @@ fn own_registration() {
     let rseq = Rseq::new().expect("the kernel has restartable sequences");
     let regions = [Region::managed(Pfn(0), Frames(1 << 14), NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions).unwrap();
-    let engine = Owned::new(&map, Config::new(possible_cpus()), rseq).unwrap();
+    let engine = Pageyard::owned(&map, Config::new(possible_cpus()), rseq).unwrap();
     let pairs = || {
         for _ in 0..1000 {
             let request = Request::new(Order::ZERO, Migratetype::Movable);
@@ -80,7 +74,7 @@ fn own_registration() {
             engine.free(&Cx::on(CpuId(0)), pfn, Order::ZERO).unwrap();
         }
     };
-    let strangers = || engine.yard.percpu().counts().strangers;
+    let strangers = || engine.percpu().counts().strangers;
     assert!(current_cpu().is_some_and(|cpu| cpu.0 < possible_cpus()));
     pairs();
     assert_eq!(strangers(), 0);

@@ -6,8 +6,6 @@
 //! operation must have happened once or not at all. That the place was hit is seen from where the kernel sends the thread
 //! when the handler returns: to the sequence's abort handler.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
 mod operations;
 mod places;
 mod trap;

@@ -3,15 +3,11 @@
 //!
 //! As tests, a hundred thousand allocations in handlers; with `PAGEYARD_STORM=1000000`, as many as that says.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-
 mod counting;
-#[path = "../../../pageyard/tests/engine_common/mod.rs"]
-mod engine_common;
 mod load;
 
 use counting::{Counting, IN_USE};
-use engine_common::Owned;
+use pageyard::Pageyard;
 use pageyard_arena::rseq::{Rseq, possible_cpus};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -32,9 +28,10 @@ fn threads() -> u32 {
 fn sequences_lose_nothing() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let rseq = Rseq::new().expect("this host has restartable sequences");
-    let engine = load::machine(|map, config| Owned::new(map, config, rseq), possible_cpus().max(2)).unwrap();
+    let engine =
+        load::machine(|map, config| Pageyard::owned(map, config, rseq), possible_cpus().max(2)).unwrap();
     let storm = load::run(&engine, threads(), allocations());
-    let counts = engine.yard.percpu().counts();
+    let counts = engine.percpu().counts();
     println!("restartable sequences: {storm}\n{counts:?}");
     storm.is_sound();
     assert!(storm.in_handlers >= allocations(), "the storm was too weak");
@@ -46,7 +43,7 @@ fn sequences_lose_nothing() {
 fn a_try_lock_loses_nothing() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let engine =
-        load::machine(|map, config| Owned::new(map, config, Counting), possible_cpus().max(2)).unwrap();
+        load::machine(|map, config| Pageyard::owned(map, config, Counting), possible_cpus().max(2)).unwrap();
     let storm = load::run(&engine, threads(), allocations());
     let in_use = IN_USE.load(Relaxed);
     println!("try-lock: {storm}\n{in_use} calls found their list in use");

@@ -6,6 +6,8 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::{FontStyle, register_font};
 use std::error::Error;
+use std::fs::File;
+use std::io::BufWriter;
 use std::path::Path;
 use std::sync::Once;
 
@@ -197,17 +199,28 @@ pub(super) fn svg(plot: &Plot, colours: &Colours) -> Result<String, LabError> {
 ///
 /// # Errors
 /// [`LabError::Report`] where there is none, or the file cannot be written.
-pub(super) fn png(plots: &[Plot], path: &Path) -> Result<(), LabError> {
+pub(super) fn write_png(plots: &[Plot], path: &Path) -> Result<(), LabError> {
     let failed = |why: String| LabError::Report { path: path.display().to_string(), why };
     if plots.is_empty() {
         return Err(failed("this experiment has no picture; write it as .html".into()));
     }
     use_font();
     let size = (SIZE.0, SIZE.1 * plots.len() as u32);
-    let root = BitMapBackend::new(path, size).into_drawing_area();
-    let colours = Colours::of(plots);
-    for (area, plot) in root.split_evenly((plots.len(), 1)).iter().zip(plots) {
-        draw(area, plot, &colours).map_err(|e| failed(e.to_string()))?;
+    let mut pixels = vec![0; 3 * size.0 as usize * size.1 as usize];
+    {
+        let root = BitMapBackend::with_buffer(&mut pixels, size).into_drawing_area();
+        let colours = Colours::of(plots);
+        for (area, plot) in root.split_evenly((plots.len(), 1)).iter().zip(plots) {
+            draw(area, plot, &colours).map_err(|e| failed(e.to_string()))?;
+        }
+        root.present().map_err(|e| failed(e.to_string()))?;
     }
-    root.present().map_err(|e| failed(e.to_string()))
+    let file = File::create(path).map_err(|e| failed(e.to_string()))?;
+    let mut encoder = png::Encoder::new(BufWriter::new(file), size.0, size.1);
+    encoder.set_color(png::ColorType::Rgb);
+    let written = encoder.write_header().and_then(|mut picture| {
+        picture.write_image_data(&pixels)?;
+        picture.finish()
+    });
+    written.map_err(|e| failed(e.to_string()))
 }

@@ -1,6 +1,6 @@
 //! An outcome as text, as JSON and as a page.
 
-use super::plot::{Colours, png, svg};
+use super::plot::{Colours, svg, write_png};
 use super::{ExperimentReport, Row, Rows};
 use crate::error::LabError;
 use crate::text::{count, shown};
@@ -57,7 +57,7 @@ impl ExperimentReport {
     pub fn write(&self, path: &Path) -> Result<(), LabError> {
         let failed = |why: String| LabError::Report { path: path.display().to_string(), why };
         match path.extension().and_then(|e| e.to_str()) {
-            Some("png") => png(&self.plots, path),
+            Some("png") => write_png(&self.plots, path),
             Some("html") => std::fs::write(path, self.html()?).map_err(|e| failed(e.to_string())),
             _ => Err(failed("give it a name that ends in .html or .png".into())),
         }

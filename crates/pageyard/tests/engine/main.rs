@@ -1,0 +1,24 @@
+//! The engine as callers see it: the suite of all engines, and what it promises beyond.
+#![cfg(not(any(loom, shuttle)))]
+
+mod child;
+mod panicking;
+mod scripted_zone;
+
+mod compaction_leases;
+mod compaction_scanners;
+mod compaction_zones;
+mod conversion;
+mod counters;
+mod doors;
+mod observer;
+mod panics;
+mod placement;
+mod pressure;
+mod reserve;
+mod runs;
+mod search;
+mod suite;
+mod threads;
+mod zeroed_regions;
+mod zeros;

@@ -1,0 +1,168 @@
+//! A panic at every callback: whatever the engine had in hand is where it belongs, and nothing has two owners.
+//!
+//! A scenario is run once to count its callbacks: every call of the owner's methods, before it has done anything and
+//! after it has done everything, and every drop of an isolated frame. Then it is run again for each of them, and that one
+//! panics. Each run is judged by the owner's own books.
+
+use crate::child::in_child;
+use crate::panicking::{
+    CX, DROP, ISOLATE, Keeper, MIGRATE, PUTBACK, RECLAIM, RECLAIMED, at_every_callback, machine,
+};
+use pageyard::compaction::{CompactionView, Compactor, Direct, Goal, Knobs, Mode, Plan, Scope};
+use pageyard::{
+    CompactorId, Config, Frames, Migratetype, Order, OwnedPageyard, PageAllocator, Pfn, PressureAllocator,
+    Request, RequestFlags, TryLock, ZoneId, ZoneKind,
+};
+
+const HUGE: Order = Order::of(9);
+/// What compaction calls.
+const MOVES: [&str; 4] = [ISOLATE, DROP, MIGRATE, PUTBACK];
+const OFFERS: [&str; 2] = ["an offer that was just taken", "an offer that answers"];
+
+fn movable(order: Order) -> Request {
+    Request::new(order, Migratetype::Movable)
+}
+
+/// Engine settings under which the driver goes different ways: it chooses and takes frames directly, or scans.
+fn ways() -> [(&'static str, Knobs); 3] {
+    let engine = Knobs::engine();
+    [
+        ("chosen", engine),
+        ("free scanner", Knobs { direct_free: Scope::Off, ..engine }),
+        ("leftovers", Knobs { release_leftovers: true, thorough: true, ..engine }),
+    ]
+}
+
+#[test]
+fn compaction_of_a_zone() {
+    in_child("panics::compaction_of_a_zone", || {
+        for (name, knobs) in ways() {
+            at_every_callback(name, knobs, &MOVES, |engine, keeper| {
+                let did = engine.compact_zone_with(&CX, ZoneId(0), keeper);
+                assert!(did.is_ok());
+            });
+        }
+    });
+}
+
+#[test]
+fn a_request_that_compacts() {
+    in_child("panics::a_request_that_compacts", || {
+        for (name, knobs) in ways() {
+            // A small block is not probed first, and no frame of it has to be put back.
+            for (order, kinds) in [(Order::of(4), &MOVES[..3]), (HUGE, &MOVES)] {
+                at_every_callback(name, knobs, kinds, |engine, keeper| {
+                    for flags in [RequestFlags::empty(), RequestFlags::RETRY_MAYFAIL] {
+                        if let Ok(pfn) = engine.alloc_with(&CX, &movable(order).with(flags), keeper) {
+                            keeper.keep(pfn, order);
+                        }
+                    }
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn a_request_that_reclaims() {
+    in_child("panics::a_request_that_reclaims", || {
+        at_every_callback("reclaim", Knobs::engine(), &[RECLAIM, RECLAIMED], |engine, keeper| {
+            keeper.takes_all();
+            for order in [0, 0, 2, 3, 9].map(Order::of) {
+                if let Ok(pfn) = engine.alloc_with(&CX, &movable(order), keeper) {
+                    keeper.keep(pfn, order);
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn background_reclaim_and_compaction() {
+    in_child("panics::background_reclaim_and_compaction", || {
+        let kinds = [ISOLATE, DROP, MIGRATE, PUTBACK, RECLAIM, RECLAIMED];
+        at_every_callback("background", Knobs::engine(), &kinds, |engine, keeper| {
+            let wake = |engine: &OwnedPageyard<TryLock>| {
+                let huge = movable(HUGE).with(RequestFlags::NON_BLOCKING);
+                assert!(engine.alloc(&CX, &huge).is_err());
+            };
+            wake(engine);
+            engine.kswapd_with(&CX, keeper).unwrap();
+            engine.kcompactd_with(&CX, keeper).unwrap();
+            keeper.takes_all();
+            wake(engine);
+            engine.kswapd_with(&CX, keeper).unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_compaction_that_is_left_in_the_middle() {
+    in_child("panics::a_compaction_that_is_left_in_the_middle", || {
+        at_every_callback("left", Knobs::engine(), &MOVES, |engine, keeper| {
+            let plan = Plan {
+                zone: ZoneId(0),
+                goal: Goal::Block(HUGE, Migratetype::Movable),
+                mode: Mode::SyncLight,
+                direct: true,
+                by: CompactorId(1),
+                highest: ZoneKind::Normal,
+                ignore_hints: false,
+                thorough: false,
+            };
+            for steps in [3, 550, 590, 620] {
+                Compactor::new(&**engine, keeper, &CX, plan).unwrap().step(steps);
+            }
+        });
+    });
+}
+
+#[test]
+fn a_report_of_wrong_frees() {
+    in_child("panics::a_report_of_wrong_frees", || {
+        at_every_callback("wrong frees", Knobs::engine(), &["wrong free"], |engine, keeper| {
+            let mut frames = vec![Pfn(0); 40];
+            let n = engine.alloc_bulk(&CX, &movable(Order::ZERO), &mut frames);
+            frames[..n].iter().for_each(|pfn| keeper.keep(*pfn, Order::ZERO));
+            // Between frames that are right lie some that are outside, and some that come a second time.
+            let list: Vec<_> = frames[..n]
+                .iter()
+                .enumerate()
+                .flat_map(|(i, pfn)| match i % 9 {
+                    3 => vec![*pfn, Pfn(1 << 30)],
+                    7 => vec![*pfn, *pfn],
+                    _ => vec![*pfn],
+                })
+                .collect();
+            keeper.gives_up(&frames[..n]);
+            engine.free_bulk(&CX, &list, Order::ZERO, &mut |_, _| keeper.callback("wrong free"));
+            keeper.gave_up();
+        });
+    });
+}
+
+#[test]
+fn an_offer_of_free_frames() {
+    in_child("panics::an_offer_of_free_frames", || {
+        at_every_callback("offer", Knobs::engine(), &OFFERS, |engine, keeper| {
+            let did = engine.take_direct(&CX, ZoneId(0), Frames::ZERO, 20, |pfn| {
+                // What is offered is handed over, whatever becomes of the call.
+                keeper.keep(pfn, Order::ZERO);
+                keeper.callback(OFFERS[0]);
+                keeper.callback(OFFERS[1]);
+                true
+            });
+            assert_eq!(did, Direct::Done);
+        });
+    });
+}
+
+#[test]
+fn the_judge_finds_a_frame_freed_behind_its_owners_back() {
+    let engine = machine(Config::new(2));
+    let keeper = Keeper::full(&engine);
+    let pfn = keeper.any();
+    engine.free(&CX, pfn, Order::ZERO).unwrap();
+    let judged = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| keeper.judge("a planted fault")));
+    assert!(judged.is_err());
+}

@@ -1,0 +1,86 @@
+//! What is known to hold zeros: never said of a block that does not.
+
+use pageyard::compaction::CompactionView;
+use pageyard::reclaim::NoHelp;
+use pageyard::watermark::WatermarkKnobs;
+use pageyard::{
+    AllocError, BlockId, Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
+    PageAllocator, Pageyard, Pfn, PressureAllocator, Region, Request, RequestFlags, TryLock, ZoneId,
+    ZoneKind,
+};
+
+const CX: Cx = Cx::on(CpuId(0));
+
+/// One pageblock that is known to be zeros but for its first frame, which is in use. No lists: a free reaches the zone.
+fn zeros() -> OwnedPageyard<TryLock> {
+    let regions = [Region::managed(Pfn(0), Frames(512), NodeId(0), ZoneKind::Normal)];
+    let watermark =
+        WatermarkKnobs { min_free_kbytes: Some(0), watermark_scale_factor: 0, ..WatermarkKnobs::default() };
+    let config = Config { watermark, pcp: false, ..Config::new(1) };
+    let engine = Pageyard::owned(&MemoryMap::new(&regions).unwrap(), config, TryLock).unwrap();
+    let huge = Order::of(9);
+    let all = engine.alloc(&CX, &Request::new(huge, Migratetype::Movable)).unwrap();
+    engine.free_zeroed(&CX, all, huge).unwrap();
+    // By its number: compaction passes over a pageblock that a CPU works on.
+    assert!(claim(&engine, 0, 0));
+    engine
+}
+
+/// Claims a block by its number and says whether the engine calls it zeros.
+fn claim(engine: &OwnedPageyard<TryLock>, pfn: u64, order: u8) -> bool {
+    engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::of(order), Migratetype::Movable).unwrap();
+    engine.was_zeroed(Pfn(pfn))
+}
+
+fn free(engine: &OwnedPageyard<TryLock>, pfn: u64, order: u8) {
+    engine.free(&CX, Pfn(pfn), Order::of(order)).unwrap();
+}
+
+#[test]
+fn frames_that_were_offered_to_compaction_and_went_back_are_not_the_head_of_a_block_of_zeros() {
+    let engine = zeros();
+    // Four are claimed for compaction, which wants one only: three go back.
+    let mut taken = Vec::new();
+    engine.take_direct(&CX, ZoneId(0), Frames::ZERO, 4, |pfn| {
+        taken.push(pfn);
+        false
+    });
+    assert_eq!(taken, [Pfn(1)]);
+    engine.give_back(BlockId { pfn: Pfn(1), order: Order::ZERO });
+    engine.audit().unwrap();
+    // Somebody writes to frame 3, and frees it.
+    claim(&engine, 3, 0);
+    free(&engine, 3, 0);
+    // Now it is the second frame of a block whose first one is clean.
+    assert!(!claim(&engine, 2, 1), "frame 3 was written to");
+    free(&engine, 2, 1);
+    // And nothing of this block, which was written to as a whole, is clean any more.
+    assert!(!claim(&engine, 2, 0) && !claim(&engine, 3, 0), "frames 2 and 3 were written to");
+    engine.audit().unwrap();
+}
+
+#[test]
+fn a_request_for_zeroed_frames_is_refused_as_long_as_nobody_clears_them() {
+    let engine = zeros();
+    let request = Request::new(Order::ZERO, Migratetype::Movable);
+    // A frame that was written to lies in the list, or is the next of the zone.
+    let dirty = engine.alloc(&CX, &request).unwrap();
+    engine.free(&CX, dirty, Order::ZERO).unwrap();
+    for order in [0, 1, 5] {
+        let wants = Request::new(Order::of(order), Migratetype::Movable).with(RequestFlags::ZERO);
+        for got in
+            [engine.alloc(&CX, &wants), engine.alloc_with(&CX, &wants, &NoHelp).map_err(AllocError::from)]
+        {
+            let Ok(pfn) = got else {
+                assert!(matches!(got, Err(AllocError::BadRequest(_))), "order {order}: {got:?}");
+                continue;
+            };
+            assert!(engine.was_zeroed(pfn), "order {order}: {pfn:?} may hold what its last owner wrote");
+        }
+    }
+    let wants = request.with(RequestFlags::ZERO);
+    let mut frames = [Pfn(0); 40];
+    let n = engine.alloc_bulk(&CX, &wants, &mut frames);
+    let dirty = frames[..n].iter().filter(|pfn| !engine.was_zeroed(**pfn)).count();
+    assert_eq!(dirty, 0, "of {n} frames of a bulk call");
+}

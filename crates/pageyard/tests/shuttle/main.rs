@@ -1,0 +1,12 @@
+//! Calls of several threads under schedules drawn at random, on machines of the sizes that ship.
+//!
+//! `RUSTFLAGS="--cfg shuttle" cargo test -p pageyard --test shuttle`
+#![cfg(shuttle)]
+
+mod common;
+
+mod compaction;
+mod engine;
+mod isolation;
+mod reservations;
+mod runs;

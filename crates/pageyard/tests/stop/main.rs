@@ -1,0 +1,11 @@
+//! Threads that are stopped before an atomic step of the engine, and calls that are counted in such steps.
+//!
+//! `cargo test -p pageyard --features step-hook --test stop`
+#![cfg(not(any(loom, shuttle)))]
+
+mod common;
+
+mod costs;
+mod isolation;
+mod one;
+mod pairs;
