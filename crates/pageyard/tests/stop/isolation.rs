@@ -84,7 +84,10 @@ fn stop_while_isolated(call: Call<'_>) {
         held.extend(later);
         ground.judge(held, &format!("{} before step {at}", call.name));
     }
-    assert!(completed * 3 > steps * 2, "{completed} of {steps} drains were complete");
+    // A call that has locked a list, as a free has for six of its nine steps, makes the drain incomplete; before and after
+    // that it is complete. Both are to have been tried.
+    assert!((1..steps).contains(&completed), "{completed} of {steps} drains were complete");
+    println!("{}: {completed} of {steps} drains were complete", call.name);
     assert!(
         leaks.is_empty(),
         "{}, stopped before steps {leaks:?} of {steps}: then frames of the isolated pageblock are handed out",
