@@ -3,7 +3,7 @@
 CARGO ?= cargo
 NIGHTLY ?= nightly
 
-.PHONY: run build test lint format static stress races fuzz miri tsan clean
+.PHONY: run build test build-loom build-shuttle lint format static stress races fuzz miri tsan clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -12,20 +12,31 @@ run: build
 build:
 	$(CARGO) build --release -p pageyard-cli
 
-# The model checkers and the freestanding example build with settings of their own, and so in folders of their own.
+# The model checkers and the freestanding example build with settings of their own, and so in folders of their own; what
+# they build is one crate after another, so the two are built side by side.
+LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
+SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --profile bench --test shuttle --target-dir target/shuttle
 test:
 	$(CARGO) test --profile bench --workspace
 	$(CARGO) test --profile bench -p pageyard --features step-hook --test stop
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
-	RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --test shuttle --target-dir target/shuttle
+	$(MAKE) --jobs=2 build-loom build-shuttle
+	$(LOOM)
+	$(SHUTTLE)
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
 	./target/freestanding/release/pageyard-freestanding
+
+build-loom:
+	$(LOOM) --no-run
+
+build-shuttle:
+	$(SHUTTLE) --no-run
 
 # Every kind of call at once, from more threads than CPUs, ten minutes under each protection of the per-CPU lists.
 # `make stress STRESS_SECONDS=15` is shorter; `make stress STRESS="--percpu rseq --seed 7"` passes anything on.
 STRESS_SECONDS ?= 600
 stress:
-	$(CARGO) run --release -p pageyard-arena --example stress -- --seconds $(STRESS_SECONDS) $(STRESS)
+	$(CARGO) build --profile bench --workspace --example stress
+	$${CARGO_TARGET_DIR:-target}/release/examples/stress --seconds $(STRESS_SECONDS) $(STRESS)
 
 # The tests that depend on how threads meet, 300 times while the machine is busy: hours. `make races RUNS=5` is shorter.
 RUNS ?= 300

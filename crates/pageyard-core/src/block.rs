@@ -7,18 +7,21 @@ use crate::units::{BlockId, Frames, Order, Pfn};
 /// # Linux
 /// `__find_buddy_pfn`.
 #[must_use]
+#[inline]
 pub const fn buddy(pfn: Pfn, order: Order) -> Pfn {
     Pfn(pfn.0 ^ order.frames().0)
 }
 
 /// Returns where the block lies that the block of `order` at `pfn` and its buddy make together.
 #[must_use]
+#[inline]
 pub const fn parent(pfn: Pfn, order: Order) -> Pfn {
     Pfn(pfn.0 & !order.frames().0)
 }
 
 /// Says whether the block of `order` at `pfn` is the upper half of its parent.
 #[must_use]
+#[inline]
 pub const fn is_upper_half(pfn: Pfn, order: Order) -> bool {
     pfn.0 & order.frames().0 != 0
 }
@@ -27,6 +30,7 @@ pub const fn is_upper_half(pfn: Pfn, order: Order) -> bool {
 ///
 /// `pfn` must be below `end`.
 #[must_use]
+#[inline]
 pub fn largest_block_at(pfn: Pfn, end: Pfn, limit: Order) -> Order {
     let by_alignment = pfn.0.trailing_zeros().min(u32::from(limit.get())) as u8;
     let by_length = (end.0 - pfn.0).ilog2().min(u32::from(limit.get())) as u8;
@@ -34,6 +38,7 @@ pub fn largest_block_at(pfn: Pfn, end: Pfn, limit: Order) -> Order {
 }
 
 /// Cuts `[start, start + frames)` into the fewest aligned blocks of at most `limit`, lowest first.
+#[inline]
 pub fn blocks(start: Pfn, frames: Frames, limit: Order) -> impl Iterator<Item = BlockId> {
     let end = start + frames;
     let mut at = start;
@@ -49,6 +54,7 @@ pub fn blocks(start: Pfn, frames: Frames, limit: Order) -> impl Iterator<Item = 
 }
 
 /// Iterates over the blocks of orders `0..=limit` that could hold `pfn`, smallest first.
+#[inline]
 pub fn holders(pfn: Pfn, limit: Order) -> impl Iterator<Item = BlockId> {
     Order::ZERO.up_to(limit).map(move |order| BlockId { pfn: pfn.align_down(order), order })
 }

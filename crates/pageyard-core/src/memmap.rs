@@ -37,6 +37,7 @@ impl ZoneKind {
 
     /// Returns the number as an index.
     #[must_use]
+    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -101,6 +102,7 @@ impl Region {
 
     /// Returns the first frame after the region.
     #[must_use]
+    #[inline]
     pub const fn end(&self) -> Pfn {
         Pfn(self.start.0 + self.frames.0)
     }
@@ -126,12 +128,14 @@ pub struct ZoneSpan {
 impl ZoneSpan {
     /// Returns the first frame after the zone.
     #[must_use]
+    #[inline]
     pub const fn end(&self) -> Pfn {
         Pfn(self.start.0 + self.spanned.0)
     }
 
     /// Says whether `pfn` lies in the zone's span (it may still be a hole).
     #[must_use]
+    #[inline]
     pub const fn spans(&self, pfn: Pfn) -> bool {
         pfn.0 >= self.start.0 && pfn.0 < self.end().0
     }
@@ -224,6 +228,7 @@ impl<'a> MemoryMap<'a> {
 
     /// Returns the first frame after the last region.
     #[must_use]
+    #[inline]
     pub fn end(&self) -> Pfn {
         self.regions().last().map_or(Pfn(0), |r| r.end())
     }

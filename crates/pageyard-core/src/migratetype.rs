@@ -46,18 +46,21 @@ impl Migratetype {
 
     /// Makes a type from its number.
     #[must_use]
+    #[inline]
     pub const fn from_index(index: u8) -> Option<Migratetype> {
         if (index as usize) < Migratetype::COUNT { Some(Migratetype::ALL[index as usize]) } else { None }
     }
 
     /// Returns the number as an index.
     #[must_use]
+    #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
 
     /// Says whether requests ask for this type (the others are states of pageblocks only).
     #[must_use]
+    #[inline]
     pub const fn is_requested(self) -> bool {
         (self as u8) < 3
     }
@@ -67,6 +70,7 @@ impl Migratetype {
     /// # Linux
     /// `migratetype_is_mergeable`.
     #[must_use]
+    #[inline]
     pub const fn is_mergeable(self) -> bool {
         self.is_requested()
     }

@@ -46,12 +46,14 @@ impl NodeMask {
 
     /// One node.
     #[must_use]
+    #[inline]
     pub const fn only(node: NodeId) -> NodeMask {
         NodeMask(if node.0 < 64 { 1 << node.0 } else { 0 })
     }
 
     /// Says whether the mask allows `node`.
     #[must_use]
+    #[inline]
     pub const fn allows(self, node: NodeId) -> bool {
         node.0 < 64 && self.0 & (1 << node.0) != 0
     }
@@ -84,6 +86,7 @@ pub struct Request {
 impl Request {
     /// Makes a plain request: any node, any zone, no reserves.
     #[must_use]
+    #[inline]
     pub const fn new(order: Order, migratetype: Migratetype) -> Request {
         Request {
             order,
@@ -97,6 +100,7 @@ impl Request {
 
     /// Adds flags.
     #[must_use]
+    #[inline]
     pub const fn with(mut self, flags: RequestFlags) -> Request {
         self.flags = self.flags.union(flags);
         self
@@ -104,6 +108,7 @@ impl Request {
 
     /// Takes flags away.
     #[must_use]
+    #[inline]
     pub const fn without(mut self, flags: RequestFlags) -> Request {
         self.flags = self.flags.difference(flags);
         self

@@ -23,24 +23,28 @@ pub struct Pfn(pub u64);
 impl Pfn {
     /// Returns the pageblock that holds this frame.
     #[must_use]
+    #[inline]
     pub const fn pageblock(self) -> PageblockId {
         PageblockId(self.0 >> PAGEBLOCK_ORDER.0)
     }
 
     /// Says whether a block of `order` may start here.
     #[must_use]
+    #[inline]
     pub const fn is_aligned(self, order: Order) -> bool {
         self.0 & (order.frames().0 - 1) == 0
     }
 
     /// Returns the first frame of the aligned block of `order` that holds this frame.
     #[must_use]
+    #[inline]
     pub const fn align_down(self, order: Order) -> Pfn {
         Pfn(self.0 & !(order.frames().0 - 1))
     }
 
     /// Returns the first frame at or after this one where a block of `order` may start.
     #[must_use]
+    #[inline]
     pub const fn align_up(self, order: Order) -> Pfn {
         Pfn(self.0.saturating_add(order.frames().0 - 1) & !(order.frames().0 - 1))
     }
@@ -60,6 +64,7 @@ impl fmt::Display for Pfn {
 
 impl Add<Frames> for Pfn {
     type Output = Pfn;
+    #[inline]
     fn add(self, n: Frames) -> Pfn {
         Pfn(self.0 + n.0)
     }
@@ -67,6 +72,7 @@ impl Add<Frames> for Pfn {
 
 impl Sub<Pfn> for Pfn {
     type Output = Frames;
+    #[inline]
     fn sub(self, other: Pfn) -> Frames {
         Frames(self.0 - other.0)
     }
@@ -85,6 +91,7 @@ impl Order {
 
     /// Makes an order, unless it is above [`Order::MAX`].
     #[must_use]
+    #[inline]
     pub const fn new(order: u8) -> Option<Order> {
         if order <= Order::MAX.0 { Some(Order(order)) } else { None }
     }
@@ -94,6 +101,7 @@ impl Order {
     /// # Panics
     /// When `order` is above [`Order::MAX`]; in a `const` that is a compile error.
     #[must_use]
+    #[inline]
     pub const fn of(order: u8) -> Order {
         assert!(order <= Order::MAX.0, "order out of range");
         Order(order)
@@ -101,35 +109,41 @@ impl Order {
 
     /// Returns the order as a number.
     #[must_use]
+    #[inline]
     pub const fn get(self) -> u8 {
         self.0
     }
 
     /// Returns the order as an index into an array by order.
     #[must_use]
+    #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
     /// Returns the frames in a block of this order.
     #[must_use]
+    #[inline]
     pub const fn frames(self) -> Frames {
         Frames(1 << self.0)
     }
 
     /// Returns the next larger order, if there is one.
     #[must_use]
+    #[inline]
     pub const fn larger(self) -> Option<Order> {
         Order::new(self.0 + 1)
     }
 
     /// Returns the next smaller order, if there is one.
     #[must_use]
+    #[inline]
     pub const fn smaller(self) -> Option<Order> {
         if self.0 == 0 { None } else { Some(Order(self.0 - 1)) }
     }
 
     /// Iterates over the orders from `self` to `last`, both included, upwards.
+    #[inline]
     pub fn up_to(self, last: Order) -> impl DoubleEndedIterator<Item = Order> {
         (self.0..=last.0).map(Order)
     }
@@ -158,12 +172,14 @@ impl Frames {
 
     /// Returns the size in bytes.
     #[must_use]
+    #[inline]
     pub const fn as_bytes(self) -> u64 {
         self.0 * PAGE_SIZE
     }
 
     /// Returns the difference, or zero where `other` is larger.
     #[must_use]
+    #[inline]
     pub const fn saturating_sub(self, other: Frames) -> Frames {
         Frames(self.0.saturating_sub(other.0))
     }
@@ -177,12 +193,14 @@ impl fmt::Display for Frames {
 
 impl Add for Frames {
     type Output = Frames;
+    #[inline]
     fn add(self, other: Frames) -> Frames {
         Frames(self.0 + other.0)
     }
 }
 
 impl AddAssign for Frames {
+    #[inline]
     fn add_assign(&mut self, other: Frames) {
         self.0 += other.0;
     }
@@ -190,18 +208,21 @@ impl AddAssign for Frames {
 
 impl Sub for Frames {
     type Output = Frames;
+    #[inline]
     fn sub(self, other: Frames) -> Frames {
         Frames(self.0 - other.0)
     }
 }
 
 impl SubAssign for Frames {
+    #[inline]
     fn sub_assign(&mut self, other: Frames) {
         self.0 -= other.0;
     }
 }
 
 impl core::iter::Sum for Frames {
+    #[inline]
     fn sum<I: Iterator<Item = Frames>>(iter: I) -> Frames {
         Frames(iter.map(|f| f.0).sum())
     }
@@ -217,6 +238,7 @@ macro_rules! id {
         impl $name {
             /// Returns the number as an index.
             #[must_use]
+            #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -254,6 +276,7 @@ id! {
 impl PageblockId {
     /// Returns the first frame of the pageblock.
     #[must_use]
+    #[inline]
     pub const fn start(self) -> Pfn {
         Pfn(self.0 << PAGEBLOCK_ORDER.0)
     }
@@ -285,6 +308,7 @@ pub enum CpuSet {
 impl CpuSet {
     /// Says whether `cpu` is in the set.
     #[must_use]
+    #[inline]
     pub fn contains(self, cpu: CpuId) -> bool {
         match self {
             CpuSet::All => true,

@@ -141,6 +141,7 @@ pub enum ReserveRule {
 impl ReserveRule {
     /// Returns the watermark as it stands for a request with `flags`.
     #[must_use]
+    #[inline]
     pub fn lower(self, mark: Frames, flags: RequestFlags) -> Frames {
         let Frames(mut min) = mark;
         let high = flags.contains(RequestFlags::HIGH);

@@ -15,7 +15,7 @@ const ROUNDS: u64 = 4000;
 const OVERLAPS: u64 = 200;
 
 /// Time after which a case ends with fewer of either, and with none.
-const ENOUGH_TIME: Duration = Duration::from_secs(10);
+const ENOUGH_TIME: Duration = Duration::from_secs(2);
 const MOST_TIME: Duration = Duration::from_secs(60);
 
 /// Lets the cases of this file take turns: with more threads that spin than CPUs, they would hardly meet.

@@ -137,7 +137,7 @@ fn two_compactors_meet_no_conflict_and_lose_nothing() {
         ignore_hints: true,
         thorough: false,
     };
-    let mut both = [1, 2].map(|by| Compactor::new(&**engine, &owner, &CX, plan(by)).unwrap());
+    let mut both = [1, 2].map(|by| Compactor::new(&*engine, &owner, &CX, plan(by)).unwrap());
     let mut done = [false; 2];
     while done != [true; 2] {
         for (c, done) in both.iter_mut().zip(&mut done) {

@@ -1,9 +1,7 @@
 //! The suite that every engine must pass, on the engine's variants.
 
 use one_at_a_time::OneAtATime;
-use pageyard::{
-    Alone, Config, Exclusive, MapError, MemoryMap, Order, OwnedPageyard, Pageyard, PerCpu, TryLock,
-};
+use pageyard::{Alone, Config, Exclusive, MapError, MemoryMap, Order, OwnedPageyard, Pageyard, TryLock};
 use pageyard_testkit::Build;
 
 struct TryLocked;

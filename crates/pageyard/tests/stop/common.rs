@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Calls that each of the others completes while two threads are stopped.
 const CALLS: u64 = 600;
 /// The same while one is.
-const MANY_CALLS: u64 = 10_000;
+const MANY_CALLS: u64 = 2_000;
 /// Pageblocks of the machine; the first of them have frames that an owner lets compaction move.
 pub const PAGEBLOCKS: u64 = 16;
 const MOVABLE: u64 = 6;

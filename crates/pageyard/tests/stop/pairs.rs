@@ -130,8 +130,8 @@ const COMPACTS: Call<'static> = Call {
 fn two_uses_of_one_list() {
     stop_pairs(HIT, PUSH, MOST);
     stop_pairs(PUSH, PUSH, MOST);
-    stop_pairs(DRAIN, PUSH, MOST);
-    stop_pairs(DRAIN, HIT, MOST);
+    stop_pairs(DRAIN, PUSH, 2 * FEW);
+    stop_pairs(DRAIN, HIT, 2 * FEW);
     stop_pairs(DRAIN, DRAIN, FEW);
 }
 

@@ -134,12 +134,14 @@ impl<'a> List<'a> {
     }
 
     /// Returns the number of the oldest item's place.
+    #[inline]
     fn first(&self) -> usize {
         let word = self.head().word.load(Relaxed);
         (end(word) - self.head().start.load(Relaxed) as usize) / STEP - count(word)
     }
 
     /// Returns `n` places from the `at`th on.
+    #[inline]
     fn places(&self, at: usize, n: usize) -> &'a [A32] {
         &self.head().memory[at..][..n]
     }
@@ -151,6 +153,7 @@ impl<'a> List<'a> {
     }
 
     /// Makes the window one of `count` items from place `first` on.
+    #[inline]
     fn set(&self, word: u64, first: usize, count: usize) {
         let head = self.head();
         let left = (head.high as usize).saturating_sub(count).min(head.places as usize - first - count);
@@ -213,6 +216,7 @@ impl<'a> List<'a> {
     }
 
     /// Takes the newest items, in no order; returns how many.
+    #[inline]
     #[must_use]
     pub fn pop_many(&self, out: &mut [u32]) -> usize {
         let head = self.head();
@@ -231,6 +235,7 @@ impl<'a> List<'a> {
     /// Takes the oldest items, oldest first, for the zone; returns how many.
     ///
     /// Where there is no room behind the newest item, all of them move back to the start.
+    #[inline]
     #[must_use]
     pub fn pop_oldest(&self, out: &mut [u32]) -> usize {
         let head = self.head();
@@ -277,12 +282,14 @@ impl<'a> List<'a> {
     }
 
     /// Returns how many items it holds: a hint, unless nobody else uses it.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         count(self.head().word.load(Relaxed))
     }
 
     /// Says whether it holds none: a hint, unless nobody else uses it.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
