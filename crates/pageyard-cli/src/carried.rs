@@ -5,10 +5,10 @@ use pageyard_trace::Trace;
 
 /// A compile job on a two-core host; `data/README.md` says more.
 const BUILD: &[(&str, &[u8])] = &[
-    ("meta.json", include_bytes!("../../../data/traces/build.trace/meta.json")),
-    ("events.parquet", include_bytes!("../../../data/traces/build.trace/events.parquet")),
-    ("before.parquet", include_bytes!("../../../data/traces/build.trace/before.parquet")),
-    ("after.parquet", include_bytes!("../../../data/traces/build.trace/after.parquet")),
+    ("meta.json", include_bytes!("../carried/meta.json")),
+    ("events.parquet", include_bytes!("../carried/events.parquet")),
+    ("before.parquet", include_bytes!("../carried/before.parquet")),
+    ("after.parquet", include_bytes!("../carried/after.parquet")),
 ];
 
 /// Opens a trace, or the carried one.

@@ -3,7 +3,7 @@
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::Args;
-use pageyard_lab::experiment::{self, EXPERIMENTS, Published, Run};
+use pageyard_bench::experiment::{self, EXPERIMENTS, Published, Run};
 use serde_json::json;
 use std::path::PathBuf;
 

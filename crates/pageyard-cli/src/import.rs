@@ -3,8 +3,8 @@
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::Args;
+use pageyard_record::import::{Imported, import};
 use pageyard_trace::EventKind;
-use pageyard_trace::import::{Imported, import};
 use pageyard_trace::{grouped, salvage, shown};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -2,7 +2,7 @@
 
 use crate::output::{Failure, print, print_json};
 use clap::Args;
-use pageyard_lab::engine::{Knob, all_knobs};
+use pageyard_replay::engine::{Knob, all_knobs};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 

@@ -4,21 +4,21 @@ use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use crate::{carried, size};
 use clap::Args;
-use pageyard_lab::engine::EngineSpec;
-use pageyard_lab::replay::{MOST_SAMPLES, Progress as Doing, ReplayOptions, SlowPath, replay};
+use pageyard_replay::engine::EngineSpec;
+use pageyard_replay::replay::{MOST_SAMPLES, Progress as Doing, ReplayOptions, SlowPath, replay};
 use std::path::PathBuf;
 
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
 #[derive(Args, Default)]
 #[command(
-    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1"
+    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1"
 )]
 pub struct Replay {
     /// The trace, a folder NAME.trace; the one that the command carries if left out
     trace: Option<PathBuf>,
 
-    /// The engines, separated by commas [default: pageyard-exclusive,linux-6.18; with --threads pageyard,linux-6.18]
-    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    /// The engines, separated by commas, each with settings of its own if wished [default: pageyard-exclusive,linux-6.18; with --threads pageyard,linux-6.18]
+    #[arg(long, value_delimiter = ',', value_name = "NAME[:KNOB=VALUE]..")]
     engine: Vec<String>,
 
     /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs` lists them

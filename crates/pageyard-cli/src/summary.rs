@@ -4,7 +4,8 @@ use crate::carried;
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::Args;
-use pageyard_trace::{HostSummary, Summary};
+use pageyard_record::HostSummary;
+use pageyard_trace::Summary;
 use std::path::PathBuf;
 
 /// Counts what a trace holds, or examines this host.

@@ -23,8 +23,8 @@ const CHUNK: u64 = 1 << 20;
 pub(crate) fn of(input: &Input) -> Result<String, TraceError> {
     let mut hasher = XxHash64::with_seed(0);
     let mut at = 0;
-    while at < input.len() {
-        let len = (input.len() - at).min(CHUNK);
+    while at < input.size() {
+        let len = (input.size() - at).min(CHUNK);
         hasher.write(&input.read(at, len as usize)?);
         at += len;
     }

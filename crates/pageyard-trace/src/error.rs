@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text::{cut, escaped, shown};
+use crate::text::{escaped, shown};
 
 /// A reason why a trace, or a part of it, cannot be used; its text is one sentence that names the file.
 ///
@@ -116,17 +116,10 @@ impl fmt::Display for Row<'_> {
     }
 }
 
-/// Cuts a piece of somebody else's text so that it can stand in a one-line message.
-pub(crate) fn quoted(text: &[u8]) -> String {
-    const LONGEST: usize = 40;
-    // A character takes four bytes at most; the rest of a long text is not even looked at.
-    let text = String::from_utf8_lossy(&text[..text.len().min(8 * LONGEST)]);
-    cut(&escaped(&text), LONGEST)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::quoted;
 
     #[test]
     fn a_message_names_the_file_and_the_row() {

@@ -49,11 +49,13 @@ impl ZoneFragmentation {
     }
 
     /// Returns the zone's name, with its node where that is not the first.
-    pub(crate) fn title(&self) -> String {
+    pub fn title(&self) -> String {
         if self.node == 0 { self.zone.clone() } else { format!("{} (node {})", self.zone, self.node) }
     }
 
-    pub(crate) fn json(&self) -> Value {
+    /// Returns it as JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
         let mut object = Map::new();
         object.insert("node".into(), self.node.into());
         object.insert("zone".into(), self.zone.clone().into());
@@ -71,7 +73,7 @@ impl ZoneFragmentation {
 }
 
 /// Writes zones as a table with a column for each order.
-pub(crate) fn table(zones: &[ZoneFragmentation]) -> Grid {
+pub fn table(zones: &[ZoneFragmentation]) -> Grid {
     let orders = zones.iter().map(|z| z.free_blocks.len()).max().unwrap_or(0);
     let heading = |words: &str| [words.to_owned()].into_iter().chain((0..orders).map(|o| o.to_string()));
     let mut grid = Grid::new(heading("order"));
@@ -96,7 +98,7 @@ pub(crate) fn table(zones: &[ZoneFragmentation]) -> Grid {
 }
 
 /// Says how near the zones' free huge frames are to the optimum.
-pub(crate) fn huge_sentence(zones: &[ZoneFragmentation]) -> String {
+pub fn huge_sentence(zones: &[ZoneFragmentation]) -> String {
     let order = pageyard::PAGEBLOCK_ORDER;
     let huge: u64 = zones.iter().map(|z| metrics::suitable_blocks(&z.free_blocks, order.index())).sum();
     let best: u64 = zones.iter().map(|z| z.free_frames >> order.get()).sum();

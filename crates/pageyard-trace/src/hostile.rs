@@ -13,7 +13,6 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::TraceError;
 use crate::event::{Columns, Event, EventKind, FAILED};
-use crate::import::made::Made;
 use crate::meta::Meta;
 use crate::moves::{Move, MoveKind, MoveReader, MovesWriter};
 use crate::pq::Table;
@@ -21,7 +20,6 @@ use crate::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
 use crate::reader::{EventReader, event_columns};
 use crate::snapshot::{FrameKind, Run, Snapshot};
 use crate::source::Input;
-use crate::tracepoint::{Format, gfp_bits};
 use crate::writer::{TraceWriter, schema, write_events};
 
 /// A reader, by its name in `fuzz/`.
@@ -34,22 +32,25 @@ pub struct Target {
 }
 
 /// Every reader.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 5] = [
     Target { name: "events", read: events },
     Target { name: "snapshot", read: snapshot },
     Target { name: "moves", read: moves },
     Target { name: "meta", read: meta },
-    Target { name: "perf_data", read: perf_data },
     Target { name: "proctext", read: proctext },
-    Target { name: "format", read: format },
 ];
 
-fn input(bytes: &[u8]) -> Input {
+/// Makes an input of bytes.
+#[must_use]
+pub fn input(bytes: &[u8]) -> Input {
     Input::memory("input", bytes.to_vec())
 }
 
 /// Checks that a message is one that a user could be shown.
-fn presentable<T>(result: Result<T, TraceError>) -> Option<T> {
+///
+/// # Panics
+/// When it is not.
+pub fn presentable<T>(result: Result<T, TraceError>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
         Err(e) => {
@@ -90,11 +91,6 @@ pub fn meta(bytes: &[u8]) {
     presentable(Meta::read(&input(bytes)));
 }
 
-/// Reads a file of `perf record`.
-pub fn perf_data(bytes: &[u8]) {
-    presentable(crate::import::read_only(&input(bytes)));
-}
-
 /// Reads each of the texts of `/proc`.
 pub fn proctext(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
@@ -102,14 +98,6 @@ pub fn proctext(bytes: &[u8]) {
     presentable(Zoneinfo::parse(&text).map(drop));
     presentable(Pagetypeinfo::parse(&text).map(drop));
     presentable(Vmstat::parse(&text).map(drop));
-}
-
-/// Reads the kernel's description of a tracepoint.
-pub fn format(bytes: &[u8]) {
-    let text = String::from_utf8_lossy(bytes);
-    if let Ok(format) = Format::parse(&text) {
-        drop(gfp_bits(&format.print));
-    }
 }
 
 /// Makes small good inputs for the target `name`.
@@ -123,36 +111,22 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
         "snapshot" => vec![with_trace(|folder| folder.join("before.parquet"))],
         "moves" => vec![with_trace(|folder| folder.join("moves.parquet"))],
         "meta" => vec![with_trace(|folder| folder.join("meta.json"))],
-        "perf_data" => {
-            let made = |made: Made| {
-                let mut made = made;
-                for event in some_events() {
-                    if matches!(event.kind, EventKind::Alloc | EventKind::Free) {
-                        made.event(&event);
-                    }
-                    if event.time_ns % 50 == 0 {
-                        made.moved(&event, event.pfn ^ 64);
-                        made.end_round();
-                    }
-                }
-                made.finish()
-            };
-            vec![made(Made::new()), made(Made::new().mixed()), made(Made::new().compressed(300))]
-        }
         "proctext" => {
             let texts = some_texts();
-            vec![texts.buddyinfo.into(), texts.pagetypeinfo.into(), texts.zoneinfo.into(), texts.vmstat.into()]
+            vec![
+                texts.buddyinfo.into(),
+                texts.pagetypeinfo.into(),
+                texts.zoneinfo.into(),
+                texts.vmstat.into(),
+            ]
         }
-        "format" => vec![
-            b"name: mm_page_free\nID: 655\nformat:\n\tfield:unsigned long pfn;\toffset:8;\tsize:8;\tsigned:0;\n\n\
-              print fmt: \"\", {(unsigned long)((gfp_t)((((1UL))) << (6))), \"__GFP_IO\"}, {0x400u|0x800u, \"__GFP_RECLAIM\"}\n"
-                .to_vec(),
-        ],
         _ => Vec::new(),
     }
 }
 
-fn some_events() -> Vec<Event> {
+/// Makes events of every kind.
+#[must_use]
+pub fn some_events() -> Vec<Event> {
     (0..200u64)
         .map(|i| {
             let kind = EventKind::ALL[(i % 7 % 5) as usize];
@@ -279,9 +253,6 @@ mod tests {
             for seed in &seeds {
                 (target.read)(seed);
             }
-        }
-        for seed in seeds("perf_data") {
-            assert!(crate::import::read_only(&input(&seed)).unwrap().events() > 100);
         }
         let mut rows = 0;
         for seed in seeds("events") {

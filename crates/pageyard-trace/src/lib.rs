@@ -1,4 +1,4 @@
-//! Recordings of a Linux host's page allocator, and pictures of a host's physical memory.
+//! Recordings of a Linux host's page allocator: the format, and how it is read and written.
 //!
 //! A trace is a folder `NAME.trace/`: the events in `events.parquet`, memory before and after in `before.parquet` and
 //! `after.parquet`, and a description in `meta.json`.
@@ -6,24 +6,19 @@
 //! * [`Trace`] opens one; [`Meta`] is its description; [`EventReader`] reads [`Event`]s in batches, and [`Prefetch`]
 //!   does so on another thread; [`Snapshot`] is memory as [`Run`]s of frames that hold the same.
 //! * [`TraceWriter`] writes one; [`salvage`] makes one of what a killed recording left.
-//! * [`Summary`] counts what one holds, [`HostSummary`] what this host's memory is like now ([`host`]).
-//! * [`record`] records this host into one, [`import`] makes one of what `perf record` wrote; [`MoveReader`] reads which
-//!   frames were moved meanwhile.
+//! * [`Summary`] counts what one holds; [`MoveReader`] reads which frames were moved meanwhile.
 //! * [`proctext`] reads the texts in which Linux reports its allocator.
 //!
 //! No file is trusted. Whatever its bytes, reading it ends, in time and memory bounded by its size, with the events or
 //! with a [`TraceError`]: one sentence that names the file and, where one row is at fault, the row.
-// One file of the recorder has two system calls to make.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod checksum;
 mod error;
 mod event;
-mod fragmentation;
-pub mod host;
+pub mod fragmentation;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
-pub mod import;
 mod json;
 pub mod limits;
 mod meta;
@@ -32,20 +27,17 @@ mod pq;
 mod prefetch;
 pub mod proctext;
 mod reader;
-pub mod record;
 mod snapshot;
-mod source;
+pub mod source;
 mod summary;
-mod text;
+pub mod text;
 mod trace;
-mod tracepoint;
 mod writer;
 
 pub use error::TraceError;
 pub use event::{Columns, Event, EventKind, FAILED, MAX_ORDER};
 pub use fragmentation::ZoneFragmentation;
-pub use host::HostSummary;
-pub use meta::{Meta, ProcTexts};
+pub use meta::{Meta, ProcTexts, kernel_name};
 pub use moves::{Move, MoveKind, MoveReader, MovesWriter};
 pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};

@@ -8,10 +8,11 @@ use serde_json::error::Category;
 
 use crate::FORMAT;
 use crate::checksum;
-use crate::error::{TraceError, quoted};
+use crate::error::TraceError;
 use crate::json;
 use crate::proctext::{Buddyinfo, Zoneinfo};
 use crate::source::Input;
+use crate::text::quoted;
 use crate::text::{cut, escaped, shown};
 
 /// The largest `meta.json` that is read. A host with 1,024 CPUs writes about 1 MiB.
@@ -98,10 +99,10 @@ impl Meta {
     pub(crate) fn read(input: &Input) -> Result<Meta, TraceError> {
         let file = input.label();
         let damaged = |what: String| TraceError::Damaged { file: file.to_owned(), row: None, what };
-        if input.len() > MAX_BYTES {
-            return Err(damaged(format!("it has {} bytes, far more than any trace needs", input.len())));
+        if input.size() > MAX_BYTES {
+            return Err(damaged(format!("it has {} bytes, far more than any trace needs", input.size())));
         }
-        let bytes = input.read(0, input.len() as usize)?;
+        let bytes = input.read(0, input.size() as usize)?;
         Meta::parse(&bytes, file)
     }
 
@@ -192,7 +193,8 @@ impl ProcTexts {
 
 /// Names a kernel by the number at the start of its release. What follows that was chosen by whoever built it, and may name
 /// a person, a firm or a host.
-pub(crate) fn kernel_name(release: &str) -> String {
+#[must_use]
+pub fn kernel_name(release: &str) -> String {
     let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());
     match release[..end.min(32)].trim_matches('.') {
         "" => "Linux".to_owned(),

@@ -113,7 +113,7 @@ impl Snapshot {
     }
 
     /// Adds a run at the end, joined to the last one where they touch and are alike.
-    pub(crate) fn push(&mut self, run: Run) {
+    pub fn push(&mut self, run: Run) {
         match self.runs.last_mut() {
             Some(last)
                 if last.end() == run.pfn

@@ -12,7 +12,7 @@ use crate::error::TraceError;
 
 /// The files of a trace.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub enum Source {
     /// A folder.
     Folder(PathBuf),
     /// Files inside the program.
@@ -21,7 +21,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// Returns what messages call the file `name`.
-    pub(crate) fn label(&self, name: &str) -> String {
+    pub fn label(&self, name: &str) -> String {
         match self {
             Source::Folder(path) => path.join(name).display().to_string(),
             Source::Embedded(trace, _) => format!("{trace}.trace/{name}"),
@@ -29,7 +29,7 @@ impl Source {
     }
 
     /// Opens the file `name`, or returns `None` where there is none.
-    pub(crate) fn open(&self, name: &str) -> Result<Option<Input>, TraceError> {
+    pub fn open(&self, name: &str) -> Result<Option<Input>, TraceError> {
         let label = self.label(name);
         let bytes = match self {
             Source::Embedded(_, files) => {
@@ -62,7 +62,7 @@ impl Source {
 }
 
 /// Says what the operating system said, without its number.
-pub(crate) fn reason(error: &io::Error) -> String {
+pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {
         Some(at) => text[..at].to_owned(),
@@ -72,7 +72,7 @@ pub(crate) fn reason(error: &io::Error) -> String {
 
 /// A file opened for reading at any offset; clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Input {
+pub struct Input {
     label: String,
     data: Data,
 }
@@ -86,17 +86,17 @@ enum Data {
 impl Input {
     /// Makes an input of bytes in memory.
     #[cfg(any(test, feature = "hostile"))]
-    pub(crate) fn memory(label: &str, bytes: Vec<u8>) -> Input {
+    pub fn memory(label: &str, bytes: Vec<u8>) -> Input {
         Input { label: label.to_owned(), data: Data::Memory(Bytes::from(bytes)) }
     }
 
     /// Returns what messages call the file.
-    pub(crate) fn label(&self) -> &str {
+    pub fn label(&self) -> &str {
         &self.label
     }
 
     /// Returns the file's size in bytes when it was opened.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         match &self.data {
             Data::Disk(_, len) => *len,
             Data::Memory(bytes) => bytes.len() as u64,
@@ -104,13 +104,13 @@ impl Input {
     }
 
     /// Reads `len` bytes at `offset`. The caller bounds `len`.
-    pub(crate) fn read(&self, offset: u64, len: usize) -> Result<Bytes, TraceError> {
+    pub fn read(&self, offset: u64, len: usize) -> Result<Bytes, TraceError> {
         let short = || TraceError::Damaged {
             file: self.label.clone(),
             row: None,
             what: format!("the file ends inside the {len} bytes at offset {offset}: it is cut short"),
         };
-        if offset.checked_add(len as u64).is_none_or(|end| end > self.len()) {
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.size()) {
             return Err(short());
         }
         match &self.data {

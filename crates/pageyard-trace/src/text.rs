@@ -30,7 +30,7 @@ pub fn shown(name: &str) -> String {
 }
 
 /// Makes text of several pieces fit to be shown, whatever its length.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         if is_active(c) { out.extend(c.escape_default()) } else { out.push(c) }
@@ -59,6 +59,15 @@ pub(crate) fn cut(text: &str, longest: usize) -> String {
     format!("{start}...{end}")
 }
 
+/// Cuts a piece of somebody else's text so that it can stand in a one-line message.
+#[must_use]
+pub fn quoted(text: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    // A character takes four bytes at most; the rest of a long text is not even looked at.
+    let text = String::from_utf8_lossy(&text[..text.len().min(8 * LONGEST)]);
+    cut(&escaped(&text), LONGEST)
+}
+
 /// The share of lost events from which a trace is not what happened any more: as many as a compile job's frees of memory
 /// that is older than its recording.
 const UNFIT: f64 = 0.01;
@@ -81,7 +90,7 @@ pub fn lost_sentence(lost: u64, kept: u64) -> Option<String> {
 }
 
 /// Writes a share as a percentage.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
@@ -91,7 +100,7 @@ pub(crate) fn count(n: u64, noun: &str) -> String {
 }
 
 /// Writes frames as a size that people know.
-pub(crate) fn size(frames: u64) -> String {
+pub fn size(frames: u64) -> String {
     let bytes = frames as f64 * pageyard::PAGE_SIZE as f64;
     let (unit, scale) = match frames {
         0..256 => ("KiB", 1024.0),
@@ -102,20 +111,20 @@ pub(crate) fn size(frames: u64) -> String {
 }
 
 /// Rows of cells. The first column is words and lines up on the left, the others on the right.
-pub(crate) struct Grid {
+pub struct Grid {
     rows: Vec<Vec<String>>,
 }
 
 impl Grid {
     /// Makes a grid with a first row of headings.
-    pub(crate) fn new<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Grid {
+    pub fn new<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Grid {
         let mut grid = Grid { rows: Vec::new() };
         grid.row(headings);
         grid
     }
 
     /// Adds a row.
-    pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+    pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 }

@@ -1,7 +1,7 @@
 //! `bench bulk` as JSON and as text.
 
 use super::environment::{machine_json, machine_text, skipped_json, skipped_text};
-use pageyard_lab::bench::bulk::{BUFFER_FRAMES, Bulk, Where};
+use pageyard_bench::bulk::{BUFFER_FRAMES, Bulk, Where};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -58,7 +58,7 @@ pub fn to_text(bulk: &Bulk) -> String {
         }
     }
     for at in [Where::InCache, Where::Across] {
-        let mut table = |title: &str, figure: &dyn Fn(&pageyard_lab::bench::bulk::BulkRow) -> String| {
+        let mut table = |title: &str, figure: &dyn Fn(&pageyard_bench::bulk::BulkRow) -> String| {
             let _ = write!(text, "\n  {:<32}", format!("{}: {title}", at.name()));
             for call in &calls {
                 let mark = bulk.rows.iter().any(|r| r.bulk == *call && r.at == at && r.disturbed);

@@ -1,7 +1,7 @@
 //! `bench cross` as JSON and as text.
 
 use super::environment::{machine_json, machine_text, noise_json, noise_text, skipped_json, skipped_text};
-use pageyard_lab::bench::cross::{Cross, GROUP};
+use pageyard_bench::cross::{Cross, GROUP};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

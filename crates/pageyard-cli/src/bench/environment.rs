@@ -1,7 +1,7 @@
 //! The head of every table: which machine, and what disturbed the run.
 
-use pageyard_lab::bench::environment::{Machine, Taken};
-use pageyard_lab::bench::{Noise, Skipped};
+use pageyard_bench::environment::{Machine, Taken};
+use pageyard_bench::{Noise, Skipped};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

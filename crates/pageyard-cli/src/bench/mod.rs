@@ -10,7 +10,7 @@ mod sweep;
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::{Args, Subcommand};
-use pageyard_lab::bench;
+use pageyard_bench as bench;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ struct Sweep {
 
     /// Measure these orders only
     #[arg(long, value_delimiter = ',', value_parser = order)]
-    order: Vec<pageyard_lab::Order>,
+    order: Vec<pageyard_bench::Order>,
 
     /// Measure these batches only
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=200_000))]
@@ -70,9 +70,9 @@ struct Sweep {
     pattern: Vec<bench::sweep::Pattern>,
 }
 
-fn order(text: &str) -> Result<pageyard_lab::Order, String> {
+fn order(text: &str) -> Result<pageyard_bench::Order, String> {
     let known = text.parse().ok().filter(|n| bench::ORDERS.contains(n));
-    known.and_then(pageyard_lab::Order::new).ok_or_else(|| "an order here is 0, 3, 6 or 9".to_owned())
+    known.and_then(pageyard_bench::Order::new).ok_or_else(|| "an order here is 0, 3, 6 or 9".to_owned())
 }
 
 fn pattern(text: &str) -> Result<bench::sweep::Pattern, String> {

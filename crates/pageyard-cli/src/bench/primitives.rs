@@ -1,8 +1,8 @@
 //! `bench primitives` as JSON and as text, beside what document 000 prints for its machine.
 
 use super::environment::{machine_json, machine_text, noise_json, noise_text, skipped_json, skipped_text};
-use pageyard_lab::bench::primitives::Primitives;
-use pageyard_lab::experiment::Published;
+use pageyard_bench::experiment::Published;
+use pageyard_bench::primitives::Primitives;
 use serde_json::{Value, json};
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
 //! `bench scale` as JSON and as text.
 
-use pageyard_lab::bench::refused::RefusedRow;
-use pageyard_lab::bench::scale::ScaleRow;
-use pageyard_lab::text::bytes;
+use pageyard_bench::refused::RefusedRow;
+use pageyard_bench::scale::ScaleRow;
+use pageyard_replay::text::bytes;
 use serde_json::{Value, json};
 use std::fmt::Write;
 

@@ -3,7 +3,7 @@
 use super::environment::{
     disturbance_json, disturbance_text, machine_json, machine_text, skipped_json, skipped_text,
 };
-use pageyard_lab::bench::sweep::{Sweep, SweepRow};
+use pageyard_bench::sweep::{Sweep, SweepRow};
 use serde_json::{Value, json};
 use std::fmt::Write;
 

@@ -8,7 +8,7 @@ use crate::output::{Failure, print, print_json, say};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
-use pageyard_trace::record::{Live, Recorder, Running};
+use pageyard_record::record::{Live, Recorder, Running};
 use pageyard_trace::{grouped, shown};
 use report::{document, text};
 use signals::Signals;

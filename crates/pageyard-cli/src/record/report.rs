@@ -1,7 +1,7 @@
 //! What a recording was like, in words and in JSON.
 
 use super::job;
-use pageyard_trace::record::Recorded;
+use pageyard_record::record::Recorded;
 use pageyard_trace::{EventKind, grouped, lost_sentence};
 use serde_json::{Value, json};
 use std::fmt::Write as _;

@@ -81,7 +81,7 @@ impl MovesWriter {
     ///
     /// # Errors
     /// [`TraceError::Unwritable`].
-    pub(crate) fn finish_partial(self) -> Result<(), TraceError> {
+    pub fn finish_partial(self) -> Result<(), TraceError> {
         self.end()
     }
 
@@ -93,7 +93,7 @@ impl MovesWriter {
     ///
     /// # Errors
     /// [`TraceError::Unwritable`].
-    pub(crate) fn flush(&mut self, trace: &TraceWriter) -> Result<(), TraceError> {
+    pub fn flush(&mut self, trace: &TraceWriter) -> Result<(), TraceError> {
         if self.waiting.is_empty() {
             return Ok(());
         }

@@ -1,7 +1,8 @@
 //! The end of a Parquet file: its schema, and where each column's bytes are.
 
-use crate::error::{TraceError, quoted};
+use crate::error::TraceError;
 use crate::source::Input;
+use crate::text::quoted;
 
 use super::thrift::{self, Value};
 use super::{FREE_ROWS, MAX_FOOTER_BYTES, MAX_ROWS_PER_BYTE};
@@ -78,7 +79,7 @@ impl Footer {
     /// Reads the footer of `input`.
     pub(crate) fn read(input: &Input) -> Result<Footer, TraceError> {
         let damaged = |what: String| TraceError::Damaged { file: input.label().to_owned(), row: None, what };
-        let len = input.len();
+        let len = input.size();
         if len < 12 {
             return Err(damaged(format!("{len} bytes are too few for a Parquet file: it is cut short")));
         }

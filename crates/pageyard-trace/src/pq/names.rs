@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::error::quoted;
+use crate::text::quoted;
 
 /// Names nobody knows that are remembered for a message. More than one is already a damaged file.
 const MAX_UNKNOWN: usize = 16;

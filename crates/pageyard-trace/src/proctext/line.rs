@@ -2,8 +2,9 @@
 
 use std::str::SplitWhitespace;
 
-use crate::error::{TraceError, quoted};
+use crate::error::TraceError;
 use crate::snapshot::MAX_FRAMES;
+use crate::text::quoted;
 
 /// More zones than any machine has; a text with more is not Linux's.
 pub(super) const MAX_ZONES: usize = 4096;

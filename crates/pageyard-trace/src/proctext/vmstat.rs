@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::{TraceError, quoted};
+use crate::error::TraceError;
+use crate::text::quoted;
 
 use super::line;
 

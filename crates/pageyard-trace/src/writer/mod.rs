@@ -105,7 +105,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// As [`TraceWriter::finish`].
-    pub(crate) fn keep(&mut self, meta: &Meta, before: Option<&Snapshot>) -> Result<(), TraceError> {
+    pub fn keep(&mut self, meta: &Meta, before: Option<&Snapshot>) -> Result<(), TraceError> {
         let meta = Meta { partial: Some(KILLED.to_owned()), events: None, ..meta.clone() };
         let mut bytes = self.write_meta(&meta)?;
         if let Some(before) = before {
@@ -166,7 +166,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// As [`TraceWriter::finish`].
-    pub(crate) fn finish_partial(
+    pub fn finish_partial(
         self,
         mut meta: Meta,
         before: Option<&Snapshot>,
@@ -222,12 +222,12 @@ impl TraceWriter {
     }
 
     /// Returns what messages call the file `name`.
-    pub(crate) fn label(&self, name: &str) -> String {
+    pub fn label(&self, name: &str) -> String {
         join(&self.path, name)
     }
 
     /// Returns the folder in which the trace is made.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         self.temporary.path()
     }
 
@@ -238,17 +238,17 @@ impl TraceWriter {
 
     /// Says whether rows, the first of which is of the time `first`, have waited long enough at the time `now` to be written
     /// although their row group is not full.
-    pub(crate) fn has_waited(&self, first: u64, now: u64) -> bool {
+    pub fn has_waited(&self, first: u64, now: u64) -> bool {
         self.keeps && now.saturating_sub(first) >= WAIT_NS.max(now / WAIT_SHARE)
     }
 
     /// Returns where to count the events that were lost, for a trace that is kept without its writer.
-    pub(crate) fn lost(&self) -> Arc<AtomicU64> {
+    pub fn lost(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.lost)
     }
 
     /// Gives back the room that was kept on the disk for the end of the trace.
-    pub(crate) fn give_up_reserve(&self) {
+    pub fn give_up_reserve(&self) {
         // There is none unless the trace is kept.
         let _ = fs::remove_file(self.temporary.path().join(folder::RESERVE));
     }
@@ -257,7 +257,7 @@ impl TraceWriter {
     ///
     /// # Errors
     /// [`TraceError::Unwritable`].
-    pub(crate) fn flush(&mut self) -> Result<(), TraceError> {
+    pub fn flush(&mut self) -> Result<(), TraceError> {
         if self.waiting.is_empty() {
             return Ok(());
         }

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Checks what each crate of the project brings along, so that who needs one part does not link another.
+
+    bench/structure/crates.py
+"""
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What must not be below a crate, its tests left out.
+WITHOUT = {
+    "pageyard-core": ["pageyard"],
+    "pageyard": ["pageyard-linux", "pageyard-trace"],
+    "pageyard-linux": ["pageyard", "pageyard-trace"],
+    "pageyard-arena": ["pageyard-linux", "pageyard-trace"],
+    "pageyard-trace": ["pageyard-linux", "pageyard-record", "perf-event2", "clap"],
+    "pageyard-record": ["pageyard-linux", "pageyard-replay", "plotters", "clap"],
+    "pageyard-replay": ["pageyard-record", "pageyard-bench", "pageyard-testkit", "plotters", "libloading", "perf-event2",
+                        "clap", "indicatif"],
+    "pageyard-bench": ["pageyard-record", "pageyard-testkit", "perf-event2", "clap", "indicatif"],
+    "pageyard-cli": ["pageyard-testkit"],
+}
+
+
+def below(crate):
+    command = ["cargo", "tree", "--package", crate, "--edges", "normal", "--prefix", "none", "--format", "{p}"]
+    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return {line.split()[0] for line in out.splitlines() if line} - {crate}
+
+
+def main():
+    bad = [f"{crate} brings {found} along" for crate, unwanted in WITHOUT.items()
+           for found in sorted(below(crate) & set(unwanted))]
+    print("\n".join(bad) or f"{len(WITHOUT)} crates bring along what they need and no more")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+//! Why a benchmark or an experiment could not do its work: one sentence each.
+
+use pageyard_replay::ReplayError;
+use pageyard_trace::TraceError;
+
+/// Why a benchmark or an experiment could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// What it replays or works with could not be made.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A recording cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is no experiment of this name.
+    #[error("there is no experiment `{name}`;{meant} there are {known}")]
+    NoSuchExperiment {
+        /// The name.
+        name: String,
+        /// Which may have been meant.
+        meant: String,
+        /// Those there are.
+        known: String,
+    },
+    /// An experiment went wrong: what it measured would mean nothing.
+    #[error("the experiment cannot be trusted: {why}")]
+    Experiment {
+        /// What is wrong.
+        why: String,
+    },
+    /// A report cannot be written.
+    #[error("the report {path} cannot be written: {why}")]
+    Report {
+        /// Where to.
+        path: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A recording that an experiment needs is not there.
+    #[error("the recording {name} is not here; run this in a folder that has data/traces/{name}.trace")]
+    NoRecording {
+        /// Its name.
+        name: String,
+    },
+}

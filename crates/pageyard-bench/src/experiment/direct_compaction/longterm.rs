@@ -1,0 +1,96 @@
+//! Long-term fragmentation: many phases under load, each technique on and off.
+
+use super::super::{Plot, Rows, Run, Series};
+use super::subject::{Job, Subject, run_all};
+use crate::error::BenchError;
+use pageyard_replay::workload::LoadTrace;
+use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
+
+/// The section of the table.
+pub const SECTION: &str = "Long-term fragmentation";
+
+/// What is compared: the patches, patch 4's technique without patch 3's, both everywhere, and the engine.
+fn subjects() -> Vec<Subject> {
+    vec![
+        Subject::patch(2),
+        Subject::patch(3),
+        Subject::patch(4),
+        Subject::patch(2).variant(&[("direct_free", "direct_async")]),
+        Subject::patch(4).variant(&[("skip_on_failure", "all"), ("direct_free", "direct")]),
+        Subject::pageyard(),
+    ]
+}
+
+/// Measures `phases` phases.
+pub fn measure(
+    trace: &LoadTrace,
+    settings: &Settings,
+    phases: usize,
+    seeds: &[u64],
+    run: &mut Run<'_>,
+) -> Result<Rows, BenchError> {
+    let subjects = subjects();
+    let job = |subject, seed: &u64| Job {
+        subject,
+        trace,
+        settings: *settings,
+        phases: Phases::UnderLoad(phases),
+        seed: *seed,
+    };
+    let jobs: Vec<Job<'_>> =
+        subjects.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
+    let reports = run_all("long-term fragmentation", &jobs, run)?;
+    let mut rows = Rows::default();
+    rows.setting(super::setting(settings, trace, seeds));
+    rows.section(SECTION);
+    for subject in &subjects {
+        let of: Vec<&Report> = jobs
+            .iter()
+            .zip(&reports)
+            .filter(|(j, _)| j.subject.column == subject.column)
+            .map(|(_, r)| r)
+            .collect();
+        for n in 0..phases {
+            let mean =
+                |read: &dyn Fn(&Report) -> f64| of.iter().map(|r| read(r)).sum::<f64>() / of.len() as f64;
+            let phase = n + 1;
+            let column = subject.column.as_str();
+            rows.add(format!("Success {phase}"), column, mean(&|r| r.phases[n].success()), "%");
+            let unusable = mean(&|r| r.phases[n].after.unusable_index[HUGE]);
+            rows.add(format!("unusable_index of order 9, phase {phase}"), column, unusable, "");
+            let spoiled = mean(&|r| r.phases[n].after.spoiled * 100.0);
+            rows.add(format!("Pageblocks spoiled, phase {phase}"), column, spoiled, "%");
+        }
+    }
+    Ok(rows)
+}
+
+/// Draws success and fragmentation over the phases.
+pub fn plots(rows: &Rows) -> Vec<Plot> {
+    let plot = |title: &str, y, prefix: &str| Plot {
+        title: title.to_owned(),
+        x: "phase",
+        y,
+        series: rows
+            .columns(SECTION)
+            .iter()
+            .map(|column| Series {
+                name: (*column).to_owned(),
+                points: (1..)
+                    .map_while(|n| Some((f64::from(n), rows.get(&format!("{prefix}{n}"), column)?)))
+                    .collect(),
+            })
+            .collect(),
+    };
+    match rows.columns(SECTION).is_empty() {
+        true => Vec::new(),
+        false => vec![
+            plot("Success over phases under load", "held of attempted, %", "Success "),
+            plot(
+                "Fragmentation after each phase",
+                "unusable_index of order 9",
+                "unusable_index of order 9, phase ",
+            ),
+        ],
+    }
+}

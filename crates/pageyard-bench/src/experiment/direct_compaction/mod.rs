@@ -1,0 +1,324 @@
+//! `direct-compaction`, document 002: less latency, and more success, for direct asynchronous compaction.
+//!
+//! * `subject`: the columns, and many runs at once; `table`: the document's own table;
+//! * `questions`: what the thread left open; `longterm`: fragmentation over many phases;
+//! * `background`: whole zones, two compactors, one huge frame; `sensitivity`: what is the workload's choice;
+//! * `verdict`: what was reproduced.
+
+mod background;
+mod longterm;
+mod questions;
+mod sensitivity;
+mod subject;
+mod table;
+mod verdict;
+
+use super::{Experiment, Plot, Published, Rows, Run, Series};
+use crate::error::BenchError;
+use hdrhistogram::Histogram;
+use pageyard_replay::workload::stress::{Phases, Report, Settings};
+use pageyard_replay::workload::{LoadTrace, Role, Shape};
+use pageyard_trace::Trace;
+use subject::{Job, Subject, run_all};
+use table::{MIGRATE, SECTION, SUM};
+
+/// Seeds of the document's table; the first two of them with `--quick`.
+const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+
+/// The section of the latency table.
+const LATENCY: &str = "One direct compaction";
+
+/// The experiment.
+pub struct DirectCompaction;
+
+/// How much is measured.
+struct Extent {
+    settings: Settings,
+    /// Seeds of the document's table.
+    table_seeds: &'static [u64],
+    /// The same on a smaller machine, for the tables with many variants.
+    small: Settings,
+    seeds: &'static [u64],
+    phases: usize,
+    background: u64,
+    sensitivity: bool,
+}
+
+impl Extent {
+    fn new(quick: bool) -> Extent {
+        let study = Settings::study();
+        let sized =
+            |gib: u64, jobs| Settings { memory: gib << 30, shape: Shape { jobs, ..study.shape }, ..study };
+        match quick {
+            false => Extent {
+                settings: study,
+                table_seeds: &SEEDS,
+                small: sized(2, 4),
+                seeds: &SEEDS[..1],
+                phases: 20,
+                background: 16 << 30,
+                sensitivity: true,
+            },
+            true => Extent {
+                settings: sized(1, 2),
+                table_seeds: &SEEDS[..2],
+                small: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
+                seeds: &SEEDS[..1],
+                phases: 0,
+                background: 1 << 30,
+                sensitivity: false,
+            },
+        }
+    }
+}
+
+impl Experiment for DirectCompaction {
+    fn name(&self) -> &'static str {
+        "direct-compaction"
+    }
+
+    fn about(&self) -> &'static str {
+        "direct compaction that skips on failure and takes free pages directly (V. Babka, 2016)"
+    }
+
+    fn quick_cannot_show(&self) -> &'static str {
+        "--quick runs another machine, 1 GiB with 2 jobs instead of 4 GiB with 8, where memory ends before requests meet \
+         fragmentation: it shows that everything runs, and neither confirms nor denies the study's result"
+    }
+
+    fn columns(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "patch2",
+                "Linux 4.6 as the document found it: compaction empties per-CPU lists only behind a block that was isolated",
+            ),
+            (
+                "patch3",
+                "patch 2, and direct asynchronous compaction gives a block up once a frame of it cannot be isolated (skip on failure)",
+            ),
+            (
+                "patch4",
+                "patch 3, and it takes the free frames to move to straight from the free lists (direct free pages)",
+            ),
+            ("pageyard", "the lock-free engine with its own defaults"),
+        ]
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
+        let extent = Extent::new(run.quick);
+        let trace = match (&run.trace, find("build")) {
+            (Some(trace), _) => trace.clone(),
+            (None, Some(path)) => Trace::open(&path)?,
+            (None, None) => return Err(BenchError::NoRecording { name: "build".into() }),
+        };
+        let load = LoadTrace::read(&trace, &extent.settings.shape)?;
+        say(&extent, &load, run);
+
+        let mut rows = main_table(&load, &extent, run)?;
+        rows.append(questions::measure(&load, &extent.small, extent.seeds, run)?);
+        if extent.phases > 0 {
+            rows.append(longterm::measure(&load, &extent.small, extent.phases, extent.seeds, run)?);
+        } else {
+            run.note("long-term fragmentation was not measured: leave out --quick");
+        }
+        rows.append(background::measure(extent.background, SEEDS[0], run)?);
+        if extent.sensitivity {
+            let whole = Shape { large_blocks: true, ..extent.small.shape };
+            let large = LoadTrace::read(&trace, &whole)?;
+            let other = find("pressure")
+                .map(|p| LoadTrace::read(&Trace::open(&p)?, &extent.small.shape))
+                .transpose()?;
+            let mut loads =
+                vec![("build".to_owned(), &load), ("large blocks asked for whole".to_owned(), &large)];
+            match &other {
+                Some(pressure) => loads.push(("the recording pressure as load".to_owned(), pressure)),
+                None => run.note(
+                    "the load pressure was not run: data/traces/pressure.trace is not below this folder",
+                ),
+            }
+            rows.append(sensitivity::measure(&loads, &extent.small, extent.seeds, run)?);
+        } else {
+            run.note("sensitivity to the workload's parameters was not measured: leave out --quick");
+        }
+        Ok(rows)
+    }
+
+    fn published(&self, tables: &Published) -> Rows {
+        table::published(tables)
+    }
+
+    fn verdict(&self, rows: &Rows) -> String {
+        verdict::verdict(rows)
+    }
+
+    fn plots(&self, rows: &Rows) -> Vec<Plot> {
+        let bars = |title: &str, y, metric: &str| Plot {
+            title: title.to_owned(),
+            x: "",
+            y,
+            series: rows
+                .columns(SECTION)
+                .iter()
+                .filter_map(|c| {
+                    Some(Series { name: (*c).to_owned(), points: vec![(0.0, rows.get(metric, c)?)] })
+                })
+                .collect(),
+        };
+        let mut plots = vec![
+            bars("Success in phase 1", "held of attempted, %", "Success 1 Mean"),
+            bars("Frames scanned for migration", "frames", MIGRATE),
+            bars("Free frames scanned", "frames", table::FREE),
+            bars("Free frames scanned or taken directly, measured", "frames", SUM),
+        ];
+        plots.extend(longterm::plots(rows));
+        plots
+    }
+}
+
+/// Runs the document's test on every column.
+fn main_table(load: &LoadTrace, extent: &Extent, run: &mut Run<'_>) -> Result<Rows, BenchError> {
+    let subjects = Subject::all();
+    let job = |subject, seed: &u64| Job {
+        subject,
+        trace: load,
+        settings: extent.settings,
+        phases: Phases::Three,
+        seed: *seed,
+    };
+    let jobs: Vec<Job<'_>> =
+        subjects.iter().flat_map(|s| extent.table_seeds.iter().map(move |seed| job(s, seed))).collect();
+    let reports = run_all("stress-highalloc", &jobs, run)?;
+    let mut rows = Rows::default();
+    rows.setting(setting(&extent.settings, load, extent.table_seeds));
+    let of = |subject: &Subject| -> Vec<&Report> {
+        jobs.iter()
+            .zip(&reports)
+            .filter(|(j, _)| j.subject.column == subject.column)
+            .map(|(_, r)| r)
+            .collect()
+    };
+    rows.section(SECTION);
+    for subject in &subjects {
+        let reports = of(subject);
+        table::add(&mut rows, &subject.column, &reports);
+        for r in reports.iter().filter(|r| r.audit.is_err() || r.leaked != 0) {
+            run.note(format!("{}: the audit says {:?}, {} frames leaked", subject.column, r.audit, r.leaked));
+        }
+        let refused: u64 = reports.iter().map(|r| r.load.refused).sum();
+        let all: u64 = reports.iter().map(|r| r.load.rows).sum();
+        if refused > 0 {
+            run.note(format!("{}: {refused} of {all} rows of the load were refused", subject.column));
+        }
+    }
+    rows.section(LATENCY);
+    for subject in &subjects {
+        let mut histogram = Histogram::<u64>::new(3).expect("three digits are valid");
+        of(subject).iter().for_each(|r| histogram.add(&r.stalls_ns).expect("it grows"));
+        if histogram.is_empty() {
+            continue;
+        }
+        let us = |q| histogram.value_at_quantile(q) as f64 / 1000.0;
+        let column = subject.column.as_str();
+        rows.add("order 4 under load, without reclaim: median", column, us(0.5), "µs");
+        rows.add("order 4 under load, without reclaim: p99", column, us(0.99), "µs");
+        rows.add("order 4 under load, without reclaim: max", column, histogram.max() as f64 / 1000.0, "µs");
+        rows.add("requests that compacted", column, histogram.len() as f64, "");
+    }
+    Ok(rows)
+}
+
+/// Says in a few words which machine and load a run is of.
+fn setting(s: &Settings, load: &LoadTrace, seeds: &[u64]) -> String {
+    format!(
+        "{} MiB, {} jobs of {}, {} rounds a phase, seeds {seeds:?}",
+        s.memory >> 20,
+        s.shape.jobs,
+        load.name(),
+        s.rounds
+    )
+}
+
+/// Says every parameter of the workload.
+fn say(extent: &Extent, load: &LoadTrace, run: &mut Run<'_>) {
+    let (s, small) = (&extent.settings, &extent.small);
+    run.note(format!(
+        "machine: {} MiB, three quarters in zone DMA32 and the rest in Normal, 2 CPUs; load: {} jobs repeat {} ({:.1} s a \
+         round; {} frames of page cache, {} anonymous), movable blocks frame by frame; test: {} blocks of order {} a \
+         phase ({:.0} % of memory), a phase lasts {} round, and {} round passes between the first shortage and phase 1",
+        s.memory >> 20,
+        s.shape.jobs,
+        load.name(),
+        load.duration_ns() as f64 / 1e9,
+        load.allocates()[Role::Cache as usize],
+        load.allocates()[Role::Anon as usize],
+        s.attempts(),
+        s.order.get(),
+        s.share * 100.0,
+        s.rounds,
+        s.settle,
+    ));
+    run.note(format!(
+        "of memory, {:.0} % slab (half of it reclaimable by type) and {:.0} % page tables that outlive the load; of movable \
+         frames {:.3} % pinned; of page cache {:.1} % being written and {:.0} % used again; {:.0} % of asynchronous \
+         migrations of page cache find it locked; background reclaim every ms of the load's time, background compaction \
+         every {} ms; seeds {:?}",
+        s.slab * 100.0,
+        s.tables * 100.0,
+        s.shares.pins * 100.0,
+        s.shares.writeback * 100.0,
+        s.shares.reused * 100.0,
+        s.shares.locked * 100.0,
+        s.shape.compactor_ns / 1_000_000,
+        extent.table_seeds,
+    ));
+    run.note(format!(
+        "the tables of questions, phases and sensitivity: {} MiB with {} jobs, seeds {:?}; those of named states: {} GiB",
+        small.memory >> 20,
+        small.shape.jobs,
+        extent.seeds,
+        extent.background >> 30
+    ));
+    run.note(
+        "User is what the load costs outside the engine, System what the engine costs (the load's own calls are sampled), \
+         both as CPU time of the thread; frames are not copied. The document's times are of real builds: they do not compare",
+    );
+}
+
+/// Finds a recording that lies beside the program or below this folder.
+fn find(name: &str) -> Option<std::path::PathBuf> {
+    let program = std::env::current_exe().ok();
+    let folders = [std::env::current_dir().ok(), program];
+    let above = folders.iter().flatten().flat_map(|f| f.ancestors());
+    above
+        .flat_map(|f| [f.join("data/traces"), f.join("shared/data/traces")])
+        .map(|f| f.join(format!("{name}.trace")))
+        .find(|p| p.join("meta.json").is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A whole run takes a minute at least. Metrics repeat from table to table, so each table needs a name of its own, and
+    /// each column of a table.
+    #[test]
+    fn no_table_has_the_name_of_another_and_no_question_a_column_twice() {
+        let questions = questions::QUESTIONS.map(|(section, _)| section);
+        let others = [
+            SECTION,
+            LATENCY,
+            longterm::SECTION,
+            background::SECTION,
+            background::OWNERSHIP,
+            sensitivity::SECTION,
+        ];
+        let sections: BTreeSet<&str> = questions.into_iter().chain(others).collect();
+        assert_eq!(sections.len(), questions.len() + others.len());
+        for (section, variants) in questions::QUESTIONS {
+            let columns: BTreeSet<String> =
+                variants.iter().map(|(patch, knobs)| Subject::patch(*patch).variant(knobs).column).collect();
+            assert_eq!(columns.len(), variants.len(), "{section}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the thread left open: a table for each question, each technique turned on and off alone.
+
+use super::super::{Rows, Run};
+use super::subject::{Job, Subject, run_all};
+use super::table::{DIRECT, FREE, MIGRATE, ROWS, count, mean};
+use crate::error::BenchError;
+use pageyard::Counter;
+use pageyard_replay::workload::LoadTrace;
+use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
+
+/// A question: its table, and the variants of patch 2, 3 or 4 that answer it.
+type Question = (&'static str, &'static [(usize, &'static [(&'static str, &'static str)])]);
+
+/// The questions. The patch itself stands first in each table.
+pub const QUESTIONS: [Question; 11] = [
+    ("Why direct free pages cut migrate scanning too", &[(2, &[]), (3, &[]), (4, &[])]),
+    ("Leftovers released after a failed migration", &[(4, &[]), (4, &[("release_leftovers", "true")])]),
+    (
+        "A migrate scanner that ignores the free scanner's position",
+        &[(4, &[]), (4, &[("migrate_ignores_free_scanner", "true")])],
+    ),
+    (
+        "Both techniques in synchronous direct compaction",
+        &[
+            (4, &[]),
+            (4, &[("skip_on_failure", "direct")]),
+            (4, &[("direct_free", "direct")]),
+            (4, &[("skip_on_failure", "direct"), ("direct_free", "direct")]),
+        ],
+    ),
+    (
+        "Skipping on failure in the background compactor, up to an order",
+        &[
+            (4, &[]),
+            (4, &[("skip_on_failure", "all"), ("skip_on_failure_order", "1")]),
+            (4, &[("skip_on_failure", "all"), ("skip_on_failure_order", "3")]),
+            (4, &[("skip_on_failure", "all"), ("skip_on_failure_order", "9")]),
+        ],
+    ),
+    (
+        "Deferral by mode",
+        &[
+            (3, &[]),
+            (3, &[("deferral", "by_mode")]),
+            (3, &[("deferral", "off")]),
+            (4, &[]),
+            (4, &[("deferral", "by_mode")]),
+            (4, &[("deferral", "off")]),
+        ],
+    ),
+    (
+        "Skip hints against random skipping",
+        &[
+            (3, &[]),
+            (3, &[("skip", "nothing")]),
+            (3, &[("skip", "random:250")]),
+            (3, &[("skip", "random:500")]),
+            (4, &[]),
+            (4, &[("skip", "nothing")]),
+            (4, &[("skip", "random:500")]),
+        ],
+    ),
+    (
+        "Try everything, or report a real failure",
+        &[(3, &[]), (3, &[("thorough", "true")]), (4, &[]), (4, &[("thorough", "true")])],
+    ),
+    (
+        "Complete, but only movable pageblocks were seen",
+        &[
+            (3, &[]),
+            (3, &[("async_movable_only", "false")]),
+            (4, &[]),
+            (4, &[("async_movable_only", "false")]),
+        ],
+    ),
+    (
+        "Less direct reclaim, intended or not",
+        &[(2, &[]), (3, &[]), (4, &[]), (4, &[("capture", "true")]), (4, &[("enabled", "false")])],
+    ),
+    (
+        "A contention rule: frames until asynchronous compaction gives way",
+        &[
+            (2, &[("async_budget", "4096")]),
+            (2, &[("async_budget", "65536")]),
+            (3, &[("async_budget", "4096")]),
+            (3, &[("async_budget", "65536")]),
+            (4, &[("async_budget", "4096")]),
+            (4, &[("async_budget", "65536")]),
+        ],
+    ),
+];
+
+/// What the tables show of each variant.
+fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
+    for phase in 0..3 {
+        let label = format!("{} Mean", ["Success 1", "Success 2", "Success 3"][phase]);
+        rows.add(
+            label,
+            column,
+            mean(reports, |r| r.phases.get(phase).map_or(f64::NAN, |p| p.success())),
+            "%",
+        );
+    }
+    let kept = ["Compaction stalls", "Compaction success", "Direct pages reclaimed", MIGRATE, FREE, DIRECT];
+    for (label, unit, read) in ROWS.iter().filter(|(label, ..)| kept.contains(label)) {
+        rows.add(*label, column, mean(reports, read), unit);
+    }
+    let by_stall = |r: &Report, c| count(r, c) / count(r, Counter::CompactStall).max(1.0);
+    rows.add(
+        "Migrate scanned by stall",
+        column,
+        mean(reports, |r| by_stall(r, Counter::CompactMigrateScanned)),
+        "",
+    );
+    rows.add("Isolated and put back", column, mean(reports, |r| count(r, Counter::CompactAbandoned)), "");
+    rows.add(
+        "Zones left alone for a failure",
+        column,
+        mean(reports, |r| count(r, Counter::CompactDeferred)),
+        "",
+    );
+    let last = |r: &Report| r.phases.get(1).map_or(f64::NAN, |p| p.after.unusable_index[HUGE]);
+    rows.add("unusable_index of order 9 after phase 2", column, mean(reports, last), "");
+}
+
+/// Answers the questions.
+pub fn measure(
+    trace: &LoadTrace,
+    settings: &Settings,
+    seeds: &[u64],
+    run: &mut Run<'_>,
+) -> Result<Rows, BenchError> {
+    let mut subjects: Vec<Subject> = Vec::new();
+    for (patch, knobs) in QUESTIONS.iter().flat_map(|(_, variants)| *variants) {
+        let subject = Subject::patch(*patch).variant(knobs);
+        if !subjects.iter().any(|s| s.column == subject.column) {
+            subjects.push(subject);
+        }
+    }
+    let job =
+        |subject, seed: &u64| Job { subject, trace, settings: *settings, phases: Phases::Three, seed: *seed };
+    let jobs: Vec<Job<'_>> =
+        subjects.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
+    let reports = run_all("open questions", &jobs, run)?;
+    let mut rows = Rows::default();
+    rows.setting(super::setting(settings, trace, seeds));
+    for (section, variants) in QUESTIONS {
+        rows.section(section);
+        for (patch, knobs) in variants {
+            let column = Subject::patch(*patch).variant(knobs).column;
+            let of: Vec<&Report> = jobs
+                .iter()
+                .zip(&reports)
+                .filter(|(j, _)| j.subject.column == column)
+                .map(|(_, r)| r)
+                .collect();
+            add(&mut rows, &column, &of);
+        }
+    }
+    Ok(rows)
+}

@@ -1,0 +1,186 @@
+//! `irq-safe`: what protects the per-CPU lists against interrupts, and what that costs.
+//!
+//! * `sweep`: the document's microbenchmark; `primitives`: what a protection costs by itself, and the prediction from it;
+//! * `mix`, `assumption`: recorded traces against the patch's assumption; `bulk`: frames by the array;
+//! * `storm`: handlers that allocate; `aim9`: the kernel's own path; `verdict`: what came of it.
+
+mod aim9;
+mod assumption;
+mod bulk;
+mod mix;
+mod primitives;
+mod storm;
+mod sweep;
+mod verdict;
+
+use super::subject::{Engine, reference, regions};
+use super::{Experiment, Plot, Published, Rows, Run, Series};
+use crate::error::BenchError;
+use pageyard::{Frames, NodeId, Pfn, Region, ZoneKind};
+use pageyard_linux::{Config, LinuxAllocator};
+use std::time::Duration;
+
+/// The experiment.
+pub struct IrqSafe;
+
+/// A protection of the per-CPU lists: its column, and the knobs that make it.
+struct Protection {
+    column: &'static str,
+    protection: &'static str,
+    interrupts: &'static str,
+}
+
+/// The document's before, then its after, then the others.
+const PROTECTIONS: [Protection; 6] = [
+    Protection { column: BEFORE, protection: "irqsave", interrupts: "soft_flag" },
+    Protection { column: AFTER, protection: "preempt_only", interrupts: "soft_flag" },
+    Protection { column: SOFT_IRQ, protection: "soft_irq_allowed", interrupts: "soft_flag" },
+    Protection { column: TRYLOCK, protection: "trylock", interrupts: "soft_flag" },
+    Protection { column: REGISTER, protection: "irqsave", interrupts: "flags_register" },
+    Protection { column: MASK, protection: "irqsave", interrupts: "signal_mask" },
+];
+
+const BEFORE: &str = "reference:irqsave";
+const AFTER: &str = "reference:preempt_only";
+const SOFT_IRQ: &str = "reference:soft_irq_allowed";
+const TRYLOCK: &str = "reference:trylock";
+const REGISTER: &str = "reference:irqsave-flags-register";
+const MASK: &str = "reference:irqsave-signal-mask";
+const ENGINE: &str = "pageyard";
+const VANILLA: &str = "published:vanilla";
+const IRQSAFE: &str = "published:irqsafe";
+
+/// One of each protection, the first one twice for the A/A pair, and the engine.
+struct Machines {
+    references: Vec<(&'static str, LinuxAllocator)>,
+    again: LinuxAllocator,
+    engine: Engine,
+}
+
+impl Protection {
+    fn config(&self) -> Result<Config, BenchError> {
+        let mut config = Config::linux_4_10();
+        for (knob, value) in [("pcp_protection", self.protection), ("interrupts", self.interrupts)] {
+            let fail = |e: pageyard_linux::KnobError| BenchError::Experiment { why: e.to_string() };
+            config.set(knob, value).map_err(fail)?;
+        }
+        Ok(config)
+    }
+
+    fn reference(&self, regions: &[Region]) -> Result<LinuxAllocator, BenchError> {
+        reference(regions, &self.config()?)
+    }
+}
+
+impl Machines {
+    fn new() -> Result<Machines, BenchError> {
+        let regions = regions(1);
+        let one = |p: &Protection| Ok((p.column, p.reference(&regions)?));
+        Ok(Machines {
+            references: PROTECTIONS.iter().map(one).collect::<Result<_, BenchError>>()?,
+            again: PROTECTIONS[0].reference(&regions)?,
+            engine: Engine::new(&regions)?,
+        })
+    }
+
+    fn sound(&self) -> Result<(), BenchError> {
+        for (_, reference) in &self.references {
+            super::subject::sound(&[reference])?;
+        }
+        super::subject::sound(&[&self.again, self.engine.allocator()])
+    }
+}
+
+impl Experiment for IrqSafe {
+    fn name(&self) -> &'static str {
+        "irq-safe"
+    }
+
+    fn about(&self) -> &'static str {
+        "per-CPU lists without turning interrupts off (M. Gorman, 2017)"
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
+        let mut rows = Rows::default();
+        let machines = Machines::new()?;
+        sweep::measure(&machines, run, &mut rows);
+        primitives::measure(run, &mut rows);
+        assumption::measure(&machines, run, &mut rows)?;
+        bulk::measure(&machines, run, &mut rows);
+        machines.sound()?;
+        storms(run, &mut rows)?;
+        aim9::measure(run, &mut rows);
+        run.note(
+            "the reference is linux-4.10 with each protection in turn; nothing in user space can turn interrupts off: irqsave \
+             sets a flag that makes handlers wait, irqsave-flags-register also saves and restores the processor's flags \
+             register as a kernel does, irqsave-signal-mask blocks signals by two system calls",
+        );
+        run.note(machines.engine.protection());
+        Ok(rows)
+    }
+
+    fn published(&self, tables: &Published) -> Rows {
+        let mut rows = Rows::default();
+        sweep::published(tables, &mut rows);
+        primitives::published(tables, &mut rows);
+        aim9::published(tables, &mut rows);
+        rows
+    }
+
+    fn verdict(&self, rows: &Rows) -> String {
+        verdict::verdict(rows)
+    }
+
+    fn plots(&self, rows: &Rows) -> Vec<Plot> {
+        let line = |what: &str, column: &str, name: &str| Series {
+            name: name.to_owned(),
+            points: super::subject::batches(false)
+                .into_iter()
+                .filter_map(|n| Some((n as f64, rows.get(&format!("{what}-odr0-{n}"), column)?)))
+                .collect(),
+        };
+        let columns = PROTECTIONS.iter().map(|p| p.column).chain([ENGINE]);
+        let mut plots = vec![Plot {
+            title: "One frame taken and given back, by protection".into(),
+            x: "frames in a batch",
+            y: "ns, median",
+            series: columns.clone().filter(|c| *c != MASK).map(|c| line("Median total", c, c)).collect(),
+        }];
+        let gain = |column: &str, name: &str| line("gain total", column, name);
+        let over_register = line("gain over the flags register, total", AFTER, "over the flags register");
+        plots.push(Plot {
+            title: "What the patch saves of a frame taken and given back".into(),
+            x: "frames in a batch",
+            y: "% less",
+            series: vec![gain(IRQSAFE, "published"), over_register, gain(AFTER, "over a flag")],
+        });
+        plots.iter_mut().for_each(|p| p.series.retain(|s| !s.points.is_empty()));
+        plots
+    }
+}
+
+/// Storms of signals on each protection, and on the engine.
+fn storms(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
+    const FRAMES: u64 = 1 << 15;
+    let regions = [Region::managed(Pfn(1), Frames(FRAMES - 1), NodeId(0), ZoneKind::Normal)];
+    let time = Duration::from_millis(if run.quick { 300 } else { 1500 });
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let cores = &cores[..cores.len().min(2)];
+    rows.section("Async safety");
+    for (done, protection) in PROTECTIONS.iter().map(Some).chain([None]).enumerate() {
+        run.at("storm", done, PROTECTIONS.len() + 1);
+        let (column, allocator): (_, Box<dyn pageyard::PageAllocator>) = match protection {
+            Some(p) => (p.column, Box::new(p.reference(&regions)?)),
+            None => (ENGINE, Engine::new(&regions)?.boxed()),
+        };
+        let fail = |why| BenchError::Experiment { why };
+        let seen = storm::storm(allocator, FRAMES, cores, time).map_err(fail)?;
+        let rate = seen.handlers as f64 / time.as_secs_f64();
+        rows.add("handlers that ran, a second, all CPUs", column, rate, "1/s");
+        rows.add("of those, deferred", column, seen.deferred as f64, "");
+        rows.add("allocations by handlers", column, seen.allocations as f64, "");
+        rows.add("allocations by the threads they interrupted", column, seen.by_threads as f64, "");
+        rows.add("frames with two owners, or lost", column, seen.wrong as f64, "");
+    }
+    Ok(())
+}

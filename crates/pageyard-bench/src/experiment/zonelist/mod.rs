@@ -1,0 +1,97 @@
+//! `zonelist`: the step from one zone to the next, called or inlined.
+//!
+//! * `sweep`: the document's microbenchmark, and the same with masks and more nodes; `count`: instructions, which no noise
+//!   hides; `verdict`: what came of it.
+
+pub mod count;
+mod sweep;
+mod verdict;
+
+use super::subject::{batches, reference, regions};
+use super::{Experiment, Plot, Published, Rows, Run, Series};
+use crate::error::BenchError;
+use pageyard_linux::{Config, LinuxAllocator};
+
+/// The experiment.
+pub struct Zonelist;
+
+const CALLED: &str = "reference:called";
+const INLINED: &str = "reference:inlined";
+const ENGINE: &str = "pageyard";
+const ONE_ZONE: &str = "pageyard:one-zone";
+const STATINLINE: &str = "published:statinline";
+const OPTITER: &str = "published:optiter";
+
+/// The nodes simulated, of three zones each.
+const NODES: [u8; 4] = [1, 2, 4, 8];
+
+/// Makes a reference with the iterator in one form.
+fn machine(iterator: &str, nodes: u8) -> Result<LinuxAllocator, BenchError> {
+    let fail = |e: pageyard_linux::KnobError| BenchError::Experiment { why: e.to_string() };
+    let mut config = Config::linux_4_6();
+    config.set("zonelist_iterator", iterator).map_err(fail)?;
+    reference(&regions(nodes), &config)
+}
+
+impl Experiment for Zonelist {
+    fn name(&self) -> &'static str {
+        "zonelist"
+    }
+
+    fn about(&self) -> &'static str {
+        "the fast path of the zonelist iterator, inlined (M. Gorman, 2016)"
+    }
+
+    fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
+        let mut rows = Rows::default();
+        sweep::document(run, &mut rows)?;
+        sweep::masks(run, &mut rows)?;
+        sweep::engine(run, &mut rows)?;
+        count::measure(run, &mut rows);
+        run.note("the reference is linux-4.6 with the iterator in both forms, each compiled on its own");
+        Ok(rows)
+    }
+
+    fn published(&self, tables: &Published) -> Rows {
+        let mut rows = Rows::default();
+        for line in tables.lines("zonelist_iterator") {
+            let metric = format!("Min alloc-odr0-{}", line.text("batch"));
+            rows.section(sweep::SECTION);
+            rows.add(&metric, STATINLINE, line.number("alloc_min_statinline"), "cycles");
+            rows.add(&metric, OPTITER, line.number("alloc_min_optiter"), "cycles");
+            rows.section(sweep::GAINS);
+            rows.add(format!("gain {metric}"), OPTITER, line.number("gain_pct"), "%");
+        }
+        rows
+    }
+
+    fn verdict(&self, rows: &Rows) -> String {
+        verdict::verdict(rows)
+    }
+
+    fn plots(&self, rows: &Rows) -> Vec<Plot> {
+        let line = |prefix: &str, column: &str| Series {
+            name: column.to_owned(),
+            points: batches(false)
+                .into_iter()
+                .filter_map(|n| Some((n as f64, rows.get(&format!("{prefix} alloc-odr0-{n}"), column)?)))
+                .collect(),
+        };
+        let mut plots = vec![
+            Plot {
+                title: "One frame taken, by form of the iterator".into(),
+                x: "frames in a batch",
+                y: "ns, least",
+                series: vec![line("Min", CALLED), line("Min", INLINED)],
+            },
+            Plot {
+                title: "What inlining saves".into(),
+                x: "frames in a batch",
+                y: "% less",
+                series: vec![line("gain Min", OPTITER), line("gain Min", INLINED)],
+            },
+        ];
+        plots.iter_mut().for_each(|p| p.series.retain(|s| !s.points.is_empty()));
+        plots
+    }
+}

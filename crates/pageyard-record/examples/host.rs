@@ -1,0 +1,21 @@
+//! Prints what this host's memory is like now.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use pageyard_record::HostSummary;
+
+fn main() -> ExitCode {
+    let start = Instant::now();
+    match HostSummary::collect() {
+        Ok(summary) => {
+            print!("{summary}");
+            eprintln!("in {:.2} s", start.elapsed().as_secs_f64());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Recording this host.
+//!
+//! The kernel writes its tracepoints into a buffer for each CPU; a [`Recorder`] empties them now and then, puts the events
+//! in order, and has them written on another thread. What it needs of the kernel, it looks up: where each field is, and
+//! which gfp flag is which bit.
+
+mod cost;
+mod fd;
+mod host;
+mod priority;
+mod rings;
+mod tracefs;
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::host::capture;
+use crate::tracepoint::{Decoder, Sink, Skipped, Sorter};
+use pageyard_trace::Meta;
+use pageyard_trace::MovesWriter;
+use pageyard_trace::Trace;
+use pageyard_trace::TraceError;
+use pageyard_trace::TraceWriter;
+use pageyard_trace::{Columns, EventKind};
+use pageyard_trace::{MAX_FRAMES, Snapshot};
+
+use priority::Raised;
+use rings::{Rings, Seen};
+use tracefs::Tracepoints;
+
+/// Batches of entries that may wait to be written: 100 MB.
+const AHEAD: usize = 256;
+
+/// Why a host cannot be recorded; its text says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The kernel's list of tracepoints is not where it should be.
+    #[error(
+        "the kernel's tracepoints cannot be seen: run `mount -t tracefs tracefs /sys/kernel/tracing` as root, and try again"
+    )]
+    NoTracefs,
+    /// The caller may not do it.
+    #[error("recording takes root: run it with sudo ({what})")]
+    NotPermitted {
+        /// What was refused.
+        what: String,
+    },
+    /// The kernel does not have what a trace is made of.
+    #[error("{kernel} cannot be recorded: {what}")]
+    Kernel {
+        /// The kernel.
+        kernel: String,
+        /// What it lacks.
+        what: String,
+    },
+    /// The operating system refused something else.
+    #[error("{what}: {why}")]
+    Refused {
+        /// What was tried.
+        what: String,
+        /// The operating system's reason.
+        why: String,
+    },
+    /// The trace could not be written.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+/// How far a recording has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Live {
+    /// How long it has gone on.
+    pub elapsed: Duration,
+    /// Events so far.
+    pub events: u64,
+    /// Events that the kernel had no room for.
+    pub lost: u64,
+    /// Whether something could not be written: nothing more is recorded, and it is time to finish.
+    pub has_failed: bool,
+}
+
+/// What a recording was like.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// Rows of the trace by [`EventKind`].
+    pub by_kind: [u64; EventKind::ALL.len()],
+    /// Rows about compaction and migration; `None` where the kernel does not tell.
+    pub moves: Option<u64>,
+    /// How many of those name both frames of a move.
+    pub moved: u64,
+    /// Events that the kernel had no room for.
+    pub lost: u64,
+    /// Events that say what cannot be, such as a frame beyond memory.
+    pub impossible: u64,
+    /// Events that came too late to be put in their place; they have the time of their successors.
+    pub late: u64,
+    /// The recorded CPUs.
+    pub cpus: u32,
+    /// The size of each CPU's buffer in bytes.
+    pub buffer_bytes: u64,
+    /// How long the recording took, in seconds.
+    pub seconds: f64,
+    /// The processor time that the recorder itself took meanwhile, in seconds.
+    pub own_seconds: f64,
+    /// What an event costs whoever causes it, in nanoseconds, as measured just before; `None` where that failed.
+    pub event_ns: Option<f64>,
+    /// Tracepoints that this kernel does not have.
+    pub missing: Vec<String>,
+    /// Whether the recorder's priority could be raised; `None` where nobody asked for it.
+    pub raised: Option<bool>,
+    /// Why the recording ended early, where it did; the trace has what was written until then.
+    pub partial: Option<String>,
+}
+
+impl Recorded {
+    /// Returns the number of rows of `events.parquet`.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.by_kind.iter().sum()
+    }
+
+    /// Estimates the share of the host's processor time that the recording took: the recorder's own and that of the
+    /// events in the kernel.
+    #[must_use]
+    pub fn overhead(&self) -> Option<f64> {
+        let available = self.seconds * f64::from(self.cpus);
+        let all = (self.events() + self.moves.unwrap_or(0)) as f64;
+        self.event_ns.filter(|_| available > 0.0).map(|ns| (self.own_seconds + all * ns / 1e9) / available)
+    }
+}
+
+/// A recording of this host.
+pub struct Recorder {
+    kernel: String,
+    tracepoints: Tracepoints,
+    decoder: Decoder,
+    rings: Rings,
+    event_ns: Option<f64>,
+    writer: TraceWriter,
+}
+
+impl Recorder {
+    /// Prepares to record into the folder `output`: everything that can fail does so here, but for the disk running full.
+    ///
+    /// # Errors
+    /// Any [`RecordError`]; nothing is left behind.
+    pub fn prepare(output: &Path) -> Result<Recorder, RecordError> {
+        let kernel = host::kernel();
+        let tracepoints = Tracepoints::find(&kernel)?;
+        let decoder = tracepoints.decoder();
+        let mut rings = Rings::open(&host::online_cpus()?, &tracepoints.ids(), host::memory_bytes())?;
+        let writer = TraceWriter::create(output)?;
+        let event_ns = cost::of_an_event(&mut rings);
+        Ok(Recorder { kernel, tracepoints, decoder, rings, event_ns, writer })
+    }
+
+    /// Takes the first picture of memory and starts to record. From here on a recorder that is killed leaves a folder of which
+    /// [`pageyard_trace::salvage`] makes a trace.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read, or the kernel refuses.
+    pub fn start(mut self) -> Result<Running, RecordError> {
+        let texts = host::texts()?;
+        let before = picture()?;
+        self.decoder.set_memory_end(before.end());
+        let mut meta = Meta::new(self.rings.last_cpu() + 1);
+        meta.kernel = self.kernel;
+        meta.gfp_bits = self.tracepoints.gfp_bits();
+        meta.before = Some(texts);
+        // A picture without a frame, as of a kernel without `/proc/kpageflags`, would make every event wrong.
+        let before = Some(before).filter(|before| !before.runs.is_empty());
+        self.writer.keep(&meta, before.as_ref())?;
+        let start = host::now_ns();
+        let own = host::own_ns();
+        self.rings.enable()?;
+        let moves = MovesWriter::default();
+        // Where the memory map is empty, the events are still worth having.
+        let end = before.as_ref().map_or(MAX_FRAMES, Snapshot::end);
+        let scratch = self.writer.folder().to_owned();
+        let lost = self.writer.lost();
+        let begin = priority::raise_this_thread;
+        let sink = Sink::start(self.writer, moves, Some(start), end, AHEAD, begin)?;
+        let seen = Seen::default();
+        Ok(Running {
+            tracepoints: self.tracepoints,
+            decoder: self.decoder,
+            rings: self.rings,
+            event_ns: self.event_ns,
+            sink,
+            sorter: Sorter::new(),
+            scratch,
+            meta,
+            before,
+            lost,
+            failure: None,
+            raised: None,
+            start,
+            own,
+            seen,
+        })
+    }
+}
+
+/// A recording that is going on. Dropping it leaves nothing behind.
+pub struct Running {
+    tracepoints: Tracepoints,
+    decoder: Decoder,
+    rings: Rings,
+    event_ns: Option<f64>,
+    sink: Sink,
+    sorter: Sorter,
+    /// Where the sorter may put what does not fit.
+    scratch: PathBuf,
+    meta: Meta,
+    before: Option<Snapshot>,
+    /// Where the writer looks for the number of lost events.
+    lost: Arc<AtomicU64>,
+    /// What went wrong in this thread; the writer has its own.
+    failure: Option<TraceError>,
+    raised: Option<Raised>,
+    start: u64,
+    own: u64,
+    seen: Seen,
+}
+
+impl Running {
+    /// Has the calling thread, which empties the buffers, served before others until the recording ends, if that is allowed.
+    ///
+    /// After the recorded command was started: what a thread starts inherits its priority.
+    pub fn raise_priority(&mut self) {
+        self.raised = Some(Raised::new());
+    }
+
+    /// Waits until a buffer has filled somewhat, `wake` can be read, or `timeout` is over; then empties the buffers.
+    ///
+    /// # Errors
+    /// When the kernel's buffers cannot be waited for.
+    pub fn wait(&mut self, wake: BorrowedFd<'_>, timeout: Duration) -> Result<Live, RecordError> {
+        self.rings.poll(wake, timeout)?;
+        self.pass();
+        Ok(Live {
+            elapsed: Duration::from_nanos(host::now_ns() - self.start),
+            events: self.seen.by_kind.iter().sum(),
+            lost: self.seen.lost,
+            has_failed: self.has_failed(),
+        })
+    }
+
+    /// Ends the recording, takes the second picture of memory, and completes the trace. When something could not be written,
+    /// the disk being full, say, the trace has what was written until then, and says so.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read or no trace can be made at all; nothing is left behind then.
+    pub fn finish(mut self) -> Result<(Trace, Recorded), RecordError> {
+        self.rings.disable()?;
+        let end = host::now_ns();
+        let own = host::own_ns();
+        let after = picture()?;
+        let texts = host::texts()?;
+        // The second pass lets go what the first one took in.
+        self.pass();
+        self.pass();
+        let counted = self.rings.lost_for_certain();
+        let Running { sink: mut out, mut sorter, seen, rings, before, mut meta, failure, raised, .. } = self;
+        let sorted = match failure {
+            None => sorter.finish(&mut |entries| out.send(entries)).err(),
+            failed => failed,
+        };
+        let (mut written, unwritten) = out.finish_whatever()?;
+        let mut failure = unwritten.or(sorted);
+        if failure.is_none() {
+            failure = written.flush().err();
+        }
+        meta.lost = seen.lost.max(counted);
+        meta.duration_ns = (end - self.start).max(written.last_ns);
+        meta.after = Some(texts);
+        meta.partial = failure.map(|e| e.to_string());
+        let mut recorded = Recorded {
+            by_kind: seen.by_kind,
+            moves: self.tracepoints.tell_moves().then_some(written.moves.rows()),
+            moved: written.moves.moved(),
+            lost: meta.lost,
+            impossible: seen.impossible + written.moves.refused(),
+            late: sorter.late(),
+            cpus: rings.cpus(),
+            buffer_bytes: rings.buffer_bytes(),
+            seconds: (end - self.start) as f64 / 1e9,
+            own_seconds: (own - self.own) as f64 / 1e9,
+            event_ns: self.event_ns,
+            missing: self.tracepoints.missing(),
+            raised: raised.map(|raised| raised.is()),
+            partial: meta.partial.clone(),
+        };
+        // Without a first picture, the second one says little.
+        let after = before.is_some().then_some(after);
+        let trace = written.complete(meta, self.tracepoints.tell_moves(), before.as_ref(), after.as_ref())?;
+        if recorded.partial.is_some() {
+            recorded.by_kind = count(&trace)?;
+            recorded.moves = trace.moves()?.map(|moves| moves.rows());
+        }
+        Ok((trace, recorded))
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failure.is_some() || self.sink.has_failed()
+    }
+
+    /// Empties the buffers once.
+    fn pass(&mut self) {
+        if self.has_failed() {
+            return;
+        }
+        let Running { rings, decoder, sorter, sink, seen, .. } = self;
+        let scratch = &self.scratch;
+        let mut result = Ok(());
+        rings.drain(host::now_ns(), seen, &mut |raw, time, cpu, seen| {
+            match decoder.decode(raw, time, cpu) {
+                Ok(entry) => {
+                    if let Some(n) = seen.by_kind.get_mut(entry.known as usize) {
+                        *n += 1;
+                    }
+                    sorter.push(entry);
+                }
+                Err(Skipped::Impossible) => seen.impossible += 1,
+                Err(Skipped::Other) => {}
+            }
+            if sorter.is_full() && result.is_ok() {
+                result = sorter.relieve(scratch, &mut |entries| sink.send(entries));
+            }
+        });
+        self.lost.store(seen.lost, Ordering::Relaxed);
+        match result {
+            Ok(()) => sorter.end_round(&mut |entries| sink.send(entries)),
+            Err(failure) => self.failure = Some(failure),
+        }
+    }
+}
+
+/// Counts the events of a trace that has fewer than were seen.
+fn count(trace: &Trace) -> Result<[u64; EventKind::ALL.len()], TraceError> {
+    let mut by_kind = [0; EventKind::ALL.len()];
+    let mut events = trace.events(Columns::Replay)?;
+    let mut batch = Vec::new();
+    while events.next_batch(&mut batch)? {
+        for event in &batch {
+            by_kind[event.kind.index()] += 1;
+        }
+    }
+    Ok(by_kind)
+}
+
+fn picture() -> Result<Snapshot, TraceError> {
+    Ok(capture(Path::new("/proc/kpageflags"))?.snapshot)
+}

@@ -1,0 +1,152 @@
+//! Recording this host: needs root and tracefs, and says so where it lacks them.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use pageyard_record::record::{Recorded, Recorder};
+use pageyard_trace::{Columns, EventKind, MoveKind, Summary, Trace};
+
+/// One recording at a time: their events would be each other's.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Records while `work` runs; `None`, with the reason printed, where that cannot be done here.
+fn record(folder: &Path, work: impl FnOnce()) -> Option<(Trace, Recorded)> {
+    let recorder = match Recorder::prepare(&folder.join("out.trace")) {
+        Ok(recorder) => recorder,
+        Err(why) => {
+            println!("skipped: {why}");
+            return None;
+        }
+    };
+    let (wake, _other) = UnixStream::pair().unwrap();
+    let mut running = recorder.start().unwrap();
+    work();
+    for _ in 0..3 {
+        running.wait(wake.as_fd(), Duration::from_millis(20)).unwrap();
+    }
+    Some(running.finish().unwrap())
+}
+
+/// Fills a file in memory with frames, and drops it.
+fn fill(frames: usize) {
+    let mut file = File::create("/dev/shm/pageyard-recording").unwrap();
+    fs::remove_file("/dev/shm/pageyard-recording").unwrap();
+    for _ in 0..frames {
+        file.write_all(&[1; 4096]).unwrap();
+    }
+}
+
+#[test]
+fn a_recording_is_a_trace_that_says_what_happened() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let Some((trace, recorded)) = record(folder.path(), || fill(20_000)) else { return };
+    assert_eq!((recorded.lost, recorded.late), (0, 0), "{recorded:?}");
+    let summary = Summary::of(&trace, |_| {}).unwrap();
+    assert_eq!(summary.by_kind, recorded.by_kind);
+    assert!(summary.allocs.count >= 20_000 && summary.frees.count >= 20_000, "{recorded:?}");
+    // The job's own frames came and went while it was recorded, whatever others did meanwhile.
+    assert!(summary.allocated_and_freed().count >= 19_000, "{recorded:?}");
+    assert_eq!(summary.allocs.count - summary.failed.count, summary.granted.iter().flatten().sum::<u64>());
+    let meta = trace.meta();
+    let version = meta.kernel.strip_prefix("Linux ").unwrap();
+    assert!(version.starts_with(|c: char| c.is_ascii_digit()), "{version}");
+    assert!(version.chars().all(|c| c.is_ascii_digit() || c == '.'), "{version}");
+    assert!(meta.gfp_bits.contains_key("__GFP_IO") || meta.gfp_bits.is_empty());
+    let (before, after) = (meta.before.as_ref().unwrap(), meta.after.as_ref().unwrap());
+    assert!(before.buddyinfo.contains("zone") && after.vmstat.contains("nr_free_pages"));
+    let map = trace.before().unwrap().unwrap();
+    assert!(map.end() > 1000 && trace.after().unwrap().unwrap().end() == map.end());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "something besides the trace was left");
+    assert!(recorded.overhead().is_none_or(|share| (0.0..1.0).contains(&share)), "{recorded:?}");
+}
+
+#[test]
+fn compaction_is_told_and_moved_frames_are_followed() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    // Memory with holes in it, so that there is something to compact.
+    let mut memory: Vec<Vec<u8>> = (0..4096).map(|i| vec![i as u8 | 1; 16_384]).collect();
+    let mut keep = false;
+    memory.retain(|_| {
+        keep = !keep;
+        keep
+    });
+    let compact = || {
+        if let Err(why) = fs::write("/proc/sys/vm/compact_memory", "1") {
+            println!("no compaction can be asked for: {why}");
+        }
+    };
+    let Some((trace, recorded)) = record(folder.path(), compact) else { return };
+    drop(memory);
+    let Some(rows) = recorded.moves else {
+        println!("skipped: this kernel tells nothing of compaction");
+        return;
+    };
+    let mut reader = trace.moves().unwrap().unwrap();
+    assert_eq!(reader.rows(), rows);
+    let (mut moves, mut batch) = (Vec::new(), Vec::new());
+    while reader.next_batch(&mut batch).unwrap() {
+        moves.extend(batch.iter().filter(|m| m.kind == MoveKind::Move).copied());
+    }
+    assert_eq!(moves.len() as u64, recorded.moved);
+    let end = trace.before().unwrap().unwrap().end();
+    assert!(moves.iter().all(|m| m.pfn < end && m.to < end && m.pfn != m.to));
+    // A frame whose contents went elsewhere is freed soon after: the pairing is right, and not by chance.
+    let mut frees = std::collections::HashMap::<u64, Vec<u64>>::new();
+    let mut events = trace.events(Columns::All).unwrap();
+    let mut batch = Vec::new();
+    while events.next_batch(&mut batch).unwrap() {
+        for event in batch.iter().filter(|e| e.kind == EventKind::Free && e.order == 0) {
+            frees.entry(event.pfn).or_default().push(event.time_ns);
+        }
+    }
+    let small: Vec<_> = moves.iter().filter(|m| m.order == 0).collect();
+    let freed = |pfn: u64, time: u64| {
+        frees.get(&pfn).is_some_and(|t| t.iter().any(|t| t.abs_diff(time) < 50_000_000))
+    };
+    let right = small.iter().filter(|m| freed(m.pfn, m.time_ns)).count();
+    println!("{rows} rows, {} moves; the old frame of {right} of {} was freed", moves.len(), small.len());
+    assert!(small.len() < 100 || right * 10 >= small.len() * 8, "{right} of {}", small.len());
+}
+
+#[test]
+fn what_cannot_be_recorded_leaves_nothing_behind() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let taken = folder.path().join("taken.trace");
+    fs::create_dir(&taken).unwrap();
+    let text = Recorder::prepare(&taken).err().unwrap().to_string();
+    assert!(text.lines().count() == 1, "{text}");
+    let text = Recorder::prepare(&folder.path().join("none/out.trace")).err().unwrap().to_string();
+    assert!(text.lines().count() == 1, "{text}");
+    // A recording that is dropped is none.
+    if let Ok(recorder) = Recorder::prepare(&folder.path().join("out.trace")) {
+        drop(recorder.start().unwrap());
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn waiting_ends_when_there_is_something_to_wake_up_for() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let recorder = match Recorder::prepare(&folder.path().join("out.trace")) {
+        Ok(recorder) => recorder,
+        Err(why) => {
+            println!("skipped: {why}");
+            return;
+        }
+    };
+    let (wake, mut other) = UnixStream::pair().unwrap();
+    let mut running = recorder.start().unwrap();
+    other.write_all(b"x").unwrap();
+    let start = Instant::now();
+    running.wait(wake.as_fd(), Duration::from_secs(30)).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(20));
+}

@@ -1,0 +1,72 @@
+//! The engines, by name ([`EngineSpec`]), their knobs ([`all_knobs`]), and what a replay wants of one beyond allocating and
+//! freeing.
+
+mod knobs;
+mod spec;
+
+pub use knobs::{Knob, all_knobs, did_you_mean};
+pub use spec::EngineSpec;
+
+use pageyard::{CpuId, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId};
+use pageyard_linux::LinuxAllocator;
+
+/// An engine that can be brought into a recorded state and given time.
+pub trait ReplayEngine: PageAllocator {
+    /// Gives a pageblock a migratetype, for an opening state.
+    fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype);
+
+    /// Puts an allocated block into a CPU's list, in front of those already restored; `false` if it is to be freed
+    /// instead.
+    fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype) -> bool;
+
+    /// Sets the spill limit of a CPU's lists, in frames.
+    fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64);
+
+    /// Lets a woken background reclaimer run.
+    fn kswapd_tick(&self);
+
+    /// Does what background work does once a second.
+    fn vmstat_tick(&self);
+
+    /// Returns how often each requested type (first index) took from each other type; `None` where the engine counts
+    /// fallbacks without their types.
+    fn fallbacks(&self) -> Option<Fallbacks>;
+}
+
+/// Fallbacks by the type asked for and the type taken from.
+pub type Fallbacks = [[u64; Migratetype::COUNT]; Migratetype::COUNT];
+
+impl ReplayEngine for LinuxAllocator {
+    fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype) {
+        LinuxAllocator::set_pageblock_migratetype(self, block, m);
+    }
+
+    fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype) -> bool {
+        LinuxAllocator::restore_cached(self, cpu, pfn, order, m, true)
+    }
+
+    fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
+        LinuxAllocator::restore_pcp_high(self, zone, cpu, high);
+    }
+
+    fn kswapd_tick(&self) {
+        LinuxAllocator::kswapd_tick(self);
+    }
+
+    fn vmstat_tick(&self) {
+        LinuxAllocator::vmstat_tick(self);
+    }
+
+    fn fallbacks(&self) -> Option<Fallbacks> {
+        Some(LinuxAllocator::fallbacks(self))
+    }
+}
+
+/// What is done with an engine, whichever it is.
+pub(crate) trait UseEngine {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn with<E: PressureAllocator + ReplayEngine + 'static>(self, engine: E) -> Self::Output;
+}

@@ -1,0 +1,446 @@
+//! An engine by name, with its knobs set.
+
+use super::knobs::{self, did_you_mean};
+use super::{ReplayEngine, UseEngine};
+use crate::error::ReplayError;
+use crate::limits;
+use crate::text::shown;
+use crate::yard;
+use pageyard::{MapError, MemoryMap, Pageyard, PressureAllocator, TryLock};
+use pageyard_arena::rseq::{Rseq, possible_cpus};
+use pageyard_linux::config::PcpPolicy;
+use pageyard_linux::{Config, LinuxAllocator};
+use std::sync::OnceLock;
+
+/// The variants of the lock-free engine.
+pub(super) const YARDS: [&str; 3] = ["pageyard", "pageyard-exclusive", "pageyard-trylock"];
+
+/// An engine with its knobs set, ready to be built over a memory map.
+#[derive(Clone, Debug)]
+pub struct EngineSpec {
+    design: Design,
+    /// How it was named, with the settings that were given there.
+    label: String,
+    /// What was set, in the order in which it was.
+    settings: Vec<(String, String)>,
+}
+
+/// Which engine it is, configured.
+#[derive(Clone, Debug)]
+enum Design {
+    /// The reference.
+    Linux(Box<Config>),
+    /// The lock-free engine, one call at a time.
+    Exclusive(Box<pageyard::Config>),
+    /// The lock-free engine, its lists behind a lock that is tried once.
+    TryLock(Box<pageyard::Config>),
+    /// The lock-free engine, its lists used by restartable sequences on the CPU that a call really runs on; a try-lock
+    /// where this host has none.
+    Restartable(Box<pageyard::Config>),
+}
+
+impl EngineSpec {
+    /// The engine that a replay uses beside the recorded kernel's when none is named: with the lists of the CPUs that
+    /// the trace names, so that a replay can be repeated. Restartable sequences use those of the CPU they run on.
+    pub const DEFAULT: [&'static str; 2] = ["pageyard-exclusive", "linux-6.18"];
+
+    /// The same for a replay on several threads.
+    pub const DEFAULT_THREADS: [&'static str; 2] = ["pageyard", "linux-6.18"];
+
+    /// Returns the names of all engines.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        YARDS.into_iter().chain(Config::PRESETS)
+    }
+
+    /// Finds an engine and sets its knobs, each `(knob, value)`.
+    ///
+    /// # Errors
+    /// [`ReplayError::NoSuchEngine`] or [`ReplayError::Knob`].
+    pub fn parse(name: &str, knobs: &[(String, String)]) -> Result<EngineSpec, ReplayError> {
+        let mut yard = Box::new(pageyard::Config::new(1));
+        let mut linux = Config::preset(name);
+        if linux.is_none() && !YARDS.contains(&name) {
+            let known = EngineSpec::names().collect::<Vec<_>>().join(", ");
+            let meant = did_you_mean(name, EngineSpec::names());
+            return Err(ReplayError::NoSuchEngine { name: shown(name), meant, known });
+        }
+        for (knob, value) in knobs {
+            let set = match &mut linux {
+                _ if !knobs::has(name, knob) => Err(knobs::not_one_of(name, knob)),
+                Some(config) => config.set(knob, value).map_err(|why| why.to_string()),
+                None => knobs::set_yard(&mut yard, knob, value),
+            };
+            set.map_err(|why| ReplayError::Knob { engine: name.to_owned(), why: shown(&why) })?;
+        }
+        let design = match (linux, name) {
+            (Some(config), _) => Design::Linux(Box::new(config)),
+            (None, "pageyard-exclusive") => Design::Exclusive(yard),
+            (None, "pageyard-trylock") => Design::TryLock(yard),
+            (None, _) => Design::Restartable(yard),
+        };
+        Ok(EngineSpec { design, label: name.to_owned(), settings: knobs.to_vec() })
+    }
+
+    /// Finds engines, each named `ENGINE[:KNOB=VALUE]...`, and sets their knobs: those of its name on it alone, and of `knobs`
+    /// `KNOB` on each engine that has it and `ENGINE:KNOB` on that engine, unless its name says otherwise.
+    ///
+    /// # Errors
+    /// As [`EngineSpec::parse`]; [`ReplayError::Knob`] also where none of the engines has a knob, or `ENGINE` is none of them.
+    pub fn parse_all(engines: &[&str], knobs: &[(String, String)]) -> Result<Vec<EngineSpec>, ReplayError> {
+        let fail =
+            |engine: &str, why: String| Err(ReplayError::Knob { engine: shown(engine), why: shown(&why) });
+        let named: Vec<Named<'_>> =
+            engines.iter().map(|text| Named::parse(text)).collect::<Result<_, _>>()?;
+        let names: Vec<&str> = named.iter().map(|n| n.engine).collect();
+        for (knob, _) in knobs {
+            let (only, knob) = of_engine(knob);
+            match only {
+                Some(engine) if !names.contains(&engine) => {
+                    EngineSpec::parse(engine, &[])?;
+                    return fail(
+                        engine,
+                        format!("it is set a knob and not used; add it to --engine {}", names.join(",")),
+                    );
+                }
+                None if !names.iter().any(|name| knobs::has(name, knob)) => {
+                    return fail(
+                        &names.join(", "),
+                        knobs::not_one_of(names.first().copied().unwrap_or(""), knob),
+                    );
+                }
+                _ => {}
+            }
+        }
+        let spec = |named: &Named<'_>| {
+            let name = named.engine;
+            let for_all = knobs.iter().filter_map(|(key, value)| {
+                let (only, knob) = of_engine(key);
+                let applies = only.map_or(knobs::has(name, knob), |engine| engine == name);
+                applies.then(|| (knob.to_owned(), value.clone()))
+            });
+            let settings: Vec<_> = for_all.chain(named.settings.iter().cloned()).collect();
+            Ok(EngineSpec { label: named.text.to_owned(), ..EngineSpec::parse(name, &settings)? })
+        };
+        named.iter().map(spec).collect()
+    }
+
+    /// Says which settings apply to some of the engines only, one sentence each.
+    #[must_use]
+    pub fn partly_set(engines: &[&str], knobs: &[(String, String)]) -> Vec<String> {
+        let mut names: Vec<&str> = engines.iter().map(|text| of_engine(text).0.unwrap_or(text)).collect();
+        names.dedup();
+        let plain = knobs.iter().filter(|(key, _)| of_engine(key).0.is_none());
+        plain
+            .filter_map(|(knob, value)| {
+                let (with, without): (Vec<&str>, Vec<&str>) =
+                    names.iter().partition(|name| knobs::has(name, knob));
+                (!without.is_empty()).then(|| {
+                    format!(
+                        "{} is set on {} alone; {} has no such knob",
+                        shown(&format!("{knob}={value}")),
+                        with.join(" and "),
+                        without.join(", nor ")
+                    )
+                })
+            })
+            .collect()
+    }
+
+    /// Returns how it was named: `ENGINE[:KNOB=VALUE]...`. Two settings of one engine are told apart by it.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// Returns what was set, in the order in which it was.
+    #[must_use]
+    pub fn settings(&self) -> &[(String, String)] {
+        &self.settings
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match &self.design {
+            Design::Linux(config) => config.name,
+            Design::Exclusive(_) => "pageyard-exclusive",
+            Design::TryLock(_) => "pageyard-trylock",
+            Design::Restartable(_) => "pageyard",
+        }
+    }
+
+    /// Returns what the engine leaves out of what it is named after; empty where that is nothing.
+    #[must_use]
+    pub fn leaves_out(&self) -> &'static str {
+        match &self.design {
+            Design::Linux(config) => config.leaves_out,
+            Design::Exclusive(_) | Design::TryLock(_) => "",
+            Design::Restartable(_) => without_sequences(),
+        }
+    }
+
+    /// Sets `vm.min_free_kbytes`, unless a knob has set it already.
+    #[must_use]
+    pub fn with_min_free_kbytes(&self, kib: Option<u64>) -> EngineSpec {
+        let mut spec = self.clone();
+        let watermark = match &mut spec.design {
+            Design::Linux(config) => &mut config.watermark,
+            Design::Exclusive(config) | Design::TryLock(config) | Design::Restartable(config) => {
+                &mut config.watermark
+            }
+        };
+        watermark.min_free_kbytes = watermark.min_free_kbytes.or(kib);
+        spec
+    }
+
+    /// Turns compaction off, whatever a knob has set.
+    #[must_use]
+    pub fn without_compaction(&self) -> EngineSpec {
+        let mut spec = self.clone();
+        match &mut spec.design {
+            Design::Linux(config) => config.compaction.enabled = false,
+            Design::Exclusive(config) | Design::TryLock(config) | Design::Restartable(config) => {
+                config.compaction.enabled = false;
+            }
+        }
+        spec
+    }
+
+    /// Builds the engine with everything free, for calls on one thread or, with `threads`, on several.
+    ///
+    /// The outer result says whether it can be used that way at all.
+    pub fn build(
+        &self,
+        map: &MemoryMap<'_>,
+        cpus: u32,
+        threads: bool,
+    ) -> Result<Result<Box<dyn ReplayEngine>, MapError>, ReplayError> {
+        self.on(map, cpus, threads, Boxed)
+    }
+
+    /// Builds the engine as [`EngineSpec::build`] does, and hands it over as what it is.
+    pub(crate) fn on<U: UseEngine>(
+        &self,
+        map: &MemoryMap<'_>,
+        cpus: u32,
+        threads: bool,
+        user: U,
+    ) -> Result<Result<U::Output, MapError>, ReplayError> {
+        self.check_weight(map, cpus)?;
+        Ok(match &self.design {
+            Design::Linux(config) => {
+                LinuxAllocator::new(map, &Config { cpus, ..(**config).clone() }).map(|e| user.with(e))
+            }
+            Design::TryLock(config) => {
+                let config = pageyard::Config { cpus, ..**config };
+                Pageyard::owned(map, config, pageyard::TryLock).map(|e| user.with(e))
+            }
+            Design::Restartable(config) => match Rseq::new() {
+                Ok(rseq) => {
+                    let cpus = cpus.max(possible_cpus());
+                    Pageyard::owned(map, pageyard::Config { cpus, ..**config }, rseq).map(|e| user.with(e))
+                }
+                Err(_) => {
+                    let config = pageyard::Config { cpus, ..**config };
+                    Pageyard::owned(map, config, pageyard::TryLock).map(|e| user.with(e))
+                }
+            },
+            Design::Exclusive(_) if threads => {
+                return Err(ReplayError::OneThread { engine: self.name().to_owned() });
+            }
+            Design::Exclusive(config) => {
+                let config = pageyard::Config { cpus, ..**config };
+                yard::exclusive_on_one_thread(map, config).map(|e| user.with(e))
+            }
+        })
+    }
+
+    /// Refuses an engine whose tables are larger than the memory that this process may use.
+    fn check_weight(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<(), ReplayError> {
+        let spanned: u64 = map.zones().map(|(_, span)| span.spanned.0).sum();
+        let need = match &self.design {
+            Design::Linux(config) => {
+                let lists: u64 = map.zones().map(|(_, span)| list_bytes(config, span.managed.0, cpus)).sum();
+                spanned * LINUX_BYTES_A_FRAME + lists
+            }
+            Design::Exclusive(config) | Design::TryLock(config) | Design::Restartable(config) => {
+                let cpus = cpus.max(possible_cpus());
+                let layout = Pageyard::<TryLock>::layout(map, &pageyard::Config { cpus, ..**config });
+                layout.map_or(0, |l| l.layout.size() as u64)
+            }
+        };
+        limits::check(
+            &format!("{} for {cpus} CPUs", self.name()),
+            need,
+            "replay on fewer CPUs or a smaller machine",
+        )
+    }
+}
+
+/// Metadata of the reference.
+const LINUX_BYTES_A_FRAME: u64 = 9;
+
+/// Returns about how many bytes the reference's lists of all CPUs take in a zone.
+fn list_bytes(config: &Config, managed: u64, cpus: u32) -> u64 {
+    /// Lists of a CPU in a zone, what each has besides its places, and the bytes of a place.
+    const LISTS: u64 = 14;
+    const HEADER: u64 = 64;
+    const PLACE: u64 = 8;
+    let cpus = u64::from(cpus);
+    let places = match config.pcp_policy {
+        PcpPolicy::Classic => 256,
+        // The low watermark is about a hundredth of a zone at the most.
+        PcpPolicy::FreeFactor => (managed / 100 / cpus.max(1)).max(252) + 126,
+        PcpPolicy::Auto => 0,
+    };
+    cpus * LISTS * (HEADER + places * PLACE)
+}
+
+/// Tells `ENGINE:KNOB` from `KNOB`.
+fn of_engine(key: &str) -> (Option<&str>, &str) {
+    match key.split_once(':') {
+        Some((engine, knob)) => (Some(engine), knob),
+        None => (None, key),
+    }
+}
+
+/// An engine as a user names it.
+struct Named<'a> {
+    text: &'a str,
+    engine: &'a str,
+    settings: Vec<(String, String)>,
+}
+
+impl<'a> Named<'a> {
+    /// Reads `ENGINE[:KNOB=VALUE]...`, and checks that there is such an engine with such knobs.
+    fn parse(text: &'a str) -> Result<Named<'a>, ReplayError> {
+        let mut parts = text.split(':');
+        let engine = parts.next().unwrap_or(text);
+        EngineSpec::parse(engine, &[])?;
+        let settings = parts.map(|part| match part.split_once('=') {
+            Some((knob, value)) if !knob.is_empty() => Ok((knob.to_owned(), value.to_owned())),
+            _ => {
+                let why =
+                    format!("`{}` is not of the form KNOB=VALUE, as in {engine}:KNOB=VALUE", shown(part));
+                Err(ReplayError::Knob { engine: engine.to_owned(), why })
+            }
+        });
+        let settings = settings.collect::<Result<Vec<_>, _>>()?;
+        EngineSpec::parse(engine, &settings)?;
+        Ok(Named { text, engine, settings })
+    }
+}
+
+/// Puts the engine into a box.
+struct Boxed;
+
+impl UseEngine for Boxed {
+    type Output = Box<dyn ReplayEngine>;
+
+    fn with<E: PressureAllocator + ReplayEngine + 'static>(self, engine: E) -> Box<dyn ReplayEngine> {
+        Box::new(engine)
+    }
+}
+
+/// Says what this host lacks for restartable sequences; empty where that is nothing.
+fn without_sequences() -> &'static str {
+    static WHY: OnceLock<String> = OnceLock::new();
+    WHY.get_or_init(|| {
+        Rseq::new().err().map_or_else(String::new, |why| format!("restartable sequences: {why}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pageyard::compaction::{Knobs, Scope};
+
+    #[test]
+    fn the_engine_takes_every_knob_of_compaction_and_refuses_what_is_out_of_range() {
+        let set = |knob: &str, value: &str| {
+            EngineSpec::parse("pageyard", &[(knob.to_owned(), value.to_owned())]).map_err(|e| e.to_string())
+        };
+        for (name, takes) in Knobs::NAMES {
+            let knob = format!("compaction.{name}");
+            let why = set(&knob, "-1").unwrap_err();
+            assert_eq!(why, format!("pageyard: `{knob}` takes {takes}, not `-1`"));
+        }
+        let Design::Restartable(config) = set("compaction.skip_on_failure", "all").unwrap().design else {
+            panic!("the engine has this knob")
+        };
+        assert_eq!(config.compaction, Knobs { skip_on_failure: Scope::All, ..Knobs::engine() });
+        assert!(set("compaction.speed", "1").unwrap_err().contains("there is no knob"));
+    }
+
+    fn refused(names: &[&str], key: &str, value: &str) -> String {
+        let set = EngineSpec::parse_all(names, &[(key.to_owned(), value.to_owned())]);
+        let why = set.unwrap_err().to_string();
+        assert_eq!(why.lines().count(), 1, "{why}");
+        why
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_is_answered_with_the_right_one() {
+        let why = EngineSpec::parse("linux-6.8", &[]).unwrap_err().to_string();
+        assert!(why.contains("did you mean `linux-6.1"), "{why}");
+        let why = refused(&["linux-6.18"], "fall_back", "alike");
+        assert!(why.contains("did you mean `fallback`?"), "{why}");
+        let why = refused(&["linux-6.18"], "direct_free", "all");
+        assert!(why.contains("did you mean `compaction.direct_free`?"), "{why}");
+        assert!(!refused(&["linux-6.18"], "swappiness", "1").contains("did you mean"));
+    }
+
+    #[test]
+    fn a_knob_of_other_engines_says_whose_it_is() {
+        let why = refused(&["pageyard-exclusive"], "fallback", "alike");
+        assert!(why.contains("linux-6.18") && why.contains("`fallback`"), "{why}");
+        let why = refused(&["linux-6.18"], "pcp", "false");
+        assert!(why.contains("pageyard-exclusive"), "{why}");
+    }
+
+    #[test]
+    fn a_knob_is_set_on_one_engine_alone_where_that_is_named() {
+        let knob = [("linux-6.1:fallback".to_owned(), "half_free".to_owned())];
+        let names = ["linux-6.1", "linux-6.18"];
+        let specs = EngineSpec::parse_all(&names, &knob).unwrap();
+        assert_eq!(specs[0].settings(), [("fallback".to_owned(), "half_free".to_owned())]);
+        assert!(specs[1].settings().is_empty());
+        let why = refused(&["linux-6.18"], "linux-6.1:fallback", "alike");
+        assert!(why.contains("--engine"), "{why}");
+        assert!(refused(&["linux-6.18"], "linux-9:fallback", "alike").contains("linux-9"));
+        let partly =
+            EngineSpec::partly_set(&["linux-6.1", "pageyard"], &[("fallback".into(), "alike".into())]);
+        assert_eq!(partly, ["fallback=alike is set on linux-6.1 alone; pageyard has no such knob"]);
+        assert!(EngineSpec::partly_set(&names, &[("fallback".into(), "alike".into())]).is_empty());
+    }
+
+    #[test]
+    fn two_settings_of_one_engine_stand_side_by_side() {
+        let engines = ["linux-6.18", "linux-6.18:fallback=alike:pcp_policy=classic"];
+        let all = [("pcp_policy".to_owned(), "free_factor".to_owned())];
+        let specs = EngineSpec::parse_all(&engines, &all).unwrap();
+        assert_eq!(specs.iter().map(EngineSpec::label).collect::<Vec<_>>(), engines);
+        let [Design::Linux(plain), Design::Linux(set)] = [&specs[0].design, &specs[1].design] else {
+            panic!("both are references")
+        };
+        assert_eq!((plain.pcp_policy, set.pcp_policy), (PcpPolicy::FreeFactor, PcpPolicy::Classic));
+        assert_ne!(plain.fallback, set.fallback);
+        for (text, part) in [
+            ("linux-6.18:fallback", "KNOB=VALUE"),
+            ("linux-6.18:fall_back=alike", "did you mean `fallback`"),
+            ("linux-6.18:fallback=never", "fallback"),
+            ("linux-6.8:fallback=alike", "did you mean `linux-6.1"),
+            ("pageyard:", "KNOB=VALUE"),
+        ] {
+            let why = EngineSpec::parse_all(&[text], &[]).unwrap_err().to_string();
+            assert!(why.contains(part) && why.lines().count() == 1, "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_a_user_types_cannot_command_the_terminal() {
+        let why = EngineSpec::parse("linux\u{1b}[2J", &[]).unwrap_err().to_string();
+        assert!(!why.contains('\u{1b}'), "{why:?}");
+        assert!(!refused(&["linux-6.18"], "a\u{7}b", "1").contains('\u{7}'));
+    }
+}

@@ -1,0 +1,93 @@
+//! Why a replay could not do its work: one sentence each.
+
+use crate::text::bytes;
+use pageyard::MapError;
+use pageyard_trace::TraceError;
+use pageyard_trace::limits::Room;
+
+/// Why a replay could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// There is no engine of this name.
+    #[error("there is no engine `{name}`;{meant} there are {known}")]
+    NoSuchEngine {
+        /// The name.
+        name: String,
+        /// Which may have been meant.
+        meant: String,
+        /// Those there are.
+        known: String,
+    },
+    /// A knob was set that an engine does not have, or to a value that it does not take.
+    #[error("{engine}: {why}")]
+    Knob {
+        /// The engine.
+        engine: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// An engine for one thread was to run on several.
+    #[error("{engine} is for one thread; replay with --threads on pageyard, pageyard-trylock or a reference")]
+    OneThread {
+        /// The engine.
+        engine: String,
+    },
+    /// A slow path was asked for in a replay on several threads.
+    #[error("a replay with a slow path is made on one thread; leave out --threads")]
+    SlowPathOnThreads,
+    /// The memory map that follows from a trace is not one.
+    #[error("{trace}: the memory map cannot be used: {why}")]
+    Map {
+        /// The trace.
+        trace: String,
+        /// What is wrong.
+        why: MapError,
+    },
+    /// The trace describes a machine that cannot be replayed.
+    #[error("{trace}: {why}")]
+    Machine {
+        /// The trace.
+        trace: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// What was asked for would take more memory than this process may use.
+    #[error("{what} needs {} of memory, and {} leaves {}; {instead}", bytes(*need), room.bound_by, bytes(room.bytes))]
+    NoRoom {
+        /// What needs it.
+        what: String,
+        /// Bytes.
+        need: u64,
+        /// What there is.
+        room: Room,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// A thread cannot be started.
+    #[error("thread {thread} of {threads} cannot be started: {why}; replay without --threads")]
+    NoThread {
+        /// Its number.
+        thread: usize,
+        /// How many there are to be.
+        threads: usize,
+        /// What the system says.
+        why: std::io::Error,
+    },
+    /// The memory asked for cannot be had.
+    #[error("--memory {asked} MiB cannot be had: {why}")]
+    Memory {
+        /// What was asked for, in MiB.
+        asked: u64,
+        /// Why not.
+        why: String,
+    },
+    /// Memory cannot be brought to a state.
+    #[error("memory cannot be brought to this state: {why}")]
+    Fragment {
+        /// Why not.
+        why: String,
+    },
+}

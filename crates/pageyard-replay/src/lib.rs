@@ -1,0 +1,22 @@
+//! Replays: a recorded machine, the engines that a recording is re-executed on, and what came of it.
+//!
+//! * [`engine`]: the engines by name, and what a replay wants of one beyond [`pageyard::PageAllocator`];
+//! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
+//! * [`replay`]: a trace re-executed on an engine, the prediction of where it ends, and the report of it;
+//! * [`workload`]: owners of frames that can be moved and given up, and load on them.
+#![deny(unsafe_code)]
+
+pub mod engine;
+pub mod machine;
+pub mod replay;
+pub mod text;
+pub mod workload;
+
+mod bitmap;
+mod error;
+pub mod latency;
+mod limits;
+mod yard;
+
+pub use error::ReplayError;
+pub use pageyard::Order;

@@ -1,0 +1,20 @@
+//! Refusing what would take more memory than this process may use, before it is asked for.
+
+use crate::error::ReplayError;
+use pageyard_trace::limits;
+
+/// What a replay takes besides its tables: buffers of the reader, stacks, and the allocator's own slack.
+const BESIDES: u64 = 48 << 20;
+
+/// Refuses what needs more bytes than this process may still use.
+///
+/// # Errors
+/// [`ReplayError::NoRoom`] says what there is, what sets the bound, and what to do `instead`.
+pub(crate) fn check(what: &str, need: u64, instead: &'static str) -> Result<(), ReplayError> {
+    let room = limits::memory();
+    let need = need.saturating_add(BESIDES);
+    match need > room.bytes {
+        true => Err(ReplayError::NoRoom { what: what.to_owned(), need, room, instead }),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,288 @@
+//! The opening state: the allocator's state when the recording began.
+//!
+//! The snapshot says which frames were on free lists. It does not say which lay in per-CPU lists (they look like kernel
+//! memory), nor what type each pageblock was. The events do: a frame that is allocated, or drained from a list, before
+//! anybody freed it was in a list; and a drain names the type of the pageblock.
+
+use super::filler::{Filler, Refilled, is_listed};
+use super::{Machine, Start};
+use crate::bitmap::FrameSet;
+use crate::error::ReplayError;
+use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
+use pageyard_trace::proctext::Pagetypeinfo;
+use pageyard_trace::{Columns, Event, EventKind, FAILED, FrameKind};
+
+/// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their number.
+const UNNAMED_CPUS: u32 = 64;
+
+/// What of a pageblock looks like kernel memory, in frames.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct KernelFrames {
+    slab: u16,
+    other: u16,
+}
+
+impl KernelFrames {
+    pub(super) fn add(&mut self, kind: FrameKind, frames: u16) {
+        match kind {
+            FrameKind::Slab => self.slab += frames,
+            FrameKind::PageTable => self.other += frames,
+            _ => {}
+        }
+    }
+}
+
+/// A block in a CPU's list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cached {
+    /// Whose list.
+    pub cpu: CpuId,
+    /// The first frame.
+    pub pfn: Pfn,
+    /// Its order.
+    pub order: Order,
+    /// The list's type.
+    pub migratetype: Migratetype,
+}
+
+/// How the opening state was found.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct OpeningCounts {
+    /// Frames in per-CPU lists, because their first event takes them out.
+    pub cached_by_event: u64,
+    /// Frames in per-CPU lists, unknown ones that make up the recorded count.
+    pub cached_by_count: u64,
+    /// Frames that were freed between the snapshot and their first event, unseen.
+    pub freed_unseen: u64,
+    /// Pageblocks whose type an event names.
+    pub types_by_event: u64,
+    /// Pageblocks whose type is guessed from their contents, to make up the recorded count.
+    pub types_by_contents: u64,
+}
+
+/// The opening state.
+pub struct Opening {
+    /// Pageblocks that are not movable.
+    pub types: Vec<(PageblockId, Migratetype)>,
+    /// Blocks in per-CPU lists, the next to be taken first.
+    pub cached: Vec<Cached>,
+    /// Limits of per-CPU lists, in frames.
+    pub highs: Vec<(ZoneId, CpuId, u64)>,
+    /// Frames that an event names.
+    pub(super) touched: FrameSet,
+    /// How it was found.
+    pub counts: OpeningCounts,
+    /// Time of the last event, in nanoseconds.
+    pub duration_ns: u64,
+}
+
+impl Machine {
+    /// Goes through the events once, and works out the opening state.
+    ///
+    /// # Errors
+    /// [`ReplayError::Trace`] where the events cannot be read.
+    pub fn open(&mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<Opening, ReplayError> {
+        let mut scan = Scan {
+            touched: FrameSet::new(self.end()),
+            types: vec![None; (self.end().0 as usize).div_ceil(512)],
+            taken: Vec::new(),
+            drained: Vec::new(),
+            refilled: Refilled::default(),
+            unseen: 0,
+            cpus: 0,
+        };
+        let trace = self.trace.clone();
+        let rows = trace.rows()?;
+        let mut reader = trace.events(Columns::Replay)?;
+        let mut batch = Vec::new();
+        let (mut done, mut last) = (0, 0);
+        while reader.next_batch(&mut batch)? {
+            for event in &batch {
+                scan.event(self, event);
+            }
+            last = batch.last().map_or(last, |e| e.time_ns);
+            done += batch.len() as u64;
+            progress(done, rows);
+        }
+        self.cpus = self.cpus.min(scan.cpus.max(self.listed_cpus()).max(UNNAMED_CPUS));
+        let mut counts = OpeningCounts { freed_unseen: scan.unseen, ..OpeningCounts::default() };
+        if !self.has_snapshot {
+            let none = (Vec::new(), Vec::new(), Vec::new());
+            return Ok(Opening {
+                types: none.0,
+                cached: none.1,
+                highs: none.2,
+                touched: scan.touched,
+                counts,
+                duration_ns: last,
+            });
+        }
+        let types = self.pageblock_types(&scan.types, &mut counts)?;
+        let (cached, highs) =
+            self.cached_frames(scan.taken, scan.drained, &types, &scan.refilled, &mut counts);
+        let types = (0..)
+            .map(PageblockId)
+            .zip(types)
+            .filter_map(|(b, m)| Some((b, m.filter(|m| *m != Migratetype::Movable)?)))
+            .collect();
+        Ok(Opening { types, cached, highs, touched: scan.touched, counts, duration_ns: last })
+    }
+
+    /// Returns how many CPUs `zoneinfo` lists.
+    fn listed_cpus(&self) -> u32 {
+        let zones = self.zoneinfo.iter().flat_map(|z| &z.zones);
+        zones.flat_map(|z| &z.pagesets).map(|set| set.cpu.saturating_add(1)).max().unwrap_or(0)
+    }
+
+    /// Gives every pageblock a type: the one that an event names, or, to make up the counts of `pagetypeinfo`, the one
+    /// that its contents suggest.
+    fn pageblock_types(
+        &self,
+        seen: &[Option<Migratetype>],
+        counts: &mut OpeningCounts,
+    ) -> Result<Vec<Option<Migratetype>>, ReplayError> {
+        let mut types = seen.to_vec();
+        counts.types_by_event = seen.iter().flatten().count() as u64;
+        let texts = self.trace.meta().before.as_ref();
+        let Some(info) = texts.map(|t| Pagetypeinfo::parse(&t.pagetypeinfo)).transpose()? else {
+            return Ok(types);
+        };
+        for zone in &self.zones {
+            let blocks = zone.start.0 / 512..zone.end.0.div_ceil(512);
+            let recorded = |m: Migratetype| {
+                let zones = info.zones.iter().filter(|z| z.node == zone.node.0 && z.name == zone.kind.name());
+                zones.filter_map(|z| z.blocks.get(m.name()).copied()).sum::<u64>()
+            };
+            // Reclaimable memory is nearly all slab; what else the kernel holds is unmovable.
+            for (m, frames) in [
+                (Migratetype::Reclaimable, (|k| k.slab) as fn(&KernelFrames) -> u16),
+                (Migratetype::Unmovable, |k| k.slab + k.other),
+            ] {
+                let known = blocks.clone().filter(|b| types[*b as usize] == Some(m)).count() as u64;
+                let mut candidates: Vec<u64> = blocks
+                    .clone()
+                    .filter(|b| types[*b as usize].is_none() && frames(&self.kernel_frames[*b as usize]) > 0)
+                    .collect();
+                candidates.sort_by_key(|b| (std::cmp::Reverse(frames(&self.kernel_frames[*b as usize])), *b));
+                for b in candidates.into_iter().take(recorded(m).saturating_sub(known) as usize) {
+                    types[b as usize] = Some(m);
+                    counts.types_by_contents += 1;
+                }
+            }
+        }
+        Ok(types)
+    }
+
+    /// Works out the per-CPU lists: what is taken first lies in front, what is drained first lies at the back, and
+    /// unknown frames between them make up the recorded count.
+    fn cached_frames(
+        &mut self,
+        taken: Vec<Cached>,
+        drained: Vec<Cached>,
+        types: &[Option<Migratetype>],
+        refilled: &Refilled,
+        counts: &mut OpeningCounts,
+    ) -> (Vec<Cached>, Vec<(ZoneId, CpuId, u64)>) {
+        let mut highs = Vec::new();
+        let mut fillers = Vec::new();
+        for (index, zone) in self.zones.clone().iter().enumerate() {
+            let record = self
+                .zoneinfo
+                .as_ref()
+                .and_then(|z| z.zones.iter().find(|r| r.node == zone.node.0 && r.name == zone.kind.name()));
+            let pagesets: Vec<_> = record.map(|r| r.pagesets.clone()).unwrap_or_default();
+            let mut filler = Filler::new(self, zone, types);
+            for set in pagesets {
+                let cpu = CpuId(set.cpu);
+                highs.push((ZoneId(index as u16), cpu, set.high));
+                let of_cpu = |c: &&Cached| c.cpu == cpu && (zone.start..zone.end).contains(&c.pfn);
+                let known: u64 =
+                    taken.iter().chain(&drained).filter(of_cpu).map(|c| c.order.frames().0).sum();
+                filler.take(cpu, set.count.saturating_sub(known), refilled, &mut fillers);
+            }
+        }
+        for c in &fillers {
+            self.set(c.pfn, c.order.frames(), Start::Cached);
+        }
+        let frames = |list: &[Cached]| list.iter().map(|c| c.order.frames().0).sum::<u64>();
+        counts.cached_by_event = frames(&taken) + frames(&drained);
+        counts.cached_by_count = frames(&fillers);
+        let mut cached = taken;
+        cached.extend(fillers);
+        cached.extend(drained.into_iter().rev());
+        (cached, highs)
+    }
+
+    /// Says whether none of these frames has a name in the snapshot.
+    pub(super) fn all_unknown(&self, pfn: Pfn, frames: Frames) -> bool {
+        self.unknown.count(pfn, frames) == frames.0
+    }
+
+    fn is_held(&self, pfn: Pfn, frames: Frames) -> bool {
+        (pfn.0..pfn.0 + frames.0).all(|f| self.at(f).held_as().is_some())
+    }
+
+    fn set(&mut self, pfn: Pfn, frames: Frames, state: Start) {
+        self.start[pfn.0 as usize..(pfn.0 + frames.0) as usize].fill(state);
+    }
+}
+
+/// What one pass over the events finds.
+struct Scan {
+    touched: FrameSet,
+    types: Vec<Option<Migratetype>>,
+    taken: Vec<Cached>,
+    drained: Vec<Cached>,
+    refilled: Refilled,
+    unseen: u64,
+    /// One more than the highest CPU of any event.
+    cpus: u32,
+}
+
+impl Scan {
+    fn event(&mut self, machine: &mut Machine, event: &Event) {
+        self.cpus = self.cpus.max(event.cpu.saturating_add(1));
+        let Some(order) = Order::new(event.order) else { return };
+        let (pfn, frames) = (Pfn(event.pfn), order.frames());
+        if event.pfn == FAILED || event.pfn + frames.0 > machine.end().0 {
+            return;
+        }
+        let m = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index);
+        if matches!(event.kind, EventKind::PcpuDrain | EventKind::AllocZoneLocked)
+            && let slot @ None = &mut self.types[pfn.pageblock().index()]
+        {
+            *slot = m;
+        }
+        if event.kind == EventKind::AllocZoneLocked
+            && let Some(m) = m
+        {
+            self.refilled.note(event.cpu, order, m);
+        }
+        let first = self.touched.insert(pfn, frames) == 0;
+        let m = m.filter(|m| m.is_requested()).unwrap_or(Migratetype::Movable);
+        let cached = Cached { cpu: CpuId(event.cpu), pfn, order, migratetype: m };
+        match event.kind {
+            EventKind::Free | EventKind::AllocExtfrag => {}
+            EventKind::Alloc | EventKind::PcpuDrain
+                if first && machine.is_held(pfn, frames) && is_listed(order) =>
+            {
+                let list = match event.kind {
+                    EventKind::Alloc => &mut self.taken,
+                    _ => &mut self.drained,
+                };
+                list.push(cached);
+                machine.set(pfn, frames, Start::Cached);
+            }
+            EventKind::Alloc | EventKind::PcpuDrain | EventKind::AllocZoneLocked if first => {
+                // Taken from the free lists, or only in part known: it was free by then.
+                for f in pfn.0..pfn.0 + frames.0 {
+                    if machine.at(f).held_as().is_some() {
+                        machine.set(Pfn(f), Frames(1), Start::Free);
+                        self.unseen += 1;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! A replay's report as text: what happened first, how sure that is last.
+
+use super::report::{EngineReport, ReplayReport};
+use super::timeline::Sample;
+use crate::latency::{LatencySummary, SAMPLE};
+use crate::text::{bytes, count, shown, sparkline};
+use pageyard::proctext::LINUX_ORDERS;
+use pageyard::{Counter, PAGE_SIZE};
+use std::fmt;
+
+impl fmt::Display for ReplayReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (t, c) = (&self.trace, &self.trace.counts);
+        writeln!(
+            f,
+            "{}: {} events in {:.1} s on {} CPUs, {}, {} managed",
+            shown(&t.name),
+            count(c.events),
+            t.duration_ns as f64 / 1e9,
+            t.cpus,
+            shown(&t.kernel),
+            bytes(t.managed.as_bytes())
+        )?;
+        if t.taken_away.0 > 0 {
+            writeln!(
+                f,
+                "  {} were taken away (--memory), first what no event names",
+                bytes(t.taken_away.as_bytes())
+            )?;
+        }
+        writeln!(
+            f,
+            "  {} allocations ({} failed on the host), {} frees",
+            count(c.allocs),
+            count(c.failed),
+            count(c.frees)
+        )?;
+        for engine in &self.engines {
+            writeln!(f)?;
+            engine.fmt(f)?;
+        }
+        writeln!(f)?;
+        self.quality(f)
+    }
+}
+
+impl ReplayReport {
+    /// How well the trace can be replayed: the numbers behind every other number.
+    fn quality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (t, c, o) = (&self.trace, &self.trace.counts, &self.trace.opening);
+        let share = |n: u64, of: u64| 100.0 * n as f64 / of.max(1) as f64;
+        writeln!(f, "Trace quality")?;
+        writeln!(f, "  {:>11}  events lost while recording", count(t.lost))?;
+        writeln!(
+            f,
+            "  {:>11}  frees of what no row allocated ({:.2} % of frees): older blocks, or parts; {} of what nobody holds were left out",
+            count(c.unknown_frees),
+            share(c.unknown_frees, c.frees),
+            count(c.unresolved_frees)
+        )?;
+        writeln!(
+            f,
+            "  {:>11}  allocations of a frame still held, its free unseen ({:.2} % of allocations)",
+            count(c.reallocations),
+            share(c.reallocations, c.allocs)
+        )?;
+        if c.moves > 0 {
+            writeln!(
+                f,
+                "  {:>11}  blocks that the host moved were followed; {} frees of what had moved away",
+                count(c.moves),
+                count(c.freed_after_moves)
+            )?;
+        }
+        if c.outside > 0 {
+            writeln!(
+                f,
+                "  {:>11}  rows name frames outside the memory map; they were left out",
+                count(c.outside)
+            )?;
+        }
+        if !t.has_snapshot {
+            return writeln!(
+                f,
+                "  There is no snapshot: the replay opened with all memory free, up to the highest frame that an event names."
+            );
+        }
+        writeln!(
+            f,
+            "  {:>11}  frames opened in per-CPU lists: {} because their first event takes them out, {} to make up the recorded count",
+            count(o.cached_by_event + o.cached_by_count),
+            count(o.cached_by_event),
+            count(o.cached_by_count)
+        )?;
+        writeln!(f, "  {:>11}  frames freed unseen before their first event", count(o.freed_unseen))?;
+        writeln!(
+            f,
+            "  {:>11}  pageblocks whose type an event names, and {} guessed from their contents",
+            count(o.types_by_event),
+            count(o.types_by_contents)
+        )?;
+        if t.managed_mismatch > 0 {
+            writeln!(
+                f,
+                "  {:>11}  frames by which the snapshot and the zones disagree about what is managed",
+                count(t.managed_mismatch)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for EngineReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.engine)?;
+        for (knob, value) in &self.settings {
+            write!(f, ", {}", shown(&format!("{knob}={value}")))?;
+        }
+        writeln!(f)?;
+        let s = &self.seconds;
+        writeln!(
+            f,
+            "  rate          {:.2} million events/s (read {:.2} s, replay {:.2} s; opening {:.2} s apart)",
+            self.events_per_s() / 1e6,
+            s.read.as_secs_f64(),
+            s.replay.as_secs_f64(),
+            s.open.as_secs_f64()
+        )?;
+        let latency = |l: &LatencySummary| {
+            format!("mean {:.0} ns, median {} ns, 99 % {} ns, max {} ns", l.mean, l.p50, l.p99, count(l.max))
+        };
+        writeln!(f, "  allocate      {}  (1 call in {SAMPLE} timed)", latency(&self.alloc))?;
+        writeln!(f, "  free          {}", latency(&self.free))?;
+        if let Some(w) = &self.waiting {
+            writeln!(
+                f,
+                "  threads       {}, one a CPU; {} frees waited for their allocation on another CPU, {:.1} ms in all (not in the latencies)",
+                w.threads,
+                count(w.waits),
+                w.wait_ns as f64 / 1e6
+            )?;
+        }
+        self.opening(f)?;
+        self.outcome(f)?;
+        if let Some(totals) = &self.slow_path {
+            totals.write_text(&self.stats, f)?;
+        }
+        self.fragmentation(f)?;
+        self.soundness(f)?;
+        if let Some(p) = &self.prediction {
+            let (predicted, recorded) = p.free_huge_frames();
+            writeln!(
+                f,
+                "  prediction    {:.1} % apart from the host's end by free blocks, {:.1} % by frames; free huge frames {} predicted, {} recorded",
+                p.distance_pct(),
+                p.distance_frames_pct(),
+                count(predicted),
+                count(recorded)
+            )?;
+            if let Some((blocks, frames)) = p.unchanged_distance_pct() {
+                let closer = if p.distance_pct() < blocks { "closer than" } else { "no closer than" };
+                writeln!(
+                    f,
+                    "    by free blocks that is {closer} saying that nothing changed, which is {blocks:.1} % apart by free blocks, {frames:.1} % by frames"
+                )?;
+            }
+            write!(f, "    {:<20}", "free blocks by order")?;
+            for order in 0..LINUX_ORDERS {
+                write!(f, "{order:>7}")?;
+            }
+            writeln!(f)?;
+            for z in &p.zones {
+                for (what, row) in [("predicted", &z.predicted), ("recorded", &z.recorded)] {
+                    write!(f, "    {:<8} {what:<11}", z.zone)?;
+                    for n in row {
+                        write!(f, "{n:>7}")?;
+                    }
+                    writeln!(f)?;
+                }
+            }
+            for l in &p.lists {
+                writeln!(
+                    f,
+                    "    {:<8} CPU {}'s lists: {} frames predicted, {} recorded; limit {} predicted, {} recorded",
+                    l.zone,
+                    l.cpu,
+                    count(l.count.0),
+                    count(l.count.1),
+                    count(l.high.0),
+                    count(l.high.1)
+                )?;
+            }
+        }
+        if !self.leaves_out.is_empty() {
+            writeln!(f, "  left out      {}", self.leaves_out)?;
+        }
+        Ok(())
+    }
+}
+
+impl EngineReport {
+    /// What the opening state is not: said only where there is something to say.
+    fn opening(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let o = &self.opened;
+        if o.left_in_zones > 0 {
+            writeln!(
+                f,
+                "  opening       {} of the recorded per-CPU lists lie in the zones instead: these lists may not hold them",
+                size(o.left_in_zones)
+            )?;
+        }
+        for (zone, free, low) in &o.short {
+            writeln!(
+                f,
+                "  opening       zone {zone} opens short of memory: {} free, {} below its low watermark",
+                size(free.0),
+                size(low.0.saturating_sub(free.0))
+            )?;
+        }
+        Ok(())
+    }
+
+    fn outcome(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let e = &self.failures;
+        write!(f, "  refused       {} requests", count(e.allocs))?;
+        if e.allocs > 0 {
+            let reasons = [
+                (e.below_watermark, "below the watermark"),
+                (e.fragmented, "fragmented"),
+                (e.out_of_memory, "out of memory"),
+                (e.bad_request, "bad request"),
+            ];
+            let why: Vec<String> = reasons
+                .iter()
+                .filter(|(n, _)| *n > 0)
+                .map(|(n, why)| format!("{} {why}", count(*n)))
+                .collect();
+            let orders: Vec<String> = e
+                .by_order
+                .iter()
+                .enumerate()
+                .filter(|(_, n)| **n > 0)
+                .map(|(o, n)| format!("{} of order {o}", count(*n)))
+                .collect();
+            write!(f, ": {}; {}", why.join(", "), orders.join(", "))?;
+        }
+        writeln!(f)?;
+        if e.refused_where_host_served + e.served_where_host_failed > 0 {
+            writeln!(
+                f,
+                "                {} that the host served, while {} that the host refused were served here",
+                count(e.refused_where_host_served),
+                count(e.served_where_host_failed)
+            )?;
+        }
+        let kinds: Vec<String> =
+            self.fallback_kinds().map(|(a, b, n)| format!("{} {a} from {b}", count(n))).collect();
+        let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
+        writeln!(f, "  fallbacks     {}{kinds}", count(self.stats[Counter::Extfrag]))?;
+        let low: u64 = self.marks.iter().map(|(_, w, _)| w.low.0).sum();
+        let slow = self.stats[Counter::AllocSlow];
+        let least = self.least_free();
+        let why = match (slow, least.saturating_sub(low)) {
+            (0, spare) => format!(
+                ": the fewest free were {}, {} above all low marks together",
+                size(least),
+                size(spare)
+            ),
+            (_, 0) => format!(
+                ": memory ran out; the fewest free were {}, below all low marks together ({})",
+                size(least),
+                size(low)
+            ),
+            (_, spare) => format!(
+                ": the fewest free were {}, {} above all low marks together, but no zone allowed had a block that fits",
+                size(least),
+                size(spare)
+            ),
+        };
+        writeln!(f, "  low watermark {} requests found no zone above it{why}", count(slow))
+    }
+
+    fn fragmentation(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else { return Ok(()) };
+        let most = self.samples.iter().map(Sample::unheld).max().unwrap_or(0) as f64;
+        let shown = thinned(&self.samples);
+        let width = shown.len();
+        writeln!(f, "  over time     {:>19}  {:<width$}  {:>10}", "start", "", "end")?;
+        for (name, frames) in [("free", (|s| s.free) as fn(&Sample) -> u64), ("in CPU lists", |s| s.cached)] {
+            writeln!(
+                f,
+                "    {name:<12}{:>19}  {}  {:>10}",
+                size(frames(first)),
+                sparkline(shown.iter().map(|s| frames(s) as f64), 0.0, most),
+                size(frames(last))
+            )?;
+        }
+        for (name, value, low, high) in [
+            ("huge frames", (|s| s.free_huge_pct) as fn(&Sample) -> f64, 0.0, 100.0),
+            ("unusable[9]", |s| s.unusable_index * 100.0, 0.0, 100.0),
+        ] {
+            writeln!(
+                f,
+                "    {name} {:>17.2} %  {}  {:>8.2} %",
+                value(first),
+                sparkline(shown.iter().map(|s| value(s)), low, high),
+                value(last)
+            )?;
+        }
+        writeln!(
+            f,
+            "    extfrag[9]  {:>19.3}  {}  {:>10.3}",
+            first.extfrag_index,
+            sparkline(shown.iter().map(|s| s.extfrag_index), -1.0, 1.0),
+            last.extfrag_index
+        )
+    }
+
+    fn soundness(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let audit = match &self.audit {
+            Ok(c) => format!("clean over {} frames", count(c.managed.0)),
+            Err(e) => format!("FAILED: {e}"),
+        };
+        writeln!(
+            f,
+            "  soundness     {} double allocations, {} leaked frames, {} frees refused; audit {audit}; {:.2} bytes of metadata a frame",
+            self.failures.double_allocations,
+            self.leaked_frames,
+            self.failures.refused_frees,
+            self.metadata_bytes_per_frame()
+        )
+    }
+}
+
+/// Picks as many samples as fit beside their values, the first and the last among them.
+fn thinned(samples: &[Sample]) -> Vec<&Sample> {
+    /// Samples in a line.
+    const MOST: usize = 60;
+    let n = samples.len().min(MOST);
+    (0..n).map(|i| &samples[i * (samples.len() - 1) / (n - 1).max(1)]).collect()
+}
+
+fn size(frames: u64) -> String {
+    bytes(frames * PAGE_SIZE)
+}

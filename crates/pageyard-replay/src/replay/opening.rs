@@ -1,0 +1,168 @@
+//! Bringing an engine into the opening state, with nothing in a per-CPU list that a kernel would not keep there.
+//!
+//! The recorded lists were a kernel's with limits of its own, on a machine of the recorded size. An engine gets those of
+//! their blocks that its own limits allow; the others stay in their zones. So the frames that nobody holds are the same
+//! on every engine, and only where they lie may differ.
+
+use super::ledger::Stand;
+use super::timeline::Sample;
+use super::walk::Walk;
+use crate::engine::ReplayEngine;
+use crate::error::ReplayError;
+use crate::machine::{Cached, Machine, Opening, Start};
+use pageyard::{CpuId, CpuSet, Cx, Frames, Migratetype, Order, PcpStats, Pfn, ZoneId, block};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// The opening state is claimed in blocks of at most this order: a claim of a whole pageblock would set its type.
+pub const BELOW_A_PAGEBLOCK: Order = Order::of(8);
+
+/// What an engine opened with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Frames held.
+    pub held: u64,
+    /// Frames that the recorded per-CPU lists held and that lie in the zones here, because the lists may not hold them.
+    pub left_in_zones: u64,
+    /// Zones that open below their low watermark: name, free frames, low watermark.
+    pub short: Vec<(String, Frames, Frames)>,
+}
+
+impl Opened {
+    /// Returns it as JSON; `first` is the sample that was taken then.
+    pub(super) fn json(&self, first: Option<&Sample>) -> Value {
+        json!({
+            "free_frames": first.map_or(0, |s| s.free),
+            "cached_frames": first.map_or(0, |s| s.cached),
+            "left_in_zones_frames": self.left_in_zones,
+            "below_low_watermark": self.short.iter().map(|(zone, free, low)| json!({
+                "zone": zone, "free_frames": free.0, "low_frames": low.0,
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Brings an engine into the opening state. What is held is claimed in blocks of at most `largest` of their type's order;
+/// `hold` is told of each block, and says what stands for it.
+pub fn set_up<'a>(
+    engine: &dyn ReplayEngine,
+    machine: &'a Machine,
+    opening: &Opening,
+    largest: impl Fn(Migratetype) -> Order,
+    mut hold: impl FnMut(Pfn, Order) -> Stand,
+) -> Result<(Walk<'a>, Opened), ReplayError> {
+    let fail = |what: &str, pfn: Pfn| ReplayError::Machine {
+        trace: machine.name().to_owned(),
+        why: format!("the opening state cannot be set up: {what} (frame {pfn})"),
+    };
+    for (block, m) in &opening.types {
+        engine.set_pageblock_migratetype(*block, *m);
+    }
+    let mut walk = Walk::new(machine);
+    let mut opened = Opened::default();
+    for region in machine.regions() {
+        for (start, frames, held) in machine.runs(region.start, region.end(), Start::held_as) {
+            let Some(m) = held else { continue };
+            opened.held += frames.0;
+            for b in block::blocks(start, frames, largest(m)) {
+                engine
+                    .claim_exact(&Cx::on(CpuId(0)), b.pfn, b.order, m)
+                    .map_err(|why| fail(&why.to_string(), b.pfn))?;
+                walk.ledger.put(b.pfn, b.order, hold(b.pfn, b.order));
+            }
+        }
+    }
+    // The limits of a machine that was made smaller are those that its smaller zones start with.
+    if !machine.made_smaller {
+        for (zone, cpu, high) in &opening.highs {
+            engine.restore_pcp_high(*zone, *cpu, *high);
+        }
+    }
+    let (listed, left) = within_limits(engine, machine, opening);
+    opened.left_in_zones = left.iter().map(|c| c.order.frames().0).sum();
+    // The hottest last: what is added to a list last is taken first.
+    let list = |blocks: &[&Cached]| -> Result<(), ReplayError> {
+        for c in blocks.iter().rev() {
+            engine
+                .claim_exact(&Cx::on(CpuId(0)), c.pfn, c.order, c.migratetype)
+                .map_err(|why| fail(&why.to_string(), c.pfn))?;
+            if !engine.restore_cached(c.cpu, c.pfn, c.order, c.migratetype) {
+                // An engine without such a list keeps the block on its free lists.
+                engine.free(&Cx::on(c.cpu), c.pfn, c.order).map_err(|why| fail(&why.to_string(), c.pfn))?;
+            }
+        }
+        Ok(())
+    };
+    if !left.is_empty() {
+        // Those that are too many go the way that a kernel sends them: from the lists to their zones.
+        list(&left)?;
+        engine.drain(CpuSet::All);
+    }
+    list(&listed)?;
+    opened.short = short(engine);
+    Ok((walk, opened))
+}
+
+/// Tells those of the recorded lists' blocks that the engine's lists may hold, hottest first, from the others.
+fn within_limits<'o>(
+    engine: &dyn ReplayEngine,
+    machine: &Machine,
+    opening: &'o Opening,
+) -> (Vec<&'o Cached>, Vec<&'o Cached>) {
+    let zones: Vec<(Pfn, Pfn)> = machine.zones().collect();
+    // For each zone and CPU: the frames that its lists have room for.
+    let mut room: HashMap<(ZoneId, CpuId), u64> = HashMap::new();
+    opening.cached.iter().partition(|c| {
+        let at = zones.iter().position(|(start, end)| (*start..*end).contains(&c.pfn));
+        let zone = ZoneId(at.unwrap_or(zones.len()) as u16);
+        let frames = c.order.frames().0;
+        let room = room.entry((zone, c.cpu)).or_insert_with(|| match engine.pcp_stats(zone, c.cpu) {
+            Some(lists) => limit(&lists, machine, engine.zone_stats(zone).map_or(0, |z| z.span.managed.0)),
+            None => 0,
+        });
+        // Older kernels list single frames alone.
+        let fits = frames <= *room && (!machine.made_smaller || c.order == Order::ZERO);
+        if fits {
+            *room -= frames;
+        }
+        fits
+    })
+}
+
+/// Returns how many frames a CPU's lists of a zone may hold at the start.
+///
+/// On the recorded machine that is what the engine's own lists may hold before the next free drains them. A machine that was
+/// made smaller never was: there it is also less than four batches of its zone, by the smallest batch that any kernel
+/// takes. Every design's limit is at least that, so all engines open with the same lists.
+fn limit(lists: &PcpStats, machine: &Machine, managed: u64) -> u64 {
+    let below_high = lists.high.saturating_sub(1);
+    if machine.made_smaller { below_high.min(4 * smallest_batch(managed) - 1) } else { below_high }
+}
+
+/// Returns how many frames move between a list and its zone at a time, at the least.
+///
+/// # Linux
+/// `zone_batchsize` until 4.19.
+fn smallest_batch(managed: u64) -> u64 {
+    let quarter = ((managed / 1024).min(128) / 4).max(1);
+    ((1 << (quarter + quarter / 2).ilog2()) - 1).max(1)
+}
+
+/// Finds the zones that are below their low watermark.
+fn short(engine: &dyn ReplayEngine) -> Vec<(String, Frames, Frames)> {
+    let zones = super::zones(engine).into_iter().filter(|z| z.span.managed.0 > 0);
+    zones
+        .filter(|z| z.free < z.watermarks.low)
+        .map(|z| (z.span.kind.to_string(), z.free, z.watermarks.low))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_batch_is_that_of_4_19() {
+        assert_eq!([1, 3840, 100_000, 772_917, 5_394_266].map(smallest_batch), [1, 1, 31, 31, 31]);
+    }
+}

@@ -1,0 +1,365 @@
+//! What a replay found: as numbers, as JSON, and as text.
+
+use super::opening::Opened;
+use super::prediction::Prediction;
+use super::slow_path::{self, SlowPathTotals};
+use super::timeline::Sample;
+use super::walk::EventCounts;
+use crate::engine::Fallbacks;
+use crate::latency::LatencySummary;
+use crate::machine::{Machine, Opening, OpeningCounts};
+use pageyard::proctext::LINUX_ORDERS;
+use pageyard::watermark::Watermarks;
+use pageyard::{AllocError, AuditError, Census, Counter, Frames, Migratetype, NR_ORDERS, Order, Stats};
+use pageyard_trace::Trace;
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// The trace, and how well it can be replayed.
+#[derive(Clone, Debug)]
+pub struct TraceReport {
+    /// Its name.
+    pub name: String,
+    /// The kernel that it was recorded on.
+    pub kernel: String,
+    /// CPUs.
+    pub cpus: u32,
+    /// Frames managed in the replay.
+    pub managed: Frames,
+    /// Frames taken away by `--memory`.
+    pub taken_away: Frames,
+    /// Time from the first row to the last, in nanoseconds.
+    pub duration_ns: u64,
+    /// Events lost while recording.
+    pub lost: u64,
+    /// Whether there is a snapshot to open from.
+    pub has_snapshot: bool,
+    /// Frames by which the snapshot and the zones disagree.
+    pub managed_mismatch: u64,
+    /// How the opening state was found.
+    pub opening: OpeningCounts,
+    /// Its rows.
+    pub counts: EventCounts,
+}
+
+impl TraceReport {
+    pub(super) fn new(
+        trace: &Trace,
+        machine: &Machine,
+        opening: &Opening,
+        taken_away: Frames,
+    ) -> TraceReport {
+        TraceReport {
+            name: trace.name().to_owned(),
+            kernel: trace.meta().kernel.clone(),
+            cpus: machine.cpus,
+            managed: machine.managed(),
+            taken_away,
+            duration_ns: opening.duration_ns,
+            lost: trace.meta().lost,
+            has_snapshot: machine.has_snapshot,
+            managed_mismatch: machine.managed_mismatch,
+            opening: opening.counts,
+            counts: EventCounts::default(),
+        }
+    }
+}
+
+/// Where a replay's time went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seconds {
+    /// Waiting for rows.
+    pub read: Duration,
+    /// Finding and building the opening state.
+    pub open: Duration,
+    /// Re-executing rows.
+    pub replay: Duration,
+}
+
+/// What the engine refused, or should have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// Requests refused.
+    pub allocs: u64,
+    /// Of those, bad requests.
+    pub bad_request: u64,
+    /// Of those, refused to keep a reserve.
+    pub below_watermark: u64,
+    /// Of those, refused for fragmentation.
+    pub fragmented: u64,
+    /// Of those, refused for lack of memory.
+    pub out_of_memory: u64,
+    /// The same by order.
+    pub by_order: [u64; NR_ORDERS],
+    /// Requests refused here that the host served.
+    pub refused_where_host_served: u64,
+    /// Requests served here that the host refused.
+    pub served_where_host_failed: u64,
+    /// Blocks handed out while the replay held a part of them.
+    pub double_allocations: u64,
+    /// Frames of which that is true.
+    pub double_frames: u64,
+    /// Frees that the engine refused.
+    pub refused_frees: u64,
+}
+
+impl Failures {
+    /// Counts a refusal.
+    pub(super) fn count(&mut self, order: Order, why: &AllocError) {
+        self.allocs += 1;
+        self.by_order[order.index()] += 1;
+        *match why {
+            AllocError::BadRequest(_) => &mut self.bad_request,
+            AllocError::BelowWatermark { .. } => &mut self.below_watermark,
+            AllocError::Fragmented { .. } => &mut self.fragmented,
+            AllocError::OutOfMemory => &mut self.out_of_memory,
+        } += 1;
+    }
+
+    /// Adds what another thread counted.
+    pub(super) fn add(&mut self, other: &Failures) {
+        for (mine, theirs) in [
+            (&mut self.allocs, other.allocs),
+            (&mut self.bad_request, other.bad_request),
+            (&mut self.below_watermark, other.below_watermark),
+            (&mut self.fragmented, other.fragmented),
+            (&mut self.out_of_memory, other.out_of_memory),
+            (&mut self.refused_where_host_served, other.refused_where_host_served),
+            (&mut self.served_where_host_failed, other.served_where_host_failed),
+            (&mut self.double_allocations, other.double_allocations),
+            (&mut self.double_frames, other.double_frames),
+            (&mut self.refused_frees, other.refused_frees),
+        ] {
+            *mine += theirs;
+        }
+        self.by_order.iter_mut().zip(other.by_order).for_each(|(mine, theirs)| *mine += theirs);
+    }
+}
+
+/// Threads of a replay, and how they got in each other's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// Threads, one a CPU.
+    pub threads: u32,
+    /// Frees that waited for their allocation on another CPU.
+    pub waits: u64,
+    /// Nanoseconds they waited; not in the latencies.
+    pub wait_ns: u64,
+}
+
+/// One engine's replay.
+#[derive(Clone, Debug)]
+pub struct EngineReport {
+    /// How the engine was named, with the settings that were given there.
+    pub name: String,
+    /// The engine's own name.
+    pub engine: &'static str,
+    /// What it leaves out of what it is named after.
+    pub leaves_out: &'static str,
+    /// The knobs that were set on it, in order.
+    pub settings: Vec<(String, String)>,
+    /// Where the time went.
+    pub seconds: Seconds,
+    /// Rows re-executed: allocations and frees.
+    pub rows: u64,
+    /// Latencies of allocating.
+    pub alloc: LatencySummary,
+    /// Latencies of freeing.
+    pub free: LatencySummary,
+    /// What went wrong.
+    pub failures: Failures,
+    /// Frames that the engine says are allocated, less those that the replay holds.
+    pub leaked_frames: i64,
+    /// What it opened with.
+    pub opened: Opened,
+    /// Blocks split because they were freed in parts.
+    pub splits: u64,
+    /// The engine's audit at the end.
+    pub audit: Result<Census, AuditError>,
+    /// Fallbacks by requested type and type taken from, where the engine counts them so.
+    pub fallbacks: Option<Fallbacks>,
+    /// Blocks on the zones' free lists at the end, in the columns of `/proc/buddyinfo`.
+    pub buddyinfo: Vec<(String, [u64; LINUX_ORDERS])>,
+    /// The comparison with the host's end, if the trace has one.
+    pub prediction: Option<Prediction>,
+    /// Each zone's watermarks and managed frames.
+    pub marks: Vec<(String, Watermarks, Frames)>,
+    /// Fragmentation over time.
+    pub samples: Vec<Sample>,
+    /// The engine's counters.
+    pub stats: Stats,
+    /// The threads, where there were several.
+    pub waiting: Option<Waiting>,
+    /// What helpers came to, where there were any.
+    pub slow_path: Option<SlowPathTotals>,
+}
+
+impl EngineReport {
+    /// Returns rows re-executed by wall time of reading and replay together.
+    #[must_use]
+    pub fn events_per_s(&self) -> f64 {
+        let seconds = (self.seconds.read + self.seconds.replay).as_secs_f64();
+        if seconds > 0.0 { self.rows as f64 / seconds } else { 0.0 }
+    }
+
+    /// Returns the free huge frames at the end as a share of what the frames that nobody holds could make, in percent.
+    #[must_use]
+    pub fn free_huge_pct(&self) -> f64 {
+        self.samples.last().map_or(0.0, |s| s.free_huge_pct)
+    }
+
+    /// Returns the bytes of metadata for each frame spanned.
+    #[must_use]
+    pub fn metadata_bytes_per_frame(&self) -> f64 {
+        self.stats.metadata_bytes as f64 / self.stats.spanned.0.max(1) as f64
+    }
+
+    /// Says whether the engine kept its promises: nothing handed out twice, nothing lost, nothing refused wrongly,
+    /// and a clean audit.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let f = &self.failures;
+        f.double_allocations == 0 && f.refused_frees == 0 && self.leaked_frames == 0 && self.audit.is_ok()
+    }
+
+    /// Returns the fewest free frames of any sample.
+    #[must_use]
+    pub fn least_free(&self) -> u64 {
+        self.samples.iter().map(|s| s.free).min().unwrap_or(0)
+    }
+
+    fn json(&self) -> Value {
+        let latency = |l: &LatencySummary| json!({"mean": l.mean, "p50": l.p50, "p99": l.p99, "max": l.max, "timed": l.timed});
+        let rows = |of: &dyn Fn(usize) -> [u64; LINUX_ORDERS], names: &[String]| -> Value {
+            names.iter().enumerate().map(|(i, n)| (n.clone(), json!(of(i)))).collect::<Map<_, _>>().into()
+        };
+        let names: Vec<String> = self.buddyinfo.iter().map(|(n, _)| n.clone()).collect();
+        let f = &self.failures;
+        let mut value = json!({
+            "name": self.name,
+            "engine": self.engine,
+            "settings": self.settings.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>(),
+            "events_per_s": self.events_per_s(),
+            "seconds": {
+                "read": self.seconds.read.as_secs_f64(),
+                "open": self.seconds.open.as_secs_f64(),
+                "replay": self.seconds.replay.as_secs_f64(),
+            },
+            "alloc_ns": latency(&self.alloc),
+            "free_ns": latency(&self.free),
+            "failed_allocs": f.allocs,
+            "failed_by_reason": {
+                "bad_request": f.bad_request,
+                "below_watermark": f.below_watermark,
+                "fragmented": f.fragmented,
+                "out_of_memory": f.out_of_memory,
+            },
+            "failed_by_order": f.by_order[..LINUX_ORDERS],
+            "refused_where_host_served": f.refused_where_host_served,
+            "served_where_host_failed": f.served_where_host_failed,
+            "double_allocations": f.double_allocations,
+            "leaked_frames": self.leaked_frames,
+            "refused_frees": f.refused_frees,
+            "audit": match &self.audit { Ok(_) => "clean".to_owned(), Err(e) => e.to_string() },
+            "fallbacks": self.stats[Counter::Extfrag],
+            "fallbacks_by_kind": self.fallback_kinds().map(|(from, to, n)| (format!("{from}->{to}"), json!(n)))
+                .collect::<Map<_, _>>(),
+            "low_watermark_hits": self.stats[Counter::AllocSlow],
+            "least_free_frames": self.least_free(),
+            "opening": self.opened.json(self.samples.first()),
+            "free_huge_frames_pct_of_optimum": self.free_huge_pct(),
+            "metadata_bytes_per_frame": self.metadata_bytes_per_frame(),
+            "buddyinfo": rows(&|i| self.buddyinfo[i].1, &names),
+            "counters": self.stats.iter().map(|(c, n)| (c.name().to_owned(), json!(n))).collect::<Map<_, _>>(),
+            "timeline": self.samples.iter().map(|s| json!({
+                "seconds": s.seconds,
+                "free_frames": s.free,
+                "cached_frames": s.cached,
+                "unheld_frames": s.unheld(),
+                "free_huge_frames_pct_of_optimum": s.free_huge_pct,
+                "unusable_index": s.unusable_index,
+                "extfrag_index": s.extfrag_index,
+            })).collect::<Vec<_>>(),
+        });
+        slow_path::write_json(self.slow_path.as_ref(), &self.stats, &mut value);
+        if let Some(w) = &self.waiting {
+            value["threads"] = json!({"threads": w.threads, "waits": w.waits, "wait_ns": w.wait_ns});
+        }
+        if let Some(p) = &self.prediction {
+            let (predicted, recorded) = p.free_huge_frames();
+            let mut after = json!({
+                "predicted": rows(&|i| p.zones[i].predicted, &names),
+                "recorded": rows(&|i| p.zones[i].recorded, &names),
+                "distance_pct": p.distance_pct(),
+                "distance_frames_pct": p.distance_frames_pct(),
+                "distance_by_order_pct": (0..LINUX_ORDERS).map(|o| p.distance_of_order_pct(o)).collect::<Vec<_>>(),
+                "free_huge_frames": {"predicted": predicted, "recorded": recorded},
+                "per_cpu_lists": p.lists.iter().map(|l| json!({
+                    "zone": l.zone,
+                    "cpu": l.cpu,
+                    "predicted": {"count": l.count.0, "high": l.high.0},
+                    "recorded": {"count": l.count.1, "high": l.high.1},
+                })).collect::<Vec<_>>(),
+            });
+            if let Some((blocks, frames)) = p.unchanged_distance_pct() {
+                after["unchanged"] = json!({"distance_pct": blocks, "distance_frames_pct": frames});
+            }
+            value["after"] = after;
+        }
+        value
+    }
+
+    /// Iterates over the fallbacks that happened: requested type, type taken from, how often.
+    pub fn fallback_kinds(&self) -> impl Iterator<Item = (Migratetype, Migratetype, u64)> + '_ {
+        let pairs = Migratetype::ALL.into_iter().flat_map(|a| Migratetype::ALL.map(|b| (a, b)));
+        let counts = self.fallbacks.unwrap_or_default();
+        pairs.map(move |(a, b)| (a, b, counts[a.index()][b.index()])).filter(|(.., n)| *n > 0)
+    }
+}
+
+/// A whole replay.
+#[derive(Clone, Debug)]
+pub struct ReplayReport {
+    /// The trace.
+    pub trace: TraceReport,
+    /// The engines, in the order asked for.
+    pub engines: Vec<EngineReport>,
+}
+
+impl ReplayReport {
+    /// Returns the report as one JSON document.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let (t, c, o) = (&self.trace, &self.trace.counts, &self.trace.opening);
+        json!({
+            "trace": {
+                "name": t.name,
+                "kernel": t.kernel,
+                "events": c.events,
+                "allocs": c.allocs,
+                "frees": c.frees,
+                "failed": c.failed,
+                "lost": t.lost,
+                "unknown_frees": c.unknown_frees,
+                "unresolved_frees": c.unresolved_frees,
+                "reallocations": c.reallocations,
+                "moves": c.moves,
+                "freed_after_moves": c.freed_after_moves,
+                "outside_memory": c.outside,
+                "seconds": t.duration_ns as f64 / 1e9,
+                "memory_bytes": t.managed.as_bytes(),
+                "taken_away_bytes": t.taken_away.as_bytes(),
+                "opening": {
+                    "snapshot": t.has_snapshot,
+                    "managed_mismatch_frames": t.managed_mismatch,
+                    "cached_by_event": o.cached_by_event,
+                    "cached_by_count": o.cached_by_count,
+                    "freed_unseen": o.freed_unseen,
+                    "types_by_event": o.types_by_event,
+                    "types_by_contents": o.types_by_contents,
+                },
+            },
+            "engines": self.engines.iter().map(EngineReport::json).collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,380 @@
+//! The replay itself: open the machine, re-execute every row, give account.
+
+use super::clock::Clock;
+use super::direct::Direct;
+use super::free_view::FreeView;
+use super::ledger::Stand;
+use super::moved::Moves;
+use super::opening::{self, BELOW_A_PAGEBLOCK, Opened};
+use super::prediction::Prediction;
+use super::report::{EngineReport, Failures, ReplayReport, Seconds, TraceReport, Waiting};
+use super::slow_path::SlowPath;
+use super::threads::Plan;
+use super::timeline::zones;
+use super::walk::{EventCounts, Row, Walk};
+use super::with_slow_path::{self, WithSlowPath};
+use crate::bitmap::SharedFrameSet;
+use crate::engine::{EngineSpec, ReplayEngine, UseEngine};
+use crate::error::ReplayError;
+use crate::latency::{LatencySummary, clock_cost_ns};
+use crate::limits;
+use crate::machine::{Machine, Opening};
+use crate::text::count;
+use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator};
+use pageyard_trace::{Columns, Prefetch, Trace};
+use std::time::{Duration, Instant};
+
+/// How many samples a timeline has between its first and its last, where nobody says.
+pub const SAMPLES: u64 = 20;
+
+/// The most that can be asked for.
+pub const MOST_SAMPLES: u64 = 100_000;
+
+/// Bytes that the owners of a slow path keep for a frame that is held on its own.
+const OWNER_BYTES_A_FRAME: u64 = 32;
+
+/// What to replay, and how.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayOptions {
+    /// Makes the machine smaller: the bytes that it has left.
+    pub memory: Option<u64>,
+    /// Replays each CPU on a thread of its own.
+    pub threads: bool,
+    /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it a replay shows
+    /// what the engine's own choices do with what was recorded, and nothing else.
+    pub slow_path: Option<SlowPath>,
+    /// How many samples the timeline has between its first and its last; [`SAMPLES`] where this is none.
+    pub samples: Option<u64>,
+}
+
+/// What a replay is doing, for a progress bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// It looks for the opening state.
+    Opening,
+    /// It replays on this engine.
+    Replaying(&'a str),
+}
+
+/// Replays a trace on each engine in turn. `progress` is told what is being done, and how many of how many rows are
+/// done.
+///
+/// # Errors
+/// [`ReplayError`]; what the engines do wrong is not an error, but in the report.
+pub fn replay(
+    trace: &Trace,
+    engines: &[EngineSpec],
+    options: &ReplayOptions,
+    progress: &mut dyn FnMut(Progress<'_>, u64, u64),
+) -> Result<ReplayReport, ReplayError> {
+    if options.threads && options.slow_path.is_some() {
+        return Err(ReplayError::SlowPathOnThreads);
+    }
+    let started = Instant::now();
+    let mut opening_progress = |done, rows| progress(Progress::Opening, done, rows);
+    let mut machine = Machine::read(trace, &mut opening_progress)?;
+    let opening = machine.open(&mut opening_progress)?;
+    let taken_away = match options.memory {
+        Some(bytes) => machine.shrink(&opening, bytes)?,
+        None => Frames::ZERO,
+    };
+    let opened = started.elapsed();
+    let view = FreeView::new(&machine);
+    let samples = options.samples.unwrap_or(SAMPLES).clamp(1, MOST_SAMPLES);
+    let mut report =
+        ReplayReport { trace: TraceReport::new(trace, &machine, &opening, taken_away), engines: Vec::new() };
+    for spec in engines {
+        let start = Instant::now();
+        let regions = machine.regions();
+        let fail = |why| ReplayError::Map { trace: machine.name().to_owned(), why };
+        let map = MemoryMap::new(&regions).map_err(fail)?;
+        let spec = spec.with_min_free_kbytes(machine.min_free_kbytes);
+        let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
+        let since = (start, opened);
+        let (counts, engine) = match &options.slow_path {
+            Some(slow_path) => {
+                let need = machine.end().0.saturating_mul(OWNER_BYTES_A_FRAME);
+                limits::check("the owners of every frame", need, "leave out --slow-path")?;
+                let spec = if slow_path.compaction { spec.clone() } else { spec.without_compaction() };
+                let trial = Trial {
+                    spec: &spec,
+                    trace,
+                    machine: &machine,
+                    opening: &opening,
+                    view: &view,
+                    samples,
+                    since,
+                };
+                let user = SlowPathReplay { trial, slow_path, progress: &mut at };
+                spec.on(&map, machine.cpus, false, user)?.map_err(fail)??
+            }
+            None => {
+                let trial = Trial {
+                    spec: &spec,
+                    trace,
+                    machine: &machine,
+                    opening: &opening,
+                    view: &view,
+                    samples,
+                    since,
+                };
+                let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
+                match options.threads {
+                    false => on_one_thread(&*engine, &trial, &mut at)?,
+                    true => on_a_thread_a_cpu(&*engine, &trial, &mut at)?,
+                }
+            }
+        };
+        report.trace.counts = counts;
+        report.engines.push(engine);
+    }
+    Ok(report)
+}
+
+/// When an engine's replay began, and the time that finding the opening state took before that.
+type Since = (Instant, Duration);
+
+/// What is replayed, on what.
+struct Trial<'a> {
+    spec: &'a EngineSpec,
+    trace: &'a Trace,
+    machine: &'a Machine,
+    opening: &'a Opening,
+    view: &'a FreeView,
+    samples: u64,
+    since: Since,
+}
+
+fn on_one_thread(
+    engine: &dyn ReplayEngine,
+    trial: &Trial<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(EventCounts, EngineReport), ReplayError> {
+    let mut calls = Direct::new(engine, trial.machine.end(), clock_cost_ns());
+    let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
+    run.clock.sample(0, calls.held());
+    run.rows(trial.trace, Columns::Replay, progress, |run, row| {
+        if run.clock.tick(row.time_ns()) {
+            run.clock.sample(row.time_ns(), calls.held());
+        }
+        run.walk.row(&mut calls, row);
+    })?;
+    run.clock.sample_last(calls.held());
+    let totals = CallTotals {
+        alloc: calls.alloc.summary(),
+        free: calls.free.summary(),
+        failures: calls.failures,
+        held_frames: calls.held_frames,
+        waiting: None,
+        slow_path: None,
+    };
+    run.finish(trial, totals)
+}
+
+/// A replay with helpers.
+struct SlowPathReplay<'a> {
+    trial: Trial<'a>,
+    slow_path: &'a SlowPath,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl UseEngine for SlowPathReplay<'_> {
+    type Output = Result<(EventCounts, EngineReport), ReplayError>;
+
+    fn with<E: PressureAllocator + ReplayEngine + 'static>(self, engine: E) -> Self::Output {
+        let (trial, machine) = (&self.trial, self.trial.machine);
+        let owners = with_slow_path::owners(&engine, self.slow_path);
+        let mut calls = WithSlowPath::new(&owners, &machine.gfp, self.slow_path, clock_cost_ns());
+        let largest = |m| WithSlowPath::<E>::claimed_in(m, BELOW_A_PAGEBLOCK);
+        let engine: &dyn ReplayEngine = &engine;
+        let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
+        run.clock.kswapd = false;
+        owners.with_held(|held| run.clock.sample(0, held));
+        // Which thread asked is in no other replay's columns.
+        run.rows(trial.trace, Columns::All, self.progress, |run, row| {
+            if run.clock.tick(row.time_ns()) {
+                owners.with_held(|held| run.clock.sample(row.time_ns(), held));
+            }
+            calls.background(row.time_ns());
+            run.walk.row(&mut calls, row);
+        })?;
+        owners.with_held(|held| run.clock.sample_last(held));
+        calls.finish();
+        let totals = CallTotals {
+            alloc: calls.alloc.summary(),
+            free: calls.free.summary(),
+            failures: calls.failures,
+            held_frames: owners.held_frames().0,
+            waiting: None,
+            slow_path: Some(calls.found),
+        };
+        run.finish(trial, totals)
+    }
+}
+
+fn on_a_thread_a_cpu(
+    engine: &dyn ReplayEngine,
+    trial: &Trial<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(EventCounts, EngineReport), ReplayError> {
+    let machine = trial.machine;
+    let rows = trial.trace.rows()?;
+    let what = format!("a plan of {} rows for threads", count(rows));
+    limits::check(&what, Plan::bytes(rows), "leave out --threads, or use a shorter recording")?;
+    let mut plan = Plan::new(machine.cpus);
+    let taken = SharedFrameSet::new(machine.end());
+    let mut run = Run::open(
+        engine,
+        trial,
+        |_| BELOW_A_PAGEBLOCK,
+        |pfn, order| {
+            taken.insert(pfn, order.frames());
+            plan.hold(pfn)
+        },
+    )?;
+    run.clock.sample(0, &taken);
+    run.rows(trial.trace, Columns::Replay, progress, |run, row| run.walk.row(&mut plan, row))?;
+    // Planning belongs to reading: the calls are not made yet.
+    run.seconds.read += run.seconds.replay;
+    let start = Instant::now();
+    let clock = &mut run.clock;
+    let found = plan.run(engine, &taken, run.clock_ns, &mut |now| {
+        if clock.tick(now) {
+            clock.sample(now, &taken);
+        }
+    })?;
+    run.seconds.replay = start.elapsed();
+    run.clock.sample_last(&taken);
+    let totals = CallTotals {
+        alloc: found.alloc.summary(),
+        free: found.free.summary(),
+        failures: found.failures,
+        held_frames: taken.len(),
+        waiting: Some(Waiting { threads: found.threads, waits: found.waits, wait_ns: found.wait_ns }),
+        slow_path: None,
+    };
+    run.finish(trial, totals)
+}
+
+/// A replay under way, on one engine.
+struct Run<'a> {
+    engine: &'a dyn ReplayEngine,
+    walk: Walk<'a>,
+    clock: Clock<'a>,
+    clock_ns: u64,
+    opened: Opened,
+    seconds: Seconds,
+}
+
+/// What the calls of a replay came to.
+struct CallTotals {
+    alloc: LatencySummary,
+    free: LatencySummary,
+    failures: Failures,
+    held_frames: u64,
+    waiting: Option<Waiting>,
+    slow_path: Option<super::slow_path::SlowPathTotals>,
+}
+
+impl<'a> Run<'a> {
+    /// Brings the engine into the opening state, as [`opening::set_up`] does.
+    fn open(
+        engine: &'a dyn ReplayEngine,
+        trial: &Trial<'a>,
+        largest: impl Fn(Migratetype) -> Order,
+        hold: impl FnMut(Pfn, Order) -> Stand,
+    ) -> Result<Self, ReplayError> {
+        let Trial { machine, opening, since, view, samples, .. } = *trial;
+        let (walk, opened) = opening::set_up(engine, machine, opening, largest, hold)?;
+        let step = (opening.duration_ns / samples).max(1);
+        let clock = Clock::new(engine, view, step);
+        let clock_ns = clock_cost_ns();
+        let seconds = Seconds { open: since.1 + since.0.elapsed(), ..Seconds::default() };
+        Ok(Run { engine, walk, clock, clock_ns, opened, seconds })
+    }
+
+    /// Reads the rows and hands each to `row`.
+    fn rows(
+        &mut self,
+        trace: &Trace,
+        columns: Columns,
+        progress: &mut dyn FnMut(u64, u64),
+        mut row: impl FnMut(&mut Self, Row<'_>),
+    ) -> Result<(), ReplayError> {
+        let rows = trace.rows()?;
+        let mut done = 0;
+        let mut reading = Duration::ZERO;
+        let start = Instant::now();
+        let mut reader = Prefetch::new(trace.events(columns)?)?;
+        let mut moves = Moves::of(trace)?;
+        let mut batch = Vec::new();
+        loop {
+            let before = Instant::now();
+            let more = reader.next_batch(&mut batch)?;
+            reading += before.elapsed();
+            if !more {
+                moves.until(u64::MAX, |moved| row(self, Row::Move(moved)))?;
+                break;
+            }
+            for event in &batch {
+                moves.until(event.time_ns, |moved| row(self, Row::Move(moved)))?;
+                row(self, Row::Event(event));
+            }
+            done += batch.len() as u64;
+            progress(done, rows);
+        }
+        self.seconds.read = reading;
+        self.seconds.replay = start.elapsed() - reading;
+        Ok(())
+    }
+
+    /// Audits the engine and sums up.
+    fn finish(
+        self,
+        trial: &Trial<'_>,
+        totals: CallTotals,
+    ) -> Result<(EventCounts, EngineReport), ReplayError> {
+        let Trial { trace, spec, .. } = *trial;
+        let mut failures = totals.failures;
+        failures.refused_frees += self.walk.refused_splits;
+        let audit = self.engine.audit();
+        let zones = zones(self.engine);
+        let several_nodes = zones.iter().any(|z| z.span.node != zones[0].span.node);
+        let name = move |z: &pageyard::ZoneStats| match several_nodes {
+            true => format!("node{}/{}", z.span.node, z.span.kind),
+            false => z.span.kind.to_string(),
+        };
+        let stats = self.engine.stats();
+        let counts = self.walk.counts;
+        let report = EngineReport {
+            name: spec.label().to_owned(),
+            engine: spec.name(),
+            leaves_out: spec.leaves_out(),
+            settings: spec.settings().to_vec(),
+            seconds: self.seconds,
+            rows: counts.allocs + counts.frees,
+            alloc: totals.alloc,
+            free: totals.free,
+            leaked_frames: match audit {
+                Ok(census) => census.allocated.0 as i64 - totals.held_frames as i64,
+                Err(_) => 0,
+            },
+            opened: self.opened,
+            audit,
+            failures,
+            splits: self.walk.ledger.splits,
+            fallbacks: self.engine.fallbacks(),
+            buddyinfo: zones
+                .iter()
+                .map(|z| (name(z), pageyard::proctext::linux_orders(&z.blocks_by_order())))
+                .collect(),
+            prediction: Prediction::new(trace, self.engine, &zones, &name)?,
+            marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
+            samples: self.clock.into_samples(),
+            stats,
+            waiting: totals.waiting,
+            slow_path: totals.slow_path,
+        };
+        Ok((counts, report))
+    }
+}

@@ -1,0 +1,318 @@
+//! A replay on one thread a CPU: each makes its CPU's calls in their recorded order, at the same time as the others.
+//!
+//! First the rows are turned into a plan: for each CPU a list of steps. A block is named by a *place*, where the step
+//! that allocates it writes the engine's frame, and where the step that frees it, perhaps on another CPU, waits for it.
+//! A step only ever waits for an earlier row, so the threads cannot wait for each other in a circle.
+
+use super::ledger::{Ledger, Stand};
+use super::report::Failures;
+use super::walk::Calls;
+use crate::bitmap::SharedFrameSet;
+use crate::engine::ReplayEngine;
+use crate::error::ReplayError;
+use crate::latency::Latencies;
+use pageyard::CpuId;
+use pageyard::{Cx, FreeError, Order, Pfn, Request};
+use pageyard_trace::Event;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::Instant;
+
+/// One call of a plan.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Allocates, and writes the frame to a place.
+    Alloc(Request, u32),
+    /// Allocates, and frees again.
+    AllocRefused(Request),
+    /// Frees what a place holds.
+    Free(u32, Order),
+    /// Halves what a place holds, and writes the halves to two others.
+    Halve(u32, Order, u32, u32),
+}
+
+/// One CPU's steps, in pieces: a list that moved as it grew would take three times its size.
+#[derive(Clone, Default)]
+struct Steps(Vec<Vec<(Cx, Step)>>);
+
+impl Steps {
+    /// Steps in a piece.
+    const PIECE: usize = 1 << 13;
+
+    fn push(&mut self, cx: &Cx, step: Step) {
+        match self.0.last_mut() {
+            Some(last) if last.len() < Steps::PIECE => last.push((*cx, step)),
+            _ => {
+                let mut piece = Vec::with_capacity(Steps::PIECE);
+                piece.push((*cx, step));
+                self.0.push(piece);
+            }
+        }
+    }
+}
+
+/// The steps of all CPUs.
+#[derive(Default)]
+pub struct Plan {
+    cpus: Vec<Steps>,
+    /// What the places of the opening state hold.
+    opening: Vec<u32>,
+    places: u32,
+}
+
+impl Plan {
+    /// Makes an empty plan.
+    pub fn new(cpus: u32) -> Plan {
+        Plan { cpus: vec![Steps::default(); cpus as usize], ..Plan::default() }
+    }
+
+    /// Returns about how many bytes the plan of so many rows takes: most rows are one step, of one place.
+    pub fn bytes(rows: u64) -> u64 {
+        let place = size_of::<AtomicU32>() + size_of::<u32>();
+        rows.saturating_mul((size_of::<(Cx, Step)>() + place) as u64)
+    }
+
+    /// Names a block of the opening state. Before any call is planned.
+    pub fn hold(&mut self, at: Pfn) -> Stand {
+        self.opening.push(at.0 as u32 + 1);
+        self.place()
+    }
+
+    fn place(&mut self) -> Stand {
+        self.places += 1;
+        Stand(self.places - 1)
+    }
+
+    fn add(&mut self, cx: &Cx, step: Step) {
+        if let Some(steps) = self.cpus.get_mut(cx.cpu.index()) {
+            steps.push(cx, step);
+        }
+    }
+}
+
+impl Calls for Plan {
+    fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
+        let place = self.place();
+        self.add(cx, Step::Alloc(*request, place.0));
+        ledger.put(Pfn(row.pfn), request.order, place);
+    }
+
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, _: &Event) {
+        self.add(cx, Step::AllocRefused(*request));
+    }
+
+    fn free(&mut self, cx: &Cx, stand: Stand, order: Order) {
+        self.add(cx, Step::Free(stand.0, order));
+    }
+
+    fn halve(&mut self, cx: &Cx, stand: Stand, order: Order) -> Result<(Stand, Stand), FreeError> {
+        let (lower, upper) = (self.place(), self.place());
+        self.add(cx, Step::Halve(stand.0, order, lower.0, upper.0));
+        Ok((lower, upper))
+    }
+}
+
+/// The gate that threads wait at until all of them are started.
+const CLOSED: u8 = 0;
+const OPEN: u8 = 1;
+/// One could not be started: nobody begins.
+const CANCELLED: u8 = 2;
+
+/// A place that nobody has written yet.
+const EMPTY: u32 = 0;
+
+/// A place whose request was refused.
+const REFUSED: u32 = u32::MAX;
+
+/// What the threads share.
+struct Shared<'a, E: ?Sized> {
+    engine: &'a E,
+    /// For each place: 1 + the engine's frame, [`EMPTY`] or [`REFUSED`].
+    places: Vec<AtomicU32>,
+    taken: &'a SharedFrameSet,
+}
+
+/// What one thread found.
+pub struct Found {
+    pub alloc: Latencies,
+    pub free: Latencies,
+    pub failures: Failures,
+    /// Calls that had to wait for a call of another CPU.
+    pub waits: u64,
+    /// Nanoseconds they waited, not counted as latency.
+    pub wait_ns: u64,
+    /// Threads that made calls.
+    pub threads: u32,
+}
+
+impl Found {
+    /// Makes an empty record.
+    pub fn new(clock_ns: u64) -> Found {
+        Found {
+            alloc: Latencies::new(clock_ns),
+            free: Latencies::new(clock_ns),
+            failures: Failures::default(),
+            waits: 0,
+            wait_ns: 0,
+            threads: 0,
+        }
+    }
+
+    fn add(&mut self, other: &Found) {
+        self.alloc.add(&other.alloc);
+        self.free.add(&other.free);
+        self.failures.add(&other.failures);
+        self.waits += other.waits;
+        self.wait_ns += other.wait_ns;
+    }
+}
+
+impl Plan {
+    /// Makes all calls, one thread a CPU; `tick` is called by the first with the recorded time. `taken` holds the
+    /// frames of the opening state, and at the end those that are still held.
+    pub fn run<E: ReplayEngine + ?Sized>(
+        self,
+        engine: &E,
+        taken: &SharedFrameSet,
+        clock_ns: u64,
+        tick: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<Found, ReplayError> {
+        let empty = self.places as usize - self.opening.len();
+        let places =
+            self.opening.into_iter().chain(std::iter::repeat_n(EMPTY, empty)).map(AtomicU32::new).collect();
+        let shared = Shared { engine, places, taken };
+        let mut sum = Found::new(clock_ns);
+        let mut tick = Some(tick);
+        // A CPU that does nothing needs no thread.
+        let busy: Vec<Steps> = self.cpus.into_iter().filter(|steps| !steps.0.is_empty()).collect();
+        sum.threads = busy.len() as u32;
+        // All wait for the last to be started: a block may come from any of them.
+        let gate = AtomicU8::new(CLOSED);
+        let threads = busy.len();
+        std::thread::scope(|scope| {
+            let mut workers = Vec::new();
+            for (thread, steps) in busy.into_iter().enumerate() {
+                let (shared, gate, mut tick) = (&shared, &gate, tick.take());
+                let work = move || {
+                    let _registered = pageyard_arena::rseq::register_thread();
+                    let mut found = Found::new(clock_ns);
+                    // ORDER: Relaxed: the gate only says when to begin; spawning published the rest.
+                    while gate.load(Ordering::Relaxed) == CLOSED {
+                        std::thread::yield_now();
+                    }
+                    if gate.load(Ordering::Relaxed) == CANCELLED {
+                        return found;
+                    }
+                    for (cx, step) in steps.0.iter().flatten() {
+                        if let Some(tick) = &mut tick {
+                            tick(cx.now.0);
+                        }
+                        shared.make(cx, *step, &mut found);
+                    }
+                    found
+                };
+                match std::thread::Builder::new().spawn_scoped(scope, work) {
+                    Ok(worker) => workers.push(worker),
+                    Err(why) => {
+                        // ORDER: Relaxed: as above.
+                        gate.store(CANCELLED, Ordering::Relaxed);
+                        return Err(ReplayError::NoThread { thread: thread + 1, threads, why });
+                    }
+                }
+            }
+            // ORDER: Relaxed: as above.
+            gate.store(OPEN, Ordering::Relaxed);
+            for worker in workers {
+                match worker.join() {
+                    Ok(found) => sum.add(&found),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok(())
+        })?;
+        Ok(sum)
+    }
+}
+
+impl<E: ReplayEngine + ?Sized> Shared<'_, E> {
+    fn make(&self, cx: &Cx, step: Step, found: &mut Found) {
+        let engine = self.engine;
+        match step {
+            Step::Alloc(request, place) => {
+                let value = match found.alloc.time(|| engine.alloc(cx, &request)) {
+                    Ok(at) => {
+                        let already = self.taken.insert(at, request.order.frames());
+                        found.failures.double_frames += already;
+                        found.failures.double_allocations += u64::from(already > 0);
+                        at.0 as u32 + 1
+                    }
+                    Err(why) => {
+                        found.failures.count(request.order, &why);
+                        found.failures.refused_where_host_served += 1;
+                        REFUSED
+                    }
+                };
+                self.write(place, value);
+            }
+            Step::AllocRefused(request) => match found.alloc.time(|| engine.alloc(cx, &request)) {
+                Ok(at) => {
+                    found.failures.served_where_host_failed += 1;
+                    self.free(cx, at, request.order, found);
+                }
+                Err(why) => found.failures.count(request.order, &why),
+            },
+            Step::Free(place, order) => {
+                if let Some(at) = self.wait(place, found) {
+                    self.taken.remove(at, order.frames());
+                    self.free(cx, at, order, found);
+                }
+            }
+            Step::Halve(place, order, lower, upper) => {
+                let half = order.smaller().unwrap_or(order);
+                let (low, high) = match self.wait(place, found) {
+                    Some(at) if engine.split(&Cx::on(CpuId(0)), at, order, half).is_ok() => {
+                        (at.0 as u32 + 1, (at + half.frames()).0 as u32 + 1)
+                    }
+                    Some(_) => {
+                        found.failures.refused_frees += 1;
+                        (REFUSED, REFUSED)
+                    }
+                    None => (REFUSED, REFUSED),
+                };
+                self.write(lower, low);
+                self.write(upper, high);
+            }
+        }
+    }
+
+    fn free(&self, cx: &Cx, at: Pfn, order: Order, found: &mut Found) {
+        let engine = self.engine;
+        if found.free.time(|| engine.free(cx, at, order)).is_err() {
+            found.failures.refused_frees += 1;
+        }
+    }
+
+    fn write(&self, place: u32, value: u32) {
+        // ORDER: Release pairs with the Acquire in `wait`: the frames of the block are in `taken` by then.
+        self.places[place as usize].store(value, Ordering::Release);
+    }
+
+    /// Waits until a place is written; `None` where the request for it was refused.
+    fn wait(&self, place: u32, found: &mut Found) -> Option<Pfn> {
+        let place = &self.places[place as usize];
+        // ORDER: Acquire pairs with the Release in `write`.
+        let read = || Some(place.load(Ordering::Acquire)).filter(|v| *v != EMPTY);
+        let value = read().unwrap_or_else(|| {
+            let start = Instant::now();
+            found.waits += 1;
+            let value = loop {
+                std::thread::yield_now();
+                if let Some(value) = read() {
+                    break value;
+                }
+            };
+            found.wait_ns += start.elapsed().as_nanos() as u64;
+            value
+        });
+        (value != REFUSED).then(|| Pfn(u64::from(value - 1)))
+    }
+}

@@ -1,0 +1,75 @@
+//! Fragmentation over time: samples of an engine's free memory while a replay runs.
+
+use super::free_view::{FreeView, HeldFrames, frames_in};
+use crate::engine::ReplayEngine;
+use pageyard::{PAGEBLOCK_ORDER, ZoneId, ZoneStats, metrics};
+
+/// Free memory at one moment, all zones together.
+///
+/// Fragmentation is that of all frames that nobody holds, lists drained: see `free_view`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Seconds from the start of the trace.
+    pub seconds: f64,
+    /// Frames on the zones' free lists, those in per-CPU lists not counted: `nr_free_pages`.
+    pub free: u64,
+    /// The other frames that nobody holds: in per-CPU lists, or set aside for one CPU.
+    pub cached: u64,
+    /// Free huge frames as a share of what the frames that nobody holds could make, in percent; 0 where they make none.
+    pub free_huge_pct: f64,
+    /// `unusable_index` for a huge frame; 1 where nothing is free.
+    pub unusable_index: f64,
+    /// `extfrag_index` for a huge frame; -1 where a request would succeed, 0 where nothing is free.
+    pub extfrag_index: f64,
+}
+
+impl Sample {
+    /// Returns the frames that nobody holds.
+    #[must_use]
+    pub fn unheld(&self) -> u64 {
+        self.free + self.cached
+    }
+}
+
+/// Returns the zones of an engine.
+pub fn zones<E: ReplayEngine + ?Sized>(engine: &E) -> Vec<ZoneStats> {
+    (0..).map(ZoneId).map_while(|id| engine.zone_stats(id)).collect()
+}
+
+/// Returns the free blocks by order of all zones together, as the zones' free lists hold them.
+pub fn blocks(zones: &[ZoneStats]) -> Vec<u64> {
+    let mut sum = Vec::new();
+    for zone in zones {
+        let row = zone.blocks_by_order();
+        sum.resize(row.len(), 0);
+        sum.iter_mut().zip(row).for_each(|(a, b)| *a += b);
+    }
+    sum
+}
+
+/// Takes a sample.
+pub fn sample<E: ReplayEngine + ?Sized>(
+    engine: &E,
+    time_ns: u64,
+    view: &FreeView,
+    held: &dyn HeldFrames,
+) -> Sample {
+    let row = view.blocks(held);
+    let unheld = frames_in(&row).0;
+    // On several threads the two are read at slightly different times.
+    let free = zones(engine).iter().map(|z| z.free.0).sum::<u64>().min(unheld);
+    let huge = PAGEBLOCK_ORDER.index();
+    Sample {
+        seconds: time_ns as f64 / 1e9,
+        free,
+        cached: unheld - free,
+        free_huge_pct: metrics::free_huge_share(&row).unwrap_or(0.0) * 100.0,
+        unusable_index: metrics::unusable_index(&row, huge).unwrap_or(1.0),
+        // Linux's own values where the question has no answer.
+        extfrag_index: match metrics::extfrag_index(&row, huge) {
+            Some(index) => index,
+            None if unheld == 0 => 0.0,
+            None => -1.0,
+        },
+    }
+}

@@ -1,0 +1,62 @@
+//! Moving the owners' frames: which may be moved, and the move itself, which here is a change of the table.
+#![allow(unsafe_code, reason = "whoever owns movable frames promises to have moved them")]
+
+use super::frame_table::{Role, flag};
+use super::owners::Owners;
+use crate::engine::ReplayEngine;
+use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard::{Pfn, PressureAllocator};
+
+/// A frame that compaction has taken out of use.
+#[derive(Debug)]
+pub struct Isolated(u32);
+
+// SAFETY: a frame is named by the table alone, and `FrameTable::moved` changes the one name there is before `migrate` returns
+// `Ok`; in every other case the table does not know the new frame.
+unsafe impl<E: PressureAllocator + ReplayEngine> Migrate for Owners<'_, E> {
+    type Isolated = Isolated;
+
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Isolated, Busy> {
+        let mut table = self.frames();
+        let id = table.find(pfn).ok_or(Busy::Gone)?;
+        let object = table.get(id);
+        if !object.role.is_movable() || object.is(flag::PINNED) {
+            return Err(Busy::Pinned);
+        }
+        if object.is(flag::ISOLATED) || (object.is(flag::WRITEBACK) && mode == Mode::Async) {
+            return Err(Busy::Locked);
+        }
+        let cache = object.role == Role::Cache;
+        table.isolate(id);
+        if cache && mode == Mode::Async && table.rng.f64() < self.shares().locked {
+            table.set(id, flag::LOCKED, true);
+        }
+        Ok(Isolated(id))
+    }
+
+    fn migrate(&self, from: &mut Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
+        let mut table = self.frames();
+        let object = table.get(from.0);
+        if object.is(flag::GONE) {
+            table.forget(from.0, flag::ISOLATED);
+            return Err(MigrateError::Gone);
+        }
+        // Who may wait gets the lock in the end; only who may wait for the disk gets a page that is being written.
+        if object.is(flag::LOCKED) && mode == Mode::Async {
+            return Err(MigrateError::Again);
+        }
+        if object.is(flag::WRITEBACK) && mode != Mode::Sync {
+            return Err(MigrateError::Refused);
+        }
+        table.moved(from.0, to);
+        Ok(())
+    }
+
+    fn putback(&self, from: Isolated) {
+        let mut table = self.frames();
+        match table.get(from.0).is(flag::GONE) {
+            true => table.forget(from.0, flag::ISOLATED),
+            false => table.put_back(from.0),
+        }
+    }
+}
