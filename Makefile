@@ -3,7 +3,7 @@
 CARGO ?= cargo
 NIGHTLY ?= nightly
 
-.PHONY: run build test build-loom build-shuttle lint format static stress races fuzz miri tsan clean
+.PHONY: run build test test-workspace build-loom build-shuttle lint format static stress races fuzz miri tsan clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -12,18 +12,20 @@ run: build
 build:
 	$(CARGO) build --release -p pageyard-cli
 
-# The model checkers and the freestanding example build with settings of their own, and so in folders of their own; what
-# they build is one crate after another, so the two are built side by side.
+# The model checkers and the freestanding example build with settings of their own, and so in folders of their own. What the
+# checkers build is one crate after another, and some tests mostly wait: so they are side by side.
 LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --profile bench --test shuttle --target-dir target/shuttle
 test:
-	$(CARGO) test --profile bench --workspace
+	$(MAKE) --jobs=3 test-workspace build-loom build-shuttle
 	$(CARGO) test --profile bench -p pageyard --features step-hook --test stop
-	$(MAKE) --jobs=2 build-loom build-shuttle
 	$(LOOM)
 	$(SHUTTLE)
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
 	./target/freestanding/release/pageyard-freestanding
+
+test-workspace:
+	$(CARGO) test --profile bench --workspace
 
 build-loom:
 	$(LOOM) --no-run

@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// One recording at a time: their events would be each other's.
@@ -35,12 +35,17 @@ fn stderr(out: &Output) -> String {
 
 /// Says whether this host can be recorded, and prints why not.
 fn possible(folder: &Path) -> bool {
-    let out = pageyard(folder, &["record", "-o", "probe.trace", "--", "true"]);
-    drop(fs::remove_dir_all(folder.join("probe.trace")));
-    if !out.status.success() {
-        println!("skipped: {}", stderr(&out).trim());
+    /// Why this host cannot be recorded; asked once.
+    static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
+    let why = WHY_NOT.get_or_init(|| {
+        let out = pageyard(folder, &["record", "-o", "probe.trace", "--", "true"]);
+        drop(fs::remove_dir_all(folder.join("probe.trace")));
+        (!out.status.success()).then(|| stderr(&out).trim().to_owned())
+    });
+    if let Some(why) = why {
+        println!("skipped: {why}");
     }
-    out.status.success()
+    why.is_none()
 }
 
 fn names(folder: &Path) -> Vec<String> {
@@ -286,7 +291,7 @@ fn a_full_disk_keeps_what_was_recorded_and_the_commands_status() {
     }
     // Fills the disk, and goes on.
     let script = "busy() { i=0; while [ $i -lt $1 ]; do /bin/true; i=$((i + 1)); done; }; \
-        busy 1500; sleep 2; busy 100; cat /dev/zero > fill 2> /dev/null; \
+        busy 1500; for n in 1 2 3; do sleep 1; busy 100; done; sleep 1; cat /dev/zero > fill 2> /dev/null; \
         for n in 1 2 3 4 5; do sleep 1; busy 500; done; rm fill; exit 7";
     let out = pageyard(&disk, &["record", "-o", "a.trace", "--json", "--", "sh", "-c", script]);
     let summary = pageyard(&disk, &["summary", "a.trace", "--json"]);
