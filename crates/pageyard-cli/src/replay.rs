@@ -34,7 +34,7 @@ pub struct Replay {
     threads: bool,
 
     /// What requests may call upon when memory is short: reclaim, compaction, both by comma, or none; a block that the host
-    /// refused and the engine grants is then kept in the stead of what its thread took instead [default: no slow path, and
+    /// refused and the engine grants is then kept in place of what its thread took instead [default: no slow path, and
     /// such a block is freed at once]
     #[arg(long, value_name = "PARTS", value_parser = slow_path)]
     slow_path: Option<SlowPath>,

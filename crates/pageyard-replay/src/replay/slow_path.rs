@@ -56,7 +56,7 @@ impl fmt::Display for SlowPath {
 pub struct SlowPathTotals {
     /// What was allowed.
     pub allowed: SlowPath,
-    /// Refusals of the host after which the thread took smaller blocks in the stead of what it had asked for.
+    /// Refusals of the host after which the thread took smaller blocks in place of what it had asked for.
     pub replaced: u64,
     /// Of those, the ones granted here; the block was kept as long as those others.
     pub kept: u64,

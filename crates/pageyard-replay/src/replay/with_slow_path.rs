@@ -129,7 +129,7 @@ impl<'a, E: PressureAllocator + ReplayEngine> WithSlowPath<'a, E> {
         self.found.pinned_frames = self.owners.pinned().0;
     }
 
-    /// Ends what a thread's next blocks are taken in the stead of. A block for which nothing was taken goes back: its
+    /// Ends what a thread's next blocks are taken in place of. A block for which nothing was taken goes back: its
     /// caller has asked again, or for something else.
     fn end_refused(&mut self, cx: &Cx, tid: u32) {
         let Some(Refused { granted: Some(object), kept, .. }) = self.refused.remove(&tid) else { return };
