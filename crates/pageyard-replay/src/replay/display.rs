@@ -53,7 +53,7 @@ impl ReplayReport {
         writeln!(f, "  {:>11}  events lost while recording", count(t.lost))?;
         writeln!(
             f,
-            "  {:>11}  frees of what no row allocated ({:.2} % of frees): older blocks, or parts; {} of what nobody holds were left out",
+            "  {:>11}  frees of what no row allocated ({:.2} % of frees): older blocks, or parts; {} of frames that are not held were left out",
             count(c.unknown_frees),
             share(c.unknown_frees, c.frees),
             count(c.unresolved_frees)

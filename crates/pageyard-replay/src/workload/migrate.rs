@@ -1,5 +1,5 @@
 //! Moving the owners' frames: which may be moved, and the move itself, which here is a change of the table.
-#![allow(unsafe_code, reason = "whoever owns movable frames promises to have moved them")]
+#![allow(unsafe_code, reason = "the owner of movable frames promises to have moved them")]
 
 use super::frame_table::{Role, flag};
 use super::owners::Owners;
