@@ -42,8 +42,13 @@ impl LinuxAllocator {
         let target = zone.mark(Mark::High) + gap;
         let mut sum = Reclaimed::default();
         let mut priority = Priority::START;
-        while zone.free.get() <= target && priority > Priority::HARDEST {
-            let want = Frames((target + 1 - zone.free.get()).max(CLUSTER));
+        while priority > Priority::HARDEST {
+            // Read once: others free frames meanwhile, and what is wanted must not become less than nothing.
+            let free = zone.free.get();
+            if free > target {
+                break;
+            }
+            let want = Frames((target + 1 - free).max(CLUSTER));
             let ask = Shortage { zone: zone.id, want, order, priority, background: true };
             let (said, _) = self.ask(cx, help, zone, &ask);
             sum.scanned += said.scanned;

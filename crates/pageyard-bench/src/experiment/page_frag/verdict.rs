@@ -22,7 +22,10 @@ pub(super) fn verdict(rows: &Rows) -> String {
     };
     let one = match (rows.get(ONE, BUDDY), rows.get(ONE, PCP)) {
         (Some(b), Some(p)) => {
-            format!(" On one CPU, where no thread waits, the lists alone gain {:.1} %.", (p / b - 1.0) * 100.0)
+            format!(
+                " On one CPU, where no thread waits, the lists alone gain {:.1} %.",
+                (p / b - 1.0) * 100.0
+            )
         }
         _ => String::new(),
     };

@@ -295,11 +295,12 @@ impl<'a> List<'a> {
         self.len() == 0
     }
 
-    /// Returns how many items it held that callers took, and that they gave.
+    /// Returns how many items it held that callers took, and that they gave: a hint, unless nobody else uses it.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         let popped = self.head().popped.load(Relaxed) + (self.head().word.load(Relaxed) >> POPPED_SHIFT);
         let out = popped + self.head().spilled.load(Relaxed) + self.len() as u64;
-        (popped, out.wrapping_sub(self.head().refilled.load(Relaxed)))
+        // What came and went is read one after the other: meanwhile more may have come from the zone than was there before.
+        (popped, out.saturating_sub(self.head().refilled.load(Relaxed)))
     }
 
     /// Calls `visit` with each item, while nobody else uses the list.

@@ -271,6 +271,18 @@ mod tests {
     }
 
     #[test]
+    fn what_callers_gave_is_no_huge_number_while_a_refill_is_under_way() {
+        let mut memory = [0u8; 64 * 1024];
+        let mut carver = Carver::of(&mut memory);
+        let lists = Lists::carve(&mut carver, 1, Tuning { high: 40, batch: 8 });
+        let list = lists.get(CpuId(0), 0);
+        assert_eq!(list.push(7, || true), Pushed::Kept);
+        // As a reader sees it who read the items before a refill, and the count of what came from the zone after it.
+        lists.heads[0].refilled.store(8, Relaxed);
+        assert_eq!(list.traffic(), (0, 0));
+    }
+
+    #[test]
     fn a_slot_that_was_detached_when_the_process_forked_is_taken_over_once() {
         let mut memory = [0u8; 64 * 1024];
         let mut carver = Carver::of(&mut memory);

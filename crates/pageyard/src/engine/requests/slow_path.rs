@@ -161,8 +161,13 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let target = zone.marks.high.0 + boost + gap;
         let mut sum = Reclaimed::default();
         let mut priority = Priority::START;
-        while zone.pageblocks.free() <= target && priority > Priority::HARDEST {
-            let want = Frames((target + 1 - zone.pageblocks.free()).max(CLUSTER));
+        while priority > Priority::HARDEST {
+            // Read once: others free frames meanwhile, and what is wanted must not become less than nothing.
+            let free = zone.pageblocks.free();
+            if free > target {
+                break;
+            }
+            let want = Frames((target + 1 - free).max(CLUSTER));
             let ask = Shortage { zone: zone.pageblocks.id, want, order, priority, background: true };
             let (said, _) = self.ask(cx, help, zone, &ask);
             sum.scanned += said.scanned;
