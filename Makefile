@@ -33,7 +33,8 @@ build-loom:
 build-shuttle:
 	$(SHUTTLE) --no-run
 
-# Every kind of call at once, with overflow checks and assertions, from more threads than CPUs, ten minutes under each protection of the per-CPU lists.
+# Every kind of call at once, with overflow checks and assertions, from more threads than CPUs, ten minutes under each
+# protection of the per-CPU lists.
 # `make stress STRESS_SECONDS=15` is shorter; `make stress STRESS="--percpu rseq --seed 7"` passes anything on.
 STRESS_SECONDS ?= 600
 stress:

@@ -127,8 +127,12 @@ impl EngineSpec {
     /// Says which settings apply to some of the engines only, one sentence each.
     #[must_use]
     pub fn partly_set(engines: &[&str], knobs: &[(String, String)]) -> Vec<String> {
-        let mut names: Vec<&str> = engines.iter().map(|text| of_engine(text).0.unwrap_or(text)).collect();
-        names.dedup();
+        let mut names: Vec<&str> = Vec::new();
+        for name in engines.iter().map(|text| of_engine(text).0.unwrap_or(text)) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         let plain = knobs.iter().filter(|(key, _)| of_engine(key).0.is_none());
         plain
             .filter_map(|(knob, value)| {
@@ -410,6 +414,11 @@ mod tests {
         assert!(refused(&["linux-6.18"], "linux-9:fallback", "alike").contains("linux-9"));
         let partly =
             EngineSpec::partly_set(&["linux-6.1", "pageyard"], &[("fallback".into(), "alike".into())]);
+        assert_eq!(partly, ["fallback=alike is set on linux-6.1 alone; pageyard has no such knob"]);
+        let partly = EngineSpec::partly_set(
+            &["linux-6.1", "pageyard", "linux-6.1:nofragment=true"],
+            &[("fallback".into(), "alike".into())],
+        );
         assert_eq!(partly, ["fallback=alike is set on linux-6.1 alone; pageyard has no such knob"]);
         assert!(EngineSpec::partly_set(&names, &[("fallback".into(), "alike".into())]).is_empty());
     }

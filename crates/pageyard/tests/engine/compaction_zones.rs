@@ -83,7 +83,7 @@ fn check(engine: &OwnedPageyard<TryLock>, helper: &Recorded<'_>, zone: ZoneId, w
     );
     helper.owner.check(&[]);
     for block in (0..END / 512).map(PageblockId) {
-        assert!(engine.lease_pageblock(block, CompactorId(3)), "{what}: {block:?} is leased to nobody");
+        assert!(engine.lease_pageblock(block, CompactorId(3)), "{what}: {block:?} is not leased");
         assert!(engine.unlease_pageblock(block));
     }
 }

@@ -36,7 +36,7 @@ fn machine(pageblocks: u64) -> OwnedPageyard<TryLock> {
 /// Checks that nobody holds a pageblock's lease.
 fn no_lease_is_left(engine: &OwnedPageyard<TryLock>) {
     for block in (0..PAGEBLOCKS).map(PageblockId) {
-        assert!(engine.lease_pageblock(block, CompactorId(3)), "{block:?} is leased to nobody");
+        assert!(engine.lease_pageblock(block, CompactorId(3)), "{block:?} is not leased");
         assert!(engine.unlease_pageblock(block));
     }
 }

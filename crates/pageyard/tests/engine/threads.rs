@@ -151,10 +151,10 @@ impl Caller<'_> {
         let block = PageblockId(self.rng.u64(..PAGEBLOCKS));
         let yard = &self.m.engine;
         if yard.isolate(&Cx::on(CpuId(0)), block) {
-            assert!(yard.restore(&Cx::on(CpuId(0)), block), "nobody else restores it");
+            assert!(yard.restore(&Cx::on(CpuId(0)), block), "no other thread restores it");
         }
         if yard.lease_pageblock(block, CompactorId(self.cpu as u16)) {
-            assert!(yard.unlease_pageblock(block), "nobody else ends the lease");
+            assert!(yard.unlease_pageblock(block), "no other thread ends the lease");
         }
     }
 

@@ -58,7 +58,7 @@ impl Owner {
     /// Checks that compaction left nothing behind, and everything else.
     fn end(&self, pageblocks: u64, mut held: Vec<Block>) {
         for block in (0..pageblocks).map(PageblockId) {
-            assert!(self.m.engine.lease_pageblock(block, CompactorId(99)), "{block:?} is leased to nobody");
+            assert!(self.m.engine.lease_pageblock(block, CompactorId(99)), "{block:?} is not leased");
             assert!(self.m.engine.unlease_pageblock(block));
         }
         for (pfn, isolated) in std::mem::take(&mut *self.held.lock().unwrap()) {
@@ -145,7 +145,7 @@ fn calls(o: &Owner, cpu: u32, n: usize) -> Vec<Block> {
                 let block = PageblockId(rng.gen_range(0..3));
                 if o.m.engine.isolate(&Cx::on(CpuId(0)), block) {
                     o.m.engine.drain(CpuSet::All);
-                    assert!(o.m.engine.restore(&Cx::on(CpuId(0)), block), "nobody else restores it");
+                    assert!(o.m.engine.restore(&Cx::on(CpuId(0)), block), "no other thread restores it");
                 }
             }
             5 => held.extend(o.m.movable(cpu, [1, 4, 7][rng.gen_range(0..3)])),

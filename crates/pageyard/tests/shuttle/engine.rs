@@ -13,7 +13,7 @@ use shuttle::thread;
 /// Takes a pageblock out of allocation and puts it back.
 fn isolate_and_restore(m: &Machine, block: PageblockId) {
     if m.engine.isolate(&Cx::on(CpuId(0)), block) {
-        assert!(m.engine.restore(&Cx::on(CpuId(0)), block), "nobody else restores it");
+        assert!(m.engine.restore(&Cx::on(CpuId(0)), block), "no other thread restores it");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A thread that stops blocks nobody.
+//! A thread that stops blocks no other.
 //!
 //! A call is stopped before its first atomic step, then before its second, and so on to its last; each time two other threads
 //! complete two thousand calls each, on the stopped thread's CPU among others. Then it goes on, and nothing may be lost.

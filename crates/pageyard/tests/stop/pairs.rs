@@ -1,4 +1,4 @@
-//! Two threads that stop at once block nobody, whatever each of them was doing: calls, isolation, a drain, compaction.
+//! Two threads that stop at once block no other, whatever each of them was doing: calls, isolation, a drain, compaction.
 //!
 //! Of short calls every pair of steps is tried, of others a sample, always the same.
 
@@ -86,7 +86,7 @@ const ISOLATION: Call<'static> = Call {
     prepare: &nothing,
     run: &|g, _| {
         if g.engine.isolate(&Cx::on(CpuId(0)), PageblockId(1)) {
-            assert!(g.engine.restore(&Cx::on(CpuId(0)), PageblockId(1)), "nobody else restores it");
+            assert!(g.engine.restore(&Cx::on(CpuId(0)), PageblockId(1)), "no other thread restores it");
         }
         Vec::new()
     },

@@ -295,7 +295,7 @@ impl<'a> List<'a> {
         self.len() == 0
     }
 
-    /// Returns how many items it held that callers took, and that they gave: a hint, unless nobody else uses it.
+    /// Returns how many items it held that callers took, and that they gave: a hint, while others use it.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         let popped = self.head().popped.load(Relaxed) + (self.head().word.load(Relaxed) >> POPPED_SHIFT);
         let out = popped + self.head().spilled.load(Relaxed) + self.len() as u64;
