@@ -3,7 +3,8 @@
 CARGO ?= cargo
 NIGHTLY ?= nightly
 
-.PHONY: run build test test-workspace build-loom build-shuttle lint format static stress races fuzz miri tsan clean
+.PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
+	test-freestanding lint format static stress races fuzz miri tsan clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -13,25 +14,44 @@ build:
 	$(CARGO) build --release -p pageyard-cli
 
 # The model checkers and the freestanding example build with settings of their own, and so in folders of their own. What the
-# checkers build is one crate after another, and some tests mostly wait: so they are side by side.
+# checkers build is one crate after another, and tests of recordings mostly wait: so they run beside others, and what one of them
+# printed comes when it has ended.
 LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --profile bench --test shuttle --target-dir target/shuttle
+WORKSPACE = $(CARGO) test --profile bench --workspace
 test:
-	$(MAKE) --jobs=3 test-workspace build-loom build-shuttle
-	$(CARGO) test --profile bench -p pageyard --features step-hook --test stop
-	$(LOOM)
-	$(SHUTTLE)
-	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
-	./target/freestanding/release/pageyard-freestanding
+	$(MAKE) --jobs=3 build-tests build-loom build-shuttle
+	$(MAKE) --jobs=2 --output-sync=target \
+		test-recordings test-workspace test-shuttle test-loom test-stop test-freestanding
 
-test-workspace:
-	$(CARGO) test --profile bench --workspace
+build-tests:
+	$(WORKSPACE) --no-run
 
 build-loom:
 	$(LOOM) --no-run
 
 build-shuttle:
 	$(SHUTTLE) --no-run
+
+test-recordings:
+	$(WORKSPACE) --tests --quiet -- recording::
+
+test-workspace:
+	$(WORKSPACE) -- --skip recording::
+
+test-shuttle:
+	$(SHUTTLE)
+
+test-loom:
+	$(LOOM)
+
+# A thread stopped before every atomic step.
+test-stop:
+	$(CARGO) test --profile bench -p pageyard --features step-hook --test stop
+
+test-freestanding:
+	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
+	./target/freestanding/release/pageyard-freestanding
 
 # Every kind of call at once, with overflow checks and assertions, from more threads than CPUs, ten minutes under each
 # protection of the per-CPU lists.

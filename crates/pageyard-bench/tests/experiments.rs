@@ -2,10 +2,17 @@
 
 use pageyard_bench::experiment::{self, EXPERIMENTS, ExperimentReport, Published, Run};
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 fn outcome(name: &str, tables: &Published) -> ExperimentReport {
     let mut silent = |_: &'static str, _, _| {};
     experiment::run(experiment::find(name).unwrap(), Run::new(true, &mut silent), tables).unwrap()
+}
+
+/// The report that two tests look at, made once.
+fn page_frag() -> &'static ExperimentReport {
+    static REPORT: OnceLock<ExperimentReport> = OnceLock::new();
+    REPORT.get_or_init(|| outcome("page-frag", &Published::carried()))
 }
 
 fn measured(outcome: &ExperimentReport) -> BTreeSet<(String, String)> {
@@ -15,10 +22,9 @@ fn measured(outcome: &ExperimentReport) -> BTreeSet<(String, String)> {
 
 #[test]
 fn without_the_published_tables_the_same_rows_are_measured() {
-    let (with, without) =
-        (outcome("page-frag", &Published::carried()), outcome("page-frag", &Published::none()));
-    assert!(!measured(&with).is_empty());
-    assert_eq!(measured(&with), measured(&without));
+    let (with, without) = (page_frag(), outcome("page-frag", &Published::none()));
+    assert!(!measured(with).is_empty());
+    assert_eq!(measured(with), measured(&without));
     assert!(with.rows.iter().any(|r| r.column.starts_with("published")));
     assert!(without.rows.iter().all(|r| !r.column.starts_with("published")));
     assert!(without.notes.iter().any(|n| n.contains("data/published")), "{:?}", without.notes);
@@ -56,9 +62,8 @@ fn an_unknown_experiment_is_answered_with_those_there_are() {
 
 #[test]
 fn no_metric_stands_twice_for_a_column_and_a_setting() {
-    let report = outcome("page-frag", &Published::carried());
     let mut seen = BTreeSet::new();
-    for r in report.rows.iter() {
+    for r in page_frag().rows.iter() {
         assert!(seen.insert((&r.metric, &r.column, r.whole_setting())), "{r:?} stands twice");
     }
     let quick = experiment::find("direct-compaction").unwrap().quick_cannot_show();

@@ -1,16 +1,14 @@
 //! Rows that cannot be true, in files that are sound: each is named with its row.
 
-mod support;
-
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::support::{MEMORY, old_trace, read_all};
 use pageyard_trace::Trace;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
-use support::{MEMORY, old_trace, read_all};
 
 /// A column to write: values, and for a nullable column which rows have one.
 enum Column {

@@ -1,8 +1,6 @@
 //! Fallback, steal, boost, the high-atomic reserve and the watermarks, worked by hand.
 
-mod common;
-
-use common::{CX, bare, blocks, normal, pageblocks, request, sound, take};
+use crate::common::{CX, bare, blocks, normal, pageblocks, request, sound, take};
 use pageyard_core::Migratetype::{HighAtomic, Movable, Reclaimable, Unmovable};
 use pageyard_core::{
     AllocError, BadRequest, Context, Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId,
@@ -31,7 +29,7 @@ fn with_holes(config: &Config, free: impl Fn(u64) -> bool) -> LinuxAllocator {
     let a = normal(1024, config);
     let held: Vec<Pfn> = (0..64).map(|_| take(&a, 4, Movable)).collect();
     for pfn in held.into_iter().filter(|p| free(p.0 / 16)) {
-        common::give(&a, pfn, 4);
+        crate::common::give(&a, pfn, 4);
     }
     a
 }
@@ -76,9 +74,9 @@ fn a_movable_request_splits_the_smallest_foreign_block_except_in_4_x() {
         let held: Vec<Pfn> = (0..64).map(|_| take(&a, 4, Unmovable)).collect();
         // A free block of order 4 and, in the other pageblock, one of order 5: neither may be claimed for movable
         // contents, since less than half of its pageblock is free.
-        common::give(&a, held[4], 4);
-        common::give(&a, held[40], 4);
-        common::give(&a, held[41], 4);
+        crate::common::give(&a, held[4], 4);
+        crate::common::give(&a, held[40], 4);
+        crate::common::give(&a, held[41], 4);
         let got = take(&a, 3, Movable);
         sound(&a);
         got.0 / 16
@@ -98,7 +96,7 @@ fn stealing_from_a_pageblock_boosts_the_watermark_but_not_in_4_x() {
         let a = normal(1 << 16, &config);
         // Leave single movable blocks of order 4 only.
         let held: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &request(4, Movable)).ok()).collect();
-        held.iter().step_by(3).for_each(|p| common::give(&a, *p, 4));
+        held.iter().step_by(3).for_each(|p| crate::common::give(&a, *p, 4));
         take(&a, 4, Unmovable);
         let z = a.zone_stats(ZoneId(0)).unwrap();
         a.kswapd_tick();
@@ -190,8 +188,8 @@ fn an_answer_says_why() {
     assert_eq!(a.alloc(&CX, &elsewhere), Err(BadRequest::NoZone.into()));
     let held: Vec<Pfn> = (0..64).map(|_| take(&a, 4, Movable)).collect();
     assert_eq!(alloc(4, Movable), Err(AllocError::OutOfMemory));
-    common::give(&a, held[0], 4);
-    common::give(&a, held[2], 4);
+    crate::common::give(&a, held[0], 4);
+    crate::common::give(&a, held[2], 4);
     assert_eq!(alloc(5, Movable), Err(AllocError::Fragmented { order: Order::of(5), free: Frames(32) }));
     sound(&a);
 
@@ -216,7 +214,7 @@ fn a_mixed_pageblock_is_avoided_at_the_cost_of_a_lower_zone_since_5_0() {
         // Normal holds movable blocks of order 4 with holes; no whole pageblock is left in it.
         let normal_only = |p: &Pfn| p.0 >= 1 << 16;
         let held: Vec<Pfn> = (0..4096).map(|_| take(&a, 4, Movable)).collect();
-        held.iter().filter(|p| normal_only(p)).step_by(3).for_each(|p| common::give(&a, *p, 4));
+        held.iter().filter(|p| normal_only(p)).step_by(3).for_each(|p| crate::common::give(&a, *p, 4));
         let got = a.alloc(&CX, &Request::new(Order::of(4), Unmovable)).unwrap();
         sound(&a);
         if normal_only(&got) { ZoneKind::Normal } else { ZoneKind::Dma32 }
@@ -273,7 +271,7 @@ fn isolated_pageblocks_leave_the_free_count_and_come_back() {
     let held: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &request(0, Movable)).ok()).collect();
     assert_eq!(held.len(), 4096 - 512);
     assert!(held.iter().all(|p| p.pageblock().0 != 1));
-    held.iter().for_each(|p| common::give(&a, *p, 0));
+    held.iter().for_each(|p| crate::common::give(&a, *p, 0));
     a.drain(CpuSet::All);
     a.set_pageblock_migratetype(Pfn(512).pageblock(), Movable);
     assert_eq!(a.zone_stats(ZoneId(0)).unwrap().free, Frames(4096));
@@ -300,9 +298,9 @@ fn a_block_of_two_pageblocks_is_set_aside_with_both() {
     let atomic = Request::new(Order::of(10), Movable).with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
     let got = a.alloc(&CX, &atomic).unwrap();
     assert_eq!(pageblocks(&a, HighAtomic), 2);
-    common::give(&a, got, 10);
+    crate::common::give(&a, got, 10);
     for pfn in held {
-        common::give(&a, pfn, 10);
+        crate::common::give(&a, pfn, 10);
     }
     // Everything can be had again, the reserve included. As in Linux, its two pageblocks come back one by one and do not
     // merge with each other by that.
@@ -335,7 +333,7 @@ fn cold_requests_take_from_the_far_end_in_4_x() {
         let held: Vec<Pfn> = (0..31).map(|_| take(&a, 0, Movable)).collect();
         a.drain(CpuSet::All);
         for i in [1, 2, 3] {
-            common::give(&a, held[i], 0);
+            crate::common::give(&a, held[i], 0);
         }
         let r = request(0, Movable).with(RequestFlags::COLD);
         assert_eq!(a.alloc(&CX, &r), Ok(held[cold]), "{name}");
@@ -349,10 +347,10 @@ fn lists_keep_four_batches_while_reclaim_runs() {
         let held: Vec<Pfn> = (0..8192).map(|_| take(&a, 0, Movable)).collect();
         let cached = || a.pcp_stats(ZoneId(0), CpuId(0)).unwrap();
         let batch = cached().batch;
-        held[..4096].iter().for_each(|p| common::give(&a, *p, 0));
+        held[..4096].iter().for_each(|p| crate::common::give(&a, *p, 0));
         assert!(cached().count > 4 * batch, "{name}: {:?}", cached());
         a.wake_kswapd(ZoneId(0));
-        held[4096..].iter().for_each(|p| common::give(&a, *p, 0));
+        held[4096..].iter().for_each(|p| crate::common::give(&a, *p, 0));
         assert!(cached().count <= 4 * batch, "{name}: {:?}", cached());
         a.kswapd_tick();
         sound(&a);

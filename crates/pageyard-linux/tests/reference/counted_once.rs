@@ -1,8 +1,6 @@
 //! Counters of requests: however often a request tries, it counts once.
 
-mod common;
-
-use common::{CX, bare, normal, request, sound};
+use crate::common::{CX, bare, normal, request, sound};
 use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard_core::reclaim::{PressureAllocator, Reclaim, Reclaimed, Shortage};
 use pageyard_core::{

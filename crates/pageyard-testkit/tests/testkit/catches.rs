@@ -1,8 +1,6 @@
 //! Each allocator with one thing wrong is caught: by random operations, by a hand-written case, or by both.
 
-mod first_fit;
-
-use first_fit::{BuildFirstFit, Fault};
+use crate::first_fit::{BuildFirstFit, Fault};
 use pageyard_testkit::shrink::quietly;
 use pageyard_testkit::suite::cases;
 use pageyard_testkit::{Build, random_suite};

@@ -1,8 +1,6 @@
 //! Nodes: in which order they are tried, who may use them, and what is counted.
 
-mod common;
-
-use common::{CX, sound};
+use crate::common::{CX, sound};
 use pageyard_core::{
     AllocError, BadRequest, Counter, CpuId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask,
     Order, PageAllocator, Pfn, Region, Request, RequestFlags, ZoneKind,
@@ -19,7 +17,7 @@ fn machine(nodes: u8, distances: &[&[u8]], iterator: &str) -> LinuxAllocator {
     let regions: Vec<Region> = (0..u64::from(nodes) * 3)
         .map(|i| Region::managed(Pfn(i * ZONE), Frames(ZONE), NodeId((i / 3) as u8), kinds[i as usize % 3]))
         .collect();
-    let mut config = common::bare(Config::linux_6_18());
+    let mut config = crate::common::bare(Config::linux_6_18());
     config.set("zonelist_iterator", iterator).unwrap();
     config.cpus = u32::from(nodes);
     config.node_distances = distances.iter().map(|d| d.to_vec()).collect();

@@ -1,13 +1,11 @@
 //! What is wrong with a trace's files is found, by whoever reads them and by the summary.
 
-mod support;
-
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::support::{Random, edit_meta, events, memory, meta, old_trace, read_all};
 use pageyard_trace::{Move, MoveKind, MovesWriter, Summary, Trace, TraceWriter};
-use support::{Random, edit_meta, events, memory, meta, old_trace, read_all};
 
 const FILES: [&str; 4] = ["events.parquet", "before.parquet", "after.parquet", "moves.parquet"];
 

@@ -1,8 +1,6 @@
 //! The slow path and compaction of the reference: the common suite, and what Linux's order of things means by hand.
 
-mod common;
-
-use common::normal;
+use crate::common::normal;
 use pageyard_core::compaction::{Knobs, Scope, Skip};
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_testkit::pressure::pressure_suite;

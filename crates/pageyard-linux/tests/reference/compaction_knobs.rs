@@ -1,8 +1,6 @@
 //! Runs that repeat themselves: alike to the last count, and each knob of compaction changes what it is about.
 
-mod common;
-
-use common::normal;
+use crate::common::normal;
 use pageyard_core::{
     Counter, CpuId, CpuSet, Cx, Migratetype, Order, PageAllocator, PressureAllocator, Request, Stats,
 };

@@ -1,8 +1,6 @@
 //! Leases of pageblocks: who may end one.
 
-mod common;
-
-use common::normal;
+use crate::common::normal;
 use pageyard_core::compaction::{CompactionView, Holder, Leases, Role};
 use pageyard_core::{CompactorId, PageblockId};
 use pageyard_linux::Config;

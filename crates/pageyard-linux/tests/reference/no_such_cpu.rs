@@ -1,8 +1,6 @@
 //! A CPU that does not exist is refused at every door, and nothing is changed.
 
-mod common;
-
-use common::{normal, request, sound, take};
+use crate::common::{normal, request, sound, take};
 use pageyard_core::reclaim::{NoHelp, PressureAllocator};
 use pageyard_core::{
     AllocError, BadRequest, Counter, CpuId, Cx, FreeError, Migratetype::Movable, Order, PageAllocator, Pfn,
@@ -52,7 +50,7 @@ fn a_free_from_a_cpu_that_does_not_exist_is_refused_and_the_block_stays_allocate
             a.free_bulk(&cx, &[pfn], Order::ZERO, &mut |pfn, why| wrong.push((pfn, why)));
             assert_eq!(wrong, [(pfn, FreeError::NoSuchCpu)]);
         }
-        common::give(&a, pfn, 0);
+        crate::common::give(&a, pfn, 0);
         sound(&a);
     }
 }
@@ -66,7 +64,10 @@ fn background_work_on_a_cpu_that_does_not_exist_does_not_run() {
             assert_eq!(a.kcompactd_with(&cx, &NoHelp), Err(BadRequest::NoSuchCpu));
             assert_eq!(a.compact_zone_with(&cx, ZoneId(0), &NoHelp), Err(BadRequest::NoSuchCpu));
         }
-        assert!(a.compact_zone_with(&common::CX, ZoneId(0), &NoHelp).is_ok(), "it does on one that exists");
+        assert!(
+            a.compact_zone_with(&crate::common::CX, ZoneId(0), &NoHelp).is_ok(),
+            "it does on one that exists"
+        );
         sound(&a);
     }
 }
@@ -80,7 +81,7 @@ fn a_cpu_that_does_not_exist_has_no_lists() {
             assert!(!a.restore_cached(cpu, pfn, Order::ZERO, Movable, true));
             a.restore_pcp_high(ZoneId(0), cpu, 1);
         }
-        common::give(&a, pfn, 0);
+        crate::common::give(&a, pfn, 0);
         sound(&a);
     }
 }

@@ -1,8 +1,6 @@
 //! Splitting, merging and the order in which blocks are taken, worked by hand.
 
-mod common;
-
-use common::{CX, bare, blocks, give, normal, sound, take};
+use crate::common::{CX, bare, blocks, give, normal, sound, take};
 use pageyard_core::{
     Counter, CpuId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, Order, PageAllocator, Pfn, Region,
     ZoneId, ZoneKind,
@@ -59,7 +57,8 @@ fn a_zone_that_starts_and_ends_unaligned_keeps_its_edges_apart() {
     ];
     let a = LinuxAllocator::new(&MemoryMap::new(&regions).unwrap(), &bare(Config::linux_6_18())).unwrap();
     let before = a.zone_stats(ZoneId(0)).unwrap().free_blocks;
-    let held: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &common::request(0, Movable)).ok()).collect();
+    let held: Vec<Pfn> =
+        std::iter::from_fn(|| a.alloc(&CX, &crate::common::request(0, Movable)).ok()).collect();
     assert_eq!(held.len(), 1003);
     sound(&a);
     held.iter().for_each(|p| give(&a, *p, 0));

@@ -1,12 +1,10 @@
 //! What is written is read back, by this crate and by others.
 
-mod support;
-
 use std::fs;
 use std::process::Command;
 
+use crate::support::{MEMORY, Random, events, memory, meta, read_all, small_trace};
 use pageyard_trace::{Columns, Event, FAILED, Snapshot, Trace, TraceError, TraceWriter};
-use support::{MEMORY, Random, events, memory, meta, read_all, small_trace};
 
 #[test]
 fn a_trace_of_several_row_groups_comes_back_as_it_was() {
@@ -146,7 +144,7 @@ fn a_trace_inside_the_program_is_read() {
         (name, Box::leak(fs::read(path.join(name)).unwrap().into_boxed_slice()))
     };
     fs::remove_file(path.join("before.parquet")).unwrap();
-    support::edit_meta(&path, |meta| {
+    crate::support::edit_meta(&path, |meta| {
         drop(meta["checksums"].as_object_mut().unwrap().remove("before.parquet"))
     });
     let files = Box::leak(Box::new([file("events.parquet"), file("meta.json")]));

@@ -2,9 +2,7 @@
 //!
 //! The files under `pasted/` are printed text, byte for byte, and are compiled as tests of this file.
 
-mod first_fit;
-
-use first_fit::{BuildFirstFit, Fault};
+use crate::first_fit::{BuildFirstFit, Fault};
 use pageyard::{
     CpuId, Frames, Migratetype, NodeId, NodeMask, Order, Pfn, Region, Request, RequestFlags, ZoneKind,
 };

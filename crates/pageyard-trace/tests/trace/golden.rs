@@ -14,7 +14,7 @@ fn check(name: &str) {
     let json = format!("{:#}\n", summary.json());
     assert!(!json.contains("null") && !json.contains("NaN"));
     for (kind, found) in [("txt", summary.to_string()), ("json", json)] {
-        let path = root.join("tests/golden").join(format!("{name}.{kind}"));
+        let path = root.join("tests/trace/golden").join(format!("{name}.{kind}"));
         if std::env::var_os("PAGEYARD_BLESS").is_some() {
             fs::write(&path, found).unwrap();
             continue;

@@ -1,7 +1,5 @@
 //! A correct allocator passes.
 
-mod first_fit;
-
-use first_fit::{BuildFirstFit, Fault};
+use crate::first_fit::{BuildFirstFit, Fault};
 
 pageyard_testkit::suite!(BuildFirstFit(Fault::None), random_ops = 1_000_000);

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Checks that the files and folders that the documents name exist.
+
+Links are followed from their page. A path in backticks that has a slash and begins with a folder of the project, or with
+`src/` or `tests/` of some crate, has to be there.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CRATES = [ROOT, *sorted((ROOT / "crates").iterdir())]
+BEGINS = ("src", "tests", "examples", "crates", "docs", "bench", "fuzz", "data", "engine", "requests", "map", "zone", "pcp")
+pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("crates/*/*.md"), *ROOT.glob("bench/**/*.md")]
+missing = []
+
+
+def exists(path, page):
+    places = [page.parent, *CRATES, ROOT / "crates", *(crate / "src" for crate in CRATES)]
+    places += [ROOT / "crates/pageyard/src/engine"]
+    return any(list(place.glob(path)) if "*" in path else (place / path).exists() for place in places)
+
+
+for page in pages:
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        named = [link for link in re.findall(r"\]\(([^)#: ]+)(?:#[^)]*)?\)", line) if not (page.parent / link).exists()]
+        quoted = re.findall(r"`([A-Za-z0-9_*.-]+(?:/[A-Za-z0-9_*.-]+)+/?)`", line)
+        named += [path for path in quoted if path.split("/")[0] in BEGINS and not exists(path, page)]
+        missing += [f"{page.relative_to(ROOT)}:{number}: {path}" for path in named]
+
+for place in missing:
+    print(place, "is not there")
+print(f"{len(pages)} pages name files that exist" if not missing else f"{len(missing)} names of files are wrong")
+sys.exit(bool(missing))

@@ -1,0 +1,5 @@
+//! The command as a user meets it.
+
+mod limits;
+mod recording;
+mod verbs;

@@ -1,0 +1,14 @@
+//! The reference: its policies by hand, and what every engine passes.
+
+mod buddy;
+#[path = "../common/mod.rs"]
+mod common;
+mod compaction_knobs;
+mod compaction_leases;
+mod counted_once;
+mod no_such_cpu;
+mod numa;
+mod policy;
+mod pressure;
+mod recorded;
+mod suite;

@@ -1,0 +1,6 @@
+//! Recording and importing, and this host's memory.
+
+mod host;
+mod hostile;
+mod perf;
+mod recording;

@@ -1,0 +1,7 @@
+//! Replays of made-up and of recorded traces, and workloads.
+
+mod bounds;
+mod made_up;
+mod openings;
+mod recorded;
+mod workload;

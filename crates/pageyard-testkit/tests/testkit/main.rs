@@ -1,0 +1,6 @@
+//! The suite's own proof: an allocator without a fault passes, each planted fault is caught.
+
+mod catches;
+mod correct;
+mod first_fit;
+mod pasteable;
