@@ -8,7 +8,7 @@
 
 use pageyard::{
     Alone, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId,
-    Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
+    NodeMask, Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
 #[cfg(target_arch = "x86_64")]
 use pageyard_arena::rseq::Rseq;
@@ -112,6 +112,27 @@ fn walk(engine: &str, a: &impl PageAllocator) {
     assert!(held.iter().all(|pfn| pfn.0 >= NODE_FRAMES * u64::from(NODES - 1)), "{engine}: {held:?}");
 }
 
+/// Frees into another zone than the largest, of another node than the CPU's.
+fn other_zone(engine: &str, a: &impl PageAllocator) {
+    let there = Request { nodes: NodeMask::only(NodeId(1)), ..request() };
+    let take = |held: &mut [Pfn]| {
+        held.fill_with(|| a.alloc(&CX, &there).unwrap_or(Pfn(0)));
+        assert!(held.iter().all(|pfn| pfn.0 >= FRAMES), "{engine}: {held:?}");
+    };
+    let (mut warm, mut held) = (vec![Pfn(0); 4 * BATCH], vec![Pfn(0); BATCH]);
+    take(&mut warm);
+    give(a, &warm);
+    take(&mut held);
+    counted(engine, "free-other-zone", BATCH, || give(a, &held));
+    a.audit().expect("nothing is lost");
+}
+
+fn two_nodes() -> [Region; 2] {
+    [(0, FRAMES, 0), (FRAMES, FRAMES / 4, 1)].map(|(start, frames, node)| {
+        Region::managed(Pfn(start), Frames(frames), NodeId(node), ZoneKind::Normal)
+    })
+}
+
 fn one_zone() -> [Region; 1] {
     [Region::managed(Pfn(0), Frames(FRAMES), NodeId(0), ZoneKind::Normal)]
 }
@@ -137,6 +158,7 @@ fn engine<P: PerCpu>(make: impl Fn() -> P) {
         run(&Pageyard::new(&map, config, percpu, metadata).expect("there is memory enough"));
     }
     on(&one_zone(), make(), |a| lists(P::NAME, a));
+    on(&two_nodes(), make(), |a| other_zone(P::NAME, a));
     on(&eight_nodes(), make(), |a| walk(P::NAME, a));
 }
 

@@ -25,7 +25,8 @@
 //! * [`units`]: what a frame number, an order, a count of frames *is*; a bare `usize` is none of them.
 //! * [`block`]: buddies, alignment and pageblocks, as pure functions.
 //! * [`migratetype`], [`gfp`], [`request`]: what a caller asks for, and how a kernel's bits say it.
-//! * [`memmap`]: which frames exist, and in which zone and node they lie; [`firmware`]: the map as a boot loader hands it over.
+//! * [`memmap`]: which frames exist, and in which zone and node they lie; [`firmware`]: the map as a boot loader hands it over;
+//!   [`topology`]: which node each CPU belongs to, and how far nodes are from one another.
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
 //! * [`error`]: why an answer was no; [`reason`]: which of them it is, one rule for every engine.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
@@ -54,6 +55,7 @@ pub mod reason;
 pub mod reclaim;
 pub mod request;
 pub mod stats;
+pub mod topology;
 pub mod units;
 pub mod watermark;
 
@@ -67,6 +69,7 @@ pub use observer::Observer;
 pub use reclaim::{Failure, Helpers, PressureAllocator, Reclaim};
 pub use request::{NodeMask, Request, RequestFlags};
 pub use stats::{Census, Counter, PcpStats, Stats, ZoneStats};
+pub use topology::{NodeSet, Topology};
 pub use units::{
     BlockId, CompactorId, CpuId, CpuSet, Frames, NR_ORDERS, Nanos, NodeId, Order, PAGE_SIZE, PAGEBLOCK_ORDER,
     PageblockId, Pfn, ZoneId,

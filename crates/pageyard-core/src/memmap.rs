@@ -1,6 +1,7 @@
 //! The memory map: which frames exist, which of them are managed, and in which zone and node they lie.
 
 use crate::error::MapError;
+use crate::topology::{NodeSet, Topology};
 use crate::units::{Frames, NodeId, Pfn, ZoneId};
 use core::fmt;
 
@@ -146,6 +147,7 @@ impl ZoneSpan {
 pub struct MemoryMap<'a> {
     regions: &'a [Region],
     zones: usize,
+    topology: Topology<'a>,
 }
 
 impl<'a> MemoryMap<'a> {
@@ -184,7 +186,29 @@ impl<'a> MemoryMap<'a> {
             end = region.end();
             last = Some(region);
         }
-        if managed { Ok(MemoryMap { regions, zones }) } else { Err(MapError::NoFrames) }
+        if managed {
+            Ok(MemoryMap { regions, zones, topology: Topology::default() })
+        } else {
+            Err(MapError::NoFrames)
+        }
+    }
+
+    /// Says which node each CPU belongs to, and how far nodes are from one another.
+    #[must_use]
+    pub const fn with_topology(self, topology: Topology<'a>) -> MemoryMap<'a> {
+        MemoryMap { topology, ..self }
+    }
+
+    /// Returns which node each CPU belongs to, and how far nodes are from one another.
+    #[must_use]
+    pub const fn topology(&self) -> Topology<'a> {
+        self.topology
+    }
+
+    /// Returns the nodes that have memory.
+    #[must_use]
+    pub fn nodes(&self) -> NodeSet {
+        self.regions().map(|region| region.node).collect()
     }
 
     /// Iterates over the regions that have frames, lowest first.

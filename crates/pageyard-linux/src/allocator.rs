@@ -40,9 +40,6 @@ impl LinuxAllocator {
         let min_free_kbytes = knobs.min_free_kbytes.unwrap_or_else(|| {
             default_min_free_kbytes(spans.iter().map(|(_, s)| s), knobs.transparent_hugepage)
         });
-        let mut nodes: Vec<_> = spans.iter().map(|(_, s)| s.node).collect();
-        nodes.dedup();
-        let cpus_of_node = u64::from(config.cpus).div_ceil(nodes.len() as u64);
         let zones = spans
             .iter()
             .map(|(id, span)| {
@@ -51,11 +48,11 @@ impl LinuxAllocator {
                     of_node[s.kind.index()] += s.managed;
                 }
                 let managed = Managed { of_node, lowmem, min_free_kbytes };
-                Zone::new(*id, *span, map, &managed, cpus_of_node, config)
+                let sharers = map.topology().sharers(span.node, config.cpus, map.nodes());
+                Zone::new(*id, *span, map, &managed, sharers, config)
             })
             .collect::<Vec<_>>();
-        let spans: Vec<ZoneSpan> = spans.iter().map(|(_, span)| *span).collect();
-        let zonelists = Zonelists::new(&spans, config);
+        let zonelists = Zonelists::new(map, config);
         Ok(LinuxAllocator { config: config.clone(), zones, zonelists, counts: Counts::default() })
     }
 

@@ -31,7 +31,7 @@ impl Zone {
         span: ZoneSpan,
         map: &MemoryMap<'_>,
         managed: &Managed,
-        cpus_of_node: u64,
+        sharers: u64,
         config: &Config,
     ) -> Zone {
         let frames = span.spanned.0 as usize;
@@ -42,7 +42,7 @@ impl Zone {
             managed.min_free_kbytes,
             knobs.watermark_scale_factor,
         );
-        let limits = Limits::new(config, span.managed, marks.low, cpus_of_node);
+        let limits = Limits::new(config, span.managed, marks.low, sharers);
         let pages = || CpuPages::new(Pcp::new(config.pcp_policy, limits), config.pcp_lists());
         let mut zone = Zone {
             id,

@@ -90,9 +90,6 @@ pub struct Config {
     pub frag_free: FragFree,
     /// How a zonelist is walked.
     pub zonelist_iterator: ZonelistIterator,
-    /// How far nodes are from one another, by their places among all nodes; empty where that is not known. 10 is a
-    /// node's own distance.
-    pub node_distances: Vec<Vec<u8>>,
     /// How types fall back.
     pub fallback: FallbackPolicy,
     /// Whether a first attempt avoids mixing types in a pageblock, even at the cost of a lower zone (5.0 and later).
@@ -157,7 +154,6 @@ impl Config {
             percpu_pagelist_high_fraction: 0,
             frag_free: FragFree::Buddy,
             zonelist_iterator: ZonelistIterator::Inlined,
-            node_distances: Vec::new(),
             fallback: FallbackPolicy::HalfFree,
             nofragment: false,
             highatomic_limit: HighatomicLimit::PercentPlusOne,

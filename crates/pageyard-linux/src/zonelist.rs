@@ -2,7 +2,7 @@
 //! Layer: the allocator. It knows zones by their places and spans.
 
 use crate::config::{Config, ZonelistIterator};
-use pageyard_core::{NodeId, NodeMask, Request, RequestFlags, ZoneKind, ZoneSpan};
+use pageyard_core::{CpuId, MemoryMap, NodeId, NodeMask, NodeSet, Request, RequestFlags, ZoneKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// An entry of a zonelist: a zone, and what a walk asks of it.
@@ -17,9 +17,11 @@ pub struct Zoneref {
 /// For each node, the zones in the order that its CPUs try them: the node's own first, then those of other nodes by
 /// distance, and of each node the highest kind first.
 pub struct Zonelists {
-    /// Which node, by place in `nodes`, a CPU belongs to.
-    of_cpu: Vec<usize>,
+    /// The node of each CPU, and the place of its list.
+    of_cpu: Vec<(NodeId, usize)>,
+    /// The nodes that have memory.
     nodes: Vec<NodeId>,
+    /// By node of a CPU: every zone.
     all: Vec<Vec<Zoneref>>,
     /// Each node's zones without any other's: for requests that keep to one node.
     own: Vec<Vec<Zoneref>>,
@@ -27,48 +29,29 @@ pub struct Zonelists {
     inlined: AtomicBool,
 }
 
-/// The distance of a node to itself: `LOCAL_DISTANCE`. Firmware gives others 20 where it knows nothing better.
-const LOCAL_DISTANCE: u8 = 10;
-
 impl Zonelists {
-    /// Builds the lists. CPUs are dealt out to the nodes in equal shares, lowest first.
+    /// Builds the lists.
     ///
     /// # Linux
-    /// `build_zonelists`. Of nodes that are equally far the one comes first whose number follows the home node's, going
-    /// round, so that not all nodes fall back to node 0. Without a table of distances they grow with the difference of
-    /// the numbers.
-    pub fn new(zones: &[ZoneSpan], config: &Config) -> Zonelists {
-        let (cpus, distances) = (config.cpus, &config.node_distances);
-        let mut nodes: Vec<NodeId> = zones.iter().map(|z| z.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
+    /// `build_zonelists`; [`Topology::by_distance`](pageyard_core::Topology::by_distance) says in which order nodes come.
+    pub fn new(map: &MemoryMap<'_>, config: &Config) -> Zonelists {
+        let (topology, set) = (map.topology(), map.nodes());
+        let nodes: Vec<NodeId> = set.iter().collect();
         let of = |wanted: NodeId| {
-            let mut list: Vec<Zoneref> = zones
-                .iter()
-                .enumerate()
+            let mut list: Vec<Zoneref> = map
+                .zones()
                 .filter(|(_, z)| z.node == wanted && z.kind != ZoneKind::Device && z.managed.0 > 0)
-                .map(|(zone, z)| Zoneref { zone, kind: z.kind, node: wanted })
+                .map(|(zone, z)| Zoneref { zone: zone.index(), kind: z.kind, node: wanted })
                 .collect();
             list.sort_by_key(|z| std::cmp::Reverse(z.kind));
             list
         };
         let own: Vec<Vec<Zoneref>> = nodes.iter().map(|n| of(*n)).collect();
-        let by_distance = |home: usize| {
-            let mut order: Vec<usize> = (0..nodes.len()).collect();
-            order.sort_by_key(|other| {
-                let known = distances.get(home).and_then(|d| d.get(*other)).copied();
-                let round = (other + nodes.len() - home) % nodes.len();
-                match known {
-                    _ if *other == home => (0, 0),
-                    Some(d) => (usize::from(d.max(LOCAL_DISTANCE)), round),
-                    None => (usize::from(nodes[*other].0.abs_diff(nodes[home].0)), *other),
-                }
-            });
-            order.into_iter().flat_map(|n| own[n].iter().copied()).collect()
-        };
-        let all = (0..nodes.len()).map(by_distance).collect();
-        let share = (cpus as usize).div_ceil(nodes.len().max(1)).max(1);
-        let of_cpu = (0..cpus as usize).map(|cpu| (cpu / share).min(nodes.len() - 1)).collect();
+        let home = |cpu| topology.home(CpuId(cpu), config.cpus, set);
+        let homes: NodeSet = (0..config.cpus).map(home).collect();
+        let from = |home| topology.by_distance(home, set).flat_map(|n| own[set.below(n)].iter().copied());
+        let all = homes.iter().map(|home| from(home).collect()).collect();
+        let of_cpu = (0..config.cpus).map(|cpu| (home(cpu), homes.below(home(cpu)))).collect();
         Zonelists { of_cpu, nodes, all, own, allowed: Allowed::default(), inlined: AtomicBool::new(false) }
             .with(config.zonelist_iterator)
     }
@@ -93,10 +76,10 @@ impl Zonelists {
 
     /// Returns the node that a CPU belongs to.
     pub fn home(&self, cpu: usize) -> NodeId {
-        self.nodes[self.of_cpu[cpu]]
+        self.of_cpu[cpu].0
     }
 
-    /// Returns the nodes.
+    /// Returns the nodes that have memory.
     pub fn nodes(&self) -> &[NodeId] {
         &self.nodes
     }
@@ -104,7 +87,7 @@ impl Zonelists {
     /// Returns the list that a request walks, and the nodes that it may take from; `None` is all of them.
     #[inline]
     pub fn for_request(&self, cpu: usize, request: &Request) -> (&[Zoneref], Option<NodeMask>) {
-        let home = self.of_cpu[cpu];
+        let (_, home) = self.of_cpu[cpu];
         let nodes = match (self.allowed.mask(), request.nodes) {
             (None, NodeMask::ALL) => None,
             (None, asked) => Some(asked),

@@ -3,7 +3,7 @@
 use crate::common::{CX, sound};
 use pageyard_core::{
     AllocError, BadRequest, Counter, CpuId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask,
-    Order, PageAllocator, Pfn, Region, Request, RequestFlags, ZoneKind,
+    Order, PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneKind,
 };
 use pageyard_linux::{Config, LinuxAllocator, NumaStats};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,8 +20,8 @@ fn machine(nodes: u8, distances: &[&[u8]], iterator: &str) -> LinuxAllocator {
     let mut config = crate::common::bare(Config::linux_6_18());
     config.set("zonelist_iterator", iterator).unwrap();
     config.cpus = u32::from(nodes);
-    config.node_distances = distances.iter().map(|d| d.to_vec()).collect();
-    LinuxAllocator::new(&MemoryMap::new(&regions).unwrap(), &config).unwrap()
+    let map = MemoryMap::new(&regions).unwrap().with_topology(Topology { cpus: &[], distances });
+    LinuxAllocator::new(&map, &config).unwrap()
 }
 
 fn node_of(pfn: Pfn) -> u64 {

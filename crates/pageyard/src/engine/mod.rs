@@ -11,6 +11,7 @@
 //! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and
 //!   across types; `choose`, `hints`: which of them compaction is told to empty; `marks`: how far down a request may go. `Zone`
 //!   ties them to the zone's lists.
+//! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
 //! * `yard`: an instance, its configuration and construction.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `bulk`; `batches`: what moves between
 //!   zones and lists.
@@ -37,6 +38,7 @@ mod tests_audit;
 mod words;
 mod yard;
 mod zone;
+mod zonelists;
 
 pub use map::watch::{Unchanged, Watch};
 #[cfg(feature = "alloc")]

@@ -44,6 +44,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
                 stats[Counter::Pgfree] += pushed << order_of(list);
             }
         }
+        self.add_origins(&mut stats);
         stats
     }
 

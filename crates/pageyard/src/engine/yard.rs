@@ -10,6 +10,7 @@ use super::sync::{A64, Carver, Relaxed};
 use super::zone::Zone;
 use super::zone::hints::{ChoiceHints, ReclaimWake};
 use super::zone::pageblocks::Pageblocks;
+use super::zonelists::{self, Zonelists};
 use crate::compaction::{Knobs, ZoneState};
 use crate::error::MapError;
 use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
@@ -103,10 +104,7 @@ pub struct Pageyard<'m, P, O = ()> {
     pub(crate) zones: &'m [Zone<'m>],
     /// The largest zone: most frees are of its frames.
     pub(crate) main: &'m Zone<'m>,
-    /// By highest kind of zone: where the walk begins.
-    first: [Option<&'m Zone<'m>>; NR_ZONE_KINDS],
-    /// Zones in the order of the walk, by highest kind.
-    walks: &'m [u16],
+    pub(crate) zonelists: Zonelists<'m>,
     pub(crate) counters: &'m [A64],
     /// Largest and total effort of searches, and how many there were, by CPU.
     pub(crate) efforts: &'m [A64],
@@ -121,7 +119,7 @@ pub struct Pageyard<'m, P, O = ()> {
 /// What construction carves.
 struct Parts<'m> {
     zones: &'m [Zone<'m>],
-    walks: &'m [u16],
+    zonelists: zonelists::Parts<'m>,
     counters: &'m [A64],
     efforts: &'m [A64],
     scratch_areas: ScratchAreas<'m>,
@@ -186,7 +184,8 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
             let marks = watermarks(&span, lowmem, kib, config.watermark.watermark_scale_factor);
             let fraction = config.percpu_pagelist_high_fraction;
             let tuning = if config.pcp {
-                Tuning::of(span.managed, marks.low, u64::from(config.cpus.max(1)), fraction)
+                let sharers = map.topology().sharers(span.node, config.cpus.max(1), map.nodes());
+                Tuning::of(span.managed, marks.low, sharers, fraction)
             } else {
                 Tuning::NONE
             };
@@ -209,10 +208,8 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 reclaim_wake: ReclaimWake::default(),
             }
         });
-        let walks = carver.filled(NR_ZONE_KINDS * map.zone_count(), |i, _| {
-            let (kind, nth) = (ZoneKind::ALL[i / map.zone_count()], i % map.zone_count());
-            nth_of_walk(&spans, kind, nth)
-        });
+        let zonelists =
+            zonelists::Parts::carve(carver, map, zones, &spans, config.cpus.max(1), &mut percpu_bytes);
         let before = carver.used();
         let counters = carver.zeroed(cpus * COUNTER_WORDS);
         let efforts = carver.zeroed(cpus * LINE / 8);
@@ -220,7 +217,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         percpu_bytes += carver.used() - before;
         let zero_seen = carver.zeroed(1);
         let frames_bytes = carver.used() - percpu_bytes;
-        Ok(Parts { zones, walks, counters, efforts, scratch_areas, zero_seen, frames_bytes })
+        Ok(Parts { zones, zonelists, counters, efforts, scratch_areas, zero_seen, frames_bytes })
     }
 }
 
@@ -251,18 +248,12 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
             parts.zero_seen[0].store(1, Relaxed);
         }
         let main = parts.zones.iter().max_by_key(|p| p.pageblocks.span.managed).ok_or(MapError::NoFrames)?;
-        let zones = parts.zones.len();
-        let first = core::array::from_fn(|kind| {
-            let walk = &parts.walks[kind * zones..(kind + 1) * zones];
-            parts.zones.get(usize::from(*walk.first()?))
-        });
         Ok(Pageyard {
             percpu,
             observer,
             zones: parts.zones,
             main,
-            first,
-            walks: parts.walks,
+            zonelists: Zonelists::new(parts.zones, main, parts.zonelists),
             counters: parts.counters,
             efforts: parts.efforts,
             scratch_areas: parts.scratch_areas,
@@ -284,39 +275,30 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         &self.observer
     }
 
-    /// Iterates over the zones that may serve a request, best first: node by node, the highest kind first.
-    pub(crate) fn walk(&self, request: &Request) -> impl Iterator<Item = &Zone<'m>> + use<'_, 'm, P, O> {
-        let (zones, kind) = (self.zones.len(), request.highest_zone.index());
-        let nodes = self.nodes(request);
-        self.walks[kind * zones..(kind + 1) * zones]
-            .iter()
-            .map_while(|z| self.zones.get(usize::from(*z)))
-            .filter(move |p| nodes.allows(p.pageblocks.span.node))
+    /// Iterates over the zones that may serve a request of a CPU, best first.
+    pub(crate) fn walk(
+        &self,
+        cpu: CpuId,
+        request: &Request,
+    ) -> impl Iterator<Item = &'m Zone<'m>> + use<'m, P, O> {
+        let nodes = self.nodes(cpu, request);
+        let walk = self.zonelists.walk(cpu, request.highest_zone);
+        walk.filter(move |zone| nodes.allows(zone.pageblocks.span.node))
     }
 
     /// Returns the nodes that may serve a request: with `THIS_NODE`, that of the first zone of its walk that its mask
     /// allows, which is where a list hit is served from too.
-    fn nodes(&self, request: &Request) -> NodeMask {
+    fn nodes(&self, cpu: CpuId, request: &Request) -> NodeMask {
         if !request.flags.contains(RequestFlags::THIS_NODE) {
             return request.nodes;
         }
-        let (zones, kind) = (self.zones.len(), request.highest_zone.index());
-        let mut walk = self.walks[kind * zones..(kind + 1) * zones]
-            .iter()
-            .map_while(|z| self.zones.get(usize::from(*z)))
-            .map(|zone| zone.pageblocks.span.node);
+        let mut walk = self.zonelists.walk(cpu, request.highest_zone).map(|zone| zone.pageblocks.span.node);
         walk.find(|node| request.nodes.allows(*node)).map_or(NodeMask(0), NodeMask::only)
     }
 
-    /// Returns the zone where an unrestricted request begins.
-    #[inline(always)]
-    pub(crate) fn first_zone(&self, highest: ZoneKind) -> Option<&'m Zone<'m>> {
-        self.first[highest.index()]
-    }
-
     /// Returns the zone that spans a frame, and the frame's number in it.
-    pub(crate) fn zone_of(&self, pfn: Pfn) -> Option<(&Zone<'m>, FrameIdx)> {
-        self.zones.iter().find_map(|p| Some((p, p.pageblocks.frame_of(pfn)?)))
+    pub(crate) fn zone_of(&self, pfn: Pfn) -> Option<(&'m Zone<'m>, FrameIdx)> {
+        self.zonelists.zone_of(pfn)
     }
 
     /// Says whether the instance has this CPU.
@@ -338,29 +320,4 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         let of = |cpu: &[A64]| cpu[counter as usize].load(Relaxed);
         self.counters.chunks_exact(COUNTER_WORDS).map(of).fold(0, u64::wrapping_add)
     }
-}
-
-/// Returns the `nth` zone of the walk that begins at `highest`, or a number past all zones.
-///
-/// # Linux
-/// `build_zonelists`. Nodes come in the order of their numbers; devices only serve who asks for them.
-fn nth_of_walk(spans: &[Option<crate::memmap::ZoneSpan>], highest: ZoneKind, nth: usize) -> u16 {
-    let allowed = |kind: ZoneKind| kind <= highest && (kind != ZoneKind::Device || highest == kind);
-    let mut seen = 0;
-    let nodes = || spans.iter().flatten().map(|z| z.node);
-    let mut next = nodes().min();
-    while let Some(node) = next {
-        next = nodes().filter(|n| *n > node).min();
-        for kind in ZoneKind::ALL.into_iter().rev().filter(|k| allowed(*k)) {
-            for (i, z) in spans.iter().enumerate() {
-                if z.is_some_and(|z| z.node == node && z.kind == kind && z.managed > Frames::ZERO) {
-                    if seen == nth {
-                        return i as u16;
-                    }
-                    seen += 1;
-                }
-            }
-        }
-    }
-    u16::MAX
 }

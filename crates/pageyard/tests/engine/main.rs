@@ -11,6 +11,7 @@ mod compaction_zones;
 mod conversion;
 mod counters;
 mod doors;
+mod nodes;
 mod observer;
 mod panics;
 mod placement;

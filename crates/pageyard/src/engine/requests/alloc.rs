@@ -50,7 +50,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         {
             return None;
         }
-        let zone = self.first_zone(request.highest_zone)?;
+        let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone)?;
         let item = self.percpu.pop(zone.lists.all(), cx.cpu, list)?;
         zone.pageblocks.frames.allocate_listed(item, request.order.get());
         let pfn = zone.pageblocks.pfn(FrameIdx::of_item(item));
@@ -89,12 +89,14 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         self.check(cx, request)?;
         let mut effort = SearchEffort::default();
         let got = self.climb(cx, request, &mut effort, help);
-        if got.is_some() {
-            self.note_effort(cx.cpu, effort);
-        } else {
-            self.count(cx.cpu, Counter::AllocFail, 1);
+        match got {
+            Some(pfn) => {
+                self.note_effort(cx.cpu, effort);
+                self.note_origin(cx.cpu, request, pfn);
+            }
+            None => self.count(cx.cpu, Counter::AllocFail, 1),
         }
-        got.ok_or_else(|| self.refusal(request))
+        got.ok_or_else(|| self.refusal(cx.cpu, request))
     }
 
     fn climb(
@@ -110,7 +112,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         self.count(cx.cpu, Counter::AllocSlow, 1);
         if request.flags.contains(RequestFlags::WAKE_RECLAIM) {
             self.count(cx.cpu, Counter::KswapdWake, 1);
-            self.walk(request).for_each(|zone| zone.reclaim_wake.wake(request.order));
+            self.walk(cx.cpu, request).for_each(|zone| zone.reclaim_wake.wake(request.order));
         }
         let memalloc = request.flags.contains(RequestFlags::MEMALLOC);
         let mark = if memalloc { Mark::None } else { Mark::Min };
@@ -146,7 +148,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Looks at every descriptor of the zones that pass.
     #[cold]
     fn sweep(&self, cx: &Cx, request: &Request, mark: Mark, effort: &mut SearchEffort) -> Option<Pfn> {
-        let mut zones = self.walk(request).filter(|zone| zone.passes(request, mark));
+        let mut zones = self.walk(cx.cpu, request).filter(|zone| zone.passes(request, mark));
         zones.find_map(|zone| self.sweep_zone(zone, cx, request, effort))
     }
 
@@ -163,7 +165,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             return Err(BadRequest::CannotZero);
         }
         self.check_cpu(cx)?;
-        if self.walk(request).next().is_none() { Err(BadRequest::NoZone) } else { Ok(()) }
+        if self.walk(cx.cpu, request).next().is_none() { Err(BadRequest::NoZone) } else { Ok(()) }
     }
 
     /// Says whether the instance has the CPU of a call.
@@ -178,7 +180,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         mark: Mark,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        for zone in self.walk(request) {
+        for zone in self.walk(cx.cpu, request) {
             effort.step();
             if zone.passes(request, mark)
                 && let Some(pfn) = self.allocate_in(zone, cx, request, effort)
@@ -258,6 +260,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             });
         }
         let item = self.percpu.pop(lists, cx.cpu, list)?;
+        self.note_late_pop(cx.cpu, zone);
         zone.pageblocks.frames.allocate_listed(item, order);
         let pfn = zone.pageblocks.pfn(FrameIdx::of_item(item));
         self.observer.allocated(pfn, request.order, request.migratetype);
@@ -298,7 +301,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     #[cold]
     pub(crate) fn relieve(&self, cx: &Cx, request: &Request) -> bool {
         let mut gave = false;
-        for zone in self.walk(request) {
+        for zone in self.walk(cx.cpu, request) {
             if self.percpu.reaches_others() {
                 (0..self.config.cpus).for_each(|cpu| {
                     self.drain_lists(zone, CpuId(cpu));
@@ -347,7 +350,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
 
     /// Says why a request was refused, from the zones as they are now.
     #[cold]
-    fn refusal(&self, request: &Request) -> AllocError {
+    fn refusal(&self, cpu: CpuId, request: &Request) -> AllocError {
         let mark = if request.flags.contains(RequestFlags::MEMALLOC) { Mark::None } else { Mark::Min };
         let mark = mark.for_last_try(request);
         // One reading of each: a count that moves meanwhile must not name a watermark that keeps nothing back.
@@ -355,7 +358,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             free: Frames(zone.pageblocks.free()),
             kept: Frames(zone.kept(request, mark)),
         };
-        reason(request.order, self.walk(request).map(room))
+        reason(request.order, self.walk(cpu, request).map(room))
     }
 
     fn note_effort(&self, cpu: CpuId, effort: SearchEffort) {

@@ -7,6 +7,7 @@ use crate::engine::map::watch::Unchanged;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::list_of;
 use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
 use crate::error::FreeError;
 use crate::observer::Observer;
 use crate::request::{NodeMask, Request, RequestFlags};
@@ -27,7 +28,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             let plain = !O::ACTIVE && !request.flags.intersects(RequestFlags::COLD.union(RequestFlags::ZERO));
             plain && request.nodes == NodeMask::ALL && self.has_cpu(cx.cpu)
         });
-        let zone = self.first_zone(request.highest_zone);
+        let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone);
         let mut got = 0;
         while got < out.len() {
             if out.len() - got > FEW
@@ -77,25 +78,61 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
 
     #[inline(always)]
     fn free_alike(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
-        let (mut rest, mut items) = (pfns, [0; BATCH]);
-        while let Some(first) = rest.first() {
-            let watch = self.main.pageblocks.watch_isolations();
-            let (n, list) = self.win_alike(rest, order, &mut items);
-            if n == 0 {
-                if let Err(why) = self.free(cx, *first, order) {
-                    wrong(*first, why);
-                }
-            } else {
-                self.push_won(cx.cpu, list, order, &items[..n], watch);
-            }
-            rest = &rest[n.max(1)..];
+        let mut rest = pfns;
+        while !rest.is_empty() {
+            let n = match self.free_group(self.main, cx, rest, order) {
+                0 => self.free_group_elsewhere(cx, rest, order, wrong),
+                n => n,
+            };
+            rest = &rest[n..];
         }
     }
 
-    /// Wins blocks of the largest zone from the front, as long as one list takes them; returns how many, and the list.
+    /// Frees blocks from the front that are not the largest zone's, or one that cannot be freed with others; returns how many.
+    #[inline(never)]
+    fn free_group_elsewhere(
+        &self,
+        cx: &Cx,
+        pfns: &[Pfn],
+        order: Order,
+        wrong: &mut dyn FnMut(Pfn, FreeError),
+    ) -> usize {
+        let Some(first) = pfns.first() else { return 0 };
+        let zone = self.zonelists.likely_zone(*first);
+        if !core::ptr::eq(zone, self.main) {
+            let n = self.free_group(zone, cx, pfns, order);
+            if n > 0 {
+                return n;
+            }
+        }
+        if let Err(why) = self.free(cx, *first, order) {
+            wrong(*first, why);
+        }
+        1
+    }
+
+    /// Frees blocks of a zone from the front, as long as one list takes them; returns how many.
     #[inline(always)]
-    fn win_alike(&self, pfns: &[Pfn], order: Order, items: &mut [u32; BATCH]) -> (usize, usize) {
-        let (frames, base) = (self.main.pageblocks.frames, self.main.pageblocks.base);
+    fn free_group(&self, zone: &Zone<'_>, cx: &Cx, pfns: &[Pfn], order: Order) -> usize {
+        let mut items = [0; BATCH];
+        let watch = zone.pageblocks.watch_isolations();
+        let (n, list) = self.win_alike(zone, pfns, order, &mut items);
+        if n > 0 {
+            self.push_won(zone, cx.cpu, list, order, &items[..n], watch);
+        }
+        n
+    }
+
+    /// Wins blocks of a zone from the front, as long as one list takes them; returns how many, and the list.
+    #[inline(always)]
+    fn win_alike(
+        &self,
+        zone: &Zone<'_>,
+        pfns: &[Pfn],
+        order: Order,
+        items: &mut [u32; BATCH],
+    ) -> (usize, usize) {
+        let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
         let (mut n, mut list) = (0, 0);
         for (pfn, item) in pfns.iter().zip(items.iter_mut()) {
             let frame = pfn.0.wrapping_sub(base);
@@ -117,11 +154,19 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         (n, list)
     }
 
-    /// Puts blocks of the largest zone whose tags were won into a list, as far as it goes.
-    fn push_won(&self, cpu: CpuId, list: usize, order: Order, items: &[u32], watch: Unchanged<'_>) {
-        let n = self.percpu.push_many(self.main.lists.all(), cpu, list, items, watch);
+    /// Puts blocks of a zone whose tags were won into a list, as far as it goes.
+    fn push_won(
+        &self,
+        zone: &Zone<'_>,
+        cpu: CpuId,
+        list: usize,
+        order: Order,
+        items: &[u32],
+        watch: Unchanged<'_>,
+    ) {
+        let n = self.percpu.push_many(zone.lists.all(), cpu, list, items, watch);
         for item in &items[n..] {
-            self.free_won(self.main, cpu, FrameIdx::of_item(*item), order);
+            self.free_won(zone, cpu, FrameIdx::of_item(*item), order);
         }
     }
 }

@@ -3,7 +3,9 @@
 use crate::allocator::Cx;
 use crate::block::holders;
 use crate::engine::geometry::{BLOCK_ORDER, FrameIdx, MAX_ORDER};
+use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
+use crate::engine::map::watch::Watch;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::list_of;
@@ -17,7 +19,7 @@ use crate::observer::Observer;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
+impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
     /// Frees one block. As [`PageAllocator::free`](crate::PageAllocator::free).
     ///
     /// # Errors
@@ -30,28 +32,42 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         if O::ACTIVE {
             return self.free_observed(cx, pfn, order);
         }
-        // Most frames are the largest zone's, and of no known contents. What is not its own has no such tag there.
-        let frame = pfn.0.wrapping_sub(self.main.pageblocks.base);
-        match self.win_into_list(self.main, frame, cx.cpu, order) {
+        // Most frames are the largest zone's; those of others cost a look at the directory.
+        let in_zone = |zone: &'m Zone<'m>| {
+            let frame = pfn.0.wrapping_sub(zone.pageblocks.base);
+            zone.pageblocks.frames.state_of(frame).map(|seen| (zone, frame, seen))
+        };
+        let found = in_zone(self.main).or_else(|| in_zone(self.zonelists.likely_zone(pfn)));
+        let Some((zone, frame, seen)) = found else { return self.free_slow(cx.cpu, pfn, order) };
+        match self.win_into_list(zone, frame, seen, cx.cpu, order) {
             Pushed::Kept => Ok(()),
             Pushed::Won => {
-                self.free_into_full_list(self.main, cx.cpu, FrameIdx::new(frame as usize), order);
+                self.free_into_full_list(zone, cx.cpu, FrameIdx::new(frame as usize), order);
                 Ok(())
             }
             Pushed::Lost | Pushed::NoRoom => self.free_slow(cx.cpu, pfn, order),
         }
     }
 
-    /// Wins a live block of a zone, and puts it into a list of `cpu`.
+    /// Wins a live block of a zone that is of no known contents, and puts it into a list of `cpu`. What is not the zone's own
+    /// has no such tag there.
+    ///
+    /// Its pageblock's descriptor was read before: a locked instruction holds back the loads that follow it. The push reads it
+    /// again.
     #[inline(always)]
-    fn win_into_list(&self, zone: &Zone<'_>, frame: u64, cpu: CpuId, order: Order) -> Pushed {
-        let frames = &zone.pageblocks.frames;
-        // Read before the tag is won: a locked instruction holds back the loads that follow it. The push reads it again.
-        let Some((state, watch)) = frames.state_of(frame) else { return Pushed::NoRoom };
+    fn win_into_list(
+        &self,
+        zone: &Zone<'m>,
+        frame: u64,
+        (state, watch): (BlockState, Watch<'m>),
+        cpu: CpuId,
+        order: Order,
+    ) -> Pushed {
         let Some(list) = list_of(order.get(), state.list_ty()) else { return Pushed::NoRoom };
         // SAFETY: it has a state.
         let win = || unsafe {
-            frames.win(P::ALONE, FrameIdx::new(frame as usize), Tag::Allocated(order), Tag::Free)
+            let frame = FrameIdx::new(frame as usize);
+            zone.pageblocks.frames.win(P::ALONE, frame, Tag::Allocated(order), Tag::Free)
         };
         self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
     }
@@ -83,18 +99,8 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             return Err(FreeError::NoSuchCpu);
         }
         let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
-        let pushed = match core::ptr::eq(zone, self.main) {
-            true => Pushed::NoRoom,
-            false => self.win_into_list(zone, frame.get() as u64, cpu, order),
-        };
-        match pushed {
-            Pushed::Kept => return Ok(()),
-            Pushed::Won => self.free_into_full_list(zone, cpu, frame, order),
-            Pushed::Lost | Pushed::NoRoom => {
-                self.win_slow(zone, frame, pfn, order)?;
-                self.free_won(zone, cpu, frame, order);
-            }
-        }
+        self.win_slow(zone, frame, pfn, order)?;
+        self.free_won(zone, cpu, frame, order);
         Ok(())
     }
 

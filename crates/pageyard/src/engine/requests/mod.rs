@@ -4,5 +4,6 @@ pub(super) mod alloc;
 pub(super) mod batches;
 pub(super) mod bulk;
 pub(super) mod free;
+mod origin;
 #[cfg(not(loom))]
 pub(super) mod slow_path;

@@ -86,7 +86,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         if request.order == Order::ZERO || !self.config.compaction.enabled {
             return None;
         }
-        let zones = self.walk(request).map(|p| p.pageblocks.id);
+        let zones = self.walk(cx.cpu, request).map(|p| p.pageblocks.id);
         let did = compact_for_request(self, help, cx, request, zones, mode, false);
         tried.compactions += 1;
         tried.deferred += did.deferred;
@@ -113,7 +113,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });
         let mut gained = 0;
         for priority in (0..=Priority::START.0).rev().map(Priority) {
-            for zone in self.walk(request) {
+            for zone in self.walk(cx.cpu, request) {
                 // Compaction has what it needs here: reclaiming more would only throw things out.
                 let room = zone.marks.high.0 + 2 * order.frames().0;
                 if order > COSTLY && self.config.compaction.enabled && zone.pageblocks.free() > room {
