@@ -247,7 +247,9 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
             // ORDER: Relaxed: whatever publishes the allocator publishes it.
             parts.zero_seen[0].store(1, Relaxed);
         }
-        let main = parts.zones.iter().max_by_key(|p| p.pageblocks.span.managed).ok_or(MapError::NoFrames)?;
+        // Of several the lowest.
+        let largest = parts.zones.iter().rev().max_by_key(|p| p.pageblocks.span.managed);
+        let main = largest.ok_or(MapError::NoFrames)?;
         Ok(Pageyard {
             percpu,
             observer,
