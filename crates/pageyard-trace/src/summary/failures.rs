@@ -265,8 +265,18 @@ impl fmt::Display for GfpNames {
         const RECLAIM: Gfp = Gfp::DIRECT_RECLAIM.union(Gfp::KSWAPD_RECLAIM);
         const KERNEL: Gfp = RECLAIM.union(Gfp::IO).union(Gfp::FS);
         const USER: Gfp = KERNEL.union(Gfp::HARDWALL);
+        // Huge pages of user processes: what may reclaim nothing, and what may reclaim directly.
+        const LIGHT: Gfp = USER
+            .difference(RECLAIM)
+            .union(Gfp::HIGHMEM)
+            .union(Gfp::MOVABLE)
+            .union(Gfp::COMP)
+            .union(Gfp::NOMEMALLOC)
+            .union(Gfp::NOWARN);
         // Larger ones first.
-        const USUAL: [(&str, Gfp); 8] = [
+        const USUAL: [(&str, Gfp); 10] = [
+            ("GFP_TRANSHUGE", LIGHT.union(Gfp::DIRECT_RECLAIM)),
+            ("GFP_TRANSHUGE_LIGHT", LIGHT),
             ("GFP_HIGHUSER_MOVABLE", USER.union(Gfp::HIGHMEM).union(Gfp::MOVABLE)),
             ("GFP_HIGHUSER", USER.union(Gfp::HIGHMEM)),
             ("GFP_USER", USER),
@@ -300,6 +310,8 @@ mod tests {
         assert_eq!(name(0xcc0), "GFP_KERNEL");
         assert_eq!(name(0x820), "GFP_ATOMIC");
         assert_eq!(name(0x140cca), "GFP_HIGHUSER_MOVABLE|__GFP_COMP");
+        assert_eq!(name(0x3c24ca), "GFP_TRANSHUGE|__GFP_THISNODE");
+        assert_eq!(name(0x1c20ca), "GFP_TRANSHUGE_LIGHT");
         assert_eq!(name(0x2920), "GFP_ATOMIC|__GFP_ZERO|__GFP_NOWARN");
         assert_eq!(name(1 << 31 | 1 << 9), "0x80000200");
         assert_eq!(name(0), "0x0");
