@@ -46,6 +46,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     }
 
     /// Ends the lease that a pageblock has been given under this number. Says whether it was leased so.
+    #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) fn end_lease(&self, block: PageblockId, by: CompactorId) -> bool {
         self.end_lease_if(block, |owner| u16::from(owner) == by.0)
     }

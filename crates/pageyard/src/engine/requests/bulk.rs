@@ -34,14 +34,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             if out.len() - got > FEW
                 && let (Some(list), Some(zone)) = (list, zone)
             {
-                let mut items = [0; BATCH];
-                let n = BATCH.min(out.len() - got);
-                let n = self.percpu.pop_many(zone.lists.all(), cx.cpu, list, &mut items[..n]);
-                let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
-                for (slot, item) in out[got..].iter_mut().zip(&items[..n]) {
-                    frames.allocate_listed(*item, order);
-                    *slot = Pfn(base + u64::from(*item));
-                }
+                let n = self.pop_batch(zone, cx.cpu, list, request.order, &mut out[got..]);
                 got += n;
                 if n > 0 {
                     continue;
@@ -54,6 +47,21 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             got += 1;
         }
         got
+    }
+
+    /// Takes blocks from a list, at most a batch; returns how many.
+    // A function of its own, here and below: what it keeps in registers is all that its loop needs.
+    #[inline(never)]
+    fn pop_batch(&self, zone: &Zone<'_>, cpu: CpuId, list: usize, order: Order, out: &mut [Pfn]) -> usize {
+        let mut items = [0; BATCH];
+        let n = BATCH.min(out.len());
+        let n = self.percpu.pop_many(zone.lists.all(), cpu, list, &mut items[..n]);
+        let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
+        for (slot, item) in out.iter_mut().zip(&items[..n]) {
+            frames.allocate_listed(*item, order.get());
+            *slot = Pfn(base + u64::from(*item));
+        }
+        n
     }
 
     /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same. As
@@ -71,16 +79,21 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         }
         // Once for single frames, which are the many, with all that depends on the order folded in.
         match order {
-            Order::ZERO => self.free_alike(cx, pfns, Order::ZERO, wrong),
-            order => self.free_alike(cx, pfns, order, wrong),
+            Order::ZERO => self.free_alike::<true>(cx, pfns, order, wrong),
+            order => self.free_alike::<false>(cx, pfns, order, wrong),
         }
     }
 
-    #[inline(always)]
-    fn free_alike(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
+    fn free_alike<const SINGLE: bool>(
+        &self,
+        cx: &Cx,
+        pfns: &[Pfn],
+        order: Order,
+        wrong: &mut dyn FnMut(Pfn, FreeError),
+    ) {
         let mut rest = pfns;
         while !rest.is_empty() {
-            let n = match self.free_group(self.main, cx, rest, order) {
+            let n = match self.free_group::<SINGLE>(self.main, cx.cpu, rest, order) {
                 0 => self.free_group_elsewhere(cx, rest, order, wrong),
                 n => n,
             };
@@ -100,7 +113,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         let Some(first) = pfns.first() else { return 0 };
         let zone = self.zonelists.likely_zone(*first);
         if !core::ptr::eq(zone, self.main) {
-            let n = self.free_group(zone, cx, pfns, order);
+            let n = self.free_group::<false>(zone, cx.cpu, pfns, order);
             if n > 0 {
                 return n;
             }
@@ -112,13 +125,20 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     }
 
     /// Frees blocks of a zone from the front, as long as one list takes them; returns how many.
-    #[inline(always)]
-    fn free_group(&self, zone: &Zone<'_>, cx: &Cx, pfns: &[Pfn], order: Order) -> usize {
+    #[inline(never)]
+    fn free_group<const SINGLE: bool>(
+        &self,
+        zone: &Zone<'_>,
+        cpu: CpuId,
+        pfns: &[Pfn],
+        order: Order,
+    ) -> usize {
+        let order = if SINGLE { Order::ZERO } else { order };
         let mut items = [0; BATCH];
         let watch = zone.pageblocks.watch_isolations();
         let (n, list) = self.win_alike(zone, pfns, order, &mut items);
         if n > 0 {
-            self.push_won(zone, cx.cpu, list, order, &items[..n], watch);
+            self.push_won(zone, cpu, list, order, &items[..n], watch);
         }
         n
     }
