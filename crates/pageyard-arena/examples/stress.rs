@@ -35,7 +35,7 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("`{arg}` takes a value"));
         let number = |text: String| {
-            text.parse::<u64>().map_err(|_| format!("`{arg}` takes a number, and `{text}` is none"))
+            text.parse::<u64>().map_err(|_| format!("`{arg}` takes a number, and `{text}` is not one"))
         };
         let plan = &mut asked.plan;
         match arg.as_str() {

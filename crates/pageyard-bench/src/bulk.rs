@@ -96,7 +96,7 @@ pub struct BulkRow {
     pub refills: u64,
     /// Spills in all samples.
     pub spills: u64,
-    /// Whether the row is to be doubted.
+    /// Whether the row is doubtful.
     pub disturbed: bool,
 }
 
@@ -119,7 +119,7 @@ pub struct BufferRow {
     pub bulk_ns: f64,
     /// 64 frames one by one.
     pub one_by_one_ns: f64,
-    /// One block of order 6; 0 where it could not be had.
+    /// One block of order 6; 0 where it could not be allocated.
     pub order_6_ns: f64,
 }
 
@@ -206,7 +206,7 @@ impl Bulk {
         let floor = floor.and_then(|(m, _)| m.as_ref()).map(|m| m.total_ns_median);
         for (pair, subject) in outcome.measured.chunks(2).zip(subjects) {
             let (Some(many), Some(single)) = (&pair[0], &pair[1]) else {
-                let why = format!("{call} frames a call could not be had");
+                let why = format!("it ran out of frames at {call} a call");
                 self.skipped.push(Skipped { allocator: subject.name(), why });
                 continue;
             };

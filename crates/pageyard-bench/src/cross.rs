@@ -62,7 +62,7 @@ pub fn cross(quick: bool, command: Option<&Path>, progress: &mut dyn FnMut(u64, 
     let mut result = Cross { machine: Machine::this(), ..Cross::default() };
     let cpus = cpus();
     if cpus.len() < 2 {
-        let why = "it takes two CPUs, and this process may use one".to_owned();
+        let why = "it needs two CPUs, and this process may use one".to_owned();
         result.skipped.push(Skipped { allocator: "all", why });
         return result;
     }

@@ -30,7 +30,7 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Says whether rows of this setting are to be doubted.
+    /// Says whether rows of this setting are doubtful.
     #[must_use]
     pub fn disturbs(&self) -> bool {
         self.apart > cell::AGREE || self.taken.is_much()

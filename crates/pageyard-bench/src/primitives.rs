@@ -123,7 +123,7 @@ pub fn primitives(progress: &mut dyn FnMut(u64, u64)) -> Primitives {
         }),
         None => result.skipped.push(Skipped {
             allocator: "cache_line_handover",
-            why: "it takes two CPUs, and this process may use one".into(),
+            why: "it needs two CPUs, and this process may use one".into(),
         }),
     }
     result.rows = rows;

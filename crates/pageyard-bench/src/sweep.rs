@@ -132,7 +132,7 @@ pub struct SweepRow {
     pub overlap: f64,
     /// Samples that count.
     pub samples: usize,
-    /// Whether the row is to be doubted: a pair of the same code disagreed, or others took time.
+    /// Whether the row is doubtful: a pair of the same code disagreed, or other processes took time.
     pub disturbed: bool,
     /// Whether it was measured in another run.
     pub apart: bool,
@@ -305,7 +305,7 @@ impl Sweep {
 fn why_not(setting: &Setting) -> String {
     match setting.threads {
         1 => format!(
-            "blocks of order {} could not be had in batches of {}",
+            "it ran out of blocks of order {} in batches of {}",
             setting.order.get(),
             setting.batch
         ),

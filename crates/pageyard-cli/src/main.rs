@@ -51,7 +51,7 @@ enum Verb {
     CountZonelist(experiment::CountZonelist),
     /// Say what a trace holds, or what this host's memory is like now
     Summary(summary::SummaryArguments),
-    /// Record this host, for a time or while a command runs (takes root)
+    /// Record this host, for a time or while a command runs (needs root)
     Record(record::Record),
     /// List the settings of every engine
     Knobs(knobs::Knobs),

@@ -76,8 +76,8 @@ pub enum ReplayError {
         /// What the system says.
         why: std::io::Error,
     },
-    /// The memory asked for cannot be had.
-    #[error("--memory {asked} MiB cannot be had: {why}")]
+    /// The machine cannot be made that small or that large.
+    #[error("--memory {asked} MiB is not possible: {why}")]
     Memory {
         /// What was asked for, in MiB.
         asked: u64,

@@ -215,7 +215,7 @@ impl Trace {
     fn gone(&self, file: &str) -> TraceError {
         TraceError::Unreadable {
             file: self.inner.source.label(file),
-            why: "it was there a moment ago and is not any more".to_owned(),
+            why: "it existed a moment ago and is gone now".to_owned(),
         }
     }
 }

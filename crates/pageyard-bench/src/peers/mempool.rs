@@ -70,5 +70,5 @@ fn pkg_config(arguments: &[&str]) -> Result<String, String> {
 }
 
 fn output(command: &mut Command, name: &str) -> Result<Output, String> {
-    command.output().map_err(|_| format!("{name} is not installed, and its program has to be compiled"))
+    command.output().map_err(|_| format!("{name} is not installed, and the peer's program must be compiled"))
 }

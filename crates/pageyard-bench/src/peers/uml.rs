@@ -52,7 +52,7 @@ pub fn read(file: Option<&Path>) -> Result<Uml, String> {
     let text = fs::read_to_string(&path).map_err(|e| {
         format!("{} cannot be read ({e}): bench/linux/run makes it, with a kernel of its own", path.display())
     })?;
-    parse(&text).ok_or_else(|| format!("{} was not left by bench/linux/run", path.display()))
+    parse(&text).ok_or_else(|| format!("{} was not written by bench/linux/run", path.display()))
 }
 
 fn parse(text: &str) -> Option<Uml> {

@@ -144,10 +144,10 @@ fn a_slow_path_that_is_none_is_refused_in_one_sentence() {
     for (arguments, says) in [
         (
             &["--slow-path", "swap"][..],
-            "`swap` is no part of the slow path; there are reclaim and compaction",
+            "`swap` is not part of the slow path; use reclaim, compaction or both",
         ),
         (&["--slow-path", "none,reclaim"], "`none` stands alone"),
-        (&["--slow-path", "reclaim", "--pinned", "101"], "`101` is no percentage"),
+        (&["--slow-path", "reclaim", "--pinned", "101"], "`101` is not a percentage"),
         (&["--pinned", "1"], "add --slow-path"),
         (&["--slow-path", "reclaim", "--threads"], "leave out --threads"),
         (

@@ -195,7 +195,7 @@ impl Collector<'_> {
 
     fn missing(&mut self, error: &TraceError, purpose: &str) {
         let root = match error {
-            TraceError::Unreadable { why, .. } if why.starts_with("Permission") => " (it takes root)",
+            TraceError::Unreadable { why, .. } if why.starts_with("Permission") => " (it needs root)",
             _ => "",
         };
         self.not_read.push(format!("{error}{root}, so this is left out: {purpose}."));

@@ -53,7 +53,7 @@ pub struct Capture {
 /// frames in per-CPU lists, which have no flag either, can make it too large.
 ///
 /// # Errors
-/// When the file cannot be read (it takes root), or does not consist of 64-bit words for at most 256 TiB of memory.
+/// When the file cannot be read (it needs root), or does not consist of 64-bit words for at most 256 TiB of memory.
 pub fn capture(path: &Path) -> Result<Capture, TraceError> {
     let mut exact = Scan::new(BuddyMarks::EveryFrame);
     exact.read(path)?;

@@ -16,7 +16,7 @@ pub(super) const COUNTERS: [(&str, &str); 6] = [
     ("allocstall_normal", "requests that had to reclaim"),
     ("compact_stall", "requests that had to compact"),
     ("compact_success", "of these, successful"),
-    ("compact_fail", "of these, in vain"),
+    ("compact_fail", "of these, failed"),
     ("thp_fault_alloc", "huge pages given to processes"),
     ("thp_fault_fallback", "small pages given instead"),
 ];

@@ -62,7 +62,7 @@ impl Container {
             }
             b"PERFFILE" => {
                 return Err(unsupported(
-                    "it is of the first format of perf, before Linux 3.0: record it anew",
+                    "it is in perf's first format, from before Linux 3.0: record it again",
                 ));
             }
             _ => return Err(damaged("this is not a file of `perf record`".to_owned())),
@@ -110,7 +110,7 @@ impl Container {
                 let required = REQUIRED.iter().any(|r| r.known == tracepoint.known);
                 if required && field == "pfn" && format.has("page") {
                     return Err(unsupported(
-                        "its kernel tells blocks by address (`page=`) and not by frame: it takes Linux 4.1 or newer",
+                        "its kernel names blocks by address (`page=`) and not by frame: this needs Linux 4.1 or newer",
                     ));
                 }
                 if required {

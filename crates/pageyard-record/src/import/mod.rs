@@ -47,7 +47,7 @@ pub struct Imported {
     pub impossible: u64,
     /// Events that `perf` lost.
     pub lost: u64,
-    /// Events that came too late to be put in their place; they have the time of their successors.
+    /// Events that came too late to be sorted in; they carry their successors' time.
     pub late: u64,
     /// Rows about compaction and migration.
     pub moves: u64,

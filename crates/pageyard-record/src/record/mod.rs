@@ -44,7 +44,7 @@ pub enum RecordError {
     )]
     NoTracefs,
     /// The caller may not do it.
-    #[error("recording takes root: run it with sudo ({what})")]
+    #[error("recording needs root: run it with sudo ({what})")]
     NotPermitted {
         /// What was refused.
         what: String,
@@ -97,7 +97,7 @@ pub struct Recorded {
     pub lost: u64,
     /// Events that say what cannot be, such as a frame beyond memory.
     pub impossible: u64,
-    /// Events that came too late to be put in their place; they have the time of their successors.
+    /// Events that came too late to be sorted in; they carry their successors' time.
     pub late: u64,
     /// The recorded CPUs.
     pub cpus: u32,

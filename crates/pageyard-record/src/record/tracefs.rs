@@ -55,7 +55,7 @@ impl Tracepoints {
                 Ok(()) => this.found.push((tracepoint, format)),
                 Err("pfn") if required && format.has("page") => {
                     return Err(lacks(format!(
-                        "its {name} tells blocks by address (`page=`) and not by frame; it takes Linux 4.1 or newer"
+                        "its {name} names blocks by address (`page=`) and not by frame; this needs Linux 4.1 or newer"
                     )));
                 }
                 Err(field) if required => return Err(lacks(format!("its {name} has no field `{field}`"))),

@@ -55,7 +55,7 @@ impl Sorter {
         }
     }
 
-    /// Returns how many entries came too late to be put where they belong; they have the time of their successors.
+    /// Returns how many entries came too late to be sorted in; they carry their successors' time.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }

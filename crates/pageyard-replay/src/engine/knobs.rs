@@ -173,7 +173,7 @@ const ABOUT: [(&str, &str); 32] = [
     ("compaction.thorough", "whether a synchronous compaction looks at every pageblock"),
     ("compaction.async_movable_only", "whether asynchronous compaction empties movable pageblocks only"),
     ("compaction.leases", "whether two compactors keep out of each other's pageblocks"),
-    ("compaction.capture", "whether a request takes the block made for it before anybody else can"),
+    ("compaction.capture", "whether a request takes the block made for it before others can"),
     ("compaction.stop_at_floor", "whether the free scanner stops when the zone is at its floor"),
     ("compaction.async_budget", "frames that an asynchronous compaction may examine"),
     (

@@ -1,4 +1,4 @@
-//! The slow path of a replay: what requests may call upon when memory is short, and what came of it.
+//! The slow path of a replay: what requests can use when memory is short, and what came of it.
 
 use crate::text::count;
 use pageyard::{Counter, Stats};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
 
-/// What requests may call upon when memory is short.
+/// What requests can use when memory is short.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SlowPath {
     /// Page cache can be given up.
@@ -31,7 +31,7 @@ impl FromStr for SlowPath {
                 "none" => return Err(format!("`none` stands alone; `{text}` asks for more")),
                 _ => {
                     return Err(format!(
-                        "`{part}` is no part of the slow path; there are reclaim and compaction, and none for neither"
+                        "`{part}` is not part of the slow path; use reclaim, compaction or both, or none for neither"
                     ));
                 }
             }
@@ -119,7 +119,7 @@ impl SlowPathTotals {
         let n = |counter| count(stats[counter]);
         writeln!(
             f,
-            "  slow path     {}; of {} requests that the host refused and replaced by smaller blocks, {} were granted here and kept in their stead",
+            "  slow path     {}; of {} requests that the host refused and replaced by smaller blocks, {} were granted here and replaced them",
             self.allowed,
             count(self.replaced),
             count(self.kept)

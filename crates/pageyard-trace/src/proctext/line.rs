@@ -90,7 +90,7 @@ impl<'a> Line<'a> {
         if name.len() <= MAX_NAME && name.bytes().all(|b| b.is_ascii_graphic()) {
             Ok(name)
         } else {
-            Err(self.error(format!("`{}` is no name that Linux gives", quoted(name.as_bytes()))))
+            Err(self.error(format!("`{}` is not a name that Linux gives", quoted(name.as_bytes()))))
         }
     }
 }

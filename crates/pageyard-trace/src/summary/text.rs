@@ -56,7 +56,7 @@ impl Summary {
         }
         match &self.partial {
             None => Ok(()),
-            Some(why) => writeln!(f, "Partial, because {why}: here is what was written until then."),
+            Some(why) => writeln!(f, "Partial, because {why}: this is what was written until then."),
         }
     }
 
@@ -184,7 +184,7 @@ impl Summary {
             f,
             "  blocks: how many blocks of its order that makes; largest: the order of the largest one."
         )?;
-        writeln!(f, "\nFailures by what they were")?;
+        writeln!(f, "\nFailures by kind")?;
         let mut grid = Grid::new(["gfp", "order", "type", "context", "thread", "times"]);
         let most = self.failures.most_frequent(FAILURES_SHOWN / 2);
         let told: u64 = most.iter().map(|(_, n)| n).sum();

@@ -53,7 +53,7 @@ pub fn salvage(folder: &Path, output: Option<&Path>) -> Result<(Trace, Salvaged)
     let meta = source.open(META)?.ok_or_else(nothing)?;
     let meta = Meta::read(&meta)?;
     if meta.partial.is_none() {
-        return Err(not_one("it is no unfinished recording"));
+        return Err(not_one("it is not an unfinished recording"));
     }
     let lost = table::restore(&folder.join(EVENTS), &source.label(EVENTS))?.ok_or_else(nothing)?;
     if table::restore(&folder.join(MOVES), &source.label(MOVES))?.is_none() {
