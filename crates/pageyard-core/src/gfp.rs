@@ -1,4 +1,4 @@
-//! gfp flags: how a kernel writes a request down, and how to read it whatever kernel wrote it.
+//! gfp flags: how a kernel encodes a request, and how to read it whichever kernel encoded it.
 //!
 //! The bits move between versions, so they are looked up by name. A trace carries its kernel's names and bits; a
 //! name that it lacks takes the value of the kernel named by [`GfpMap::LINUX_6_18`], if that bit is free there.

@@ -1,4 +1,4 @@
-//! Compaction on behalf of a request that waits: zone after zone, leaving out those where it failed lately.
+//! Compaction on behalf of a request that waits: zone by zone, skipping zones where it failed lately.
 
 use super::driver::Compactor;
 use super::migrate::{Migrate, Mode};
@@ -13,7 +13,7 @@ use crate::units::{CompactorId, Pfn, ZoneId};
 /// What compaction on behalf of a request came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tried {
-    /// The best that happened in any zone; `None` where there was no zone.
+    /// The best outcome of any zone; `None` where there was no zone.
     pub outcome: Option<Outcome>,
     /// The zone where it is thought to have helped.
     pub zone: Option<ZoneId>,

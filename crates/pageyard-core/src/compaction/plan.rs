@@ -15,7 +15,7 @@ pub const fn block_start_pfn(pfn: Pfn, order: Order) -> Pfn {
     pfn.align_down(order)
 }
 
-/// Returns the first frame behind the aligned block of `order` that holds `pfn`.
+/// Returns the first frame after the aligned block of `order` that holds `pfn`.
 ///
 /// # Linux
 /// `block_end_pfn`, from document 002.
