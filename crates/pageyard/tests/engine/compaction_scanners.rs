@@ -1,4 +1,4 @@
-//! The scanners, worked by hand: one test for each sentence of document 002's patches, on maps of a few pageblocks.
+//! The scanners on hand-made maps of a few pageblocks: one test for each sentence of document 002's patches.
 
 use crate::scripted_zone::{Event, ScriptedZone, background, direct};
 use pageyard::compaction::{Compactor, Deferral, Knobs, MigrateError, Mode, Outcome, Progress, Scope, Skip};

@@ -1,5 +1,5 @@
-//! One request, one answer, whichever door it comes through: a CPU that does not exist, a node that has no such zone, a
-//! promise that is not kept.
+//! The same request gets the same answer from every call: a CPU that does not exist, a node without such a zone, a
+//! broken promise.
 
 use crate::child::in_child;
 use pageyard::watermark::WatermarkKnobs;

@@ -1,4 +1,4 @@
-//! What is known to hold zeros: never said of a block that does not.
+//! What is known to hold zeros: never reported of a block that does not.
 
 use pageyard::compaction::CompactionView;
 use pageyard::reclaim::NoHelp;

@@ -160,7 +160,7 @@ impl Machine {
 /// What a thread of a schedule does: it returns what it holds at the end.
 pub type Part = fn(&Machine) -> Vec<Block>;
 
-/// Runs each part in a thread of its own and returns all that they hold.
+/// Runs each part in its own thread and returns all that they hold.
 pub fn all(m: &Arc<Machine>, parts: &[Part]) -> Vec<Block> {
     let spawn = |part: &Part| {
         let (m, part) = (m.clone(), *part);

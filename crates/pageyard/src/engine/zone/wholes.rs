@@ -1,5 +1,5 @@
-//! Pageblocks that are claimed and released several at a time, as wholes: each is a transition of its descriptor, and the
-//! counts and the index are written once for those of one word of the index.
+//! Whole pageblocks, claimed and released several at a time: each takes one transition of its descriptor, and the
+//! counts and the index are written once for those of one index word.
 
 use super::pageblocks::Pageblocks;
 use crate::engine::geometry::{BLOCK_ORDER, FrameIdx};
