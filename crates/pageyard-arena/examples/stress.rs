@@ -188,8 +188,8 @@ mod signals {
     /// Starts signals in the calling thread.
     pub fn start() -> Guard {
         static HANDLER: Once = Once::new();
-        // SAFETY: 1. The handler does only what one may: the engine takes no lock and no memory. 2. Everything that is
-        // filled in is a local variable.
+        // SAFETY: 1. The handler does only what a handler may do: the engine takes no lock and no memory. 2. Everything
+        // that is filled in is a local variable.
         unsafe {
             HANDLER.call_once(|| {
                 let mut action: libc::sigaction = std::mem::zeroed();

@@ -39,7 +39,7 @@ pub enum PcpPolicy {
 /// How a request takes from pageblocks of another type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FallbackPolicy {
-    /// Largest block first, whatever is asked for; a block is converted when half of it is free (4.x).
+    /// Largest block first, whatever the request; a pageblock is converted when half of it is free (4.x).
     HalfFree,
     /// Movable requests split the smallest block; alike frames count towards the half (4.12 to 6.8).
     Alike,
@@ -59,9 +59,10 @@ pub enum HighatomicLimit {
 /// How often a request that waits for reclaim and compaction tries again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retries {
-    /// As long as reclaim makes progress, up to order 3; once above (4.6).
+    /// While reclaim makes progress, up to order 3; once above (4.6).
     Progress,
-    /// As long as what could be reclaimed would do, and compaction 16 times, 4 above order 3 (4.7 and later).
+    /// While the frames that could be reclaimed would be enough, and compaction 16 times, 4 above order 3 (4.7 and
+    /// later).
     Bounded,
 }
 
@@ -90,7 +91,7 @@ pub struct Config {
     pub frag_free: FragFree,
     /// How a zonelist is walked.
     pub zonelist_iterator: ZonelistIterator,
-    /// How far nodes are from one another, by their places among all nodes; empty where that is not known. 10 is a
+    /// The distances between nodes, by their places among all nodes; empty where they are not known. 10 is a
     /// node's own distance.
     pub node_distances: Vec<Vec<u8>>,
     /// How types fall back.

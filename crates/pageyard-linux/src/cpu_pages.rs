@@ -74,8 +74,8 @@ impl Lists {
         self.held += listed.order.frames().0;
     }
 
-    /// Takes out what a spill says, the blocks that have lain longest first. `give` takes each away and says how large it
-    /// was. Returns how many frames went.
+    /// Takes out the blocks that a spill names, oldest first. `give` takes each away and says how large it was. Returns
+    /// how many frames left.
     pub fn spill(&mut self, spill: &Spill, mut give: impl FnMut(Pfn) -> Option<Order>) -> u64 {
         let nr_lists = self.lists.len() as u64;
         let (mut left, mut gone, mut at, mut turns) = (spill.frames.min(self.held), 0, spill.first, 0);

@@ -1,4 +1,4 @@
-//! How hard a request tries: the watermark that it is held to, and what it may do. Layer: values.
+//! How hard a request tries: the watermark that it is held to, and what it is allowed to do. Layer: values.
 
 use pageyard_core::{Order, Request, RequestFlags};
 
@@ -49,7 +49,7 @@ impl Effort {
         Effort { mark, reserves: RequestFlags::empty(), nofragment: false, wake: Wake::No }
     }
 
-    /// Says whether high-order atomic requests' own reserve is open to this one.
+    /// Says whether the reserve for high-order atomic requests is open to this one.
     ///
     /// # Linux
     /// `ALLOC_HIGHATOMIC`.

@@ -1,5 +1,5 @@
 //! Zonelists: in which order a CPU's requests try the zones, and the step from one zone to the next, called or inlined.
-//! Layer: the allocator. It knows zones by their places and spans.
+//! Layer: the allocator. It knows zones by index and span.
 
 use crate::config::{Config, ZonelistIterator};
 use pageyard_core::{NodeId, NodeMask, Request, RequestFlags, ZoneKind, ZoneSpan};
@@ -27,16 +27,16 @@ pub struct Zonelists {
     inlined: AtomicBool,
 }
 
-/// The distance of a node to itself: `LOCAL_DISTANCE`. Firmware gives others 20 where it knows nothing better.
+/// The distance of a node to itself: `LOCAL_DISTANCE`. Firmware gives other nodes 20 where it knows nothing better.
 const LOCAL_DISTANCE: u8 = 10;
 
 impl Zonelists {
     /// Builds the lists. CPUs are dealt out to the nodes in equal shares, lowest first.
     ///
     /// # Linux
-    /// `build_zonelists`. Of nodes that are equally far the one comes first whose number follows the home node's, going
-    /// round, so that not all nodes fall back to node 0. Without a table of distances they grow with the difference of
-    /// the numbers.
+    /// `build_zonelists`. Of equally distant nodes, the one whose number follows the home node's, going round, comes
+    /// first, so that not all nodes fall back to node 0. Without a table, distances grow with the difference of the
+    /// numbers.
     pub fn new(zones: &[ZoneSpan], config: &Config) -> Zonelists {
         let (cpus, distances) = (config.cpus, &config.node_distances);
         let mut nodes: Vec<NodeId> = zones.iter().map(|z| z.node).collect();
@@ -80,7 +80,7 @@ impl Zonelists {
 
     /// Chooses the form of the walk.
     pub fn choose(&self, iterator: ZonelistIterator) {
-        // ORDER: Relaxed: both forms walk the same lists, so it matters to nobody which one a request sees.
+        // ORDER: Relaxed: both forms walk the same lists, so it does not matter which one a request sees.
         self.inlined.store(iterator == ZonelistIterator::Inlined, Ordering::Relaxed);
     }
 
@@ -142,14 +142,14 @@ impl Zoneref {
 
 /// The step of a walk: the next entry, from a place on, that a request may use.
 pub trait Step {
-    /// Whether requests without a mask ask for all nodes by a mask that allows all of them.
+    /// Whether requests without a mask use a mask that allows all nodes.
     const MASKS_ALL: bool;
 
     /// Finds the next entry.
     fn next(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMask>) -> Option<usize>;
 }
 
-/// Every step is a call, and even a free choice is a mask.
+/// Every step is a call, and even an unrestricted request has a mask.
 ///
 /// # Linux
 /// `next_zones_zonelist`, with `cpuset_current_mems_allowed` for the preferred zone.
@@ -191,7 +191,7 @@ fn search(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMa
 /// The nodes that requests may be served from, whatever they ask: a cpuset for the whole instance.
 ///
 /// # Linux
-/// `cpusets_enabled_key` and `mems_allowed_seq`: reading costs nothing more until a mask was installed, and a request
+/// `cpusets_enabled_key` and `mems_allowed_seq`: reading costs nothing extra until a mask is installed, and a request
 /// that fails while the mask changes is tried again.
 #[derive(Default)]
 pub struct Allowed {
@@ -203,7 +203,7 @@ pub struct Allowed {
 impl Allowed {
     /// Installs a mask, or takes it away.
     pub fn set(&self, mask: Option<NodeMask>) {
-        // ORDER: Release, second: whoever sees the change counted sees the mask.
+        // ORDER: Release, second: a reader that sees the change counted sees the mask.
         self.mask.store(mask.unwrap_or(NodeMask::ALL).0, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! The same names where there are no restartable sequences: nothing of them can be made.
+//! The same names where there are no restartable sequences: none of these types can be made.
 
 use super::answers::{Counts, Unavailable};
 use pageyard::engine::{CpuLists, Pushed};

@@ -1,4 +1,4 @@
-//! Why there are no restartable sequences, and what interrupted them where there are.
+//! Why restartable sequences are unavailable, and what interrupted them where they are available.
 
 /// Why restartable sequences cannot be used. A try-lock does the same work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

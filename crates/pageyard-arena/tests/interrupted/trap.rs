@@ -59,7 +59,7 @@ static HITS: AtomicUsize = AtomicUsize::new(0);
 static RETURNED: AtomicUsize = AtomicUsize::new(0);
 /// The child of a fork; 0 in the child itself, -1 where there was none.
 static CHILD: AtomicI32 = AtomicI32::new(-1);
-/// How often the handler ran. The floor's stacks try again for ever, so there is an end to it.
+/// How often the handler ran. The floor's stacks retry forever, so the handler stops interrupting at some point.
 static ENTRIES: AtomicUsize = AtomicUsize::new(0);
 static STRAY: AtomicBool = AtomicBool::new(false);
 
