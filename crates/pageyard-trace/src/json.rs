@@ -1,6 +1,6 @@
-//! JSON in which no key may stand twice.
+//! JSON in which no key may appear twice.
 //!
-//! Of two equal keys the usual readers keep the last one without a word, so that two tools may see two different traces.
+//! Of two equal keys the usual readers silently keep the last one, so two tools could see two different traces.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A picture of physical memory: what every frame held at one moment.
+//! A snapshot of physical memory: what every frame held at one moment.
 
 use crate::error::TraceError;
 use crate::pq::{ColumnSpec, Kind, Names, Table};
@@ -112,7 +112,7 @@ impl Snapshot {
         self.runs.iter().filter(|r| r.kind == kind).map(|r| r.frames).sum()
     }
 
-    /// Adds a run at the end, joined to the last one where they touch and are alike.
+    /// Adds a run at the end, joined to the last one where they touch and are of the same kind.
     pub fn push(&mut self, run: Run) {
         match self.runs.last_mut() {
             Some(last)

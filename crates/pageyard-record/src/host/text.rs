@@ -11,7 +11,7 @@ use super::collect::HostSummary;
 use super::kpageflags::BuddyMarks;
 use super::pageblocks::Spoiler;
 
-/// The counters of `/proc/vmstat` that tell whether large blocks were hard to get, and what each says.
+/// The counters of `/proc/vmstat` that show whether large blocks were hard to get, and what each means.
 pub(super) const COUNTERS: [(&str, &str); 6] = [
     ("allocstall_normal", "requests that had to reclaim"),
     ("compact_stall", "requests that had to compact"),

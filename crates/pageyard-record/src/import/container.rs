@@ -162,7 +162,7 @@ impl Container {
 
 const HOW_TO: &str = "record with `perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free`";
 
-/// The parts of the file's description: which there are, and where.
+/// The sections of the file's description, and where they are.
 struct Parts {
     sections: Vec<(usize, Section)>,
 }
@@ -179,7 +179,7 @@ impl Parts {
         let table = input.read(data.at + data.len, there.len() * 16)?;
         let mut sections = Vec::new();
         for (i, part) in there.into_iter().enumerate() {
-            // Parts that nobody here reads may be anything.
+            // Sections that are not read here can be anything.
             if let Some(section) = Section::read(&table[i * 16..], input.size()) {
                 sections.push((part, section));
             } else if [TRACING_DATA, OSRELEASE, ARCH, NRCPUS].contains(&part) {

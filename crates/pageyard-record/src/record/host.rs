@@ -14,7 +14,7 @@ use super::RecordError;
 /// Text read of one file at most.
 const MAX_TEXT: u64 = 8 << 20;
 
-/// Returns the kernel's name and version. The host's own name is not looked at.
+/// Returns the kernel's name and version. The host's own name is not read.
 pub(super) fn kernel() -> String {
     kernel_name(&rustix::system::uname().release().to_string_lossy())
 }

@@ -1,7 +1,7 @@
 //! Recording this host.
 //!
-//! The kernel writes its tracepoints into a buffer for each CPU; a [`Recorder`] empties them now and then, puts the events
-//! in order, and has them written on another thread. What it needs of the kernel, it looks up: where each field is, and
+//! The kernel writes its tracepoints into a buffer for each CPU; a [`Recorder`] empties them now and then, sorts the
+//! events, and has them written on another thread. It looks up what it needs of the kernel: where each field is, and
 //! which gfp flag is which bit.
 
 mod cost;
@@ -107,13 +107,14 @@ pub struct Recorded {
     pub seconds: f64,
     /// The processor time that the recorder itself took meanwhile, in seconds.
     pub own_seconds: f64,
-    /// What an event costs whoever causes it, in nanoseconds, as measured just before; `None` where that failed.
+    /// What an event costs the thread that causes it, in nanoseconds, as measured just before; `None` where that
+    /// failed.
     pub event_ns: Option<f64>,
     /// Tracepoints that this kernel does not have.
     pub missing: Vec<String>,
-    /// Whether the recorder's priority could be raised; `None` where nobody asked for it.
+    /// Whether the recorder's priority could be raised; `None` where that was not requested.
     pub raised: Option<bool>,
-    /// Why the recording ended early, where it did; the trace has what was written until then.
+    /// Why the recording ended early, if it did; the trace has what was written until then.
     pub partial: Option<String>,
 }
 
@@ -145,7 +146,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Prepares to record into the folder `output`: everything that can fail does so here, but for the disk running full.
+    /// Prepares to record into the folder `output`: everything that can fail does so here, except for the disk running
+    /// full.
     ///
     /// # Errors
     /// Any [`RecordError`]; nothing is left behind.
@@ -159,8 +161,8 @@ impl Recorder {
         Ok(Recorder { kernel, tracepoints, decoder, rings, event_ns, writer })
     }
 
-    /// Takes the first picture of memory and starts to record. From here on a recorder that is killed leaves a folder of which
-    /// [`pageyard_trace::salvage`] makes a trace.
+    /// Takes the first snapshot of memory and starts to record. From here on, a recorder that is killed leaves a folder
+    /// from which [`pageyard_trace::salvage`] makes a trace.
     ///
     /// # Errors
     /// When `/proc` cannot be read, or the kernel refuses.
@@ -172,7 +174,7 @@ impl Recorder {
         meta.kernel = self.kernel;
         meta.gfp_bits = self.tracepoints.gfp_bits();
         meta.before = Some(texts);
-        // A picture without a frame, as of a kernel without `/proc/kpageflags`, would make every event wrong.
+        // A snapshot without frames, as from a kernel without `/proc/kpageflags`, would make every event invalid.
         let before = Some(before).filter(|before| !before.runs.is_empty());
         self.writer.keep(&meta, before.as_ref())?;
         let start = host::now_ns();
@@ -236,7 +238,7 @@ impl Running {
         self.raised = Some(Raised::new());
     }
 
-    /// Waits until a buffer has filled somewhat, `wake` can be read, or `timeout` is over; then empties the buffers.
+    /// Waits until a buffer is partly full, `wake` can be read, or `timeout` is over; then empties the buffers.
     ///
     /// # Errors
     /// When the kernel's buffers cannot be waited for.
@@ -251,8 +253,8 @@ impl Running {
         })
     }
 
-    /// Ends the recording, takes the second picture of memory, and completes the trace. When something could not be written,
-    /// the disk being full, say, the trace has what was written until then, and says so.
+    /// Ends the recording, takes the second snapshot of memory, and completes the trace. When something could not be
+    /// written, for example because the disk is full, the trace has what was written until then, and says so.
     ///
     /// # Errors
     /// When `/proc` cannot be read or no trace can be made at all; nothing is left behind then.

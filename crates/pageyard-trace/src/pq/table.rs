@@ -74,7 +74,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens a table. Columns that nobody expects are ignored.
+    /// Opens a table. Unexpected columns are ignored.
     pub(crate) fn open(input: Input, specs: Vec<ColumnSpec>) -> Result<Table, TraceError> {
         let footer = Footer::read(&input)?;
         let inconsistent =

@@ -44,7 +44,7 @@ enum Part {
     Head,
     Free,
     Blocks(Vec<String>),
-    /// A part that other kernels have and nobody here knows.
+    /// A part that other kernels have and that is unknown here.
     Unknown,
 }
 

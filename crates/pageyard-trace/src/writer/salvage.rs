@@ -26,8 +26,8 @@ pub struct Salvaged {
     pub moves: Option<u64>,
 }
 
-/// Makes a trace of `folder`, the `NAME.trace.partial` that a killed recording left: of all events that were written by then.
-/// The trace goes to `output`, or to `NAME.trace` beside the folder.
+/// Makes a trace from `folder`, the `NAME.trace.partial` that a killed recording left, with all events that were
+/// written by then. The trace goes to `output`, or to `NAME.trace` beside the folder.
 ///
 /// # Errors
 /// When the folder is something else, is still being written, or holds no event; when the trace cannot be written. The folder

@@ -1,4 +1,4 @@
-//! The summaries of the shipped traces, compared with files that were looked at by a person.
+//! The summaries of the shipped traces, compared with files that a person has checked.
 //!
 //! After a deliberate change: `PAGEYARD_BLESS=1 cargo test -p pageyard-trace --test golden`, then read the difference.
 
