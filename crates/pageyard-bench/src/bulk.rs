@@ -44,7 +44,7 @@ impl Where {
 /// Frames held at a time where a row goes across.
 const HELD: usize = 16_384;
 
-/// A receive buffer of 256 KiB is an order-6 block, or so many frames.
+/// A receive buffer of 256 KiB is an order-6 block, or this many frames.
 pub const BUFFER_FRAMES: usize = 64;
 const BUFFER_ORDER: u8 = 6;
 
@@ -90,7 +90,7 @@ pub struct BulkRow {
     pub total_ns_median: f64,
     /// The same frames one by one, the median.
     pub one_by_one_ns_median: f64,
-    /// The median as a multiple of the floor's; 0 where that is not there.
+    /// The median as a multiple of the floor's; 0 where there is no floor.
     pub x_floor: f64,
     /// Refills in all samples.
     pub refills: u64,
@@ -101,14 +101,14 @@ pub struct BulkRow {
 }
 
 impl BulkRow {
-    /// Returns by how much of the time one by one a call is faster, in percent.
+    /// Returns how much faster a call is, in percent of the time one by one.
     #[must_use]
     pub fn gain_pct(&self) -> f64 {
         100.0 * (1.0 - self.total_ns_median / self.one_by_one_ns_median.max(0.01))
     }
 }
 
-/// One receive buffer: nanoseconds for having and returning 256 KiB.
+/// One receive buffer: nanoseconds for allocating and freeing 256 KiB.
 #[derive(Clone, Debug)]
 pub struct BufferRow {
     /// Who.

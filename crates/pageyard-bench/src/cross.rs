@@ -1,8 +1,8 @@
 //! `bench cross`: blocks taken on one CPU, handed over 64 at a time, and given back on the other.
 //!
-//! Each side times what it does with the allocator, group by group, and nothing else, so that neither the queue nor waiting
-//! for the other side counts; the clock's cost is taken off. The same queue is also run with nothing but numbers: what is
-//! left of the time that passed when that is subtracted is reported beside.
+//! Each side times what it does with the allocator, group by group, and nothing else, so that neither the queue nor
+//! waiting for the other side counts; the clock's cost is taken off. The same queue is also run with nothing but
+//! numbers: the elapsed time minus the queue's is reported beside it.
 
 use super::allocator::Allocator;
 use super::environment::{Machine, Watch};
@@ -29,7 +29,7 @@ pub struct CrossRow {
     pub total_ns_min: f64,
     /// Both, the median.
     pub total_ns_median: f64,
-    /// Time that passed for each block, with both sides at work and the queue between them.
+    /// Elapsed time for each block, with both sides at work and the queue between them.
     pub elapsed_ns_median: f64,
     /// The same less what the queue takes by itself.
     pub elapsed_less_queue_ns: f64,
@@ -165,7 +165,7 @@ impl Ring {
 
     #[inline(always)]
     fn slot(&self, side: usize) -> &AtomicU64 {
-        // ORDER: Relaxed, and below: each side has a word of its own, and the queue keeps them apart.
+        // ORDER: Relaxed, and below: each side has its own word, and the queue keeps them apart.
         let nth = self.next[side].0.load(Ordering::Relaxed);
         self.next[side].0.store(nth + 1, Ordering::Relaxed);
         &self.slots[nth % Self::PLACES]

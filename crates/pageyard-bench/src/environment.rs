@@ -1,4 +1,4 @@
-//! The environment of a benchmark: which machine, and whether others used it meanwhile.
+//! The environment of a benchmark: the machine, and whether other processes used it meanwhile.
 
 use super::clock::now_ns;
 use std::fs;
@@ -32,7 +32,7 @@ impl Machine {
 /// What others took from a benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// Time that the hypervisor gave to others, milliseconds over all CPUs.
+    /// Time that the hypervisor gave to other guests, milliseconds over all CPUs.
     pub steal_ms: f64,
     /// Time that this process's threads could have run and did not, milliseconds.
     pub waited_ms: f64,

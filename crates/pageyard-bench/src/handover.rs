@@ -139,7 +139,7 @@ struct Side {
     missing: u64,
 }
 
-/// A block that could not be had.
+/// A failed allocation.
 const MISSING: Pfn = Pfn(u64::MAX);
 
 fn taking<A: Allocator>(a: &A, queue: &Queue, groups: usize) -> Side {

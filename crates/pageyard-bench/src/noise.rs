@@ -23,7 +23,7 @@ pub struct Skipped {
 /// What disturbed a setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
-    /// By which share the two halves of a pair differ that are the same code.
+    /// The share by which the two halves of a pair, which are the same code, differ.
     pub apart: f64,
     /// What others took meanwhile.
     pub taken: environment::Taken,

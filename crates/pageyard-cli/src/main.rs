@@ -23,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Linux's page allocator as a library and a lab: replay what a host did, and see what its memory is like.
 ///
-/// Without a verb, the trace that the command carries is replayed.
+/// Without a verb, replays the trace built into the command.
 #[derive(Parser)]
 #[command(
     name = "pageyard",

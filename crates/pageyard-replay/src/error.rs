@@ -54,7 +54,7 @@ pub enum ReplayError {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// What was asked for would take more memory than this process may use.
+    /// The request needs more memory than this process may use.
     #[error("{what} needs {} of memory, and {} leaves {}; {instead}", bytes(*need), room.bound_by, bytes(room.bytes))]
     NoRoom {
         /// What needs it.

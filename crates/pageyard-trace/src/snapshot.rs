@@ -4,7 +4,7 @@ use crate::error::TraceError;
 use crate::pq::{ColumnSpec, Kind, Names, Table};
 use crate::source::Input;
 
-/// The most frames that a picture may span: 256 TiB.
+/// The most frames that a snapshot can span: 256 TiB.
 pub const MAX_FRAMES: u64 = 1 << 36;
 
 /// Rows decoded at a time.

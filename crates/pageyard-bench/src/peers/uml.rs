@@ -1,4 +1,4 @@
-//! Rows that Linux itself left when it was measured under User Mode Linux: see `bench/linux`.
+//! Rows of Linux itself, measured under User Mode Linux: see `bench/linux`.
 
 use serde_json::Value;
 use std::fs;
@@ -43,7 +43,7 @@ pub struct Uml {
     pub rows: Vec<UmlRow>,
 }
 
-/// Reads what was left, or says why there is nothing.
+/// Reads the rows, or says why there are none.
 ///
 /// # Errors
 /// One sentence.

@@ -34,10 +34,10 @@ pub enum BuddyMarks {
     FirstFrame,
 }
 
-/// A picture of memory taken from `/proc/kpageflags`.
+/// A snapshot of memory taken from `/proc/kpageflags`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// The picture.
+    /// The snapshot.
     pub snapshot: Snapshot,
     /// Which frames of free blocks the kernel marks.
     pub marks: BuddyMarks,

@@ -231,9 +231,10 @@ pub struct Running {
 }
 
 impl Running {
-    /// Has the calling thread, which empties the buffers, served before others until the recording ends, if that is allowed.
+    /// Raises the priority of the calling thread, which empties the buffers, until the recording ends, if that is
+    /// allowed.
     ///
-    /// After the recorded command was started: what a thread starts inherits its priority.
+    /// Call it after the recorded command was started, because children inherit the priority.
     pub fn raise_priority(&mut self) {
         self.raised = Some(Raised::new());
     }
@@ -298,7 +299,7 @@ impl Running {
             raised: raised.map(|raised| raised.is()),
             partial: meta.partial.clone(),
         };
-        // Without a first picture, the second one says little.
+        // Without a first snapshot, the second one says little.
         let after = before.is_some().then_some(after);
         let trace = written.complete(meta, self.tracepoints.tell_moves(), before.as_ref(), after.as_ref())?;
         if recorded.partial.is_some() {

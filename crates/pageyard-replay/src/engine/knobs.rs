@@ -1,4 +1,4 @@
-//! Knobs: which there are, which engine has them, what they do, and what was meant by one that does not exist.
+//! Knobs: their names, which engine has them, what they do, and suggestions for one that does not exist.
 
 use super::spec::YARDS;
 use crate::engine::EngineSpec;
@@ -62,7 +62,7 @@ pub(super) fn has(engine: &str, knob: &str) -> bool {
     }
 }
 
-/// Says that an engine has no such knob: who has it, or what may have been meant.
+/// Says that an engine has no such knob: which engine has it, or what may have been meant.
 pub(super) fn not_one_of(engine: &str, knob: &str) -> String {
     let others: Vec<&str> = EngineSpec::names().filter(|name| has(name, knob)).collect();
     if !others.is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn not_one_of(engine: &str, knob: &str) -> String {
     format!("there is no knob `{knob}`; there are {}", its.join(", "))
 }
 
-/// Asks whether the nearest of these was meant, if one is near: ` did you mean ..?`
+/// Suggests the nearest of these, if one is near: ` did you mean ..?`
 pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let plain = |text: &str| text.replace(['_', '-', '.'], "").to_lowercase();
     let written = plain(name);
@@ -106,7 +106,7 @@ pub struct Knob {
     pub about: &'static str,
     /// The values that it takes.
     pub takes: &'static str,
-    /// The engines that have it, and what it is there when nobody sets it.
+    /// The engines that have it, with its default on each.
     pub engines: Vec<(&'static str, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! Calls made on the spot, on the thread that reads the rows: a replay that is the same every time.
+//! Calls made at once, on the thread that reads the rows: a deterministic replay.
 
 use super::ledger::{Ledger, Stand};
 use super::report::Failures;

@@ -1,4 +1,4 @@
-//! The replay itself: open the machine, re-execute every row, give account.
+//! The replay itself: open the machine, re-execute every row, report.
 
 use super::clock::Clock;
 use super::direct::Direct;
@@ -24,7 +24,7 @@ use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator};
 use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};
 
-/// How many samples a timeline has between its first and its last, where nobody says.
+/// How many samples a timeline has between its first and its last by default.
 pub const SAMPLES: u64 = 20;
 
 /// The most that can be asked for.
@@ -40,8 +40,8 @@ pub struct ReplayOptions {
     pub memory: Option<u64>,
     /// Replays each CPU on a thread of its own.
     pub threads: bool,
-    /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it a replay shows
-    /// what the engine's own choices do with what was recorded, and nothing else.
+    /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it, a replay
+    /// shows only what the engine's own choices make of the recording.
     pub slow_path: Option<SlowPath>,
     /// How many samples the timeline has between its first and its last; [`SAMPLES`] where this is none.
     pub samples: Option<u64>,
@@ -60,7 +60,7 @@ pub enum Progress<'a> {
 /// done.
 ///
 /// # Errors
-/// [`ReplayError`]; what the engines do wrong is not an error, but in the report.
+/// [`ReplayError`]; faults of the engines are not errors, but in the report.
 pub fn replay(
     trace: &Trace,
     engines: &[EngineSpec],

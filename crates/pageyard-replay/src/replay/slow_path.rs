@@ -13,7 +13,7 @@ pub struct SlowPath {
     pub reclaim: bool,
     /// Movable frames can be moved.
     pub compaction: bool,
-    /// The share of movable frames that are pinned, 0 to 1. No trace says it.
+    /// The share of movable frames that are pinned, 0 to 1. No trace records it.
     pub pinned: f64,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for SlowPath {
 pub struct SlowPathTotals {
     /// What was allowed.
     pub allowed: SlowPath,
-    /// Refusals of the host after which the thread took smaller blocks in place of what it had asked for.
+    /// Refusals of the host after which the thread took smaller blocks instead.
     pub replaced: u64,
     /// Of those, the ones granted here; the block was kept as long as those others.
     pub kept: u64,

@@ -59,7 +59,7 @@ pub struct FailedRequest {
     pub cpu: u32,
     /// Free blocks by order in the zones that the request could use; `None` where the trace has no snapshot.
     pub free_blocks: Option<[u64; ORDERS]>,
-    /// Why; `None` where the trace has no picture or no `zoneinfo`.
+    /// Why; `None` where the trace has no snapshot or no `zoneinfo`.
     pub reason: Option<FailureReason>,
 }
 

@@ -178,7 +178,7 @@ impl Summary {
         write!(f, "{grid}")?;
         writeln!(
             f,
-            "  free: in the zones that the request may use, by the opening picture and the events since, per-CPU lists included;"
+            "  free: in the zones that the request may use, by the opening snapshot and the events since, per-CPU lists included;"
         )?;
         writeln!(
             f,

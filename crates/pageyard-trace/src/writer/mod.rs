@@ -150,8 +150,8 @@ impl TraceWriter {
     /// of the files.
     ///
     /// # Errors
-    /// [`TraceError::Inconsistent`] when events name CPUs or frames that `meta` or `before` do not have, or a picture's
-    /// runs overlap; [`TraceError::Unwritable`]; [`TraceError::Exists`] when the name was taken meanwhile.
+    /// [`TraceError::Inconsistent`] when events name CPUs or frames that `meta` or `before` do not have, or a
+    /// snapshot's runs overlap; [`TraceError::Unwritable`]; [`TraceError::Exists`] when the name was taken meanwhile.
     pub fn finish(
         mut self,
         meta: Meta,

@@ -1,4 +1,4 @@
-//! How much of the result is the workload's choice: every parameter changed alone.
+//! How much of the result depends on the workload: every parameter changed alone.
 
 use super::super::{Rows, Run};
 use super::subject::{Job, Subject, run_all};

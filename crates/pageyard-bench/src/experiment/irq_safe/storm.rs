@@ -69,7 +69,7 @@ extern "C" fn handler(signal: i32) {
     }
 }
 
-// ORDER: Relaxed in this file: what frames are handed over by is under test, and owners are told apart by
+// ORDER: Relaxed in this file: the hand-over of frames is under test, and owners are told apart by
 //        read-modify-writes of one word, which no ordering can make both succeed.
 impl Storm {
     fn take(&self, cx: &Cx) -> Option<Pfn> {
