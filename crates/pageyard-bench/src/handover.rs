@@ -23,7 +23,7 @@ pub(super) struct Crossed {
 }
 
 impl Crossed {
-    /// Writes it as words, to be told to another process.
+    /// Writes it as words, to send to another process.
     pub fn to_words(self) -> [u64; 4] {
         [self.alloc.to_bits(), self.free.to_bits(), self.elapsed.to_bits(), self.missing]
     }

@@ -47,7 +47,7 @@ pub struct Primitives {
     pub noise: Noise,
 }
 
-/// An operation: `run` does it so many times.
+/// An operation: `run` does it this many times.
 struct Primitive {
     name: &'static str,
     how: &'static str,

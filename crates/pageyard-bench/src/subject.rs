@@ -70,7 +70,7 @@ pub(super) trait Subject {
     /// Says whether it can run on this many threads, and takes more than one block with a call.
     fn can(&self, threads: usize, call: usize) -> bool;
 
-    /// Says whether so many blocks can be held at a time.
+    /// Says whether this many blocks can be held at a time.
     fn holds(&self, _: usize) -> bool {
         true
     }

@@ -153,7 +153,7 @@ pub struct Sweep {
     pub apart_most: f64,
     /// What others took in the whole run.
     pub taken: Taken,
-    /// What is to be known of rows that were measured apart.
+    /// The source of rows that were measured separately.
     pub note: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use crate::zone::{Locked, Zone};
 use pageyard_core::{AuditError, Census, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 use std::collections::HashSet;
 
-/// Counts all frames anew.
+/// Recounts all frames.
 pub fn audit(zones: &[Zone]) -> Result<Census, AuditError> {
     let mut sum = Census::default();
     for zone in zones {

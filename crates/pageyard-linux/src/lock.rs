@@ -34,7 +34,7 @@ const NAP: Duration = Duration::from_micros(50);
 pub struct LockStats {
     /// Times it was taken.
     pub taken: u64,
-    /// Times somebody else held it at that moment.
+    /// Times it was already held.
     pub contended: u64,
     /// Nanoseconds waited.
     pub wait_ns: u64,

@@ -47,7 +47,7 @@ pub struct Pressure {
 /// Decides that blocks go back to the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spill {
-    /// At least so many frames go, as far as there are any.
+    /// At least this many frames go, if there are that many.
     pub frames: u64,
     /// The list that gives first; the others follow in their order.
     pub first: usize,

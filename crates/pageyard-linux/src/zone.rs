@@ -70,7 +70,7 @@ impl Zone {
         Pressure { reclaiming: self.kswapd_woken.get(), below_high: self.below_high.get() }
     }
 
-    /// Takes the zone lock, unless somebody has it.
+    /// Takes the zone lock, unless it is held.
     pub fn try_lock(&self) -> Option<Locked<'_>> {
         let off = self.interrupts.off();
         Some(Locked { zone: self, inner: self.lock.try_lock()?, _off: off })

@@ -208,7 +208,7 @@ impl Allowed {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the mask, if one restricts anybody.
+    /// Returns the mask, if one is installed.
     #[inline]
     pub fn mask(&self) -> Option<NodeMask> {
         if self.changes() == 0 {

@@ -71,7 +71,7 @@ pub enum ReplayError {
     NoThread {
         /// Its number.
         thread: usize,
-        /// How many there are to be.
+        /// How many were requested.
         threads: usize,
         /// What the system says.
         why: std::io::Error,

@@ -1,4 +1,4 @@
-//! What every engine that reclaims and compacts must do: serve what can be served, fail with numbers where it cannot, and
+//! What every engine that reclaims and compacts must do: serve what can be served, otherwise fail with numbers, and
 //! account for every frame whatever its helpers do wrong.
 //!
 //! `build` makes an engine over one Normal zone that starts at frame 0 and has as many frames as it is told.

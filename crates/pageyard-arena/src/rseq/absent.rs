@@ -16,7 +16,7 @@ pub enum Registered {}
 #[derive(Debug)]
 pub enum CpuStacks {}
 
-/// Returns none: nobody says which CPU this is.
+/// Returns none: the CPU is not known.
 #[must_use]
 pub fn current_cpu() -> Option<CpuId> {
     None

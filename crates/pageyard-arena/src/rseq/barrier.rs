@@ -37,7 +37,7 @@ pub(super) fn restart_all() -> bool {
 
 fn issue(flags: libc::c_uint, cpu: libc::c_int) -> bool {
     match membarrier(PRIVATE_EXPEDITED_RSEQ, flags, cpu) {
-        // A child of a fork may have to say so anew.
+        // A child of a fork may have to register again.
         Err(libc::EPERM) => register().is_ok() && membarrier(PRIVATE_EXPEDITED_RSEQ, flags, cpu).is_ok(),
         answer => answer.is_ok(),
     }

@@ -352,7 +352,7 @@ impl Machine {
         first.wrapping_add(LIST * RawLists::HEAD).cast_mut()
     }
 
-    /// Returns a word of a header, while nobody uses the list.
+    /// Returns a word of a header. The list must not be in use.
     fn word(&self, cpu: u32, offset: usize) -> &AtomicU64 {
         // SAFETY: the header has such a word, and lives as long as the machine.
         unsafe { AtomicU64::from_ptr(self.head(cpu).wrapping_add(offset).cast()) }
@@ -486,7 +486,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the lists any more, and `new` made both.
+        // SAFETY: the lists are no longer in use, and `new` made both.
         unsafe {
             drop(Box::from_raw(std::ptr::from_ref(self.lists).cast_mut()));
             drop(Box::from_raw(self.memory));

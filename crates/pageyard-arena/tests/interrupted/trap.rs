@@ -76,7 +76,7 @@ fn text() -> &'static OwnedFd {
 }
 
 fn write(at: usize, byte: u8) {
-    // SAFETY: it writes one byte of text; whoever executes it is the caller, later.
+    // SAFETY: it writes one byte of text, which only the caller executes, later.
     let n = unsafe { libc::pwrite(text().as_raw_fd(), (&raw const byte).cast(), 1, at as i64) };
     if n != 1 {
         STRAY.store(true, SeqCst);

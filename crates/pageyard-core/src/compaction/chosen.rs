@@ -9,7 +9,7 @@ use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, Pfn};
 
 /// What became of a look at a frame.
 enum Look {
-    /// Nothing has to move here, for so many frames.
+    /// Nothing has to move here, for this many frames.
     Pass(u64),
     /// It is isolated.
     Isolated,

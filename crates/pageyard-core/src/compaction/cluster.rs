@@ -115,7 +115,7 @@ pub(super) enum Turn {
     Frame(usize),
     /// None yet: another round begins.
     Again,
-    /// None: so many are left that would not move.
+    /// None: this many are left that would not move.
     Over(usize),
 }
 

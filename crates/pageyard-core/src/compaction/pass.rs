@@ -44,15 +44,15 @@ pub(super) enum Search {
     Check,
     /// Move what is isolated.
     Move,
-    /// Nothing is to be moved: put back what is isolated.
+    /// Nothing to move: put back what is isolated.
     Settle,
 }
 
-/// What is to be done after a cluster.
+/// What to do after a cluster.
 pub(super) enum Settled<'a, M: CompactionView> {
     /// Go on.
     GoOn,
-    /// End: somebody else is in the way.
+    /// End: another user is in the way.
     Contended,
     /// End: this block is the request's.
     Captured(Captured<'a, M>),
@@ -125,7 +125,7 @@ impl<'a, M: CompactionView> Pass<'a, M> {
             Source::Unasked | Source::Scanned(_) => self.job.have_met(self.migrate_pfn, self.free_pfn),
         };
         if met {
-            // The next compaction starts anew.
+            // The next compaction starts over.
             self.job.state.reset_positions();
             if self.job.plan.direct {
                 self.job.state.ask_flush();

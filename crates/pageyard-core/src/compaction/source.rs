@@ -16,7 +16,7 @@ impl<'a, B> Emptied<'a, B> {
     }
 }
 
-/// Who finds what is to be emptied, and what they have found.
+/// What chooses the blocks to empty, and what it has chosen.
 pub(super) enum Source<'a> {
     /// The engine has not been asked yet whether it chooses.
     Unasked,

@@ -188,7 +188,7 @@ pub struct FreeScan {
 pub enum Direct {
     /// It ended: enough were taken, or no more may be.
     Done,
-    /// The zone was in use by somebody else.
+    /// The zone was in use.
     Contended,
 }
 

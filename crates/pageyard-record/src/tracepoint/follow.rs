@@ -84,7 +84,7 @@ impl Follower {
 
     fn taken(&mut self, entry: &Entry, huge: bool) {
         if self.pending_len >= MAX_PENDING {
-            // Whatever was put back without a word would stay for ever.
+            // A mapping that was restored without an event would stay forever.
             self.pending.clear();
             self.pending_len = 0;
         }

@@ -141,7 +141,7 @@ impl Sorter {
     }
 }
 
-/// Sorts entries; the order of those of one time and CPU stays as it is. Buffers are in order already, and the sort of the
+/// Sorts entries; those of one time and CPU keep their order. Buffers are already sorted, and the sort of the
 /// standard library takes runs as it finds them.
 fn sort(entries: &mut [Entry]) {
     entries.sort_by_key(|e| (e.time, e.cpu));

@@ -184,7 +184,7 @@ const ABOUT: [(&str, &str); 32] = [
     ("pcp", "whether there are per-CPU lists at all"),
 ];
 
-/// Returns what a knob is on an engine when nobody sets it.
+/// Returns a knob's default on an engine.
 fn default_of(engine: &str, knob: &str) -> String {
     let yard = pageyard::Config::new(1);
     let linux = Config::preset(engine);

@@ -36,7 +36,7 @@ pub(crate) enum Start {
     Unmanaged,
     /// On a free list.
     Free,
-    /// Held by somebody, for good.
+    /// Held for good.
     Held,
     /// Held and movable: user memory, and page cache that is locked into memory.
     HeldMovable,

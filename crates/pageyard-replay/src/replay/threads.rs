@@ -114,10 +114,10 @@ impl Calls for Plan {
 /// The gate that threads wait at until all of them are started.
 const CLOSED: u8 = 0;
 const OPEN: u8 = 1;
-/// One could not be started: nobody begins.
+/// One could not be started: none begins.
 const CANCELLED: u8 = 2;
 
-/// A place that nobody has written yet.
+/// A place that is not written yet.
 const EMPTY: u32 = 0;
 
 /// A place whose request was refused.

@@ -24,7 +24,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns the frames that nobody holds.
+    /// Returns the frames that are not held.
     #[must_use]
     pub fn unheld(&self) -> u64 {
         self.free + self.cached

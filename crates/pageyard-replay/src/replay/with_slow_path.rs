@@ -39,14 +39,14 @@ struct Refused {
     granted: Option<u32>,
     /// Its index among the kept blocks, once something was taken instead of it.
     kept: Option<u32>,
-    /// Frames that are still to be taken in its stead.
+    /// Replacement frames that are still to be taken.
     left: u64,
 }
 
 /// A block that is kept.
 struct Kept {
     object: u32,
-    /// Frames in whose stead it is and that the host has not freed.
+    /// Frames that it replaces and that the host has not freed.
     frames: u64,
     /// Whether more may come.
     open: bool,

@@ -29,7 +29,7 @@ pub enum Free {
 pub enum Unmovable {
     /// Each held frame is pinned with this chance.
     Random(f64),
-    /// In this share of the pageblocks, so many frames each.
+    /// In this share of the pageblocks, this many frames each.
     Pageblocks(f64, u64),
 }
 

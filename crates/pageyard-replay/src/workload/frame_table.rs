@@ -41,7 +41,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// States of an object.
 pub(super) mod flag {
-    /// Somebody holds a reference that keeps it from moving.
+    /// A reference keeps it from moving.
     pub const PINNED: u8 = 1 << 0;
     /// It is being written to disk.
     pub const WRITEBACK: u8 = 1 << 1;
@@ -51,7 +51,7 @@ pub(super) mod flag {
     pub const ISOLATED: u8 = 1 << 3;
     /// Its frame is no longer held, but its number is still in use.
     pub const GONE: u8 = 1 << 4;
-    /// Nobody but the table knows its number.
+    /// Only the table knows its number.
     pub const ORPHAN: u8 = 1 << 5;
     /// It outlives the load.
     pub const LASTING: u8 = 1 << 6;

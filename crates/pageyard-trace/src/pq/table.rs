@@ -11,7 +11,7 @@ use super::pages::{Pages, Shape};
 /// What a column must hold.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// Integers of so many bits, signed or not.
+    /// Integers of this many bits, signed or not.
     Int(u8, bool),
     /// Booleans.
     Bool,
@@ -110,7 +110,7 @@ impl Table {
         self.footer.rows
     }
 
-    /// Returns row group `index`, if there are so many.
+    /// Returns row group `index`, if it exists.
     pub(crate) fn group(&self, index: usize) -> Option<&Group> {
         self.footer.groups.get(index)
     }

@@ -265,7 +265,7 @@ impl<'m> Carver<'m> {
         }
         #[cfg(any(loom, shuttle))]
         for i in 0..n {
-            // SAFETY: `room` is that large, aligned, and nobody else's.
+            // SAFETY: `room` is that large, aligned, and exclusively ours.
             unsafe { room.add(i).write(T::zero()) };
         }
         // SAFETY: 1. `room` has space for `n` values, is aligned, and came out of an exclusive borrow of `'m`.
@@ -280,7 +280,7 @@ impl<'m> Carver<'m> {
         for i in 0..n {
             let value = make(i, self);
             if !room.is_null() {
-                // SAFETY: `room` is that large, aligned, and nobody else's.
+                // SAFETY: `room` is that large, aligned, and exclusively ours.
                 unsafe { room.add(i).write(value) };
             }
         }

@@ -33,7 +33,7 @@ fn machine(pageblocks: u64) -> OwnedPageyard<TryLock> {
     built(&[Region::managed(Pfn(0), Frames(pageblocks * 512), NodeId(0), ZoneKind::Normal)], true)
 }
 
-/// Checks that nobody holds a pageblock's lease.
+/// Checks that no pageblock is leased.
 fn no_lease_is_left(engine: &OwnedPageyard<TryLock>) {
     for block in (0..PAGEBLOCKS).map(PageblockId) {
         assert!(engine.lease_pageblock(block, CompactorId(3)), "{block:?} is not leased");

@@ -33,7 +33,7 @@ fn requests_wait_in_the_engines_order() {
     let ways = Ways {
         // One attempt more than Linux: what was reclaimed may be what compaction lacked.
         costly: &[ASYNC, RECLAIM, LIGHT, RECLAIM],
-        // A huge page is not worth anybody's page cache.
+        // A huge page is not worth any page cache.
         noretry: &[ASYNC],
         retry_mayfail: &[ASYNC, RECLAIM, LIGHT, RECLAIM, RECLAIM],
         starved: [&[RECLAIM, RECLAIM], &[], &[RECLAIM, RECLAIM, RECLAIM]],

@@ -20,7 +20,7 @@ pub const CPUS: u32 = 5;
 /// A block and its order.
 pub type Block = (Pfn, u8);
 
-/// An engine, and which of its frames somebody owns.
+/// An engine, and which of its frames are owned.
 pub struct Machine {
     pub engine: OwnedPageyard<TryLock>,
     owned: Vec<AtomicBool>,

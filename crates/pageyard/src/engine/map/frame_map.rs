@@ -84,7 +84,7 @@ impl<'m> FrameMap<'m> {
         Some((state, unsafe { Watch::of(self.blocks, block) }))
     }
 
-    /// Writes a descriptor while nobody else knows of the zone.
+    /// Writes a descriptor, before the zone is published.
     pub(crate) fn set_state(&self, block: BlockIdx, state: BlockState) {
         // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
         self.blocks[block.get()].store(state.bits(), Relaxed);
@@ -349,7 +349,7 @@ impl<'m> FrameMap<'m> {
     #[inline(always)]
     pub(crate) fn allocate_tag(&self, frame: FrameIdx, order: u8) {
         let tag = &self.tags[frame.get()];
-        // ORDER: Relaxed: the frame is ours, so nobody else writes a tag that is not `Allocated`.
+        // ORDER: Relaxed: the frame is ours, so no other thread writes a tag that is not `Allocated`.
         let byte = tag.load(Relaxed);
         debug_assert!(matches!(Tag::from_byte(byte), Tag::Free | Tag::FreeZero), "{frame:?} is {byte:#x}");
         // ORDER: Release, as in `set_tag`.
@@ -362,7 +362,7 @@ impl<'m> FrameMap<'m> {
         debug_assert!((item as usize) < self.tags.len());
         // SAFETY: lists hold frames of their zone only: items come from its masks, or from a frame whose tag was won.
         let tag = unsafe { self.tags.get_unchecked(item as usize) };
-        // ORDER: Relaxed: the frame is ours, so nobody else writes a tag that is not `Allocated`.
+        // ORDER: Relaxed: the frame is ours, so no other thread writes a tag that is not `Allocated`.
         let byte = tag.load(Relaxed);
         debug_assert!(matches!(Tag::from_byte(byte), Tag::Free | Tag::FreeZero), "{item} is {byte:#x}");
         // ORDER: Release, as in `set_tag`.

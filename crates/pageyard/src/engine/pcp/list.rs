@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 pub(super) const FIELD: u32 = 15;
 /// Bits of the field for the newest item's end.
 pub(super) const END: u32 = 24;
-/// How many items can be added before somebody has to make room.
+/// How many items can be added before room must be made.
 const LEFT: u64 = (1 << FIELD) - 1;
 /// The field of items, where it lies.
 const ITEMS: u64 = LEFT << FIELD;
@@ -62,7 +62,7 @@ pub(crate) struct Head<'m> {
     pub(super) spilled: A64,
     /// How many items make it full.
     pub(super) high: u32,
-    /// 1 while somebody uses the list under a try-lock.
+    /// 1 while the list is in use under a try-lock.
     lock: A32,
 }
 
@@ -162,7 +162,7 @@ impl<'a> List<'a> {
         head.word.store(popped | (end as u64) << END_SHIFT | (count as u64) << FIELD | left as u64, Relaxed);
     }
 
-    /// Takes the list, unless somebody has it.
+    /// Takes the list, unless it is in use.
     #[inline(always)]
     #[must_use]
     pub fn try_lock(&self) -> bool {
@@ -319,6 +319,6 @@ pub enum Pushed {
     Won,
     /// It was not won.
     Lost,
-    /// The list is full or in use; nobody was asked.
+    /// The list is full or in use; `win` was not asked.
     NoRoom,
 }

@@ -124,7 +124,7 @@ pub(crate) struct Lists<'m> {
 impl<'m> Lists<'m> {
     /// Carves the lists of `cpus` CPUs.
     pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, tuning: Tuning) -> Lists<'m> {
-        // One CPU more, which nobody is: its lists have no room.
+        // A sentinel past the last CPU: its lists have no room.
         let heads = carver.filled((cpus + 1) * LISTS, |i, carver| {
             let (list, order) = (i % LISTS, order_of(i % LISTS));
             let exists = i < cpus * LISTS && is_requested(list);

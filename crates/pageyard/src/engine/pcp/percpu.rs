@@ -197,7 +197,7 @@ macro_rules! unguarded {
     };
 }
 
-// SAFETY: whoever made it promised that no two calls overlap that use one list.
+// SAFETY: its maker promised that no two calls overlap that use one list.
 unsafe impl PerCpu for Exclusive {
     const NAME: &'static str = "pageyard-exclusive";
 
@@ -208,7 +208,7 @@ unsafe impl PerCpu for Exclusive {
     }
 }
 
-// SAFETY: whoever made it promised that no two calls overlap.
+// SAFETY: its maker promised that no two calls overlap.
 unsafe impl PerCpu for Alone {
     const NAME: &'static str = "pageyard-alone";
     const ALONE: bool = true;

@@ -19,7 +19,7 @@ const FEW_GROUPS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Words of a cache line.
 const LINE_A32: usize = 16;
 
-/// Memory that whoever has taken an area writes to.
+/// Memory that the user of an area writes to.
 #[repr(transparent)]
 struct Plain<T>(UnsafeCell<T>);
 
@@ -67,7 +67,7 @@ impl<'m> ScratchAreas<'m> {
         }
     }
 
-    /// Takes a CPU's area, unless somebody has it or there is none.
+    /// Takes a CPU's area, unless it is in use or there is none.
     pub(crate) fn take(&self, cpu: CpuId) -> Option<ScratchArea<'_>> {
         if self.room == 0 {
             return None;
