@@ -304,11 +304,7 @@ impl Sweep {
 
 fn why_not(setting: &Setting) -> String {
     match setting.threads {
-        1 => format!(
-            "it ran out of blocks of order {} in batches of {}",
-            setting.order.get(),
-            setting.batch
-        ),
+        1 => format!("it ran out of blocks of order {} in batches of {}", setting.order.get(), setting.batch),
         n => format!(
             "{n} threads did not overlap enough in batches of {}, or ran out of blocks",
             setting.batch

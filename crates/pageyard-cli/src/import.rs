@@ -99,10 +99,7 @@ fn text(imported: &Imported, place: &str, duration: f64) -> String {
         (imported.moves, "rows about compaction and migration"),
         (imported.other_events, "events of other kinds skipped"),
         (imported.impossible, "events were impossible, and are left out"),
-        (
-            imported.late,
-            "events came too late to be sorted in, and carry their successors' time",
-        ),
+        (imported.late, "events came too late to be sorted in, and carry their successors' time"),
     ] {
         if n > 0 {
             let _ = writeln!(out, "  {} {what}", grouped(n));

@@ -189,7 +189,9 @@ impl<E: PageAllocator> Session<E> {
     /// Says what is wrong with the answer.
     pub fn free_wrong(&mut self, cpu: CpuId, pfn: Pfn, order: Order) -> Verdict<FreeError> {
         match self.free_at(cpu, pfn, order)? {
-            Ok(()) => Err(format!("the test meant a wrong free, and frame {pfn} with order {order} is not one")),
+            Ok(()) => {
+                Err(format!("the test meant a wrong free, and frame {pfn} with order {order} is not one"))
+            }
             Err(why) => Ok(why),
         }
     }

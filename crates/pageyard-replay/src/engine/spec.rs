@@ -99,7 +99,10 @@ impl EngineSpec {
                     EngineSpec::parse(engine, &[])?;
                     return fail(
                         engine,
-                        format!("a knob is set on it, but it is not replayed; add it to --engine {}", names.join(",")),
+                        format!(
+                            "a knob is set on it, but it is not replayed; add it to --engine {}",
+                            names.join(",")
+                        ),
                     );
                 }
                 None if !names.iter().any(|name| knobs::has(name, knob)) => {
