@@ -74,7 +74,7 @@ impl BulkOptions {
 /// One row: nanoseconds a frame.
 #[derive(Clone, Debug)]
 pub struct BulkRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Frames in a call.
     pub bulk: usize,
@@ -111,7 +111,7 @@ impl BulkRow {
 /// One receive buffer: nanoseconds for allocating and freeing 256 KiB.
 #[derive(Clone, Debug)]
 pub struct BufferRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Where it comes from.
     pub at: Where,
@@ -123,7 +123,7 @@ pub struct BufferRow {
     pub order_6_ns: f64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Bulk {
     /// Where it was measured.

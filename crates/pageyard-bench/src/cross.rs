@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// One row, in nanoseconds a block.
 #[derive(Clone, Debug)]
 pub struct CrossRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Taking on one CPU, the median.
     pub alloc_ns: f64,
@@ -37,7 +37,7 @@ pub struct CrossRow {
     pub moves: Option<(u64, u64)>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Cross {
     /// Where it was measured.

@@ -29,7 +29,7 @@ impl Machine {
     }
 }
 
-/// What others took from a benchmark.
+/// What other processes took from a benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Taken {
     /// Time that the hypervisor gave to other guests, milliseconds over all CPUs.
@@ -44,7 +44,7 @@ pub struct Taken {
 const WAITED_SHARE: f64 = 0.05;
 
 impl Taken {
-    /// Says whether it is more than a median forgives.
+    /// Says whether it is more than a median can absorb.
     #[must_use]
     pub fn is_much(&self) -> bool {
         self.steal_ms > 0.0 && self.steal_ms >= WAITED_SHARE * self.elapsed_ms
@@ -52,7 +52,7 @@ impl Taken {
     }
 }
 
-/// Watches for others from the moment it is made.
+/// Watches for other processes from the moment it is made.
 pub(super) struct Watch {
     steal_ms: f64,
     waited_ms: f64,

@@ -13,7 +13,7 @@ pub const GROUP: usize = 64;
 /// Groups that the queue holds.
 const SLOTS: usize = 16;
 
-/// What a sample came to, in nanoseconds a block.
+/// The result of a sample, in nanoseconds a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Crossed {
     pub alloc: f64,
@@ -44,11 +44,11 @@ struct Queue {
     slots: Vec<[AtomicU64; GROUP]>,
     written: Padded,
     read: Padded,
-    /// One side panicked: the other is not to wait for it.
+    /// One side panicked: the other must not wait for it.
     gone: AtomicBool,
 }
 
-/// Says that a side is gone, should it panic.
+/// Reports that a side is gone if it panics.
 struct Guard<'a>(&'a AtomicBool);
 
 impl Drop for Guard<'_> {

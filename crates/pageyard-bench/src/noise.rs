@@ -25,7 +25,7 @@ pub struct Skipped {
 pub struct Noise {
     /// The share by which the two halves of a pair, which are the same code, differ.
     pub apart: f64,
-    /// What others took meanwhile.
+    /// What other processes took meanwhile.
     pub taken: environment::Taken,
 }
 

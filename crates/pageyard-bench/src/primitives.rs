@@ -34,7 +34,7 @@ pub struct PrimitiveRow {
     pub cycles: f64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Primitives {
     /// Where it was measured.

@@ -21,7 +21,7 @@ const REQUESTS: usize = 201;
 /// What a refused request costs.
 #[derive(Clone, Debug)]
 pub struct RefusedRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Frames of memory.
     pub frames: u64,

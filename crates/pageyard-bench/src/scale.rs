@@ -53,7 +53,7 @@ impl ScaleOptions {
 /// One row.
 #[derive(Clone, Debug)]
 pub struct ScaleRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Frames of memory.
     pub frames: u64,

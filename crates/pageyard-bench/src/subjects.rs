@@ -105,7 +105,7 @@ impl Subjects {
         Ok((floor, Pageyard::owned(map, Config::new(cpus), rseq).expect("the map is small enough")))
     }
 
-    /// Adds the peers that live in processes of their own. `command` is what starts them; without it they are skipped.
+    /// Adds the peers that live in separate processes. `command` is what starts them; without it they are skipped.
     pub fn with_outside(mut self, order: Order, command: Option<&Path>, cpus: &[usize]) -> Subjects {
         if order == Order::ZERO {
             for (name, peer) in peers::outside(command, cpus) {

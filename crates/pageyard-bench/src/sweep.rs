@@ -96,7 +96,7 @@ impl SweepOptions {
 /// One row: nanoseconds for each block, each thread.
 #[derive(Clone, Debug)]
 pub struct SweepRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Threads at the same time.
     pub threads: usize,

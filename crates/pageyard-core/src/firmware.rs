@@ -39,7 +39,7 @@ impl ZoneLimits {
     }
 }
 
-/// What a range of bytes is said to be.
+/// The kind that a range of bytes is declared as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Said {
     Usable,
@@ -48,7 +48,7 @@ enum Said {
     Node(NodeId),
 }
 
-/// A range of bytes with what was said of it.
+/// A declared range of bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     start: u64,
@@ -69,7 +69,7 @@ impl Entry {
     }
 }
 
-/// Why a firmware's map could not be taken.
+/// Why a firmware's map was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FirmwareError {
     /// A range has no bytes.
@@ -89,9 +89,9 @@ pub enum FirmwareError {
         /// How many there is room for.
         room: usize,
     },
-    /// Two nodes are said to hold the same memory.
+    /// Two nodes are declared to hold the same memory.
     TwoNodes {
-        /// The first byte that both are said to hold.
+        /// The first byte that both are declared to hold.
         at: u64,
         /// The two.
         nodes: [NodeId; 2],

@@ -33,7 +33,7 @@ bitflags! {
         const KSWAPD_RECLAIM = 1 << 10;
         /// Will be written to soon.
         const WRITE = 1 << 11;
-        /// Failing is no news.
+        /// A failure is not worth a warning.
         const NOWARN = 1 << 12;
         /// Tries hard, but may fail.
         const RETRY_MAYFAIL = 1 << 13;
@@ -45,7 +45,7 @@ bitflags! {
         const MEMALLOC = 1 << 16;
         /// Is one compound page.
         const COMP = 1 << 17;
-        /// Must not use the reserves, whatever else says so.
+        /// Must not use the reserves, whatever the other flags say.
         const NOMEMALLOC = 1 << 18;
         /// Keeps to the nodes its owner is bound to.
         const HARDWALL = 1 << 19;

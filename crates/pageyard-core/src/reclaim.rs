@@ -29,7 +29,7 @@ pub struct Shortage {
     pub zone: ZoneId,
     /// How many frames are enough.
     pub want: Frames,
-    /// The order of the request behind it.
+    /// The order of the request that caused it.
     pub order: Order,
     /// How hard to try.
     pub priority: Priority,

@@ -41,7 +41,7 @@ impl LinuxAllocator {
             ..Effort::plain(Mark::Low)
         };
         let zone = &self.zones[list[first].zone];
-        // All of them must fit above the mark: the check is one, too.
+        // All of them must fit above the mark: one check covers them.
         let kept =
             zone.kept_from(Order::ZERO, request.highest_zone, zone.mark(Mark::Low), effort, &self.config);
         if zone.free.get() <= kept + out.len() as u64 {

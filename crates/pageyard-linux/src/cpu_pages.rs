@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn turns_grow_with_each_empty_list_passed() {
-        // List 1 is empty, so list 2 gives two; then list 0 one, and list 2, behind list 1, two.
+        // List 1 is empty, so list 2 gives two; then list 0 gives one, and list 2, after list 1, two.
         assert_eq!(spilled(Turns::Growing, 5, 1), [10, 11, 0, 12, 13]);
         assert_eq!(spilled(Turns::Growing, 100, 1).len(), 8, "no more than there is");
     }

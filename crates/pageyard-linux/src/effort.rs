@@ -12,7 +12,7 @@ pub enum Mark {
     High,
 }
 
-/// What a request is to the background reclaimer.
+/// The request's relation to the background reclaimer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wake {
     /// It may not wake it.
@@ -24,7 +24,7 @@ pub enum Wake {
 }
 
 impl Wake {
-    /// Says what a request is before anything has happened.
+    /// Returns a request's relation before anything has happened.
     #[inline]
     pub fn of(request: &Request) -> Wake {
         if request.flags.contains(RequestFlags::WAKE_RECLAIM) { Wake::Counts } else { Wake::No }

@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-/// What turning interrupts off is.
+/// How interrupts are turned off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interrupts {
     /// Nothing: no signal handler calls the allocator.

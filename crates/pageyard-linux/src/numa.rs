@@ -15,11 +15,11 @@ use std::sync::atomic::Ordering;
 /// `/sys/devices/system/node/node*/numastat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaStats {
-    /// Served here as wished.
+    /// Served here, as preferred.
     pub numa_hit: u64,
-    /// Served here although another node was wished for.
+    /// Served here although another node was preferred.
     pub numa_miss: u64,
-    /// Wished for here and served elsewhere.
+    /// Preferred here and served elsewhere.
     pub numa_foreign: u64,
     /// Served here to a CPU of this node.
     pub numa_local: u64,

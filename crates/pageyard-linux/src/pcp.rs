@@ -12,7 +12,7 @@ const BATCH_SCALE_MAX: u32 = 5;
 /// Orders above 0 up to this one fragment memory while they lie in a list: `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY_ORDER: u8 = 3;
 
-/// What a CPU's lists hold to.
+/// The policy of a CPU's lists.
 pub struct Pcp {
     policy: PcpPolicy,
     limits: Limits,
@@ -35,7 +35,7 @@ pub struct Listed {
     pub order: Order,
 }
 
-/// What the lists heed of their zone.
+/// What the lists consider of their zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pressure {
     /// Whether the background reclaimer was woken.

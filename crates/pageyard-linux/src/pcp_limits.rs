@@ -13,9 +13,9 @@ const MIN_PERCPU_PAGELIST_HIGH_FRACTION: u64 = 8;
 /// The limits of one CPU's lists of one zone, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// What the lists may hold at least before they spill.
+    /// The least that the lists can hold before they spill.
     pub high_min: u64,
-    /// What they may hold at most.
+    /// The most that they can hold.
     pub high_max: u64,
     /// How many frames move between a list and its zone at a time.
     pub batch: u64,

@@ -64,7 +64,7 @@ impl LinuxAllocator {
         }
     }
 
-    /// Counts a request that is refused although it is a proper one.
+    /// Counts a valid request that is refused.
     #[cold]
     pub(crate) fn refused(&self, failure: Failure) -> Failure {
         if !matches!(failure.why, AllocError::BadRequest(_)) {

@@ -20,7 +20,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Says what the request is to the background reclaimer by now.
+    /// Returns the request's relation to the background reclaimer by now.
     fn wake(&self, request: &Request) -> Wake {
         match Wake::of(request) {
             Wake::Counts if self.woken => Wake::Counted,

@@ -64,7 +64,7 @@ impl Zone {
         self.free.get() + self.pcps.iter().map(|p| p.lock().lists.held()).sum::<u64>()
     }
 
-    /// Tells the policy of the lists how the zone is.
+    /// Tells the lists' policy the state of the zone.
     #[inline]
     pub fn pressure(&self) -> Pressure {
         Pressure { reclaiming: self.kswapd_woken.get(), below_high: self.below_high.get() }

@@ -128,7 +128,7 @@ pub fn possible_cpus() -> u32 {
 #[derive(Debug)]
 pub struct Registered {
     ours: bool,
-    /// It is about one thread, and stays there.
+    /// It belongs to one thread, and stays there.
     thread: PhantomData<*const ()>,
 }
 

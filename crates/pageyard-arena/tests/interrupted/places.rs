@@ -21,7 +21,7 @@ unsafe extern "C" {
     static END: Descriptor;
 }
 
-/// An instruction of a sequence, or the one behind it.
+/// An instruction of a sequence, or the one after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// Its address.

@@ -164,7 +164,7 @@ extern "C" fn on_trap(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     let _ = info;
     let next = registers[libc::REG_RIP as usize] as usize;
     // Inside of a sequence the kernel has replaced the address already; then it is the abort handler's. The breakpoint
-    // is the one whose sequence that is; behind a sequence it is the one before the address.
+    // is the one whose sequence that is; after a sequence it is the one before the address.
     let place = SET[0].load(SeqCst);
     let mine = if ABORT.load(SeqCst) == 0 { next == place + 1 } else { next == ABORT.load(SeqCst) };
     if !mine && ENTRIES.fetch_add(1, SeqCst) > 64 {

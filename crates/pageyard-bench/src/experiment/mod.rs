@@ -114,7 +114,7 @@ pub fn gain(before: f64, after: f64) -> f64 {
     (before - after) / before * 100.0
 }
 
-/// What an experiment came to.
+/// The outcome of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentReport {
     /// Its name.

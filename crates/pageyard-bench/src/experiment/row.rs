@@ -84,7 +84,7 @@ impl Rows {
         Some(super::gain(self.get(metric, before)?, self.get(metric, after)?))
     }
 
-    /// Appends rows in tables of their own.
+    /// Appends rows in separate tables.
     pub fn append(&mut self, others: Rows) {
         self.rows.extend(others.rows);
     }

@@ -5,7 +5,7 @@ use core_affinity::CoreId;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What one variant's samples came to: sorted, and turn by turn.
+/// One variant's samples: sorted, and turn by turn.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<f64>, Vec<f64>);
 

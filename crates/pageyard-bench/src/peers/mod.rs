@@ -29,7 +29,7 @@ pub fn check_uml(file: &Path) -> Result<(), String> {
 /// A peer by name: the subject, or why there is none.
 type Peer = (&'static str, Result<Box<dyn Subject>, String>);
 
-/// Starts the peers that live in processes of their own.
+/// Starts the peers that live in separate processes.
 pub(super) fn outside(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
     let mut peers: Vec<Peer> =
         malloc::PEERS.iter().map(|p| (p.name, malloc::start(p, command, cpus))).collect();

@@ -1,4 +1,4 @@
-//! What a recording was like, in words and in JSON.
+//! The report of a recording, as text and as JSON.
 
 use super::job;
 use pageyard_record::record::Recorded;

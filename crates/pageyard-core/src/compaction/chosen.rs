@@ -7,7 +7,7 @@ use super::source::{Emptied, Source};
 use super::view::{Choice, Chooser, CompactionView, FrameState, Role};
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, Pfn};
 
-/// What became of a look at a frame.
+/// The result of looking at a frame.
 enum Look {
     /// Nothing has to move here, for this many frames.
     Pass(u64),
@@ -144,7 +144,7 @@ impl<M: CompactionView> Pass<'_, M> {
     }
 }
 
-/// Returns the first frame behind a block.
+/// Returns the first frame after a block.
 fn end_of(block: BlockId) -> Pfn {
     block.pfn + block.order.frames()
 }

@@ -92,7 +92,7 @@ impl<O: Migrate> PutBack<'_, O> {
 }
 
 impl<O: Migrate> Drop for PutBack<'_, O> {
-    /// Goes on behind the frame whose owner panicked.
+    /// Continues after the frame whose owner panicked.
     fn drop(&mut self) {
         self.run();
     }
@@ -190,7 +190,7 @@ impl<'a, O: Migrate> Moving<'a, O> {
         }
     }
 
-    /// Goes on behind a place.
+    /// Continues after a place.
     pub(super) fn pass(&mut self, at: usize) {
         self.at = at + 1;
     }

@@ -10,7 +10,7 @@ use super::work::{Outcome, Work};
 use crate::allocator::Cx;
 use crate::units::Pfn;
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// There is more to do.

@@ -85,7 +85,7 @@ pub struct Knobs {
 pub enum KnobError {
     /// There is no such knob.
     Unknown,
-    /// It does not take this value; it takes what is said here.
+    /// It does not take this value; it takes those listed here.
     Takes(&'static str),
 }
 

@@ -36,9 +36,9 @@ pub(super) struct Pass<'a, M: CompactionView> {
     pub(super) source: Source<'a>,
 }
 
-/// What a look for frames to move came to.
+/// The result of a search for frames to move.
 pub(super) enum Search {
-    /// Look on.
+    /// Keep looking.
     GoOn,
     /// Nothing is isolated: ask whether it is done.
     Check,

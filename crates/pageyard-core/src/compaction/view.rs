@@ -183,7 +183,7 @@ pub struct FreeScan {
     pub below_floor: bool,
 }
 
-/// What became of an attempt to take free frames directly.
+/// The result of an attempt to take free frames directly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direct {
     /// It ended: enough were taken, or no more may be.
@@ -195,7 +195,7 @@ pub enum Direct {
 /// What an engine chose to empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// It does not choose: the scanners find out.
+    /// It does not choose: the scanners search.
     Scan,
     /// Nothing is left that is worth it.
     Nothing,

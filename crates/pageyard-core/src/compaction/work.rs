@@ -19,12 +19,12 @@ pub enum Outcome {
     PartialSkipped,
     /// The scanners met after all of the zone that this mode looks at.
     Complete,
-    /// A block that would do is free.
+    /// A suitable block is free.
     Success,
 }
 
 impl core::fmt::Display for Outcome {
-    /// Writes what became of it, to follow "the compaction".
+    /// Writes the outcome, to follow "the compaction".
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Outcome::Skipped => "was skipped: it would not have helped",

@@ -1,4 +1,4 @@
-//! What a zone would answer to a request, as things are now.
+//! What a zone would answer to a request now.
 
 use pageyard::metrics;
 

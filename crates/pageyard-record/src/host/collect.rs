@@ -1,4 +1,4 @@
-//! Reading what this host says of its memory.
+//! Reading what this host reports of its memory.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,8 +15,8 @@ use super::culprits::{Culprits, Sources};
 use super::kpageflags::{self, BuddyMarks};
 use super::pageblocks::Pageblocks;
 
-/// The most text read from one file: `/proc/zoneinfo` of a host with thousands of CPUs and dozens of nodes has a few
-/// MiB.
+/// The most text that is read from one file: `/proc/zoneinfo` of a host with thousands of CPUs and dozens of nodes has
+/// a few MiB.
 const MAX_TEXT: u64 = 64 << 20;
 
 /// A zone's reserves, in frames.

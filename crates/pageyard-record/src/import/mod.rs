@@ -43,7 +43,7 @@ pub struct Imported {
     pub by_kind: [u64; EventKind::ALL.len()],
     /// Samples of events that a trace does not hold.
     pub other_events: u64,
-    /// Samples that say what cannot be, such as an order above 10.
+    /// Impossible samples, such as an order above 10.
     pub impossible: u64,
     /// Events that `perf` lost.
     pub lost: u64,
@@ -67,7 +67,7 @@ impl Imported {
     }
 }
 
-/// Allocations from which the share of frees says something.
+/// Allocations above which the share of frees is meaningful.
 const ENOUGH: u64 = 1000;
 
 /// The most allocations for each free. A host that fills its memory has two or three.

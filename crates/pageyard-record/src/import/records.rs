@@ -41,9 +41,9 @@ pub(super) enum Record<'a> {
     Skipped,
     /// All buffers have been looked at once.
     EndOfRound,
-    /// So many events were lost, as the kernel noticed.
+    /// This many events were lost, as the kernel noticed.
     Lost(u64),
-    /// So many events were lost, as perf counted in the end.
+    /// This many events were lost, as perf counted at the end.
     LostSamples(u64),
 }
 

@@ -1,4 +1,4 @@
-//! Made-up files, and what becomes of them.
+//! Made-up files, imported.
 
 use std::path::PathBuf;
 

@@ -11,7 +11,7 @@ use pageyard_trace::{ProcTexts, kernel_name};
 
 use super::RecordError;
 
-/// Text read of one file at most.
+/// The most text read from one file.
 const MAX_TEXT: u64 = 8 << 20;
 
 /// Returns the kernel's name and version. The host's own name is not read.

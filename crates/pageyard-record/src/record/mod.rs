@@ -43,13 +43,13 @@ pub enum RecordError {
         "the kernel's tracepoints cannot be seen: run `mount -t tracefs tracefs /sys/kernel/tracing` as root, and try again"
     )]
     NoTracefs,
-    /// The caller may not do it.
+    /// The caller lacks the permission.
     #[error("recording needs root: run it with sudo ({what})")]
     NotPermitted {
         /// What was refused.
         what: String,
     },
-    /// The kernel does not have what a trace is made of.
+    /// The kernel lacks what a trace needs.
     #[error("{kernel} cannot be recorded: {what}")]
     Kernel {
         /// The kernel.
@@ -83,7 +83,7 @@ pub struct Live {
     pub has_failed: bool,
 }
 
-/// What a recording was like.
+/// The figures of a recording.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recorded {
@@ -95,7 +95,7 @@ pub struct Recorded {
     pub moved: u64,
     /// Events that the kernel had no room for.
     pub lost: u64,
-    /// Events that say what cannot be, such as a frame beyond memory.
+    /// Impossible events, such as a frame beyond memory.
     pub impossible: u64,
     /// Events that came too late to be sorted in; they carry their successors' time.
     pub late: u64,

@@ -16,7 +16,7 @@ const HARDIRQ: u64 = 0x08;
 const SOFTIRQ: u64 = 0x10;
 const NMI: u64 = 0x40;
 
-/// Threads that are told apart; Linux cannot have more.
+/// Threads that are distinguished; Linux cannot have more.
 const MAX_TIDS: usize = 1 << 22;
 
 /// More CPUs than any Linux can have.
@@ -163,7 +163,7 @@ impl Decoder {
                 entry.order = order(field[1])?;
                 entry.a = field[2] as u32;
                 entry.migratetype = migratetype(field[3]);
-                // A kernel of 32 bits has all ones of its own.
+                // A 32-bit kernel has its own all-ones value.
                 if field[0] == FAILED {
                     return Some(entry);
                 }

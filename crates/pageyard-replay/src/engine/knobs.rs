@@ -152,7 +152,7 @@ const ABOUT: [(&str, &str); 32] = [
     ("compaction.enabled", "whether requests and the background compact at all"),
     (
         "compaction.last_migrated_drain",
-        "per-CPU lists are emptied only behind a block that was really isolated (2016, patch 2)",
+        "per-CPU lists are emptied only after a block that was really isolated (2016, patch 2)",
     ),
     (
         "compaction.skip_on_failure",

@@ -38,7 +38,7 @@ const OWNER_BYTES_A_FRAME: u64 = 32;
 pub struct ReplayOptions {
     /// Makes the machine smaller: the bytes that it has left.
     pub memory: Option<u64>,
-    /// Replays each CPU on a thread of its own.
+    /// Replays each CPU on its own thread.
     pub threads: bool,
     /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it, a replay
     /// shows only what the engine's own choices make of the recording.
@@ -190,7 +190,7 @@ impl UseEngine for SlowPathReplay<'_> {
         let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
         run.clock.kswapd = false;
         owners.with_held(|held| run.clock.sample(0, held));
-        // Which thread asked is in no other replay's columns.
+        // No other replay reads the column of the asking thread.
         run.rows(trial.trace, Columns::All, self.progress, |run, row| {
             if run.clock.tick(row.time_ns()) {
                 owners.with_held(|held| run.clock.sample(row.time_ns(), held));
@@ -266,7 +266,7 @@ struct Run<'a> {
     seconds: Seconds,
 }
 
-/// What the calls of a replay came to.
+/// The results of a replay's calls.
 struct CallTotals {
     alloc: LatencySummary,
     free: LatencySummary,

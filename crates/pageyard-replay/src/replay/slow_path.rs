@@ -51,7 +51,7 @@ impl fmt::Display for SlowPath {
     }
 }
 
-/// What the owners of a replay's frames came to.
+/// The results of a replay's owners of frames.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SlowPathTotals {
     /// What was allowed.

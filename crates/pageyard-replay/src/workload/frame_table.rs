@@ -6,7 +6,7 @@ use fastrand::Rng;
 use pageyard::{Frames, Order, Pfn, ZoneId};
 use std::collections::VecDeque;
 
-/// What a held block is.
+/// The kind of a held block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Role {
@@ -97,7 +97,7 @@ pub(super) struct FrameTable {
     /// For each frame that starts a block: its object.
     at: Vec<u32>,
     clocks: Vec<Clock>,
-    /// First frame of each zone, and the frame behind its last.
+    /// First frame of each zone, and the frame after its last.
     zones: Vec<(u32, u32)>,
     shares: Shares,
     pub rng: Rng,
@@ -279,7 +279,7 @@ impl FrameTable {
         }
     }
 
-    /// Makes the upper half of a block an object of its own.
+    /// Makes the upper half of a block a separate object.
     pub fn halve(&mut self, id: u32) -> Option<u32> {
         let object = *self.get(id);
         let half = object.order.smaller()?;

@@ -91,7 +91,7 @@ pub enum Phases {
     UnderLoad(usize),
 }
 
-/// What one phase came to.
+/// The results of one phase.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
     /// Blocks asked for.
@@ -123,7 +123,7 @@ pub struct Fragmentation {
     pub spoiled: f64,
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The phases.

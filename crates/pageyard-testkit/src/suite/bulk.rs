@@ -44,7 +44,7 @@ pub fn a_bulk_allocation_stops_where_memory_ends<B: Build>(build: &B) {
         let mut out = [MARK; 1100];
         let got = session.engine.alloc_bulk(&Cx::on(CPU0), &any(order), &mut out);
         assert_eq!(got, there, "blocks of order {order}");
-        assert!(out[got..].iter().all(|p| *p == MARK), "written behind the last block");
+        assert!(out[got..].iter().all(|p| *p == MARK), "written past the last block");
         for pfn in &out[..got] {
             sound(session.model.take(*pfn, order));
             session.held.push(pageyard::BlockId { pfn: *pfn, order });

@@ -32,7 +32,7 @@ struct Load {
     drain: bool,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Default, Debug)]
 struct Outcome {
     allocs: u64,

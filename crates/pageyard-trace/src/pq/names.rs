@@ -40,7 +40,7 @@ impl Names {
         (self.known.len() + index) as i32
     }
 
-    /// Returns the name behind a number that is no index of the known names.
+    /// Returns the name for a number that is not an index of the known names.
     pub(crate) fn unknown(&self, number: i32) -> String {
         let unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         let index = usize::try_from(number).unwrap_or(usize::MAX).wrapping_sub(self.known.len());

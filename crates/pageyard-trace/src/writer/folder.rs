@@ -57,7 +57,7 @@ impl Temporary {
         &self.path
     }
 
-    /// Leaves the folder behind, as a writer does that is killed.
+    /// Leaves the folder behind, as a killed writer does.
     #[cfg(test)]
     pub(super) fn leave(mut self) {
         self.path = PathBuf::from("/nowhere/at/all");

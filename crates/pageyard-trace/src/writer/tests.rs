@@ -40,7 +40,7 @@ fn begin(path: &Path) -> TraceWriter {
     writer
 }
 
-/// Leaves everything as it is, as a process does that is killed.
+/// Leaves everything as it is, as a killed process does.
 fn kill(writer: TraceWriter) {
     let TraceWriter { temporary, file, .. } = writer;
     // Its buffer would be written by dropping it.

@@ -23,7 +23,7 @@ struct Count {
     holes: u64,
     /// Frames that are neither free nor part of a live block: those in lists must be exactly these.
     loose: u64,
-    /// A sum over them that tells sets apart.
+    /// A sum over them that distinguishes sets.
     loose_sum: u64,
     highatomic_free: u64,
     cma_free: u64,

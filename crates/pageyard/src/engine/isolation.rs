@@ -1,4 +1,4 @@
-//! Pageblocks that are set apart: taken out of allocation, or leased to a compactor.
+//! Pageblocks that are taken out of allocation, or leased to a compactor.
 
 use super::geometry::{BLOCK_ORDER, BlockIdx};
 use super::map::descriptor::BlockState;

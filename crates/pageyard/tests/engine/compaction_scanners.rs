@@ -192,7 +192,7 @@ fn patch_2_drains_once_for_each_block_that_frames_were_moved_out_of() {
     assert_eq!(
         (c.work().drains, zone.isolated()),
         (1, vec![0, 1, 32, 33]),
-        "one cluster, so one drain behind it"
+        "one cluster, so one drain after it"
     );
 }
 

@@ -21,7 +21,7 @@ pub const OWNERSHIP: &str = "Pageblock ownership: two compactors in one zone";
 /// Requests for a huge frame whose compaction is timed.
 const TIMED: usize = 200;
 
-/// What one compaction of everything came to.
+/// The result of one compaction of everything.
 struct Recovered {
     made: u64,
     allowed: u64,

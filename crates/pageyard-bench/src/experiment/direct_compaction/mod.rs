@@ -90,7 +90,7 @@ impl Experiment for DirectCompaction {
         &[
             (
                 "patch2",
-                "Linux 4.6 as the document found it: compaction empties per-CPU lists only behind a block that was isolated",
+                "Linux 4.6 as the document found it: compaction empties per-CPU lists only after a block that was isolated",
             ),
             (
                 "patch3",

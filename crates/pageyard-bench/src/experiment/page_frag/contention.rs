@@ -175,7 +175,7 @@ impl<'a, P: Packets> Router<'a, P> {
     }
 }
 
-/// Looks at a position; where it has not moved, after a breath.
+/// Looks at a position; if it has not moved, after a pause.
 fn wait(position: &AtomicUsize, seen: usize) -> usize {
     // ORDER: Acquire pairs with the Release in `receive` and in `complete`.
     let now = position.load(Ordering::Acquire);
@@ -185,7 +185,7 @@ fn wait(position: &AtomicUsize, seen: usize) -> usize {
     now
 }
 
-/// Who does what.
+/// The division of labour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// One CPU, both ends.

@@ -1,4 +1,4 @@
-//! What came of `zonelist`, from its rows.
+//! The verdict on `zonelist`, from its rows.
 
 use super::{CALLED, ENGINE, INLINED, NODES, OPTITER};
 use crate::experiment::Rows;

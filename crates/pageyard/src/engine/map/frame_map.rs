@@ -20,7 +20,7 @@ pub(crate) type Masks = [u64; WORDS];
 /// Times that a claim scans all words before it gives the rest of its reservation back.
 const PASSES: usize = 4;
 
-/// Times that a hint is corrected before it is left as it is.
+/// Times that the correction of a hint is tried before it is given up.
 const HINT_TRIES: usize = 8;
 
 /// A descriptor before and after a transition.
@@ -308,7 +308,7 @@ impl<'m> FrameMap<'m> {
     pub(crate) fn correct_hint(&self, block: BlockIdx) -> Change {
         let mut state = self.state(block);
         for _ in 0..HINT_TRIES {
-            // A huge one's bits are not looked at.
+            // No call looks at the bits of a huge pageblock.
             if state.is_whole() || state.is_huge() || state.hint() == 0 {
                 return Change { old: state, new: state };
             }

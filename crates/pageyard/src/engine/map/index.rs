@@ -110,7 +110,7 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Makes one bin say the truth about a pageblock.
+    /// Corrects one bin for a pageblock.
     #[inline]
     pub(crate) fn settle(&self, frames: &FrameMap<'_>, bin: Bin, block: BlockIdx) {
         let at = block.get() + self.skew;

@@ -146,7 +146,7 @@ impl<'a> List<'a> {
         &self.head().memory[at..][..n]
     }
 
-    /// Counts pops that came to more than the word holds.
+    /// Counts pops beyond what the word holds.
     #[cold]
     fn carry(&self) {
         add(&self.head().popped, 1 << (64 - POPPED_SHIFT));
@@ -310,12 +310,12 @@ impl<'a> List<'a> {
     }
 }
 
-/// What became of a push.
+/// The result of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
     /// It was won, and is in the list.
     Kept,
-    /// It was won, and is nowhere: the list had no room any more.
+    /// It was won, but is in no list: there was no room any more.
     Won,
     /// It was not won.
     Lost,

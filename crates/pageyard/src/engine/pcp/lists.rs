@@ -110,13 +110,13 @@ impl RawLists {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && super::list::STEP == 1);
 
-/// The lists of a zone, and how large they become.
+/// The lists of a zone, and how large they grow.
 pub(crate) struct Lists<'m> {
     heads: &'m [Head<'m>],
     slots: &'m [APtr<u8>],
     /// For each slot, who detached it last: a number of its process.
     detached_by: &'m [A64],
-    /// Where the headers begin, as a pointer that leads to the items behind them too.
+    /// Where the headers begin, as a pointer that also leads to the items after them.
     first: APtr<u8>,
     pub(crate) tuning: Tuning,
 }

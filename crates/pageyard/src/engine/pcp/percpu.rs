@@ -1,4 +1,4 @@
-//! How one CPU's lists are kept from being used twice at once.
+//! How one CPU's lists are kept to one user at a time.
 
 use super::list::{List, Pushed};
 use super::lists::CpuLists;

@@ -42,7 +42,7 @@ unsafe impl Zeroable for Plain<u16> {
     }
 }
 
-/// The scratch_areas of all CPUs.
+/// The scratch areas of all CPUs.
 pub(crate) struct ScratchAreas<'m> {
     /// 1 while a CPU's area is taken.
     taken: &'m [A32],

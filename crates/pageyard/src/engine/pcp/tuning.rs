@@ -1,4 +1,4 @@
-//! Which per-CPU lists there are, and how large they become.
+//! Which per-CPU lists there are, and how large they grow.
 
 use crate::engine::geometry::{BLOCK_ORDER, WORD_ORDER};
 use crate::migratetype::Migratetype;
@@ -42,7 +42,7 @@ pub(crate) const fn is_requested(list: usize) -> bool {
     (list % TYPES) as u8 ^ Migratetype::Movable as u8 != Migratetype::HighAtomic as u8
 }
 
-/// How large the lists of a zone become.
+/// How large the lists of a zone grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tuning {
     /// Frames that a list of single frames holds before it spills.

@@ -320,7 +320,7 @@ impl Pageblocks<'_> {
     }
 }
 
-/// What a release came to.
+/// The result of a release.
 #[must_use]
 pub(crate) struct Released {
     /// What to add to the count of free frames, by [`Pageblocks::add_free`].

@@ -32,7 +32,7 @@ impl Pageblocks<'_> {
                 break;
             }
             effort.step();
-            // Taken or not, what the index says of it is wrong now.
+            // Taken or not, the index is now wrong about it.
             settle |= self.index.word_of(block).1;
             let claim = |s: BlockState| if s.ty() == ty { s.claim_whole() } else { None };
             let Some(change) = self.frames.update(block, claim) else { continue };
