@@ -189,7 +189,7 @@ mod signals {
     pub fn start() -> Guard {
         static HANDLER: Once = Once::new();
         // SAFETY: 1. The handler does only what a handler may do: the engine takes no lock and no memory. 2. Everything
-        // that is filled in is a local variable.
+        //         that is filled in is a local variable.
         unsafe {
             HANDLER.call_once(|| {
                 let mut action: libc::sigaction = std::mem::zeroed();

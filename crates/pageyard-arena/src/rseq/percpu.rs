@@ -193,7 +193,7 @@ unsafe fn add(head: *const u8, counter: usize, n: u64) {
 }
 
 // SAFETY: 1. A sequence runs on the list of one CPU, and commits with its last instruction. The kernel restarts it if
-// another thread, or a signal handler, ran on that CPU since its first: so none overlaps another.
+//            another thread, or a signal handler, ran on that CPU since its first: so none overlaps another.
 //         2. A drain uses lists only after their slot was pointed elsewhere and every sequence that read it before
 //            ended or restarted; it points the slot back when it is done.
 unsafe impl PerCpu for Rseq {

@@ -142,7 +142,7 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32, w
 pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mut u32, n: usize) -> i64 {
     let result;
     // SAFETY: 1. As in `pop`. 2. Items are read up to the newest, as many as there are; what is written is the
-    // caller's, who looks at it only after the sequence completed. 3. As in `pop`.
+    //         caller's, who looks at it only after the sequence completed. 3. As in `pop`.
     unsafe {
         sequence!(
             {
@@ -218,7 +218,7 @@ pub(super) unsafe fn push_many(
     let (watched, was) = watch.raw();
     let (result, head);
     // SAFETY: 1. As in `pop`. 2. After the newest item there is room for as many as the word says, and from the start
-    // of an empty list's places for as many as make it full. 3. As in `pop`. 4. As in `push`.
+    //         of an empty list's places for as many as make it full. 3. As in `pop`. 4. As in `push`.
     unsafe {
         sequence!(
             {

@@ -81,7 +81,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'static, P, O> {
     ) -> Result<OwnedPageyard<P, O>, MapError> {
         let memory = Memory::zeroed(Pageyard::<P>::layout(map, &config)?.layout.size())?;
         // SAFETY: 1. It is that large and initialised. 2. Nothing else has it. 3. It outlives the instance, because it
-        // is dropped after it, and nothing that an instance lends out lives longer than a borrow of itself.
+        //         is dropped after it, and nothing that an instance lends out lives longer than a borrow of itself.
         let bytes = unsafe { core::slice::from_raw_parts_mut(memory.0, memory.1.size()) };
         // SAFETY: it is fresh from `alloc_zeroed`.
         let metadata = unsafe { Metadata::assume_zeroed(bytes) };

@@ -128,7 +128,7 @@ impl<'a> List<'a> {
         let place = self.0.as_ptr().cast::<u32>().wrapping_add(at).cast::<A32>().cast_const();
         debug_assert!(self.head().memory.as_ptr_range().contains(&place));
         // SAFETY: 1. Callers took `at` from the list's word: an item, or room for one, and the word counts no room
-        // beyond the end of the places.
+        //            beyond the end of the places.
         //         2. The pointer leads there, for as long as `'a`: `of`.
         unsafe { &*place }
     }
