@@ -29,6 +29,6 @@ for page in pages:
         missing += [f"{page.relative_to(ROOT)}:{number}: {path}" for path in named]
 
 for place in missing:
-    print(place, "is not there")
+    print(place, "does not exist")
 print(f"{len(pages)} pages name files that exist" if not missing else f"{len(missing)} names of files are wrong")
 sys.exit(bool(missing))
