@@ -1,5 +1,5 @@
 //! The lock of one CPU's lists: a try-lock, or none where each CPU belongs to one thread. Layer: parts of a zone.
-#![allow(unsafe_code, reason = "a lock that is none has to be vouched for")]
+#![allow(unsafe_code, reason = "a lock that does not lock needs an unsafe promise")]
 
 use crate::cpu_pages::CpuPages;
 use parking_lot::lock_api::{self, GuardSend, RawMutex};

@@ -115,7 +115,7 @@ impl<'e, E: PressureAllocator> Recorder<'e, E> {
 
 impl<E: PressureAllocator> Reclaim for Recorder<'_, E> {
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
-        assert!(!shortage.background, "nobody runs the background here");
+        assert!(!shortage.background, "the background does not run here");
         self.note(Step::Reclaim, Some(shortage.priority));
         self.owner.reclaim(cx, shortage)
     }

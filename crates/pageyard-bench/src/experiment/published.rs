@@ -51,7 +51,7 @@ impl Line {
         self.header.iter().position(|h| h == column).and_then(|i| self.fields.get(i)).unwrap_or("")
     }
 
-    /// Returns a field as a number; not a number where it is none.
+    /// Returns a field as a number; NaN where it is not one.
     #[must_use]
     pub fn number(&self, column: &str) -> f64 {
         self.text(column).parse().unwrap_or(f64::NAN)

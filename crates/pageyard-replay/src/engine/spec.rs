@@ -85,7 +85,8 @@ impl EngineSpec {
     /// `KNOB` on each engine that has it and `ENGINE:KNOB` on that engine, unless its name says otherwise.
     ///
     /// # Errors
-    /// As [`EngineSpec::parse`]; [`ReplayError::Knob`] also where none of the engines has a knob, or `ENGINE` is none of them.
+    /// As [`EngineSpec::parse`]; [`ReplayError::Knob`] also where no engine has a knob, or `ENGINE` is not one of the
+    /// engines.
     pub fn parse_all(engines: &[&str], knobs: &[(String, String)]) -> Result<Vec<EngineSpec>, ReplayError> {
         let fail =
             |engine: &str, why: String| Err(ReplayError::Knob { engine: shown(engine), why: shown(&why) });

@@ -43,7 +43,7 @@ pub struct ReplayOptions {
     /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it, a replay
     /// shows only what the engine's own choices make of the recording.
     pub slow_path: Option<SlowPath>,
-    /// How many samples the timeline has between its first and its last; [`SAMPLES`] where this is none.
+    /// How many samples the timeline has between its first and its last; [`SAMPLES`] if none.
     pub samples: Option<u64>,
 }
 

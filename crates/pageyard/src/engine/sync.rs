@@ -134,7 +134,7 @@ macro_rules! atomic {
             // A copy of a constant: the scheduler's atomics hash where they were made, for each one that is.
             #[cfg(shuttle)]
             fn zero() -> Self {
-                #[allow(clippy::declare_interior_mutable_const, reason = "each copy is an atomic of its own")]
+                #[allow(clippy::declare_interior_mutable_const, reason = "each copy is a separate atomic")]
                 const ZERO: $name = $name(imp::$imp::new(0));
                 ZERO
             }

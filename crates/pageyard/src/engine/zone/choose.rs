@@ -21,7 +21,7 @@ const WINDOW: usize = 512;
 const BACKGROUND_WINDOW: usize = 8192;
 /// Descriptors that are read at a time to find a pageblock to fill.
 const TARGETS: usize = 64;
-/// Pageblocks that are tried to be filled before compaction says that there is none.
+/// Pageblocks that compaction tries to fill before it says that there is none.
 pub(crate) const TRIES: usize = 16;
 /// Pageblocks that a request's asynchronous compaction looks into before it gives up: it must be short.
 const FEW: u32 = 16;
@@ -33,8 +33,9 @@ const STUCK: u32 = 2;
 impl Pageblocks<'_> {
     /// Chooses the block of `order`, at most a pageblock's, whose emptying moves few frames.
     ///
-    /// A pageblock is chosen by its descriptor, and stays chosen while it has frames enough; a block inside it is chosen by
-    /// its bits, from the first word that has one no dearer than the pageblock's average, and only then from all.
+    /// A pageblock is chosen by its descriptor, and stays chosen while it has frames enough; a block inside it is
+    /// chosen by its bits, from the first word that has one no more expensive than the pageblock's average, and only
+    /// then from all.
     ///
     /// # Complexity
     /// It reads the descriptors of a window, and of the next ones where nothing in it is worth emptying; and, as a rule,
