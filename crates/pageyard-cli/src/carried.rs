@@ -1,4 +1,4 @@
-//! The trace built into the command, so that it has something to show anywhere.
+//! The trace that the command carries, so that it has something to show anywhere.
 
 use crate::output::Failure;
 use pageyard_trace::Trace;

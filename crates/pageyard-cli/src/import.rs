@@ -1,4 +1,4 @@
-//! `pageyard import`: a file of `perf record`, turned into a trace.
+//! `pageyard import`: a file of `perf record`, made a trace.
 
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;

@@ -19,7 +19,7 @@ impl<E: std::error::Error> From<E> for Failure {
 
 /// Prints a result. A reader that has gone away is no failure.
 ///
-/// Names are made safe to display where they are put into a text; this is the last check, for one that was forgotten.
+/// Names are made fit to be shown where they are put into a text; this is the last door, for one that was forgotten.
 pub fn print(text: &str) -> Result<(), Failure> {
     let text = lines_shown(text, usize::MAX);
     let mut out = std::io::stdout().lock();
@@ -53,7 +53,7 @@ pub fn say(text: &str) {
     eprint!("{}", lines_shown(text, LONGEST_LINE));
 }
 
-/// Makes each line of a text safe to display.
+/// Makes each line of a text fit to be shown.
 fn lines_shown(text: &str, longest: usize) -> Cow<'_, str> {
     let fits = |line: &str| line.chars().count() <= longest && !line.chars().any(char::is_control);
     if text.split('\n').all(fits) {

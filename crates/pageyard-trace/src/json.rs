@@ -1,6 +1,6 @@
-//! JSON in which no key may appear twice.
+//! JSON in which no key may stand twice.
 //!
-//! Of two equal keys the usual readers silently keep the last one, so two tools could see two different traces.
+//! Of two equal keys the usual readers keep the last one without a word, so that two tools may see two different traces.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         let mut all = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
             if all.contains_key(&key) {
-                return Err(A::Error::custom(format!("the key `{}` appears twice", quoted(key.as_bytes()))));
+                return Err(A::Error::custom(format!("the key `{}` stands twice", quoted(key.as_bytes()))));
             }
             let Strict(value) = entries.next_value()?;
             all.insert(key, value);
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_key_that_stands_twice_is_refused_at_any_depth() {
         for text in [r#"{"a":1,"a":1}"#, r#"[{"b":{"a":1,"c":2,"\u0061":3}}]"#] {
-            assert!(parse(text.as_bytes()).unwrap_err().to_string().starts_with("the key `a` appears twice"));
+            assert!(parse(text.as_bytes()).unwrap_err().to_string().starts_with("the key `a` stands twice"));
         }
     }
 }

@@ -250,9 +250,9 @@ mod tests {
     #[test]
     fn a_key_that_stands_twice_is_refused() {
         let text = GOOD.replace("9}", r#"9,"cpus":200}"#);
-        assert!(message(&text).starts_with("m: it says two things at once (the key `cpus` appears twice"));
+        assert!(message(&text).starts_with("m: it says two things at once (the key `cpus` stands twice"));
         let text = GOOD.replace("9}", r#"9,"gfp_bits":{"__GFP_IO":6,"__GFP_IO":7}}"#);
-        assert!(message(&text).contains("the key `__GFP_IO` appears twice"), "{}", message(&text));
+        assert!(message(&text).contains("the key `__GFP_IO` stands twice"), "{}", message(&text));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pageyard_bench::sweep::{Sweep, SweepRow};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Returns the rows, what was skipped, and the run's conditions.
+/// Returns the rows, what was skipped, and what the run stands on.
 pub fn to_json(sweep: &Sweep) -> Value {
     let rows = sweep.rows.iter().map(|r| {
         let mut row = json!({

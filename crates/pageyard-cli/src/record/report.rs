@@ -1,4 +1,4 @@
-//! The report of a recording, as text and as JSON.
+//! What a recording was like, in words and in JSON.
 
 use super::job;
 use pageyard_record::record::Recorded;

@@ -11,7 +11,7 @@ use super::failures::GfpNames;
 use super::{FailureKind, Requests, Summary, type_index, type_name};
 
 impl Summary {
-    /// Returns the summary as JSON, without nulls: unknown values are left out.
+    /// Returns the summary as JSON, without nulls: what is not known is left out.
     #[must_use]
     pub fn json(&self) -> Value {
         let contexts = |counts: &[u64]| -> Map<String, Value> {
