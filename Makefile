@@ -1,4 +1,4 @@
-# Two commands: `make run` shows what Pageyard does, `make test` proves it. Both do all their set-up.
+# Two commands: `make run` shows what Pageyard does, `make test` proves it. Both do all their own set-up.
 
 CARGO ?= cargo
 NIGHTLY ?= nightly
@@ -6,7 +6,7 @@ NIGHTLY ?= nightly
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
 	test-freestanding lint format static stress races fuzz miri tsan clean
 
-# Builds the command and replays the recording that it carries.
+# Builds the command and replays its built-in recording.
 run: build
 	./target/release/pageyard
 

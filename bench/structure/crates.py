@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what each crate of the project brings along, so that who needs one part does not link another.
+"""Checks what each crate of the project depends on, so that a user of one part does not link another.
 
     bench/structure/crates.py
 """
@@ -33,7 +33,7 @@ def below(crate):
 def main():
     bad = [f"{crate} brings {found} along" for crate, unwanted in WITHOUT.items()
            for found in sorted(below(crate) & set(unwanted))]
-    print("\n".join(bad) or f"{len(WITHOUT)} crates bring along what they need and no more")
+    print("\n".join(bad) or f"{len(WITHOUT)} crates depend on what they need and no more")
     sys.exit(1 if bad else 0)
 
 

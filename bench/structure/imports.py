@@ -113,7 +113,7 @@ def main():
             is_root = path.stem in ("mod", "lib", "main")
             text = code(path.read_text())
             if is_root:
-                # Re-exports are for those outside.
+                # Re-exports are for users outside.
                 text = re.sub(r"(?s)\bpub use\b.*?;", "", text)
             graph[module] = {n for n in needs(text, module, is_root, files) if n in files}
         for circle in circles(graph):

@@ -11,7 +11,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CRATES = [ROOT, *sorted((ROOT / "crates").iterdir())]
 BEGINS = ("src", "tests", "examples", "crates", "docs", "bench", "fuzz", "data", "engine", "requests", "map", "zone", "pcp")
-pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("crates/*/*.md"), *ROOT.glob("bench/**/*.md")]
+pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("crates/*/*.md"), *ROOT.glob("bench/**/*.md"), *ROOT.glob("fuzz/*.md")]
 missing = []
 
 
@@ -29,6 +29,6 @@ for page in pages:
         missing += [f"{page.relative_to(ROOT)}:{number}: {path}" for path in named]
 
 for place in missing:
-    print(place, "is not there")
+    print(place, "does not exist")
 print(f"{len(pages)} pages name files that exist" if not missing else f"{len(missing)} names of files are wrong")
 sys.exit(bool(missing))

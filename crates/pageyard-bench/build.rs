@@ -1,4 +1,4 @@
-//! Builds whichever published tables are there into the crate; without them it has none, and measures all the same.
+//! Builds the published tables that are present into the crate; without them it has none, and still measures.
 
 use std::fmt::Write;
 use std::path::Path;

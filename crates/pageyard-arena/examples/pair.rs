@@ -35,7 +35,7 @@ fn engine_pass<P: PerCpu>(yard: &Pageyard<'_, P>, held: &mut [Pfn], lifo: bool) 
         let request = Request::new(Order::ZERO, Migratetype::Movable);
         *slot = yard.alloc(&cx, &request).expect("there is memory");
     }
-    // Written out twice: as one function, called for each frame, it costs more than what it does.
+    // Written out twice: a function called for each frame costs more than the work it does.
     if lifo {
         for pfn in held.iter().rev() {
             yard.free(&cx, *pfn, Order::ZERO).expect("it is allocated");

@@ -35,7 +35,7 @@ fn asked(mut args: impl Iterator<Item = String>) -> Result<Asked, String> {
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("`{arg}` takes a value"));
         let number = |text: String| {
-            text.parse::<u64>().map_err(|_| format!("`{arg}` takes a number, and `{text}` is none"))
+            text.parse::<u64>().map_err(|_| format!("`{arg}` takes a number, and `{text}` is not one"))
         };
         let plan = &mut asked.plan;
         match arg.as_str() {
@@ -188,8 +188,8 @@ mod signals {
     /// Starts signals in the calling thread.
     pub fn start() -> Guard {
         static HANDLER: Once = Once::new();
-        // SAFETY: 1. The handler does only what one may: the engine takes no lock and no memory. 2. Everything that is
-        // filled in is a local variable.
+        // SAFETY: 1. The handler does only what a handler may do: the engine takes no lock and no memory. 2. Everything
+        //         that is filled in is a local variable.
         unsafe {
             HANDLER.call_once(|| {
                 let mut action: libc::sigaction = std::mem::zeroed();

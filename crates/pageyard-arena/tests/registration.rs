@@ -1,6 +1,6 @@
-//! Who registers threads, and what is said where nobody can.
+//! What registers threads, and the error where nothing can.
 //!
-//! Each case runs in a process of its own: this program again, where glibc was told not to register, and a filter
+//! Each case runs in its own process: this program again, where glibc was told not to register, and a filter
 //! refuses system calls.
 
 use pageyard::{

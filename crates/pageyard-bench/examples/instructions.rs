@@ -1,7 +1,6 @@
-//! Paths whose instructions `bench/instructions/run` counts, engine by engine.
-//!
-//! Each call of [`counted`] is one case: it is all that is counted, and a line on standard output names it, with how many
-//! operations it made. Everything is deterministic: one thread, no clock, no random numbers.
+//! Paths whose instructions `bench/instructions/run` counts, engine by engine. Each call of [`counted`] is one case:
+//! only it is counted, and a line on standard output gives its name and number of operations. Everything is
+//! deterministic: one thread, no clock, no random numbers.
 //!
 //! Restartable sequences run on an area that is not registered with the kernel, with a fixed CPU number: the tool that
 //! counts knows nothing of registered ones.

@@ -10,7 +10,7 @@ pub(super) trait Allocator {
     /// Gives a block back.
     fn give(&self, cpu: usize, block: Pfn);
 
-    /// Takes blocks with one call, where there is such a call; returns how many, from the front.
+    /// Takes blocks with one call, if the allocator has such a call; returns how many, from the front.
     #[inline(always)]
     fn take_many(&self, cpu: usize, out: &mut [Pfn]) -> usize {
         let mut taken = 0;

@@ -44,7 +44,7 @@ impl Where {
 /// Frames held at a time where a row goes across.
 const HELD: usize = 16_384;
 
-/// A receive buffer of 256 KiB is an order-6 block, or so many frames.
+/// A receive buffer of 256 KiB is an order-6 block, or this many frames.
 pub const BUFFER_FRAMES: usize = 64;
 const BUFFER_ORDER: u8 = 6;
 
@@ -74,7 +74,7 @@ impl BulkOptions {
 /// One row: nanoseconds a frame.
 #[derive(Clone, Debug)]
 pub struct BulkRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Frames in a call.
     pub bulk: usize,
@@ -90,28 +90,28 @@ pub struct BulkRow {
     pub total_ns_median: f64,
     /// The same frames one by one, the median.
     pub one_by_one_ns_median: f64,
-    /// The median as a multiple of the floor's; 0 where that is not there.
+    /// The median as a multiple of the floor's; 0 where there is no floor.
     pub x_floor: f64,
     /// Refills in all samples.
     pub refills: u64,
     /// Spills in all samples.
     pub spills: u64,
-    /// Whether the row is to be doubted.
+    /// Whether the row is doubtful.
     pub disturbed: bool,
 }
 
 impl BulkRow {
-    /// Returns by how much of the time one by one a call is faster, in percent.
+    /// Returns how much faster a call is, in percent of the time one by one.
     #[must_use]
     pub fn gain_pct(&self) -> f64 {
         100.0 * (1.0 - self.total_ns_median / self.one_by_one_ns_median.max(0.01))
     }
 }
 
-/// One receive buffer: nanoseconds for having and returning 256 KiB.
+/// One receive buffer: nanoseconds for allocating and freeing 256 KiB.
 #[derive(Clone, Debug)]
 pub struct BufferRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Where it comes from.
     pub at: Where,
@@ -119,11 +119,11 @@ pub struct BufferRow {
     pub bulk_ns: f64,
     /// 64 frames one by one.
     pub one_by_one_ns: f64,
-    /// One block of order 6; 0 where it could not be had.
+    /// One block of order 6; 0 where it could not be allocated.
     pub order_6_ns: f64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Bulk {
     /// Where it was measured.
@@ -206,7 +206,7 @@ impl Bulk {
         let floor = floor.and_then(|(m, _)| m.as_ref()).map(|m| m.total_ns_median);
         for (pair, subject) in outcome.measured.chunks(2).zip(subjects) {
             let (Some(many), Some(single)) = (&pair[0], &pair[1]) else {
-                let why = format!("{call} frames a call could not be had");
+                let why = format!("it ran out of frames at {call} a call");
                 self.skipped.push(Skipped { allocator: subject.name(), why });
                 continue;
             };

@@ -34,7 +34,7 @@ pub(super) struct Cell {
     pub threads: usize,
 }
 
-/// What a subject came to, in nanoseconds a block and thread.
+/// A subject's result, in nanoseconds a block and thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub alloc_ns: f64,
@@ -51,7 +51,7 @@ pub(super) struct Measured {
     pub samples: usize,
 }
 
-/// What came of a setting.
+/// The result of a setting.
 pub(super) struct CellResult {
     /// By subject; `None` where it could not be measured.
     pub measured: Vec<Option<Measured>>,

@@ -1,4 +1,4 @@
-//! The clock that samples are timed with. Other processes on this machine read the same.
+//! The clock that times samples. All processes on this machine read the same one.
 
 use rustix::time::{ClockId, clock_gettime};
 

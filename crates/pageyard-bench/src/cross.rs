@@ -1,8 +1,8 @@
 //! `bench cross`: blocks taken on one CPU, handed over 64 at a time, and given back on the other.
 //!
-//! Each side times what it does with the allocator, group by group, and nothing else, so that neither the queue nor waiting
-//! for the other side counts; the clock's cost is taken off. The same queue is also run with nothing but numbers: what is
-//! left of the time that passed when that is subtracted is reported beside.
+//! Each side times what it does with the allocator, group by group, and nothing else, so that neither the queue nor
+//! waiting for the other side counts; the clock's cost is taken off. The same queue is also run with nothing but
+//! numbers: the elapsed time minus the queue's is reported beside it.
 
 use super::allocator::Allocator;
 use super::environment::{Machine, Watch};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// One row, in nanoseconds a block.
 #[derive(Clone, Debug)]
 pub struct CrossRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Taking on one CPU, the median.
     pub alloc_ns: f64,
@@ -29,7 +29,7 @@ pub struct CrossRow {
     pub total_ns_min: f64,
     /// Both, the median.
     pub total_ns_median: f64,
-    /// Time that passed for each block, with both sides at work and the queue between them.
+    /// Elapsed time for each block, with both sides at work and the queue between them.
     pub elapsed_ns_median: f64,
     /// The same less what the queue takes by itself.
     pub elapsed_less_queue_ns: f64,
@@ -37,7 +37,7 @@ pub struct CrossRow {
     pub moves: Option<(u64, u64)>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Cross {
     /// Where it was measured.
@@ -62,7 +62,7 @@ pub fn cross(quick: bool, command: Option<&Path>, progress: &mut dyn FnMut(u64, 
     let mut result = Cross { machine: Machine::this(), ..Cross::default() };
     let cpus = cpus();
     if cpus.len() < 2 {
-        let why = "it takes two CPUs, and this process may use one".to_owned();
+        let why = "it needs two CPUs, and this process may use one".to_owned();
         result.skipped.push(Skipped { allocator: "all", why });
         return result;
     }
@@ -165,7 +165,7 @@ impl Ring {
 
     #[inline(always)]
     fn slot(&self, side: usize) -> &AtomicU64 {
-        // ORDER: Relaxed, and below: each side has a word of its own, and the queue keeps them apart.
+        // ORDER: Relaxed, and below: each side has its own word, and the queue keeps them apart.
         let nth = self.next[side].0.load(Ordering::Relaxed);
         self.next[side].0.store(nth + 1, Ordering::Relaxed);
         &self.slots[nth % Self::PLACES]

@@ -1,4 +1,4 @@
-//! The environment of a benchmark: which machine, and whether others used it meanwhile.
+//! The environment of a benchmark: the machine, and whether other processes used it meanwhile.
 
 use super::clock::now_ns;
 use std::fs;
@@ -29,10 +29,10 @@ impl Machine {
     }
 }
 
-/// What others took from a benchmark.
+/// What other processes took from a benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Taken {
-    /// Time that the hypervisor gave to others, milliseconds over all CPUs.
+    /// Time that the hypervisor gave to other guests, milliseconds over all CPUs.
     pub steal_ms: f64,
     /// Time that this process's threads could have run and did not, milliseconds.
     pub waited_ms: f64,
@@ -44,7 +44,7 @@ pub struct Taken {
 const WAITED_SHARE: f64 = 0.05;
 
 impl Taken {
-    /// Says whether it is more than a median forgives.
+    /// Says whether it is more than a median can absorb.
     #[must_use]
     pub fn is_much(&self) -> bool {
         self.steal_ms > 0.0 && self.steal_ms >= WAITED_SHARE * self.elapsed_ms
@@ -52,7 +52,7 @@ impl Taken {
     }
 }
 
-/// Watches for others from the moment it is made.
+/// Watches for other processes from the moment it is made.
 pub(super) struct Watch {
     steal_ms: f64,
     waited_ms: f64,

@@ -13,7 +13,7 @@ pub const GROUP: usize = 64;
 /// Groups that the queue holds.
 const SLOTS: usize = 16;
 
-/// What a sample came to, in nanoseconds a block.
+/// The result of a sample, in nanoseconds a block.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Crossed {
     pub alloc: f64,
@@ -23,7 +23,7 @@ pub(super) struct Crossed {
 }
 
 impl Crossed {
-    /// Writes it as words, to be told to another process.
+    /// Writes it as words, to send to another process.
     pub fn to_words(self) -> [u64; 4] {
         [self.alloc.to_bits(), self.free.to_bits(), self.elapsed.to_bits(), self.missing]
     }
@@ -44,11 +44,11 @@ struct Queue {
     slots: Vec<[AtomicU64; GROUP]>,
     written: Padded,
     read: Padded,
-    /// One side panicked: the other is not to wait for it.
+    /// One side panicked: the other must not wait for it.
     gone: AtomicBool,
 }
 
-/// Says that a side is gone, should it panic.
+/// Reports that a side is gone if it panics.
 struct Guard<'a>(&'a AtomicBool);
 
 impl Drop for Guard<'_> {
@@ -139,7 +139,7 @@ struct Side {
     missing: u64,
 }
 
-/// A block that could not be had.
+/// A failed allocation.
 const MISSING: Pfn = Pfn(u64::MAX);
 
 fn taking<A: Allocator>(a: &A, queue: &Queue, groups: usize) -> Side {

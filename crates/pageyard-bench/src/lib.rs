@@ -1,13 +1,14 @@
-//! Benchmarks and experiments: what a frame costs, here and in what one would use instead, and documents reproduced.
+//! Benchmarks and experiments: what a frame costs here and in the alternatives, and documents reproduced.
 //!
 //! * [`sweep`]: batches of all sizes, allocated and freed; [`bulk`]: many frames with one call; [`cross`]: taken on one
 //!   CPU and given back on another; [`scale`]: from 1 GiB to 1 TiB, lists bypassed; [`refused`]: requests that fail;
 //!   [`primitives`]: what paths are made of.
 //! * [`experiment`]: a document's table, beside what this machine measures.
-//! * `subjects`: who takes part, from a private array (the floor) to the reference and to [`peers`]; `floors`, `paged`:
-//!   their code, each an `allocator`; `subject`: what a benchmark sees of them; `handover`: one sample of [`cross`].
-//! * `cell`: one setting measured; `team`: threads that stay; [`environment`]: the machine, and who else used it; `clock`;
-//!   `noise`: what disturbed a figure.
+//! * `subjects`: the contestants, from a private array (the floor) to the reference and to [`peers`]; `floors`,
+//!   `paged`: their code, each an `allocator`; `subject`: what a benchmark sees of them; `handover`: one sample of
+//!   [`cross`].
+//! * `cell`: one setting measured; `team`: threads that stay; [`environment`]: the machine, and what else used it;
+//!   `clock`; `noise`: what disturbed a figure.
 //!
 //! Subjects take turns within each setting, sample by sample, so that a noisy moment hits all of them alike. Medians
 //! count; ratios to the floor of the same setting count more.

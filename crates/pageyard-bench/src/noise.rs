@@ -23,14 +23,14 @@ pub struct Skipped {
 /// What disturbed a setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
-    /// By which share the two halves of a pair differ that are the same code.
+    /// The share by which the two halves of a pair, which are the same code, differ.
     pub apart: f64,
-    /// What others took meanwhile.
+    /// What other processes took meanwhile.
     pub taken: environment::Taken,
 }
 
 impl Noise {
-    /// Says whether rows of this setting are to be doubted.
+    /// Says whether rows of this setting are doubtful.
     #[must_use]
     pub fn disturbs(&self) -> bool {
         self.apart > cell::AGREE || self.taken.is_much()

@@ -5,8 +5,8 @@ use pageyard::{Counter, CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, Reque
 
 /// An engine, asked for blocks of one order.
 ///
-/// The request is written out where it is used, as an embedder who knows what it wants writes it: the compiler then
-/// knows it too.
+/// The request is written out where it is used, as an embedder with a fixed request would: the compiler then knows it
+/// too.
 pub(super) struct Paged<A, const ORDER: u8>(pub A);
 
 impl<A, const ORDER: u8> Paged<A, ORDER> {

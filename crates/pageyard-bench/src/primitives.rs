@@ -1,7 +1,7 @@
 //! `bench primitives`: what the paths of an allocator are made of, one operation at a time.
 //!
 //! First the thirteen of document 000, under its names, each as user space has it; then those that the engine relies on.
-//! A loop's own cost is a row of its own, as there, and is not subtracted from the others.
+//! A loop's own cost is a separate row, as there, and is not subtracted from the others.
 #![allow(unsafe_code, reason = "some operations have no safe name")]
 
 use super::clock::now_ns;
@@ -34,7 +34,7 @@ pub struct PrimitiveRow {
     pub cycles: f64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default)]
 pub struct Primitives {
     /// Where it was measured.
@@ -47,7 +47,7 @@ pub struct Primitives {
     pub noise: Noise,
 }
 
-/// An operation: `run` does it so many times.
+/// An operation: `run` does it this many times.
 struct Primitive {
     name: &'static str,
     how: &'static str,
@@ -123,7 +123,7 @@ pub fn primitives(progress: &mut dyn FnMut(u64, u64)) -> Primitives {
         }),
         None => result.skipped.push(Skipped {
             allocator: "cache_line_handover",
-            why: "it takes two CPUs, and this process may use one".into(),
+            why: "it needs two CPUs, and this process may use one".into(),
         }),
     }
     result.rows = rows;
@@ -131,7 +131,7 @@ pub fn primitives(progress: &mut dyn FnMut(u64, u64)) -> Primitives {
     result
 }
 
-/// A thread's state as a kernel keeps it for a CPU: plain memory that nobody else writes.
+/// A thread's state as a kernel keeps it for a CPU: plain memory that no other thread writes.
 #[derive(Default)]
 struct Cpu {
     preempt: AtomicU32,

@@ -1,8 +1,8 @@
-//! `bench scale`, second part: what a request costs that is refused.
+//! `bench scale`, second part: what a refused request costs.
 //!
-//! Memory has a used frame in every pageblock, so there is enough of it and no block of order 9; CPUs hold frames in their
-//! lists. A request that may not wait is refused after a bounded search. One that may wait has every list drained and every
-//! pageblock looked at before it fails.
+//! Memory has a used frame in every pageblock, so there is enough of it and no block of order 9; CPUs hold frames in
+//! their lists. A request that may not wait is refused after a bounded search. A request that may wait drains every
+//! list and looks at every pageblock before it fails.
 
 use super::median;
 use pageyard::{
@@ -21,7 +21,7 @@ const REQUESTS: usize = 201;
 /// What a refused request costs.
 #[derive(Clone, Debug)]
 pub struct RefusedRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Frames of memory.
     pub frames: u64,

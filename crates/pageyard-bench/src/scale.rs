@@ -53,7 +53,7 @@ impl ScaleOptions {
 /// One row.
 #[derive(Clone, Debug)]
 pub struct ScaleRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Frames of memory.
     pub frames: u64,
@@ -88,8 +88,8 @@ pub fn scale(options: &ScaleOptions, progress: &mut dyn FnMut(u64, u64)) -> Vec<
 
 const CX: Cx = Cx::on(CpuId(0));
 
-/// Makes memory of which a share is in use: whole pageblocks at random, and in one of sixteen of them every other frame
-/// at random, so that searches for single frames meet pageblocks that are neither full nor empty.
+/// Makes memory with a share in use: whole pageblocks at random, and in one of sixteen of them every other frame at
+/// random, so that searches for single frames meet pageblocks that are neither full nor empty.
 fn filled(frames: u64, full_pct: f64) -> OwnedPageyard<TryLock> {
     let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions).expect("one region is a map");

@@ -7,16 +7,17 @@ use super::team::Team;
 use pageyard::Pfn;
 use std::sync::Arc;
 
-/// What one sample does: so many rounds in which a batch is taken, then given back.
+/// What one sample does: rounds in which a batch is taken, then given back.
 #[derive(Clone)]
 pub(super) struct Load {
     /// The order in which a batch is given back, by place; its length is the batch.
     pub order: Arc<[u32]>,
-    /// Blocks in a call: 1 calls for each, in `order`; more calls for that many, in the order they were taken.
+    /// Blocks in a call: 1 calls once for each, in `order`; more calls once for that many, in the order they were
+    /// taken.
     pub call: usize,
     /// Rounds of taking and giving back without a look at the clock.
     pub rounds: usize,
-    /// The clock is read each time so many rounds are done.
+    /// Rounds between two readings of the clock.
     pub chunk: usize,
     /// Rounds with the clock read between taking and giving back.
     pub split: usize,
@@ -50,7 +51,7 @@ pub(super) struct Taken {
     pub alloc: u64,
     /// Giving back, likewise.
     pub free: u64,
-    /// Blocks that could not be had.
+    /// Failed allocations.
     pub missing: u64,
 }
 
@@ -60,16 +61,16 @@ pub(super) trait Subject {
     /// Returns the name.
     fn name(&self) -> &'static str;
 
-    /// Runs a sample on so many threads; one result for each, or `None` where it cannot.
+    /// Runs a sample on this many threads; one result for each, or `None` where it cannot.
     fn sample(&self, team: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>>;
 
     /// Returns refills and spills so far, or `None` where they cannot be seen.
     fn moves(&self) -> Option<(u64, u64)>;
 
-    /// Says whether it can run on so many threads, and takes more than one block with a call.
+    /// Says whether it can run on this many threads, and takes more than one block with a call.
     fn can(&self, threads: usize, call: usize) -> bool;
 
-    /// Says whether so many blocks can be held at a time.
+    /// Says whether this many blocks can be held at a time.
     fn holds(&self, _: usize) -> bool {
         true
     }
@@ -145,7 +146,7 @@ impl<A: Allocator + Send + Sync + 'static> Subject for Shared<A> {
     }
 }
 
-/// A block that could not be had; no map reaches this frame.
+/// A failed allocation; no map reaches this frame.
 const MISSING: Pfn = Pfn(u64::MAX);
 
 /// Runs a sample on this thread.
@@ -169,8 +170,8 @@ pub(super) fn run<A: Allocator>(a: &A, cpu: usize, load: &Load) -> Taken {
     taken
 }
 
-/// Runs a chunk of rounds; returns how many blocks could not be had. A function of its own for each way to call: so the
-/// compiler keeps what a loop needs in registers, whoever is measured.
+/// Runs a chunk of rounds; returns how many allocations failed. A separate function for each way to call, so that the
+/// compiler keeps a loop's values in registers, whatever is measured.
 #[inline(never)]
 fn rounds<A: Allocator, const BULK: bool>(a: &A, cpu: usize, held: &mut [Pfn], load: &Load) -> u64 {
     let mut missing = 0;

@@ -1,4 +1,4 @@
-//! Who takes part: floors, the engine's variants, the reference's presets and the peers, each with its best settings.
+//! The contestants: floors, the engine's variants, the reference's presets and the peers, each with its best settings.
 //!
 //! A new allocator is one line here, and an [`Allocator`](super::allocator::Allocator).
 
@@ -31,7 +31,7 @@ const PRESETS: [(&str, &str); 3] = [
     ("pageyard-linux-4.10", "linux-4.10"),
 ];
 
-/// Orders for which there are subjects: each has loops of its own, compiled for it.
+/// Orders for which there are subjects: each has its own loops, compiled for it.
 pub const ORDERS: [u8; 4] = [0, 3, 6, 9];
 
 /// Who is for one thread only.
@@ -105,7 +105,7 @@ impl Subjects {
         Ok((floor, Pageyard::owned(map, Config::new(cpus), rseq).expect("the map is small enough")))
     }
 
-    /// Adds the peers that live in processes of their own. `command` is what starts them; without it they are skipped.
+    /// Adds the peers that live in separate processes. `command` is what starts them; without it they are skipped.
     pub fn with_outside(mut self, order: Order, command: Option<&Path>, cpus: &[usize]) -> Subjects {
         if order == Order::ZERO {
             for (name, peer) in peers::outside(command, cpus) {

@@ -10,7 +10,7 @@ use super::{Noise, Skipped};
 use pageyard::Order;
 use std::path::PathBuf;
 
-/// A batch beyond all lists, of single frames on one thread, given back at random: what is coldest.
+/// A batch larger than all lists, of single frames on one thread, freed at random: the coldest case.
 pub const LARGEST_BATCH: usize = 200_000;
 
 /// The order in which a batch is given back.
@@ -96,7 +96,7 @@ impl SweepOptions {
 /// One row: nanoseconds for each block, each thread.
 #[derive(Clone, Debug)]
 pub struct SweepRow {
-    /// Who.
+    /// The allocator.
     pub allocator: &'static str,
     /// Threads at the same time.
     pub threads: usize,
@@ -106,7 +106,7 @@ pub struct SweepRow {
     pub batch: usize,
     /// Order of the frees.
     pub pattern: Pattern,
-    /// Taking, by the share that it has in passes with the clock read between.
+    /// Taking, by its share in passes with the clock read in between.
     pub alloc_ns: f64,
     /// Giving back, likewise.
     pub free_ns: f64,
@@ -128,11 +128,11 @@ pub struct SweepRow {
     pub floor: &'static str,
     /// With more threads, how many times as many blocks they handle as one thread does; 0 where that is not known.
     pub x_one_thread: f64,
-    /// The share of the time in which all threads ran: what lies outside does not count.
+    /// The share of the time in which all threads ran: time outside that does not count.
     pub overlap: f64,
     /// Samples that count.
     pub samples: usize,
-    /// Whether the row is to be doubted: a pair of the same code disagreed, or others took time.
+    /// Whether the row is doubtful: a pair of the same code disagreed, or other processes took time.
     pub disturbed: bool,
     /// Whether it was measured in another run.
     pub apart: bool,
@@ -153,7 +153,7 @@ pub struct Sweep {
     pub apart_most: f64,
     /// What others took in the whole run.
     pub taken: Taken,
-    /// What is to be known of rows that were measured apart.
+    /// The source of rows that were measured separately.
     pub note: Option<String>,
 }
 
@@ -198,7 +198,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// Says whether it leaves memory enough, and, for the largest batch, whether it is the one that it is there for.
+    /// Says whether it leaves enough memory, and, for the largest batch, whether it is the setting meant for it.
     fn is_sensible(&self) -> bool {
         let fits = (self.batch as u64) << self.order.get() <= MEMORY / 4;
         let small = self.batch < LARGEST_BATCH;
@@ -249,7 +249,7 @@ impl Sweep {
         }
     }
 
-    /// Says once that somebody has no row in a setting.
+    /// Says once that an allocator has no row in a setting.
     fn skip(&mut self, allocator: &'static str, why: String) {
         let skipped = Skipped { allocator, why };
         if !self.skipped.contains(&skipped) {
@@ -304,11 +304,7 @@ impl Sweep {
 
 fn why_not(setting: &Setting) -> String {
     match setting.threads {
-        1 => format!(
-            "blocks of order {} could not be had in batches of {}",
-            setting.order.get(),
-            setting.batch
-        ),
+        1 => format!("it ran out of blocks of order {} in batches of {}", setting.order.get(), setting.batch),
         n => format!(
             "{n} threads did not overlap enough in batches of {}, or ran out of blocks",
             setting.batch

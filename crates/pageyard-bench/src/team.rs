@@ -1,4 +1,4 @@
-//! Threads that stay, each on a CPU of its own: what an allocator keeps for a thread outlives a sample.
+//! Threads that stay, each on its own CPU: what an allocator keeps for a thread outlives a sample.
 
 use pageyard_arena::rseq::register_thread;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -21,7 +21,7 @@ impl Team {
             let (jobs, work): (Sender<Job>, Receiver<Job>) = channel();
             std::thread::spawn(move || {
                 let _pinned = Pinned::to(cpu);
-                // Where glibc has not done it; a failure is the subject's to report, which is skipped then.
+                // Where glibc has not done it; the subject reports a failure and is then skipped.
                 let _registered = register_thread();
                 work.into_iter().for_each(|job| job());
             });
@@ -35,7 +35,7 @@ impl Team {
         self.workers.len()
     }
 
-    /// Runs a job on so many threads, which start together. `None` where there are fewer, or one of them panicked.
+    /// Runs a job on this many threads, which start together. `None` where there are fewer, or one of them panicked.
     pub fn run<R: Send + 'static>(
         &self,
         threads: usize,
@@ -63,7 +63,7 @@ impl Team {
     }
 }
 
-/// Spins until all have come, so that nobody has to be woken; gives the CPU away if that takes long.
+/// Spins until all have arrived, so that no thread has to be woken; yields the CPU if that takes long.
 fn start_together(arrived: &AtomicUsize, threads: usize) {
     // ORDER: Relaxed: it orders nothing, each thread has its job already.
     arrived.fetch_add(1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ fn start_together(arrived: &AtomicUsize, threads: usize) {
 pub(super) struct Pinned(Option<CpuSet>);
 
 impl Pinned {
-    /// Moves the calling thread; where that is not allowed, it stays as it was.
+    /// Moves the calling thread; where that is not allowed, it stays where it was.
     pub fn to(cpu: usize) -> Pinned {
         let before = sched_getaffinity(None).ok();
         let mut only = CpuSet::new();

@@ -1,4 +1,4 @@
-//! Experiments: published figures stand beside measurements and never enter them.
+//! Experiments: published figures are shown beside measurements and never enter them.
 
 use pageyard_bench::experiment::{self, EXPERIMENTS, ExperimentReport, Published, Run};
 use std::collections::BTreeSet;
@@ -64,7 +64,7 @@ fn an_unknown_experiment_is_answered_with_those_there_are() {
 fn no_metric_stands_twice_for_a_column_and_a_setting() {
     let mut seen = BTreeSet::new();
     for r in page_frag().rows.iter() {
-        assert!(seen.insert((&r.metric, &r.column, r.whole_setting())), "{r:?} stands twice");
+        assert!(seen.insert((&r.metric, &r.column, r.whole_setting())), "{r:?} appears twice");
     }
     let quick = experiment::find("direct-compaction").unwrap().quick_cannot_show();
     assert!(quick.contains("another machine"), "{quick}");

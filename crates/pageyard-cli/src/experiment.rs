@@ -9,13 +9,13 @@ use std::path::PathBuf;
 
 /// Reproduces a published result on this machine, and says what came out the same and what did not.
 ///
-/// Without a name, lists what there is.
+/// Without a name, lists the experiments.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pageyard experiment zonelist --quick\n  pageyard experiment irq-safe --report irq.html"
 )]
 pub struct Experiment {
-    /// Which one
+    /// The experiment to run
     name: Option<String>,
 
     /// End within a minute: fewer settings, as many samples
@@ -61,7 +61,7 @@ impl Experiment {
         drop(progress);
         if let Some(path) = &self.report {
             outcome.write(path)?;
-            eprintln!("pageyard: {} is written", path.display());
+            eprintln!("pageyard: wrote {}", path.display());
         }
         if json { print_json(&outcome.json()) } else { print(&outcome.text()) }
     }

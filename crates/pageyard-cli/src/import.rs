@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Makes a trace of what `perf record` wrote, on this host or another.
 ///
-/// Such a trace has no pictures of memory: replayed, all of it is free in the beginning.
+/// Such a trace has no snapshot of memory: its replay starts with all memory free.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free -o perf.data -- sleep 10\n  pageyard import perf.data -o busy.trace\n  pageyard summary busy.trace"
@@ -21,7 +21,7 @@ pub struct Import {
     /// The file that `perf record` wrote, or the NAME.trace.partial that a killed recording left
     file: PathBuf,
 
-    /// Where the trace goes, a folder that is not there yet [default: the file's name with .trace]
+    /// Where the trace goes: a folder that does not exist yet [default: the file's name with .trace]
     #[arg(short, long, value_name = "NAME.trace")]
     output: Option<PathBuf>,
 }
@@ -98,11 +98,8 @@ fn text(imported: &Imported, place: &str, duration: f64) -> String {
     for (n, what) in [
         (imported.moves, "rows about compaction and migration"),
         (imported.other_events, "events of other kinds skipped"),
-        (imported.impossible, "events said what cannot be, and are left out"),
-        (
-            imported.late,
-            "events came too late to be put in their place, and have the time of their successors",
-        ),
+        (imported.impossible, "events were impossible, and are left out"),
+        (imported.late, "events came too late to be sorted in, and carry their successors' time"),
     ] {
         if n > 0 {
             let _ = writeln!(out, "  {} {what}", grouped(n));

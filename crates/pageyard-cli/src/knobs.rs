@@ -10,7 +10,7 @@ use std::fmt::Write;
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pageyard knobs\n  pageyard knobs compaction.direct_free")]
 pub struct Knobs {
-    /// Those whose name contains this; all if left out
+    /// Only the knobs whose name contains this [default: all]
     name: Option<String>,
 }
 

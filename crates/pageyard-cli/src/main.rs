@@ -23,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Linux's page allocator as a library and a lab: replay what a host did, and see what its memory is like.
 ///
-/// Without a verb, the trace that the command carries is replayed.
+/// Without a verb, replays the trace built into the command.
 #[derive(Parser)]
 #[command(
     name = "pageyard",
@@ -51,7 +51,7 @@ enum Verb {
     CountZonelist(experiment::CountZonelist),
     /// Say what a trace holds, or what this host's memory is like now
     Summary(summary::SummaryArguments),
-    /// Record this host, for a time or while a command runs (takes root)
+    /// Record this host, for a time or while a command runs (needs root)
     Record(record::Record),
     /// List the settings of every engine
     Knobs(knobs::Knobs),

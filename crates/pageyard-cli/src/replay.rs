@@ -14,10 +14,11 @@ use std::path::PathBuf;
     after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1"
 )]
 pub struct Replay {
-    /// The trace, a folder NAME.trace; the one that the command carries if left out
+    /// The trace, a folder NAME.trace [default: the trace built into the command]
     trace: Option<PathBuf>,
 
-    /// The engines, separated by commas, each with settings of its own if wished [default: pageyard-exclusive,linux-6.18; with --threads pageyard,linux-6.18]
+    /// The engines, separated by commas, each with its own settings if needed [default: pageyard-exclusive,linux-6.18;
+    /// with --threads pageyard,linux-6.18]
     #[arg(long, value_delimiter = ',', value_name = "NAME[:KNOB=VALUE]..")]
     engine: Vec<String>,
 
@@ -29,17 +30,17 @@ pub struct Replay {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     memory: Option<u64>,
 
-    /// Replay each CPU on a thread of its own; a free waits for its allocation
+    /// Replay each CPU on its own thread; a free waits for its allocation
     #[arg(long)]
     threads: bool,
 
-    /// What requests may call upon when memory is short: reclaim, compaction, both by comma, or none; a block that the host
-    /// refused and the engine grants is then kept in place of what its thread took instead [default: no slow path, and
-    /// such a block is freed at once]
+    /// What requests can use when memory is short: reclaim, compaction, both separated by a comma, or none; a block
+    /// that the host refused and the engine grants then replaces whatever its thread fell back to [default: no slow
+    /// path, and such a block is freed at once]
     #[arg(long, value_name = "PARTS", value_parser = slow_path)]
     slow_path: Option<SlowPath>,
 
-    /// With --slow-path: the percentage of movable frames that are pinned, which no trace says [default: 0]
+    /// With --slow-path: the percentage of movable frames that are pinned, which no trace records [default: 0]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pinned: Option<f64>,
 
@@ -53,7 +54,7 @@ fn slow_path(text: &str) -> Result<SlowPath, String> {
 }
 
 fn percent(text: &str) -> Result<f64, String> {
-    let wrong = || format!("`{text}` is no percentage; write a number from 0 to 100");
+    let wrong = || format!("`{text}` is not a percentage; write a number from 0 to 100");
     text.parse().ok().filter(|p| (0.0..=100.0).contains(p)).ok_or_else(wrong)
 }
 
@@ -68,7 +69,7 @@ impl Replay {
     fn slow_path(&self) -> Result<Option<SlowPath>, Failure> {
         match (self.slow_path, self.pinned) {
             (None, Some(_)) => {
-                Err(Failure("--pinned says what compaction and reclaim cannot have; add --slow-path".into()))
+                Err(Failure("--pinned limits what reclaim and compaction can take; add --slow-path".into()))
             }
             (slow_path, pinned) => {
                 Ok(slow_path.map(|s| SlowPath { pinned: pinned.unwrap_or(0.0) / 100.0, ..s }))

@@ -14,11 +14,11 @@ use std::path::PathBuf;
     after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  sudo pageyard summary --host"
 )]
 pub struct SummaryArguments {
-    /// The trace, a folder NAME.trace; the one that the command carries if left out
+    /// The trace, a folder NAME.trace [default: the trace built into the command]
     #[arg(conflicts_with = "host")]
     trace: Option<PathBuf>,
 
-    /// Examine this host's memory now; without root a part is left out, and it says which
+    /// Examine this host's memory now; without root, some parts are left out, and the report says which
     #[arg(long)]
     host: bool,
 }

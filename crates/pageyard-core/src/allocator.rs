@@ -1,4 +1,4 @@
-//! The trait an engine implements: allocate, free, and give account.
+//! The trait an engine implements: allocate, free, and report.
 
 use crate::error::{AllocError, AuditError, ClaimError, FreeError};
 use crate::migratetype::Migratetype;
@@ -56,12 +56,12 @@ impl Cx {
     }
 }
 
-/// What a drain came to.
+/// What a drain did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drained {
     /// Frames that went back to their zones.
     pub frames: Frames,
-    /// Lists that somebody was using all the while: their frames stay where they are. None where nothing else runs.
+    /// Lists that were in use the whole time: their frames stay in them. Zero where nothing else runs.
     pub busy: u32,
 }
 
@@ -82,25 +82,26 @@ impl core::ops::AddAssign for Drained {
 
 /// A page-frame allocator.
 ///
-/// Frames are numbers; nothing is ever stored in the memory they name. Blocks are aligned to their size. Every call that
-/// changes something says on which CPU it runs; one that the instance does not have is refused, with nothing changed.
+/// Frames are numbers; nothing is ever stored in the memory they name. Blocks are aligned to their size. Every call
+/// that changes something names the CPU it runs on; a CPU that the instance does not have is refused, with nothing
+/// changed.
 ///
 /// References, boxes and reference counts of an allocator are allocators too (`Box` and `Arc` with the feature `alloc`).
 ///
 /// # Safety
-/// Callers build references to memory on what an allocator returns, so an implementation promises:
+/// Callers turn what an allocator returns into references to memory, so an implementation promises:
 ///
 /// 1. A block that [`alloc`](PageAllocator::alloc), [`alloc_bulk`](PageAllocator::alloc_bulk) or
 ///    [`claim_exact`](PageAllocator::claim_exact) hands out has no frame in common with any block that was handed out
 ///    and not freed since, however many threads call.
-/// 2. It is `2^order` managed frames of one zone, from a multiple of `2^order` on.
+/// 2. It is `2^order` managed frames of one zone, starting at a multiple of `2^order`.
 /// 3. It stays its owner's until the owner frees or splits it. No call that is refused, no free of anything else, no panic of
 ///    a callback and no other call changes that.
 pub unsafe trait PageAllocator: Sync {
     /// Allocates one block of `2^request.order` frames.
     ///
     /// # Errors
-    /// [`AllocError`] says which of a bad request, a reserve, fragmentation or a lack of memory it was. The
+    /// [`AllocError`] tells a bad request, a reserve, fragmentation and a lack of memory apart. The
     /// allocator's free frames are unchanged on every error.
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError>;
 
@@ -111,7 +112,7 @@ pub unsafe trait PageAllocator: Sync {
     /// one `Ok` between them.
     fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError>;
 
-    /// Allocates blocks until `out` is full or one cannot be had; returns how many it wrote, from the front.
+    /// Allocates blocks until `out` is full or an allocation fails; returns how many it wrote, from the front.
     fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         for (got, slot) in out.iter_mut().enumerate() {
             match self.alloc(cx, request) {
@@ -122,7 +123,7 @@ pub unsafe trait PageAllocator: Sync {
         out.len()
     }
 
-    /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same.
+    /// Frees blocks of one order; `wrong` is called for each one that is refused, and the others are freed nonetheless.
     fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
         for pfn in pfns {
             if let Err(why) = self.free(cx, *pfn, order) {
@@ -157,13 +158,13 @@ pub unsafe trait PageAllocator: Sync {
     /// Returns the order of the allocated block that starts at this frame, or `None` where none does.
     ///
     /// # Concurrency
-    /// True of a block that the caller owns; of any other it may be over when it is returned.
+    /// Exact for a block that the caller owns; for any other, the answer may be stale when it is returned.
     fn order_of(&self, pfn: Pfn) -> Option<Order>;
 
     /// Returns the frames in the per-CPU lists of `cpus` to their zones.
     ///
-    /// Where it says that it [is complete](Drained::is_complete), no allocation that begins afterwards is served with a frame
-    /// that was freed before, out of a pageblock that had been taken out of allocation by then.
+    /// Where the result [is complete](Drained::is_complete), no allocation that begins afterwards gets a frame that was
+    /// freed before and lies in a pageblock that had been taken out of allocation by then.
     fn drain(&self, cpus: CpuSet) -> Drained;
 
     /// Returns the counters.
@@ -175,7 +176,7 @@ pub unsafe trait PageAllocator: Sync {
     /// Returns the state of one CPU's lists of one zone, or `None` where there is no such zone or CPU.
     fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats>;
 
-    /// Counts every frame anew and checks every index against the count.
+    /// Recounts every frame and checks every index against the count.
     ///
     /// Call it while nothing else runs.
     ///
@@ -184,9 +185,10 @@ pub unsafe trait PageAllocator: Sync {
     fn audit(&self) -> Result<Census, AuditError>;
 }
 
-/// Implements [`PageAllocator`] for a type that holds one: every call is made on that.
+/// Implements [`PageAllocator`] for a type that holds one, by forwarding every call to it.
 ///
-/// `unsafe [generics] Type, this => expression`, where the expression is what holds it, or a guard that dereferences to it.
+/// `unsafe [generics] Type, this => expression`, where the expression is the allocator, or a guard that dereferences to
+/// it.
 ///
 /// The implementation is `unsafe`, and so is asking for it: the promises of [`PageAllocator`] are kept only where the expression is
 /// the same allocator in every call.

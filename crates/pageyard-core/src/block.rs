@@ -12,7 +12,7 @@ pub const fn buddy(pfn: Pfn, order: Order) -> Pfn {
     Pfn(pfn.0 ^ order.frames().0)
 }
 
-/// Returns where the block lies that the block of `order` at `pfn` and its buddy make together.
+/// Returns the first frame of the block that the block of `order` at `pfn` and its buddy make together.
 #[must_use]
 #[inline]
 pub const fn parent(pfn: Pfn, order: Order) -> Pfn {

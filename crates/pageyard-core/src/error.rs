@@ -1,4 +1,4 @@
-//! Why an answer was no. Each error is a fact about the request or the memory; none is a panic.
+//! Why a request was refused. Each error is a fact about the request or the memory; none is a panic.
 
 use crate::units::{Frames, Order, Pfn, ZoneId};
 use core::fmt;
@@ -120,7 +120,7 @@ pub enum MapError {
     },
 }
 
-/// What an audit found to be inconsistent: the first thing, with where it is.
+/// The first inconsistency that an audit found, and where it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AuditError {
     /// What does not hold.

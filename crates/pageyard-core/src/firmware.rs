@@ -24,7 +24,8 @@ impl ZoneLimits {
     /// DMA below 16 MiB, DMA32 below 4 GiB.
     pub const X86_64: ZoneLimits = ZoneLimits { dma: 16 << 20, dma32: 4 << 30 };
 
-    /// The limits as frame numbers. A device cannot reach the end of a frame that a limit cuts, so it lies above.
+    /// The limits as frame numbers. A device cannot reach the end of a frame that a limit cuts, so that frame lies
+    /// above.
     const fn frames(self) -> [u64; 2] {
         [self.dma / PAGE_SIZE, self.dma32 / PAGE_SIZE]
     }
@@ -38,7 +39,7 @@ impl ZoneLimits {
     }
 }
 
-/// What a range of bytes is said to be.
+/// The kind that a range of bytes is declared as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Said {
     Usable,
@@ -47,7 +48,7 @@ enum Said {
     Node(NodeId),
 }
 
-/// A range of bytes with what was said of it.
+/// A declared range of bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     start: u64,
@@ -56,8 +57,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// The frames it is about: memory and zeros must fill a frame, a reservation need only touch it, and a frame belongs
-    /// to the node of its first byte.
+    /// The frames it is about: memory and zeros must fill a frame, a reservation only has to touch it, and a frame
+    /// belongs to the node of its first byte.
     fn frames(&self) -> Range<u64> {
         let (inner, outer) = (self.start.div_ceil(PAGE_SIZE), self.end.div_ceil(PAGE_SIZE));
         match self.said {
@@ -68,7 +69,7 @@ impl Entry {
     }
 }
 
-/// Why a firmware's map could not be taken.
+/// Why a firmware's map was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FirmwareError {
     /// A range has no bytes.
@@ -83,14 +84,14 @@ pub enum FirmwareError {
         /// The first byte after it.
         end: u64,
     },
-    /// There are more ranges, or regions made of them, than there is room for.
+    /// There are more ranges, or regions made from them, than there is room for.
     TooMany {
         /// How many there is room for.
         room: usize,
     },
-    /// Two nodes are said to hold the same memory.
+    /// Two nodes are declared to hold the same memory.
     TwoNodes {
-        /// The first byte that both are said to hold.
+        /// The first byte that both are declared to hold.
         at: u64,
         /// The two.
         nodes: [NodeId; 2],
@@ -147,11 +148,11 @@ impl From<MapError> for FirmwareError {
     }
 }
 
-/// What firmware says of memory, in bytes: room for `N` ranges, and for `N` regions made of them.
+/// What firmware says of memory, in bytes: room for `N` ranges, and for `N` regions made from them.
 ///
-/// Ranges come in any order and may overlap or be said twice. Reserved wins over usable. A frame is usable if usable ranges
-/// fill it, together if need be, and reserved if one reserved byte lies in it. What is neither is a hole; what is both is
-/// [present and not managed](field@Region::managed).
+/// Ranges come in any order and may overlap or repeat. Reserved wins over usable. A frame is usable if usable ranges,
+/// one or several, fill it, and reserved if one reserved byte lies in it. A frame that is neither is a hole; one that
+/// is both is [present and not managed](field@Region::managed).
 ///
 /// # Examples
 /// ```
@@ -205,7 +206,8 @@ impl<const N: usize> FirmwareMap<N> {
         self.add(bytes, Said::Zeroed)
     }
 
-    /// Says which node a range of bytes belongs to, as far as it is usable. What no node was named for belongs to node 0.
+    /// Says which node a range of bytes belongs to, as far as it is usable. Memory without a named node belongs to node
+    /// 0.
     ///
     /// # Errors
     /// As [`FirmwareMap::reserved`], and [`FirmwareError::TwoNodes`].
@@ -231,14 +233,14 @@ impl<const N: usize> FirmwareMap<N> {
         self.reserved(byte(frames.start)..byte(frames.end))
     }
 
-    /// Makes the regions: split where a zone, a node or what is known of zeros changes, joined where nothing does.
+    /// Makes the regions: split where the zone, the node or the knowledge of zeros changes, joined elsewhere.
     ///
     /// # Errors
     /// [`FirmwareError::NothingUsable`]; [`FirmwareError::TooMany`] where there are more than `N`;
     /// [`FirmwareError::Map`] where two nodes interleave.
     ///
     /// # Complexity
-    /// The square of how many ranges there are.
+    /// Quadratic in the number of ranges.
     pub fn regions(&self) -> Result<Regions<N>, FirmwareError> {
         let empty = Region::managed(Pfn(0), Frames::ZERO, NodeId(0), ZoneKind::Normal);
         let mut made = Regions { regions: [empty; N], len: 0 };
@@ -258,7 +260,8 @@ impl<const N: usize> FirmwareMap<N> {
         &self.entries[..self.len]
     }
 
-    /// Adds a range, joined with those that it touches and that say the same: frames that two ranges share then count.
+    /// Adds a range, joined with those that it touches and that say the same, so a frame that two ranges fill together
+    /// counts.
     fn add(&mut self, bytes: Range<u64>, said: Said) -> Result<&mut Self, FirmwareError> {
         let Range { mut start, mut end } = bytes;
         if start >= end {
@@ -268,7 +271,7 @@ impl<const N: usize> FirmwareMap<N> {
         if self.len == N && !self.entries().iter().any(|e| touches(e, start, end)) {
             return Err(FirmwareError::TooMany { room: N });
         }
-        // Those that are there do not touch each other, so joining with one brings no further one near.
+        // The present ranges do not touch each other, so joining with one brings no other near.
         let mut i = 0;
         while i < self.len {
             let e = self.entries[i];
@@ -291,7 +294,7 @@ impl<const N: usize> FirmwareMap<N> {
         of_ranges.chain(self.limits.frames()).filter(|edge| *edge > at).fold(PFN_LIMIT.0, u64::min)
     }
 
-    /// Returns the region that frames without an edge between them are, unless they are a hole.
+    /// Returns the region of frames without an edge between them, unless they are a hole.
     fn describe(&self, frames: Range<u64>) -> Option<Region> {
         let first = frames.start;
         let is = |said| self.entries().iter().any(|e| e.said == said && e.frames().contains(&first));

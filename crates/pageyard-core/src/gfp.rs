@@ -1,4 +1,4 @@
-//! gfp flags: how a kernel writes a request down, and how to read it whatever kernel wrote it.
+//! gfp flags: how a kernel encodes a request, and how to read it whichever kernel encoded it.
 //!
 //! The bits move between versions, so they are looked up by name. A trace carries its kernel's names and bits; a
 //! name that it lacks takes the value of the kernel named by [`GfpMap::LINUX_6_18`], if that bit is free there.
@@ -33,7 +33,7 @@ bitflags! {
         const KSWAPD_RECLAIM = 1 << 10;
         /// Will be written to soon.
         const WRITE = 1 << 11;
-        /// Failing is no news.
+        /// A failure is not worth a warning.
         const NOWARN = 1 << 12;
         /// Tries hard, but may fail.
         const RETRY_MAYFAIL = 1 << 13;
@@ -45,7 +45,7 @@ bitflags! {
         const MEMALLOC = 1 << 16;
         /// Is one compound page.
         const COMP = 1 << 17;
-        /// Must not use the reserves, whatever else says so.
+        /// Must not use the reserves, whatever the other flags say.
         const NOMEMALLOC = 1 << 18;
         /// Keeps to the nodes its owner is bound to.
         const HARDWALL = 1 << 19;

@@ -1,8 +1,8 @@
-//! What all page allocators of Pageyard share. It knows no engine: how free memory is kept is each engine's own business,
-//! so that two engines that are compared cannot share a bug in it.
+//! What all page allocators of Pageyard share. It knows no engine: each keeps free memory in its own way,
+//! so two engines that are compared cannot share a bug in it.
 //!
-//! Code that runs on any engine takes a [`PageAllocator`] and needs this crate only. An engine is `pageyard`, which has all of
-//! this under its own name.
+//! Code that runs on any engine takes a [`PageAllocator`] and needs only this crate. `pageyard` is an engine; it
+//! re-exports all of this.
 //!
 //! ```
 //! use pageyard_core::{AllocError, Cx, Migratetype, Order, PageAllocator, Pfn, Request};
@@ -22,16 +22,16 @@
 //!
 //! The crate is `no_std` and never allocates; the feature `alloc` only teaches the trait of `Box` and `Arc`. From the bottom up:
 //!
-//! * [`units`]: what a frame number, an order, a count of frames *is*; a bare `usize` is none of them.
+//! * [`units`]: frame numbers, orders and counts of frames, each its own type instead of a bare `usize`.
 //! * [`block`]: buddies, alignment and pageblocks, as pure functions.
 //! * [`migratetype`], [`gfp`], [`request`]: what a caller asks for, and how a kernel's bits say it.
 //! * [`memmap`]: which frames exist, and in which zone and node they lie; [`firmware`]: the map as a boot loader hands it over;
 //!   [`topology`]: which node each CPU belongs to, and how far nodes are from one another.
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
-//! * [`error`]: why an answer was no; [`reason`]: which of them it is, one rule for every engine.
+//! * [`error`]: why a request was refused; [`reason`]: one rule for every engine that picks the error.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
 //!   engine asks for when memory runs short.
-//! * [`observer`]: who is told of blocks as they change hands.
+//! * [`observer`]: what is told of blocks as they change hands.
 //! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
 #![no_std]
 

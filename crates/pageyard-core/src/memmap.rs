@@ -93,8 +93,8 @@ impl Region {
         Region { start, frames, node, zone, managed: true, zeroed: false }
     }
 
-    /// Says that every byte of it is zero when the allocator begins, as of a fresh mapping: an allocator that keeps track of
-    /// zeros then says so of the blocks that it hands out for the first time.
+    /// Says that every byte of it is zero when the allocator begins, as of a fresh mapping: an allocator that keeps
+    /// track of zeros then reports them for the blocks that it hands out for the first time.
     #[must_use]
     pub const fn zeroed(mut self) -> Region {
         self.zeroed = true;
@@ -157,7 +157,7 @@ impl<'a> MemoryMap<'a> {
     ///
     /// # Errors
     /// [`MapError`] names the first region at fault: out of order or overlapping, above [`PFN_LIMIT`], a zone that
-    /// comes up a second time after another one began, more than [`MAX_ZONES`] zones, or no managed frame at all.
+    /// appears again after another one began, more than [`MAX_ZONES`] zones, or no managed frame at all.
     pub fn new(regions: &'a [Region]) -> Result<MemoryMap<'a>, MapError> {
         let mut end = Pfn(0);
         let mut managed = false;

@@ -5,29 +5,29 @@ use crate::units::{Order, Pfn};
 
 /// Is told of every block that is handed out, freed, split or moved.
 ///
-/// `()` is told of nothing, and costs nothing. An observer is a parameter of its engine, not a `dyn` value, so that its calls
-/// are inlined.
+/// `()` ignores everything and costs nothing. An observer is a type parameter of its engine, not a `dyn` value, so its
+/// calls are inlined.
 ///
 /// # Order of events
-/// Between an `allocated` and the `freed` of the same block the block is live, and both are told while no other caller can have
-/// it: `allocated` before the call that allocates returns, `freed` before the block can be allocated again. So an observer that
-/// keeps a table of live blocks needs no more than a lock for the table.
+/// Between an `allocated` and the `freed` of the same block the block is live, and both are called while no other
+/// caller can have it: `allocated` before the call that allocates returns, `freed` before the block can be allocated
+/// again. So an observer that keeps a table of live blocks needs only a lock on the table.
 ///
-/// Frames on their way are not told of: what per-CPU lists hold, and free frames that compaction sets aside.
+/// Frames in transit are not reported: those in per-CPU lists, and free frames that compaction sets aside.
 ///
 /// # Panics
 /// A callback may panic; the panic goes to the caller of the engine, and the engine stays consistent:
 ///
-/// * in [`allocated`](Observer::allocated), the block stays allocated and has no owner: it is leaked, as are those that the same
-///   bulk call was handed before;
+/// * in [`allocated`](Observer::allocated), the block stays allocated and has no owner: it is leaked, as are the blocks
+///   that the same bulk call got before;
 /// * in [`freed`](Observer::freed) and [`split`](Observer::split), nothing happened: the block is live, as it was;
 /// * in [`migrated`](Observer::migrated), the contents have moved, and the old frame is leaked.
 ///
 /// # Reentrancy
-/// A callback must not call the engine that it is told by. Where the engine's calls must not overlap on a CPU (`Exclusive`,
-/// `Alone`), doing so breaks the promise that its maker gave.
+/// A callback must not call the engine that calls it. Where the engine's calls must not overlap on a CPU (`Exclusive`,
+/// `Alone`), doing so breaks the promise given when the engine was made.
 pub trait Observer: Sync {
-    /// Whether there is anything to tell. An engine may take shorter ways where there is not.
+    /// Whether the observer wants any calls. An engine can take shorter paths where it does not.
     const ACTIVE: bool = true;
 
     /// A block was handed out: it is tagged as allocated, and the caller gets it next. `migratetype` is what was asked for.

@@ -8,7 +8,7 @@ use crate::units::{Frames, Order};
 pub struct ZoneRoom {
     /// Its free frames, those in per-CPU lists not counted.
     pub free: Frames,
-    /// What it keeps back from this request: watermark, protection of lower zones, reserves.
+    /// What the zone keeps back from this request: watermark, protection of lower zones, reserves.
     pub kept: Frames,
 }
 
@@ -25,9 +25,9 @@ impl ZoneRoom {
 
 /// Says why no block of `order` could be allocated in these zones.
 ///
-/// * Some zone has enough frames beyond what it keeps back: it has no block of the size. Memory is fragmented.
-/// * Otherwise, some zone has enough frames: what it keeps back was in the way. Reclaim would help.
-/// * Otherwise, the zones have enough frames together, but no block reaches from one to the next: fragmented.
+/// * Some zone has enough frames beyond what it keeps back, but no block of the size: memory is fragmented.
+/// * Otherwise, some zone has enough frames, but keeps them back: reclaim would help.
+/// * Otherwise, the zones have enough frames together, but no block spans two zones: fragmented.
 /// * Otherwise memory is out.
 #[must_use]
 pub fn reason(order: Order, zones: impl IntoIterator<Item = ZoneRoom>) -> AllocError {

@@ -1,4 +1,4 @@
-//! Memory pressure: the interface to whoever can give frames up, and the calls of an engine that use it.
+//! Memory pressure: the interface to owners that can give up frames, and the calls of an engine that use it.
 
 use crate::allocator::{Cx, PageAllocator};
 use crate::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
@@ -27,9 +27,9 @@ impl Priority {
 pub struct Shortage {
     /// The zone that is short of frames. Frames freed elsewhere do not help.
     pub zone: ZoneId,
-    /// How many frames would do.
+    /// How many frames are enough.
     pub want: Frames,
-    /// The order of the request behind it.
+    /// The order of the request that caused it.
     pub order: Order,
     /// How hard to try.
     pub priority: Priority,
@@ -49,19 +49,19 @@ pub struct Reclaimed {
 /// Implemented by the owner of frames that can be given up.
 ///
 /// It frees through the engine, with [`PageAllocator::free`], before it returns. The engine holds no lock when it
-/// calls. What it says is counted, and not believed: progress is what the zone's free frames show.
+/// calls. What it reports is counted but not trusted: progress is what the zone's free frames show.
 pub trait Reclaim {
     /// Frees frames of one zone.
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed;
 
-    /// Returns how many frames of a zone it could free at most.
+    /// Returns the most frames of a zone that it could free.
     ///
     /// # Linux
     /// `zone_reclaimable_pages`.
     fn reclaimable(&self, zone: ZoneId) -> Frames;
 }
 
-/// What a request under pressure may call upon: frames that can be given up, and frames that can be moved.
+/// What a request under pressure can use: frames that can be given up, and frames that can be moved.
 pub trait Helpers: Reclaim + Migrate {}
 
 impl<T: Reclaim + Migrate> Helpers for T {}
@@ -152,7 +152,7 @@ impl core::error::Error for Failure {}
 
 /// An engine that can ask for help when memory runs short.
 ///
-/// Generic over the helpers, so not an object: code that works with any such engine takes it as a type parameter.
+/// Generic over the helpers, so not dyn-compatible: code that works with any such engine takes it as a type parameter.
 pub trait PressureAllocator: PageAllocator {
     /// Allocates one block, with reclaim and compaction where Linux would use them.
     ///
@@ -182,7 +182,7 @@ pub trait PressureAllocator: PageAllocator {
     /// [`BadRequest::NoSuchCpu`].
     fn kcompactd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Work, BadRequest>;
 
-    /// Compacts all of a zone as far as it goes.
+    /// Compacts all of a zone as far as possible.
     ///
     /// # Linux
     /// A write to `/proc/sys/vm/compact_memory`.

@@ -28,8 +28,8 @@ bitflags! {
         const NOFAIL = 1 << 7;
         /// Keeps to one node: that of the first zone of its walk that its mask allows.
         const THIS_NODE = 1 << 8;
-        /// Wants zeroed frames. Refused with [`BadRequest::CannotZero`](crate::BadRequest::CannotZero) where nobody can clear
-        /// them.
+        /// Wants zeroed frames. Refused with [`BadRequest::CannotZero`](crate::BadRequest::CannotZero) where nothing
+        /// can clear them.
         const ZERO = 1 << 9;
         /// Wants the frames that were freed longest ago.
         const COLD = 1 << 10;

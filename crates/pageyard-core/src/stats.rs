@@ -59,11 +59,11 @@ counters! {
     NumaHit = "numa_hit",
     /// Requests served by another node.
     NumaMiss = "numa_miss",
-    /// Requests that a node was to serve and another did.
+    /// Requests that were meant for one node and served by another.
     NumaForeign = "numa_foreign",
     /// Requests served by the node of the CPU that made them.
     NumaLocal = "numa_local",
-    /// Requests served by another node than that.
+    /// Requests served by any other node.
     NumaOther = "numa_other",
     /// Requests served by the node whose turn it was.
     NumaInterleave = "numa_interleave",
@@ -109,11 +109,11 @@ counters! {
     CompactAbandoned = "compact_abandoned",
     /// Pageblocks that a scanner passed over.
     CompactSkipped = "compact_skipped",
-    /// Blocks that compaction handed to its request before anybody else could take them.
+    /// Blocks that compaction handed to its request before others could take them.
     CompactCapture = "compact_capture",
     /// Times the zone lock was taken.
     ZoneLock = "zone_lock",
-    /// Times it was held by somebody else.
+    /// Times it was already held.
     ZoneLockContended = "zone_lock_contended",
     /// Nanoseconds spent waiting for it.
     ZoneLockWaitNs = "zone_lock_wait_ns",
@@ -122,7 +122,7 @@ counters! {
 /// How many counters there are.
 pub const NR_COUNTERS: usize = Counter::ALL.len();
 
-/// The counters of an instance, and what its metadata weighs.
+/// The counters of an instance, and the size of its metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stats {
     counters: [u64; NR_COUNTERS],
@@ -208,7 +208,7 @@ pub struct PcpStats {
     pub high_max: u64,
 }
 
-/// Every managed frame, by what it is.
+/// Every managed frame, by its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Census {
     /// Frames that the instance manages.

@@ -261,7 +261,7 @@ id! {
     NodeId(u8)
 }
 id! {
-    /// A CPU, or whatever an embedder runs one of at a time.
+    /// A CPU, or another unit on which an embedder runs one call at a time.
     CpuId(u32)
 }
 id! {

@@ -1,5 +1,5 @@
-//! The allocator: zones, zonelists, and what is counted. Layer: the allocator. What it does lies above, a
-//! file for each subject.
+//! The allocator: zones, zonelists, and what is counted. Layer: the allocator. Its operations are in the layers above,
+//! a file for each subject.
 
 use crate::boot::Managed;
 use crate::config::{Config, PcpProtection};
@@ -57,7 +57,7 @@ impl LinuxAllocator {
     }
 
     /// Makes an allocator whose per-CPU lists have no lock of their own, as a kernel's had none until 6.0: turning off
-    /// interrupts or preemption was enough. With [`crate::config::PcpProtection::Trylock`] they have one all the same.
+    /// interrupts or preemption was enough. With [`crate::config::PcpProtection::Trylock`] they still have one.
     ///
     /// # Errors
     /// As [`LinuxAllocator::new`].

@@ -1,11 +1,12 @@
-//! The audit: every frame accounted for, every list checked against the frames, and the other way round. Layer: top; it changes nothing.
+//! The audit: every frame accounted for, every list checked against the frames and vice versa. Layer: top; it changes
+//! nothing.
 
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::{Locked, Zone};
 use pageyard_core::{AuditError, Census, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 use std::collections::HashSet;
 
-/// Counts all frames anew.
+/// Recounts all frames.
 pub fn audit(zones: &[Zone]) -> Result<Census, AuditError> {
     let mut sum = Census::default();
     for zone in zones {
@@ -142,7 +143,7 @@ fn audit_lists(a: &Auditor<'_>, locked: &Locked<'_>) -> Result<u64, AuditError> 
 /// A free block whose buddy is free as well should have merged with it.
 fn audit_merged(a: &Auditor<'_>, pfn: Pfn, order: Order, m: Migratetype) -> Result<(), AuditError> {
     if order >= PAGEBLOCK_ORDER {
-        // Blocks of different types stay apart, and a pageblock that changed its type does not merge by itself.
+        // Blocks of different types stay apart, and changing a pageblock's type does not merge its blocks.
         return Ok(());
     }
     let buddy = block::buddy(pfn, order);

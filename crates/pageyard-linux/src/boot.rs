@@ -1,4 +1,4 @@
-//! A zone at the start: sized, and every managed frame of it free. Layer: on the zone, above `buddy`.
+//! A zone at the start: sized, with every managed frame free. Layer: on the zone, above `buddy`.
 
 use crate::config::Config;
 use crate::cpu_pages::CpuPages;

@@ -1,4 +1,4 @@
-//! The buddy system: blocks are split in halves when taken and merged with their other half when freed.
+//! The buddy system: blocks are split in halves when taken and merged with their buddies when freed.
 //! Layer: on the zone.
 
 use crate::freelist::End;
@@ -23,7 +23,7 @@ impl Locked<'_> {
         self.account(order, m);
     }
 
-    /// Takes a block off its free list. Its first frame is then inside nothing.
+    /// Takes a block off its free list. Its first frame then belongs to no block.
     pub(crate) fn take_off(&mut self, pfn: Pfn, order: Order, m: Migratetype) {
         self.inner.lists.remove(self.zone.number(pfn), order, m);
         self.zone.set_tag(pfn, Tag::Inside);
@@ -45,7 +45,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Frees a block, merging it with its buddies as far as they are free.
+    /// Frees a block, merging it with its buddies while they are free.
     ///
     /// # Linux
     /// `__free_one_page`. A block whose parent's buddy is free goes to the tail: the rest of the parent may soon be
@@ -67,7 +67,7 @@ impl Locked<'_> {
             let buddy = block::buddy(pfn, order);
             let Some(listed) = self.free_block_at(buddy, order) else { break };
             if order >= PAGEBLOCK_ORDER {
-                // From here on the buddy is another pageblock, which may be of another type.
+                // From here on the buddy is another pageblock, which may have a different type.
                 let other = self.zone.pageblocks.type_of(buddy);
                 if other != m && !(m.is_mergeable() && other.is_mergeable()) {
                     break;
@@ -197,7 +197,8 @@ impl Locked<'_> {
         }
     }
 
-    /// Divides a free block that is larger than a pageblock and holds `start`, so that each part has its own type.
+    /// Divides a free block that is larger than a pageblock and holds `start`, so that each part is on its own type's
+    /// list.
     fn divide_larger(&mut self, start: Pfn) {
         let larger = block::holders(start, MAX_PAGE_ORDER)
             .filter(|b| b.order > PAGEBLOCK_ORDER)

@@ -22,8 +22,8 @@ impl LinuxAllocator {
         got
     }
 
-    /// Takes single frames from the CPU's list of the first zone that has room for all; the rest, if any is missing, is
-    /// for the caller to ask for one by one.
+    /// Takes single frames from the CPU's list of the first zone that has room for all; the caller asks for any missing
+    /// frames one by one.
     ///
     /// # Linux
     /// `alloc_pages_bulk`.
@@ -41,7 +41,7 @@ impl LinuxAllocator {
             ..Effort::plain(Mark::Low)
         };
         let zone = &self.zones[list[first].zone];
-        // All of them must fit above the mark: the check is one, too.
+        // All of them must fit above the mark: one check covers them.
         let kept =
             zone.kept_from(Order::ZERO, request.highest_zone, zone.mark(Mark::Low), effort, &self.config);
         if zone.free.get() <= kept + out.len() as u64 {
@@ -62,7 +62,7 @@ impl LinuxAllocator {
         out.len()
     }
 
-    /// Frees blocks of one order, holding the CPU's lists as long as blocks are of one zone and go there.
+    /// Frees blocks of one order, holding the CPU's lists while blocks are of one zone and go to those lists.
     ///
     /// # Linux
     /// `free_unref_page_list`.
@@ -85,7 +85,7 @@ impl LinuxAllocator {
         }
     }
 
-    /// Frees the blocks up to the first that is of another zone, may not be listed or is wrong; returns how many.
+    /// Frees the blocks up to the first that is of another zone, cannot go on a list or is wrong; returns how many.
     fn give_run(&self, cx: &Cx, pfns: &[Pfn], order: Order) -> usize {
         let Some(zone) = pfns.first().and_then(|p| self.zone_of(*p)) else { return 0 };
         let list = |of| pcp::list_for_free(&self.config, cx.context, order, of);

@@ -1,7 +1,7 @@
 //! What compaction sees of the reference: its tags, its lists, and leases of pageblocks. Layer: requests, the
 //! lowest of them.
 //!
-//! A frame that compaction holds is an allocated block of order 0 that nobody else knows of.
+//! A frame that compaction holds is an allocated block of order 0 that only compaction knows of.
 
 use crate::allocator::LinuxAllocator;
 use crate::effort::{Effort, Mark};
@@ -32,7 +32,8 @@ fn lease_number(holder: Holder) -> u32 {
 }
 
 impl LinuxAllocator {
-    /// Returns the word that says who uses a pageblock. One that two zones share is the lower one's.
+    /// Returns the word that says which compactor uses a pageblock. A pageblock that two zones share belongs to the
+    /// lower one.
     fn lease_word(&self, block: PageblockId) -> Option<&AtomicU32> {
         let last = Pfn(block.start().0 + PAGEBLOCK_ORDER.frames().0 - 1);
         let zone = self.zones.iter().find(|z| z.span.start <= last && block.start() < z.span.end())?;
@@ -47,8 +48,8 @@ impl LinuxAllocator {
 impl Leases for LinuxAllocator {
     fn release(&self, block: PageblockId, holder: Holder) {
         if let Some(word) = self.lease_word(block) {
-            // ORDER: Release pairs with the Acquire in `lease`: the next user sees what this one did. A failure reads nothing:
-            // the lease is somebody else's by now.
+            // ORDER: Release pairs with the Acquire in `lease`: the next user sees what this one did. A failure reads
+            // nothing: another compactor has the lease by now.
             let _ended = word.compare_exchange(lease_number(holder), 0, Ordering::Release, Ordering::Relaxed);
         }
     }
@@ -75,7 +76,7 @@ impl Zone {
 }
 
 impl Locked<'_> {
-    /// Takes the first `n` frames of a free block, single; the rest stays free.
+    /// Takes the first `n` frames of a free block as single frames; the rest stays free.
     fn take_single(&mut self, pfn: Pfn, order: Order, m: Migratetype, n: u64) {
         self.take_off(pfn, order, m);
         for frame in pfn.0..pfn.0 + n {
@@ -156,7 +157,7 @@ impl CompactionView for LinuxAllocator {
     fn lease(&self, block: PageblockId, role: Role, by: CompactorId) -> Result<Lease<'_>, Holder> {
         let holder = Holder { by, role };
         let Some(word) = self.lease_word(block) else { return Err(holder) };
-        // ORDER: Acquire pairs with the Release in `release`. A failure reads nothing but who holds it.
+        // ORDER: Acquire pairs with the Release in `release`. A failure reads only the holder.
         match word.compare_exchange(0, lease_number(holder), Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Ok(Lease::granted(self, block, holder)),
             Err(held) => {
@@ -183,7 +184,7 @@ impl CompactionView for LinuxAllocator {
             let tag = z.tag(pfn);
             scan.scanned += 1;
             let Tag::Buddy(order, m) = tag else {
-                // A block in use is passed as a whole; frames in a list are looked at one by one, as Linux does.
+                // A block in use is skipped as a whole; frames in a list are examined one by one, as in Linux.
                 scan.next = pfn + if matches!(tag, Tag::Allocated(..)) { tag.frames() } else { Frames(1) };
                 continue;
             };
@@ -240,7 +241,7 @@ impl CompactionView for LinuxAllocator {
     fn give_back(&self, block: BlockId) {
         let Some(zone) = self.zone_of(block.pfn) else { return };
         let tag = zone.tag(block.pfn);
-        // Whoever freed it in the meantime, without owning it, has taken it from compaction: then it is free already.
+        // A caller that freed it meanwhile, without owning it, took it from compaction: it is already free.
         if matches!(tag, Tag::Allocated(o, _) if o == block.order)
             && zone.tags.swap(zone.number(block.pfn), tag, Tag::Inside)
         {
@@ -250,7 +251,7 @@ impl CompactionView for LinuxAllocator {
     }
 
     fn free_migrated(&self, cx: &Cx, pfn: Pfn) {
-        // A refused free means that the owner freed it as well: then it is free already.
+        // A refused free means that the owner freed it too: it is already free.
         let _ = self.free_checked(cx, pfn, Order::ZERO, To::Hot);
     }
 

@@ -1,4 +1,4 @@
-//! Presets: which Linux the reference is. Layer: settings.
+//! Presets: which Linux the reference behaves like. Layer: settings.
 
 pub use crate::protection::PcpProtection;
 
@@ -25,7 +25,7 @@ pub enum ZonelistIterator {
     Inlined,
 }
 
-/// How large the per-CPU lists become, and how they shrink.
+/// How large the per-CPU lists grow, and how they shrink.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PcpPolicy {
     /// `high` is six batches; a full list gives one batch back (4.x).
@@ -39,7 +39,7 @@ pub enum PcpPolicy {
 /// How a request takes from pageblocks of another type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FallbackPolicy {
-    /// Largest block first, whatever is asked for; a block is converted when half of it is free (4.x).
+    /// Largest block first, whatever the request; a pageblock is converted when half of it is free (4.x).
     HalfFree,
     /// Movable requests split the smallest block; alike frames count towards the half (4.12 to 6.8).
     Alike,
@@ -59,28 +59,29 @@ pub enum HighatomicLimit {
 /// How often a request that waits for reclaim and compaction tries again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retries {
-    /// As long as reclaim makes progress, up to order 3; once above (4.6).
+    /// While reclaim makes progress, up to order 3; once above (4.6).
     Progress,
-    /// As long as what could be reclaimed would do, and compaction 16 times, 4 above order 3 (4.7 and later).
+    /// While the frames that could be reclaimed would be enough, and compaction 16 times, 4 above order 3 (4.7 and
+    /// later).
     Bounded,
 }
 
-/// Which Linux the reference is.
+/// Which Linux the reference behaves like.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The preset's name.
     pub name: &'static str,
-    /// CPUs, each with lists of its own.
+    /// CPUs, each with its own lists.
     pub cpus: u32,
     /// Watermarks and reserves.
     pub watermark: WatermarkKnobs,
-    /// Who may go below a watermark, and how far.
+    /// Which requests can go below a watermark, and how far.
     pub reserve_rule: ReserveRule,
-    /// Who may use the per-CPU lists.
+    /// Which code can use the per-CPU lists.
     pub pcp_protection: PcpProtection,
-    /// What turning interrupts off is.
+    /// How interrupts are turned off.
     pub interrupts: Interrupts,
-    /// How large they become.
+    /// How large they grow.
     pub pcp_policy: PcpPolicy,
     /// Whether they hold orders 1 to 3 and 9 as well as order 0.
     pub pcp_high_orders: bool,

@@ -74,8 +74,8 @@ impl Lists {
         self.held += listed.order.frames().0;
     }
 
-    /// Takes out what a spill says, the blocks that have lain longest first. `give` takes each away and says how large it
-    /// was. Returns how many frames went.
+    /// Takes out the blocks that a spill names, oldest first. `give` takes each away and says how large it was. Returns
+    /// how many frames left.
     pub fn spill(&mut self, spill: &Spill, mut give: impl FnMut(Pfn) -> Option<Order>) -> u64 {
         let nr_lists = self.lists.len() as u64;
         let (mut left, mut gone, mut at, mut turns) = (spill.frames.min(self.held), 0, spill.first, 0);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn turns_grow_with_each_empty_list_passed() {
-        // List 1 is empty, so list 2 gives two; then list 0 one, and list 2, behind list 1, two.
+        // List 1 is empty, so list 2 gives two; then list 0 gives one, and list 2, after list 1, two.
         assert_eq!(spilled(Turns::Growing, 5, 1), [10, 11, 0, 12, 13]);
         assert_eq!(spilled(Turns::Growing, 100, 1).len(), 8, "no more than there is");
     }

@@ -1,4 +1,4 @@
-//! How hard a request tries: the watermark that it is held to, and what it may do. Layer: values.
+//! How hard a request tries: the watermark that it is held to, and what it is allowed to do. Layer: values.
 
 use pageyard_core::{Order, Request, RequestFlags};
 
@@ -12,7 +12,7 @@ pub enum Mark {
     High,
 }
 
-/// What a request is to the background reclaimer.
+/// The request's relation to the background reclaimer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wake {
     /// It may not wake it.
@@ -24,7 +24,7 @@ pub enum Wake {
 }
 
 impl Wake {
-    /// Says what a request is before anything has happened.
+    /// Returns a request's relation before anything has happened.
     #[inline]
     pub fn of(request: &Request) -> Wake {
         if request.flags.contains(RequestFlags::WAKE_RECLAIM) { Wake::Counts } else { Wake::No }
@@ -49,7 +49,7 @@ impl Effort {
         Effort { mark, reserves: RequestFlags::empty(), nofragment: false, wake: Wake::No }
     }
 
-    /// Says whether high-order atomic requests' own reserve is open to this one.
+    /// Says whether the reserve for high-order atomic requests is open to this one.
     ///
     /// # Linux
     /// `ALLOC_HIGHATOMIC`.

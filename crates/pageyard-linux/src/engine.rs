@@ -1,4 +1,4 @@
-//! The interface that all engines have: every call is passed on. Layer: top.
+//! The interface that all engines have, by forwarding every call. Layer: top.
 
 use crate::allocator::LinuxAllocator;
 use crate::audit;

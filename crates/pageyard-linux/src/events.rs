@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Fallbacks: how often a request for the first type took from a pageblock of the second.
 pub type Fallbacks = [[u64; Migratetype::COUNT]; Migratetype::COUNT];
 
-/// Whether an allocation came from the node wished for, and whether that is the CPU's own.
+/// Whether an allocation came from the preferred node, and whether that is the CPU's own.
 #[derive(Clone, Copy)]
 pub struct Origin {
     pub hit: bool,
@@ -47,7 +47,7 @@ impl Taken {
 /// Events that happen under the zone lock.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ZoneCounts {
-    /// Taken from and given to the zone straight, past the per-CPU lists.
+    /// Taken from and given to the zone directly, bypassing the per-CPU lists.
     pub taken: Taken,
     pub extfrag_steal: u64,
     pub extfrag_claim: u64,

@@ -1,4 +1,4 @@
-//! Requests about one block by its place: split one that is held, claim one that is free. Layer: taking and giving,
+//! Requests for a block by its frame number: split one that is held, claim one that is free. Layer: taking and giving,
 //! above `frees`.
 
 use crate::allocator::LinuxAllocator;

@@ -1,4 +1,4 @@
-//! Fallback: what happens when a type has no free block of its own left.
+//! Fallback: what happens when a type has no free block left.
 //!
 //! Three generations of Linux's policy, side by side. Layer: on the zone, above `buddy`.
 
@@ -10,7 +10,7 @@ use crate::tag::MAX_PAGE_ORDER;
 use crate::zone::Locked;
 use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn};
 
-/// Half a pageblock, in frames: what must be free or alike for it to be converted.
+/// Half a pageblock, in frames: how many must be free or alike for it to be converted.
 const HALF: u64 = PAGEBLOCK_ORDER.frames().0 / 2;
 
 /// How the last block of a batch was found, so that the next one starts there.
@@ -27,7 +27,7 @@ pub enum Found {
 }
 
 impl Locked<'_> {
-    /// Takes a block of `order` for type `m`, from other types if need be.
+    /// Takes a block of `order` for type `m`, if necessary from other types.
     ///
     /// # Linux
     /// `__rmqueue`.
@@ -60,7 +60,7 @@ impl Locked<'_> {
         self.inner.counts.fallbacks[wanted.index()][from.index()] += 1;
     }
 
-    /// 4.x: the largest block of the best other type; its pageblock's free blocks come along, and the pageblock itself
+    /// 4.x: the largest block of the best other type; its pageblock's free blocks move along, and the pageblock itself
     /// when half of it is free.
     fn fall_back_half_free(&mut self, order: Order, m: Migratetype) -> Option<Pfn> {
         let (from, other) =
@@ -83,8 +83,8 @@ impl Locked<'_> {
         Some(pfn)
     }
 
-    /// 4.12 to 6.8: as before, but movable requests that cannot have the pageblock split the smallest block instead of
-    /// the largest, frames in use that are alike count towards the half, and the watermark is boosted.
+    /// 4.12 to 6.8: as before, but movable requests that cannot convert the pageblock split the smallest block instead
+    /// of the largest, frames in use that are alike count towards the half, and the watermark is boosted.
     fn fall_back_alike(&mut self, order: Order, m: Migratetype, effort: Effort) -> Option<Pfn> {
         let least = least_order(order, effort);
         let (largest, other) =
@@ -103,7 +103,7 @@ impl Locked<'_> {
         self.take_smallest(order, m)
     }
 
-    /// Moves a block to the lists of `m`, with its pageblock where that may and can be had.
+    /// Moves a block to the lists of `m`, with its pageblock where that is allowed and possible.
     ///
     /// # Linux
     /// `steal_suitable_fallback`.
@@ -135,8 +135,8 @@ impl Locked<'_> {
         }
     }
 
-    /// 6.9 and later: first try to claim a whole pageblock, from the largest block down; if none can be had, take one
-    /// block from another type, from the smallest up, and leave the rest to that type.
+    /// 6.9 and later: first try to claim a whole pageblock, from the largest block down; failing that, take one block
+    /// from another type, from the smallest up, and leave the rest to that type.
     fn claim_or_steal(
         &mut self,
         order: Order,
@@ -230,10 +230,10 @@ impl Locked<'_> {
     }
 }
 
-/// Says whether a request of type `m` may take the pageblock of a free block this large.
+/// Says whether a request of type `m` can take the pageblock of a free block this large.
 ///
-/// Movable frames in a foreign pageblock can be moved out again; the other two stay, so they had better have a
-/// pageblock of their own.
+/// Movable frames in a foreign pageblock can be moved out again; the other two types stay, so they should get their own
+/// pageblock.
 ///
 /// # Linux
 /// `can_steal_fallback`, `should_try_claim_block`.
@@ -246,10 +246,9 @@ fn least_order(order: Order, effort: Effort) -> Order {
     if effort.nofragment { order.max(PAGEBLOCK_ORDER) } else { order }
 }
 
-/// Returns how many frames in use fit the new type.
-///
-/// A movable request counts movable frames. The other two, coming to a movable pageblock, count whatever is not
-/// movable; between the two of them nothing is known of a frame, and nothing is counted.
+/// Returns how many frames in use fit the new type. A movable request counts movable frames. The other two types,
+/// taking a movable pageblock, count frames that are not movable; between those two the types of frames are not known,
+/// and none are counted.
 fn alike(contents: Contents, old: Migratetype, m: Migratetype) -> u64 {
     if m == Migratetype::Movable {
         contents.movable

@@ -18,7 +18,7 @@ struct List {
     len: u64,
 }
 
-/// The end of a list that a block goes to: blocks are taken from the head.
+/// The end of a list to which a block goes: blocks are taken from the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// Next to be taken.
@@ -99,7 +99,7 @@ impl FreeLists {
         }
     }
 
-    /// Iterates over the blocks of a list, head first, and stops after as many as the list says it has.
+    /// Iterates over the blocks of a list, head first, and stops after the number that the list records.
     pub fn iter(&self, order: Order, m: Migratetype) -> impl Iterator<Item = u64> + '_ {
         let list = self.lists[order.index()][m.index()];
         let mut at = list.head;

@@ -1,4 +1,4 @@
-//! Frees: every one is checked, in the one place where of two frees of one block one loses. Drains. Layer: taking and
+//! Frees, each checked in the one place where one of two frees of a block loses; and drains. Layer: taking and
 //! giving.
 
 use crate::allocator::LinuxAllocator;
@@ -50,7 +50,7 @@ impl LinuxAllocator {
         }
     }
 
-    /// Frees a block to where it should go.
+    /// Frees a block to a CPU's list or to its zone.
     ///
     /// # Linux
     /// `free_unref_page`, and `free_one_page` past the lists.
@@ -86,7 +86,7 @@ impl LinuxAllocator {
         Ok(())
     }
 
-    /// Frees a block whose contents are not in the cache: it will be taken last from its list.
+    /// Frees a block whose contents are not in the cache: it is taken last from its list.
     ///
     /// # Errors
     /// As [`pageyard_core::PageAllocator::free`].
@@ -94,7 +94,7 @@ impl LinuxAllocator {
         self.free_checked(cx, pfn, order, To::Cold)
     }
 
-    /// Frees a block whose last fragment was given up: to where `frag_free` says.
+    /// Frees a block whose last fragment was given up, to the place that `frag_free` names.
     ///
     /// # Errors
     /// As [`pageyard_core::PageAllocator::free`].

@@ -24,7 +24,7 @@ impl Flag {
     }
 }
 
-/// A number that only the holder of the zone lock changes and anybody reads as an estimate.
+/// A number that only the holder of the zone lock changes, and that any thread reads as an estimate.
 #[derive(Default)]
 pub struct Gauge(AtomicU64);
 
@@ -39,7 +39,7 @@ impl Gauge {
     }
 }
 
-/// Something that is written often, on cache lines of its own beside fields that are only read.
+/// A value that is written often, on its own cache lines beside fields that are only read.
 #[derive(Default)]
 #[repr(align(128))]
 pub struct Apart<T>(T);

@@ -9,7 +9,7 @@ use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 const PAGEBLOCK: u64 = PAGEBLOCK_ORDER.frames().0;
 
 impl Zone {
-    /// Sets the pageblock aside that has just served such a request.
+    /// Sets aside the pageblock that has just served such a request.
     ///
     /// # Linux
     /// `reserve_highatomic_pageblock`.
@@ -31,8 +31,8 @@ impl Zone {
         {
             return;
         }
-        // A block larger than a pageblock takes all of its pageblocks along, or a part of it would be freed to a list
-        // that no pageblock belongs to.
+        // A block larger than a pageblock takes all of its pageblocks along; otherwise a part of it would be freed to a
+        // list that no pageblock belongs to.
         let all = order.max(PAGEBLOCK_ORDER);
         for part in block::blocks(pfn.align_down(all), all.frames(), PAGEBLOCK_ORDER) {
             self.reserved_highatomic.set(self.reserved_highatomic.get() + PAGEBLOCK);

@@ -1,12 +1,12 @@
-//! Interrupts as user space has them: signal handlers, and what turns them off. Layer: settings.
+//! User space's interrupts: signal handlers, and what turns them off. Layer: settings.
 //!
-//! A kernel's per-CPU code is interrupted by interrupt handlers; a thread is interrupted by signal handlers. This module
-//! gives the reference the same means against that, each with its real cost on this machine: a signal mask (two system
-//! calls), a flag that makes handlers defer themselves (as kernels do that turn interrupts off lazily), the same with the
-//! processor's flags register saved and restored, a count that holds
-//! off softirqs, and a count that holds off preemption (which user space cannot do: only its cost is real).
+//! A kernel's per-CPU code is interrupted by interrupt handlers; a thread is interrupted by signal handlers. This
+//! module gives the reference the same protections, each with its real cost on this machine: a signal mask (two system
+//! calls), a flag that makes handlers defer themselves (as in kernels that turn interrupts off lazily), the same with
+//! the processor's flags register saved and restored, a count that holds off softirqs, and a count that holds off
+//! preemption (which user space cannot do: only its cost is real).
 //!
-//! A handler that allocates asks [`enter`] first. What it says is deferred runs, through the function given to
+//! A handler that allocates asks [`enter`] first. A handler that must be deferred runs, through the function given to
 //! [`on_deferred`], when the interrupted code turns interrupts on again.
 
 use crate::protection::PcpProtection;
@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-/// What turning interrupts off is.
+/// How interrupts are turned off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interrupts {
     /// Nothing: no signal handler calls the allocator.
@@ -26,7 +26,7 @@ pub enum Interrupts {
     /// A flag is set; handlers that see it defer themselves.
     SoftFlag,
     /// The same, and the processor's flags register is read and written back as a kernel does to save and restore
-    /// interrupts. What user space may not do is turn them off in between.
+    /// interrupts. User space cannot turn them off in between.
     FlagsRegister,
 }
 
@@ -78,13 +78,13 @@ fn lower(count: &AtomicU32) -> bool {
     left == 0
 }
 
-/// Names the function that runs deferred handlers. The first call counts; it says whether it was that.
+/// Names the function that runs deferred handlers. Only the first call counts; returns whether this was the first.
 pub fn on_deferred(run: fn(Context)) -> bool {
     DEFERRED.set(run).is_ok()
 }
 
-/// Says whether a handler that has just interrupted this thread may run now. Otherwise it must return, and what
-/// [`on_deferred`] named runs later in its place.
+/// Says whether a handler that has just interrupted this thread may run now. Otherwise it must return, and the function
+/// given to [`on_deferred`] runs later in its place.
 #[must_use]
 pub fn enter(context: Context) -> bool {
     STATE.with(|s| {
@@ -103,7 +103,7 @@ pub fn enter(context: Context) -> bool {
 #[inline(never)]
 fn run_deferred(s: &State) {
     let Some(run) = DEFERRED.get() else { return };
-    // A handler that comes in between finds nothing off and runs itself, so nobody else writes these now.
+    // A handler that comes in between finds nothing off and runs at once, so nothing else writes these now.
     for (pending, context) in s.pending.iter().zip([Context::Hardirq, Context::Softirq]) {
         // ORDER: Relaxed: see `raise`.
         if context == Context::Softirq && s.bh.load(Ordering::Relaxed) > 0 {
@@ -193,7 +193,7 @@ fn mask() -> Section {
         let mut before = SigSet::empty();
         // Cannot fail: the request is well-formed.
         let _ = pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before));
-        // No handler comes in between from here on, so the place is this section's until it unblocks.
+        // No handler comes in between from here on, so the place belongs to this section until it unblocks.
         raise(&s.off);
         s.before.set(Some(before));
         Section::Mask
@@ -263,7 +263,7 @@ mod flags {
     }
 }
 
-/// Elsewhere the register cannot be had; the flag alone remains.
+/// Elsewhere the register is not accessible; only the flag remains.
 #[cfg(not(target_arch = "x86_64"))]
 mod flags {
     pub fn read() -> u64 {

@@ -58,7 +58,7 @@ impl Config {
     /// Sets a knob by name.
     ///
     /// # Errors
-    /// [`KnobError`] says which knobs there are, or what values this one takes.
+    /// [`KnobError`] lists the knobs, or the values that this one takes.
     pub fn set(&mut self, knob: &str, value: &str) -> Result<(), KnobError> {
         let Some((_, takes)) = Config::KNOBS.iter().find(|(name, _)| *name == knob) else {
             let names: Vec<_> = Config::KNOBS.iter().map(|(name, _)| *name).collect();

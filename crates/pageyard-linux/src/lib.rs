@@ -1,6 +1,7 @@
-//! Linux's page allocator, written anew for reading and for experiments: the reference of Pageyard.
+//! Linux's page allocator, rewritten for reading and for experiments: the reference of Pageyard.
 //!
-//! Its layers, lowest first. A file calls only files of its own layer that stand before it, and of the layers below:
+//! Its layers, lowest first. A file calls only files of the layers below, and files of its own layer that are listed
+//! before it:
 //!
 //! | layer | files |
 //! |---|---|
@@ -9,12 +10,12 @@
 //! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
 //! | the zone | `zone`: its parts, and how they are locked |
 //! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `refill`: carries out what `pcp` decides; `boot`: a zone at the start |
-//! | the allocator | `zonelist`: which zones in which order; `allocator`: all of it, and nothing that it does |
-//! | taking and giving | `walk`: a request goes from zone to zone; `frees`: checked, every one; `exact`: one block by its place |
+//! | the allocator | `zonelist`: which zones in which order; `allocator`: its state, none of its operations |
+//! | taking and giving | `walk`: a request goes from zone to zone; `frees`: every one checked; `exact`: one block by its frame number |
 //! | requests | `compaction_view`: what compaction sees; `reclaim`, `waiting`: reclaim, compaction and retries; `slowpath`: what is tried when no zone is above its low watermark; `requests`: one path for all |
-//! | top | `bulk`: by the array; `numa`: nodes and their counters; `opening`: recorded states and background work; `report`; `audit`: everything counted anew; `engine`: the interface that all engines have |
+//! | top | `bulk`: by the array; `numa`: nodes and their counters; `opening`: recorded states and background work; `report`; `audit`: everything recounted; `engine`: the interface that all engines have |
 //!
-//! To read what a request goes through, start at `requests` and go down: `walk`, `refill`, `pcp`, `fallback`, `buddy`.
+//! To follow a request, start at `requests` and go down: `walk`, `refill`, `pcp`, `fallback`, `buddy`.
 //!
 //! ```
 //! use pageyard_core::{CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request, ZoneKind};

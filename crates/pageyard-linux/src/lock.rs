@@ -4,14 +4,14 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A lock that counts its waits, and spins as a kernel's does: a waiter never sleeps on a queue, so a signal handler may
-/// wait for another thread's section, too. The time is taken only when there is a wait, so an uncontended lock costs what a
-/// plain one does, and one counter.
+/// A lock that counts its waits, and spins as a kernel's does: a waiter never sleeps on a queue, so a signal handler
+/// can wait for another thread's section too. Time is measured only when there is a wait, so an uncontended lock costs
+/// as much as a plain one, plus a counter.
 ///
-/// A wait is timed from before the first look to after the lock was had. Both readings lie inside, so it includes about one
-/// reading of the clock (some 20 ns); the clock's own step (10 ns) cancels out over many waits.
+/// A wait is timed from before the first look until after the lock is taken. Both clock readings lie inside, so it
+/// includes about one reading of the clock (some 20 ns); the clock's own step (10 ns) cancels out over many waits.
 ///
-/// It lies on cache lines of its own: what is read beside it without the lock does not move when it is taken.
+/// It has its own cache lines: fields read beside it without the lock do not move when it is taken.
 #[repr(align(128))]
 pub struct MeasuredLock<T> {
     inner: Mutex<T>,
@@ -34,7 +34,7 @@ const NAP: Duration = Duration::from_micros(50);
 pub struct LockStats {
     /// Times it was taken.
     pub taken: u64,
-    /// Times somebody else held it at that moment.
+    /// Times it was already held.
     pub contended: u64,
     /// Nanoseconds waited.
     pub wait_ns: u64,
@@ -51,7 +51,7 @@ impl<T> MeasuredLock<T> {
         }
     }
 
-    /// Takes the lock, unless somebody has it: that is neither a wait nor counted as one.
+    /// Takes the lock unless it is held: that is neither a wait nor counted as one.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let guard = self.inner.try_lock()?;
         // ORDER: Relaxed: only the holder of the lock writes it, so a load and a store do.
@@ -74,7 +74,7 @@ impl<T> MeasuredLock<T> {
         guard
     }
 
-    /// Spins until the lock is free. Whoever holds it may have lost its CPU: after a while the waiter gives up its own.
+    /// Spins until the lock is free. The holder may have lost its CPU: after a while the waiter yields its own.
     #[cold]
     fn wait(&self) -> MutexGuard<'_, T> {
         let mut turns = 0u32;

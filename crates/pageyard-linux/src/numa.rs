@@ -1,4 +1,4 @@
-//! Nodes: the mask of those allowed, requests that go round them, and the counters of where frames came from. Layer:
+//! Nodes: the mask of allowed nodes, interleaved requests, and the counters of where frames came from. Layer:
 //! top.
 
 use crate::allocator::LinuxAllocator;
@@ -9,17 +9,17 @@ use pageyard_core::reclaim::NoHelp;
 use pageyard_core::{AllocError, BadRequest, Cx, NodeId, NodeMask, Pfn, Request};
 use std::sync::atomic::Ordering;
 
-/// Where a node's frames went, and where those went that were to come from it.
+/// Where a node's frames went, and where requests meant for it went.
 ///
 /// # Linux
 /// `/sys/devices/system/node/node*/numastat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaStats {
-    /// Served here as wished.
+    /// Served here, as preferred.
     pub numa_hit: u64,
-    /// Served here although another node was wished for.
+    /// Served here although another node was preferred.
     pub numa_miss: u64,
-    /// Wished for here and served elsewhere.
+    /// Preferred here and served elsewhere.
     pub numa_foreign: u64,
     /// Served here to a CPU of this node.
     pub numa_local: u64,
@@ -68,7 +68,7 @@ impl LinuxAllocator {
         sum
     }
 
-    /// Allocates from the node whose turn it is, of those allowed, or else from another.
+    /// Allocates from the allowed node whose turn it is, or else from another.
     ///
     /// # Errors
     /// As [`pageyard_core::PageAllocator::alloc`].
@@ -79,7 +79,7 @@ impl LinuxAllocator {
         let nodes = self.zonelists.nodes();
         let allowed = self.zonelists.allowed.mask().unwrap_or(NodeMask::ALL);
         let may = |n: &NodeId| allowed.allows(*n) && request.nodes.allows(*n);
-        // ORDER: Relaxed: whoever draws the same number twice loses a turn, nothing else.
+        // ORDER: Relaxed: two requests that draw the same number lose a turn, nothing else.
         let turn = self.counts.turn.fetch_add(1, Ordering::Relaxed) as usize;
         let of_turn: Vec<NodeId> = nodes.iter().copied().filter(may).collect();
         let Some(node) = of_turn.get(turn % of_turn.len().max(1)) else {

@@ -17,7 +17,7 @@ impl LinuxAllocator {
         zone.lock().convert(at, m, End::Tail);
     }
 
-    /// Puts a block that is allocated into a CPU's list, where a recording says it lay at the start.
+    /// Puts an allocated block into a CPU's list, where a recording says it was at the start.
     ///
     /// Returns `false`, and changes nothing, where the block is not allocated or no list takes its order.
     pub fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype, hottest: bool) -> bool {
@@ -32,7 +32,7 @@ impl LinuxAllocator {
         true
     }
 
-    /// Sets the spill limit of a CPU's lists, where a recording says it stood; it is kept within its bounds.
+    /// Sets the spill limit of a CPU's lists to the recorded value, within its bounds.
     pub fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
         if let Some(slot) = self.zones.get(zone.index()).and_then(|z| z.pcps.get(cpu.index())) {
             slot.lock().policy.set_high(high);
@@ -52,7 +52,7 @@ impl LinuxAllocator {
     }
 
     /// Wakes the background reclaimer of a zone, as a request below the low watermark does. Until
-    /// [`LinuxAllocator::kswapd_tick`] ends its run the per-CPU lists keep little.
+    /// [`LinuxAllocator::kswapd_tick`] ends its run, the per-CPU lists keep little.
     pub fn wake_kswapd(&self, zone: ZoneId) {
         if let Some(zone) = self.zones.get(zone.index()) {
             zone.wake_kswapd(Order::ZERO);

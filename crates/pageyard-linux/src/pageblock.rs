@@ -5,7 +5,7 @@ use pageyard_core::{Migratetype, PAGEBLOCK_ORDER, PageblockId, Pfn, ZoneSpan};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-/// The pageblocks of one zone. Frames that are asked about must be of the zone.
+/// The pageblocks of one zone. Every frame passed in must be of the zone.
 pub struct Pageblocks {
     /// The number of the zone's first pageblock.
     first: u64,
@@ -32,7 +32,7 @@ impl Pageblocks {
         }
     }
 
-    /// Notes that pageblocks hold memory: those of all frames of a range.
+    /// Notes that the pageblocks of a range of frames hold memory.
     pub fn populate(&mut self, frames: RangeInclusive<Pfn>) {
         let (first, last) = (self.index(*frames.start()), self.index(*frames.end()));
         self.populated[first..=last].fill(true);
@@ -47,7 +47,8 @@ impl Pageblocks {
     /// Returns the migratetype of the pageblock that holds the frame.
     #[inline]
     pub fn type_of(&self, pfn: Pfn) -> Migratetype {
-        // ORDER: Relaxed: a free that reads an old type puts its block on the list of that type, as Linux's may.
+        // ORDER: Relaxed: a free that reads an old type puts its block on the list of that type, as can happen in
+        // Linux.
         let raw = self.types[self.index(pfn)].load(Ordering::Relaxed);
         Migratetype::ALL[raw as usize]
     }

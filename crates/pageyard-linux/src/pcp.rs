@@ -1,7 +1,6 @@
-//! The policy of a CPU's lists: which blocks they take, how many move at a time, and when. Layer: parts of a zone.
-//!
-//! It holds limits and what it has seen of the demand, and answers with decisions. It moves nothing: `refill` does, from a
-//! list to the zone and back. Counts are in frames.
+//! The policy of a CPU's lists: which blocks they take, how many move at a time, and when. Layer: parts of a zone. The
+//! policy holds limits and what it has seen of the demand, and returns decisions. It moves nothing: `refill` does, from
+//! a list to the zone and back. Counts are in frames.
 
 use crate::config::{Config, PcpPolicy};
 use crate::pcp_limits::Limits;
@@ -13,7 +12,7 @@ const BATCH_SCALE_MAX: u32 = 5;
 /// Orders above 0 up to this one fragment memory while they lie in a list: `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY_ORDER: u8 = 3;
 
-/// What a CPU's lists hold to.
+/// The policy of a CPU's lists.
 pub struct Pcp {
     policy: PcpPolicy,
     limits: Limits,
@@ -36,7 +35,7 @@ pub struct Listed {
     pub order: Order,
 }
 
-/// What the lists heed of their zone.
+/// What the lists consider of their zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pressure {
     /// Whether the background reclaimer was woken.
@@ -48,13 +47,13 @@ pub struct Pressure {
 /// Decides that blocks go back to the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Spill {
-    /// At least so many frames go, as far as there are any.
+    /// At least this many frames go, if there are that many.
     pub frames: u64,
     /// The list that gives first; the others follow in their order.
     pub first: usize,
     /// How much a list gives at a time.
     pub turns: Turns,
-    /// Whether to look afterwards if the zone is above its high watermark again.
+    /// Whether to check afterwards if the zone is above its high watermark again.
     pub recheck: bool,
 }
 
@@ -67,16 +66,16 @@ pub enum Turns {
     Growing,
 }
 
-/// Returns the list that serves a request, if one may: a request that gets none bypasses the lists.
+/// Returns the list that serves a request, if any: a request that gets none bypasses the lists.
 #[inline]
 pub fn list_for_request(config: &Config, context: Context, order: Order, m: Migratetype) -> Option<Listed> {
     let list = config.pcp_list(order, m)?;
     config.pcp_protection.admits(context).then_some(Listed { list, order })
 }
 
-/// Returns the list that takes a block freed in a pageblock of a type, if one may: otherwise it goes to the zone.
+/// Returns the list that takes a block freed in a pageblock of a type, if any: otherwise it goes to the zone.
 ///
-/// Blocks of reserved pageblocks lie in the movable list until it spills; those of isolated ones in none.
+/// Blocks of reserved pageblocks stay in the movable list until it spills; those of isolated pageblocks go to none.
 #[inline]
 pub fn list_for_free(config: &Config, context: Context, order: Order, of: Migratetype) -> Option<Listed> {
     if of == Migratetype::Isolate {
@@ -93,7 +92,7 @@ impl Pcp {
     }
 
     /// Returns how many blocks a list should have room for from the start: where lists stay short they never grow their
-    /// memory, so that a signal handler may use them.
+    /// memory, so a signal handler can use them.
     pub fn room(&self) -> usize {
         match self.policy {
             PcpPolicy::Classic | PcpPolicy::FreeFactor => {
@@ -130,7 +129,7 @@ impl Pcp {
     /// Decides how many blocks an empty list takes from the zone, where all lists hold `held` frames.
     ///
     /// # Linux
-    /// `nr_pcp_alloc` (6.7): the batch doubles with each refill that no free came between, as far as `high` allows.
+    /// `nr_pcp_alloc` (6.7): the batch doubles with each refill without a free in between, as far as `high` allows.
     pub fn on_empty(&mut self, held: u64, order: Order, pressure: Pressure) -> u64 {
         let mut batch = self.limits.batch;
         if self.policy == PcpPolicy::Auto {
@@ -195,7 +194,7 @@ impl Pcp {
     #[inline]
     fn spill(&self, frames: u64, list: usize) -> Spill {
         let (first, turns) = match self.policy {
-            // 4.x starts with the list behind the first one, whatever was freed.
+            // 4.x starts with the list after the first one, whatever was freed.
             PcpPolicy::Classic => (1, Turns::Growing),
             PcpPolicy::FreeFactor | PcpPolicy::Auto => (list, Turns::Whole),
         };
@@ -210,7 +209,7 @@ impl Pcp {
     #[inline]
     fn by_factor(&mut self, held: u64, order: Order, pressure: Pressure) -> Option<u64> {
         let all = self.factor > 0 && Self::is_high_order(order);
-        // While reclaim runs, lists keep little: what it frees is for whoever waits.
+        // While reclaim runs, lists keep little: what it frees is for the requests that wait.
         let high = if pressure.reclaiming { self.high.min(self.limits.batch << 2) } else { self.high };
         if !all && held < high {
             return None;
@@ -276,7 +275,7 @@ impl Pcp {
         }
         let high = self.high;
         if held >= high {
-            // Room for what was freed in one go, so that it need not go through the zone.
+            // Room for a burst of frees, so that it need not go through the zone.
             let needed = self.free_count + self.limits.batch;
             if high < needed {
                 self.high = needed.clamp(self.limits.high_min, self.limits.high_max);

@@ -1,4 +1,5 @@
-//! How large a CPU's lists may become, and how many frames move at a time: from the size of the zone. Layer: parts of a zone.
+//! How large a CPU's lists can grow, and how many frames move at a time, from the size of the zone. Layer: parts of a
+//! zone.
 
 use crate::config::{Config, PcpPolicy};
 use pageyard_core::Frames;
@@ -12,9 +13,9 @@ const MIN_PERCPU_PAGELIST_HIGH_FRACTION: u64 = 8;
 /// The limits of one CPU's lists of one zone, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// What the lists may hold at least before they spill.
+    /// The least that the lists can hold before they spill.
     pub high_min: u64,
-    /// What they may hold at most.
+    /// The most that they can hold.
     pub high_max: u64,
     /// How many frames move between a list and its zone at a time.
     pub batch: u64,
@@ -32,7 +33,7 @@ fn batch_size(policy: PcpPolicy, managed: Frames) -> u64 {
     };
     let batch = ((managed.0 / 1024).min(most) / 4).max(1);
     let power = 1 << (batch + batch / 2).ilog2();
-    // A list that may not hold anything still moves one frame at a time.
+    // A list that can hold nothing still moves one frame at a time.
     (power - 1).max(1)
 }
 

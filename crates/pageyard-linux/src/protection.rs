@@ -1,4 +1,4 @@
-//! Who may use a CPU's lists, and what keeps others out meanwhile. Layer: settings, the lowest of them.
+//! Which code can use a CPU's lists, and what keeps other code out meanwhile. Layer: settings, the lowest of them.
 
 use pageyard_core::Context;
 
@@ -11,7 +11,7 @@ pub enum PcpProtection {
     PreemptOnly,
     /// Preemption and deferred interrupts are off; only hard interrupts go to the zone (that commit's variant).
     SoftIrqAllowed,
-    /// A lock that is tried; whoever fails goes to the zone (6.0 and later).
+    /// A lock that is tried; a call that fails goes to the zone (6.0 and later).
     Trylock,
 }
 

@@ -43,7 +43,7 @@ impl LinuxAllocator {
         let mut sum = Reclaimed::default();
         let mut priority = Priority::START;
         while priority > Priority::HARDEST {
-            // Read once: others free frames meanwhile, and what is wanted must not become less than nothing.
+            // Read once: others free frames meanwhile, and the wanted count must not go below zero.
             let free = zone.free.get();
             if free > target {
                 break;

@@ -11,8 +11,8 @@ use crate::zone::Zone;
 use pageyard_core::{Frames, Migratetype, Order, Pfn, ZoneKind};
 
 impl Zone {
-    /// Takes a block from a CPU's list, filling it from the zone first if it is empty: the block freed last, or, for `cold`
-    /// requests, the one that has lain there longest.
+    /// Takes a block from a CPU's list, filling it from the zone first if it is empty: the block freed last, or, for
+    /// `cold` requests, the oldest.
     ///
     /// # Linux
     /// `rmqueue_pcplist`.
@@ -48,7 +48,8 @@ impl Zone {
         pages.counts.refills += 1;
     }
 
-    /// Puts a freed block, tagged as such, into a CPU's list, and gives some back to the zone if there are too many.
+    /// Puts a freed block, tagged as such, into a CPU's list, and gives some back to the zone if the list holds too
+    /// many.
     #[inline]
     pub fn give_listed(&self, pages: &mut CpuPages, to: Listed, pfn: Pfn, cold: bool, config: &Config) {
         pages.lists.put(to, pfn, if cold { End::Tail } else { End::Head });

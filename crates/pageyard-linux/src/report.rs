@@ -1,4 +1,4 @@
-//! Reports: what the allocator, its zones and its lists say of themselves. Layer: top; they change nothing.
+//! Reports on the allocator, its zones and its lists. Layer: top; they change nothing.
 
 use crate::allocator::LinuxAllocator;
 use crate::events::{Fallbacks, Taken};

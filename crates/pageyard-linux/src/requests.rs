@@ -15,7 +15,7 @@ impl LinuxAllocator {
         Ok(self.alloc_helped(cx, request, None::<&NoHelp>)?)
     }
 
-    /// Allocates, with help where there is any.
+    /// Allocates, with help if any was given.
     ///
     /// # Linux
     /// `__alloc_pages`.
@@ -30,7 +30,8 @@ impl LinuxAllocator {
         self.serve(cx, request, help, &mut counted).map_err(|failure| self.refused(failure))
     }
 
-    /// Serves a request, or says why not; what is counted once for a request is counted unless `counted` says that it was.
+    /// Serves a request, or says why not; `counted` says which of the events that count once a request were already
+    /// counted.
     #[inline(always)]
     pub(crate) fn serve<H: Helpers>(
         &self,
@@ -63,7 +64,7 @@ impl LinuxAllocator {
         }
     }
 
-    /// Counts a request that is refused although it is a proper one.
+    /// Counts a valid request that is refused.
     #[cold]
     pub(crate) fn refused(&self, failure: Failure) -> Failure {
         if !matches!(failure.why, AllocError::BadRequest(_)) {

@@ -1,20 +1,20 @@
 //! The lock of one CPU's lists: a try-lock, or none where each CPU belongs to one thread. Layer: parts of a zone.
-#![allow(unsafe_code, reason = "a lock that is none has to be vouched for")]
+#![allow(unsafe_code, reason = "a lock that does not lock needs an unsafe promise")]
 
 use crate::cpu_pages::CpuPages;
 use parking_lot::lock_api::{self, GuardSend, RawMutex};
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
-/// A mutex, or a note that the lists are in use which only their own thread reads.
+/// A mutex, or an in-use flag that only the lists' own thread reads.
 pub struct SlotLock {
     raw: parking_lot::RawMutex,
-    /// Whether one thread alone uses these lists: see [`crate::LinuxAllocator::by_cpu`].
+    /// Whether only one thread uses these lists: see [`crate::LinuxAllocator::by_cpu`].
     one_thread: bool,
     /// With `one_thread`: whether they are in use, by code that a signal handler has interrupted.
     used: AtomicBool,
 }
 
-// SAFETY: 1. Without `one_thread` it is parking_lot's mutex. 2. With it, whoever made the allocator has promised that one
+// SAFETY: 1. Without `one_thread` it is parking_lot's mutex. 2. With it, the allocator's maker has promised that one
 //         thread at a time uses these lists, so only a handler on that thread can come in between, and `used`, which it
 //         sees as the thread left it, keeps it out.
 unsafe impl RawMutex for SlotLock {
@@ -29,7 +29,7 @@ unsafe impl RawMutex for SlotLock {
         if !self.one_thread {
             return self.raw.lock();
         }
-        // Only whoever drains or reads from outside waits, and the promise says that nobody is inside then.
+        // Only drains and reads from outside wait, and the promise says that the lists are not in use then.
         while !self.try_lock() {
             std::hint::spin_loop();
         }
@@ -61,7 +61,7 @@ unsafe impl RawMutex for SlotLock {
     }
 }
 
-/// One CPU's lists of one zone, and their lock, on cache lines of their own: no other CPU's traffic moves them.
+/// One CPU's lists of one zone, and their lock, on their own cache lines: no other CPU's traffic moves them.
 #[repr(align(128))]
 pub struct Slot(lock_api::Mutex<SlotLock, CpuPages>);
 

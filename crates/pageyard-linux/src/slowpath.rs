@@ -10,7 +10,7 @@ use pageyard_core::reason::{ZoneRoom, reason};
 use pageyard_core::reclaim::{Attempts, Failure, Helpers};
 use pageyard_core::{AllocError, BadRequest, CpuSet, Cx, Frames, Pfn, Request, RequestFlags};
 
-/// What a request has been counted for already: however often it tries, it counts once.
+/// The events that a request was already counted for: however often it tries, each counts once.
 #[derive(Default)]
 pub(crate) struct Counted {
     /// As one that came to the slow path.
@@ -20,7 +20,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Says what the request is to the background reclaimer by now.
+    /// Returns the request's relation to the background reclaimer by now.
     fn wake(&self, request: &Request) -> Wake {
         match Wake::of(request) {
             Wake::Counts if self.woken => Wake::Counted,
@@ -30,8 +30,9 @@ impl Counted {
 }
 
 impl LinuxAllocator {
-    /// What follows when no zone is above its low watermark, or, as `missed` says, none may serve the request. One that fails
-    /// while the allowed nodes change is tried again; `changes` is their count before the first attempt.
+    /// What follows when no zone is above its low watermark, or, as `missed` says, none can serve the request. A
+    /// request that fails while the allowed nodes change is tried again; `changes` is the count of changes before the
+    /// first attempt.
     ///
     /// # Linux
     /// `__alloc_pages_slowpath`: the background reclaimer is woken, and reserves open to those entitled to them. A request that
@@ -134,7 +135,7 @@ impl LinuxAllocator {
         gave || free() > before
     }
 
-    /// Says why a request could not be served, from the zones as they are now.
+    /// Says why a request could not be served, from the zones' current state.
     fn reason(&self, cx: &Cx, request: &Request, effort: Effort) -> AllocError {
         let (order, highest) = (request.order, request.highest_zone);
         let unlimited = request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL);

@@ -1,4 +1,4 @@
-//! What each frame is: one byte a frame, the one place where a second free is caught. Layer: parts of a zone.
+//! The state of each frame, one byte each: the one place where a second free is caught. Layer: parts of a zone.
 
 use pageyard_core::{Frames, Migratetype, Order};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,7 +14,7 @@ pub const NR_PAGE_ORDERS: usize = MAX_PAGE_ORDER.index() + 1;
 pub enum Tag {
     /// Not managed.
     Hole,
-    /// Part of a block that starts at a lower frame, or on its way between two other states.
+    /// Part of a block that starts at a lower frame, or in transition between two other states.
     Inside,
     /// The first frame of a block on a free list, and on which list.
     Buddy(Order, Migratetype),
@@ -85,8 +85,8 @@ impl Tags {
     /// Reads a tag. Frames beyond the zone are holes.
     #[inline]
     pub fn get(&self, frame: u64) -> Tag {
-        // ORDER: Acquire pairs with the Release in `set` and `swap`: whoever sees a block's state sees the states of
-        // its other frames, which were written first.
+        // ORDER: Acquire pairs with the Release in `set` and `swap`: a thread that sees a block's state sees the states
+        // of its other frames, which were written first.
         self.0.get(frame as usize).map_or(Tag::Hole, |t| Tag::decode(t.load(Ordering::Acquire)))
     }
 

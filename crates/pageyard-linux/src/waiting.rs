@@ -1,4 +1,4 @@
-//! What a request does that waits: reclaim, compaction and retries, in Linux's order. Layer: requests, above `reclaim`.
+//! What a request that waits does: reclaim, compaction and retries, in Linux's order. Layer: requests, above `reclaim`.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::Retries;
@@ -16,8 +16,8 @@ const MAX_RECLAIM_RETRIES: u32 = 16;
 /// Successful compactions that did not serve the request, before it gives up. `MAX_COMPACT_RETRIES`.
 const MAX_COMPACT_RETRIES: u32 = 16;
 
-/// Rounds of reclaim and compaction after which a request gives up, whatever reclaim shows: a helper that frees frames and
-/// takes them again would keep it forever. Linux has no such limit.
+/// Rounds of reclaim and compaction after which a request gives up, whatever progress reclaim reports: a helper that
+/// frees frames and takes them again would keep it going forever. Linux has no such limit.
 const MAX_ROUNDS: u32 = 1024;
 
 /// How hard compaction tries for a request.
@@ -148,7 +148,7 @@ impl<H: Helpers> Wait<'_, H> {
     }
 
     /// # Linux
-    /// `should_reclaim_retry`: would it fit if all that can be reclaimed were?
+    /// `should_reclaim_retry`: would the request fit if everything reclaimable were reclaimed?
     fn should_reclaim(&self, progress: u64, idle: &mut u32) -> bool {
         *idle = if progress > 0 && !self.is_costly() { 0 } else { *idle + 1 };
         if *idle > MAX_RECLAIM_RETRIES {
@@ -173,7 +173,7 @@ impl<H: Helpers> Wait<'_, H> {
         }
         let outcome = self.tried.outcome;
         if outcome == Some(Outcome::Skipped) {
-            // Too little is free to move things to. Would it be enough if all were reclaimed?
+            // Too little is free to move things to. Would it be enough if everything were reclaimed?
             return self.zones().any(|z| {
                 let all = z.free.get() + self.help.reclaimable(z.id).0 / u64::from(order.get());
                 all > z.mark(Mark::Low) + 2 * order.frames().0
@@ -252,7 +252,7 @@ impl<H: Helpers> Wait<'_, H> {
         for priority in (0..=Priority::START.0).rev().map(Priority) {
             for i in 0..self.zones().count() {
                 let Some(z) = self.zones().nth(i) else { break };
-                // Compaction has what it needs here: reclaiming more would only throw things out.
+                // Compaction has what it needs here: reclaiming more would only evict useful pages.
                 let room = z.mark(Mark::High) + 2 * order.frames().0;
                 if self.is_costly() && self.engine.config.compaction.enabled && z.free.get() > room {
                     ready = true;

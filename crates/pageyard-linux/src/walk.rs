@@ -57,7 +57,7 @@ impl LinuxAllocator {
         Effort { nofragment: self.config.nofragment && normal, ..Effort::plain(Mark::Low) }
     }
 
-    /// Finds out once what a request walks, and which entry it would rather have.
+    /// Determines once what a request walks, and which entry it prefers.
     ///
     /// # Linux
     /// `prepare_alloc_pages`.
@@ -72,7 +72,7 @@ impl LinuxAllocator {
         }
     }
 
-    /// Compiled apart for each form of the step, and for both alike: what differs between them is the step.
+    /// Compiled separately for each form of the step, and otherwise identical: only the step differs.
     ///
     /// # Linux
     /// `get_page_from_freelist`.
@@ -92,7 +92,7 @@ impl LinuxAllocator {
             let above = |mark| {
                 zone.watermark_ok(order, request.highest_zone, Effort { mark, ..effort }, &self.config)
             };
-            // Far from the watermarks one check does; near them the per-CPU lists are told to shrink.
+            // Far from the watermarks one check is enough; near them the per-CPU lists are told to shrink.
             let roomy = !zone.below_high.get() && above(Mark::High);
             zone.below_high.set(!roomy);
             if !roomy && !above(effort.mark) {

@@ -7,7 +7,7 @@ use crate::zone::Zone;
 use pageyard_core::{Frames, Migratetype, Order, RequestFlags, ZoneKind};
 
 impl Zone {
-    /// Ends what fragmentation adds to the watermarks.
+    /// Removes what fragmentation added to the watermarks.
     ///
     /// # Linux
     /// The end of `balance_pgdat`.
@@ -59,7 +59,7 @@ impl Zone {
         if self.enough(order, highest, self.mark(effort.mark), effort, config) {
             return true;
         }
-        // Single frames that cannot wait ignore the boost: it is meant to wake reclaim, not to fail anybody.
+        // Single frames that cannot wait ignore the boost: it is meant to wake reclaim, not to fail requests.
         order == Order::ZERO
             && effort.mark == Mark::Min
             && effort.reserves.contains(RequestFlags::HIGH)

@@ -1,4 +1,5 @@
-//! A zone: its parts, and how they are locked. Layer: the zone. What is done with it lies above, a file for each subject.
+//! A zone: its parts, and how they are locked. Layer: the zone. Its operations are in the layer above, a file for each
+//! subject.
 
 use crate::config::Config;
 use crate::events::ZoneCounts;
@@ -51,7 +52,7 @@ pub struct Zone {
     pub lock: MeasuredLock<ZoneInner>,
     pub pcps: Vec<Slot>,
     pub interrupts: Interrupts,
-    /// `numa_foreign`: requests that wished for this zone's node and were served by another.
+    /// `numa_foreign`: requests that preferred this zone's node and were served by another.
     pub foreign: AtomicU64,
     /// `numa_interleave`: requests served here because the node's turn had come.
     pub interleaved: AtomicU64,
@@ -63,19 +64,19 @@ impl Zone {
         self.free.get() + self.pcps.iter().map(|p| p.lock().lists.held()).sum::<u64>()
     }
 
-    /// Tells the policy of the lists how the zone is.
+    /// Tells the lists' policy the state of the zone.
     #[inline]
     pub fn pressure(&self) -> Pressure {
         Pressure { reclaiming: self.kswapd_woken.get(), below_high: self.below_high.get() }
     }
 
-    /// Takes the zone lock, unless somebody has it.
+    /// Takes the zone lock, unless it is held.
     pub fn try_lock(&self) -> Option<Locked<'_>> {
         let off = self.interrupts.off();
         Some(Locked { zone: self, inner: self.lock.try_lock()?, _off: off })
     }
 
-    /// Takes the zone lock, with interrupts off: a handler may want it, too.
+    /// Takes the zone lock, with interrupts off: a handler may want it too.
     pub fn lock(&self) -> Locked<'_> {
         let off = self.interrupts.off();
         Locked { zone: self, inner: self.lock.lock(), _off: off }

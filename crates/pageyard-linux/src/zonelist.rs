@@ -1,5 +1,5 @@
 //! Zonelists: in which order a CPU's requests try the zones, and the step from one zone to the next, called or inlined.
-//! Layer: the allocator. It knows zones by their places and spans.
+//! Layer: the allocator. It knows zones by index and span.
 
 use crate::config::{Config, ZonelistIterator};
 use pageyard_core::{CpuId, MemoryMap, NodeId, NodeMask, NodeSet, Request, RequestFlags, ZoneKind};
@@ -63,7 +63,7 @@ impl Zonelists {
 
     /// Chooses the form of the walk.
     pub fn choose(&self, iterator: ZonelistIterator) {
-        // ORDER: Relaxed: both forms walk the same lists, so it matters to nobody which one a request sees.
+        // ORDER: Relaxed: both forms walk the same lists, so it does not matter which one a request sees.
         self.inlined.store(iterator == ZonelistIterator::Inlined, Ordering::Relaxed);
     }
 
@@ -125,14 +125,14 @@ impl Zoneref {
 
 /// The step of a walk: the next entry, from a place on, that a request may use.
 pub trait Step {
-    /// Whether requests without a mask ask for all nodes by a mask that allows all of them.
+    /// Whether requests without a mask use a mask that allows all nodes.
     const MASKS_ALL: bool;
 
     /// Finds the next entry.
     fn next(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMask>) -> Option<usize>;
 }
 
-/// Every step is a call, and even a free choice is a mask.
+/// Every step is a call, and even an unrestricted request has a mask.
 ///
 /// # Linux
 /// `next_zones_zonelist`, with `cpuset_current_mems_allowed` for the preferred zone.
@@ -174,7 +174,7 @@ fn search(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMa
 /// The nodes that requests may be served from, whatever they ask: a cpuset for the whole instance.
 ///
 /// # Linux
-/// `cpusets_enabled_key` and `mems_allowed_seq`: reading costs nothing more until a mask was installed, and a request
+/// `cpusets_enabled_key` and `mems_allowed_seq`: reading costs nothing extra until a mask is installed, and a request
 /// that fails while the mask changes is tried again.
 #[derive(Default)]
 pub struct Allowed {
@@ -186,12 +186,12 @@ pub struct Allowed {
 impl Allowed {
     /// Installs a mask, or takes it away.
     pub fn set(&self, mask: Option<NodeMask>) {
-        // ORDER: Release, second: whoever sees the change counted sees the mask.
+        // ORDER: Release, second: a reader that sees the change counted sees the mask.
         self.mask.store(mask.unwrap_or(NodeMask::ALL).0, Ordering::Relaxed);
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the mask, if one restricts anybody.
+    /// Returns the mask, if one is installed.
     #[inline]
     pub fn mask(&self) -> Option<NodeMask> {
         if self.changes() == 0 {

@@ -150,8 +150,8 @@ fn storm(protection: &str, interrupts: &str) {
                     pthread_kill(*thread, signal).unwrap();
                 }
             }
-            // Without a pause the sender holds the kernel's lock of this process's signals most of the time, and nobody
-            // else can block or unblock one.
+            // Without a pause the sender holds the kernel's lock of this process's signals most of the time, and no
+            // other thread can block or unblock one.
             std::thread::sleep(Duration::from_micros(20));
         }
         done.wait();

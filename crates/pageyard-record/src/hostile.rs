@@ -1,4 +1,4 @@
-//! The readers of this crate as functions of bytes, and small good inputs to spoil: for fuzzing.
+//! The readers of this crate as functions of bytes, and small good inputs to corrupt: for fuzzing.
 //!
 //! As [`pageyard_trace::hostile`], which has those of a trace.
 

@@ -1,8 +1,8 @@
-//! Recordings of this host's page allocator, and a look at its memory as it is now.
+//! Recordings of this host's page allocator, and an examination of its memory now.
 //!
-//! * [`record`] records this host into a trace; [`import`] makes a trace of what `perf record` wrote; `tracepoint` is what
-//!   both know of the kernel's events.
-//! * [`HostSummary`] says what this host's memory is like now, and who holds it ([`host`]).
+//! * [`record`] records this host into a trace; [`import`] makes a trace from what `perf record` wrote; `tracepoint`
+//!   has what both know of the kernel's events.
+//! * [`HostSummary`] describes this host's memory now, and what holds it ([`host`]).
 //!
 //! No file is trusted: see [`pageyard_trace`].
 // One file of the recorder has two system calls to make.

@@ -76,7 +76,7 @@ impl SharedFrameSet {
 
     /// Adds frames; returns how many were in the set already.
     pub fn insert(&self, pfn: Pfn, frames: Frames) -> u64 {
-        // ORDER: AcqRel pairs with `remove`: whoever gets a frame sees that its last holder gave it up.
+        // ORDER: AcqRel pairs with `remove`: the thread that gets a frame sees that its last holder gave it up.
         let add = |(word, mask): (usize, u64)| self.words[word].fetch_or(mask, Ordering::AcqRel) & mask;
         FrameSet::words(pfn, frames).map(|part| u64::from(add(part).count_ones())).sum()
     }

@@ -54,7 +54,7 @@ pub enum ReplayError {
         /// What is wrong, and what to do.
         why: String,
     },
-    /// What was asked for would take more memory than this process may use.
+    /// The request needs more memory than this process may use.
     #[error("{what} needs {} of memory, and {} leaves {}; {instead}", bytes(*need), room.bound_by, bytes(room.bytes))]
     NoRoom {
         /// What needs it.
@@ -71,13 +71,13 @@ pub enum ReplayError {
     NoThread {
         /// Its number.
         thread: usize,
-        /// How many there are to be.
+        /// How many were requested.
         threads: usize,
         /// What the system says.
         why: std::io::Error,
     },
-    /// The memory asked for cannot be had.
-    #[error("--memory {asked} MiB cannot be had: {why}")]
+    /// The machine cannot be made that small or that large.
+    #[error("--memory {asked} MiB is not possible: {why}")]
     Memory {
         /// What was asked for, in MiB.
         asked: u64,

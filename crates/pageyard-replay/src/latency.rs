@@ -32,7 +32,7 @@ pub struct LatencySummary {
 impl Latencies {
     /// Makes an empty record. `clock_ns` is what reading the clock costs: it is taken off each latency.
     pub fn new(clock_ns: u64) -> Latencies {
-        // Up to ten seconds, to three digits: what lies above is recorded as that.
+        // Up to ten seconds, to three digits: anything above is recorded as ten seconds.
         let histogram =
             Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid constants");
         Latencies { histogram, calls: 0, clock_ns }

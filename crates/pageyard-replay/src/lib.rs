@@ -1,6 +1,6 @@
-//! Replays: a recorded machine, the engines that a recording is re-executed on, and what came of it.
+//! Replays: a recorded machine, the engines on which a recording is re-executed, and the results.
 //!
-//! * [`engine`]: the engines by name, and what a replay wants of one beyond [`pageyard::PageAllocator`];
+//! * [`engine`]: the engines by name, and what a replay needs of one beyond [`pageyard::PageAllocator`];
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
 //! * [`replay`]: a trace re-executed on an engine, the prediction of where it ends, and the report of it;
 //! * [`workload`]: owners of frames that can be moved and given up, and load on them.

@@ -1,4 +1,4 @@
-//! Refusing what would take more memory than this process may use, before it is asked for.
+//! Refusing work that would need more memory than this process may use, before it is requested.
 
 use crate::error::ReplayError;
 use pageyard_trace::limits;
@@ -6,10 +6,10 @@ use pageyard_trace::limits;
 /// What a replay takes besides its tables: buffers of the reader, stacks, and the allocator's own slack.
 const BESIDES: u64 = 48 << 20;
 
-/// Refuses what needs more bytes than this process may still use.
+/// Refuses work that needs more bytes than this process may still use.
 ///
 /// # Errors
-/// [`ReplayError::NoRoom`] says what there is, what sets the bound, and what to do `instead`.
+/// [`ReplayError::NoRoom`] says what is available, what sets the bound, and what to do `instead`.
 pub(crate) fn check(what: &str, need: u64, instead: &'static str) -> Result<(), ReplayError> {
     let room = limits::memory();
     let need = need.saturating_add(BESIDES);

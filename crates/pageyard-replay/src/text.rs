@@ -13,8 +13,8 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
-/// Writes a text that somebody else chose so that a terminal shows it and does nothing else: control characters, and those
-/// that change the direction of writing, are spelt out, and what is longer than a few lines is cut.
+/// Writes foreign text so that a terminal only displays it: control characters, and those that change the direction of
+/// writing, are spelt out, and text longer than a few lines is cut.
 #[must_use]
 pub fn shown(text: &str) -> String {
     /// Characters that are shown.

@@ -42,7 +42,7 @@ impl<P: PerCpu> ReplayEngine for OwnedPageyard<P> {
     fn restore_pcp_high(&self, _: ZoneId, _: CpuId, _: u64) {}
 
     fn kswapd_tick(&self) {
-        // Asking which zones there are would count their free blocks, a thousand times in a second of the recording.
+        // Asking for the zones would count their free blocks, a thousand times in a second of the recording.
         (0..MAX_ZONES as u16).map(ZoneId).for_each(|zone| self.reclaimed(zone));
     }
 

@@ -1,4 +1,4 @@
-//! Checks an engine's books against the naive model: conservation, zones, per-CPU lists, and merging.
+//! Checks an engine's counts against the naive model: conservation, zones, per-CPU lists, and merging.
 
 use crate::engine::Verdict;
 use crate::naive::{Naive, Zone};

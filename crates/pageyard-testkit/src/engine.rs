@@ -1,4 +1,4 @@
-//! What the suite must know of an engine: how to build one, and what it promises beyond the interface.
+//! What the suite needs to know of an engine: how to build one, and what it promises beyond the interface.
 
 use pageyard::{MapError, MemoryMap, Order, PageAllocator};
 

@@ -1,4 +1,4 @@
-//! Random operations, weighted by profiles that each provoke something.
+//! Random operations, weighted by profiles that each provoke one kind of trouble.
 
 use crate::naive::Naive;
 use crate::op::Op;
@@ -126,7 +126,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Makes a generator; the same seed and machine give the same operations as long as the engine answers alike.
+    /// Makes a generator; the same seed and machine give the same operations as long as the engine gives the same
+    /// answers.
     #[must_use]
     pub fn new(profile: Profile, seed: u64) -> Generator {
         Generator { rng: Rng::with_seed(seed), profile }
@@ -214,7 +215,7 @@ impl Generator {
         zone.span.start + Frames(self.rng.u64(0..zone.span.spanned.0))
     }
 
-    /// Picks an order, small ones more often, at times one that the engine does not serve.
+    /// Picks an order, small ones more often, sometimes one that the engine does not serve.
     fn order(&mut self, model: &Naive) -> Order {
         match self.rng.u8(0..32) {
             0 => Order::of(self.rng.u8(0..=Order::MAX.get())),

@@ -7,7 +7,7 @@ use pageyard::{
     PAGEBLOCK_ORDER, PageAllocator, Pfn, Request, RequestFlags, ZoneStats,
 };
 
-/// The answers that are right: `Ok` where there is no fault, any of the faults otherwise.
+/// The right answers: `Ok` where there is no fault, any of the faults otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected<E> {
     faults: [Option<E>; 3],
@@ -26,10 +26,10 @@ impl<E: Copy + PartialEq + core::fmt::Debug> Expected<E> {
         self.faults.iter().all(Option::is_none)
     }
 
-    /// Compares an answer with what was right.
+    /// Compares an answer with the right ones.
     ///
     /// # Errors
-    /// Says what was answered to `call`, and what would have been right.
+    /// Says what `call` returned, and what would have been right.
     pub fn judge(&self, answer: Result<(), E>, call: impl FnOnce() -> String) -> Verdict {
         let right = match answer {
             Ok(()) => self.is_ok(),
@@ -47,7 +47,7 @@ impl<E: Copy + PartialEq + core::fmt::Debug> Expected<E> {
     }
 }
 
-/// Says what freeing the block must answer; `cpu` is `None` where the call names none.
+/// Says what freeing the block must return; `cpu` is `None` where the call names none.
 #[must_use]
 pub fn free(model: &Naive, cpu: Option<CpuId>, pfn: Pfn, order: Order) -> Expected<FreeError> {
     let state = model.frame(pfn);
@@ -84,7 +84,7 @@ pub fn split(model: &Naive, pfn: Pfn, from: Order, to: Order) -> Expected<FreeEr
     Expected { faults: [Some(FreeError::Misaligned), outside, None] }
 }
 
-/// Says what claiming the block must answer once no per-CPU list holds a frame.
+/// Says what claiming the block must return once no per-CPU list holds a frame.
 #[must_use]
 pub fn claim(model: &Naive, pfn: Pfn, order: Order) -> Expected<ClaimError> {
     let faults = [
@@ -130,10 +130,8 @@ fn faults(model: &Naive, cpu: CpuId, request: &Request) -> [Option<BadRequest>; 
     ]
 }
 
-/// Judges a refusal, taking every frame that no caller holds as free.
-///
-/// A frame in another CPU's list may make an engine refuse with a reason that this finds wrong: drain, ask again, and
-/// judge the second answer.
+/// Judges a refusal, taking every frame that no caller holds as free. A frame in another CPU's list can make an engine
+/// refuse with a reason that this finds wrong: drain, ask again, and judge the second answer.
 ///
 /// # Errors
 /// Says why the reason given does not hold.
@@ -189,7 +187,7 @@ fn out_of_reach<E: PageAllocator>(engine: &E, model: &Naive, request: &Request, 
     let privileged = request.flags.contains(RequestFlags::MEMALLOC);
     let (mut kept_back, mut without_block) = (false, false);
     for zone in model.allowed(request).filter(|z| z.span.managed.0 > 0) {
-        // What is asked first is what ends more often: looking for a block takes long.
+        // The cheaper check that fails more often comes first: looking for a block takes long.
         if reserve && !privileged && is_kept_back(engine, zone, request)? {
             kept_back = true;
         } else if !fits(engine, zone, request.order) {
@@ -218,7 +216,7 @@ fn is_kept_back<E: PageAllocator>(engine: &E, zone: &Zone, request: &Request) ->
     Ok(kept > 0 && zone.unallocated.0 <= kept + request.order.frames().0)
 }
 
-/// Says whether a refusal would be justified as things are, whatever reason it gave.
+/// Says whether a refusal would be justified now, whatever reason it gave.
 pub fn may_refuse<E: PageAllocator>(engine: &E, model: &Naive, cpu: CpuId, request: &Request) -> bool {
     let free = Frames::ZERO;
     let reasons = [
@@ -229,7 +227,7 @@ pub fn may_refuse<E: PageAllocator>(engine: &E, model: &Naive, cpu: CpuId, reque
     reasons.into_iter().any(|why| refused(engine, model, cpu, request, why).is_ok())
 }
 
-/// Says whether a block of `order` can be had in the zone, reserved pageblocks apart.
+/// Says whether the zone has a free block of `order`, apart from reserved pageblocks.
 ///
 /// A pageblock that is reserved for high-order requests serves no other, and keeps the block around it from merging;
 /// given back, it merges with the pageblock beside it only when frames of it are freed, as in Linux.

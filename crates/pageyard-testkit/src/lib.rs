@@ -1,14 +1,13 @@
-//! The suite that every engine of Pageyard must pass, written against the interfaces alone.
+//! The suite that every engine of Pageyard must pass, written only against the interfaces.
 //!
-//! An engine implements [`Build`] for a unit type in its `tests/` directory and expands [`suite!`] there. What it then
-//! has to stand up to, from the bottom up:
-//!
+//! An engine implements [`Build`] for a unit type in its `tests/` directory and expands [`suite!`] there. The suite,
+//! from the bottom up:
 //! * [`naive`]: a third opinion: one state a frame, no lists, no policy. [`judge`] says whether it allows an answer,
-//!   [`check`] whether the engine's own books agree with it.
+//!   [`check`] whether the engine's counts agree with it.
 //! * [`op`]: operations that print themselves as Rust; [`session`]: an engine and the model side by side.
 //! * [`generate`], [`random`]: weighted random operations from a seed; [`shrink`]: a failing list made short and printed
 //!   as a test to paste; [`tally`]: what a run provoked, so that a run that provoked nothing is noticed.
-//! * `storm`: every kind of call at once, from many threads, for as long as one likes.
+//! * `storm`: every kind of call at once, from many threads, for any length of time.
 //! * [`maps`]: memory maps that engines get wrong; [`suite`](mod@suite): hand-written cases, the concurrent ones included.
 //!
 //! # Which error is right

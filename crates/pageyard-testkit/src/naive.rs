@@ -11,7 +11,7 @@ use pageyard::{
 pub enum Frame {
     /// Not the allocator's.
     Hole,
-    /// Free in its zone, or in some CPU's list: the model does not ask.
+    /// Free in its zone, or in some CPU's list: the model does not distinguish.
     Free,
     /// The first frame of a block that a caller holds.
     Head(Order),
@@ -19,7 +19,7 @@ pub enum Frame {
     Tail,
 }
 
-/// One zone: its frames, and how many of them nobody holds.
+/// One zone: its frames, and how many of them are not held.
 #[derive(Clone, Debug)]
 pub struct Zone {
     /// Its number.
@@ -175,7 +175,7 @@ impl Naive {
 
     /// Says whether `zone` may serve `request`.
     ///
-    /// `THIS_NODE` does not count here: which node of several is the first is known to the engine only.
+    /// `THIS_NODE` does not count here: only the engine knows which node of several is the first.
     #[must_use]
     pub fn allows(&self, request: &Request, zone: &Zone) -> bool {
         let kind = zone.span.kind;
@@ -221,7 +221,7 @@ impl Naive {
     /// Gives a block to the caller.
     ///
     /// # Errors
-    /// Says why it is not one: misaligned, outside a zone's managed frames, or held already.
+    /// Says why it is not a free block: misaligned, outside a zone's managed frames, or already held.
     pub fn take(&mut self, pfn: Pfn, order: Order) -> Verdict {
         if !pfn.is_aligned(order) {
             return Err(format!("frame {pfn} is not aligned to order {order}"));

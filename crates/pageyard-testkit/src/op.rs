@@ -4,10 +4,10 @@ use core::fmt;
 use pageyard::{CpuId, Frames, Migratetype, NodeMask, Order, Pfn, Region, Request, RequestFlags, ZoneKind};
 
 /// One step of a test. `held` counts the blocks that the test holds, modulo their number; an operation that needs a
-/// block and finds none does nothing, so that any part of a list of operations is a list of operations.
+/// block and finds none does nothing, so that any part of a list of operations is a valid list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Op {
-    /// Allocates a block; every answer is judged, so requests may be bad.
+    /// Allocates a block; every answer is judged, so requests can be bad.
     Alloc {
         /// The CPU that asks.
         cpu: CpuId,

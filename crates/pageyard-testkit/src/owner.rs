@@ -1,5 +1,5 @@
-//! An owner of frames for tests of reclaim and compaction: it holds blocks, gives some up, lets some be moved, and does wrong
-//! when a test asks it to.
+//! An owner of frames for tests of reclaim and compaction: it holds blocks, gives some up, lets some be moved, and
+//! misbehaves when a test asks it to.
 
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
@@ -75,7 +75,7 @@ impl<'e, E: PageAllocator> Owner<'e, E> {
         assert!(before.is_none(), "{pfn} was handed out twice");
     }
 
-    /// Allocates single frames until none is left, reserves included, `of` saying what each is for; returns how many.
+    /// Allocates single frames until none is left, reserves included; `of` says what each is for. Returns how many.
     pub fn fill(&self, cx: &Cx, mut of: impl FnMut(Pfn) -> Use) -> u64 {
         let request = Request::new(Order::ZERO, Migratetype::Movable).with(RequestFlags::MEMALLOC);
         let mut n = 0;

@@ -1,4 +1,4 @@
-//! What every engine that reclaims and compacts must do: serve what can be served, fail with numbers where it cannot, and
+//! What every engine that reclaims and compacts must do: serve what can be served, otherwise fail with numbers, and
 //! account for every frame whatever its helpers do wrong.
 //!
 //! `build` makes an engine over one Normal zone that starts at frame 0 and has as many frames as it is told.
@@ -149,7 +149,7 @@ fn whatever_helpers_do_wrong_every_frame_is_accounted_for<E: PressureAllocator>(
 fn the_background_works_when_it_was_woken<E: PressureAllocator>(build: &impl Fn(u64) -> E) {
     let engine = build(FRAMES);
     let owner = Owner::new(&engine, Fault::None);
-    assert_eq!(engine.kswapd_with(&CX, &owner).unwrap().freed, Frames::ZERO, "nobody woke it");
+    assert_eq!(engine.kswapd_with(&CX, &owner).unwrap().freed, Frames::ZERO, "it was not woken");
     owner.fill(&CX, |pfn| if pfn.0 % 4 == 0 { Use::Cache } else { Use::Movable });
     let zone = engine.zone_stats(ZoneId(0)).unwrap();
     assert!(zone.free <= zone.watermarks.low);

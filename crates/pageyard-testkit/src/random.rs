@@ -13,13 +13,13 @@ use std::time::Instant;
 /// CPUs of a random run's machine.
 const CPUS: u32 = 3;
 
-/// Operations after which a run starts again with a new engine, so that a failing list is never longer.
+/// Operations after which a run starts over with a new engine: the longest that a failing list can be.
 const MOST_OPS: u64 = 100_000;
 
-/// Operations between comparisons of the books, at least; each comparison looks at every frame.
+/// The fewest operations between comparisons of the counts; each comparison looks at every frame.
 const CHECK_EVERY: u64 = 2048;
 
-/// Runs every profile over several memory maps and returns what that provoked.
+/// Runs every profile over several memory maps and returns what they provoked.
 ///
 /// # Panics
 /// When an answer is wrong: with the shortest failing list of operations found, printed as a test.
@@ -43,10 +43,10 @@ pub fn random_suite<B: Build>(build: &B, seed: u64, ops: u64) -> Tally {
     tally
 }
 
-/// Runs [`random_suite`] and demands that it provoked what the profiles are there for.
+/// Runs [`random_suite`] and demands that it provoked what the profiles are meant to provoke.
 ///
-/// `PAGEYARD_SEED` and `PAGEYARD_OPS` in the environment replace the seed and the number of operations; runs of less
-/// than a hundred thousand operations provoke what they happen to.
+/// `PAGEYARD_SEED` and `PAGEYARD_OPS` in the environment replace the seed and the number of operations; runs of fewer
+/// than a hundred thousand operations need not provoke anything.
 ///
 /// # Panics
 /// As [`random_suite`]; or when something was not provoked.

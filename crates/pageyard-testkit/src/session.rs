@@ -11,10 +11,10 @@ use pageyard::{
     Order, PAGEBLOCK_ORDER, PageAllocator, Pfn, Region, Request,
 };
 
-/// How often a request is repeated whose refusal finds no reason in the zones as they are.
+/// How often a request is repeated if the zones' state does not justify its refusal.
 ///
 /// The first time, frames may have been in other CPUs' lists. After that an engine may still give back one reserved
-/// pageblock with each refusal, so that the reason it gives holds for what was before.
+/// pageblock with each refusal, so the reason that it gives holds for the state before that.
 const MOST_ATTEMPTS: u32 = 16;
 
 /// An engine, what the model thinks of it, and the blocks that the test holds.
@@ -91,7 +91,7 @@ impl<E: PageAllocator> Session<E> {
                     return Ok(());
                 }
                 let inside = Pfn(pfn.0 + 1 + u64::from(offset) % (order.frames().0 - 1));
-                // The largest order that may start there and is none of the block's own.
+                // The largest order that can start there and is not the block's own.
                 let order = Order::of((inside.0.trailing_zeros() as u8).min(order.get() - 1));
                 self.free_at(cpu, inside, order).map(|_| ())
             }),
@@ -157,7 +157,7 @@ impl<E: PageAllocator> Session<E> {
         Ok(answer)
     }
 
-    /// Frees a held block by its place in the list; another one takes its place.
+    /// Frees a held block by its place in the list; another block takes that place.
     ///
     /// # Errors
     /// Says what is wrong with the answer.
@@ -189,7 +189,9 @@ impl<E: PageAllocator> Session<E> {
     /// Says what is wrong with the answer.
     pub fn free_wrong(&mut self, cpu: CpuId, pfn: Pfn, order: Order) -> Verdict<FreeError> {
         match self.free_at(cpu, pfn, order)? {
-            Ok(()) => Err(format!("the test meant a wrong free, and frame {pfn} with order {order} is none")),
+            Ok(()) => {
+                Err(format!("the test meant a wrong free, and frame {pfn} with order {order} is not one"))
+            }
             Err(why) => Ok(why),
         }
     }
@@ -258,7 +260,7 @@ impl<E: PageAllocator> Session<E> {
     /// Allocates several blocks in one call and holds them; returns how many.
     ///
     /// # Errors
-    /// Says what is wrong: a block that was granted, or stopping early although one more could be had.
+    /// Says what is wrong: a granted block, or stopping early although one more was available.
     pub fn bulk_alloc(&mut self, cpu: CpuId, request: &Request, count: u32) -> Verdict<usize> {
         const UNTOUCHED: Pfn = Pfn(u64::MAX - 1);
         let mut out = core::mem::take(&mut self.pfns);
@@ -266,7 +268,7 @@ impl<E: PageAllocator> Session<E> {
         out.resize(count as usize, UNTOUCHED);
         let got = self.engine.alloc_bulk(&self.cx(cpu), request, &mut out);
         if got > out.len() {
-            return Err(format!("{got} blocks came of a bulk allocation of {count}"));
+            return Err(format!("a bulk allocation of {count} returned {got} blocks"));
         }
         for pfn in &out[..got] {
             self.take(cpu, request, *pfn)?;
@@ -282,7 +284,7 @@ impl<E: PageAllocator> Session<E> {
             let one_more = self.alloc(cpu, request)?.is_ok() && self.tally.after_drain == before;
             if one_more && !justified {
                 return Err(format!(
-                    "{got} of {count} blocks came of a bulk allocation, and one more could be had"
+                    "a bulk allocation returned {got} of {count} blocks, and one more was available"
                 ));
             }
         }
@@ -361,7 +363,7 @@ impl<E: PageAllocator> Session<E> {
         check::books(&self.engine, &self.model)
     }
 
-    /// Frees everything that is held and demands that all of it merges.
+    /// Frees every held block and demands that all of it merges.
     ///
     /// # Errors
     /// Says what is wrong with the first wrong answer or count.

@@ -1,4 +1,4 @@
-//! Makes a failing list of operations short, and prints it as a test.
+//! Shortens a failing list of operations, and prints it as a test.
 
 use crate::engine::Build;
 use crate::op::{Op, Rust};
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-/// How often a failing list is run again at most, and for how long.
+/// The most times that a failing list is rerun, and for how long.
 const MOST_RUNS: u32 = 2000;
 const MOST_TIME: Duration = Duration::from_secs(20);
 
@@ -41,7 +41,7 @@ pub fn quietly<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Runs operations on a new engine; returns the first fault and after how many operations it showed.
+/// Runs operations on a new engine; returns the first fault and the number of operations before it.
 fn fault<B: Build>(build: &B, regions: &[Region], cpus: u32, ops: &[Op]) -> Option<(usize, String)> {
     let mut done = 0;
     let outcome = quietly(|| {
@@ -125,7 +125,7 @@ fn remove(best: &mut Failure, keep_if_failing: &impl Fn(&mut Failure, &[Op]) -> 
     }
 }
 
-/// Returns operations with less in them, one thing at a time, that differ from this one.
+/// Returns simpler operations that differ from this one in one respect each.
 fn simpler(op: Option<Op>, first: Pfn) -> impl Iterator<Item = Op> {
     let change = |simpler: &dyn Fn(&mut Op)| {
         op.map(|mut op| {

@@ -1,5 +1,5 @@
-//! The slow path call by call: an owner that writes down what it is asked for, and what each kind of request must ask for, in
-//! which order.
+//! The slow path call by call: an owner that records what it is asked for, and what each kind of request must ask for,
+//! in which order.
 //!
 //! `build` makes an engine over one Normal zone that starts at frame 0 and has as many frames as it is told.
 
@@ -89,7 +89,7 @@ impl<'e, E: PressureAllocator> Recorder<'e, E> {
         }
     }
 
-    /// Makes a request; returns what came of it, and the calls it made.
+    /// Makes a request; returns its result, and the calls it made.
     fn request(&self, request: &Request) -> (Result<Pfn, AllocError>, Vec<Call>) {
         self.calls.lock().unwrap().clear();
         let got = self.engine.alloc_with(&CX, request, self).map_err(|failure| failure.why);
@@ -115,7 +115,7 @@ impl<'e, E: PressureAllocator> Recorder<'e, E> {
 
 impl<E: PressureAllocator> Reclaim for Recorder<'_, E> {
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
-        assert!(!shortage.background, "nobody runs the background here");
+        assert!(!shortage.background, "the background does not run here");
         self.note(Step::Reclaim, Some(shortage.priority));
         self.owner.reclaim(cx, shortage)
     }
@@ -143,14 +143,14 @@ unsafe impl<E: PressureAllocator> Migrate for Recorder<'_, E> {
     }
 }
 
-/// The steps of a request: reclaim begins anew at its softest.
+/// The steps of a request: reclaim starts over at its softest.
 fn steps(calls: &[Call]) -> Vec<Step> {
     let begins = |c: &&Call| c.priority.is_none_or(|p| p == Priority::START);
     calls.iter().filter(begins).map(|c| c.step).collect()
 }
 
 /// Memory in which a pin lies in every block of order 4 and nothing but single frames is free. With `room` there is enough to
-/// compact but little enough to reclaim for: a costly request tries everything, and in vain.
+/// compact but little enough to reclaim for: a costly request tries everything, without success.
 fn spoiled<E: PressureAllocator>(engine: &E, room: bool) -> Recorder<'_, E> {
     let recorder = Recorder::new(engine);
     recorder.owner.fill(&CX, |pfn| match pfn.0 % 16 {
@@ -226,7 +226,7 @@ fn single_frames_are_reclaimed_for_harder_and_harder<E: PressureAllocator>(build
     let (got, calls) = recorder.request(&request);
     let priorities: Vec<u8> = calls.iter().map(|c| c.priority.map_or(u8::MAX, |p| p.0)).collect();
     assert_eq!((got.is_err(), priorities), (true, (0..=12).rev().collect()));
-    // There is something: it is had at the softest, and nothing more is asked for.
+    // There is something: the softest attempt gets it, and nothing more is asked for.
     let cache: Vec<Pfn> = recorder.owner.pfns().into_iter().take(8000).collect();
     for pfn in cache {
         assert!(recorder.owner.free(&CX, pfn));

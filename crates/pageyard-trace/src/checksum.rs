@@ -1,7 +1,6 @@
-//! Checksums of a trace's files.
-//!
-//! Parquet's own, one for each page, are not written by the library and would leave the footers out; so `meta.json` keeps one
-//! for each file. XXH64 finds any accident and is quicker than a disk; it is no protection against somebody who means it.
+//! Checksums of a trace's files. Parquet's own checksums, one a page, are not written by the library and do not cover
+//! the footers; so `meta.json` keeps one for each file. XXH64 finds accidental damage and is faster than a disk; it
+//! does not protect against deliberate changes.
 
 use std::hash::Hasher;
 
@@ -16,7 +15,7 @@ const KIND: &str = "xxh64:";
 /// Bytes read at a time.
 const CHUNK: u64 = 1 << 20;
 
-/// Computes a file's checksum, as `meta.json` has it.
+/// Computes a file's checksum in the form that `meta.json` uses.
 ///
 /// # Errors
 /// When the file cannot be read.
@@ -31,10 +30,10 @@ pub(crate) fn of(input: &Input) -> Result<String, TraceError> {
     Ok(format!("{KIND}{:016x}", hasher.finish()))
 }
 
-/// Checks a file against what `meta.json` has. A kind that is not known here, as of a newer writer, is not checked.
+/// Checks a file against what `meta.json` has. An unknown kind, from a newer writer, is not checked.
 ///
 /// # Errors
-/// [`TraceError::Damaged`] when the file is another than the one that was written.
+/// [`TraceError::Damaged`] when the file is not the one that was written.
 pub(crate) fn check(input: &Input, expected: &str) -> Result<(), TraceError> {
     if !expected.starts_with(KIND) || of(input)?.eq_ignore_ascii_case(expected) {
         return Ok(());

@@ -91,7 +91,7 @@ pub enum TraceError {
     Unfinished {
         /// The folder of the unfinished trace.
         path: String,
-        /// Whether somebody is writing it now.
+        /// Whether another process is writing it now.
         busy: bool,
     },
     /// The operating system refused to write a file.

@@ -1,6 +1,6 @@
-//! Every reader as a function of bytes, and small good inputs to spoil: for fuzzing.
+//! Every reader as a function of bytes, and small good inputs to corrupt: for fuzzing.
 //!
-//! Whatever the bytes, each function returns. What it found, or what was wrong, is of no interest.
+//! Each function returns, whatever the bytes. Its findings are discarded.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -46,7 +46,7 @@ pub fn input(bytes: &[u8]) -> Input {
     Input::memory("input", bytes.to_vec())
 }
 
-/// Checks that a message is one that a user could be shown.
+/// Checks that a message can be shown to a user.
 ///
 /// # Panics
 /// When it is not.
@@ -212,7 +212,7 @@ fn with_trace(file: impl Fn(&std::path::Path) -> std::path::PathBuf) -> Vec<u8> 
     bytes.expect("a temporary folder can be written to")
 }
 
-/// Writes `events.parquet` in every compression that is read: without any, spoiling reaches what is inside.
+/// Writes `events.parquet` in every supported compression: without any, corruption reaches the contents.
 fn parquet_seeds() -> Vec<Vec<u8>> {
     let level = ZstdLevel::try_new(3).expect("a level of Zstandard");
     let path = std::env::temp_dir().join(format!(

@@ -5,12 +5,12 @@
 //!
 //! * [`Trace`] opens one; [`Meta`] is its description; [`EventReader`] reads [`Event`]s in batches, and [`Prefetch`]
 //!   does so on another thread; [`Snapshot`] is memory as [`Run`]s of frames that hold the same.
-//! * [`TraceWriter`] writes one; [`salvage`] makes one of what a killed recording left.
-//! * [`Summary`] counts what one holds; [`MoveReader`] reads which frames were moved meanwhile.
+//! * [`TraceWriter`] writes one; [`salvage`] makes one from what a killed recording left.
+//! * [`Summary`] counts what a trace holds; [`MoveReader`] reads which frames were moved meanwhile.
 //! * [`proctext`] reads the texts in which Linux reports its allocator.
 //!
-//! No file is trusted. Whatever its bytes, reading it ends, in time and memory bounded by its size, with the events or
-//! with a [`TraceError`]: one sentence that names the file and, where one row is at fault, the row.
+//! No file is trusted. Whatever its bytes, reading it terminates, in time and memory bounded by its size, with the
+//! events or with a [`TraceError`]: one sentence that names the file and, where one row is at fault, the row.
 #![forbid(unsafe_code)]
 
 mod checksum;

@@ -1,7 +1,7 @@
-//! How much memory this process may still use: the least that its own limits, its cgroups and the host leave it.
+//! How much memory this process may still use: the least that its own limits, its cgroups and the host allow.
 //!
-//! Rust ends a process that runs out of memory. A command that is about to keep tables for a whole machine therefore asks
-//! first, and refuses in a sentence.
+//! Rust ends a process that runs out of memory. So a command that is about to keep tables for a whole machine asks
+//! first, and refuses with a sentence.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ pub struct Room {
     pub bound_by: BoundBy,
 }
 
-/// What is assumed where nothing can be read: enough for a recording of a large host.
+/// The assumption where nothing can be read: enough for a recording of a large host.
 const UNKNOWN: u64 = 8 << 30;
 
 /// More than any machine has: cgroup v1 writes its page counter's maximum where there is no limit.
@@ -94,7 +94,7 @@ fn stat(text: &str, name: &str) -> u64 {
 
 /// Returns the least that the process's cgroup and those above it leave, in either version's files.
 ///
-/// File pages count as use and go first when a cgroup reaches its limit, so they are taken as room.
+/// File pages count as used but are evicted first when a cgroup reaches its limit, so they count as room here.
 fn cgroup(read: Read<'_>) -> Option<u64> {
     let text = read("/proc/self/cgroup")?;
     let mut least: Option<u64> = None;

@@ -26,7 +26,7 @@ const MAX_CPUS: u32 = 8192;
 pub struct Meta {
     /// The format's version.
     pub format: u32,
-    /// The kernel that was recorded, for people: `Linux 6.18.44`. As read, it can be shown as it is.
+    /// The kernel that was recorded, for people: `Linux 6.18.44`. After reading it is safe to display.
     #[serde(default)]
     pub kernel: String,
     /// How many CPUs the host had; events name CPUs below this.
@@ -44,7 +44,7 @@ pub struct Meta {
     /// How long the recording took, in nanoseconds.
     #[serde(default)]
     pub duration_ns: u64,
-    /// Why the recording ends before what was to be recorded did, where it does: `the disk is full`, say.
+    /// Why the recording ended early, if it did: for example `the disk is full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
     /// A checksum of each other file, by its name, where the writer made them.
@@ -128,7 +128,7 @@ impl Meta {
         }
         let mut meta: Meta = serde_json::from_value(tree)
             .map_err(|e| damaged(format!("it does not describe a trace ({})", quoted_error(&e))))?;
-        // For people only, and whoever shows it should not have to think of what it may hold.
+        // For people only; code that displays it need not check what it holds.
         meta.kernel = shown(&meta.kernel);
         meta.partial = meta.partial.map(|why| shown(&why));
         meta.check(file)?;
@@ -174,10 +174,9 @@ impl Meta {
 }
 
 impl ProcTexts {
-    /// Names a zone with memory that `buddyinfo` has and `zoneinfo` has not, where both can be read.
-    ///
-    /// A text that cannot be read says so itself, to whoever needs it. One that was cut between two zones looks whole, and a
-    /// machine made of it is as small as its first zone.
+    /// Names a zone with memory that `buddyinfo` has and `zoneinfo` lacks, where both can be read. A text that cannot
+    /// be read gives its own error when it is needed. One that was cut between two zones looks complete, and a machine
+    /// made from it is as small as its first zone.
     fn lacks_zone(&self) -> Option<String> {
         if self.zoneinfo.is_empty() {
             return None;
@@ -191,8 +190,8 @@ impl ProcTexts {
     }
 }
 
-/// Names a kernel by the number at the start of its release. What follows that was chosen by whoever built it, and may name
-/// a person, a firm or a host.
+/// Names a kernel by the number at the start of its release. The rest was chosen by its builder, and may name a person,
+/// a company or a host.
 #[must_use]
 pub fn kernel_name(release: &str) -> String {
     let end = release.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(release.len());

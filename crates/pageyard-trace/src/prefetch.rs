@@ -7,7 +7,7 @@ use crate::error::TraceError;
 use crate::event::Event;
 use crate::reader::EventReader;
 
-/// Batches that may wait to be used: enough to cover a slow page, few enough to stay in cache.
+/// Batches that can wait to be used: enough to cover a slow page, few enough to stay in cache.
 const AHEAD: usize = 4;
 
 type Batch = Result<Vec<Event>, TraceError>;
@@ -44,7 +44,7 @@ impl Prefetch {
                         Err(e) => Err(e),
                     };
                     let last = message.is_err();
-                    // The other end is gone when nobody wants the rest.
+                    // The other end is gone when the rest is not wanted.
                     if send.send(message).is_err() || last {
                         return;
                     }

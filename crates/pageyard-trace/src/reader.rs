@@ -1,4 +1,4 @@
-//! Reading `events.parquet`, a batch at a time, and refusing what cannot be.
+//! Reading `events.parquet`, a batch at a time, and refusing impossible rows.
 
 use pageyard::Context;
 
@@ -45,7 +45,7 @@ pub(crate) fn event_columns(columns: Columns) -> Vec<ColumnSpec> {
     specs
 }
 
-/// Reads the events of a trace in order, each checked against what a trace can say.
+/// Reads the events of a trace in order, checking that each is possible.
 pub struct EventReader {
     table: Table,
     names: [Names; 2],
@@ -240,7 +240,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// Says whether nothing is wrong, without branches that depend on the row.
+    /// Says whether the row is valid, without branches that depend on it.
     fn is_possible(&self, bounds: &Bounds) -> bool {
         let order_fits = (0..=i32::from(MAX_ORDER)).contains(&self.order);
         let frames = 1u64 << (self.order & 31);

@@ -1,10 +1,10 @@
-//! A picture of physical memory: what every frame held at one moment.
+//! A snapshot of physical memory: what every frame held at one moment.
 
 use crate::error::TraceError;
 use crate::pq::{ColumnSpec, Kind, Names, Table};
 use crate::source::Input;
 
-/// The most frames that a picture may span: 256 TiB.
+/// The most frames that a snapshot can span: 256 TiB.
 pub const MAX_FRAMES: u64 = 1 << 36;
 
 /// Rows decoded at a time.
@@ -112,7 +112,7 @@ impl Snapshot {
         self.runs.iter().filter(|r| r.kind == kind).map(|r| r.frames).sum()
     }
 
-    /// Adds a run at the end, joined to the last one where they touch and are alike.
+    /// Adds a run at the end, joined to the last one where they touch and are of the same kind.
     pub fn push(&mut self, run: Run) {
         match self.runs.last_mut() {
             Some(last)

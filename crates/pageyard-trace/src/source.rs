@@ -40,7 +40,7 @@ impl Source {
                 let unreadable =
                     |e: io::Error| TraceError::Unreadable { file: label.clone(), why: reason(&e) };
                 let path = path.join(name);
-                // Looked at before it is opened: opening a pipe would wait for somebody to write to it.
+                // Checked before it is opened: opening a pipe would wait for a writer.
                 match path.metadata() {
                     Ok(found) if found.is_file() => {}
                     Ok(_) => {

@@ -1,4 +1,4 @@
-//! Text for people: numbers that can be read, columns that line up.
+//! Text for people: readable numbers, aligned columns.
 
 use std::fmt::{self, Write};
 
@@ -19,7 +19,7 @@ pub fn grouped(n: u64) -> String {
 /// The longest name that is shown whole, in characters.
 const LONGEST_NAME: usize = 160;
 
-/// Makes a name that others chose fit to be shown: a path, a zone of somebody's trace, an argument.
+/// Makes a name from outside safe to display: a path, a zone of a trace, an argument.
 ///
 /// Characters that a terminal would act on instead of showing, escape sequences among them, and those that change the
 /// direction of the text around them are written as `\u{1b}`; of a name of more than 160 characters the middle is left
@@ -29,7 +29,7 @@ pub fn shown(name: &str) -> String {
     cut(&escaped(name), LONGEST_NAME)
 }
 
-/// Makes text of several pieces fit to be shown, whatever its length.
+/// Makes text of several pieces safe to display, whatever its length.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -59,7 +59,7 @@ pub(crate) fn cut(text: &str, longest: usize) -> String {
     format!("{start}...{end}")
 }
 
-/// Cuts a piece of somebody else's text so that it can stand in a one-line message.
+/// Cuts a piece of foreign text so that it fits into a one-line message.
 #[must_use]
 pub fn quoted(text: &[u8]) -> String {
     const LONGEST: usize = 40;
@@ -68,11 +68,11 @@ pub fn quoted(text: &[u8]) -> String {
     cut(&escaped(&text), LONGEST)
 }
 
-/// The share of lost events from which a trace is not what happened any more: as many as a compile job's frees of memory
-/// that is older than its recording.
+/// The share of lost events above which a trace no longer shows what happened: about the share of a compile job's frees
+/// that are of memory older than its recording.
 const UNFIT: f64 = 0.01;
 
-/// Says what it means that a recording lost `lost` events and has `kept`; nothing where none were lost.
+/// Explains what losing `lost` events and keeping `kept` means; nothing where none were lost.
 #[must_use]
 pub fn lost_sentence(lost: u64, kept: u64) -> Option<String> {
     if lost == 0 {

@@ -39,7 +39,7 @@ struct Inner {
     meta: Meta,
     /// The end of the memory map, read once.
     memory_end: OnceLock<Option<u64>>,
-    /// The files whose checksums were found right, so that each is read for it once.
+    /// The files whose checksums were correct, so that each is read for that only once.
     sound: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -70,14 +70,14 @@ impl Trace {
                 shown(&path)
             )));
         }
-        // Through the real path, so that `.` and a trailing slash have a name too.
+        // By the real path, so that `.` and a trailing slash have a name too.
         let full = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let name = full.file_name().map_or_else(|| "trace".to_owned(), |n| n.to_string_lossy().into_owned());
         let name = shown(name.strip_suffix(".trace").unwrap_or(&name));
         Trace::from_source(name, Source::Folder(path.to_owned()), &path.display().to_string())
     }
 
-    /// Opens the folder of a trace that is not finished, once its tables are.
+    /// Opens the folder of an unfinished trace once its tables are finished.
     pub(crate) fn unfinished(path: &Path) -> Result<Trace, TraceError> {
         Trace::from_source(
             "unfinished".to_owned(),
@@ -120,7 +120,7 @@ impl Trace {
         }
     }
 
-    /// Returns the trace's name: its folder's, without `.trace`, as it can be shown.
+    /// Returns the trace's name: its folder's, without `.trace`, made safe to display.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -148,7 +148,7 @@ impl Trace {
         self.snapshot(AFTER)
     }
 
-    /// Starts reading what compaction and migration did, if the trace says.
+    /// Starts reading what compaction and migration did, if the trace records it.
     ///
     /// # Errors
     /// When the file is there and its footer or its columns are not those of a trace.
@@ -215,7 +215,7 @@ impl Trace {
     fn gone(&self, file: &str) -> TraceError {
         TraceError::Unreadable {
             file: self.inner.source.label(file),
-            why: "it was there a moment ago and is not any more".to_owned(),
+            why: "it existed a moment ago and is gone now".to_owned(),
         }
     }
 }

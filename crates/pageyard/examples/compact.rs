@@ -1,4 +1,4 @@
-//! Measures the engine's compaction on 16 GiB of which a random half is free and no huge block is: what the background
+//! Measures the engine's compaction on 16 GiB with a random half free and no free huge block: what the background
 //! recovers, how much it moves, and how long a request for a huge block waits. Contents are not copied.
 //!
 //! ```text

@@ -10,7 +10,7 @@ const GIB: u64 = 1 << 30;
 const HUGE: Order = Order::of(9);
 const CX: Cx = Cx::on(CpuId(0));
 
-/// The memory of one guest, and why it got no more where that is less than it wanted.
+/// The memory of one guest, and, where it got less than it wanted, why.
 struct Guest {
     blocks: Vec<(Pfn, Order)>,
     no_huge: Option<AllocError>,

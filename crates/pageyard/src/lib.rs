@@ -20,39 +20,39 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`MemoryMap`] is made of [`Region`]s, or of what firmware says, by a [`FirmwareMap`]. The metadata's memory is the global
-//! allocator's (`Pageyard::owned`, which makes an `OwnedPageyard`), the caller's ([`Pageyard::layout`], [`Pageyard::new`]), or
-//! part of the memory that is managed ([`Pageyard::place_metadata`]). The calls are those of [`PageAllocator`], which every
-//! engine has; [`Pageyard`] has them too, under the same names. [`compaction`] and [`reclaim`] say what an owner of frames can
-//! offer when memory runs short.
+//! A [`MemoryMap`] is made from [`Region`]s, or by a [`FirmwareMap`] from what firmware says. The metadata's memory
+//! comes from the global allocator (`Pageyard::owned`, which makes an `OwnedPageyard`), from the caller
+//! ([`Pageyard::layout`], [`Pageyard::new`]), or from the managed memory itself ([`Pageyard::place_metadata`]). The
+//! calls are those of [`PageAllocator`], which every engine has; [`Pageyard`] has them too, under the same names.
+//! [`compaction`] and [`reclaim`] say what an owner of frames can offer when memory runs short.
 //!
 //! # Features
-//! Without any the crate is `no_std` and never allocates.
+//! Without any feature, the crate is `no_std` and never allocates.
 //!
 //! * `alloc`: instances that own the memory of their metadata; [`PageAllocator`] for `Box` and `Arc`.
 //! * `step-hook`: for tests of the engine itself; a function that is called before every atomic step.
 //!
 //! # Concurrency
-//! Every call may run at the same time as every other one, [`PageAllocator::audit`] excepted, on any thread.
-//! No call waits for another: a thread that stops in the middle of one blocks no other.
+//! Every call except [`PageAllocator::audit`] can run at the same time as any other, on any thread.
+//! No call waits for another: a thread that stops in the middle of a call blocks no other.
 //! Calls that name the same CPU may overlap as far as the [`PerCpu`] allows.
 //!
 //! # Which `PerCpu`
 //! | | for |
 //! |---|---|
-//! | [`TryLock`] | most: threads, interrupt handlers and signal handlers may call as they like |
+//! | [`TryLock`] | most uses: threads, interrupt handlers and signal handlers can all call |
 //! | [`Exclusive`] | a kernel that calls with preemption off and never in an interrupt: no lock on a hit |
 //! | [`Alone`] | one caller at a time: a simulator, a kernel before it starts its other CPUs |
 //! | `Rseq`, of the crate `pageyard-arena` | a process on Linux (x86-64): no lock, safe in signal handlers |
 //!
-//! The second and the third are made by `unsafe` functions that say what the caller promises.
+//! [`Exclusive`] and [`Alone`] are made by `unsafe` functions that say what the caller promises.
 //!
-//! # Where to read on
+//! # Further reading
 //! In the repository: `docs/design/frame-map.md` (the protocol, and why no frame has two owners), `docs/design/pcp.md` (per-CPU
 //! lists), `docs/design/compaction.md`, and `examples/` beside this crate: a hypervisor, a kernel's frame allocator, the frame
 //! traits of the `x86_64` crate, a program without std.
 //!
-//! [`engine`] is the allocator; everything else is [`pageyard_core`]'s, what it shares with other engines.
+//! [`engine`] is the allocator; everything else is from [`pageyard_core`], which all engines share.
 #![no_std]
 
 #[cfg(feature = "alloc")]

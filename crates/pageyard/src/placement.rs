@@ -1,4 +1,4 @@
-//! Metadata inside the memory that it describes, as a kernel places it that has no other.
+//! Metadata inside the memory that it describes, for a kernel that has no other memory.
 
 use crate::engine::{Config, Pageyard, PerCpu};
 use crate::firmware::{FirmwareError, FirmwareMap};
@@ -11,7 +11,7 @@ impl<P: PerCpu> Pageyard<'_, P> {
     /// afterwards are the instance's, and its metadata fits into the frames.
     ///
     /// It takes the end of the largest usable region, and memory below the limit of [`ZoneKind::Dma`] only where no other has
-    /// room. The frames have to be mapped and handed to [`Pageyard::new`], with the same configuration.
+    /// room. The caller maps the frames and hands them to [`Pageyard::new`], with the same configuration.
     ///
     /// # Errors
     /// As [`FirmwareMap::regions`] and [`Pageyard::layout`]; [`FirmwareError::NoRoom`]. The map is unchanged on every error.

@@ -1,4 +1,4 @@
-//! The same names where there are no restartable sequences: nothing of them can be made.
+//! The same names where there are no restartable sequences: none of these types can be made.
 
 use super::answers::{Counts, Unavailable};
 use pageyard::engine::{CpuLists, Pushed};
@@ -16,7 +16,7 @@ pub enum Registered {}
 #[derive(Debug)]
 pub enum CpuStacks {}
 
-/// Returns none: nobody says which CPU this is.
+/// Returns none: the CPU is not known.
 #[must_use]
 pub fn current_cpu() -> Option<CpuId> {
     None

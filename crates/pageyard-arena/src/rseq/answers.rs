@@ -1,4 +1,4 @@
-//! Why there are no restartable sequences, and what interrupted them where there are.
+//! Why restartable sequences are unavailable, and what interrupted them where they are available.
 
 /// Why restartable sequences cannot be used. A try-lock does the same work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -11,7 +11,7 @@ pub enum Unavailable {
         "the system call rseq is refused here (seccomp, error {0}): allow it; until then a try-lock does the same work"
     )]
     Filtered(i32),
-    /// Somebody registered an area that cannot be found.
+    /// The thread is registered with an area that cannot be found.
     #[error(
         "another library has registered this thread for rseq, in a place of its own; a try-lock does the same work"
     )]
@@ -36,7 +36,7 @@ pub enum Unavailable {
 pub struct Counts {
     /// Sequences that were interrupted: by a signal, by another thread, by a move to another CPU or by a drain.
     pub aborts: u64,
-    /// Of those, the ones that began anew.
+    /// Of those, the ones that restarted.
     pub restarts: u64,
     /// Of those, the ones that went to the zone, because they had been interrupted too often.
     pub fallbacks: u64,

@@ -1,4 +1,4 @@
-//! The area that a thread shares with the kernel: found where glibc registered it, registered here where nobody did.
+//! The area that a thread shares with the kernel: found where glibc registered it, registered here where glibc did not.
 
 use super::answers::Unavailable;
 use pageyard::CpuId;
@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// What stands before each abort handler. The kernel goes to no other place.
+/// The signature before each abort handler. The kernel jumps to no other place.
 ///
 /// # Linux
 /// `RSEQ_SIG` of x86: an undefined instruction's operand, which glibc registers with.
@@ -80,7 +80,7 @@ fn place() -> (isize, bool) {
     *PLACE.get_or_init(|| of_libc().map_or_else(|| (own(), true), |offset| (offset, false)))
 }
 
-/// The distance from the thread pointer to every thread's area: proof that it was looked for.
+/// The distance from the thread pointer to every thread's area: proof that it was determined.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Area(pub(super) isize);
 
@@ -105,7 +105,7 @@ impl Area {
 
 /// Returns the CPU that the calling thread runs on: one load. None where the thread is not registered.
 ///
-/// By the time the caller looks at it, the thread may run elsewhere.
+/// By the time the caller uses it, the thread may run elsewhere.
 #[inline]
 #[must_use]
 pub fn current_cpu() -> Option<CpuId> {
@@ -113,7 +113,7 @@ pub fn current_cpu() -> Option<CpuId> {
     (cpu <= i32::MAX as u32).then_some(CpuId(cpu))
 }
 
-/// Returns how many CPUs this host may ever have: numbers are below that.
+/// Returns how many CPUs this host can ever have: CPU numbers are below that.
 #[must_use]
 pub fn possible_cpus() -> u32 {
     let listed = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
@@ -128,7 +128,7 @@ pub fn possible_cpus() -> u32 {
 #[derive(Debug)]
 pub struct Registered {
     ours: bool,
-    /// It is about one thread, and stays there.
+    /// It belongs to one thread, and stays there.
     thread: PhantomData<*const ()>,
 }
 
@@ -151,11 +151,11 @@ fn rseq(flags: libc::c_int) -> Result<(), i32> {
 
 /// Registers the calling thread, unless the C library did when it started it.
 ///
-/// With glibc 2.35 and later nothing is to be done, and threads need not call it. Otherwise each thread that wants
+/// With glibc 2.35 and later there is nothing to do, and threads need not call it. Otherwise each thread that wants
 /// the per-CPU lists calls it once, and drops what it returns before it ends; without it, its requests go to the zones.
 ///
-/// In a library that may be unloaded, every thread that uses the lists calls it and drops what it returns before that: the
-/// drop makes the kernel forget the descriptors of this code.
+/// In a library that can be unloaded, every thread that uses the lists calls it and drops what it returns before the
+/// unload: the drop makes the kernel forget the descriptors of this code.
 ///
 /// # Errors
 /// [`Unavailable`].
@@ -178,8 +178,8 @@ impl Drop for Registered {
         if HOLDERS.get() > 0 {
             return;
         }
-        // The kernel reads the descriptor of the last sequence whenever it preempts the thread: where this code is unloaded, that
-        // must not lead into what was there. (The next sequence arms its own.)
+        // The kernel reads the descriptor of the last sequence whenever it preempts the thread: after this code is
+        // unloaded, the kernel must not read what was there. (The next sequence arms its own.)
         // SAFETY: it writes eight bytes of the thread's own area, which lives as long as the thread.
         unsafe {
             asm!("mov qword ptr fs:[{at} + {SEQUENCE}], 0", at = in(reg) place().0, SEQUENCE = const SEQUENCE, options(nostack));
@@ -198,7 +198,7 @@ impl Area {
     /// Returns this crate's own area, which says that the calling thread is on `cpu`, unknown to the kernel.
     pub(super) fn pretending(cpu: CpuId) -> Area {
         let at = own();
-        // SAFETY: it writes four bytes of the thread's own area; nobody registered it, so the kernel does not write it.
+        // SAFETY: it writes four bytes of the thread's own area; it is not registered, so the kernel does not write it.
         unsafe {
             asm!(
                 "mov dword ptr fs:[{at} + {CPU_ID}], {cpu:e}",

@@ -1,4 +1,4 @@
-//! `membarrier`: what makes the sequences of another CPU begin anew.
+//! `membarrier`: what makes the sequences of another CPU restart.
 
 use super::answers::Unavailable;
 use pageyard::CpuId;
@@ -23,7 +23,7 @@ pub(super) fn register() -> Result<(), Unavailable> {
     })
 }
 
-/// Waits until every sequence of this process that ran on `cpu` has ended, or will begin anew. Says whether it did.
+/// Waits until every sequence of this process that ran on `cpu` has ended, or will restart. Says whether it did.
 ///
 /// What such a sequence stored is seen afterwards, and what the caller stored before is seen by later sequences.
 pub(super) fn restart(cpu: CpuId) -> bool {
@@ -37,7 +37,7 @@ pub(super) fn restart_all() -> bool {
 
 fn issue(flags: libc::c_uint, cpu: libc::c_int) -> bool {
     match membarrier(PRIVATE_EXPEDITED_RSEQ, flags, cpu) {
-        // A child of a fork may have to say so anew.
+        // A child of a fork may have to register again.
         Err(libc::EPERM) => register().is_ok() && membarrier(PRIVATE_EXPEDITED_RSEQ, flags, cpu).is_ok(),
         answer => answer.is_ok(),
     }

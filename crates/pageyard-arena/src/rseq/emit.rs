@@ -1,4 +1,4 @@
-//! What every sequence has in common: its descriptor, how it is armed, and where it goes when it is interrupted.
+//! What all sequences have in common: the descriptor, how it is armed, and where an interrupted sequence goes.
 
 /// The answer of a sequence that found nothing to do: no item, no room, no such CPU.
 pub(super) const NOTHING: i64 = -1;
@@ -8,15 +8,15 @@ pub(super) const ABORTED: i64 = -2;
 /// The answer of one that would carry the count of pops out of the list's word, and so did nothing.
 pub(super) const CARRY: i64 = -3;
 
-/// Emits a sequence. Among its operands must be `area`, and `t`, a scratch register that holds the answer at the end: one
-/// of those above, or anything that is not negative. Its instructions lie between the labels 2 and 3, and the last of
-/// them is the store that makes it true. It goes to label 5 where it finds nothing to do,
-/// to label 6 where it would carry.
+/// Emits a sequence. Among its operands must be `area`, and `t`, a scratch register that holds the answer at the end:
+/// one of those above, or anything that is not negative. Its instructions lie between the labels 2 and 3, and the last
+/// of them is the store that commits it. It goes to label 5 where it finds nothing to do, to label 6 where the count
+/// would carry.
 ///
 /// A descriptor says where the sequence begins, how long it is, and where the kernel sends a thread that was
-/// interrupted in it (label 4, behind the signature). All descriptors lie in the section `__rseq_cs`. Storing the
+/// interrupted in it (label 4, after the signature). All descriptors lie in the section `__rseq_cs`. Storing the
 /// descriptor's address in the thread's area arms it; nothing disarms it, because the kernel looks only whether the
-/// thread is inside. What is done after an interruption stands apart, so that the usual path runs straight on.
+/// thread is inside. The code for an interruption is placed apart, so that the usual path runs straight on.
 macro_rules! sequence {
     ({ $($body:expr),* $(,)? } $($operands:tt)*) => {
         core::arch::asm!(

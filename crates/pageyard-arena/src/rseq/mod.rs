@@ -1,14 +1,14 @@
 //! Restartable sequences: per-CPU lists that threads and signal handlers use without a lock, a mask or an atomic
 //! instruction.
 //!
-//! * `answers`: why there are none; what interrupted them.
+//! * `answers`: why they are unavailable; what interrupted them.
 //! * `area`: each thread's area that the kernel writes, and who registered it; [`current_cpu`].
-//! * `barrier`: `membarrier`, by which one thread makes the sequences of another CPU begin anew.
+//! * `barrier`: `membarrier`, by which one thread makes the sequences of another CPU restart.
 //! * `sequences`: the sequences, in assembly; `emit`: what they have in common.
 //! * `percpu`: [`Rseq`], the engine's variant; [`Counts`], what interrupted it.
 //! * `stack`: the smallest thing that such sequences can do, a floor for benchmarks.
 //!
-//! Why each is right at every instruction: `docs/design/pcp.md`.
+//! Why each is correct at every instruction: `docs/design/pcp.md`.
 
 mod answers;
 

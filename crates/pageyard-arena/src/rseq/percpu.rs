@@ -19,10 +19,10 @@ const BATCH: usize = 64;
 /// Counters: threads pick one by their CPU, so that they seldom meet.
 const SHARDS: usize = 16;
 
-/// Per-CPU lists that are used by restartable sequences: without lock, mask or atomic instruction, by threads and by
-/// their signal handlers alike.
+/// Per-CPU lists used by restartable sequences: without lock, mask or atomic instruction, by threads and their signal
+/// handlers.
 ///
-/// Each operation takes the list of the CPU that the thread really runs on; the CPU that a call names counts only in
+/// Each operation takes the list of the CPU that the thread really runs on; the CPU that a call names matters only in
 /// the slow path. An instance should have lists for as many CPUs as [`possible_cpus`](super::possible_cpus) says; a
 /// thread on another CPU, and one that is not registered, is served by the zones.
 #[derive(Debug)]
@@ -63,12 +63,12 @@ impl Rseq {
         Ok(Rseq { area, counts: Box::default() })
     }
 
-    /// Makes one that runs the same instructions where the kernel knows nothing of them, as if the thread were on `cpu`
-    /// for ever: for counting instructions under a simulator.
+    /// Makes one that runs the same instructions without the kernel's knowledge, as if the thread were always on `cpu`:
+    /// for counting instructions under a simulator.
     ///
     /// # Safety
-    /// Only the calling thread uses what it is given to, no signal handler of it does, and no thread of this process
-    /// is registered in an area of this crate.
+    /// Only the calling thread uses the instance that it is given to, none of its signal handlers does, and no thread
+    /// of this process is registered in an area of this crate.
     #[must_use]
     pub unsafe fn pretending(cpu: CpuId) -> Rseq {
         Rseq { area: Area::pretending(cpu), counts: Box::default() }
@@ -88,7 +88,7 @@ impl Rseq {
         field(&self.counts[self.area.cpu() as usize % SHARDS]).fetch_add(1, Relaxed);
     }
 
-    /// Runs a sequence until it comes to an end or was interrupted too often; none where it had nothing to do.
+    /// Runs a sequence until it completes or was interrupted too often; none where it had nothing to do.
     #[inline]
     fn run(&self, lists: RawLists, list: usize, mut sequence: impl FnMut() -> i64) -> Option<i64> {
         let answer = sequence();
@@ -154,7 +154,7 @@ impl Rseq {
 
     /// Moves the count of pops from a list's word to where there is more room for it.
     fn carry(&self, lists: RawLists, list: usize) {
-        // SAFETY: as in `pop` below. Where it is interrupted, whoever asked for it asks again.
+        // SAFETY: as in `pop` below. Where it is interrupted, its caller asks again.
         let (n, head) = unsafe { sequences::take_pops(self.area, lists, list) };
         if n >= 0 {
             // SAFETY: it is of a sequence that ended.
@@ -182,20 +182,20 @@ impl Rseq {
     }
 }
 
-/// Adds to a counter of a list, whoever uses the list meanwhile.
+/// Adds to a counter of a list, even while the list is in use.
 ///
 /// # Safety
-/// `head` came from a sequence that came to its end, and its lists are alive.
+/// `head` came from a sequence that completed, and its lists are alive.
 unsafe fn add(head: *const u8, counter: usize, n: u64) {
     // SAFETY: 1. Headers are aligned, and at this offset have a word that others only add to, atomically.
     //         2. It is within memory that allows changes through shared references.
     unsafe { AtomicU64::from_ptr(head.wrapping_add(counter).cast_mut().cast()) }.fetch_add(n, Relaxed);
 }
 
-// SAFETY: 1. A sequence runs on the list of one CPU, and becomes true with its last instruction. The kernel begins it
-//         anew if another thread, or a signal handler, ran on that CPU since its first: so none overlaps another.
+// SAFETY: 1. A sequence runs on the list of one CPU, and commits with its last instruction. The kernel restarts it if
+//            another thread, or a signal handler, ran on that CPU since its first: so none overlaps another.
 //         2. A drain uses lists only after their slot was pointed elsewhere and every sequence that read it before
-//         ended or began anew; it points the slot back when it is done.
+//            ended or restarted; it points the slot back when it is done.
 unsafe impl PerCpu for Rseq {
     const NAME: &'static str = "pageyard";
 
@@ -303,8 +303,8 @@ unsafe impl PerCpu for Rseq {
         n as usize
     }
 
-    /// Takes the lists of a CPU away from its sequences, empties them, and gives them back. Whoever allocates or frees
-    /// there meanwhile goes to the zone; another drain of the same lists meanwhile finds them in use.
+    /// Takes the lists of a CPU away from its sequences, empties them, and gives them back. Calls that allocate or free
+    /// there meanwhile go to the zone; another drain of the same lists meanwhile finds them in use.
     fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
         let holds = |list: &usize| lists.get(cpu, *list).is_some_and(|l| !l.is_empty());
         let held = (0..CpuLists::EACH).filter(holds).count() as u32;
@@ -323,7 +323,7 @@ unsafe impl PerCpu for Rseq {
             let Some(own) = lists.get(cpu, list) else { return 0 };
             let mut items = [0; BATCH];
             loop {
-                // Nobody else uses it: its slot leads elsewhere, and those who read the slot before are done.
+                // It has no other user: its slot leads elsewhere, and the sequences that read the slot before are done.
                 let n = own.pop_oldest(&mut items);
                 if n == 0 {
                     break;
@@ -334,7 +334,7 @@ unsafe impl PerCpu for Rseq {
         0
     }
 
-    /// A push that is under way on any CPU begins anew, and reads what it watches anew.
+    /// A push that is under way on any CPU restarts, and rereads what it watches.
     fn barrier(&self) -> bool {
         barrier::restart_all()
     }

@@ -1,11 +1,11 @@
-//! The sequences. Each does its work on the list of the CPU that it runs on, and becomes true with its last instruction.
+//! The sequences. Each does its work on the list of the CPU that it runs on, and commits with its last instruction.
 //!
-//! They begin alike: the CPU's number, checked against the number of CPUs; the CPU's slot, which says where its lists
-//! are. A thread that is interrupted anywhere from the first instruction to the last one, before that has run, goes to
-//! the abort handler and has changed nothing that counts: at most places that hold no item.
+//! They all begin the same way: the CPU's number, checked against the number of CPUs; the CPU's slot, which says where
+//! its lists are. A thread that is interrupted anywhere from the first instruction to the last one, before that has
+//! run, goes to the abort handler and has changed nothing that matters: at most places that hold no item.
 //!
-//! A list's word says all that changes: how many items there are, where the newest ends, and how much room there is. Its
-//! store is the last instruction.
+//! A list's word holds everything that changes: how many items there are, where the newest ends, and how much room
+//! there is. Its store is the last instruction.
 
 use super::area::{Area, CPU_ID};
 use super::emit::sequence;
@@ -24,12 +24,12 @@ const END: u32 = 2 * FIELD;
 const ENDS: u32 = (1 << RawLists::END) - 1;
 /// Where the count of pops begins.
 const POPS: u32 = END + RawLists::END;
-/// What a push adds to the word: one item more, which ends behind the others, and room for one fewer.
+/// What a push adds to the word: one more item, which ends after the others, and room for one fewer.
 const PUSH: u32 = (1 << END) + (1 << FIELD) - 1;
 /// What a pop adds: one more popped, and the opposite of a push.
 const POP: u64 = (1 << POPS) - PUSH as u64;
 
-/// Returns how far the header of a list lies behind that of its CPU's first.
+/// Returns how far the header of a list lies after the header of its CPU's first list.
 #[inline(always)]
 const fn distance(list: usize) -> usize {
     list * RawLists::HEAD
@@ -44,9 +44,9 @@ const fn distance(list: usize) -> usize {
 pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
     // Each register counts where it is inlined: `head` begins as the list's distance, `cpus` ends as a constant.
     let result;
-    // SAFETY: 1. The header is of the CPU's own list, or of one that is empty for ever: the caller's promise.
-    //         2. The newest item lies where the word says, behind the header.
-    //         3. Another sequence on this CPU, or a barrier, makes the kernel begin this one anew.
+    // SAFETY: 1. The header is of the CPU's own list, or of one that is always empty: the caller's promise.
+    //         2. The newest item lies where the word says, after the header.
+    //         3. Another sequence on this CPU, or a barrier, makes the kernel restart this one.
     unsafe {
         sequence!(
             {
@@ -91,7 +91,7 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
 #[inline(always)]
 pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32, watch: Watch<'_>) -> i64 {
     let result;
-    // SAFETY: 1. As in `pop`. 2. Behind the newest item there is room for as many as the word says. 3. As in `pop`.
+    // SAFETY: 1. As in `pop`. 2. After the newest item there is room for as many as the word says. 3. As in `pop`.
     //         4. What is watched is borrowed for as long as this runs.
     unsafe {
         sequence!(
@@ -142,7 +142,7 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32, w
 pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mut u32, n: usize) -> i64 {
     let result;
     // SAFETY: 1. As in `pop`. 2. Items are read up to the newest, as many as there are; what is written is the
-    //         caller's, who looks at it only after the sequence came to its end. 3. As in `pop`.
+    //         caller's, who looks at it only after the sequence completed. 3. As in `pop`.
     unsafe {
         sequence!(
             {
@@ -202,7 +202,7 @@ pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mu
 
 /// Adds up to `n` items, from the front, the last of them the newest. Returns how many, and the list's header.
 ///
-/// Into an empty list they go from the start of its places on. None is added where what is watched changed.
+/// In an empty list they start at its first place. None is added where the watched word changed.
 ///
 /// # Safety
 /// As [`pop`], and `from` has `n` items.
@@ -217,12 +217,12 @@ pub(super) unsafe fn push_many(
 ) -> (i64, *const u8) {
     let (watched, was) = watch.raw();
     let (result, head);
-    // SAFETY: 1. As in `pop`. 2. Behind the newest item there is room for as many as the word says, and from the start of
-    //         an empty list's places for as many as make it full. 3. As in `pop`. 4. As in `push`.
+    // SAFETY: 1. As in `pop`. 2. After the newest item there is room for as many as the word says, and from the start
+    //         of an empty list's places for as many as make it full. 3. As in `pop`. 4. As in `push`.
     unsafe {
         sequence!(
             {
-                // Two registers are read first, and hold other things from then on.
+                // Two registers are read first, and hold other values from then on.
                 "cmp qword ptr [{i}], {x}",
                 "jne 5b",
                 "mov {head:e}, dword ptr fs:[{area} + {CPU_ID}]",
@@ -306,7 +306,7 @@ pub(super) unsafe fn spill(
     n: usize,
 ) -> (i64, *const u8) {
     let (result, head);
-    // SAFETY: as in `pop_many`. Items are moved to places that hold none, so beginning anew finds what was there.
+    // SAFETY: as in `pop_many`. Items are moved to places that hold none, so a restart finds what was there.
     unsafe {
         sequence!(
             {

@@ -1,4 +1,4 @@
-//! The smallest thing that restartable sequences can do: an array a CPU, a pop and a push of a word, no checks.
+//! The least that restartable sequences can do: an array a CPU, a pop and a push of a word, no checks.
 
 use super::answers::Unavailable;
 use super::area::{Area, CPU_ID};
@@ -15,7 +15,7 @@ const WORDS: usize = (1 << SIZE) / 8;
 
 /// A stack of words for each CPU: a floor for benchmarks, and for nothing else.
 ///
-/// Interrupted operations begin anew, as often as it takes. A pop of an empty stack, or a push to a full one, does
+/// Interrupted operations restart, as often as it takes. A pop of an empty stack, or a push to a full one, does
 /// nothing and says so.
 pub struct CpuStacks {
     area: Area,
@@ -55,8 +55,8 @@ impl CpuStacks {
     pub fn pop(&self) -> Option<u64> {
         loop {
             let (t, item): (i64, u64);
-            // SAFETY: 1. The stack of a CPU below `cpus` is inside of `words`. 2. An item is read only below the count.
-            //         3. The kernel begins a sequence anew if anything else ran on the CPU since its first instruction.
+            // SAFETY: 1. The stack of a CPU below `cpus` is inside `words`. 2. An item is read only below the count.
+            //         3. The kernel restarts a sequence if anything else ran on the CPU since its first instruction.
             unsafe {
                 sequence!(
                     {

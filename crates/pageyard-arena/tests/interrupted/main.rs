@@ -53,7 +53,7 @@ fn interrupt_everywhere(action: Action, judge: impl Fn(&Place, &Machine, Operati
             missed.push(place.sequence);
             continue;
         };
-        // Some instructions are on one path only: other operations come by.
+        // Some instructions are on one path only: other operations reach the rest.
         let mut there = false;
         for op in std::iter::once(op).chain(Operation::ALL) {
             let mut machine = Machine::new();
@@ -69,7 +69,7 @@ fn interrupt_everywhere(action: Action, judge: impl Fn(&Place, &Machine, Operati
                 break;
             }
         }
-        // Where every attempt is interrupted, nothing comes to what follows one.
+        // Where every attempt is interrupted, the code after a sequence is never reached.
         assert!(there || action == Action::Always, "{place}: no operation came by");
     }
     missed.dedup();

@@ -347,18 +347,18 @@ extern "C" fn body(_: *mut libc::c_void) -> *mut libc::c_void {
 impl Machine {
     /// Returns the header of a CPU's list.
     fn head(&self, cpu: u32) -> *mut u8 {
-        // SAFETY: the CPU has a slot, which points to its lists while nobody drains them.
+        // SAFETY: the CPU has a slot, which points to its lists while no drain runs.
         let first = unsafe { self.lists.all().raw().slots.add(cpu as usize).read_volatile() };
         first.wrapping_add(LIST * RawLists::HEAD).cast_mut()
     }
 
-    /// Returns a word of a header, while nobody uses the list.
+    /// Returns a word of a header. The list must not be in use.
     fn word(&self, cpu: u32, offset: usize) -> &AtomicU64 {
         // SAFETY: the header has such a word, and lives as long as the machine.
         unsafe { AtomicU64::from_ptr(self.head(cpu).wrapping_add(offset).cast()) }
     }
 
-    /// Returns the items of a CPU's list, oldest first, while nobody uses it.
+    /// Returns the items of a CPU's list, oldest first. The list must not be in use.
     fn contents(&self, cpu: u32) -> Vec<u32> {
         let word = self.word(cpu, RawLists::WORD).load(SeqCst);
         let count = (word >> RawLists::FIELD & ((1 << RawLists::FIELD) - 1)) as usize;
@@ -441,11 +441,11 @@ impl Machine {
         self.balance(op, place.after);
     }
 
-    /// Returns what an operation takes, and its answer, where nothing comes in between.
+    /// Returns what an operation takes, and its answer, without an interruption.
     fn expected(&self, op: Operation) -> (Vec<u32>, Option<usize>) {
         let own = &self.before[0];
         match op {
-            // A thread that ended behind the count's move did not come to pop.
+            // A thread that ended after the count's move did not reach the pop.
             _ if op.carries() && self.after[0].len() == own.len() => (Vec::new(), Some(0)),
             Operation::Pop | Operation::PopAndCarry => (own[own.len() - 1..].to_vec(), Some(1)),
             Operation::PopMany | Operation::PopManyAndCarry => (own[own.len() - 4..].to_vec(), Some(4)),
@@ -454,7 +454,7 @@ impl Machine {
         }
     }
 
-    /// Checks that the operation came to its end, and that its answer is about what it returned.
+    /// Checks that the operation completed, and that its answer matches what it returned.
     pub fn happened_once(&self, place: &Place, op: Operation) {
         let answer = self.answer.unwrap_or_else(|| panic!("{place}: {op:?} did not end"));
         if op.takes() {
@@ -486,7 +486,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the lists any more, and `new` made both.
+        // SAFETY: the lists are no longer in use, and `new` made both.
         unsafe {
             drop(Box::from_raw(std::ptr::from_ref(self.lists).cast_mut()));
             drop(Box::from_raw(self.memory));

@@ -21,7 +21,7 @@ unsafe extern "C" {
     static END: Descriptor;
 }
 
-/// An instruction of a sequence, or the one behind it.
+/// An instruction of a sequence, or the one after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// Its address.
@@ -32,7 +32,7 @@ pub struct Place {
     pub abort: usize,
     /// What kind of instruction it is.
     pub mnemonic: u16,
-    /// Whether it is behind the sequence, whose last store has then happened.
+    /// Whether it is after the sequence, whose last store has then happened.
     pub after: bool,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Place {
 /// Returns every place of every sequence in this program.
 pub fn places() -> Vec<Place> {
     let (first, end) = (&raw const FIRST, &raw const END);
-    // SAFETY: between the two lie descriptors, one behind the other, which nobody writes.
+    // SAFETY: between the two lie descriptors, one after the other, which are never written.
     let descriptors = unsafe { std::slice::from_raw_parts(first, end.offset_from_unsigned(first)) };
     let mut places = Vec::new();
     for d in descriptors {

@@ -59,7 +59,7 @@ static HITS: AtomicUsize = AtomicUsize::new(0);
 static RETURNED: AtomicUsize = AtomicUsize::new(0);
 /// The child of a fork; 0 in the child itself, -1 where there was none.
 static CHILD: AtomicI32 = AtomicI32::new(-1);
-/// How often the handler ran. The floor's stacks try again for ever, so there is an end to it.
+/// How often the handler ran. The floor's stacks retry forever, so the handler stops interrupting at some point.
 static ENTRIES: AtomicUsize = AtomicUsize::new(0);
 static STRAY: AtomicBool = AtomicBool::new(false);
 
@@ -76,7 +76,7 @@ fn text() -> &'static OwnedFd {
 }
 
 fn write(at: usize, byte: u8) {
-    // SAFETY: it writes one byte of text; whoever executes it is the caller, later.
+    // SAFETY: it writes one byte of text, which only the caller executes, later.
     let n = unsafe { libc::pwrite(text().as_raw_fd(), (&raw const byte).cast(), 1, at as i64) };
     if n != 1 {
         STRAY.store(true, SeqCst);
@@ -164,7 +164,7 @@ extern "C" fn on_trap(_: libc::c_int, info: *mut libc::siginfo_t, context: *mut 
     let _ = info;
     let next = registers[libc::REG_RIP as usize] as usize;
     // Inside of a sequence the kernel has replaced the address already; then it is the abort handler's. The breakpoint
-    // is the one whose sequence that is; behind a sequence it is the one before the address.
+    // is the one whose sequence that is; after a sequence it is the one before the address.
     let place = SET[0].load(SeqCst);
     let mine = if ABORT.load(SeqCst) == 0 { next == place + 1 } else { next == ABORT.load(SeqCst) };
     if !mine && ENTRIES.fetch_add(1, SeqCst) > 64 {

@@ -1,7 +1,7 @@
 //! A storm of signals: threads allocate and free, timers interrupt them, and the handlers do the same.
 //!
-//! Every frame has an owner's word. Whoever gets a frame swaps its own number in and must find zero; whoever frees one
-//! swaps zero in and must find its own. So a frame that two have at once is seen at once.
+//! Every frame has an owner's word. A thread that gets a frame swaps its own number in and must find zero; a thread
+//! that frees one swaps zero in and must find its own. So a frame with two owners is detected immediately.
 
 use pageyard::{
     AuditError, Census, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order,
@@ -29,7 +29,7 @@ pub struct Storm {
     pub signals: u64,
     /// CPUs that handlers allocated on.
     pub cpus: u32,
-    /// Frames that were handed out while somebody had them, and frees that were refused.
+    /// Frames that were handed out while owned, and frees that were refused.
     pub doubles: u64,
     pub refused: u64,
     /// Drains of every CPU's lists while it went on.

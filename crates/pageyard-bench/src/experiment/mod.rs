@@ -1,8 +1,8 @@
 //! Experiments: a document's own table, beside what this machine measures.
 //!
 //! * `row`, `samples`: what is measured, and how variants take turns; `published`: what the documents print;
-//! * `plot`, `report`: as a picture, as text, JSON and HTML;
-//! * `subject`: the timed loops; `unsafely`: what they have to vouch for;
+//! * `plot`, `report`: output as pictures, text, JSON and HTML;
+//! * `subject`: the timed loops; `unsafely`: their `unsafe` code;
 //! * one module for each experiment: a line in [`EXPERIMENTS`] makes it known.
 //!
 //! An experiment measures first and sees the published figures afterwards: [`Experiment::measure`] is not given them, so
@@ -41,7 +41,7 @@ pub trait Experiment: Sync {
         ""
     }
 
-    /// Explains names of columns: what is in a name, and what that means.
+    /// Explains the names of columns: a part of a name, and its meaning.
     fn columns(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -55,7 +55,7 @@ pub trait Experiment: Sync {
     /// Returns what the document prints, in the same tables.
     fn published(&self, tables: &Published) -> Rows;
 
-    /// Says what was reproduced, in sign and in size, and what was not. `rows` holds both kinds.
+    /// Says what was reproduced, in sign and in size, and what was not. `rows` holds measured and published rows.
     fn verdict(&self, rows: &Rows) -> String;
 
     /// Returns the pictures of the rows.
@@ -72,14 +72,14 @@ pub struct Run<'a> {
     pub quick: bool,
     /// The program that runs, where it can count itself: see [`zonelist::count`].
     pub program: Option<std::path::PathBuf>,
-    /// The recording that experiments use where they need one of a build; one beside the program where this is none.
+    /// The recording that experiments use where they need one of a build; if none, one beside the program.
     pub trace: Option<pageyard_trace::Trace>,
     notes: Vec<String>,
     progress: &'a mut dyn FnMut(&'static str, u64, u64),
 }
 
 impl<'a> Run<'a> {
-    /// Makes a run. `progress` is told what is being done, and how much of how much is.
+    /// Makes a run. `progress` is told what is being done, and how much of it is done.
     pub fn new(quick: bool, progress: &'a mut dyn FnMut(&'static str, u64, u64)) -> Run<'a> {
         Run { quick, program: None, trace: None, notes: Vec::new(), progress }
     }
@@ -94,7 +94,7 @@ impl<'a> Run<'a> {
         self.notes.push(note.into());
     }
 
-    /// Notes an A/A pair that does not agree: `percent` is how far apart its medians lie.
+    /// Notes an A/A pair that does not agree: `percent` is the difference of its medians.
     pub fn check_pair(&mut self, what: &str, percent: f64) {
         if percent.abs() > DISTURBED {
             self.note(format!(
@@ -114,7 +114,7 @@ pub fn gain(before: f64, after: f64) -> f64 {
     (before - after) / before * 100.0
 }
 
-/// What an experiment came to.
+/// The outcome of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentReport {
     /// Its name.
@@ -139,7 +139,7 @@ pub struct ExperimentReport {
     pub columns: &'static [(&'static str, &'static str)],
 }
 
-/// Runs an experiment, and sets what its document prints beside it.
+/// Runs an experiment, and puts its document's figures beside it.
 ///
 /// # Errors
 /// As [`Experiment::measure`].

@@ -38,7 +38,7 @@ const SIZE: (u32, u32) = (860, 420);
 
 type Failed = Box<dyn Error + Send + Sync>;
 
-/// Colours that can be told apart in print and by those who see fewer of them (Okabe and Ito, 2008).
+/// Colours that are distinct in print and for colour-blind readers (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -73,7 +73,7 @@ impl Colours {
 fn use_font() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // The font is carried, so that no system font is needed; a second registration cannot happen.
+        // The font is built in, so that no system font is needed; a second registration cannot happen.
         let _ = register_font("sans-serif", FontStyle::Normal, epaint_default_fonts::UBUNTU_LIGHT);
     });
 }

@@ -1,6 +1,6 @@
-//! Published tables: what the documents print. They stand beside measurements and never enter one.
+//! Published tables: the documents' figures. They are shown beside measurements and never enter one.
 
-/// The files that were there when this crate was built: name without extension, and text.
+/// The files that were present when this crate was built: name without extension, and text.
 const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/published.rs"));
 
 /// A set of published tables.
@@ -33,7 +33,7 @@ impl Published {
         self.0.is_empty()
     }
 
-    /// Reads a table; one that is not there, or a line that is none, is left out.
+    /// Reads a table; a missing table, or a malformed line, is left out.
     #[must_use]
     pub fn lines(&self, name: &str) -> Vec<Line> {
         let Some((_, text)) = self.0.iter().find(|(n, _)| *n == name) else { return Vec::new() };
@@ -51,7 +51,7 @@ impl Line {
         self.header.iter().position(|h| h == column).and_then(|i| self.fields.get(i)).unwrap_or("")
     }
 
-    /// Returns a field as a number; not a number where it is none.
+    /// Returns a field as a number; NaN where it is not one.
     #[must_use]
     pub fn number(&self, column: &str) -> f64 {
         self.text(column).parse().unwrap_or(f64::NAN)

@@ -157,7 +157,7 @@ fn today() -> String {
     date(now.map_or(0, |d| d.as_secs() / 86_400))
 }
 
-/// Returns the date so many days after the first of 1970. Years begin in March here, so that leap days come last.
+/// Returns the date this many days after 1 January 1970. Years begin in March here, so that leap days come last.
 fn date(days: u64) -> String {
     let z = days + 719_468;
     let (era, day) = (z / 146_097, z % 146_097);
@@ -195,7 +195,7 @@ fn lines<'a>(rows: &'a Rows, section: &str) -> Vec<Line<'a>> {
     lines
 }
 
-/// Puts lines that differ in their numbers alone in the order of the numbers, in the places that they have.
+/// Sorts lines that differ only in their numbers by those numbers, within their places.
 fn by_number(lines: &mut [Line<'_>]) {
     let shape = |metric: &str| metric.replace(|c: char| c.is_ascii_digit(), "");
     let numbers = |metric: &str| -> Vec<u64> {
@@ -211,12 +211,12 @@ fn by_number(lines: &mut [Line<'_>]) {
     }
 }
 
-/// Writes a value with as many digits as it is worth, and its unit.
+/// Writes a value with its significant digits, and its unit.
 fn value(row: &Row) -> String {
     format!("{} {}", number(row.value), row.unit).trim_end().to_owned()
 }
 
-/// Writes a number with as many digits as it is worth, and commas between thousands.
+/// Writes a number with its significant digits, and commas between thousands.
 pub(super) fn number(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= 1000.0 || v == 0.0 => 0,

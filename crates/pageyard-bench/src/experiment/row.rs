@@ -11,7 +11,7 @@ pub struct Row {
     pub setting: String,
     /// What was measured, labelled as the document labels it.
     pub metric: String,
-    /// By whom: `published:..`, `reference:..` or `pageyard`.
+    /// The source: `published:..`, `reference:..` or `pageyard`.
     pub column: String,
     /// How much.
     pub value: f64,
@@ -20,7 +20,8 @@ pub struct Row {
 }
 
 impl Row {
-    /// Says where it was measured: its table, and the machine and load. No metric stands twice for a column and this.
+    /// Says where it was measured: its table, and the machine and load. No metric appears twice for a column and this
+    /// setting.
     #[must_use]
     pub fn whole_setting(&self) -> String {
         match self.setting.is_empty() {
@@ -44,12 +45,12 @@ impl Rows {
         self.section = section;
     }
 
-    /// Says which machine and load the rows that follow are of, in whichever table.
+    /// Sets the machine and load of the rows that follow, in any table.
     pub fn setting(&mut self, setting: impl Into<String>) {
         self.setting = setting.into();
     }
 
-    /// Adds a value. One that is no number is left out: it was not measured.
+    /// Adds a value. A NaN is left out: it was not measured.
     pub fn add(
         &mut self,
         metric: impl Into<String>,
@@ -83,7 +84,7 @@ impl Rows {
         Some(super::gain(self.get(metric, before)?, self.get(metric, after)?))
     }
 
-    /// Appends rows in tables of their own.
+    /// Appends rows in separate tables.
     pub fn append(&mut self, others: Rows) {
         self.rows.extend(others.rows);
     }

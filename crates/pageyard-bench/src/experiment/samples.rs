@@ -5,7 +5,7 @@ use core_affinity::CoreId;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What one variant's samples came to: sorted, and turn by turn.
+/// One variant's samples: sorted, and turn by turn.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<f64>, Vec<f64>);
 
@@ -18,9 +18,9 @@ impl Samples {
         Samples(sorted, values)
     }
 
-    /// Returns by how many percent `after` lies below these, turn by turn: the median of what each turn says. Both samples of
-    /// a turn saw the same moment, so a machine that slows down for a while does not tell the variants apart. Not a number
-    /// where a turn is missing from one of them.
+    /// Returns by how many percent `after` lies below these, turn by turn: the median over the turns. Both samples of a
+    /// turn saw the same moment, so a machine that slows down for a while does not favour a variant. Not a number where
+    /// a turn is missing from one of them.
     #[must_use]
     pub fn paired_gain(&self, after: &Samples) -> f64 {
         if self.1.len() != after.1.len() {
@@ -80,7 +80,7 @@ impl Samples {
     }
 }
 
-/// Samples `variants` in turn, after one pass that is not kept. A sample is a few numbers, each a series of its own;
+/// Samples `variants` in turn, after one pass that is not kept. A sample is a few numbers, each its own series;
 /// `None` is a sample that does not count.
 ///
 /// Returns the series of each variant.
@@ -114,11 +114,11 @@ pub(super) fn turns<V, const N: usize>(
     kept.into_iter().map(|k| k.map(Samples::new)).collect()
 }
 
-/// What each of several threads took, and the share of the longest that all of them ran.
+/// The time of each of several threads, and the share of the longest during which all of them ran.
 pub(super) struct Together<R> {
     /// What each returned, and how long it ran.
     pub threads: Vec<(R, Duration)>,
-    /// Time in which all ran, by the time from the first start to the last end; 1 is all of it.
+    /// The time in which all ran, divided by the time from the first start to the last end; 1 is all of it.
     pub overlap: f64,
 }
 

@@ -14,7 +14,7 @@ use pageyard_replay::latency::clock_cost_ns;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A frame that could not be had; no map reaches it.
+/// A failed allocation; no map reaches this frame.
 const MISSING: Pfn = Pfn(u64::MAX);
 
 /// The batches of the documents' microbenchmark.
@@ -38,7 +38,7 @@ pub(super) struct Call {
 /// A recorded mix of order-0 calls.
 pub(super) struct Mix {
     pub calls: Vec<Call>,
-    /// How many frames are held at most, each in a place of its own.
+    /// How many frames are held at most, each in its own place.
     pub places: usize,
     /// How often a sample makes the calls.
     pub repeat: usize,
@@ -47,13 +47,13 @@ pub(super) struct Mix {
 /// Anything that can be measured.
 pub(super) trait Subject: Sync {
     /// Takes `held.len()` single frames and frees them in the same order, `rounds` times. Returns nanoseconds a frame for
-    /// taking, freeing and both; or `None` where a frame could not be had.
+    /// taking, freeing and both; or `None` where an allocation failed.
     fn sweep(&self, cpu: usize, request: &Request, held: &mut [Pfn], rounds: usize) -> Option<[f64; 3]>;
 
     /// The same through the bulk calls, `held.len()` frames a call.
     fn bulk(&self, cpu: usize, request: &Request, held: &mut [Pfn], rounds: usize) -> Option<f64>;
 
-    /// Makes the calls of a mix. Returns nanoseconds a call, or `None` where a frame could not be had.
+    /// Makes the calls of a mix. Returns nanoseconds a call, or `None` where an allocation failed.
     fn mix(&self, cpu: usize, mix: &Mix) -> Option<f64>;
 }
 
@@ -71,7 +71,7 @@ fn give<A: PageAllocator>(a: &A, cx: &Cx, held: &[Pfn]) {
     }
 }
 
-/// What reading the clock costs, found out once: a disturbed moment would be taken off each later sample.
+/// What reading the clock costs, measured once: a disturbed measurement would be subtracted from each later sample.
 fn clock() -> Duration {
     static CLOCK: OnceLock<Duration> = OnceLock::new();
     *CLOCK.get_or_init(|| Duration::from_nanos((0..9).map(|_| clock_cost_ns()).min().unwrap_or(0)))
@@ -87,8 +87,8 @@ impl<A: PageAllocator> Subject for A {
             give(self, &cx, held);
         }
         let total = start.elapsed();
-        // Each half apart: a pass of its own, with the clock read in between and its cost taken off. What comes in between in
-        // one half is no part of the other, so the halves need not add up to the whole.
+        // Each half separately, in its own pass, with the clock read in between and its cost subtracted. A disturbance
+        // in one half is not part of the other, so the halves need not add up to the whole.
         let (mut alloc, mut free) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..rounds {
             let start = Instant::now();
@@ -168,7 +168,7 @@ pub(super) fn regions(nodes: u8) -> Vec<Region> {
     (0..nodes).flat_map(of).collect()
 }
 
-/// Makes a reference whose lists are protected as its configuration says and by nothing else.
+/// Makes a reference whose lists have only the protection that its configuration says.
 pub(super) fn reference(regions: &[Region], config: &Config) -> Result<LinuxAllocator, BenchError> {
     let fail = |why| ReplayError::Map { trace: "this experiment's machine".into(), why };
     let map = MemoryMap::new(regions).map_err(fail)?;

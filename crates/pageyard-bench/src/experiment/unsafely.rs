@@ -1,4 +1,4 @@
-//! What experiments have to vouch for: lists without a lock, signal handlers, the program's break.
+//! The experiments' `unsafe` code: lists without a lock, signal handlers, the program's break.
 #![allow(unsafe_code, reason = "the subject of these experiments is what protects against interrupts")]
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
@@ -37,7 +37,7 @@ pub(super) fn grow_break(bytes: isize, times: usize) -> bool {
     let failed = usize::MAX as *mut libc::c_void;
     (0..times).all(|_| {
         // SAFETY: the break comes back before anything else happens on this thread, which is the only one that runs then,
-        //         so nobody's memory lies above it.
+        //         so no other memory lies above it.
         unsafe { libc::sbrk(bytes) != failed && libc::sbrk(-bytes) != failed }
     })
 }
@@ -47,7 +47,7 @@ pub(super) fn touch_pages(bytes: usize, times: usize) -> bool {
     (0..times).all(|_| {
         let (read_write, private) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping at an address of the kernel's choice touches nobody's memory.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, read_write, private, -1, 0) };
         if at == libc::MAP_FAILED {
             return false;

@@ -1,9 +1,9 @@
 //! General allocators of 4 KiB blocks: mimalloc, jemalloc and tcmalloc, from the libraries that distributions ship.
 //!
-//! Each is loaded into a process of its own, under names of its own, and asked for blocks of 4,096 bytes, which all
-//! three align to their size; blocks that are not count as missing, and the row is left out. No block is touched, and
-//! an untimed pass comes first, so what a first touch costs is not in the figures. Settings keep memory that is free
-//! from going back to the system, and let a thread keep as much as it wants.
+//! Each is loaded into a separate process, under its own names, and asked for blocks of 4,096 bytes, which all three
+//! align to their size; blocks that are not count as missing, and the row is left out. No block is touched, and an
+//! untimed pass comes first, so the figures do not include a first touch. Settings keep free memory from going back to
+//! the system, and let a thread keep as much as it wants.
 #![allow(unsafe_code, reason = "another allocator's functions are foreign")]
 
 use super::remote::Remote;
@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
 
-/// A general allocator: where it is, how its calls are named, and the settings that suit it best.
+/// A general allocator: its location, the names of its calls, and its best settings.
 pub(super) struct Malloc {
     pub name: &'static str,
     /// File names, the newest first.
@@ -94,7 +94,7 @@ pub(super) fn load(name: &str) -> Result<Loaded, String> {
     }
     let mut why = String::new();
     for file in peer.libraries {
-        // Its own names come first within it, and nothing of it is seen from outside.
+        // Its own names come first within it, and none is visible from outside.
         // SAFETY: they are general allocators; loading them runs their constructors, which set up their own state only.
         match unsafe { unix::Library::open(Some(file), unix::RTLD_NOW | unix::RTLD_LOCAL | DEEPBIND) } {
             Ok(library) => {

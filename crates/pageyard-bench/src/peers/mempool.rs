@@ -1,7 +1,6 @@
-//! DPDK's `rte_mempool` with per-core caches of 512 objects.
-//!
-//! Its fast path is inlined C, so the loops have to be C as well: a small program is compiled when a benchmark starts,
-//! where there are a C compiler, pkg-config and DPDK. Building Pageyard needs none of them.
+//! DPDK's `rte_mempool` with per-core caches of 512 objects. Its fast path is inlined C, so the loops must be C too: a
+//! small program is compiled when a benchmark starts, if there are a C compiler, pkg-config and DPDK. Building Pageyard
+//! needs none of them.
 
 use super::remote::Remote;
 use crate::subject::Subject;
@@ -19,7 +18,7 @@ pub(super) fn start(cpus: &[usize]) -> Result<Box<dyn Subject>, String> {
     let folder = tempfile::tempdir().map_err(|e| format!("no folder for its program: {e}"))?;
     let program = compile(folder.path().to_owned())?;
     let list: Vec<String> = cpus.iter().map(usize::to_string).collect();
-    // No huge pages and no devices: nothing of the host is needed, and nothing of it changes. Frames are not touched.
+    // No huge pages and no devices: nothing on the host is needed or changed. Frames are not touched.
     let mut command = Command::new(program);
     command.args([
         "-l",
@@ -70,5 +69,5 @@ fn pkg_config(arguments: &[&str]) -> Result<String, String> {
 }
 
 fn output(command: &mut Command, name: &str) -> Result<Output, String> {
-    command.output().map_err(|_| format!("{name} is not installed, and its program has to be compiled"))
+    command.output().map_err(|_| format!("{name} is not installed, and the peer's program must be compiled"))
 }

@@ -1,10 +1,10 @@
-//! Peers: what one would use instead, each with its best settings.
+//! Peers: the alternatives, each with its best settings.
 //!
 //! * `buddy`: an allocator of frames from a registry, in this process;
-//! * `malloc`: general allocators, each in a process of its own, so that none replaces another or this one's;
+//! * `malloc`: general allocators, each in a separate process, so that none replaces another or this one's;
 //! * `mempool`: DPDK's pools, in a small C program that is compiled when they are there;
-//! * `remote`: a process that holds an allocator, and what is said to it; `serve`: its other side;
-//! * `uml`: rows that Linux itself left, measured apart.
+//! * `remote`: a process that holds an allocator, and the protocol with it; `serve`: its other side;
+//! * `uml`: rows of Linux itself, measured separately.
 
 mod buddy;
 mod malloc;
@@ -18,7 +18,7 @@ pub(super) use buddy::{BuddyBare, BuddyLocked};
 pub use serve::serve;
 use std::path::Path;
 
-/// Says whether a file holds rows that Linux left.
+/// Says whether a file holds rows of Linux itself.
 ///
 /// # Errors
 /// Why not, in one sentence.
@@ -29,7 +29,7 @@ pub fn check_uml(file: &Path) -> Result<(), String> {
 /// A peer by name: the subject, or why there is none.
 type Peer = (&'static str, Result<Box<dyn Subject>, String>);
 
-/// Starts the peers that live in processes of their own.
+/// Starts the peers that live in separate processes.
 pub(super) fn outside(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
     let mut peers: Vec<Peer> =
         malloc::PEERS.iter().map(|p| (p.name, malloc::start(p, command, cpus))).collect();

@@ -1,11 +1,10 @@
-//! An allocator in a process of its own: a request for each sample, which is run and timed over there.
+//! An allocator in a separate process: a request for each sample, which is run and timed there.
 //!
 //! Clocks are the machine's, so samples of all processes compare. Numbers are 32 and 64 bits wide, in the machine's
 //! order. A request: threads, batch, blocks a call, rounds, chunk, split, then the order of the frees by place. The
-//! answer, for each thread: how many marks, missing blocks, then marks, nanoseconds of taking and of giving back.
-//! A request without an order asks for blocks across CPUs, as many groups as rounds; its answer has four marks: what
-//! came of it, or none.
-//! Before the first request the process says whether it can: a status, and a text.
+//! answer, for each thread: how many marks, missing blocks, then marks, nanoseconds of taking and of giving back. A
+//! request without an order asks for blocks across CPUs, as many groups as rounds; its answer has four marks, the
+//! result, or none. Before the first request the process says whether it can serve: a status, and a text.
 
 use crate::handover::Crossed;
 use crate::subject::{Load, Subject, Taken};
@@ -32,7 +31,7 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// Starts a process that serves so many threads at most, and hears whether it can.
+    /// Starts a process that serves at most this many threads, and learns whether it can.
     ///
     /// # Errors
     /// Says why not, in one sentence.

@@ -6,10 +6,11 @@ use crate::subject::{Shared, Subject, Taken};
 use crate::team::{Pinned, Team, cpus};
 use std::io::{BufReader, Write};
 
-/// Serves samples of the peer called `name` until standard input ends. Whoever started this process set its environment.
+/// Serves samples of the peer called `name` until standard input ends. The process that started this one set its
+/// environment.
 ///
 /// # Errors
-/// Where standard output is gone.
+/// Where standard output is closed.
 pub fn serve(name: &str) -> std::io::Result<()> {
     let mut output = std::io::stdout().lock();
     let allocator = match malloc::load(name) {

@@ -1,4 +1,4 @@
-//! Rows that Linux itself left when it was measured under User Mode Linux: see `bench/linux`.
+//! Rows of Linux itself, measured under User Mode Linux: see `bench/linux`.
 
 use serde_json::Value;
 use std::fs;
@@ -43,7 +43,7 @@ pub struct Uml {
     pub rows: Vec<UmlRow>,
 }
 
-/// Reads what was left, or says why there is nothing.
+/// Reads the rows, or says why there are none.
 ///
 /// # Errors
 /// One sentence.
@@ -52,7 +52,7 @@ pub fn read(file: Option<&Path>) -> Result<Uml, String> {
     let text = fs::read_to_string(&path).map_err(|e| {
         format!("{} cannot be read ({e}): bench/linux/run makes it, with a kernel of its own", path.display())
     })?;
-    parse(&text).ok_or_else(|| format!("{} was not left by bench/linux/run", path.display()))
+    parse(&text).ok_or_else(|| format!("{} was not written by bench/linux/run", path.display()))
 }
 
 fn parse(text: &str) -> Option<Uml> {

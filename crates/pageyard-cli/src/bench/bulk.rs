@@ -45,9 +45,9 @@ pub fn to_text(bulk: &Bulk) -> String {
     let (all, disturbed) = bulk.settings;
     let _ = match disturbed {
         0 => writeln!(text, "Undisturbed: a pair of the same code agreed within 5 % in all {all} settings."),
-        n => writeln!(text, "DISTURBED: {n} of {all} settings are to be doubted (!)."),
+        n => writeln!(text, "DISTURBED: {n} of {all} settings are doubtful (!)."),
     };
-    text += "Frames taken with one call and given back with one, one thread; figures are for one frame.\n";
+    text += "Frames allocated with one call and freed with one, on one thread; figures are for one frame.\n";
     let mut calls: Vec<usize> = bulk.rows.iter().map(|r| r.bulk).collect();
     calls.sort_unstable();
     calls.dedup();

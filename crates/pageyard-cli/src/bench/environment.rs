@@ -44,7 +44,7 @@ pub fn disturbance_text(settings: (usize, usize), apart: f64, taken: &Taken) -> 
         );
     }
     format!(
-        "DISTURBED: {} of {} settings are to be doubted (!): a pair of the same code disagreed, by {:.0} % at most, or others \
+        "DISTURBED: {} of {} settings are doubtful (!): a pair of the same code disagreed, by {:.0} % at most, or others \
          took time ({waited_ms:.0} ms of waiting and {steal_ms:.0} ms stolen, of {elapsed_ms:.0} ms).\n",
         settings.1,
         settings.0,

@@ -14,15 +14,15 @@ use pageyard_bench as bench;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Measures what a frame costs here, in the engine and in what one would use instead.
+/// Measures what a frame costs on this machine, in the engine and in its alternatives.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench bulk --json\n\n\
-                  Close what else runs, and pin nothing: samples are pinned by themselves. What disturbed a run is said.")]
+                  Close other programs, and pin nothing: the benchmark pins itself. It reports what disturbed a run.")]
 pub struct Bench {
     #[command(subcommand)]
     what: Option<What>,
 
-    /// Measure what says most, within a minute
+    /// Measure the most telling settings only, within a minute
     #[arg(long, global = true)]
     quick: bool,
 }
@@ -31,13 +31,13 @@ pub struct Bench {
 enum What {
     /// Batches of 1 to 16,384 blocks, allocated and freed, beside floors and peers
     Sweep(Sweep),
-    /// Many frames with one call, against the same one by one; a receive buffer of 256 KiB
+    /// Many frames with one call, against the same frames one by one; a receive buffer of 256 KiB
     Bulk,
     /// What paths are made of: the rows of document 000, and what the engine relies on
     Primitives,
     /// Taken on one CPU, handed over 64 at a time, given back on the other
     Cross,
-    /// From 1 GiB to 1 TiB, per-CPU lists bypassed
+    /// From 1 GiB to 1 TiB, bypassing the per-CPU lists
     Scale,
     /// Serve samples of one peer to the benchmark that started this
     #[command(hide = true)]

@@ -90,7 +90,7 @@ impl<'a> Table<'a> {
 pub fn to_text(sweep: &Sweep) -> String {
     let mut text = machine_text(&sweep.machine);
     text += &disturbance_text(sweep.settings, sweep.apart_most, &sweep.taken);
-    text += "Columns are batches: so many blocks are taken, then given back. A pair is taking one and giving it back.\n";
+    text += "Columns are batches: that many blocks are allocated, then freed. A pair is one allocation and its free.\n";
     let mut groups: Vec<Vec<&SweepRow>> = Vec::new();
     let setting = |r: &SweepRow| (r.order, r.threads, r.pattern.name());
     for row in &sweep.rows {

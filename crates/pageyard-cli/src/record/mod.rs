@@ -20,17 +20,17 @@ use std::time::{Duration, Instant};
 /// How long to wait at most before the buffers are emptied.
 const PASS: Duration = Duration::from_millis(100);
 
-/// Records what this host's page allocator is asked, until Ctrl-C, for a time, or while a command runs.
+/// Records the requests to this host's page allocator, until Ctrl-C, for a time, or while a command runs.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  sudo pageyard record -- make -j8\n  sudo pageyard record -o busy.trace --seconds 30\n\nNo process name, path or host name is kept. docs/recording.md says what is, and what it costs."
 )]
 pub struct Record {
-    /// Where the trace goes, a folder that is not there yet
+    /// Where the trace goes: a folder that does not exist yet
     #[arg(short, long, value_name = "NAME.trace", default_value = "recording.trace")]
     output: PathBuf,
 
-    /// Stop after so many seconds
+    /// Stop after this many seconds
     #[arg(long, value_name = "N", value_parser = seconds, conflicts_with = "command", allow_negative_numbers = true)]
     seconds: Option<Duration>,
 
@@ -136,7 +136,7 @@ fn record(
             // The reason follows with the report, once the command has ended, which may be in an hour.
             let command = if child.is_some() { ", and the command goes on" } else { "" };
             say(&format!(
-                "pageyard: the trace cannot be written any further: the recording ends here{command}\n"
+                "pageyard: the trace cannot be written any more: the recording ends here{command}\n"
             ));
         }
         if over || ended || live.has_failed || signals.stopped().is_some() {

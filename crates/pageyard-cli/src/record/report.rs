@@ -52,16 +52,11 @@ pub fn text(recorded: &Recorded, place: &str) -> String {
         let _ = writeln!(out, "  partial, because {why}: the trace has what was written until then");
     }
     if recorded.raised == Some(false) {
-        out.push_str(
-            "  the recorder's priority could not be raised, so that it may lose events on a busy host\n",
-        );
+        out.push_str("  the recorder's priority could not be raised, so it may lose events on a busy host\n");
     }
     for (n, what) in [
-        (recorded.impossible, "events said what cannot be, and are left out"),
-        (
-            recorded.late,
-            "events came too late to be put in their place, and have the time of their successors",
-        ),
+        (recorded.impossible, "events were impossible, and are left out"),
+        (recorded.late, "events came too late to be sorted in, and carry their successors' time"),
     ] {
         if n > 0 {
             let _ = writeln!(out, "  {} {what}", grouped(n));

@@ -1,4 +1,4 @@
-//! A replay that may not have the memory it needs says so, and is not killed or aborted.
+//! A replay that cannot get the memory it needs says so, and is not killed or aborted.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;

@@ -17,7 +17,7 @@ fn command() -> Command {
     command
 }
 
-/// A folder of its own for a test, empty.
+/// A separate, empty folder for a test.
 fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recording-{name}"));
     drop(fs::remove_dir_all(&path));
@@ -231,7 +231,7 @@ fn what_a_killed_command_started_does_not_live_on() {
         let pid = fs::read_to_string(folder.join(file)).unwrap();
         assert!(!pid.trim().is_empty() && !runs(&pid), "{file}: process {pid} lives on");
     }
-    // What a command leaves running when it ends by itself is its own business.
+    // Processes that a command leaves running when it ends by itself are not touched.
     let out = pageyard(
         &folder,
         &["record", "-o", "b.trace", "--", "sh", "-c", "sleep 100 > /dev/null 2>&1 & echo $! > d"],

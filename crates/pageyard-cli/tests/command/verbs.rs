@@ -36,7 +36,7 @@ fn failure(arguments: &[&str]) -> String {
     text
 }
 
-/// Copies a shipped trace to a folder of its own, to be spoilt.
+/// Copies a shipped trace to a separate folder, to be corrupted.
 fn copy(name: &str) -> PathBuf {
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("command-{name}.trace"));
     drop(fs::remove_dir_all(&to));
@@ -144,10 +144,10 @@ fn a_slow_path_that_is_none_is_refused_in_one_sentence() {
     for (arguments, says) in [
         (
             &["--slow-path", "swap"][..],
-            "`swap` is no part of the slow path; there are reclaim and compaction",
+            "`swap` is not part of the slow path; use reclaim, compaction or both",
         ),
         (&["--slow-path", "none,reclaim"], "`none` stands alone"),
-        (&["--slow-path", "reclaim", "--pinned", "101"], "`101` is no percentage"),
+        (&["--slow-path", "reclaim", "--pinned", "101"], "`101` is not a percentage"),
         (&["--pinned", "1"], "add --slow-path"),
         (&["--slow-path", "reclaim", "--threads"], "leave out --threads"),
         (
@@ -221,7 +221,7 @@ fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
         assert!(row["x_floor"].as_f64().unwrap() > 0.0 && row["floor"].is_string(), "{row}");
         assert_eq!((&row["pattern"], &row["threads"]), (&"lifo".into(), &1.into()));
     }
-    // Whoever is in no row at some order is said to be left out.
+    // An allocator without a row at some order is reported as left out.
     let names =
         |of: &Value| of.as_array().unwrap().iter().map(|r| r["allocator"].clone()).collect::<Vec<_>>();
     let skipped = names(&v["skipped"]);

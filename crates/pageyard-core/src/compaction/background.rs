@@ -1,4 +1,4 @@
-//! Compaction in the background: for the orders that requests could not be served with, and ahead of need.
+//! Compaction in the background: for orders at which requests failed, and ahead of need.
 
 use super::driver::Compactor;
 use super::migrate::{Migrate, Mode};
@@ -13,7 +13,7 @@ use crate::migratetype::Migratetype;
 use crate::stats::Counter;
 use crate::units::{CompactorId, ZoneId};
 
-/// Numbers of background compactors begin here, above those of CPUs' requests.
+/// Background compactors are numbered from here, above the compactors of CPUs' requests.
 const FIRST_BACKGROUND: u16 = 1 << 15;
 
 fn plan(zone: ZoneId, goal: Goal) -> Plan {
@@ -79,7 +79,7 @@ pub fn compact_in_background<M: CompactionView, O: Migrate>(
     work
 }
 
-/// Compacts all of a zone as far as it goes; `None` where there is no such zone.
+/// Compacts all of a zone as far as possible; `None` where there is no such zone.
 ///
 /// # Linux
 /// `compact_node`, behind `/proc/sys/vm/compact_memory`.

@@ -7,9 +7,9 @@ use super::source::{Emptied, Source};
 use super::view::{Choice, Chooser, CompactionView, FrameState, Role};
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, Pfn};
 
-/// What became of a look at a frame.
+/// The result of looking at a frame.
 enum Look {
-    /// Nothing has to move here, for so many frames.
+    /// Nothing has to move here, for this many frames.
     Pass(u64),
     /// It is isolated.
     Isolated,
@@ -52,12 +52,12 @@ impl<M: CompactionView> Pass<'_, M> {
         self.source = Source::Chosen(notes, None);
         let pageblock = block.pfn.pageblock();
         self.make_way(pageblock);
-        // Where another compactor has it, the engine will choose another one.
+        // If another compactor has it, the engine chooses another block.
         let Some(lease) = self.lease(pageblock, Role::Source) else { return Search::GoOn };
         self.source = Source::Chosen(notes, Some(Emptied::new(block, lease)));
         self.migrate_pfn = block.pfn;
-        // Frames of a block that is larger than a cluster are moved before all of it was isolated: one that cannot
-        // move had better be known before.
+        // Frames of a block that is larger than a cluster are moved before all of it is isolated, so look for one that
+        // cannot move before moving any.
         if order.frames().0 > CLUSTER as u64 && !self.probe(block, cluster) {
             self.abandon_chosen(true);
         }
@@ -118,8 +118,8 @@ impl<M: CompactionView> Pass<'_, M> {
         }
     }
 
-    /// Gives a chosen block up. One with a frame that cannot move is not chosen again until something in its pageblock is
-    /// freed, and is a good place to move others to.
+    /// Gives up a chosen block. A block with a frame that cannot move is not chosen again until something in its
+    /// pageblock is freed, and is a good place to move other frames to.
     pub(super) fn abandon_chosen(&mut self, stuck: bool) {
         if let Source::Chosen(notes, Some(at)) = &mut self.source
             && stuck
@@ -144,7 +144,7 @@ impl<M: CompactionView> Pass<'_, M> {
     }
 }
 
-/// Returns the first frame behind a block.
+/// Returns the first frame after a block.
 fn end_of(block: BlockId) -> Pfn {
     block.pfn + block.order.frames()
 }

@@ -1,4 +1,4 @@
-//! Isolated frames: found by a scan, moved one by one, and put back if they were not.
+//! Isolated frames: found by a scan, moved one by one, and put back if they were not moved.
 
 use super::migrate::{Busy, Migrate, MigrateError, Mode};
 use super::view::FreeStock;
@@ -44,7 +44,7 @@ impl<'a, O: Migrate> Cluster<'a, O> {
         Ok(())
     }
 
-    /// Returns how many frames were isolated, those included that have left again.
+    /// Returns how many frames were isolated, including those that have left since.
     pub(super) fn filled(&self) -> usize {
         self.filled
     }
@@ -62,7 +62,7 @@ impl<'a, O: Migrate> Cluster<'a, O> {
         self.frames[..self.filled].iter().flatten().count()
     }
 
-    /// Puts all frames back, also those behind one whose owner panics over it.
+    /// Puts all frames back, including those after one whose owner panics.
     pub(super) fn put_back(&mut self) {
         let filled = core::mem::take(&mut self.filled);
         PutBack { owner: self.owner, left: self.frames[..filled].iter_mut() }.run();
@@ -92,7 +92,7 @@ impl<O: Migrate> PutBack<'_, O> {
 }
 
 impl<O: Migrate> Drop for PutBack<'_, O> {
-    /// Goes on behind the frame whose owner panicked.
+    /// Continues after the frame whose owner panicked.
     fn drop(&mut self) {
         self.run();
     }
@@ -115,7 +115,7 @@ pub(super) enum Turn {
     Frame(usize),
     /// None yet: another round begins.
     Again,
-    /// None: so many are left that would not move.
+    /// None: this many are left that would not move.
     Over(usize),
 }
 
@@ -168,7 +168,7 @@ impl<'a, O: Migrate> Moving<'a, O> {
         Turn::Again
     }
 
-    /// Asks the owner to move the frame at a place. Whatever it answers, the frame is still here.
+    /// Asks the owner to move the frame at a place. The frame stays here whatever the answer.
     pub(super) fn migrate(&mut self, at: usize, to: Pfn) -> Result<(), MigrateError> {
         let Cluster { owner, mode, frames, .. } = &mut self.cluster;
         match &mut frames[at] {
@@ -190,7 +190,7 @@ impl<'a, O: Migrate> Moving<'a, O> {
         }
     }
 
-    /// Goes on behind a place.
+    /// Continues after a place.
     pub(super) fn pass(&mut self, at: usize) {
         self.at = at + 1;
     }

@@ -1,4 +1,4 @@
-//! Compaction on behalf of a request that waits: zone after zone, leaving out those where it failed lately.
+//! Compaction on behalf of a request that waits: zone by zone, skipping zones where it failed lately.
 
 use super::driver::Compactor;
 use super::migrate::{Migrate, Mode};
@@ -10,12 +10,12 @@ use crate::request::Request;
 use crate::stats::Counter;
 use crate::units::{CompactorId, Pfn, ZoneId};
 
-/// What compaction on behalf of a request came to.
+/// The result of compaction on behalf of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tried {
-    /// The best that happened in any zone; `None` where there was no zone.
+    /// The best outcome of any zone; `None` where there was no zone.
     pub outcome: Option<Outcome>,
-    /// The zone where it is thought to have helped.
+    /// The zone where it probably helped.
     pub zone: Option<ZoneId>,
     /// Zones that were left alone because it failed there lately.
     pub deferred: u32,

@@ -1,4 +1,4 @@
-//! The driver: a compaction of one zone, as a machine that does a bounded piece of work at a time.
+//! The driver: a compaction of one zone, as a state machine that does a bounded piece of work at a time.
 
 use super::cluster::{Cluster, Ending, Moving};
 use super::job::Job;
@@ -10,7 +10,7 @@ use super::work::{Outcome, Work};
 use crate::allocator::Cx;
 use crate::units::Pfn;
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// There is more to do.
@@ -19,19 +19,19 @@ pub enum Progress {
     Done(Outcome),
 }
 
-/// Where a compaction stands. Each state has what is meaningful in it, and gives back what it holds when it is left.
+/// The state of a compaction. Each state holds only what it needs, and gives that back when it is left.
 #[expect(clippy::large_enum_variant, reason = "there is no allocator here to box a variant with")]
 enum State<'a, M: CompactionView, O: Migrate> {
     /// It has not begun.
     Ready { job: Job<'a, M>, interrupted: bool },
-    /// It works. What the engine lent it comes first, and so is dropped first: the engine calls nobody, and an owner that
-    /// panics when the phase is dropped finds all of that done.
+    /// Running. What the engine lent comes first, and so is dropped first: the engine makes no callbacks, so if an
+    /// owner panics when the phase is dropped, all of that has been given back.
     Running(Pass<'a, M>, Phase<'a, O>),
     /// It has ended.
     Ended(End<'a, M>),
 }
 
-/// What a running compaction is about to do. A phase owns the frames that are isolated meanwhile.
+/// What a running compaction does next. A phase owns the frames that are isolated meanwhile.
 enum Phase<'a, O: Migrate> {
     /// Ask whether it is done.
     Check,
@@ -39,7 +39,7 @@ enum Phase<'a, O: Migrate> {
     Isolate(Cluster<'a, O>),
     /// Move them.
     Move(Moving<'a, O>),
-    /// Put back those that stayed, and let blocks merge that were left.
+    /// Put back those that stayed, and let the blocks that were left merge.
     Settle(Cluster<'a, O>, Ending),
 }
 
@@ -94,10 +94,10 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         }
     }
 
-    /// Tells it that somebody else wants the CPU or the zone: it ends at the next occasion, as contended.
+    /// Tells it that the CPU or the zone is wanted elsewhere: it ends at the next opportunity, as contended.
     ///
-    /// This, the knob `async_budget` and a zone in use by somebody else are the only reasons for that end; none of them
-    /// depends on time.
+    /// This call, the knob `async_budget` and a zone in use by another compactor are the only reasons for that end;
+    /// none depends on time.
     pub fn interrupt(&mut self) {
         match &mut self.state {
             State::Ready { interrupted, .. } => *interrupted = true,
@@ -146,9 +146,9 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         }
     }
 
-    /// Does what the phase asks for, and goes over to the next one.
+    /// Does the work of the phase and moves on to the next one.
     ///
-    /// What is isolated stays in the phase while its owner is called: a panic there finds it in its place.
+    /// Isolated frames stay in the phase while their owner is called, so a panic there does not lose them.
     fn turn(&mut self) {
         let (pass, phase) = match &mut self.state {
             State::Ready { job, interrupted } => {
@@ -188,7 +188,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         }
     }
 
-    /// Ends it: what it holds goes back.
+    /// Ends the compaction and gives back what it holds.
     ///
     /// # Linux
     /// `out:` of `compact_zone`.

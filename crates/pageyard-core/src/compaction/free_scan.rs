@@ -20,7 +20,7 @@ impl<M: CompactionView> Pass<'_, M> {
         }
     }
 
-    /// Looks for free frames in the pageblock where the free scanner stands; `false` where it is at its end.
+    /// Looks for free frames in the free scanner's current pageblock; `false` where the scanner is at its end.
     ///
     /// # Linux
     /// `isolate_freepages`, one turn of its loop.
@@ -67,7 +67,7 @@ impl<M: CompactionView> Pass<'_, M> {
     ///
     /// # Linux
     /// `isolate_freepages_direct`, document 002's patch 4. A frame of the block that is being emptied is held until the
-    /// block is left; it was taken all the same, and counts as a miss.
+    /// block is left; it was still taken, and counts as a miss.
     fn take_direct(&mut self, mut want: usize) {
         let order = self.job.block_order();
         let emptied = block_start_pfn(Pfn(self.migrate_pfn.0 - 1), order);
@@ -76,7 +76,7 @@ impl<M: CompactionView> Pass<'_, M> {
         }
         let (map, zone, low) = (self.job.map, self.job.plan.zone, self.job.low);
         let cx = self.job.cx;
-        // Frames that lie where another compactor empties a pageblock: they go back at the end.
+        // Frames in a pageblock that another compactor is emptying: they go back at the end.
         let mut refused = Targets::new(map);
         let outcome = map.take_direct(&cx, zone, low, want, |pfn| {
             self.work.direct_alloc += 1;
@@ -94,7 +94,7 @@ impl<M: CompactionView> Pass<'_, M> {
         self.contended |= outcome == Direct::Contended;
     }
 
-    /// Leases the pageblock of a frame that was taken directly; `false` where another compactor empties it.
+    /// Leases the pageblock of a frame that was taken directly; `false` where another compactor is emptying it.
     fn lease_target(&mut self, pfn: Pfn) -> bool {
         let block = pfn.pageblock();
         if self.source.pageblock() == Some(block) || self.targets.has_leased(block) {

@@ -3,7 +3,7 @@
 use super::view::CompactionView;
 use crate::units::{BlockId, Order, Pfn};
 
-/// Words of the largest block whose frames are held: order 10, Linux's largest.
+/// Words of the largest block whose frames can be held: order 10, Linux's largest.
 const WORDS: usize = 1024 / 64;
 
 /// Free frames of the block that is being emptied. To the engine they are allocated blocks of order 0. Those still here when
@@ -23,7 +23,7 @@ impl<'a, M: CompactionView> Held<'a, M> {
         self.frames.push(base, pfn)
     }
 
-    /// Returns the first frame of the block that frames are held of, if any are.
+    /// Returns the first frame of the block whose frames are held, if any are.
     pub(super) fn base(&self) -> Option<Pfn> {
         self.frames.base()
     }
@@ -77,7 +77,7 @@ impl FrameSet {
         Some(Pfn(self.base.0 + word as u64 * 64 + u64::from(bit)))
     }
 
-    /// Returns the first frame of the block that frames are here of, if any are.
+    /// Returns the first frame of the block whose frames are here, if any are.
     fn base(&self) -> Option<Pfn> {
         (self.len > 0).then_some(self.base)
     }

@@ -1,4 +1,4 @@
-//! What one compaction is asked to do and under which knobs, and the questions of policy that these alone decide.
+//! What one compaction is asked to do and under which knobs, and the policy decisions that follow from these alone.
 
 use super::knobs::{Knobs, Skip};
 use super::migrate::Mode;
@@ -30,7 +30,7 @@ impl<M> Clone for Job<'_, M> {
 }
 
 impl<'a, M: CompactionView> Job<'a, M> {
-    /// Looks up what a plan needs to know; `None` where there is no such zone.
+    /// Looks up what a plan needs; `None` where there is no such zone.
     pub(super) fn new(map: &'a M, cx: &Cx, plan: Plan) -> Option<Job<'a, M>> {
         let view = map.zone(plan.zone).filter(|z| z.span.spanned.0 > 0)?;
         let knobs = *map.knobs();
@@ -60,7 +60,7 @@ impl<M> Job<'_, M> {
         }
     }
 
-    /// Says whether the migrate scanner takes no notice of where the free scanner stands.
+    /// Says whether the migrate scanner ignores the free scanner's position.
     pub(super) fn passes_free_scanner(&self) -> bool {
         self.knobs.migrate_ignores_free_scanner && self.plan.uses(self.knobs.direct_free)
     }
@@ -86,7 +86,7 @@ impl<M> Job<'_, M> {
         !self.plan.ignore_hints && self.knobs.skip == Skip::Hints
     }
 
-    /// Says whether a pageblock is to be passed over, in the compaction of this number.
+    /// Says whether the compaction with this number passes a pageblock over.
     pub(super) fn passes_over(&self, seed: u64, block: PageblockId, hint: bool) -> bool {
         match self.knobs.skip {
             _ if self.plan.ignore_hints => false,
@@ -123,7 +123,7 @@ impl<M> Job<'_, M> {
     }
 }
 
-/// Returns the plan as the knobs have it: a thorough compaction ignores skip hints.
+/// Returns the plan with the knobs applied: a thorough compaction ignores skip hints.
 fn effective(plan: Plan, knobs: &Knobs) -> Plan {
     let thorough = plan.thorough || (knobs.thorough && plan.mode != Mode::Async);
     Plan { thorough, ignore_hints: plan.ignore_hints || thorough, ..plan }

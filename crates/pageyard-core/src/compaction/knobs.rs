@@ -34,7 +34,7 @@ pub enum Skip {
     Hints,
     /// Nothing.
     Nothing,
-    /// Chance: this many of a thousand pageblocks, others in each compaction.
+    /// Chance: this many of a thousand pageblocks, different ones in each compaction.
     Random(u16),
 }
 
@@ -46,7 +46,7 @@ pub struct Knobs {
     /// Whether the CPU's lists are emptied only after the block of the lowest frame *really isolated* was left, rather
     /// than of the first one scanned. Document 002, patch 2.
     pub last_migrated_drain: bool,
-    /// Where the rest of a block of the wanted order is passed over as soon as a frame of it cannot be isolated.
+    /// Where the rest of a block of the wanted order is passed over once a frame of it cannot be isolated.
     /// Document 002, patch 3.
     pub skip_on_failure: Scope,
     /// The largest block that the background passes over that way.
@@ -68,9 +68,9 @@ pub struct Knobs {
     pub async_movable_only: bool,
     /// Whether two compactors keep out of each other's pageblocks. Conflicts are counted either way.
     pub leases: bool,
-    /// Whether a request takes the block that was made for it before anybody else can.
+    /// Whether a request takes the block that was made for it before others can.
     pub capture: bool,
-    /// Whether the free scanner stops when the zone is at its floor, instead of looking on (4.8 and later).
+    /// Whether the free scanner stops when the zone is at its floor, instead of scanning on (4.8 and later).
     pub stop_at_floor: bool,
     /// Frames that an asynchronous compaction may examine before it counts as contended; 0 for no limit.
     pub async_budget: u64,
@@ -85,7 +85,7 @@ pub struct Knobs {
 pub enum KnobError {
     /// There is no such knob.
     Unknown,
-    /// It does not take this value; it takes what is said here.
+    /// It does not take this value; it takes those listed here.
     Takes(&'static str),
 }
 
@@ -142,7 +142,7 @@ impl Knobs {
         Knobs { capture: true, proactiveness: 20, ..Knobs::linux_4_10() }
     }
 
-    /// The engine's own: it chooses what to empty and where to, by what it knows of its pageblocks.
+    /// The engine's own: it chooses what to empty, and where to move it, by what it knows of its pageblocks.
     #[must_use]
     pub const fn engine() -> Knobs {
         Knobs {
@@ -176,7 +176,7 @@ impl Knobs {
         ("proactiveness", "0 to 100"),
     ];
 
-    /// Sets a knob by its name, without the `compaction.` in front.
+    /// Sets a knob by its name, without the prefix `compaction.`.
     ///
     /// # Errors
     /// [`KnobError`]; nothing changed.

@@ -35,10 +35,10 @@ pub enum MigrateError {
     Gone,
 }
 
-/// Implemented by the owner of movable frames, single ones (order 0).
+/// Implemented by the owner of movable single frames (order 0).
 ///
-/// Compaction holds no lock when it calls: an implementation may free frames, and may allocate as long as that does not
-/// ask for compaction again.
+/// Compaction holds no lock when it calls: an implementation may free frames, and may allocate as long as the
+/// allocation does not ask for compaction again.
 ///
 /// # Safety
 /// `migrate` that returns `Ok` must have moved every reference from the old frame to the new one: the new one is then
@@ -48,12 +48,12 @@ pub unsafe trait Migrate {
     /// A frame taken out of use.
     type Isolated;
 
-    /// Takes a frame out of use, so that it can be moved.
+    /// Takes a frame out of use so that it can be moved.
     ///
     /// It is asked about every allocated single frame that a scan meets, its own or not.
     ///
     /// # Errors
-    /// [`Busy`] says why not; [`Busy::Gone`] where it was freed under us.
+    /// [`Busy`] says why not; [`Busy::Gone`] where it was freed meanwhile.
     fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Self::Isolated, Busy>;
 
     /// Moves the contents to `to`.
@@ -62,6 +62,6 @@ pub unsafe trait Migrate {
     /// The reason; `to` was not used. The frame stays isolated and is tried again or put back, unless it is gone.
     fn migrate(&self, from: &mut Self::Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError>;
 
-    /// Puts an isolated frame back into use. Called for each one that was not moved, also after a panic.
+    /// Puts an isolated frame back into use. Called for each frame that was not moved, even after a panic.
     fn putback(&self, from: Self::Isolated);
 }

@@ -63,11 +63,11 @@ impl<M: CompactionView> Pass<'_, M> {
         let mut low = start;
         while low < end {
             if eager && low >= next_skip {
-                // All of the block before was isolated, and none of it failed: move that now.
+                // All of the previous block was isolated and nothing failed: move it now.
                 if !cluster.is_empty() {
                     break;
                 }
-                // Not one step further: a free or a compound block may have led past more than one.
+                // Recomputed, not stepped: a free or compound block can reach past several of these blocks.
                 next_skip = block_end_pfn(low, order);
             }
             self.work.migrate_scanned += 1;

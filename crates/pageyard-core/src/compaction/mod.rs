@@ -1,19 +1,19 @@
 //! Compaction: moving frames together so that large blocks become free. One driver for every engine.
 //!
-//! * [`CompactionView`] is what it sees of an engine, [`Migrate`] of the owner of the frames.
+//! * [`CompactionView`] is its view of an engine, [`Migrate`] its view of the owner of the frames.
 //! * [`Knobs`]: every technique can be turned on and off alone; [`ZoneState`]: what is remembered of a zone.
 //! * [`Plan`]: what to achieve; [`suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step at
 //!   a time.
 //! * [`Work`], [`Outcome`]: what it did, and how it ended.
-//! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when not again soon.
+//! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when to hold off.
 //!
 //! Inside, from the bottom up:
 //!
-//! * What gives itself back when dropped: `cluster` (isolated frames), `targets` (free frames to move to, with their leases),
-//!   `held` (free frames of the block being emptied), `source` (what is being emptied, with its lease).
-//! * `job`: what does not change during a compaction, and the questions of policy that it decides alone.
+//! * What is given back when dropped: `cluster` (isolated frames), `targets` (free frames to move to, with their
+//!   leases), `held` (free frames of the block being emptied), `source` (what is being emptied, with its lease).
+//! * `job`: what does not change during a compaction, and the policy decisions that follow from it alone.
 //! * `pass`: a compaction that has begun: positions, counts, and what the engine lent it. What it does in each phase:
-//!   `migrate_scan` and `chosen` find frames to move, `moves` moves them, `free_scan` finds where to.
+//!   `migrate_scan` and `chosen` find frames to move, `moves` moves them, `free_scan` finds free frames for them.
 //! * `driver`: the states and phases, and which follows which.
 //!
 //! The design, and how it differs from Linux: `docs/design/compaction.md`.

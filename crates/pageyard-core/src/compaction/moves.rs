@@ -1,4 +1,4 @@
-//! The moves: each isolated frame of a cluster to a free one, as long as there are any.
+//! The moves: each isolated frame of a cluster goes to a free frame, while there are any.
 
 use super::cluster::{Ending, Moving, Turn};
 use super::migrate::{Migrate, MigrateError};
@@ -6,7 +6,7 @@ use super::pass::Pass;
 use super::view::CompactionView;
 
 impl<M: CompactionView> Pass<'_, M> {
-    /// Moves one frame, or looks for frames to move to. Says how the cluster ended when it did.
+    /// Moves one frame, or looks for frames to move to. Says how the cluster ended, if it did.
     ///
     /// # Linux
     /// `migrate_pages` with `compaction_alloc`.

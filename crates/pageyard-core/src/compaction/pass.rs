@@ -14,16 +14,16 @@ use crate::memmap::ZoneSpan;
 use crate::stats::Counter;
 use crate::units::{BlockId, Order, PageblockId, Pfn, ZoneId};
 
-/// A compaction that has begun and not ended. When it is dropped its counts are added to the engine's, and all that the
-/// engine lent it goes back.
+/// A compaction that has begun and not ended. When it is dropped, its counts are added to the engine's, and everything
+/// that the engine lent it goes back.
 pub(super) struct Pass<'a, M: CompactionView> {
     pub(super) job: Job<'a, M>,
     pub(super) work: Work,
-    /// Whether somebody else wants the CPU or the zone, or the budget is used up.
+    /// Whether the CPU or the zone is wanted elsewhere, or the budget is used up.
     pub(super) contended: bool,
     /// Where the migrate scanner goes on.
     pub(super) migrate_pfn: Pfn,
-    /// Where the free scanner goes on, inside the pageblock that it is in.
+    /// Where the free scanner continues inside its current pageblock.
     pub(super) free_pfn: Pfn,
     /// The lowest frame whose block has not been left since frames of it were freed by moving.
     pub(super) last_migrated: Option<Pfn>,
@@ -36,23 +36,23 @@ pub(super) struct Pass<'a, M: CompactionView> {
     pub(super) source: Source<'a>,
 }
 
-/// What a look for frames to move came to.
+/// The result of a search for frames to move.
 pub(super) enum Search {
-    /// Look on.
+    /// Keep looking.
     GoOn,
     /// Nothing is isolated: ask whether it is done.
     Check,
     /// Move what is isolated.
     Move,
-    /// Nothing is to be moved: put back what is isolated.
+    /// Nothing to move: put back what is isolated.
     Settle,
 }
 
-/// What is to be done after a cluster.
+/// What to do after a cluster.
 pub(super) enum Settled<'a, M: CompactionView> {
     /// Go on.
     GoOn,
-    /// End: somebody else is in the way.
+    /// End: another user is in the way.
     Contended,
     /// End: this block is the request's.
     Captured(Captured<'a, M>),
@@ -82,7 +82,7 @@ impl<M: CompactionView> Drop for Captured<'_, M> {
 }
 
 impl<'a, M: CompactionView> Pass<'a, M> {
-    /// Begins, unless it is not worth it.
+    /// Begins, if a compaction is worthwhile.
     ///
     /// # Linux
     /// The beginning of `compact_zone`.
@@ -125,7 +125,7 @@ impl<'a, M: CompactionView> Pass<'a, M> {
             Source::Unasked | Source::Scanned(_) => self.job.have_met(self.migrate_pfn, self.free_pfn),
         };
         if met {
-            // The next compaction starts anew.
+            // The next compaction starts over.
             self.job.state.reset_positions();
             if self.job.plan.direct {
                 self.job.state.ask_flush();
@@ -153,7 +153,7 @@ impl<'a, M: CompactionView> Pass<'a, M> {
         if self.job.knobs.release_leftovers {
             self.targets.release();
         }
-        // The scanners have not met, so somebody else is in the way; if they have, the check finds out.
+        // If the scanners have not met, another compactor is in the way; if they have, the check finds out.
         let apart = self.free_pfn > self.migrate_pfn || self.job.passes_free_scanner();
         if self.source.chosen().is_some() {
             self.abandon_chosen(!starved);
@@ -198,8 +198,8 @@ impl<'a, M: CompactionView> Pass<'a, M> {
         Some(Captured::new(map, BlockId { pfn, order }))
     }
 
-    /// Takes the lease of a pageblock for one end. `None` where another compactor has it and leases are obeyed, and no lease
-    /// where they are not.
+    /// Takes the lease of a pageblock for one role. Where another compactor has it: `None` if leases are obeyed, and no
+    /// lease if they are not.
     pub(super) fn lease(&mut self, block: PageblockId, role: Role) -> Option<Option<Lease<'a>>> {
         match self.job.map.lease(block, role, self.job.plan.by) {
             Ok(lease) => Some(Some(lease)),
@@ -211,28 +211,29 @@ impl<'a, M: CompactionView> Pass<'a, M> {
         }
     }
 
-    /// Says whether a pageblock is to be passed over, and counts it if so.
+    /// Says whether to pass a pageblock over, and counts it if so.
     pub(super) fn passes_over(&mut self, block: PageblockId, hint: bool) -> bool {
         let skip = self.job.passes_over(self.seed, block, hint);
         self.work.skipped += u64::from(skip);
         skip
     }
 
-    /// Releases the free frames in stock if some are of a pageblock that is to be emptied: it cannot be both ends at once.
+    /// Releases the free frames in stock if some lie in the pageblock to be emptied, which cannot serve as both source
+    /// and target.
     pub(super) fn make_way(&mut self, block: PageblockId) {
         if self.targets.has_leased(block) {
             self.targets.release();
         }
     }
 
-    /// Looks whether the budget of an asynchronous compaction is used up.
+    /// Checks whether the budget of an asynchronous compaction is used up.
     pub(super) fn note_budget(&mut self) {
         self.contended |= self.job.is_over_budget(&self.work);
     }
 }
 
 impl<M: CompactionView> Drop for Pass<'_, M> {
-    /// The free scanner's cached position only moves back, towards what is given back.
+    /// Moves the free scanner's cached position back to frames that are given back; it never moves the other way.
     fn drop(&mut self) {
         let Job { map, cx, state, span, .. } = &self.job;
         if let Some(highest) = self.targets.release() {

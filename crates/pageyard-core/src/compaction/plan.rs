@@ -15,7 +15,7 @@ pub const fn block_start_pfn(pfn: Pfn, order: Order) -> Pfn {
     pfn.align_down(order)
 }
 
-/// Returns the first frame behind the aligned block of `order` that holds `pfn`.
+/// Returns the first frame after the aligned block of `order` that holds `pfn`.
 ///
 /// # Linux
 /// `block_end_pfn`, from document 002.
@@ -30,7 +30,7 @@ pub const fn pageblock_start_pfn(pfn: Pfn) -> Pfn {
     block_start_pfn(pfn, PAGEBLOCK_ORDER)
 }
 
-/// Returns the first frame behind the pageblock that holds `pfn`.
+/// Returns the first frame after the pageblock that holds `pfn`.
 #[must_use]
 pub const fn pageblock_end_pfn(pfn: Pfn) -> Pfn {
     block_end_pfn(pfn, PAGEBLOCK_ORDER)

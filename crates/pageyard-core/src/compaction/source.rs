@@ -1,9 +1,9 @@
-//! Where frames move away from: pageblocks that the migrate scanner comes to, or blocks that the engine chooses.
+//! Where frames are moved from: pageblocks that the migrate scanner reaches, or blocks that the engine chooses.
 
 use super::view::{Chooser, Lease};
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, PageblockId};
 
-/// What is being emptied, with the lease of its pageblock. There is none where leases are not obeyed and another
+/// What is being emptied, with the lease of its pageblock. There is no lease where leases are not obeyed and another
 /// compactor has it.
 pub(super) struct Emptied<'a, B> {
     pub(super) block: B,
@@ -16,13 +16,13 @@ impl<'a, B> Emptied<'a, B> {
     }
 }
 
-/// Who finds what is to be emptied, and what they have found.
+/// What chooses the blocks to empty, and what it has chosen.
 pub(super) enum Source<'a> {
     /// The engine has not been asked yet whether it chooses.
     Unasked,
     /// The migrate scanner: the pageblock that it works in, once it is leased.
     Scanned(Option<Emptied<'a, PageblockId>>),
-    /// The engine: its notes between choices, and the block that it chose last, until that is done with.
+    /// The engine: its notes between choices, and the block that it chose last, until that is done.
     Chosen(Chooser, Option<Emptied<'a, BlockId>>),
     /// The engine, which has nothing left to choose.
     Exhausted,

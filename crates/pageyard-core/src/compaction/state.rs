@@ -6,8 +6,8 @@ use crate::memmap::ZoneSpan;
 use crate::units::{Order, PAGEBLOCK_ORDER, PageblockId, Pfn};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-// ORDER: Relaxed throughout this file: positions, counts and flags steer policy and order nothing. A value that is seen
-// late costs a scan that begins elsewhere, or one compaction more or less.
+// ORDER: Relaxed throughout this file: positions, counts and flags steer policy and order nothing. A stale value only
+// makes a scan begin elsewhere, or costs or saves one compaction.
 
 /// The largest shift of the deferral.
 ///
@@ -21,7 +21,7 @@ const NEVER: u8 = u8::MAX;
 /// No position is remembered.
 const NOWHERE: u64 = u64::MAX;
 
-/// How often compaction failed, and for how many attempts it is left out.
+/// How often compaction failed, and how many attempts are skipped.
 #[derive(Debug)]
 struct Deferred {
     considered: AtomicU32,
@@ -39,7 +39,7 @@ impl Deferred {
     }
 }
 
-/// What compaction remembers of one zone. The engine keeps one for each.
+/// What compaction remembers of one zone. The engine keeps one per zone.
 #[derive(Debug)]
 pub struct ZoneState {
     /// Where the migrate scanner begins: asynchronous, and other modes.
@@ -48,13 +48,13 @@ pub struct ZoneState {
     free: AtomicU64,
     /// Shared by all modes, or synchronous ones only; and asynchronous ones.
     deferred: [Deferred; 2],
-    /// Whether skip hints are to be forgotten when the background reclaimer goes to sleep.
+    /// Whether to forget skip hints when the background reclaimer goes to sleep.
     flush: AtomicBool,
     /// The largest order, plus one, that the background compactor was woken for.
     wanted: AtomicU8,
     /// Compactions begun: a seed for skipping by chance.
     begun: AtomicU64,
-    /// Runs of proactive compaction to leave out after one that did not help.
+    /// Runs of proactive compaction to skip after one that did not help.
     proactive_defer: AtomicU32,
 }
 
@@ -87,7 +87,7 @@ impl ZoneState {
         &self.deferred[usize::from(kept == Deferral::ByMode && mode == Mode::Async)]
     }
 
-    /// Says whether a compaction is to be left out because of earlier failures, and counts that it was considered.
+    /// Says whether to skip a compaction because of earlier failures, and counts that it was considered.
     ///
     /// # Linux
     /// `compaction_deferred`.
@@ -102,7 +102,7 @@ impl ZoneState {
         considered < limit
     }
 
-    /// Notes that a compaction looked at all it could and did not help: the next ones are left out.
+    /// Notes that a compaction looked at all it could and did not help: the next ones are skipped.
     ///
     /// # Linux
     /// `defer_compaction`.
@@ -114,8 +114,8 @@ impl ZoneState {
         d.order_failed.fetch_min(order.get(), Relaxed);
     }
 
-    /// Notes a success: of compaction, which makes it tried for this order again, or of the allocation, which also ends
-    /// the deferral.
+    /// Notes a success: of compaction, after which it is tried for this order again, or of the allocation, which also
+    /// ends the deferral.
     ///
     /// # Linux
     /// `compaction_defer_reset`.
@@ -131,7 +131,7 @@ impl ZoneState {
         }
     }
 
-    /// Says whether a compaction begins anew after the longest deferral: then skip hints are forgotten.
+    /// Says whether a compaction starts over after the longest deferral: then skip hints are forgotten.
     ///
     /// # Linux
     /// `compaction_restarting`.
@@ -142,7 +142,7 @@ impl ZoneState {
             && d.considered.load(Relaxed) >= 1 << MAX_DEFER_SHIFT
     }
 
-    /// Returns how often compactions of this mode are left out now: one in `2^shift` is tried.
+    /// Returns how often compactions of this mode are skipped now: one in `2^shift` is tried.
     #[must_use]
     pub fn defer_shift(&self, mode: Mode, kept: Deferral) -> u8 {
         self.deferral(mode, kept).shift.load(Relaxed)
@@ -169,7 +169,7 @@ impl ZoneState {
         self.free.store(NOWHERE, Relaxed);
     }
 
-    /// Notes a pageblock in which the migrate scanner found nothing: the next scan begins behind it.
+    /// Notes a pageblock in which the migrate scanner found nothing: the next scan begins after it.
     pub(super) fn passed_migrate(&self, mode: Mode, block: PageblockId, span: &ZoneSpan) {
         for m in [Mode::Async, Mode::SyncLight] {
             if m == Mode::Async || mode != Mode::Async {
@@ -185,7 +185,7 @@ impl ZoneState {
         self.free.store(now.min(block.start().max(span.start)).0, Relaxed);
     }
 
-    /// Notes that free frames were given back above where the free scanner stands.
+    /// Notes that free frames were given back above the free scanner's position.
     pub(super) fn returned_free(&self, to: Pfn, span: &ZoneSpan) {
         let (_, now) = self.positions(Mode::Async, span);
         self.free.store(now.max(to).0, Relaxed);
@@ -196,7 +196,7 @@ impl ZoneState {
         self.flush.store(true, Relaxed);
     }
 
-    /// Says whether skip hints are to be forgotten, and takes that as done.
+    /// Says whether skip hints must be forgotten, and clears that note.
     pub(super) fn take_flush(&self) -> bool {
         self.flush.swap(false, Relaxed)
     }
@@ -219,14 +219,14 @@ impl ZoneState {
         self.begun.fetch_add(1, Relaxed)
     }
 
-    /// Says whether proactive compaction is due, and counts a turn that it is left out.
+    /// Says whether proactive compaction is due, and counts a skipped turn.
     pub(super) fn proactive_due(&self) -> bool {
         let left = self.proactive_defer.load(Relaxed);
         self.proactive_defer.store(left.saturating_sub(1), Relaxed);
         left == 0
     }
 
-    /// Leaves proactive compaction out for a while after it did not help.
+    /// Skips proactive compaction for a while after it did not help.
     ///
     /// # Linux
     /// `kcompactd`: `1 << COMPACT_MAX_DEFER_SHIFT` turns.

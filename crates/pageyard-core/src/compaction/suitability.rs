@@ -1,4 +1,4 @@
-//! Whether a compaction is worth beginning, and whether it is done: a plan against the zone as it is.
+//! Whether a compaction is worth starting, and whether it is done: the plan compared with the zone's state.
 
 use super::plan::{Goal, Plan};
 use super::view::CompactionView;
@@ -57,7 +57,7 @@ pub fn score_marks(proactiveness: u8) -> (u64, u64) {
 /// Says whether the goal is reached.
 ///
 /// # Linux
-/// `__compact_finished`, behind the question whether the scanners have met.
+/// `__compact_finished`, after its check whether the scanners have met.
 pub(super) fn is_reached<M: CompactionView>(map: &M, plan: &Plan) -> bool {
     match plan.goal {
         Goal::Everything => false,

@@ -16,7 +16,7 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         Targets { map, stock: FreeStock::new(), leases: [const { None }; CLUSTER] }
     }
 
-    /// Returns the frame to move to next, which stays here until it is taken with [`used`](Self::used).
+    /// Returns the next frame to move to, which stays here until it is taken with [`used`](Self::used).
     pub(super) fn next(&self) -> Option<Pfn> {
         self.stock.as_slice().last().copied()
     }
@@ -49,7 +49,7 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         self.stock.is_full()
     }
 
-    /// Keeps a lease for as long as frames are here. One that finds no room ends.
+    /// Keeps a lease for as long as frames are here. If there is no room for it, it ends.
     pub(super) fn keep(&mut self, lease: Option<Lease<'a>>) {
         if let Some(place) = self.leases.iter_mut().find(|l| l.is_none()) {
             *place = lease;

@@ -74,7 +74,7 @@ pub struct Holder {
 
 /// The right to use a pageblock in one role, given back when dropped.
 ///
-/// While it is held no other compactor gets a lease on the pageblock, so that two of them never use it for opposite
+/// While it is held, no other compactor gets a lease on the pageblock, so two compactors never use it for opposite
 /// ends.
 pub struct Lease<'a> {
     map: &'a dyn Leases,
@@ -86,8 +86,8 @@ pub struct Lease<'a> {
 
 /// Where a [`Lease`] goes back to.
 pub trait Leases: Sync {
-    /// Ends the lease of a pageblock if this holder has it. Anybody else's stays: a lease that was ended early may have been
-    /// followed by another compactor's.
+    /// Ends the lease of a pageblock if this holder has it. Any other holder's lease stays: one that was ended early
+    /// may have been followed by another compactor's.
     fn release(&self, block: PageblockId, holder: Holder);
 }
 
@@ -107,7 +107,7 @@ impl Drop for Lease<'_> {
 
 /// Free frames held by a compactor, at most a cluster.
 ///
-/// To the engine they are allocated blocks of order 0, which nobody but the compactor knows of.
+/// To the engine they are allocated blocks of order 0 that only the compactor knows of.
 pub struct FreeStock {
     slots: [Pfn; FreeStock::MOST],
     len: usize,
@@ -183,19 +183,19 @@ pub struct FreeScan {
     pub below_floor: bool,
 }
 
-/// What became of an attempt to take free frames directly.
+/// The result of an attempt to take free frames directly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direct {
     /// It ended: enough were taken, or no more may be.
     Done,
-    /// The zone was in use by somebody else.
+    /// The zone was in use.
     Contended,
 }
 
 /// What an engine chose to empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// It does not choose: the scanners find out.
+    /// It does not choose: the scanners search.
     Scan,
     /// Nothing is left that is worth it.
     Nothing,
@@ -203,7 +203,7 @@ pub enum Choice {
     Block(BlockId),
 }
 
-/// What was chosen so far in one compaction: the engine's notes between its choices.
+/// What has been chosen so far in one compaction: the engine's notes between its choices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Chooser {
     /// The pageblock whose blocks are being tried.
@@ -218,7 +218,7 @@ pub struct Chooser {
     pub part: u32,
     /// How often all parts were looked at.
     pub pass: u32,
-    /// Whether looking began behind the parts that an earlier compaction was done with.
+    /// Whether the search began after the parts that an earlier compaction was done with.
     pub resumed: bool,
     /// Blocks of it that turned out not to be movable.
     pub stuck: u32,
@@ -275,13 +275,13 @@ pub trait CompactionView: Leases {
     /// Reserves a pageblock for one compactor in one role.
     ///
     /// # Errors
-    /// Who holds it, where somebody does.
+    /// The holder, if the pageblock is leased.
     fn lease(&self, block: PageblockId, role: Role, by: CompactorId) -> Result<Lease<'_>, Holder>;
 
     /// Takes up to `want` free frames out of a part of one pageblock, lowest first, while more than `floor` frames
     /// and those it takes stay free in the zone.
     ///
-    /// `give_up` says whether it stops at the first block that would go below the floor, or looks on.
+    /// `give_up` says whether it stops at the first block that would go below the floor, or continues.
     ///
     /// # Linux
     /// `isolate_freepages_block`.
@@ -296,8 +296,8 @@ pub trait CompactionView: Leases {
     ) -> FreeScan;
 
     /// Takes about `want` free frames straight from a zone, as an allocation of movable single frames would, while more
-    /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another. A frame is `offer`'s once it is called with it; if it
-    /// panics, those that it was not called with go back.
+    /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another. A frame belongs
+    /// to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back.
     ///
     /// # Linux
     /// `isolate_freepages_direct` of document 002: it holds the zone's lock, which it only tries.
@@ -332,7 +332,7 @@ pub trait CompactionView: Leases {
     /// Returns the frames in this CPU's lists of a zone to it.
     fn drain_local(&self, cx: &Cx, zone: ZoneId);
 
-    /// Takes a block that has just become free as a whole, before anybody else does.
+    /// Takes a block that has just become free as a whole, before another request does.
     fn capture(&self, cx: &Cx, block: BlockId, m: Migratetype) -> Option<Pfn>;
 
     /// Adds to a counter.

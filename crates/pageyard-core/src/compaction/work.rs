@@ -13,18 +13,18 @@ pub enum Outcome {
     Skipped,
     /// Not begun: it failed here lately.
     Deferred,
-    /// The caller's budget or flag ended it, or somebody else had the zone.
+    /// The caller's budget or flag ended it, or the zone was in use by another compactor.
     Contended,
     /// The scanners met, but did not begin at the ends of the zone: part of it was not looked at.
     PartialSkipped,
     /// The scanners met after all of the zone that this mode looks at.
     Complete,
-    /// A block that would do is free.
+    /// A suitable block is free.
     Success,
 }
 
 impl core::fmt::Display for Outcome {
-    /// Writes what became of it, to follow "the compaction".
+    /// Writes the outcome, to follow "the compaction".
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Outcome::Skipped => "was skipped: it would not have helped",
@@ -93,7 +93,7 @@ impl Work {
         self.fields().map(|field| *field)
     }
 
-    /// Returns the frames examined or taken directly: what a success costs in looking.
+    /// Returns the frames examined or taken directly: what a success costs in scanning.
     #[must_use]
     pub fn examined(&self) -> u64 {
         self.migrate_scanned + self.free_scanned + self.direct_alloc
@@ -107,7 +107,7 @@ impl Work {
         (1038 * self.moved + 14 * self.failed + 7 * self.migrate_scanned + 19 * self.isolated) / 1_000_000
     }
 
-    /// Iterates over the counters of an engine, each with what to add to it.
+    /// Iterates over an engine's counters, each with the amount to add.
     pub(super) fn counted(&self) -> impl Iterator<Item = (Counter, u64)> + use<> {
         COUNTERS.into_iter().zip(self.values())
     }

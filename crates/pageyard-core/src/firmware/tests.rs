@@ -120,7 +120,7 @@ fn the_end_of_the_number_space_does_not_wrap() -> Result<(), FirmwareError> {
     let beyond = FirmwareError::BeyondLimit { end: u64::MAX };
     assert_eq!(map.usable(0..u64::MAX).unwrap_err(), beyond);
     assert_eq!(map.usable(u64::MAX - 1..u64::MAX).unwrap_err(), beyond);
-    // What is reserved may lie anywhere: firmware names device memory that no processor here can reach.
+    // Reserved ranges can lie anywhere: firmware names device memory that no processor here can reach.
     map.reserved(u64::MAX - 1..u64::MAX)?.reserved(BYTE_LIMIT - 1..u64::MAX)?.node(0..u64::MAX, NodeId(3))?;
     map.usable(BYTE_LIMIT - 8192..BYTE_LIMIT)?;
     let last = PFN_LIMIT.0;

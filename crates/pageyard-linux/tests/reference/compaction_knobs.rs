@@ -1,4 +1,4 @@
-//! Runs that repeat themselves: alike to the last count, and each knob of compaction changes what it is about.
+//! Repeated runs agree to the last count, and each knob of compaction changes what it should.
 
 use crate::common::normal;
 use pageyard_core::{

@@ -104,7 +104,7 @@ fn a_request_with_help_that_fails_while_the_allowed_nodes_change_is_tried_again(
     a.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
     fill(&a, 0);
     let before = counted(&a.stats());
-    // A light request gives up when reclaim frees nothing, without a look at the zones, unless it is tried anew.
+    // A light request gives up when reclaim frees nothing, without a look at the zones, unless it is retried.
     let light = Request::new(Order::ZERO, Movable).with(RequestFlags::NORETRY);
     let pfn = a.alloc_with(&CX, &light, &Rehome(&a, NodeId(1))).unwrap();
     assert_eq!((pfn.0 / 2048, a.retries()), (1, 1));

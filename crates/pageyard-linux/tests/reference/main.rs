@@ -1,4 +1,4 @@
-//! The reference: its policies by hand, and what every engine passes.
+//! The reference: its policies worked by hand, and the suite that every engine passes.
 
 mod buddy;
 #[path = "../common/mod.rs"]

@@ -1,4 +1,4 @@
-//! A CPU that does not exist is refused at every door, and nothing is changed.
+//! Every call refuses a CPU that does not exist, and changes nothing.
 
 use crate::common::{normal, request, sound, take};
 use pageyard_core::reclaim::{NoHelp, PressureAllocator};

@@ -302,8 +302,8 @@ fn a_block_of_two_pageblocks_is_set_aside_with_both() {
     for pfn in held {
         crate::common::give(&a, pfn, 10);
     }
-    // Everything can be had again, the reserve included. As in Linux, its two pageblocks come back one by one and do not
-    // merge with each other by that.
+    // Everything can be allocated again, the reserve included. As in Linux, its two pageblocks come back one by one and
+    // do not merge with each other by that.
     let all: Vec<Pfn> = std::iter::from_fn(|| a.alloc(&CX, &request(9, Movable)).ok()).collect();
     assert_eq!(all.len(), 256);
     sound(&a);

@@ -46,7 +46,7 @@ const BOUNDED: Ways = Ways {
     gives_back_first: false,
 };
 
-/// A preset whose compactions look at every pageblock anew, or one would hide the next from the owner.
+/// A preset whose compactions look at every pageblock again; otherwise one would hide the next from the owner.
 fn without_hints(mut config: Config) -> Config {
     config.compaction.skip = Skip::Nothing;
     config

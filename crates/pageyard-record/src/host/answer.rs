@@ -1,4 +1,4 @@
-//! What a zone would answer to a request, as things are now.
+//! What a zone would answer to a request now.
 
 use pageyard::metrics;
 
@@ -9,7 +9,7 @@ use pageyard_trace::proctext::{Buddyinfo, Zoneinfo, ZoneinfoZone};
 pub enum Answer {
     /// It would be granted.
     Succeeds,
-    /// There is memory enough, but no block that large: it must be made by compaction.
+    /// There is enough memory, but no block that large: compaction must make one.
     NeedsCompaction,
     /// Memory is below the reserve: something must be reclaimed first.
     LacksMemory,
@@ -42,7 +42,7 @@ impl Answer {
 
 /// Says, for each order, what the zone would answer to a request that may use any zone.
 ///
-/// Such a request must leave a zone its `min` watermark and what it protects from requests that had better zones.
+/// Such a request must leave a zone its `min` watermark and what it protects from requests that could use better zones.
 ///
 /// # Linux
 /// `__zone_watermark_ok` with the `min` watermark, without the reserves for urgent requests and without the memory of

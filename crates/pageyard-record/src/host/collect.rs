@@ -1,4 +1,4 @@
-//! Reading what this host says of its memory.
+//! Reading what this host reports of its memory.
 
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +15,8 @@ use super::culprits::{Culprits, Sources};
 use super::kpageflags::{self, BuddyMarks};
 use super::pageblocks::Pageblocks;
 
-/// Text read of one file at most: `/proc/zoneinfo` of a host with thousands of CPUs and dozens of nodes has a few MiB.
+/// The most text that is read from one file: `/proc/zoneinfo` of a host with thousands of CPUs and dozens of nodes has
+/// a few MiB.
 const MAX_TEXT: u64 = 64 << 20;
 
 /// A zone's reserves, in frames.
@@ -40,7 +41,7 @@ pub struct HostZone {
     pub fragmentation: ZoneFragmentation,
     /// Its reserves, where `zoneinfo` could be read.
     pub watermarks: Option<Watermarks>,
-    /// What it would answer to a request that may use any zone, by order; empty where `zoneinfo` could not be read.
+    /// The zone's answer to a request that may use any zone, by order; empty where `zoneinfo` could not be read.
     pub answers: Vec<Answer>,
 }
 
@@ -51,7 +52,7 @@ pub struct HostSummary {
     pub zones: Vec<HostZone>,
     /// Frames by [`FrameKind`], where `kpageflags` could be read.
     pub frames: Option<[u64; FrameKind::ALL.len()]>,
-    /// What those of kind [`FrameKind::Other`] hold, as far as the kernel counts.
+    /// What frames of kind [`FrameKind::Other`] hold, as far as the kernel counts.
     pub culprits: Option<Culprits>,
     /// Whether those are exact.
     pub marks: Option<BuddyMarks>,
@@ -66,18 +67,18 @@ pub struct HostSummary {
 }
 
 impl HostSummary {
-    /// Looks at this host.
+    /// Examines this host.
     ///
     /// `kpageflags` and `pagetypeinfo` are readable by root only; without them a part is left out, and
     /// [`HostSummary::not_read`] says so.
     ///
     /// # Errors
-    /// When nothing at all can be read: this is no Linux, or `/proc` is not mounted.
+    /// When nothing can be read: this is not Linux, or `/proc` is not mounted.
     pub fn collect() -> Result<HostSummary, TraceError> {
         HostSummary::collect_from(Path::new("/proc"))
     }
 
-    /// Looks at a host whose files are in `proc` instead of `/proc`.
+    /// Examines a host whose files are in `proc` instead of `/proc`.
     ///
     /// # Errors
     /// As [`HostSummary::collect`].
@@ -195,7 +196,7 @@ impl Collector<'_> {
 
     fn missing(&mut self, error: &TraceError, purpose: &str) {
         let root = match error {
-            TraceError::Unreadable { why, .. } if why.starts_with("Permission") => " (it takes root)",
+            TraceError::Unreadable { why, .. } if why.starts_with("Permission") => " (it needs root)",
             _ => "",
         };
         self.not_read.push(format!("{error}{root}, so this is left out: {purpose}."));

@@ -1,4 +1,4 @@
-//! What the frames hold that the kernel marks with nothing: by its own counters, as far as it counts.
+//! What frames without any kernel flag hold, by the kernel's own counters, as far as it counts.
 
 use pageyard_trace::FrameKind;
 use pageyard_trace::proctext::Vmstat;

@@ -34,26 +34,25 @@ pub enum BuddyMarks {
     FirstFrame,
 }
 
-/// A picture of memory taken from `/proc/kpageflags`.
+/// A snapshot of memory taken from `/proc/kpageflags`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// The picture.
+    /// The snapshot.
     pub snapshot: Snapshot,
     /// Which frames of free blocks the kernel marks.
     pub marks: BuddyMarks,
 }
 
-/// Takes a picture of memory; `path` is `/proc/kpageflags`, or a copy of one.
+/// Takes a snapshot of memory; `path` is `/proc/kpageflags`, or a copy of one.
 ///
-/// The kernel does not stop for it: frames that change hands meanwhile appear as they were when their turn came.
-///
-/// Kernels differ in what they mark of a free block, its first frame or all of them. Two neighbours that would make a
-/// larger block together are never free apart, so where such pairs are marked, every frame is. Where only first frames
-/// are, a block is taken to reach over the frames without any flag that follow it, as far as its alignment allows;
-/// frames in per-CPU lists, which have no flag either, can make it too large.
+/// The kernel keeps running: frames that change hands meanwhile appear as they were when they were read. Kernels differ
+/// in whether they mark a free block's first frame or all of them. Two buddies are never free separately, so where such
+/// pairs are marked, every frame is. Where only first frames are, a block is taken to reach over the frames without any
+/// flag that follow it, as far as its alignment allows; frames in per-CPU lists, which have no flag either, can make it
+/// too large.
 ///
 /// # Errors
-/// When the file cannot be read (it takes root), or does not consist of 64-bit words for at most 256 TiB of memory.
+/// When the file cannot be read (it needs root), or does not consist of 64-bit words for at most 256 TiB of memory.
 pub fn capture(path: &Path) -> Result<Capture, TraceError> {
     let mut exact = Scan::new(BuddyMarks::EveryFrame);
     exact.read(path)?;

@@ -1,4 +1,4 @@
-//! This host's physical memory, as it is now.
+//! This host's physical memory now.
 
 mod answer;
 mod collect;

@@ -81,7 +81,7 @@ pub struct Pageblocks {
 }
 
 impl Pageblocks {
-    /// Counts the pageblocks of a picture. One that the picture covers in part counts as absent.
+    /// Counts the pageblocks of a snapshot. One that the snapshot covers only in part counts as absent.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Pageblocks {
         let mut counter =

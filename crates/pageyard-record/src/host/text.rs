@@ -11,12 +11,12 @@ use super::collect::HostSummary;
 use super::kpageflags::BuddyMarks;
 use super::pageblocks::Spoiler;
 
-/// The counters of `/proc/vmstat` that tell whether large blocks were hard to get, and what each says.
+/// The counters of `/proc/vmstat` that show whether large blocks were hard to get, and what each means.
 pub(super) const COUNTERS: [(&str, &str); 6] = [
     ("allocstall_normal", "requests that had to reclaim"),
     ("compact_stall", "requests that had to compact"),
     ("compact_success", "of these, successful"),
-    ("compact_fail", "of these, in vain"),
+    ("compact_fail", "of these, failed"),
     ("thp_fault_alloc", "huge pages given to processes"),
     ("thp_fault_fallback", "small pages given instead"),
 ];

@@ -35,7 +35,7 @@ pub(super) struct Attributes {
     by_id: Option<HashMap<u64, usize, BuildHasherDefault<NumberHasher>>>,
 }
 
-/// Where a sample keeps what is needed of it; offsets from the end of its header.
+/// Where a sample keeps the needed fields; offsets from the end of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SampleLayout {
     tracepoint: bool,
@@ -148,7 +148,7 @@ fn identifier_first(bytes: &[u8], entry_bytes: u64) -> bool {
 impl SampleLayout {
     /// Works out where things are; `None` for an event of a kind that is not known here.
     fn of(attr: &[u8]) -> Result<Option<SampleLayout>, &'static str> {
-        // `size` may claim more than there is; of what is missing all is 0.
+        // `size` may claim more than there is; missing bytes read as 0.
         let Ok((parsed, _)) = PerfEventAttr::parse::<_, byteorder::LittleEndian>(attr) else {
             return Ok(None);
         };

@@ -62,7 +62,7 @@ impl Container {
             }
             b"PERFFILE" => {
                 return Err(unsupported(
-                    "it is of the first format of perf, before Linux 3.0: record it anew",
+                    "it is in perf's first format, from before Linux 3.0: record it again",
                 ));
             }
             _ => return Err(damaged("this is not a file of `perf record`".to_owned())),
@@ -110,7 +110,7 @@ impl Container {
                 let required = REQUIRED.iter().any(|r| r.known == tracepoint.known);
                 if required && field == "pfn" && format.has("page") {
                     return Err(unsupported(
-                        "its kernel tells blocks by address (`page=`) and not by frame: it takes Linux 4.1 or newer",
+                        "its kernel names blocks by address (`page=`) and not by frame: this needs Linux 4.1 or newer",
                     ));
                 }
                 if required {
@@ -162,7 +162,7 @@ impl Container {
 
 const HOW_TO: &str = "record with `perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free`";
 
-/// The parts of the file's description: which there are, and where.
+/// The sections of the file's description, and where they are.
 struct Parts {
     sections: Vec<(usize, Section)>,
 }
@@ -179,7 +179,7 @@ impl Parts {
         let table = input.read(data.at + data.len, there.len() * 16)?;
         let mut sections = Vec::new();
         for (i, part) in there.into_iter().enumerate() {
-            // Parts that nobody here reads may be anything.
+            // Sections that are not read here can be anything.
             if let Some(section) = Section::read(&table[i * 16..], input.size()) {
                 sections.push((part, section));
             } else if [TRACING_DATA, OSRELEASE, ARCH, NRCPUS].contains(&part) {

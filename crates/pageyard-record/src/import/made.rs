@@ -18,13 +18,13 @@ const COMMON: &str = "format:\n\tfield:unsigned short common_type;\toffset:0;\ts
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Made {
     records: Vec<u8>,
-    /// The records are compressed, so many bytes of them in a record.
+    /// The records are compressed, this many bytes of them in a record.
     compressed: Option<usize>,
     /// Bytes that are missing at the end of what is compressed.
     missing: usize,
-    /// The file has an event that is no tracepoint, so that samples have to be told apart by number.
+    /// The file has an event that is not a tracepoint, so samples must be told apart by number.
     mixed: bool,
-    /// The kernel tells blocks by address.
+    /// The kernel names blocks by address.
     old: bool,
 }
 
@@ -37,7 +37,7 @@ impl Made {
         Made::default()
     }
 
-    /// Has what is compressed end inside its last record.
+    /// Makes the compressed data end inside its last record.
     #[cfg(test)]
     pub(crate) fn cut_inside(mut self) -> Made {
         self.missing = 5;
@@ -56,7 +56,7 @@ impl Made {
         self
     }
 
-    /// Makes the kernel one that tells blocks by address.
+    /// Makes the kernel one that names blocks by address.
     #[cfg(test)]
     pub(crate) fn old(mut self) -> Made {
         self.old = true;

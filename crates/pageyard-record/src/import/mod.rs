@@ -1,8 +1,8 @@
 //! Importing what `perf record` wrote.
 //!
-//! The container is read here, piece by piece, with the attributes' meaning from the `linux-perf-event-reader` crate. The
-//! readers of whole files that exist set aside memory for whatever a file claims, and hold two rounds of records at once;
-//! a file from somebody else's host may have any size, and may be wrong.
+//! The container is read here, piece by piece, with the attributes' meaning from the `linux-perf-event-reader` crate.
+//! The existing readers of whole files allocate memory for whatever a file claims, and hold two rounds of records at
+//! once; a file from another host can have any size, and can be corrupt.
 
 mod attributes;
 mod container;
@@ -43,11 +43,11 @@ pub struct Imported {
     pub by_kind: [u64; EventKind::ALL.len()],
     /// Samples of events that a trace does not hold.
     pub other_events: u64,
-    /// Samples that say what cannot be, such as an order above 10.
+    /// Impossible samples, such as an order above 10.
     pub impossible: u64,
     /// Events that `perf` lost.
     pub lost: u64,
-    /// Events that came too late to be put in their place; they have the time of their successors.
+    /// Events that came too late to be sorted in; they carry their successors' time.
     pub late: u64,
     /// Rows about compaction and migration.
     pub moves: u64,
@@ -67,14 +67,14 @@ impl Imported {
     }
 }
 
-/// Allocations from which the share of frees says something.
+/// Allocations above which the share of frees is meaningful.
 const ENOUGH: u64 = 1000;
 
-/// How many allocations there may be for each free. A host that fills its memory has two or three.
+/// The most allocations for each free. A host that fills its memory has two or three.
 const MOST_FOR_A_FREE: u64 = 10;
 
 impl Imported {
-    /// Says so where there are too few frees for a recording of a whole host, and what to do.
+    /// Warns where there are too few frees for a recording of a whole host, and says what to do.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         let [allocs, frees] = [EventKind::Alloc, EventKind::Free].map(|kind| self.by_kind[kind.index()]);
@@ -89,8 +89,8 @@ impl Imported {
     }
 }
 
-/// Makes the trace `output` of the file `input`, which `perf record` wrote. `progress` is called now and then with the
-/// bytes done and all of them.
+/// Makes the trace `output` from the file `input`, which `perf record` wrote. `progress` is called now and then with
+/// the bytes done and all of them.
 ///
 /// Memory is bounded whatever the file's size; a file whose events are not nearly in order takes 48 bytes an event on the
 /// output's disk while it is sorted.

@@ -41,9 +41,9 @@ pub(super) enum Record<'a> {
     Skipped,
     /// All buffers have been looked at once.
     EndOfRound,
-    /// So many events were lost, as the kernel noticed.
+    /// This many events were lost, as the kernel noticed.
     Lost(u64),
-    /// So many events were lost, as perf counted in the end.
+    /// This many events were lost, as perf counted at the end.
     LostSamples(u64),
 }
 
@@ -188,10 +188,9 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Returns, once, that a sample is lost where what is compressed ends inside one.
-    ///
-    /// `perf record -z` ends files so at times, and its own readers pass over the rest without a word. Where nothing could be
-    /// decompressed at all, the file is damaged.
+    /// Returns, once, that a sample is lost where what is compressed ends inside one. `perf record -z` sometimes ends
+    /// files this way, and its own readers silently skip the rest. Where nothing could be decompressed at all, the file
+    /// is damaged.
     fn rest(&mut self) -> Result<Option<Record<'_>>, TraceError> {
         let left = self.wanted > BLOCK_HEADER || self.inner_used < self.inner.len();
         if left && !self.inner_found {

@@ -1,4 +1,4 @@
-//! Made-up files, and what becomes of them.
+//! Made-up files, imported.
 
 use std::path::PathBuf;
 
@@ -136,7 +136,7 @@ fn compressed_records_are_read_wherever_they_are_cut() {
 fn other_events_are_skipped_and_counted() {
     let folder = Folder::new();
     let mut made = two_cpus(Made::new().mixed(), 2, 10);
-    // A sample of the event that is no tracepoint, one of a tracepoint nobody knows, and one that cannot be.
+    // A sample of an event that is not a tracepoint, one of an unknown tracepoint, and an impossible one.
     made.sample(3, 5000, 0, &[]);
     made.sample(1, 5000, 0, &[9, 9, 0, 0, 0, 0, 0, 0]);
     made.event(&Event { order: 11, ..event(5000, 0, 0, EventKind::Alloc) });

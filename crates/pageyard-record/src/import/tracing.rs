@@ -41,7 +41,7 @@ impl<'a> Cursor<'a> {
         Ok(long(self.take(8)?, 0).unwrap_or(0))
     }
 
-    /// Passes over a name that has to be there, and what belongs to it.
+    /// Skips a name that must be present, and its contents.
     fn skip_named(&mut self, name: &[u8]) -> Result<(), String> {
         if self.text()? != name {
             return Err(format!("lacks its {}", String::from_utf8_lossy(name)));
@@ -52,7 +52,7 @@ impl<'a> Cursor<'a> {
 }
 
 impl Tracing {
-    /// Reads a description. Its counts claim nothing that its bytes do not hold, so it is bounded by them.
+    /// Reads a description. Its counts are checked against its bytes, which bound the work.
     pub(super) fn parse(bytes: &[u8]) -> Result<Tracing, String> {
         let mut cursor = Cursor { rest: bytes };
         if cursor.take(MAGIC.len() as u64)? != MAGIC {

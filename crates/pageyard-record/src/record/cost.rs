@@ -1,4 +1,4 @@
-//! What an event costs whoever causes it.
+//! What an event costs the thread that causes it.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,10 +8,10 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::host::now_ns;
 use super::rings::{Rings, Seen};
 
-/// Frames allocated and freed at a time: enough to be measured, little enough to be over in milliseconds.
+/// Frames allocated and freed at a time: enough to measure, few enough to finish in milliseconds.
 const FRAMES: usize = 1024;
 
-/// Measurements with events and without, in turn; the quickest of each counts, as whatever disturbs makes it slower.
+/// Measurements with events and without, in turn; the fastest of each counts, since disturbances only slow them down.
 const ROUNDS: usize = 9;
 
 /// Measures the time that an event takes in the kernel: frames are allocated and freed with recording on and off, in turn.
@@ -39,7 +39,7 @@ pub(super) fn of_an_event(rings: &mut Rings) -> Option<f64> {
     (events >= FRAMES as u64 && with > without).then(|| (with - without) as f64 / events as f64)
 }
 
-/// Returns the nanoseconds that it takes to fill a file in memory and to drop it.
+/// Returns the nanoseconds for filling a file in memory and dropping it.
 fn allocate_and_free() -> Option<u64> {
     let page = [1; 4096];
     let start = now_ns();

@@ -11,10 +11,10 @@ use pageyard_trace::{ProcTexts, kernel_name};
 
 use super::RecordError;
 
-/// Text read of one file at most.
+/// The most text read from one file.
 const MAX_TEXT: u64 = 8 << 20;
 
-/// Returns the kernel's name and version. The host's own name is not looked at.
+/// Returns the kernel's name and version. The host's own name is not read.
 pub(super) fn kernel() -> String {
     kernel_name(&rustix::system::uname().release().to_string_lossy())
 }

@@ -1,7 +1,7 @@
 //! Recording this host.
 //!
-//! The kernel writes its tracepoints into a buffer for each CPU; a [`Recorder`] empties them now and then, puts the events
-//! in order, and has them written on another thread. What it needs of the kernel, it looks up: where each field is, and
+//! The kernel writes its tracepoints into a buffer for each CPU; a [`Recorder`] empties them now and then, sorts the
+//! events, and has them written on another thread. It looks up what it needs of the kernel: where each field is, and
 //! which gfp flag is which bit.
 
 mod cost;
@@ -43,13 +43,13 @@ pub enum RecordError {
         "the kernel's tracepoints cannot be seen: run `mount -t tracefs tracefs /sys/kernel/tracing` as root, and try again"
     )]
     NoTracefs,
-    /// The caller may not do it.
-    #[error("recording takes root: run it with sudo ({what})")]
+    /// The caller lacks the permission.
+    #[error("recording needs root: run it with sudo ({what})")]
     NotPermitted {
         /// What was refused.
         what: String,
     },
-    /// The kernel does not have what a trace is made of.
+    /// The kernel lacks what a trace needs.
     #[error("{kernel} cannot be recorded: {what}")]
     Kernel {
         /// The kernel.
@@ -83,7 +83,7 @@ pub struct Live {
     pub has_failed: bool,
 }
 
-/// What a recording was like.
+/// The figures of a recording.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recorded {
@@ -95,9 +95,9 @@ pub struct Recorded {
     pub moved: u64,
     /// Events that the kernel had no room for.
     pub lost: u64,
-    /// Events that say what cannot be, such as a frame beyond memory.
+    /// Impossible events, such as a frame beyond memory.
     pub impossible: u64,
-    /// Events that came too late to be put in their place; they have the time of their successors.
+    /// Events that came too late to be sorted in; they carry their successors' time.
     pub late: u64,
     /// The recorded CPUs.
     pub cpus: u32,
@@ -107,13 +107,14 @@ pub struct Recorded {
     pub seconds: f64,
     /// The processor time that the recorder itself took meanwhile, in seconds.
     pub own_seconds: f64,
-    /// What an event costs whoever causes it, in nanoseconds, as measured just before; `None` where that failed.
+    /// What an event costs the thread that causes it, in nanoseconds, as measured just before; `None` where that
+    /// failed.
     pub event_ns: Option<f64>,
     /// Tracepoints that this kernel does not have.
     pub missing: Vec<String>,
-    /// Whether the recorder's priority could be raised; `None` where nobody asked for it.
+    /// Whether the recorder's priority could be raised; `None` where that was not requested.
     pub raised: Option<bool>,
-    /// Why the recording ended early, where it did; the trace has what was written until then.
+    /// Why the recording ended early, if it did; the trace has what was written until then.
     pub partial: Option<String>,
 }
 
@@ -145,7 +146,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Prepares to record into the folder `output`: everything that can fail does so here, but for the disk running full.
+    /// Prepares to record into the folder `output`: everything that can fail does so here, except for the disk running
+    /// full.
     ///
     /// # Errors
     /// Any [`RecordError`]; nothing is left behind.
@@ -159,8 +161,8 @@ impl Recorder {
         Ok(Recorder { kernel, tracepoints, decoder, rings, event_ns, writer })
     }
 
-    /// Takes the first picture of memory and starts to record. From here on a recorder that is killed leaves a folder of which
-    /// [`pageyard_trace::salvage`] makes a trace.
+    /// Takes the first snapshot of memory and starts to record. From here on, a recorder that is killed leaves a folder
+    /// from which [`pageyard_trace::salvage`] makes a trace.
     ///
     /// # Errors
     /// When `/proc` cannot be read, or the kernel refuses.
@@ -172,7 +174,7 @@ impl Recorder {
         meta.kernel = self.kernel;
         meta.gfp_bits = self.tracepoints.gfp_bits();
         meta.before = Some(texts);
-        // A picture without a frame, as of a kernel without `/proc/kpageflags`, would make every event wrong.
+        // A snapshot without frames, as from a kernel without `/proc/kpageflags`, would make every event invalid.
         let before = Some(before).filter(|before| !before.runs.is_empty());
         self.writer.keep(&meta, before.as_ref())?;
         let start = host::now_ns();
@@ -229,14 +231,15 @@ pub struct Running {
 }
 
 impl Running {
-    /// Has the calling thread, which empties the buffers, served before others until the recording ends, if that is allowed.
+    /// Raises the priority of the calling thread, which empties the buffers, until the recording ends, if that is
+    /// allowed.
     ///
-    /// After the recorded command was started: what a thread starts inherits its priority.
+    /// Call it after the recorded command was started, because children inherit the priority.
     pub fn raise_priority(&mut self) {
         self.raised = Some(Raised::new());
     }
 
-    /// Waits until a buffer has filled somewhat, `wake` can be read, or `timeout` is over; then empties the buffers.
+    /// Waits until a buffer is partly full, `wake` can be read, or `timeout` is over; then empties the buffers.
     ///
     /// # Errors
     /// When the kernel's buffers cannot be waited for.
@@ -251,8 +254,8 @@ impl Running {
         })
     }
 
-    /// Ends the recording, takes the second picture of memory, and completes the trace. When something could not be written,
-    /// the disk being full, say, the trace has what was written until then, and says so.
+    /// Ends the recording, takes the second snapshot of memory, and completes the trace. When something could not be
+    /// written, for example because the disk is full, the trace has what was written until then, and says so.
     ///
     /// # Errors
     /// When `/proc` cannot be read or no trace can be made at all; nothing is left behind then.
@@ -296,7 +299,7 @@ impl Running {
             raised: raised.map(|raised| raised.is()),
             partial: meta.partial.clone(),
         };
-        // Without a first picture, the second one says little.
+        // Without a first snapshot, the second one says little.
         let after = before.is_some().then_some(after);
         let trace = written.complete(meta, self.tracepoints.tell_moves(), before.as_ref(), after.as_ref())?;
         if recorded.partial.is_some() {

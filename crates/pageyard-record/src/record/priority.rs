@@ -1,7 +1,6 @@
-//! The recorder's priority.
-//!
-//! A recorder that gets no processor loses events: on a busy host it has to be served first, and it takes little. Real-time
-//! classes would do the same and could stop a host whose recorder goes wrong, so this is niceness.
+//! The recorder's priority. A recorder that gets no processor time loses events: on a busy host it must run first, and
+//! it takes little. Real-time classes would do the same, but a faulty recorder could then stop the host, so this uses
+//! niceness.
 
 use rustix::process::{getpriority_process, setpriority_process};
 
@@ -11,7 +10,7 @@ const HIGHEST: i32 = -20;
 /// The priority of the calling thread, raised until this is dropped.
 ///
 /// # Linux
-/// `setpriority` of one process number is of one thread; threads and processes that it starts inherit it.
+/// `setpriority` of one process number affects one thread; threads and processes that it starts inherit it.
 pub(super) struct Raised {
     before: Option<i32>,
 }
@@ -40,7 +39,7 @@ impl Drop for Raised {
 
 /// Raises the priority of the calling thread for as long as it lives, if that is allowed.
 pub(super) fn raise_this_thread() {
-    // Who asks for the priority of the other thread hears the same answer.
+    // Ignored: the request for the other thread's priority gets the same answer.
     let _ = setpriority_process(None, HIGHEST);
 }
 

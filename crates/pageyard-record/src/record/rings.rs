@@ -13,7 +13,7 @@ use pageyard_trace::source::reason;
 
 use super::{RecordError, fd};
 
-/// The largest buffer of a CPU: at a million events a second it lasts for a second and more.
+/// The largest buffer of a CPU: at a million events a second it lasts more than a second.
 const LARGEST: u64 = 64 << 20;
 
 /// The smallest that is tried.
@@ -148,7 +148,7 @@ impl Rings {
                             continue;
                         };
                         out(raw, time, ring.cpu, seen);
-                        // A host that is busier than the recorder would keep it here for ever.
+                        // A host that produces events faster than the recorder reads them would keep it here forever.
                         if time > until {
                             break;
                         }

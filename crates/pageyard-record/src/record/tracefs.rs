@@ -55,7 +55,7 @@ impl Tracepoints {
                 Ok(()) => this.found.push((tracepoint, format)),
                 Err("pfn") if required && format.has("page") => {
                     return Err(lacks(format!(
-                        "its {name} tells blocks by address (`page=`) and not by frame; it takes Linux 4.1 or newer"
+                        "its {name} names blocks by address (`page=`) and not by frame; this needs Linux 4.1 or newer"
                     )));
                 }
                 Err(field) if required => return Err(lacks(format!("its {name} has no field `{field}`"))),
@@ -85,7 +85,7 @@ impl Tracepoints {
         self.found.first().map(|(_, format)| gfp_bits(&format.print)).unwrap_or_default()
     }
 
-    /// Says whether the kernel tells anything of compaction and migration.
+    /// Says whether the kernel reports compaction and migration.
     pub(super) fn tell_moves(&self) -> bool {
         self.found.iter().any(|(tracepoint, _)| tracepoint.system != "kmem")
     }

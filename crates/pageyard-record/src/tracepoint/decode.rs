@@ -16,7 +16,7 @@ const HARDIRQ: u64 = 0x08;
 const SOFTIRQ: u64 = 0x10;
 const NMI: u64 = 0x40;
 
-/// Threads that are told apart; Linux cannot have more.
+/// Threads that are distinguished; Linux cannot have more.
 const MAX_TIDS: usize = 1 << 22;
 
 /// More CPUs than any Linux can have.
@@ -30,7 +30,7 @@ const FIELDS: usize = 5;
 pub(crate) enum Skipped {
     /// It is of a kind that a trace does not hold.
     Other,
-    /// It says what cannot be: an order above 10, a frame beyond memory, fewer bytes than its kind has.
+    /// It is impossible: an order above 10, a frame beyond memory, fewer bytes than its kind has.
     Impossible,
 }
 
@@ -46,7 +46,7 @@ struct Layout {
 /// Makes entries of the bytes of events.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
-    /// Layouts by the kernel's number for them, less the lowest of those numbers.
+    /// Layouts by the kernel's number for them, minus the lowest of those numbers.
     layouts: Vec<Option<Layout>>,
     lowest: u16,
     tids: HashMap<u32, u32, BuildHasherDefault<NumberHasher>>,
@@ -56,8 +56,8 @@ pub(crate) struct Decoder {
     memory_end: u64,
 }
 
-/// Spreads the kernel's numbers, which are small and dense. Who makes them collide makes only their own import slow, and
-/// there are never many of them.
+/// Spreads the kernel's numbers, which are small and dense. A file crafted to make them collide only slows its own
+/// import, and there are never many numbers.
 #[derive(Debug, Default)]
 pub(crate) struct NumberHasher(u64);
 
@@ -163,7 +163,7 @@ impl Decoder {
                 entry.order = order(field[1])?;
                 entry.a = field[2] as u32;
                 entry.migratetype = migratetype(field[3]);
-                // A kernel of 32 bits has all ones of its own.
+                // A 32-bit kernel has its own all-ones value.
                 if field[0] == FAILED {
                     return Some(entry);
                 }
@@ -200,7 +200,7 @@ impl Decoder {
                 entry.to = field[1];
                 (entry.pfn <= MAX_FRAMES && entry.to <= MAX_FRAMES).then_some(entry)
             }
-            // What the mapping names is looked at when the events are in order.
+            // What the mapping names is examined once the events are sorted.
             Known::SetMigrationPte
             | Known::RemoveMigrationPte
             | Known::SetMigrationPmd

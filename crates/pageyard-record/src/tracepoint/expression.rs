@@ -1,4 +1,4 @@
-//! Constant expressions of C, as far as they occur in the kernel's descriptions of its flags.
+//! Constant C expressions, as far as they occur in the kernel's descriptions of its flags.
 
 /// How deep parentheses may nest. The kernel's own reach about 20.
 const MAX_DEPTH: u32 = 128;
@@ -106,7 +106,7 @@ impl Parser<'_> {
         let inside = self.rest[..close].trim();
         let is_type = inside.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && inside.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == ' ');
-        // `(NAME)` with an operator or nothing behind it is a name, not a type.
+        // `(NAME)` with an operator or nothing after it is a name, not a type.
         let after = self.rest[close + 1..].trim_start();
         let is_cast = is_type && after.starts_with(|c: char| c.is_ascii_digit() || c == '(' || c == '~');
         if is_cast {

@@ -11,21 +11,21 @@ use super::known::Known;
 /// Mappings that may be under way at once: the kernel moves 512 frames at a time on each CPU.
 const MAX_PENDING: usize = 1 << 18;
 
-/// Moves remembered so that a frame that is mapped several times is told once.
+/// Moves remembered so that a frame that is mapped several times is reported once.
 const MAX_RECENT: usize = 1 << 16;
 
 /// The frames that are told apart where the end of memory is not known: 64 TiB of them.
 const UNKNOWN_END: u64 = 1 << 34;
 
-/// Pairs what the kernel says when it takes a mapping away with what it says when it puts one back.
+/// Pairs the kernel's event for removing a mapping with its event for restoring one.
 ///
 /// Neither event names both frames: the first has the old one, in the form of a swap entry, the second the new one. They
 /// belong together when one thread reports them for one address, the first that was taken being the first put back. A
-/// mapping that comes back to its old frame was not moved. Frames without a mapping are moved without a word.
+/// mapping that comes back to its old frame was not moved. Frames without a mapping are moved without an event.
 ///
 /// # Linux
-/// `set_migration_pte` and `remove_migration_pte`, and their like for huge pages, since 5.18. How a swap entry names a
-/// frame is x86-64's way.
+/// `set_migration_pte` and `remove_migration_pte`, and their like for huge pages, since 5.18. The encoding of a frame
+/// in a swap entry is x86-64's.
 pub(super) struct Follower {
     pending: HashMap<(u32, u64, bool), VecDeque<u64>>,
     pending_len: usize,
@@ -84,7 +84,7 @@ impl Follower {
 
     fn taken(&mut self, entry: &Entry, huge: bool) {
         if self.pending_len >= MAX_PENDING {
-            // Whatever was put back without a word would stay for ever.
+            // A mapping that was restored without an event would stay forever.
             self.pending.clear();
             self.pending_len = 0;
         }

@@ -81,8 +81,9 @@ impl Format {
                 format.name = name.trim().to_owned();
             } else if let Some(id) = line.strip_prefix("ID:") {
                 let id = id.trim();
-                format.id =
-                    id.parse().map_err(|_| format!("its number `{}` is none", quoted(id.as_bytes())))?;
+                format.id = id
+                    .parse()
+                    .map_err(|_| format!("its number `{}` is not a number", quoted(id.as_bytes())))?;
                 has_id = true;
             } else if let Some(field) = line.strip_prefix("field:") {
                 if format.fields.len() == MAX_FIELDS {

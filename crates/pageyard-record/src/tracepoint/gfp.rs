@@ -10,10 +10,8 @@ const MAX_FLAGS: usize = 64;
 /// The longest expression that is read. Those of single bits have less than 100 bytes.
 const MAX_EXPRESSION: usize = 1 << 10;
 
-/// Finds the names of single bits in how `mm_page_alloc` is printed: `{(unsigned long)0x40u, "__GFP_IO"}`.
-///
-/// A flag that is written with names of its own, as some kernels do, is left out: whoever reads the trace then takes
-/// the place that it has in Linux 6.18.
+/// Finds the names of single bits in how `mm_page_alloc` is printed: `{(unsigned long)0x40u, "__GFP_IO"}`. A flag that
+/// some kernels write with other names is left out: a reader of the trace then assumes its place in Linux 6.18.
 pub(crate) fn gfp_bits(print: &str) -> BTreeMap<String, u8> {
     let mut bits = BTreeMap::new();
     if !print.is_ascii() {

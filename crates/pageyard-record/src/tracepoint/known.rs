@@ -1,6 +1,7 @@
 //! The tracepoints that a trace is made of.
 
-/// What an event tells. The first five are the rows of `events.parquet`, in the order of [`pageyard_trace::EventKind`].
+/// What an event reports. The first five are the rows of `events.parquet`, in the order of
+/// [`pageyard_trace::EventKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Known {
@@ -25,7 +26,7 @@ pub(crate) enum Known {
     RemoveMigrationPmd = 13,
 }
 
-/// A tracepoint: its system, its name, what it tells, and the fields that tell it.
+/// A tracepoint: its system, its name, what it reports, and the fields that report it.
 #[derive(Debug)]
 pub(crate) struct Tracepoint {
     pub(crate) system: &'static str,

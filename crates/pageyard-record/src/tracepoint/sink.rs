@@ -1,4 +1,4 @@
-//! Writing a trace on a thread of its own.
+//! Writing a trace on a separate thread.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -22,7 +22,7 @@ pub(crate) struct Written {
     pub(crate) moves: MovesWriter,
     /// The time of the last entry, from the start.
     pub(crate) last_ns: u64,
-    /// What went wrong, if something did: what was complete by then can be kept.
+    /// The error, if any: what was complete by then can be kept.
     failure: Option<TraceError>,
 }
 
@@ -40,7 +40,7 @@ impl Written {
 }
 
 impl Written {
-    /// Writes what waits, so that only the ends of the files are left.
+    /// Writes the waiting rows, so that only the ends of the files are left.
     ///
     /// # Errors
     /// [`TraceError::Unwritable`].
@@ -70,7 +70,7 @@ impl Written {
     }
 }
 
-/// A thread that turns entries into rows. What waits for it is bounded; whoever sends more, waits.
+/// A thread that turns entries into rows. Its queue is bounded; a sender waits when it is full.
 pub(crate) struct Sink {
     send: Option<SyncSender<Vec<Entry>>>,
     used: Receiver<Vec<Entry>>,

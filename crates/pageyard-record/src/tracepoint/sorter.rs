@@ -10,15 +10,15 @@ use super::spill::Spill;
 /// Entries that wait in memory at most: 48 MiB, and as much again while they are sorted.
 const MAX_WAITING: usize = 1 << 20;
 
-/// Entries that have to wait before it is worth looking whether some can go.
+/// Entries that must wait before it is worth checking whether some can go.
 const WORTH: usize = 64 << 10;
 
 /// Orders entries that arrive in rounds.
 ///
-/// A round is one pass over all CPUs' buffers. An event of the round after next is never earlier than one of this round:
-/// it was written after every buffer had been looked at. So whatever is not later than the last event of the round
-/// before can go. This is how `perf` orders its files; where rounds are missing or too long for memory, sorted pieces go
-/// to a file and are merged at the end.
+/// A round is one pass over all CPUs' buffers. An event of the round after next is never earlier than one of this
+/// round: it was written after every buffer had been looked at. So everything up to the last event of the round before
+/// can go. This is how `perf` orders its files; where rounds are missing or too long for memory, sorted pieces go to a
+/// file and are merged at the end.
 ///
 /// Events of the same time are ordered by CPU, and those of one CPU as they happened.
 pub(crate) struct Sorter {
@@ -26,7 +26,7 @@ pub(crate) struct Sorter {
     /// The latest event of the last complete round, and of all.
     last_round: u64,
     latest: u64,
-    /// What may go: the latest event of the round before the last complete one.
+    /// The bound of what can go: the latest event of the round before the last complete one.
     may_go: u64,
     /// The time of the last entry that went.
     gone: u64,
@@ -55,7 +55,7 @@ impl Sorter {
         }
     }
 
-    /// Returns how many entries came too late to be put where they belong; they have the time of their successors.
+    /// Returns how many entries came too late to be sorted in; they carry their successors' time.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
@@ -141,7 +141,7 @@ impl Sorter {
     }
 }
 
-/// Sorts entries; the order of those of one time and CPU stays as it is. Buffers are in order already, and the sort of the
+/// Sorts entries; those of one time and CPU keep their order. Buffers are already sorted, and the sort of the
 /// standard library takes runs as it finds them.
 fn sort(entries: &mut [Entry]) {
     entries.sort_by_key(|e| (e.time, e.cpu));

@@ -24,7 +24,7 @@ const BATCH: usize = 16 << 10;
 /// The file's name, in messages.
 const NAME: &str = "the file for sorting";
 
-/// A file of sorted pieces. It has no name any more from the moment it is made, so nothing is left behind.
+/// A file of sorted pieces. It has no name from the moment it is created, so nothing is left behind.
 pub(super) struct Spill {
     file: File,
     /// Where each piece starts, and the end of the last.

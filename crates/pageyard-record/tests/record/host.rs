@@ -1,4 +1,4 @@
-//! The picture of a host, from files that stand for `/proc`.
+//! The summary of a host, from files that stand in for `/proc`.
 
 use std::fs;
 use std::path::Path;

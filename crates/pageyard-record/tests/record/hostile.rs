@@ -1,4 +1,4 @@
-//! Spoilt inputs for every reader: whatever the bytes, it returns in time, and memory stays bounded.
+//! Corrupt inputs for every reader: whatever the bytes, it returns in time, and memory stays bounded.
 //!
 //! This is the short form of the fuzzing in `fuzz/`, for every run of the tests; the inputs are the same each time. Cases
 //! that fuzzing found are kept in `fuzz/found` and read here too.
@@ -13,7 +13,7 @@ use pageyard_trace::hostile::Target;
 /// Inputs for each reader.
 const INPUTS: u64 = 15_000;
 
-/// What all of them together may take; the rest is left out then, and it says so.
+/// How long all of them together may take; the rest is then left out, and the test says so.
 const TIME: Duration = Duration::from_secs(60);
 
 /// What one of them may take, on a machine that is busy.

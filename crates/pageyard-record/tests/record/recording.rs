@@ -50,7 +50,7 @@ fn a_recording_is_a_trace_that_says_what_happened() {
     let summary = Summary::of(&trace, |_| {}).unwrap();
     assert_eq!(summary.by_kind, recorded.by_kind);
     assert!(summary.allocs.count >= 20_000 && summary.frees.count >= 20_000, "{recorded:?}");
-    // The job's own frames came and went while it was recorded, whatever others did meanwhile.
+    // The job's own frames came and went while it was recorded, whatever other processes did meanwhile.
     assert!(summary.allocated_and_freed().count >= 19_000, "{recorded:?}");
     assert_eq!(summary.allocs.count - summary.failed.count, summary.granted.iter().flatten().sum::<u64>());
     let meta = trace.meta();
@@ -97,7 +97,7 @@ fn compaction_is_told_and_moved_frames_are_followed() {
     assert_eq!(moves.len() as u64, recorded.moved);
     let end = trace.before().unwrap().unwrap().end();
     assert!(moves.iter().all(|m| m.pfn < end && m.to < end && m.pfn != m.to));
-    // A frame whose contents went elsewhere is freed soon after: the pairing is right, and not by chance.
+    // A frame whose contents moved is freed soon after: the pairing is right, and not by chance.
     let mut frees = std::collections::HashMap::<u64, Vec<u64>>::new();
     let mut events = trace.events(Columns::All).unwrap();
     let mut batch = Vec::new();

@@ -1,4 +1,4 @@
-//! Knobs: which there are, which engine has them, what they do, and what was meant by one that does not exist.
+//! Knobs: their names, which engine has them, what they do, and suggestions for one that does not exist.
 
 use super::spec::YARDS;
 use crate::engine::EngineSpec;
@@ -62,7 +62,7 @@ pub(super) fn has(engine: &str, knob: &str) -> bool {
     }
 }
 
-/// Says that an engine has no such knob: who has it, or what may have been meant.
+/// Says that an engine has no such knob: which engine has it, or what may have been meant.
 pub(super) fn not_one_of(engine: &str, knob: &str) -> String {
     let others: Vec<&str> = EngineSpec::names().filter(|name| has(name, knob)).collect();
     if !others.is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn not_one_of(engine: &str, knob: &str) -> String {
     format!("there is no knob `{knob}`; there are {}", its.join(", "))
 }
 
-/// Asks whether the nearest of these was meant, if one is near: ` did you mean ..?`
+/// Suggests the nearest of these, if one is near: ` did you mean ..?`
 pub fn did_you_mean<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let plain = |text: &str| text.replace(['_', '-', '.'], "").to_lowercase();
     let written = plain(name);
@@ -106,7 +106,7 @@ pub struct Knob {
     pub about: &'static str,
     /// The values that it takes.
     pub takes: &'static str,
-    /// The engines that have it, and what it is there when nobody sets it.
+    /// The engines that have it, with its default on each.
     pub engines: Vec<(&'static str, String)>,
 }
 
@@ -152,7 +152,7 @@ const ABOUT: [(&str, &str); 32] = [
     ("compaction.enabled", "whether requests and the background compact at all"),
     (
         "compaction.last_migrated_drain",
-        "per-CPU lists are emptied only behind a block that was really isolated (2016, patch 2)",
+        "per-CPU lists are emptied only after a block that was really isolated (2016, patch 2)",
     ),
     (
         "compaction.skip_on_failure",
@@ -173,7 +173,7 @@ const ABOUT: [(&str, &str); 32] = [
     ("compaction.thorough", "whether a synchronous compaction looks at every pageblock"),
     ("compaction.async_movable_only", "whether asynchronous compaction empties movable pageblocks only"),
     ("compaction.leases", "whether two compactors keep out of each other's pageblocks"),
-    ("compaction.capture", "whether a request takes the block made for it before anybody else can"),
+    ("compaction.capture", "whether a request takes the block made for it before others can"),
     ("compaction.stop_at_floor", "whether the free scanner stops when the zone is at its floor"),
     ("compaction.async_budget", "frames that an asynchronous compaction may examine"),
     (
@@ -184,7 +184,7 @@ const ABOUT: [(&str, &str); 32] = [
     ("pcp", "whether there are per-CPU lists at all"),
 ];
 
-/// Returns what a knob is on an engine when nobody sets it.
+/// Returns a knob's default on an engine.
 fn default_of(engine: &str, knob: &str) -> String {
     let yard = pageyard::Config::new(1);
     let linux = Config::preset(engine);

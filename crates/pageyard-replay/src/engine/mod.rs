@@ -1,5 +1,5 @@
-//! The engines, by name ([`EngineSpec`]), their knobs ([`all_knobs`]), and what a replay wants of one beyond allocating and
-//! freeing.
+//! The engines, by name ([`EngineSpec`]), their knobs ([`all_knobs`]), and what a replay needs of one beyond allocating
+//! and freeing.
 
 mod knobs;
 mod spec;
@@ -10,13 +10,13 @@ pub use spec::EngineSpec;
 use pageyard::{CpuId, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId};
 use pageyard_linux::LinuxAllocator;
 
-/// An engine that can be brought into a recorded state and given time.
+/// An engine that can be brought into a recorded state and do background work.
 pub trait ReplayEngine: PageAllocator {
     /// Gives a pageblock a migratetype, for an opening state.
     fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype);
 
-    /// Puts an allocated block into a CPU's list, in front of those already restored; `false` if it is to be freed
-    /// instead.
+    /// Puts an allocated block into a CPU's list, in front of those already restored; `false` if the caller must free
+    /// it instead.
     fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype) -> bool;
 
     /// Sets the spill limit of a CPU's lists, in frames.

@@ -32,16 +32,16 @@ enum Design {
     Linux(Box<Config>),
     /// The lock-free engine, one call at a time.
     Exclusive(Box<pageyard::Config>),
-    /// The lock-free engine, its lists behind a lock that is tried once.
+    /// The lock-free engine, with its lists behind a lock that is tried once.
     TryLock(Box<pageyard::Config>),
-    /// The lock-free engine, its lists used by restartable sequences on the CPU that a call really runs on; a try-lock
-    /// where this host has none.
+    /// The lock-free engine, with its lists used by restartable sequences on the CPU that a call really runs on; a
+    /// try-lock where this host has none.
     Restartable(Box<pageyard::Config>),
 }
 
 impl EngineSpec {
-    /// The engine that a replay uses beside the recorded kernel's when none is named: with the lists of the CPUs that
-    /// the trace names, so that a replay can be repeated. Restartable sequences use those of the CPU they run on.
+    /// The engine that a replay uses beside the recorded kernel's when none is named. It uses the lists of the CPUs
+    /// that the trace names, so a replay is repeatable. Restartable sequences use those of the CPU they run on.
     pub const DEFAULT: [&'static str; 2] = ["pageyard-exclusive", "linux-6.18"];
 
     /// The same for a replay on several threads.
@@ -85,7 +85,8 @@ impl EngineSpec {
     /// `KNOB` on each engine that has it and `ENGINE:KNOB` on that engine, unless its name says otherwise.
     ///
     /// # Errors
-    /// As [`EngineSpec::parse`]; [`ReplayError::Knob`] also where none of the engines has a knob, or `ENGINE` is none of them.
+    /// As [`EngineSpec::parse`]; [`ReplayError::Knob`] also where no engine has a knob, or `ENGINE` is not one of the
+    /// engines.
     pub fn parse_all(engines: &[&str], knobs: &[(String, String)]) -> Result<Vec<EngineSpec>, ReplayError> {
         let fail =
             |engine: &str, why: String| Err(ReplayError::Knob { engine: shown(engine), why: shown(&why) });
@@ -99,7 +100,10 @@ impl EngineSpec {
                     EngineSpec::parse(engine, &[])?;
                     return fail(
                         engine,
-                        format!("it is set a knob and not used; add it to --engine {}", names.join(",")),
+                        format!(
+                            "a knob is set on it, but it is not replayed; add it to --engine {}",
+                            names.join(",")
+                        ),
                     );
                 }
                 None if !names.iter().any(|name| knobs::has(name, knob)) => {
@@ -124,7 +128,7 @@ impl EngineSpec {
         named.iter().map(spec).collect()
     }
 
-    /// Says which settings apply to some of the engines only, one sentence each.
+    /// Says which settings apply to only some of the engines, one sentence each.
     #[must_use]
     pub fn partly_set(engines: &[&str], knobs: &[(String, String)]) -> Vec<String> {
         let mut names: Vec<&str> = Vec::new();
@@ -150,7 +154,7 @@ impl EngineSpec {
             .collect()
     }
 
-    /// Returns how it was named: `ENGINE[:KNOB=VALUE]...`. Two settings of one engine are told apart by it.
+    /// Returns how it was named, `ENGINE[:KNOB=VALUE]...`, which tells two settings of one engine apart.
     #[must_use]
     pub fn label(&self) -> &str {
         &self.label
@@ -173,7 +177,7 @@ impl EngineSpec {
         }
     }
 
-    /// Returns what the engine leaves out of what it is named after; empty where that is nothing.
+    /// Returns what the engine omits of the kernel that it is named after; empty where that is nothing.
     #[must_use]
     pub fn leaves_out(&self) -> &'static str {
         match &self.design {
@@ -222,7 +226,7 @@ impl EngineSpec {
         self.on(map, cpus, threads, Boxed)
     }
 
-    /// Builds the engine as [`EngineSpec::build`] does, and hands it over as what it is.
+    /// Builds the engine as [`EngineSpec::build`] does, and returns its concrete type.
     pub(crate) fn on<U: UseEngine>(
         &self,
         map: &MemoryMap<'_>,

@@ -1,7 +1,7 @@
-//! Frames in per-CPU lists that no event names: which of the unknown frames they may be, and in which lists.
+//! Frames in per-CPU lists that no event names: which of the unknown frames they can be, and in which lists.
 //!
-//! A list that was filled from its zone during the recording was empty by then, so it held at the start what the events
-//! take out of it, and nothing more. The frames that make up the recorded count lie in the other lists.
+//! A list that was filled from its zone during the recording was empty by then, so at the start it held only what the
+//! events take out of it. The frames that make up the recorded count lie in the other lists.
 
 use super::opening::Cached;
 use super::{Machine, Start, ZoneRecord};
@@ -65,7 +65,7 @@ impl Filler {
         Filler { blocks }
     }
 
-    /// Takes blocks for one CPU until they come to `frames`, each for a list that was not filled in the recording.
+    /// Takes blocks for one CPU until they add up to `frames`, each for a list that was not filled in the recording.
     pub fn take(&mut self, cpu: CpuId, frames: u64, refilled: &Refilled, out: &mut Vec<Cached>) {
         let mut left = frames;
         self.blocks.retain(|&(pfn, order, m)| {

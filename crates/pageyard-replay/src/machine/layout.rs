@@ -1,4 +1,4 @@
-//! From a trace's snapshot and `zoneinfo` to zones, and to what each frame is.
+//! From a trace's snapshot and `zoneinfo` to zones and the state of each frame.
 
 use super::{DEFAULT_ZONES, Machine, Start, ZoneRecord};
 use crate::error::ReplayError;
@@ -7,7 +7,7 @@ use pageyard::{Frames, MemoryMap, NodeId, Pfn, ZoneKind, ZoneSpan};
 use pageyard_trace::proctext::Zoneinfo;
 use pageyard_trace::{Columns, Event, FAILED, FrameKind, Run, Snapshot, Trace};
 
-/// Frames of a pageblock, and of the piece in which Linux adds memory to itself.
+/// Frames of a pageblock, and of a memory section, in which Linux adds memory.
 const PAGEBLOCK: u64 = 512;
 const SECTION: u64 = 1 << 15;
 
@@ -26,7 +26,7 @@ pub(super) fn zones(zoneinfo: Option<&Zoneinfo>, end: Pfn) -> Vec<ZoneRecord> {
     });
     let mut zones: Vec<_> = recorded.collect();
     zones.sort_by_key(|z| z.start);
-    // Zones that overlap cannot be told apart by frame number; a text that says so is no use.
+    // Overlapping zones cannot be told apart by frame number; a text with such zones is useless.
     if zones.windows(2).any(|w| w[0].end > w[1].start) {
         zones.clear();
     }
@@ -43,7 +43,7 @@ pub(super) fn zones(zoneinfo: Option<&Zoneinfo>, end: Pfn) -> Vec<ZoneRecord> {
     zones
 }
 
-/// Finds how far memory reaches in a trace without a snapshot: behind the highest block that an event names.
+/// Finds the end of memory in a trace without a snapshot: after the highest block that an event names.
 pub(super) fn highest_frame(trace: &Trace, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, ReplayError> {
     let rows = trace.rows()?;
     let mut reader = trace.events(Columns::Replay)?;
@@ -59,7 +59,7 @@ pub(super) fn highest_frame(trace: &Trace, progress: &mut dyn FnMut(u64, u64)) -
     Ok(end.next_multiple_of(512))
 }
 
-/// Writes down what each frame is, from the snapshot, zone by zone.
+/// Records each frame's state from the snapshot, zone by zone.
 pub(super) fn lay_out(machine: &mut Machine, snapshot: &Snapshot) {
     for run in &snapshot.runs {
         if run.kind == FrameKind::Other {
@@ -106,10 +106,10 @@ struct Gone {
 
 /// Finds the runs of unknown frames that are holes, or that the host has taken away.
 ///
-/// `/proc/kpageflags` shows a hole, memory given back to a hypervisor and kernel memory alike: without a flag. The
-/// zone says how many frames are present and how many it manages; the longest unknown runs that make up the
-/// difference are what is missing. Where they do not, kernel memory lies beside what is missing and makes one run with
-/// it; then the part that begins as memory is plugged in is missing.
+/// `/proc/kpageflags` shows a hole, memory given back to a hypervisor and kernel memory alike: without a flag. The zone
+/// says how many frames are present and how many it manages; the longest unknown runs that make up the difference are
+/// taken to be missing. Where they do not match, kernel memory lies beside missing memory and forms one run with it;
+/// then the part that starts at a unit of memory hotplug is taken to be missing.
 fn taken_away(machine: &mut Machine, zone: &ZoneRecord, runs: &[Run]) -> Vec<Gone> {
     let record = machine
         .zoneinfo
@@ -149,8 +149,8 @@ fn taken_away(machine: &mut Machine, zone: &ZoneRecord, runs: &[Run]) -> Vec<Gon
     away
 }
 
-/// Finds so many frames within a run, from the start of a memory section (128 MiB) or else of a pageblock: hosts take
-/// memory away in such pieces.
+/// Finds this many frames within a run, from the start of a memory section (128 MiB) or else of a pageblock: hosts
+/// remove memory in such pieces.
 fn plugged_part(run: &Run, frames: u64) -> Option<u64> {
     [SECTION, PAGEBLOCK]
         .into_iter()
@@ -159,7 +159,7 @@ fn plugged_part(run: &Run, frames: u64) -> Option<u64> {
 }
 
 impl Machine {
-    /// Finds `vm.min_free_kbytes` from the recorded watermarks, where it was not what Linux computes by itself.
+    /// Finds `vm.min_free_kbytes` from the recorded watermarks, where it differs from what Linux computes by default.
     pub(super) fn infer_min_free_kbytes(&self) -> Option<u64> {
         let regions = self.regions();
         let map = MemoryMap::new(&regions).ok()?;

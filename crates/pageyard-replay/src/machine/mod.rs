@@ -1,7 +1,7 @@
-//! The host that a trace was recorded on: its zones, and what each frame was when the recording began.
+//! The host that a trace was recorded on: its zones, and each frame's state when the recording began.
 //!
 //! * [`Machine::read`] takes zones and kinds of frames from the trace's texts and snapshot;
-//! * [`Machine::open`] goes through the events once to find what the snapshot cannot say, and gives the opening state.
+//! * [`Machine::open`] reads the events once to find what the snapshot cannot say, and returns the opening state.
 
 mod filler;
 mod layout;
@@ -36,9 +36,9 @@ pub(crate) enum Start {
     Unmanaged,
     /// On a free list.
     Free,
-    /// Held by somebody, for good.
+    /// Held for good.
     Held,
-    /// Held by somebody, and movable: user memory, and page cache that is locked into memory.
+    /// Held and movable: user memory, and page cache that is locked into memory.
     HeldMovable,
     /// The same for page cache that can be given up.
     HeldCache,
@@ -77,9 +77,9 @@ pub struct Machine {
     pub min_free_kbytes: Option<u64>,
     /// Whether the trace has a snapshot from which to open; without one all memory is free at the start.
     pub has_snapshot: bool,
-    /// Frames that the recorded zones manage and the snapshot does not show, or the other way round.
+    /// Frames that the recorded zones manage and the snapshot does not show, or vice versa.
     pub managed_mismatch: u64,
-    /// Whether frames were taken away, so that it is not the recorded machine any more.
+    /// Whether frames were removed, so that it is no longer the recorded machine.
     pub(crate) made_smaller: bool,
     zones: Vec<ZoneRecord>,
     zoneinfo: Option<Zoneinfo>,
@@ -96,7 +96,7 @@ impl Machine {
     /// needed.
     ///
     /// # Errors
-    /// [`ReplayError`] where the trace cannot be read, or describes more memory than this host has room to replay.
+    /// [`ReplayError`] where the trace cannot be read, or describes more memory than this host can replay.
     pub fn read(trace: &Trace, progress: &mut dyn FnMut(u64, u64)) -> Result<Machine, ReplayError> {
         let meta = trace.meta();
         let snapshot = trace.before()?;

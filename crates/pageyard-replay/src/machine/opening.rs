@@ -2,7 +2,7 @@
 //!
 //! The snapshot says which frames were on free lists. It does not say which lay in per-CPU lists (they look like kernel
 //! memory), nor what type each pageblock was. The events do: a frame that is allocated, or drained from a list, before
-//! anybody freed it was in a list; and a drain names the type of the pageblock.
+//! any event freed it was in a list; and a drain names the type of the pageblock.
 
 use super::filler::{Filler, Refilled, is_listed};
 use super::{Machine, Start};
@@ -52,7 +52,7 @@ pub struct OpeningCounts {
     pub cached_by_event: u64,
     /// Frames in per-CPU lists, unknown ones that make up the recorded count.
     pub cached_by_count: u64,
-    /// Frames that were freed between the snapshot and their first event, unseen.
+    /// Frames that were freed between the snapshot and their first event, unrecorded.
     pub freed_unseen: u64,
     /// Pageblocks whose type an event names.
     pub types_by_event: u64,
@@ -77,7 +77,7 @@ pub struct Opening {
 }
 
 impl Machine {
-    /// Goes through the events once, and works out the opening state.
+    /// Reads the events once and works out the opening state.
     ///
     /// # Errors
     /// [`ReplayError::Trace`] where the events cannot be read.
@@ -173,8 +173,8 @@ impl Machine {
         Ok(types)
     }
 
-    /// Works out the per-CPU lists: what is taken first lies in front, what is drained first lies at the back, and
-    /// unknown frames between them make up the recorded count.
+    /// Works out the per-CPU lists: frames taken first lie in front, frames drained first lie at the back, and unknown
+    /// frames between them make up the recorded count.
     fn cached_frames(
         &mut self,
         taken: Vec<Cached>,
@@ -274,7 +274,7 @@ impl Scan {
                 machine.set(pfn, frames, Start::Cached);
             }
             EventKind::Alloc | EventKind::PcpuDrain | EventKind::AllocZoneLocked if first => {
-                // Taken from the free lists, or only in part known: it was free by then.
+                // Taken from the free lists, or only partly known: it was free by then.
                 for f in pfn.0..pfn.0 + frames.0 {
                     if machine.at(f).held_as().is_some() {
                         machine.set(Pfn(f), Frames(1), Start::Free);

@@ -1,4 +1,4 @@
-//! A smaller machine: frames that nothing in the trace touches are taken away, so that it runs short of memory.
+//! A smaller machine: frames that nothing in the trace touches are removed, so that it runs short of memory.
 
 use super::{Machine, Opening, Start};
 use crate::error::ReplayError;
@@ -8,10 +8,10 @@ use pageyard::{Frames, Migratetype, PAGE_SIZE, Pfn};
 type Which = fn(Start) -> bool;
 
 impl Machine {
-    /// Takes frames away until `memory` bytes are left.
+    /// Removes frames until `memory` bytes are left.
     ///
     /// First those that no event names: free ones, then held ones. If that is not enough, free ones that events do
-    /// name: the engine answers with frames of its own choice, so they are names in the replay's ledger and no more.
+    /// name: the engine returns frames of its own choice, so they are only names in the replay's ledger.
     /// Of each kind the longest runs go first.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Machine {
             if away == 0 {
                 break;
             }
-            // The upper end of the run, so that what stays of it stays aligned at its lower one.
+            // The upper end of the run, so that the rest stays aligned at its lower end.
             let n = frames.0.min(away);
             let from = Pfn(pfn.0 + frames.0 - n);
             self.start[from.0 as usize..(from.0 + n) as usize].fill(Start::Unmanaged);

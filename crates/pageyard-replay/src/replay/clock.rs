@@ -4,7 +4,7 @@ use super::free_view::{FreeView, HeldFrames};
 use super::timeline::{Sample, sample};
 use crate::engine::ReplayEngine;
 
-/// How often the background reclaimer gets to run, in recorded time: about as soon as a woken task does.
+/// How often the background reclaimer runs, in recorded time: about as soon as a woken task would.
 const KSWAPD_TICK_NS: u64 = 1_000_000;
 
 /// How often per-CPU lists shrink, in recorded time: Linux's `vm.stat_interval`.
@@ -45,7 +45,7 @@ impl<'a> Clock<'a> {
         self.samples
     }
 
-    /// Gives the engine the background work that is due; says whether it is time for a sample.
+    /// Runs the engine's background work that is due; says whether it is time for a sample.
     pub fn tick(&mut self, now: u64) -> bool {
         self.last = now;
         if self.kswapd && now >= self.next_kswapd {

@@ -1,4 +1,4 @@
-//! Calls made on the spot, on the thread that reads the rows: a replay that is the same every time.
+//! Calls made at once, on the thread that reads the rows: a deterministic replay.
 
 use super::ledger::{Ledger, Stand};
 use super::report::Failures;
@@ -75,7 +75,7 @@ impl<E: ReplayEngine + ?Sized> Calls for Direct<'_, E> {
         let engine = self.engine;
         match self.alloc.time(|| engine.alloc(cx, request)) {
             Ok(at) => {
-                // The host's caller got nothing, so nobody will free this.
+                // The host's caller got nothing, so no row frees this.
                 self.failures.served_where_host_failed += 1;
                 self.free_at(cx, at, request.order);
             }

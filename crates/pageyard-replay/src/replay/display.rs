@@ -1,4 +1,4 @@
-//! A replay's report as text: what happened first, how sure that is last.
+//! A replay's report as text: the results first, their certainty last.
 
 use super::report::{EngineReport, ReplayReport};
 use super::timeline::Sample;
@@ -45,7 +45,7 @@ impl fmt::Display for ReplayReport {
 }
 
 impl ReplayReport {
-    /// How well the trace can be replayed: the numbers behind every other number.
+    /// The quality of the trace, on which every other number depends.
     fn quality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (t, c, o) = (&self.trace, &self.trace.counts, &self.trace.opening);
         let share = |n: u64, of: u64| 100.0 * n as f64 / of.max(1) as f64;
@@ -199,7 +199,7 @@ impl fmt::Display for EngineReport {
 }
 
 impl EngineReport {
-    /// What the opening state is not: said only where there is something to say.
+    /// How the opening state differs from the recorded one, if it does.
     fn opening(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let o = &self.opened;
         if o.left_in_zones > 0 {

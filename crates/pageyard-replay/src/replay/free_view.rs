@@ -1,8 +1,7 @@
-//! Free memory seen the same way whatever the engine: the frames that nobody holds, merged as the buddy rule merges them.
-//!
-//! Engines differ in what lies in per-CPU lists at a given moment, and a block in a list is on no free list. Counted from
-//! the free lists alone, an engine with long lists would look fragmented. So fragmentation is computed from the frames
-//! that nobody holds: what the free lists would show if every per-CPU list were drained first.
+//! Free memory seen the same way on every engine: the frames that are not held, merged by the buddy rule. Engines
+//! differ in what their per-CPU lists hold at a given moment, and a block in such a list is on no free list. Counted
+//! from the free lists alone, an engine with long lists would look fragmented. So fragmentation is computed from the
+//! frames that are not held: what the free lists would show if every per-CPU list were drained first.
 
 use crate::bitmap::{FrameSet, SharedFrameSet};
 use crate::machine::Machine;

@@ -8,8 +8,8 @@ const LARGEST: Order = Order::of(10);
 
 const NONE: u8 = 0;
 
-/// What stands for a recorded block. The ledger does not look at it: to a replay on one thread it is the engine's frame,
-/// to one on several the place where that frame will be written.
+/// What stands for a recorded block. The ledger does not interpret it: in a replay on one thread it is the engine's
+/// frame, on several threads the place where that frame will be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stand(pub u32);
 
@@ -25,7 +25,7 @@ pub struct Ledger {
     /// For each recorded frame: 1 + the order of the block that starts here, or [`NONE`].
     order: Vec<u8>,
     /// First frames of blocks that a row allocated and none freed. A free of a part that is not the first, and an
-    /// allocation that covers other blocks' first frames, leave it alone: that is how recordings are counted.
+    /// allocation that covers other blocks' first frames, do not change it: that is how recordings are counted.
     heads: FrameSet,
     /// Blocks that were freed in parts.
     pub splits: u64,
@@ -57,9 +57,9 @@ impl Ledger {
         })
     }
 
-    /// Takes everything out of the ledger that the block covers; `each` gets the parts. What reaches beyond the block is
-    /// halved until it does not: `halve` is told what stands for a block and its order, and says what stands for its
-    /// halves.
+    /// Takes everything out of the ledger that the block covers; `each` gets the parts. An entry that reaches beyond
+    /// the block is halved until it does not: `halve` gets what stands for a block and its order, and returns what
+    /// stands for its halves.
     ///
     /// # Errors
     /// [`FreeError`] where `halve` fails; nothing that was not given to `each` left the ledger.
@@ -87,11 +87,11 @@ impl Ledger {
         Ok(parts)
     }
 
-    /// Calls everything in the block at `from` by the frames at `to`, where nothing is; `halve` as for
+    /// Renames everything in the block at `from` to the frames at `to`, where nothing is; `halve` as for
     /// [`Ledger::remove`]. Returns how many parts that were.
     ///
     /// # Errors
-    /// [`FreeError`] where `halve` fails; nothing has another name then.
+    /// [`FreeError`] where `halve` fails; nothing is renamed then.
     pub fn rename<C>(
         &mut self,
         from: Pfn,
@@ -123,7 +123,7 @@ impl Ledger {
         caller: &mut C,
         halve: &mut impl FnMut(&mut C, Stand, Order) -> Result<(Stand, Stand), FreeError>,
     ) -> Result<(), FreeError> {
-        // Blocks are aligned, so what reaches beyond this one holds all of it.
+        // Blocks are aligned, so a block that reaches beyond this one contains all of it.
         while let Some(b) = self.holder(pfn).filter(|b| b.order > order)
             && let Some(half) = b.order.smaller()
         {

@@ -1,7 +1,6 @@
-//! Replay: a recorded trace re-executed on an engine.
-//!
-//! Allocations are made again by their recorded request; the engine may answer with another frame. Frees are made by
-//! identity: what the host freed, the engine frees, wherever it put it. The `ledger` knows who is where.
+//! Replay: a recorded trace re-executed on an engine. Allocations are repeated by their recorded request; the engine
+//! may return another frame. Frees are made by identity: what the host freed, the engine frees, wherever it put it. The
+//! `ledger` maps recorded blocks to the engine's.
 
 mod clock;
 mod direct;

@@ -1,8 +1,7 @@
-//! Bringing an engine into the opening state, with nothing in a per-CPU list that a kernel would not keep there.
-//!
-//! The recorded lists were a kernel's with limits of its own, on a machine of the recorded size. An engine gets those of
-//! their blocks that its own limits allow; the others stay in their zones. So the frames that nobody holds are the same
-//! on every engine, and only where they lie may differ.
+//! Bringing an engine into the opening state, with only such frames in per-CPU lists as a kernel would keep there. The
+//! recorded lists were a kernel's, with its own limits, on a machine of the recorded size. An engine gets as many of
+//! their blocks as its own limits allow; the others stay in their zones. So the frames that are not held are the same
+//! on every engine, and only their places can differ.
 
 use super::ledger::Stand;
 use super::timeline::Sample;
@@ -22,7 +21,7 @@ pub const BELOW_A_PAGEBLOCK: Order = Order::of(8);
 pub struct Opened {
     /// Frames held.
     pub held: u64,
-    /// Frames that the recorded per-CPU lists held and that lie in the zones here, because the lists may not hold them.
+    /// Frames that the recorded per-CPU lists held and that lie in the zones here, because the lists cannot hold them.
     pub left_in_zones: u64,
     /// Zones that open below their low watermark: name, free frames, low watermark.
     pub short: Vec<(String, Frames, Frames)>,
@@ -42,8 +41,8 @@ impl Opened {
     }
 }
 
-/// Brings an engine into the opening state. What is held is claimed in blocks of at most `largest` of their type's order;
-/// `hold` is told of each block, and says what stands for it.
+/// Brings an engine into the opening state. Held frames are claimed in blocks of at most `largest` of their type;
+/// `hold` gets each block, and returns what stands for it.
 pub fn set_up<'a>(
     engine: &dyn ReplayEngine,
     machine: &'a Machine,
@@ -94,7 +93,7 @@ pub fn set_up<'a>(
         Ok(())
     };
     if !left.is_empty() {
-        // Those that are too many go the way that a kernel sends them: from the lists to their zones.
+        // The excess goes the way that a kernel sends it: from the lists to their zones.
         list(&left)?;
         engine.drain(CpuSet::All);
     }
@@ -103,7 +102,7 @@ pub fn set_up<'a>(
     Ok((walk, opened))
 }
 
-/// Tells those of the recorded lists' blocks that the engine's lists may hold, hottest first, from the others.
+/// Separates the recorded lists' blocks that the engine's lists can hold, hottest first, from the others.
 fn within_limits<'o>(
     engine: &dyn ReplayEngine,
     machine: &Machine,
@@ -129,17 +128,17 @@ fn within_limits<'o>(
     })
 }
 
-/// Returns how many frames a CPU's lists of a zone may hold at the start.
+/// Returns how many frames a CPU's lists of a zone can hold at the start.
 ///
-/// On the recorded machine that is what the engine's own lists may hold before the next free drains them. A machine that was
-/// made smaller never was: there it is also less than four batches of its zone, by the smallest batch that any kernel
-/// takes. Every design's limit is at least that, so all engines open with the same lists.
+/// On the recorded machine that is what the engine's own lists can hold before the next free drains them. A machine
+/// that was made smaller never existed: there it is also less than four batches of its zone, by the smallest batch that
+/// any kernel uses. Every design's limit is at least that, so all engines open with the same lists.
 fn limit(lists: &PcpStats, machine: &Machine, managed: u64) -> u64 {
     let below_high = lists.high.saturating_sub(1);
     if machine.made_smaller { below_high.min(4 * smallest_batch(managed) - 1) } else { below_high }
 }
 
-/// Returns how many frames move between a list and its zone at a time, at the least.
+/// Returns the least number of frames that move between a list and its zone at a time.
 ///
 /// # Linux
 /// `zone_batchsize` until 4.19.

@@ -1,4 +1,4 @@
-//! What the replay predicts the host ended with, beside what it did end with.
+//! The replay's prediction of the host's end state, beside the recorded one.
 
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
@@ -36,7 +36,7 @@ pub struct ListPrediction {
 pub struct Prediction {
     /// Its zones.
     pub zones: Vec<ZonePrediction>,
-    /// What the host began with, zone by zone: the prediction of somebody who says that nothing will change.
+    /// The host's beginning, zone by zone: the prediction that nothing changes.
     pub before: Option<Vec<[u64; LINUX_ORDERS]>>,
     /// Per-CPU lists that held anything, here or there.
     pub lists: Vec<ListPrediction>,
@@ -83,8 +83,8 @@ impl Prediction {
         metrics::distance(self.pairs(|order| 1 << order)).unwrap_or(0.0) * 100.0
     }
 
-    /// Returns how far the host's end is from its beginning, counting free blocks and counting their frames, in percent: what
-    /// a prediction that nothing changes is worth. A prediction that is further off says less than that.
+    /// Returns how far the host's end is from its beginning, counting free blocks and counting their frames, in
+    /// percent: the distance of a prediction that nothing changes. A prediction that is further off is worth less.
     #[must_use]
     pub fn unchanged_distance_pct(&self) -> Option<(f64, f64)> {
         let before = self.before.as_ref()?;
@@ -142,7 +142,7 @@ fn lists<E: ReplayEngine + ?Sized>(
     Ok(lists)
 }
 
-/// Returns what the host began with, as [`recorded`] returns what it ended with.
+/// Returns the host's beginning in the form in which [`recorded`] returns its end.
 fn recorded_before(
     trace: &Trace,
     zones: &[ZoneStats],

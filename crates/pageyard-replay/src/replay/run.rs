@@ -1,4 +1,4 @@
-//! The replay itself: open the machine, re-execute every row, give account.
+//! The replay itself: open the machine, re-execute every row, report.
 
 use super::clock::Clock;
 use super::direct::Direct;
@@ -24,7 +24,7 @@ use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator};
 use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};
 
-/// How many samples a timeline has between its first and its last, where nobody says.
+/// How many samples a timeline has between its first and its last by default.
 pub const SAMPLES: u64 = 20;
 
 /// The most that can be asked for.
@@ -38,12 +38,12 @@ const OWNER_BYTES_A_FRAME: u64 = 32;
 pub struct ReplayOptions {
     /// Makes the machine smaller: the bytes that it has left.
     pub memory: Option<u64>,
-    /// Replays each CPU on a thread of its own.
+    /// Replays each CPU on its own thread.
     pub threads: bool,
-    /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it a replay shows
-    /// what the engine's own choices do with what was recorded, and nothing else.
+    /// Lets requests reclaim and compact, and keeps what the host refused and the engine grants. Without it, a replay
+    /// shows only what the engine's own choices make of the recording.
     pub slow_path: Option<SlowPath>,
-    /// How many samples the timeline has between its first and its last; [`SAMPLES`] where this is none.
+    /// How many samples the timeline has between its first and its last; [`SAMPLES`] if none.
     pub samples: Option<u64>,
 }
 
@@ -60,7 +60,7 @@ pub enum Progress<'a> {
 /// done.
 ///
 /// # Errors
-/// [`ReplayError`]; what the engines do wrong is not an error, but in the report.
+/// [`ReplayError`]; faults of the engines are not errors, but in the report.
 pub fn replay(
     trace: &Trace,
     engines: &[EngineSpec],
@@ -190,7 +190,7 @@ impl UseEngine for SlowPathReplay<'_> {
         let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
         run.clock.kswapd = false;
         owners.with_held(|held| run.clock.sample(0, held));
-        // Which thread asked is in no other replay's columns.
+        // No other replay reads the column of the asking thread.
         run.rows(trial.trace, Columns::All, self.progress, |run, row| {
             if run.clock.tick(row.time_ns()) {
                 owners.with_held(|held| run.clock.sample(row.time_ns(), held));
@@ -266,7 +266,7 @@ struct Run<'a> {
     seconds: Seconds,
 }
 
-/// What the calls of a replay came to.
+/// The results of a replay's calls.
 struct CallTotals {
     alloc: LatencySummary,
     free: LatencySummary,

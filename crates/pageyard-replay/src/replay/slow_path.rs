@@ -1,4 +1,4 @@
-//! The slow path of a replay: what requests may call upon when memory is short, and what came of it.
+//! The slow path of a replay: what requests can use when memory is short, and what came of it.
 
 use crate::text::count;
 use pageyard::{Counter, Stats};
@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
 
-/// What requests may call upon when memory is short.
+/// What requests can use when memory is short.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SlowPath {
     /// Page cache can be given up.
     pub reclaim: bool,
     /// Movable frames can be moved.
     pub compaction: bool,
-    /// The share of movable frames that are pinned, 0 to 1. No trace says it.
+    /// The share of movable frames that are pinned, 0 to 1. No trace records it.
     pub pinned: f64,
 }
 
@@ -31,7 +31,7 @@ impl FromStr for SlowPath {
                 "none" => return Err(format!("`none` stands alone; `{text}` asks for more")),
                 _ => {
                     return Err(format!(
-                        "`{part}` is no part of the slow path; there are reclaim and compaction, and none for neither"
+                        "`{part}` is not part of the slow path; use reclaim, compaction or both, or none for neither"
                     ));
                 }
             }
@@ -51,12 +51,12 @@ impl fmt::Display for SlowPath {
     }
 }
 
-/// What the owners of a replay's frames came to.
+/// The results of a replay's owners of frames.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SlowPathTotals {
     /// What was allowed.
     pub allowed: SlowPath,
-    /// Refusals of the host after which the thread took smaller blocks in place of what it had asked for.
+    /// Refusals of the host after which the thread took smaller blocks instead.
     pub replaced: u64,
     /// Of those, the ones granted here; the block was kept as long as those others.
     pub kept: u64,
@@ -119,7 +119,7 @@ impl SlowPathTotals {
         let n = |counter| count(stats[counter]);
         writeln!(
             f,
-            "  slow path     {}; of {} requests that the host refused and replaced by smaller blocks, {} were granted here and kept in their stead",
+            "  slow path     {}; of {} requests that the host refused and replaced by smaller blocks, {} were granted here and replaced them",
             self.allowed,
             count(self.replaced),
             count(self.kept)

@@ -2,7 +2,7 @@
 //!
 //! First the rows are turned into a plan: for each CPU a list of steps. A block is named by a *place*, where the step
 //! that allocates it writes the engine's frame, and where the step that frees it, perhaps on another CPU, waits for it.
-//! A step only ever waits for an earlier row, so the threads cannot wait for each other in a circle.
+//! A step only ever waits for an earlier row, so the threads cannot wait for each other in a cycle.
 
 use super::ledger::{Ledger, Stand};
 use super::report::Failures;
@@ -30,7 +30,7 @@ enum Step {
     Halve(u32, Order, u32, u32),
 }
 
-/// One CPU's steps, in pieces: a list that moved as it grew would take three times its size.
+/// One CPU's steps, in pieces: a list that was reallocated as it grew would take three times its size.
 #[derive(Clone, Default)]
 struct Steps(Vec<Vec<(Cx, Step)>>);
 
@@ -65,7 +65,7 @@ impl Plan {
         Plan { cpus: vec![Steps::default(); cpus as usize], ..Plan::default() }
     }
 
-    /// Returns about how many bytes the plan of so many rows takes: most rows are one step, of one place.
+    /// Returns about how many bytes the plan of this many rows takes: most rows are one step, of one place.
     pub fn bytes(rows: u64) -> u64 {
         let place = size_of::<AtomicU32>() + size_of::<u32>();
         rows.saturating_mul((size_of::<(Cx, Step)>() + place) as u64)
@@ -114,10 +114,10 @@ impl Calls for Plan {
 /// The gate that threads wait at until all of them are started.
 const CLOSED: u8 = 0;
 const OPEN: u8 = 1;
-/// One could not be started: nobody begins.
+/// One could not be started: none begins.
 const CANCELLED: u8 = 2;
 
-/// A place that nobody has written yet.
+/// A place that is not written yet.
 const EMPTY: u32 = 0;
 
 /// A place whose request was refused.

@@ -6,16 +6,16 @@ use pageyard::{PAGEBLOCK_ORDER, ZoneId, ZoneStats, metrics};
 
 /// Free memory at one moment, all zones together.
 ///
-/// Fragmentation is that of all frames that nobody holds, lists drained: see `free_view`.
+/// Fragmentation is that of all frames that are not held, lists drained: see `free_view`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// Seconds from the start of the trace.
     pub seconds: f64,
     /// Frames on the zones' free lists, those in per-CPU lists not counted: `nr_free_pages`.
     pub free: u64,
-    /// The other frames that nobody holds: in per-CPU lists, or set aside for one CPU.
+    /// The other frames that are not held: in per-CPU lists, or set aside for one CPU.
     pub cached: u64,
-    /// Free huge frames as a share of what the frames that nobody holds could make, in percent; 0 where they make none.
+    /// Free huge frames as a share of what the frames that are not held could make, in percent; 0 where they make none.
     pub free_huge_pct: f64,
     /// `unusable_index` for a huge frame; 1 where nothing is free.
     pub unusable_index: f64,
@@ -24,7 +24,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns the frames that nobody holds.
+    /// Returns the frames that are not held.
     #[must_use]
     pub fn unheld(&self) -> u64 {
         self.free + self.cached

@@ -1,4 +1,4 @@
-//! From a trace's rows to calls: what each row means, given what is in the ledger.
+//! From a trace's rows to calls: what each row means, given the ledger.
 
 use super::ledger::{Ledger, Stand};
 use crate::bitmap::FrameSet;
@@ -39,13 +39,13 @@ pub struct EventCounts {
     pub failed: u64,
     /// Frees of blocks that no earlier row allocated as such: older than the trace, or parts of a larger block.
     pub unknown_frees: u64,
-    /// Frees of frames that neither a row nor the opening state holds: nothing was done for them.
+    /// Frees of frames that neither a row nor the opening state holds: they were skipped.
     pub unresolved_frees: u64,
     /// Allocations of blocks that an earlier row allocated and none freed.
     pub reallocations: u64,
     /// Blocks in use that the host moved and the replay followed.
     pub moves: u64,
-    /// Frees of what had moved away: they are neither unknown nor unresolved.
+    /// Frees of blocks that had moved away: they are neither unknown nor unresolved.
     pub freed_after_moves: u64,
     /// Rows that name frames outside the memory map.
     pub outside: u64,
@@ -129,7 +129,7 @@ impl<'a> Walk<'a> {
         } else if !self.ledger.covers(pfn, order) {
             self.counts.outside += 1;
         } else {
-            // The host allocated it, so it was free: whoever holds it here gave it up unseen.
+            // The host allocated it, so it was free: its holder here gave it up unrecorded.
             self.counts.reallocations += u64::from(self.ledger.note_alloc(pfn));
             self.give_up(calls, cx, pfn, order);
             self.left.remove(pfn, order.frames());
@@ -155,8 +155,8 @@ impl<'a> Walk<'a> {
         self.counts.unresolved_frees += u64::from(nobodys);
     }
 
-    /// Follows a block that the host moved. The engine's block stays where it is, and has another name: where compaction
-    /// puts things is the host's decision, and what is in use after it is not.
+    /// Follows a block that the host moved. The engine's block stays where it is, under another name: where compaction
+    /// puts frames is the host's decision; which frames are in use is not.
     fn moved(&mut self, calls: &mut impl Calls, row: &Move) {
         let Some(order) = Order::new(row.order) else { return };
         let (from, to) = (Pfn(row.pfn), Pfn(row.to));

@@ -1,8 +1,9 @@
 //! Calls that may reclaim and compact: the frames of a replay have owners who move them and give them up.
 //!
-//! Stands are numbers of the owners' objects, not frames: an object keeps its number when compaction moves it, and one
-//! that was reclaimed says so when its recorded free comes. A block that the host refused and the engine grants is kept
-//! as long as what the host's thread took in its stead, and those smaller blocks are not taken.
+//! Stands are numbers of the owners' objects, not frames: an object keeps its number when compaction moves it, and an
+//! object that was reclaimed is known when its recorded free comes. A block that the host refused and the engine grants
+//! replaces the smaller blocks that the host's thread took instead, which are not taken, and is kept as long as they
+//! were.
 
 use super::ledger::{Ledger, Stand};
 use super::report::Failures;
@@ -22,8 +23,8 @@ use std::collections::HashMap;
 /// Decides which frames are pinned.
 const SEED: u64 = 1;
 
-/// How often the background reclaimer gets to run, in recorded time, and how often the background compactor: Linux wakes
-/// it when the reclaimer has had nothing to do for a tenth of a second.
+/// How often the background reclaimer runs, in recorded time, and how often the background compactor: Linux wakes the
+/// compactor when the reclaimer has had nothing to do for a tenth of a second.
 const KSWAPD_NS: u64 = 1_000_000;
 const KCOMPACTD_NS: u64 = 100_000_000;
 
@@ -36,16 +37,16 @@ struct Refused {
     role: Role,
     /// What the engine granted.
     granted: Option<u32>,
-    /// Its index among the kept blocks, once something was taken in its stead.
+    /// Its index among the kept blocks, once something was taken instead of it.
     kept: Option<u32>,
-    /// Frames that are still to be taken in its stead.
+    /// Replacement frames that are still to be taken.
     left: u64,
 }
 
 /// A block that is kept.
 struct Kept {
     object: u32,
-    /// Frames in whose stead it is and that the host has not freed.
+    /// Frames that it replaces and that the host has not freed.
     frames: u64,
     /// Whether more may come.
     open: bool,
@@ -89,7 +90,7 @@ impl<'a, E: PressureAllocator + ReplayEngine> WithSlowPath<'a, E> {
         }
     }
 
-    /// Returns the largest order in which held frames of a type are claimed for the opening state: what can be moved is
+    /// Returns the largest order in which held frames of a type are claimed for the opening state: movable ones are
     /// moved frame by frame.
     pub fn claimed_in(m: Migratetype, otherwise: Order) -> Order {
         if m == Migratetype::Movable { Order::ZERO } else { otherwise }
@@ -129,8 +130,8 @@ impl<'a, E: PressureAllocator + ReplayEngine> WithSlowPath<'a, E> {
         self.found.pinned_frames = self.owners.pinned().0;
     }
 
-    /// Ends what a thread's next blocks are taken in place of. A block for which nothing was taken goes back: its
-    /// caller has asked again, or for something else.
+    /// Stops counting a thread's next blocks as replacements. A block for which nothing was taken goes back: its caller
+    /// has asked again, or for something else.
     fn end_refused(&mut self, cx: &Cx, tid: u32) {
         let Some(Refused { granted: Some(object), kept, .. }) = self.refused.remove(&tid) else { return };
         match kept {
@@ -149,7 +150,7 @@ impl<'a, E: PressureAllocator + ReplayEngine> WithSlowPath<'a, E> {
         }
     }
 
-    /// Finds the kept block in whose stead the host took this one, if there is one.
+    /// Finds the kept block that this one replaced on the host, if there is one.
     fn in_stead(&mut self, cx: &Cx, request: &Request, role: Role, tid: u32) -> Option<u32> {
         let refused = self.refused.get_mut(&tid)?;
         if request.order >= refused.order {

@@ -1,8 +1,8 @@
 //! The fragmenter: it brings memory to a named state, and says how close it came.
 //!
-//! A state says how much of memory is free, in blocks of which orders (as `unusable_index` by order), and in which share
-//! of the pageblocks something sits that cannot be moved. The frames are claimed one by one as they are to lie, so that
-//! each can be moved on its own; where they lie within that is chance, by a seed.
+//! A state says how much of memory is free, in blocks of which orders (as `unusable_index` by order), and which share
+//! of the pageblocks contains something that cannot be moved. The frames are claimed one by one, so that each can be
+//! moved on its own; their places are random within the state, by a seed.
 
 use super::frame_table::Role;
 use super::owners::Owners;
@@ -29,7 +29,7 @@ pub enum Free {
 pub enum Unmovable {
     /// Each held frame is pinned with this chance.
     Random(f64),
-    /// In this share of the pageblocks, so many frames each.
+    /// In this share of the pageblocks, this many frames each.
     Pageblocks(f64, u64),
 }
 
@@ -99,10 +99,10 @@ enum Plan {
     Unmovable,
 }
 
-/// Brings memory to a state. The engine has to be fresh: all free.
+/// Brings memory to a state. The engine must be new, with everything free.
 ///
 /// # Errors
-/// [`ReplayError::Fragment`] where memory is not all free, or a state cannot be had.
+/// [`ReplayError::Fragment`] where memory is not all free, or a state cannot be reached.
 pub fn bring<E: PressureAllocator + ReplayEngine>(
     owners: &Owners<'_, E>,
     state: &State,
@@ -115,7 +115,7 @@ pub fn bring<E: PressureAllocator + ReplayEngine>(
     let mut plan = vec![Plan::None; end as usize];
     let mut managed = 0;
     for zone in &zones {
-        // A zone without holes; which of the frames of one with holes are managed only the engine knows.
+        // A zone without holes; in a zone with holes, only the engine knows which frames are managed.
         if zone.span.managed != zone.span.spanned || zone.free != zone.span.managed {
             return Err(ReplayError::Fragment { why: "a zone has holes, or is not all free".into() });
         }

@@ -1,4 +1,4 @@
-//! The table of the owners: every block that is held, by what it is, and the page cache in the order of its age.
+//! The owners' table: every held block by kind, and the page cache by age.
 
 use super::owners::Shares;
 use crate::bitmap::FrameSet;
@@ -6,7 +6,7 @@ use fastrand::Rng;
 use pageyard::{Frames, Order, Pfn, ZoneId};
 use std::collections::VecDeque;
 
-/// What a held block is.
+/// The kind of a held block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Role {
@@ -33,7 +33,7 @@ impl Role {
     }
 }
 
-/// A page of the cache is written for this part of its life: one in so many.
+/// The part of its life for which a cache page is being written: one in this many.
 const WRITES: f64 = 10.0;
 
 /// No object, no frame.
@@ -41,7 +41,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// States of an object.
 pub(super) mod flag {
-    /// Somebody holds a reference that keeps it from moving.
+    /// A reference keeps it from moving.
     pub const PINNED: u8 = 1 << 0;
     /// It is being written to disk.
     pub const WRITEBACK: u8 = 1 << 1;
@@ -49,9 +49,9 @@ pub(super) mod flag {
     pub const REFERENCED: u8 = 1 << 2;
     /// Compaction has taken it out of use.
     pub const ISOLATED: u8 = 1 << 3;
-    /// Its frame is no longer held, and somebody still knows its number.
+    /// Its frame is no longer held, but its number is still in use.
     pub const GONE: u8 = 1 << 4;
-    /// Nobody but the table knows its number.
+    /// Only the table knows its number.
     pub const ORPHAN: u8 = 1 << 5;
     /// It outlives the load.
     pub const LASTING: u8 = 1 << 6;
@@ -97,7 +97,7 @@ pub(super) struct FrameTable {
     /// For each frame that starts a block: its object.
     at: Vec<u32>,
     clocks: Vec<Clock>,
-    /// First frame of each zone, and the frame behind its last.
+    /// First frame of each zone, and the frame after its last.
     zones: Vec<(u32, u32)>,
     shares: Shares,
     pub rng: Rng,
@@ -176,7 +176,7 @@ impl FrameTable {
         self.zones.iter().position(|(start, end)| (*start..*end).contains(&pfn)).unwrap_or(0) as u8
     }
 
-    /// Enters a block, and gives it the pins and the writeback that are its share.
+    /// Enters a block, and gives it its share of pins and writeback.
     pub fn enter(&mut self, pfn: Pfn, order: Order, role: Role, flags: u8) -> u32 {
         let zone = self.zone_of(pfn.0 as u32);
         let object = Object { pfn: pfn.0 as u32, prev: NONE, next: NONE, order, role, flags, zone };
@@ -210,7 +210,7 @@ impl FrameTable {
         id
     }
 
-    /// Pins a frame. Whoever pinned first lets go when there are more pins than their share of movable frames.
+    /// Pins a frame. The oldest pin is released when there are more pins than their share of movable frames.
     pub fn pin(&mut self, id: u32) {
         self.set(id, flag::PINNED, true);
         self.pins.push_back(id);
@@ -242,8 +242,8 @@ impl FrameTable {
         }
     }
 
-    /// Takes a block out of the table, whose frame somebody is about to free. Its number may be used again unless
-    /// `known`: then [`FrameTable::forget`] has to follow.
+    /// Removes a block whose frame is about to be freed. Its number can be reused unless `known`: then
+    /// [`FrameTable::forget`] must follow.
     pub fn leave(&mut self, id: u32, known: bool) {
         let object = *self.get(id);
         if object.role == Role::Cache && !object.is(flag::ISOLATED) {
@@ -267,7 +267,7 @@ impl FrameTable {
         }
     }
 
-    /// Lets the number of an object that is gone be used again, once nobody knows it.
+    /// Lets the number of a removed object be reused, once it is no longer in use.
     pub fn forget(&mut self, id: u32, flag: u8) {
         let object = self.object(id);
         match flag {
@@ -279,7 +279,7 @@ impl FrameTable {
         }
     }
 
-    /// Makes the upper half of a block an object of its own.
+    /// Makes the upper half of a block a separate object.
     pub fn halve(&mut self, id: u32) -> Option<u32> {
         let object = *self.get(id);
         let half = object.order.smaller()?;

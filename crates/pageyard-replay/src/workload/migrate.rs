@@ -1,4 +1,4 @@
-//! Moving the owners' frames: which may be moved, and the move itself, which here is a change of the table.
+//! Moving the owners' frames: which can be moved, and the move itself, which here is a change of the table.
 #![allow(unsafe_code, reason = "the owner of movable frames promises to have moved them")]
 
 use super::frame_table::{Role, flag};
@@ -41,7 +41,8 @@ unsafe impl<E: PressureAllocator + ReplayEngine> Migrate for Owners<'_, E> {
             table.forget(from.0, flag::ISOLATED);
             return Err(MigrateError::Gone);
         }
-        // Who may wait gets the lock in the end; only who may wait for the disk gets a page that is being written.
+        // A caller that may wait gets the lock in the end; only one that may wait for the disk gets a page that is
+        // being written.
         if object.is(flag::LOCKED) && mode == Mode::Async {
             return Err(MigrateError::Again);
         }

@@ -1,6 +1,6 @@
 //! Workloads: owners of frames that can be moved and given up, states that memory can be brought to, and load.
 //!
-//! * [`Owners`] holds page cache, anonymous memory, slab, page tables and pins, and is what an engine calls for help;
+//! * [`Owners`] holds page cache, anonymous memory, slab, page tables and pins, and helps an engine that calls it;
 //! * [`fragment`] brings memory to a named state, and says how close it came;
 //! * [`Load`] repeats a recorded trace, in several jobs at once; [`LoadTrace`] is the trace, made ready for that;
 //! * [`stress`] asks for large unmovable blocks meanwhile, in three phases: `stress-highalloc`.

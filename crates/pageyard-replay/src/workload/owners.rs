@@ -51,7 +51,7 @@ pub struct Owners<'e, E: ?Sized> {
 }
 
 impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
-    /// Makes owners who hold nothing yet. `seed` decides which frames are pinned, busy and used again.
+    /// Makes owners that hold nothing yet. `seed` decides which frames are pinned, busy and used again.
     pub fn new(engine: &'e E, shares: Shares, seed: u64) -> Self {
         let zones = (0..).map(ZoneId).map_while(|z| engine.zone_stats(z));
         let zones = zones.map(|z| (z.span.start.0 as u32, z.span.end().0 as u32)).collect();
@@ -65,25 +65,26 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
         }
     }
 
-    /// Makes owners who give nothing up: reclaim finds nothing to free.
+    /// Makes owners that give nothing up: reclaim finds nothing to free.
     #[must_use]
     pub fn keeping_all(self) -> Self {
         Owners { gives_up: false, ..self }
     }
 
-    /// Makes owners who look for frames handed out twice, and count frees that the engine refuses rather than panic.
+    /// Makes owners that look for frames handed out twice, and count frees that the engine refuses instead of
+    /// panicking.
     #[must_use]
     pub fn checking(self) -> Self {
         self.frames().look_for_doubles();
         Owners { refused: Some(AtomicU64::new(0)), ..self }
     }
 
-    /// Returns what was handed out while it was held; looked for by those who are [`Owners::checking`] alone.
+    /// Returns what was handed out while it was held; only [`Owners::checking`] owners look for it.
     pub fn doubles(&self) -> Doubles {
         self.frames().doubles
     }
 
-    /// Calls `with` with the frames that are held. Only owners who are [`Owners::checking`] know them.
+    /// Calls `with` with the held frames. Only [`Owners::checking`] owners know them.
     pub(crate) fn with_held(&self, with: impl FnOnce(&FrameSet)) {
         if let Some(taken) = self.frames().taken() {
             with(taken);
@@ -191,7 +192,7 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
         self.free(cx, id);
     }
 
-    /// Halves a block; returns the number of its upper half. What was given up meanwhile has no halves.
+    /// Halves a block; returns the number of its upper half. A block that was given up meanwhile has no halves.
     ///
     /// # Errors
     /// As [`pageyard::PageAllocator::split`].
@@ -206,7 +207,8 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
         Ok(table.halve(id))
     }
 
-    /// Frees all that the load holds, page cache and what outlives the load apart: every process has ended.
+    /// Frees everything that the load holds, except page cache and blocks that outlive the load: every process has
+    /// ended.
     pub fn end_processes(&self, cx: &Cx) {
         self.free_where(cx, |role, flags| {
             role != Role::Cache && role != Role::Test && flags & flag::LASTING == 0

@@ -1,7 +1,7 @@
 //! `stress-highalloc`: large unmovable blocks, asked for at a steady rate while a load keeps memory short.
 //!
 //! Phases 1 and 2 run beside the load; phase 3 when it has ended and its page cache was dropped. Each attempts the same
-//! share of memory, holds what it gets to its end, and then frees it. Success is held by attempted.
+//! share of memory, holds what it gets to its end, and then frees it. Success is blocks held divided by attempts.
 
 use super::fragment::{State, bring};
 use super::frame_table::Role;
@@ -38,7 +38,7 @@ pub struct Settings {
     pub shape: Shape,
     /// What of the movable frames cannot be moved.
     pub shares: Shares,
-    /// What memory is like before the load begins; all free where this is none.
+    /// The state of memory before the load begins; all free if none.
     pub start: Option<State>,
 }
 
@@ -91,7 +91,7 @@ pub enum Phases {
     UnderLoad(usize),
 }
 
-/// What one phase came to.
+/// The results of one phase.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
     /// Blocks asked for.
@@ -100,7 +100,7 @@ pub struct Phase {
     pub held: u64,
     /// Refusals although memory was free.
     pub fragmented: u64,
-    /// What memory was like at its end, when its blocks had been freed.
+    /// The state of memory at its end, when its blocks had been freed.
     pub after: Fragmentation,
 }
 
@@ -123,7 +123,7 @@ pub struct Fragmentation {
     pub spoiled: f64,
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The phases.
@@ -162,7 +162,7 @@ const FILL_STEPS: u64 = 64;
 /// The most rounds until memory has to have run short.
 const FILL_ROUNDS: u64 = 64;
 
-/// Fills memory and runs the phases. The engine has to be fresh.
+/// Fills memory and runs the phases. The engine must be new.
 ///
 /// # Errors
 /// [`ReplayError::Fragment`] where memory cannot be brought to the state that the settings ask for.
@@ -221,7 +221,7 @@ pub fn run<E: PressureAllocator + ReplayEngine>(
     })
 }
 
-/// Lets the load run until memory is short, and on; the kernel's own memory grows meanwhile.
+/// Runs the load until memory is short, and beyond; the kernel's own memory grows meanwhile.
 fn fill<E: PressureAllocator + ReplayEngine>(
     load: &mut Load<'_, '_, E>,
     owners: &Owners<'_, E>,

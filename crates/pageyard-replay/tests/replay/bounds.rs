@@ -6,7 +6,7 @@ use pageyard_replay::replay::{ReplayOptions, replay};
 use pageyard_trace::{Event, EventKind, FrameKind, Meta, Run, Snapshot, Trace, TraceWriter};
 use std::path::Path;
 
-/// A trace of one allocation on CPU 1, of a host that says it had so many CPUs.
+/// A trace of one allocation on CPU 1, of a host that claims this many CPUs.
 fn claims(cpus: u32) -> Trace {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("claims-{cpus}.trace"));
     drop(std::fs::remove_dir_all(&path));

@@ -118,7 +118,7 @@ fn a_frame_older_than_the_trace_is_freed_once() {
 
 #[test]
 fn a_block_that_the_host_moved_is_freed_where_it_went() {
-    // 5 was there before and goes to 3000; the block at 2048 goes to 4096 in two parts; 9000 is beyond what anyone holds.
+    // 5 was there before and goes to 3000; the block at 2048 goes to 4096 in two parts; 9000 is not held.
     let events = [alloc(2048, 1), free(5, 0), free(2049, 0), free(3000, 0), free(4097, 0), free(9000, 0)];
     let moves = [(1, 5, 3000, 0), (1, 2049, 4097, 0), (1, 2048, 4096, 0), (6, 7, 9000, 0)];
     let report = sound(&trace_with_moves("moves", &events, &moves, memory(FrameKind::Anon), None));

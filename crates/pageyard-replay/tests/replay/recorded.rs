@@ -14,7 +14,7 @@ const RECORDED: [(&str, [u64; 5]); 5] = [
     ("pressure", [491_625, 765_413, 1_891, 283_989, 22]),
 ];
 
-/// Finds a recording: those that ship are in the repository, the others beside it where they are to be had.
+/// Finds a recording: those that ship are in the repository, the others beside it if available.
 fn find(name: &str) -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let places = [root.join("data/traces"), root.join("../shared/data/traces")];

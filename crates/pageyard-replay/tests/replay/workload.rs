@@ -1,4 +1,4 @@
-//! The workloads of the studies: the fragmenter says how close it came, and a load is the same every time and loses nothing.
+//! The workloads of the studies: the fragmenter says how close it came, and a load is deterministic and loses nothing.
 
 use pageyard::{
     Census, Counter, CpuId, Frames, MemoryMap, Migratetype, NodeId, Order, PAGEBLOCK_ORDER, PageAllocator,

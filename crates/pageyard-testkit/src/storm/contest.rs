@@ -1,6 +1,6 @@
-//! Blocks that every thread frees or splits at once, while nobody takes memory: one of them succeeds.
+//! Blocks that every thread frees or splits at once, while no thread takes memory: one of them succeeds.
 //!
-//! That nobody takes memory meanwhile makes every later free wrong for certain: the block has no new owner.
+//! Since no thread takes memory meanwhile, every later free is certainly wrong: the block has no new owner.
 
 use super::board::{Board, Entry};
 use super::fault::Rule;

@@ -75,7 +75,7 @@ impl Rule {
     /// Returns a bit set of the rules that are named, separated by commas.
     ///
     /// # Errors
-    /// A sentence that names what is no rule.
+    /// A sentence that names the unknown rule.
     pub fn parse(names: &str) -> Result<u32, String> {
         let mut set = 0;
         for name in names.split(',').map(str::trim).filter(|n| !n.is_empty()) {
@@ -138,7 +138,7 @@ impl Faults {
             && self.first.compare_exchange(0, rule as u32 + 1, SeqCst, SeqCst).is_ok()
     }
 
-    /// Raises a fault with two values, what should be and what is; a signal handler may.
+    /// Raises a fault with two values, expected and actual; callable from a signal handler.
     pub(super) fn raise(&self, rule: Rule, thread: u32, pfn: u64, expected: u64, found: u64) {
         if self.is_first(rule) {
             self.thread.store(thread.into(), SeqCst);

@@ -18,7 +18,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         });
     }
 
-    /// Frees single frames in one call, with some between them that must be refused.
+    /// Frees single frames in one call, mixed with some that must be refused.
     pub(super) fn bulk_free(&mut self) {
         let shared = self.shared;
         let most = self.rng.usize(1..=MOST);

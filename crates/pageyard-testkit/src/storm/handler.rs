@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 /// Blocks that a handler keeps until the next time.
 const KEPT: usize = 16;
-/// Orders that they ask for: some that lists hold, and some that go straight to their pageblock.
+/// Orders that handlers ask for: some that lists hold, and some that go straight to their pageblock.
 const ORDERS: [u8; 8] = [0, 0, 1, 3, 4, 4, 5, 9];
 
 /// Calls a handler's work, whatever engine it is for.
@@ -27,7 +27,7 @@ thread_local! {
     static HOOK: AtomicPtr<Hook> = const { AtomicPtr::new(std::ptr::null_mut()) };
 }
 
-/// Does what a signal handler does in a storm; nothing in a thread that is none of its.
+/// Does a signal handler's work in a storm; nothing in a thread that is not the storm's.
 ///
 /// It may be called in a handler: it takes no lock and no memory but the engine's.
 pub fn interrupt() {

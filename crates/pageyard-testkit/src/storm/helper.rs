@@ -1,4 +1,4 @@
-//! What reclaim and compaction call back: an owner that refuses, frees under them, and panics.
+//! The owner that reclaim and compaction call back: it refuses, frees under them, and panics.
 
 use super::fault::Rule;
 use super::kinds::Kind;
@@ -37,7 +37,7 @@ impl Dice {
         (x >> 16) % n
     }
 
-    /// Panics if it is to, unless the thread panics already: a second one would end the process.
+    /// Panics if it should, unless the thread is already panicking: a second panic would end the process.
     fn may_panic(&self) {
         if self.panics > 0 && !std::thread::panicking() && self.below(self.panics) == 0 {
             self.panicked.set(self.panicked.get() + 1);

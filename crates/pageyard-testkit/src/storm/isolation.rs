@@ -6,8 +6,8 @@ use pageyard::PageblockId;
 pub(super) struct Isolation {
     pub(super) block: PageblockId,
     pub(super) state: State,
-    /// Where threads drain their own lists only: the request to do so that followed the isolation. A free that began before
-    /// it has ended when its thread drains.
+    /// Where threads drain only their own lists: the request to do so that followed the isolation. A free that began
+    /// before it has ended when its thread drains.
     pub(super) request: u64,
 }
 

@@ -47,7 +47,7 @@ impl Journal {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Writes down that an operation begins; returns its place.
+    /// Records that an operation begins; returns its place.
     // ORDER: Relaxed, here and below: it is read after its thread has ended.
     pub(super) fn begin(&self, kind: Kind, pfn: Option<Pfn>, order: Order, handler: bool) -> usize {
         let at = self.next.fetch_add(1, Relaxed) as usize % LENGTH;

@@ -28,7 +28,7 @@ pub enum Kind {
     NoSuchCpu,
     /// Drains lists.
     Drain,
-    /// Isolates a pageblock, sees that nothing of it is handed out, and restores it.
+    /// Isolates a pageblock, checks that none of it is handed out, and restores it.
     Isolate,
     /// Leases a pageblock.
     Lease,
@@ -44,7 +44,7 @@ pub enum Kind {
     Contest,
     /// Besides: migrations fail, and callbacks free and allocate.
     Refuse,
-    /// Besides: callbacks panic, and so do the drops of what compaction isolated.
+    /// In addition: callbacks panic, and so do the drops of what compaction isolated.
     Panic,
     /// Besides: signal handlers allocate and free.
     Signals,
@@ -53,7 +53,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind with its name and its share of a thousand operations; zero for what happens besides.
+    /// Every kind with its name and its share of a thousand operations; zero for what happens in addition.
     pub const ALL: [(Kind, &'static str, u32); 23] = [
         (Kind::Alloc, "alloc", 330),
         (Kind::Free, "free", 300),
@@ -91,7 +91,7 @@ impl Kind {
         Kind::ALL.get(usize::from(number)).map(|k| k.0)
     }
 
-    /// Says whether it takes memory, so that a block that was just freed may get a new owner by it.
+    /// Says whether it takes memory, so that it can give a block that was just freed a new owner.
     pub(super) fn takes(self) -> bool {
         matches!(
             self,
@@ -130,7 +130,7 @@ impl Mix {
     /// Reads names, separated by commas.
     ///
     /// # Errors
-    /// A sentence that names what is no kind.
+    /// A sentence that names the unknown kind.
     pub fn parse(names: &str) -> Result<Mix, String> {
         let mut mix = Mix(0);
         for name in names.split(',').map(str::trim).filter(|n| !n.is_empty()) {

@@ -8,7 +8,7 @@ use pageyard::{
     ZoneId, ZoneKind, ZoneSpan,
 };
 
-/// A machine's memory, and what of it a storm looks up all the time.
+/// A machine's memory, and the facts about it that a storm looks up constantly.
 pub(super) struct Machine {
     pub(super) name: &'static str,
     pub(super) regions: Vec<Region>,
@@ -106,7 +106,7 @@ impl Machine {
         self.zones.iter().position(|(_, zone)| zone.spans(pfn))
     }
 
-    /// Returns the zone whose part of a pageblock a call by the pageblock's number means.
+    /// Returns the zone whose part of a pageblock is meant by a call with the pageblock's number.
     pub(super) fn zone_of_block(&self, block: PageblockId) -> Option<usize> {
         self.zone_of_block.get(block.index()).copied().flatten()
     }

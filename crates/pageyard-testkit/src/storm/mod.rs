@@ -1,19 +1,19 @@
 //! A mixed stress of the engine: every kind of call at once, from more threads than CPUs, and rules that must hold.
 //!
 //! * `subject`: the engine's calls, the one file to change when one is renamed.
-//! * `kinds`, `plan`: what is done, for how long, and what came of it; `machine`: the memory and settings of a round.
+//! * `kinds`, `plan`: what is done, for how long, and with what result; `machine`: the memory and settings of a round.
 //! * `oracle`: who owns each frame, a second opinion that shares nothing with the engine; `movers`: the shared owner of
 //!   frames that can be moved; `ranges`: pageblocks that are isolated and leased;
 //!   `isolation`: one that is isolated; `board`: the blocks that threads contest.
 //! * `worker`: a thread; `taking`, `giving`, `wrong`, `isolating`, `compacting` and `contest`: its operations; `handler`: its
-//!   signal handlers; `helper`: what compaction and reclaim call back, and how that goes wrong.
-//! * `round`, `verdict`: a round, and what must hold at its end; `fault`, `journal`: what did not, and what led to it.
+//!   signal handlers; `helper`: what compaction and reclaim call back, and how it misbehaves.
+//! * `round`, `verdict`: a round, and what must hold at its end; `fault`, `journal`: what did not hold, and what led to
+//!   it.
+//! Each round has its own engine, machine and settings. Its threads alternate between stretches of two kinds: in one
+//! everything happens; in the other no thread takes memory, so that all threads can free the same blocks and exactly
+//! one free of each must succeed.
 //!
-//! Each round has an engine, a machine and settings of its own. Its threads go through stretches of two kinds, one after
-//! the other: in one everything happens; in the other nobody takes memory, so that all threads can free the same blocks
-//! and exactly one free of each may succeed.
-//!
-//! The seed decides what each thread does, not how threads meet: a fault need not come up again in the same round.
+//! The seed decides what each thread does, not how threads interleave: a fault need not recur in the same round.
 
 mod board;
 mod compacting;
@@ -55,7 +55,7 @@ const CHAT: Duration = Duration::from_secs(20);
 /// The round that runs, and its seed.
 static CURRENT: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Returns the number and the seed of the round that runs: for a message when the process is about to die of it.
+/// Returns the number and the seed of the round that runs: for a message when the process is about to die.
 #[must_use]
 pub fn current() -> (u64, u64) {
     // ORDER: Relaxed: it is for people to read.

@@ -6,7 +6,7 @@
 use pageyard::Pfn;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
-/// What a slot's content is: at rest, isolated by compaction, or being changed by a thread.
+/// The state of a slot's content: at rest, isolated by compaction, or being changed by a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub(super) enum Content {

@@ -1,9 +1,9 @@
-//! A second opinion on who owns what: one word a frame, written by owners, that shares nothing with an engine.
+//! A second opinion on ownership: one word a frame, written by owners, that shares nothing with an engine.
 
 use pageyard::{BlockId, Pfn};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 
-/// Who owns a frame: zero is nobody.
+/// The owner of a frame: zero is none.
 pub(super) type Owner = u32;
 
 /// The owner's words and the contents of all frames.
@@ -36,7 +36,7 @@ impl Oracle {
         }
     }
 
-    /// Changes the owner of every frame of a block; names the first frame that had another one, and whose it is.
+    /// Changes the owner of every frame of a block; names the first frame that had another owner, and that owner.
     pub(super) fn change(&self, block: BlockId, from: Owner, to: Owner) -> Result<(), (u64, Owner)> {
         for pfn in block.pfn.0..block.pfn.0 + block.order.frames().0 {
             let Some(word) = self.owners.get(pfn as usize) else { return Err((pfn, Owner::MAX)) };

@@ -19,7 +19,7 @@ pub struct Plan {
     pub threads: u32,
     /// Kinds of operations.
     pub mix: Mix,
-    /// Rules that are not looked at, as [`Rule::parse`](super::Rule::parse) returns them.
+    /// Rules that are not checked, as [`Rule::parse`](super::Rule::parse) returns them.
     pub ignored: u32,
     /// Whether to go on with another round after a fault.
     pub go_on: bool,

@@ -66,7 +66,7 @@ impl Ranges {
         })
     }
 
-    /// Writes down that a thread has the lease of a pageblock; names the one that has it already.
+    /// Records that a thread has the lease of a pageblock; names a thread that already has it.
     pub(super) fn lease(&self, block: PageblockId, me: u32) -> Result<(), u32> {
         self.leased[block.index()].compare_exchange(0, me + 1, SeqCst, SeqCst).map(|_| ()).map_err(|o| o - 1)
     }

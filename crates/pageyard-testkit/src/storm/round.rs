@@ -71,7 +71,7 @@ pub(super) fn run<P: PerCpu>(
         drained: (0..threads).map(|_| AtomicU64::new(0)).collect(),
         tally: Tally::default(),
     };
-    // The books are looked at after each stretch: often, or after the threads had time to get into each other's way.
+    // The counts are checked after each stretch: often, or after the threads had time to get into each other's way.
     let (calls, times) = [(60, 30), (200, 20), (700, 12), (2000, 6)][rng.usize(..4)];
     let stretch = |n| if n % 5 == 4 { (100, Some(Board::default())) } else { (calls, None) };
     let stretches = Stretches {

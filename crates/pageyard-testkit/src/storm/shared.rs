@@ -28,7 +28,7 @@ pub(super) struct Shared<'m, P> {
     pub(super) apart: bool,
     /// Frames that a thread may hold.
     pub(super) cap: u64,
-    /// Whether anybody may take memory at the moment.
+    /// Whether threads may take memory at the moment.
     pub(super) may_take: AtomicBool,
     /// Whether handlers may do anything at the moment, and how many do.
     pub(super) quiet: AtomicBool,
@@ -125,7 +125,7 @@ impl<P: PerCpu> Shared<'_, P> {
         false
     }
 
-    /// Looks at the engine's books while every thread waits and no handler works.
+    /// Checks the engine's counts while every thread waits and no handler works.
     pub(super) fn look(&self) {
         self.quiet.store(true, SeqCst);
         while self.handling.load(SeqCst) > 0 {

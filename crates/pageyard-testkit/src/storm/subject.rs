@@ -86,7 +86,7 @@ impl<'m, P: PerCpu> Subject<'m, P> {
         self.yard.unlease_pageblock(block)
     }
 
-    /// Says whether a frame is free, but in a per-CPU list or on its way to one.
+    /// Says whether a frame is free but in a per-CPU list, or on its way to one.
     pub(super) fn is_cached(&self, pfn: Pfn) -> bool {
         matches!(self.yard.frame(pfn), FrameState::Cached)
     }

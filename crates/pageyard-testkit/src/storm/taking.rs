@@ -126,7 +126,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         }
     }
 
-    /// Sees whether a block that the engine says holds zeros does, and writes to it.
+    /// Checks that a block reported as zero holds zeros, and writes to it.
     pub(super) fn look_at_zeros(&mut self, block: BlockId) {
         let shared = self.shared;
         if shared.subject.was_zeroed(block.pfn)

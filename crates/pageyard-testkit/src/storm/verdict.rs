@@ -144,7 +144,7 @@ fn free_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
     }
 }
 
-/// Makes requests that are refused, and looks how they are counted.
+/// Makes requests that are refused, and checks how they are counted.
 fn requests_count_once<P: PerCpu>(shared: &Shared<'_, P>) {
     let names = [Counter::AllocSlow, Counter::KswapdWake, Counter::AllocFail];
     let look = || names.map(|c| shared.subject.stats()[c]);

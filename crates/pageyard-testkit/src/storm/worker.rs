@@ -56,7 +56,7 @@ pub(super) struct Left {
 
 /// Stretches of a round, one after the other.
 pub(super) struct Stretches<'a> {
-    /// For each stretch the operations of a thread, and the blocks that are contested if it is one where nobody takes
+    /// For each stretch the operations of a thread, and the contested blocks if it is a stretch where no thread takes
     /// memory.
     pub(super) stretches: Vec<(u32, Option<Board>)>,
     pub(super) barrier: Barrier,
@@ -266,7 +266,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
         (!self.held.is_empty()).then(|| self.held[self.rng.usize(..self.held.len())])
     }
 
-    /// Runs a call that is written down, with what it came to and where.
+    /// Runs a call and records it, with its result and frame.
     pub(super) fn noted<T>(
         &mut self,
         kind: Kind,

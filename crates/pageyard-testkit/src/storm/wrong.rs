@@ -1,4 +1,5 @@
-//! Calls that must be refused, whatever other threads do: of blocks that the thread holds, and of what is no memory.
+//! Calls that must be refused, whatever other threads do: on blocks that the thread holds, and on frames that are not
+//! memory.
 
 use super::fault::Rule;
 use super::kinds::Kind;
@@ -82,7 +83,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         self.judge("the free", pfn, as_if, answer, &[right]);
     }
 
-    /// Frees, splits and claims what is no memory: a hole, or beyond the machine.
+    /// Frees, splits and claims frames that are not memory: in a hole, or beyond the machine.
     fn no_frame(&mut self) {
         let machine = self.shared.machine;
         let pfn = match self.rng.u8(..4) {

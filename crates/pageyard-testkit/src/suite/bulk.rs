@@ -6,7 +6,7 @@ use crate::maps::{self, normal};
 use crate::session::Session;
 use pageyard::{CpuId, Cx, FreeError, Order, PageAllocator, Pfn};
 
-/// The same numbers come of bulk and of single calls, for every size of a batch.
+/// Bulk and single calls lead to the same counts, for every size of a batch.
 pub fn bulk_calls_equal_single_calls<B: Build>(build: &B) {
     let mut bulk = Session::new(build, &maps::plain(4096).regions, 2);
     let mut single = Session::new(build, &maps::plain(4096).regions, 2);
@@ -35,7 +35,7 @@ pub fn bulk_calls_equal_single_calls<B: Build>(build: &B) {
     sound(single.finish());
 }
 
-/// A bulk allocation that memory cannot satisfy gives all there is, and writes nothing behind it.
+/// A bulk allocation that memory cannot satisfy returns everything there is, and writes nothing beyond it.
 pub fn a_bulk_allocation_stops_where_memory_ends<B: Build>(build: &B) {
     const MARK: Pfn = Pfn(u64::MAX - 5);
     for order in [0, 2, 9].map(Order::of) {
@@ -44,7 +44,7 @@ pub fn a_bulk_allocation_stops_where_memory_ends<B: Build>(build: &B) {
         let mut out = [MARK; 1100];
         let got = session.engine.alloc_bulk(&Cx::on(CPU0), &any(order), &mut out);
         assert_eq!(got, there, "blocks of order {order}");
-        assert!(out[got..].iter().all(|p| *p == MARK), "written behind the last block");
+        assert!(out[got..].iter().all(|p| *p == MARK), "written past the last block");
         for pfn in &out[..got] {
             sound(session.model.take(*pfn, order));
             session.held.push(pageyard::BlockId { pfn: *pfn, order });
@@ -92,7 +92,7 @@ pub fn a_bulk_free_names_each_wrong_frame<B: Build>(build: &B) {
     sound(session.finish());
 }
 
-/// No blocks asked for, no frames given: nothing happens, also when memory is full.
+/// No blocks asked for, no frames given: nothing happens, even when memory is full.
 pub fn empty_bulk_calls_do_nothing<B: Build>(build: &B) {
     let mut session = Session::new(build, &[normal(0, 64)], 1);
     for _ in 0..2 {

@@ -12,7 +12,7 @@ use pageyard::{AllocError, BlockId, CpuId, CpuSet, Cx, Migratetype, Order, PageA
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 
-/// Threads that allocate, each with a CPU of its own.
+/// Threads that allocate, each with its own CPU.
 const THREADS: u32 = 4;
 
 /// What the threads do.
@@ -28,11 +28,11 @@ struct Load {
     hand_over: u32,
     /// One in this many rounds is a bulk call; 0 for none.
     bulk: u32,
-    /// Whether another thread drains lists all the while.
+    /// Whether another thread keeps draining lists.
     drain: bool,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Default, Debug)]
 struct Outcome {
     allocs: u64,
@@ -113,7 +113,7 @@ impl<E: PageAllocator> Worker<'_, E> {
         }
     }
 
-    /// Frees a block that this thread owns; at times it is split first and its parts go on their own.
+    /// Frees a block that this thread owns; sometimes it is split first and its parts are freed separately.
     fn free(&mut self, block: BlockId) {
         self.stamps.disown(block, self.me);
         let freed = if block.order > Order::ZERO && self.rng.u8(0..8) == 0 {
@@ -142,7 +142,7 @@ impl<E: PageAllocator> Worker<'_, E> {
             // More often than blocks are put there, so that they do not pile up.
             if round % 4 == 0 && self.load.hand_over > 0 {
                 let mut exchange = self.exchange.lock().expect("no thread panicked");
-                // Its own blocks it leaves to the others, unless those seem to have stopped.
+                // It leaves its own blocks to the other threads, unless those seem to have stopped.
                 let theirs = exchange.iter().take(9).position(|(_, owner)| *owner != self.me);
                 let any = || (exchange.len() > 8).then_some(0);
                 let handed = theirs.or_else(any).map(|at| exchange.swap_remove(at));
@@ -254,7 +254,7 @@ pub fn bulk_calls_while_lists_drain<B: Build>(build: &B) {
     run(build, &Load { regions, orders, bulk: 20, hand_over: 16, drain: true, hold: 2000, ..load(0) });
 }
 
-/// More is wanted than there is: refusals happen all the time, and nothing is lost by them.
+/// Threads want more than there is: refusals happen all the time, and nothing is lost.
 pub fn near_the_wall<B: Build>(build: &B) {
     let outcome = run(build, &Load { hold: 4096, drain: true, hand_over: 32, ..load(4096) });
     assert!(outcome.refused > 1000, "memory was never full: {outcome:?}");

@@ -41,7 +41,7 @@ pub fn orders_above_a_pageblock<B: Build>(build: &B) {
     }
 }
 
-/// Frames freed first to last, last to first and at random merge all the same.
+/// Frames freed first to last, last to first and at random all merge.
 pub fn freeing_in_any_order_merges_everything<B: Build>(build: &B) {
     let mut rng = fastrand::Rng::with_seed(9);
     for pattern in 0..3 {

@@ -14,7 +14,7 @@ pub fn no_frames_are_refused<B: Build>(_: &B) {
     }
 }
 
-/// On each odd map all frames can be had, on one CPU or many, and all merge again.
+/// On each odd map all frames can be allocated, on one CPU or many, and all merge again.
 pub fn corner_maps_work<B: Build>(build: &B) {
     for map in maps::corners() {
         for cpus in [1, 4] {
@@ -47,7 +47,7 @@ pub fn order_0_from_one_frame<B: Build>(build: &B) {
 }
 
 /// Every block of every order that is granted lies within the managed frames of one zone, and each such block can be
-/// had.
+/// allocated.
 pub fn blocks_do_not_cross_holes_or_zones<B: Build>(build: &B) {
     for map in maps::corners() {
         for order in Order::ZERO.up_to(build.largest_order().min(Order::of(10))) {

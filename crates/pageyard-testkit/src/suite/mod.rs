@@ -34,16 +34,16 @@ pub const fn of_type(order: Order, migratetype: Migratetype) -> Request {
 /// Unwraps a verdict.
 ///
 /// # Panics
-/// When it is that something is wrong.
+/// When the verdict is a fault.
 #[track_caller]
 pub fn sound<T>(verdict: Verdict<T>) -> T {
     verdict.unwrap_or_else(|wrong| panic!("{wrong}"))
 }
 
-/// Allocates a block that must be there to be had.
+/// Allocates a block that must be available.
 ///
 /// # Panics
-/// When it is not, or the answer is wrong.
+/// When it is not available, or the answer is wrong.
 #[track_caller]
 pub fn must_alloc<E: PageAllocator>(session: &mut Session<E>, cpu: CpuId, request: &Request) -> Pfn {
     sound(session.alloc(cpu, request)).unwrap_or_else(|e| panic!("{request:?} must be granted: {e}"))

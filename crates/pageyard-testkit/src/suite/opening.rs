@@ -55,7 +55,7 @@ pub fn claims_of_what_is_taken_or_absent<B: Build>(build: &B) {
     if let Some(order) = build.largest_order().larger() {
         assert_eq!(claim(0, order.get()), Err(ClaimError::Misaligned), "order {order}");
     }
-    // What a list holds is not free for a claim, or is taken out of the list: both are right, and neither loses it.
+    // A frame in a list is either not free for a claim or taken out of the list: both are right, and neither loses it.
     let pfn = must_alloc(&mut session, CPU0, &any(Order::ZERO));
     super::free_where(&mut session, |b| b.pfn == pfn);
     assert_eq!(sound(session.claim(pfn, Order::ZERO, Migratetype::Movable)), Ok(()));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Rounds of one case at least, and rounds in which both threads were inside the call at the same time.
+/// The fewest rounds of one case, and rounds in which both threads were inside the call at the same time.
 const ROUNDS: u64 = 4000;
 const OVERLAPS: u64 = 200;
 
@@ -18,7 +18,7 @@ const OVERLAPS: u64 = 200;
 const ENOUGH_TIME: Duration = Duration::from_secs(2);
 const MOST_TIME: Duration = Duration::from_secs(60);
 
-/// Lets the cases of this file take turns: with more threads that spin than CPUs, they would hardly meet.
+/// Lets the cases of this file take turns: with more spinning threads than CPUs, two calls would hardly overlap.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// How long one thread waits for the other at most, in steps of [`delay`].
@@ -39,7 +39,7 @@ struct Meeting {
     order: AtomicU8,
     /// How long the second thread waits before its call.
     delay: AtomicU64,
-    /// What came of the second thread's call: when it began and ended, and whether it won.
+    /// The second thread's call: when it began and ended, and whether it won.
     second: [AtomicU64; 2],
     second_won: AtomicBool,
 }
@@ -85,7 +85,7 @@ impl Meeting {
     }
 }
 
-/// Tells the other thread when this one panics, so that it does not wait for ever.
+/// Tells the other thread when this one panics, so that it does not wait forever.
 struct Present<'a>(&'a Meeting);
 
 impl Drop for Present<'_> {
@@ -139,7 +139,7 @@ fn race(
                 break;
             }
             if apart == 500 {
-                // The two may share a CPU: whoever wakes from a sleep is put on an idle one.
+                // The two may share a CPU: a thread that wakes from a sleep is put on an idle one.
                 std::thread::sleep(Duration::from_millis(1));
                 apart = 0;
             }
@@ -257,7 +257,7 @@ fn free_parts<E: PageAllocator>(engine: &E, block: BlockId) {
     }
 }
 
-/// Two threads claim one block: at most one gets it, and what nobody got can be had afterwards.
+/// Two threads claim one block: at most one gets it, and a block that neither got can be claimed afterwards.
 pub fn a_claim_has_at_most_one_winner<B: Build>(build: &B) {
     let regions = [normal(0, 2048)];
     let map = maps::checked(&regions);
@@ -271,7 +271,7 @@ pub fn a_claim_has_at_most_one_winner<B: Build>(build: &B) {
         claim,
         |block, won| {
             assert!(won != [true, true], "both claims of {:?}", block);
-            assert!(won != [false, false] || claim(block), "nobody got {:?}, and it is not free", block);
+            assert!(won != [false, false] || claim(block), "neither got {:?}, and it is not free", block);
             let freed = engine.free(&Cx::on(CPU0), block.pfn, block.order);
             freed.unwrap_or_else(|e| panic!("{:?} was claimed: {e}", block));
             engine.drain(pageyard::CpuSet::All);

@@ -9,7 +9,7 @@ use pageyard::{
     PageAllocator, Pfn, Request, RequestFlags, ZoneKind,
 };
 
-/// Each bad request is refused as such, also when memory is full, and changes nothing.
+/// Each bad request is refused as such, even when memory is full, and changes nothing.
 pub fn bad_requests_are_named_and_change_nothing<B: Build>(build: &B) {
     let mut session = Session::new(build, &[normal(0, 2048)], 2);
     for full in [false, true] {
@@ -39,7 +39,7 @@ pub fn bad_requests_are_named_and_change_nothing<B: Build>(build: &B) {
     sound(session.finish());
 }
 
-/// A CPU that is not there gets nothing, frees nothing and can be drained.
+/// A CPU that does not exist gets nothing, frees nothing and can be drained.
 pub fn unknown_cpus_are_refused<B: Build>(build: &B) {
     let mut session = Session::new(build, &[normal(0, 2048)], 2);
     must_alloc(&mut session, CPU0, &any(Order::ZERO));
@@ -73,7 +73,7 @@ pub fn the_highest_zone_is_respected<B: Build>(build: &B) {
             sound(session.finish());
         }
     }
-    // Contents that stay where they are never come into the movable zone.
+    // Contents that cannot move never come into the movable zone.
     let mut session = Session::new(build, &maps::numa().regions, 2);
     let unmovable = super::of_type(Order::ZERO, Migratetype::Unmovable);
     let (granted, _) = fill(&mut session, &unmovable);

@@ -3,7 +3,7 @@
 use pageyard::{BlockId, MemoryMap, PageAllocator, Pfn};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Who owns each frame: 0 is nobody.
+/// Who owns each frame: 0 is unowned.
 pub struct Stamps {
     zones: Vec<(Pfn, Vec<AtomicU32>)>,
 }
@@ -40,7 +40,7 @@ impl Stamps {
     /// Marks a block that was just allocated as `owner`'s.
     ///
     /// # Panics
-    /// When somebody owns a frame of it.
+    /// When a frame of it has an owner.
     pub fn own(&self, block: BlockId, owner: u32) {
         assert!(block.pfn.is_aligned(block.order), "{block:?} is misaligned");
         self.change(block, 0, owner);
@@ -49,15 +49,15 @@ impl Stamps {
     /// Hands a block from one owner to the next.
     ///
     /// # Panics
-    /// When somebody else owns a frame of it.
+    /// When another owner has a frame of it.
     pub fn hand(&self, block: BlockId, from: u32, to: u32) {
         self.change(block, from, to);
     }
 
-    /// Marks a block that is about to be freed as nobody's.
+    /// Marks a block that is about to be freed as unowned.
     ///
     /// # Panics
-    /// When somebody else owns a frame of it.
+    /// When another owner has a frame of it.
     pub fn disown(&self, block: BlockId, owner: u32) {
         self.change(block, owner, 0);
     }

@@ -1,4 +1,4 @@
-//! The suite's own proof: an allocator without a fault passes, each planted fault is caught.
+//! The suite's own test: an allocator without a fault passes, each planted fault is caught.
 
 mod catches;
 mod correct;

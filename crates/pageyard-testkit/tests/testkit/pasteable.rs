@@ -18,7 +18,7 @@ mod each {
     include!("pasted/each.in");
 }
 
-/// What was found in an allocator that loses a part of each split, pasted where that was mended.
+/// What was found in an allocator that loses a part of each split, pasted where that is fixed.
 mod found {
     use super::BuildFirstFit;
     struct Fault;

@@ -16,10 +16,10 @@ pub(crate) const MOVES: &str = "moves.parquet";
 pub enum MoveKind {
     /// What the block at `pfn` held is now at `to`.
     Move,
-    /// The frames from `pfn` up to `to` were looked at for something to move; `done` of `scanned` were taken.
+    /// The frames from `pfn` up to `to` were scanned for frames to move; `done` of `scanned` were taken.
     /// # Linux: `mm_compaction_isolate_migratepages`.
     IsolateMigrate,
-    /// The frames from `pfn` up to `to` were looked at for free ones to move to; `done` of `scanned` were taken.
+    /// The frames from `pfn` up to `to` were scanned for free frames to move to; `done` of `scanned` were taken.
     /// # Linux: `mm_compaction_isolate_freepages`.
     IsolateFree,
     /// A call moved `done` frames and could not move `failed`. # Linux: `mm_migrate_pages`.

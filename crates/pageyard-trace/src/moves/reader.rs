@@ -1,4 +1,4 @@
-//! Reading `moves.parquet`, a batch at a time, and refusing what cannot be.
+//! Reading `moves.parquet`, a batch at a time, and refusing impossible rows.
 
 use crate::error::TraceError;
 use crate::event::MAX_ORDER;

@@ -15,7 +15,7 @@ use super::{MOVES, Move, MoveKind, columns};
 /// Rows in a row group: they wait in memory until it is full.
 const GROUP_ROWS: usize = 64 << 10;
 
-/// Writes the second file of a trace, which is made with its first row.
+/// Writes the second file of a trace, which is created with its first row.
 #[derive(Default)]
 pub struct MovesWriter {
     file: Option<TableFile>,
@@ -39,7 +39,7 @@ impl MovesWriter {
         self.moved
     }
 
-    /// Returns how many were left out, because no reader would believe them.
+    /// Returns how many rows were left out because every reader would refuse them.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
@@ -64,8 +64,8 @@ impl MovesWriter {
         Ok(())
     }
 
-    /// Completes the file. `expected` says that it is written even if it has no row: nothing happened, and that is known.
-    /// Before `trace` is finished.
+    /// Completes the file. `expected` says that it is written even if it has no row: it is known that nothing happened.
+    /// Call it before `trace` is finished.
     ///
     /// # Errors
     /// [`TraceError::Unwritable`].
@@ -77,7 +77,7 @@ impl MovesWriter {
         self.end()
     }
 
-    /// Completes the file with the rows that were written, after something could not be. What waits is lost.
+    /// Completes the file with the rows that were written, after a write failed. Waiting rows are lost.
     ///
     /// # Errors
     /// [`TraceError::Unwritable`].

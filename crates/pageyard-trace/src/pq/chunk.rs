@@ -31,7 +31,7 @@ pub(crate) struct Values<T: DataType> {
 
 impl<T: DataType> Values<T> {
     fn new(pages: Pages, name: &str, physical: Physical) -> Values<T> {
-        // Whatever the file calls the column, its pages come without levels.
+        // Whatever the file says of the column, its pages come without levels.
         let leaf = Type::primitive_type_builder(name, physical)
             .with_repetition(Repetition::REQUIRED)
             .build()
@@ -65,7 +65,7 @@ impl ChunkReader {
         ChunkReader::Bool(Values::new(pages, name, Physical::BOOLEAN))
     }
 
-    /// Decodes exactly the next `n` values. `file`, `row` and `name` are what a message calls them.
+    /// Decodes exactly the next `n` values. `file`, `row` and `name` are for error messages.
     pub(crate) fn read(&mut self, n: usize, file: &str, row: u64, name: &str) -> Result<(), TraceError> {
         let damaged = |what: String| TraceError::Damaged { file: file.to_owned(), row: Some(row), what };
         let result = quiet::catch(|| match self {

@@ -116,7 +116,7 @@ fn decode(root: &Value<'_>, data_end: u64, file_len: u64) -> Result<Footer, Stri
     for (index, group) in root.list(4).ok_or("the footer has no row groups")?.iter().enumerate() {
         let group_rows =
             group.count(3).ok_or_else(|| format!("row group {index} does not say how many rows it has"))?;
-        // Writers do end a group before its first row; where its columns would be means nothing then.
+        // Some writers end a group before its first row; its column positions then mean nothing.
         if group_rows == 0 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Files made by hand to mislead a reader: sizes, counts and places that lie.
+//! Files made by hand to mislead a reader: false sizes, counts and positions.
 
 use crate::error::TraceError;
 use crate::source::Input;
@@ -220,7 +220,7 @@ fn a_page_that_claims_gigabytes_gets_no_memory() {
 fn a_bomb_does_not_go_off() {
     let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 3).unwrap();
     assert!(bomb.len() < 64 << 10);
-    // Honest about its size it is too large, and with a smaller one it does not fit.
+    // With its true size the page is too large, and with a smaller one it does not fit.
     for uncompressed in [64 << 20, 32] {
         let mut page = Page::plain(&bomb, 8);
         page.uncompressed = uncompressed;

@@ -1,10 +1,10 @@
 //! Parquet, read defensively.
 //!
-//! Footer, page headers and decompression are read here, because a file that nobody vouches for must not decide how
-//! much memory or time it takes: the bounds are checked before anything is allocated. What remains, the decoding of
-//! values, is the `parquet` crate's, inside [`quiet::catch`].
+//! Footer, page headers and decompression are read here, because an untrusted file must not decide how much memory or
+//! time it takes: the bounds are checked before anything is allocated. Only the decoding of values is left to the
+//! `parquet` crate, inside [`quiet::catch`].
 //!
-//! What is read is what format 1 needs and no more: flat tables of numbers, booleans and names; plain and dictionary
+//! It reads only what format 1 needs: flat tables of numbers, booleans and names; plain and dictionary
 //! encoding; Zstandard, Snappy or no compression.
 
 mod chunk;
@@ -27,8 +27,8 @@ const MAX_PAGE_BYTES: u64 = 16 << 20;
 /// The largest footer that is read. A row group takes about 1.2 KiB of it.
 const MAX_FOOTER_BYTES: u64 = 2 << 20;
 
-/// Rows that a byte of a file may stand for. Real traces take about 4 bytes a row; a file of a few bytes that claims
-/// thousands of millions of rows would otherwise keep a reader busy for hours.
+/// Rows that one byte of a file may stand for. Real traces take about 4 bytes a row; a file of a few bytes that claims
+/// billions of rows would otherwise keep a reader busy for hours.
 const MAX_ROWS_PER_BYTE: u64 = 16;
 
 /// Rows that any file may have, however small.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::text::quoted;
 
-/// Names nobody knows that are remembered for a message. More than one is already a damaged file.
+/// Unknown names that are kept for a message. More than one already means a damaged file.
 const MAX_UNKNOWN: usize = 16;
 
 /// Turns the names of one column into their numbers.
@@ -24,7 +24,7 @@ impl Names {
 
     /// Returns the number of `name`: an index of the known names, or a larger one.
     ///
-    /// A name nobody knows is an error only where a row uses it, and only the row's reader can say which row that is.
+    /// An unknown name is an error only where a row uses it, and only the row's reader knows which row that is.
     fn number(&self, name: &[u8]) -> i32 {
         if let Some(i) = self.known.iter().position(|k| k.as_bytes() == name) {
             return i as i32;
@@ -40,7 +40,7 @@ impl Names {
         (self.known.len() + index) as i32
     }
 
-    /// Returns the name behind a number that is no index of the known names.
+    /// Returns the name for a number that is not an index of the known names.
     pub(crate) fn unknown(&self, number: i32) -> String {
         let unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         let index = usize::try_from(number).unwrap_or(usize::MAX).wrapping_sub(self.known.len());
@@ -49,7 +49,7 @@ impl Names {
 
     /// Rewrites `values` length-prefixed names as 32-bit numbers, or returns `None` where the bytes end too early.
     pub(crate) fn translate(&self, mut bytes: &[u8], values: u64) -> Option<Vec<u8>> {
-        // A name takes four bytes at least, so a count that lies cannot reserve more than the page's own size.
+        // A name takes four bytes at least, so a false count cannot reserve more than the page's own size.
         if values > bytes.len() as u64 / 4 {
             return None;
         }

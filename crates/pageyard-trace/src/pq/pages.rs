@@ -244,7 +244,7 @@ impl Pages {
         let size = size as usize;
         let done = match self.codec {
             Codec::None => Some(body.clone()),
-            // An empty page may be stored as no bytes at all, which no decompressor takes.
+            // An empty page may be stored as zero bytes, which no decompressor accepts.
             _ if size == 0 => Some(Bytes::new()),
             Codec::Snappy => {
                 let mut out = vec![0; size];
@@ -258,7 +258,7 @@ impl Pages {
                     None => zstd::bulk::Decompressor::new(),
                 };
                 let decompressor = self.zstd.insert(decompressor.map_err(|e| self.damaged(e.to_string()))?);
-                // What does not fit `out` is an error, so a page cannot grow beyond what its header claimed.
+                // Output that does not fit `out` is an error, so a page cannot grow beyond its header's claim.
                 decompressor.decompress_to_buffer(body, &mut out).ok().map(|_| Bytes::from(out))
             }
         };

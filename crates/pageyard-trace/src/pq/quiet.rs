@@ -1,4 +1,4 @@
-//! Runs somebody else's decoder so that its panic becomes a value.
+//! Runs a third-party decoder so that its panic becomes a value.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -15,8 +15,8 @@ static HOOK: Once = Once::new();
 /// Calls `f`; a panic inside it is returned as its message and not printed.
 ///
 /// # Concurrency
-/// The hook that keeps the message off standard error is put in front of the program's own once, and looks only at a
-/// flag of the panicking thread: panics of other threads, and of this one outside `catch`, are printed as before.
+/// The hook that keeps the message off standard error is installed once in front of the program's own, and looks only
+/// at a flag of the panicking thread: panics of other threads, and of this one outside `catch`, are printed as before.
 pub(crate) fn catch<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     HOOK.call_once(|| {
         let before = panic::take_hook();

@@ -11,7 +11,7 @@ use super::pages::{Pages, Shape};
 /// What a column must hold.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    /// Integers of so many bits, signed or not.
+    /// Integers of this many bits, signed or not.
     Int(u8, bool),
     /// Booleans.
     Bool,
@@ -74,7 +74,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens a table. Columns that nobody expects are ignored.
+    /// Opens a table. Unexpected columns are ignored.
     pub(crate) fn open(input: Input, specs: Vec<ColumnSpec>) -> Result<Table, TraceError> {
         let footer = Footer::read(&input)?;
         let inconsistent =
@@ -110,7 +110,7 @@ impl Table {
         self.footer.rows
     }
 
-    /// Returns row group `index`, if there are so many.
+    /// Returns row group `index`, if it exists.
     pub(crate) fn group(&self, index: usize) -> Option<&Group> {
         self.footer.groups.get(index)
     }

@@ -1,7 +1,7 @@
 //! The wire format of Parquet's own metadata, read into a small tree.
 //!
-//! The reader works on bytes nobody vouches for, so it bounds what it does by what it is given: a list may not claim
-//! more elements than bytes follow it, nesting is limited, and numbers have at most ten bytes.
+//! The reader works on untrusted bytes, so its work is bounded by its input: a list cannot claim more elements than
+//! bytes follow it, nesting is limited, and numbers have at most ten bytes.
 
 /// Nesting deeper than this is not Parquet: a footer needs six levels.
 const MAX_DEPTH: u8 = 12;
@@ -13,7 +13,7 @@ pub(crate) enum Value<'a> {
     Bool(bool),
     /// A number of any width.
     Int(i64),
-    /// Eight bytes nobody here needs.
+    /// Eight bytes that are not needed here.
     Double,
     /// Bytes or text.
     Bytes(&'a [u8]),

@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(error("Node 0, zone DMA"), "buddyinfo, line 1: it has no counts: the text is cut short");
         assert_eq!(
             error("Node 0, zone \u{1b}[31mDMA 1"),
-            "buddyinfo, line 1: `\\u{1b}[31mDMA` is no name that Linux gives"
+            "buddyinfo, line 1: `\\u{1b}[31mDMA` is not a name that Linux gives"
         );
         assert!(error(&format!("Node 0, zone DMA {}", u64::MAX)).contains("more than any machine"));
         assert!(error(&format!("Node 0, zone DMA{}", " 0".repeat(20))).contains("more than 19 orders"));

@@ -85,12 +85,12 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Checks the name of a zone or a migratetype: it stands in tables, beside what this crate says.
+    /// Checks the name of a zone or a migratetype: it is printed in tables, beside this crate's own text.
     pub(super) fn name(&self, name: &'a str) -> Result<&'a str, TraceError> {
         if name.len() <= MAX_NAME && name.bytes().all(|b| b.is_ascii_graphic()) {
             Ok(name)
         } else {
-            Err(self.error(format!("`{}` is no name that Linux gives", quoted(name.as_bytes()))))
+            Err(self.error(format!("`{}` is not a name that Linux gives", quoted(name.as_bytes()))))
         }
     }
 }

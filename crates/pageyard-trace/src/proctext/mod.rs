@@ -1,8 +1,7 @@
-//! The texts in which Linux reports its page allocator, read into structures.
-//!
-//! Whatever the text, the answer is a structure or an error that names the line: other kernels have other fields, a
-//! file may be cut short, and a trace may come from anywhere. Fields that nobody here knows are passed over; numbers
-//! that no memory could have are refused, so that arithmetic on what was read does not overflow.
+//! The texts in which Linux reports its page allocator, read into structures. Any text gives a structure or an error
+//! that names the line: other kernels have other fields, a file may be cut short, and a trace may come from anywhere.
+//! Unknown fields are skipped; numbers that no memory could have are refused, so that arithmetic on what was read does
+//! not overflow.
 
 mod buddyinfo;
 mod line;

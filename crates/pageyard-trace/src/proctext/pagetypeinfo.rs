@@ -44,7 +44,7 @@ enum Part {
     Head,
     Free,
     Blocks(Vec<String>),
-    /// A part that other kernels have and nobody here knows.
+    /// A part that other kernels have and that is unknown here.
     Unknown,
 }
 
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(error("order: 9", "order: 999"), "pagetypeinfo, line 1: no pageblock has such an order");
         assert_eq!(
             error("DMA, type    Unmov", "DMA, type    \u{1b}[2J"),
-            "pagetypeinfo, line 5: `\\u{1b}[2Jable` is no name that Linux gives"
+            "pagetypeinfo, line 5: `\\u{1b}[2Jable` is not a name that Linux gives"
         );
         assert!(error("type     Unmovable", &format!("type {}", "x".repeat(9999))).len() < 150);
         assert_eq!(

@@ -33,7 +33,7 @@ impl Vmstat {
         Ok(Vmstat { counters })
     }
 
-    /// Returns a counter, or `None` where this kernel has none of that name.
+    /// Returns a counter, or `None` where this kernel has none with that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {
         self.counters.get(name).copied()

@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_text_that_is_cut_short_is_refused_wherever_it_is_cut() {
-        // Between two zones it looks whole; whoever has `buddyinfo` beside it sees what is missing.
+        // A text cut between two zones looks complete; only comparing it with `buddyinfo` shows what is missing.
         let between = TEXT.find("Node 0, zone  Movable").unwrap();
         for end in (1..TEXT.len()).filter(|&end| end != between) {
             let text = &TEXT[..end];

@@ -1,4 +1,4 @@
-//! The requests that got nothing: what they asked for, what was free then, and why, as far as a trace tells.
+//! The requests that failed: what they asked for, what was free then, and why, as far as a trace shows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::free::FreeFrames;
 /// Failures that are described one by one.
 pub const FAILURES_SHOWN: usize = 20;
 
-/// Kinds of failures that are told apart; a file that makes up more has the rest counted together.
+/// Kinds of failures that are distinguished; if a file invents more, the rest are counted together.
 const MAX_KINDS: usize = 10_000;
 
 /// Why a request got nothing, by what was free then.
@@ -53,13 +53,13 @@ impl FailureReason {
 pub struct FailedRequest {
     /// Nanoseconds since the recording started.
     pub time_ns: u64,
-    /// What was asked for, and by whom.
+    /// What was asked for, and by which thread.
     pub kind: FailureKind,
     /// The CPU.
     pub cpu: u32,
-    /// Free blocks by order in the zones that the request could use; `None` where the trace has no picture.
+    /// Free blocks by order in the zones that the request could use; `None` where the trace has no snapshot.
     pub free_blocks: Option<[u64; ORDERS]>,
-    /// Why; `None` where the trace has no picture or no `zoneinfo`.
+    /// Why; `None` where the trace has no snapshot or no `zoneinfo`.
     pub reason: Option<FailureReason>,
 }
 
@@ -107,7 +107,7 @@ impl Failures {
         }
     }
 
-    /// Describes the first of them: reads the trace up to there once more, following what is free.
+    /// Describes the first of them: rereads the trace up to there, following what is free.
     ///
     /// # Errors
     /// As reading the trace for the first time.
@@ -215,7 +215,7 @@ fn kind_of(name: &str) -> Option<ZoneKind> {
     ZoneKind::from_name(name)
 }
 
-/// Says why a request got nothing of zones with these free blocks.
+/// Says why a request failed in zones with these free blocks.
 ///
 /// # Linux
 /// `__zone_watermark_ok`, with the recorded watermarks and the first of the discounts for urgent requests.
@@ -249,7 +249,7 @@ pub(super) fn gfp_map(meta: &Meta) -> GfpMap {
     GfpMap::from_names(meta.gfp_bits.iter().map(|(name, bit)| (name.as_str(), *bit)))
 }
 
-/// Writes gfp bits by name, the usual combinations as kernel code has them.
+/// Writes gfp bits by name, with the kernel's names for the usual combinations.
 pub(super) struct GfpNames(pub(super) Gfp, pub(super) u32);
 
 impl GfpNames {

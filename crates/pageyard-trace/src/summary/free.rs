@@ -1,4 +1,4 @@
-//! Which frames are free at a moment of a trace: the opening picture, and the events since.
+//! Which frames are free at a moment of a trace: the opening snapshot plus the events since.
 
 use crate::event::{Event, EventKind};
 use crate::moves::{Move, MoveKind};
@@ -6,7 +6,8 @@ use crate::snapshot::{FrameKind, Snapshot};
 
 use super::ORDERS;
 
-/// The most frames that are followed: 4 TiB, which take 128 MiB. Of larger hosts it is not said what was free.
+/// The most frames that are followed: 4 TiB, which take 128 MiB. For larger hosts, the summary does not say what was
+/// free.
 const MAX_FRAMES: u64 = 1 << 30;
 
 /// One bit a frame.
@@ -18,7 +19,7 @@ pub(super) struct FreeFrames {
 }
 
 impl FreeFrames {
-    /// Starts with a picture; `None` where memory is too large to be followed.
+    /// Starts with a snapshot; `None` where memory is too large to be followed.
     pub(super) fn new(before: &Snapshot) -> Option<FreeFrames> {
         if before.end() > MAX_FRAMES {
             return None;

@@ -27,7 +27,7 @@ pub use moved::Moved;
 /// Orders that a trace can name.
 pub const ORDERS: usize = MAX_ORDER as usize + 1;
 
-/// Places for migratetypes: one each, and the last for those that are not known.
+/// Slots for migratetypes: one each, and the last for unknown ones.
 pub const TYPES: usize = Migratetype::COUNT + 1;
 
 /// A number of requests, and the bytes that they were for.
@@ -178,7 +178,7 @@ impl Summary {
         }
         summary.held_at_end = held.len();
         summary.failures.describe(trace)?;
-        // Nothing of it is counted, but whoever looks at a trace wants to know that it is whole.
+        // It is not counted, but a user of a trace wants to know that it is intact.
         trace.after()?;
         Ok(summary)
     }
@@ -215,7 +215,7 @@ impl Summary {
                 let (fallback_order, fallback_migratetype) = event.fallback();
                 let Event { order, migratetype, .. } = *event;
                 let fallback = Fallback { order, migratetype, fallback_order, fallback_migratetype };
-                // Kinds are few; a file that makes up millions of them has the rest counted by event only.
+                // Kinds are few; if a file invents millions of them, the rest are counted by event only.
                 if self.fallbacks.len() < MAX_FALLBACKS || self.fallbacks.contains_key(&fallback) {
                     *self.fallbacks.entry(fallback).or_default() += 1;
                 }
@@ -252,7 +252,7 @@ impl Summary {
     }
 }
 
-/// Kinds of fallbacks that are told apart. Eleven orders and six types, twice each, make 4,356.
+/// Kinds of fallbacks that are distinguished. Eleven orders and six types, twice each, make 4,356.
 const MAX_FALLBACKS: usize = 10_000;
 
 /// Returns the place of a migratetype in the tables.

@@ -56,7 +56,7 @@ impl Summary {
         }
         match &self.partial {
             None => Ok(()),
-            Some(why) => writeln!(f, "Partial, because {why}: here is what was written until then."),
+            Some(why) => writeln!(f, "Partial, because {why}: this is what was written until then."),
         }
     }
 
@@ -178,13 +178,13 @@ impl Summary {
         write!(f, "{grid}")?;
         writeln!(
             f,
-            "  free: in the zones that the request may use, by the opening picture and the events since, per-CPU lists included;"
+            "  free: in the zones that the request may use, by the opening snapshot and the events since, per-CPU lists included;"
         )?;
         writeln!(
             f,
             "  blocks: how many blocks of its order that makes; largest: the order of the largest one."
         )?;
-        writeln!(f, "\nFailures by what they were")?;
+        writeln!(f, "\nFailures by kind")?;
         let mut grid = Grid::new(["gfp", "order", "type", "context", "thread", "times"]);
         let most = self.failures.most_frequent(FAILURES_SHOWN / 2);
         let told: u64 = most.iter().map(|(_, n)| n).sum();

@@ -16,10 +16,10 @@ pub(crate) const PARTIAL: &str = ".partial";
 /// The file that keeps room on the disk for the end of a trace.
 pub(crate) const RESERVE: &str = "reserve";
 
-/// A folder beside the trace that is to be, removed when it is dropped.
+/// A folder beside the future trace, removed when it is dropped.
 pub(super) struct Temporary {
     path: PathBuf,
-    /// Locked as long as it is worked on, so that what a killed writer left can be told.
+    /// Locked while it is in use, so that a killed writer's leftovers can be recognised.
     _lock: File,
 }
 
@@ -57,7 +57,7 @@ impl Temporary {
         &self.path
     }
 
-    /// Leaves the folder behind, as a writer does that is killed.
+    /// Leaves the folder behind, as a killed writer does.
     #[cfg(test)]
     pub(super) fn leave(mut self) {
         self.path = PathBuf::from("/nowhere/at/all");
@@ -66,23 +66,23 @@ impl Temporary {
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Nobody can be told here, and after a successful rename there is nothing to remove.
+        // An error cannot be reported here, and after a successful rename there is nothing to remove.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Locks a folder; `None` where somebody else has.
+/// Locks a folder; `None` where another process has locked it.
 pub(crate) fn lock(folder: &Path) -> io::Result<Option<File>> {
     let file = File::open(folder)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        // A file system without locks: nobody can be told from anybody.
+        // A file system without locks: writers cannot be told apart.
         Err(_) => Ok(Some(file)),
     }
 }
 
-/// Takes `bytes` of the disk, to be given back when the end of a trace has to be written.
+/// Reserves `bytes` on the disk, to be given back when the end of a trace has to be written.
 pub(super) fn reserve(folder: &Path, bytes: u64) -> io::Result<()> {
     let mut file = File::create(folder.join(RESERVE))?;
     match fallocate(&file, FallocateFlags::empty(), 0, bytes) {

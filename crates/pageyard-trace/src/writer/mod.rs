@@ -39,15 +39,15 @@ pub(crate) use table::{TableFile, column};
 /// Events in a row group: they wait in memory until it is full, about 10 MiB.
 const GROUP_ROWS: usize = 256 << 10;
 
-/// How long the events of a recording wait at most for their row group to fill, in nanoseconds: that much is lost with a
-/// recorder that is killed.
+/// The longest that events of a recording wait for their row group to fill, in nanoseconds: a killed recorder loses
+/// that much.
 const WAIT_NS: u64 = 1_000_000_000;
 
-/// The share of a recording's time that they may wait all the same, so that long recordings of quiet hosts do not consist of
-/// thousands of small row groups.
+/// The share of a recording's time that they can wait beyond that, so that long recordings of quiet hosts do not
+/// consist of thousands of small row groups.
 const WAIT_SHARE: u64 = 64;
 
-/// Room on the disk that is kept for the end of a trace, beside twice that of its beginning: the ends of two tables.
+/// Disk space kept for the end of a trace, in addition to twice that of its beginning: the ends of two tables.
 const RESERVE_BYTES: u64 = 4 << 20;
 
 /// Why a trace is partial whose recorder could not say so.
@@ -101,7 +101,7 @@ impl TraceWriter {
         })
     }
 
-    /// Writes the beginning of a trace, and from then on what is needed to make a trace of what was written so far.
+    /// Writes the beginning of a trace, and from then on what is needed to make a trace from what was written so far.
     ///
     /// # Errors
     /// As [`TraceWriter::finish`].
@@ -150,8 +150,8 @@ impl TraceWriter {
     /// of the files.
     ///
     /// # Errors
-    /// [`TraceError::Inconsistent`] when events name CPUs or frames that `meta` or `before` do not have, or a picture's
-    /// runs overlap; [`TraceError::Unwritable`]; [`TraceError::Exists`] when the name was taken meanwhile.
+    /// [`TraceError::Inconsistent`] when events name CPUs or frames that `meta` or `before` do not have, or a
+    /// snapshot's runs overlap; [`TraceError::Unwritable`]; [`TraceError::Exists`] when the name was taken meanwhile.
     pub fn finish(
         mut self,
         meta: Meta,
@@ -162,7 +162,7 @@ impl TraceWriter {
         self.end(meta, before, after)
     }
 
-    /// Completes the trace with the row groups that are complete, after something could not be written. What waits is lost.
+    /// Completes the trace with the row groups that are complete, after a write failed. Waiting events are lost.
     ///
     /// # Errors
     /// As [`TraceWriter::finish`].
@@ -208,7 +208,7 @@ impl TraceWriter {
         }
         if let Some(after) = after {
             match write_snapshot(&after_path, &after_label, after) {
-                // The last picture of a trace that is partial anyway is not worth all the rest of it.
+                // The last snapshot of an already partial trace is not worth losing the rest.
                 Err(TraceError::Unwritable { .. }) if meta.partial.is_some() => {
                     let _ = fs::remove_file(&after_path);
                 }
@@ -236,7 +236,7 @@ impl TraceWriter {
         self.keeps
     }
 
-    /// Says whether rows, the first of which is of the time `first`, have waited long enough at the time `now` to be written
+    /// Says whether rows, the first from the time `first`, have waited long enough at the time `now` to be written
     /// although their row group is not full.
     pub fn has_waited(&self, first: u64, now: u64) -> bool {
         self.keeps && now.saturating_sub(first) >= WAIT_NS.max(now / WAIT_SHARE)
@@ -247,7 +247,7 @@ impl TraceWriter {
         Arc::clone(&self.lost)
     }
 
-    /// Gives back the room that was kept on the disk for the end of the trace.
+    /// Gives back the disk space that was kept for the end of the trace.
     pub fn give_up_reserve(&self) {
         // There is none unless the trace is kept.
         let _ = fs::remove_file(self.temporary.path().join(folder::RESERVE));

@@ -26,8 +26,8 @@ pub struct Salvaged {
     pub moves: Option<u64>,
 }
 
-/// Makes a trace of `folder`, the `NAME.trace.partial` that a killed recording left: of all events that were written by then.
-/// The trace goes to `output`, or to `NAME.trace` beside the folder.
+/// Makes a trace from `folder`, the `NAME.trace.partial` that a killed recording left, with all events that were
+/// written by then. The trace goes to `output`, or to `NAME.trace` beside the folder.
 ///
 /// # Errors
 /// When the folder is something else, is still being written, or holds no event; when the trace cannot be written. The folder
@@ -53,7 +53,7 @@ pub fn salvage(folder: &Path, output: Option<&Path>) -> Result<(Trace, Salvaged)
     let meta = source.open(META)?.ok_or_else(nothing)?;
     let meta = Meta::read(&meta)?;
     if meta.partial.is_none() {
-        return Err(not_one("it is no unfinished recording"));
+        return Err(not_one("it is not an unfinished recording"));
     }
     let lost = table::restore(&folder.join(EVENTS), &source.label(EVENTS))?.ok_or_else(nothing)?;
     if table::restore(&folder.join(MOVES), &source.label(MOVES))?.is_none() {

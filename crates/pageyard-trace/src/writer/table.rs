@@ -1,4 +1,4 @@
-//! A Parquet file whose row groups can be kept even if what follows them never comes to its end.
+//! A Parquet file whose row groups can be kept even if the rest is never completed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -24,11 +24,9 @@ const ZSTD_LEVEL: i32 = 3;
 /// What the name of a checkpoint adds to that of its table.
 const CHECKPOINT: &str = ".footer";
 
-/// A table that is being written.
-///
-/// Parquet says at the end of a file where everything in it is, so a file without its end is lost. Here the end of what is
-/// complete is known after each row group, and the file can be cut back to it: when the disk is full, and, from a checkpoint
-/// beside the file, when the writer was killed.
+/// A table that is being written. Parquet's index is at the end of a file, so a file without its end is lost. Here the
+/// end of the complete part is known after each row group, and the file can be cut back to it: when the disk is full,
+/// and, from a checkpoint beside the file, when the writer was killed.
 pub(crate) struct TableFile {
     path: PathBuf,
     label: String,
@@ -45,7 +43,7 @@ impl TableFile {
         let start = || {
             let properties = WriterProperties::builder()
                 .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
-                // Nearly every value of these is another: a dictionary of them costs time and is given up in the end.
+                // Nearly all values of these columns differ: a dictionary costs time and is given up in the end.
                 .set_column_dictionary_enabled("time_ns".into(), false)
                 .set_column_dictionary_enabled("pfn".into(), false)
                 .set_created_by(concat!("pageyard ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -82,7 +80,7 @@ impl TableFile {
         bytes.extend(self.tail()?);
         let path = checkpoint_of(&self.path);
         let fresh = path.with_extension("fresh");
-        // Renamed, so that a writer that is killed here leaves the old one or the new one.
+        // Renamed, so that a writer killed here leaves either the old one or the new one.
         fs::write(&fresh, bytes)
             .and_then(|()| fs::rename(&fresh, &path))
             .map_err(|e| refused(&self.label, &e))
@@ -95,7 +93,7 @@ impl TableFile {
     pub(crate) fn finish(self) -> Result<(), TraceError> {
         let tail = self.tail()?;
         let TableFile { path, label, writer, end, .. } = self;
-        // What its buffer holds belongs to a row group that was not completed, and is cut off.
+        // Its buffer belongs to a row group that was not completed, and is cut off.
         drop(writer);
         end_file(&path, end, &tail).map_err(|e| refused(&label, &e))
     }
@@ -161,7 +159,7 @@ fn end_file(path: &Path, end: u64, tail: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A file that takes nothing more once it has refused something: what would follow would stand in the wrong place.
+/// A file that accepts nothing more once a write has failed: later data would be in the wrong place.
 pub(crate) struct Output {
     file: File,
     failed: bool,

@@ -40,7 +40,7 @@ fn begin(path: &Path) -> TraceWriter {
     writer
 }
 
-/// Leaves everything as it is, as a process does that is killed.
+/// Leaves everything as it is, as a killed process does.
 fn kill(writer: TraceWriter) {
     let TraceWriter { temporary, file, .. } = writer;
     // Its buffer would be written by dropping it.
@@ -164,7 +164,7 @@ fn what_holds_no_event_is_not_made_a_trace() {
     writer.push(&event(0)).unwrap();
     writer.finish(Meta::new(2), None, None).unwrap();
     let error = salvage(&trace, Some(&folder.path().join("c.trace"))).unwrap_err().to_string();
-    assert!(error.contains("it is no unfinished recording"), "{error}");
+    assert!(error.contains("it is not an unfinished recording"), "{error}");
     let error = salvage(folder.path(), None).unwrap_err().to_string();
     assert!(error.contains("NAME.trace.partial"), "{error}");
     assert_eq!(names(folder.path()), ["a.trace.partial", "whole.trace"]);

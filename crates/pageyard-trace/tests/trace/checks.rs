@@ -1,4 +1,4 @@
-//! What is wrong with a trace's files is found, by whoever reads them and by the summary.
+//! Faults in a trace's files are found by their readers and by the summary.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

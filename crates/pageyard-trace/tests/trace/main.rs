@@ -1,4 +1,4 @@
-//! Traces: read, written, summarised; the recordings that are shipped, and spoilt ones.
+//! Traces: read, written, summarised; the shipped recordings, and corrupt ones.
 
 mod checks;
 mod golden;

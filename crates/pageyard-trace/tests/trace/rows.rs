@@ -1,4 +1,4 @@
-//! Rows that cannot be true, in files that are sound: each is named with its row.
+//! Impossible rows in well-formed files: the error names the row.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -120,7 +120,7 @@ fn events_with(index: usize, column: Column) -> String {
 #[test]
 fn ordinary_rows_are_read() {
     assert_eq!(events_with(8, Column::I32(vec![0, 1, 2])), "3 rows");
-    // Names that no row uses are no fault, and all ones is a number like any other in `gfp`.
+    // Unused names are not an error, and all ones is a valid number in `gfp`.
     assert_eq!(events_with(5, Column::I32(vec![-1, -1, -1])), "3 rows");
 }
 

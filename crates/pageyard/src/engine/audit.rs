@@ -1,4 +1,4 @@
-//! The audit: every frame counted anew from the bits, every index checked against the count.
+//! The audit: every frame recounted from the bits, every index checked against the count.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORDS};
 use super::map::tag::Tag;
@@ -23,11 +23,11 @@ struct Count {
     holes: u64,
     /// Frames that are neither free nor part of a live block: those in lists must be exactly these.
     loose: u64,
-    /// A sum over them that tells sets apart.
+    /// A sum over them that distinguishes sets.
     loose_sum: u64,
     highatomic_free: u64,
     cma_free: u64,
-    /// Frames of the live block that is being walked over that are still to come.
+    /// Frames of the current live block that the walk has not reached yet.
     tail: u64,
 }
 
@@ -38,7 +38,7 @@ fn mix(frame: u64) -> u64 {
 }
 
 impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
-    /// Counts every frame anew and checks every index against the count. As
+    /// Recounts every frame and checks every index against the count. As
     /// [`PageAllocator::audit`](crate::PageAllocator::audit).
     ///
     /// # Errors

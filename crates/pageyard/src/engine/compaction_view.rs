@@ -1,5 +1,5 @@
 //! What compaction sees of the engine. No step here is new to the protocol: compaction claims, releases and leases as
-//! everybody does, and a frame that it holds is an allocated block of order 0.
+//! any call does, and a frame that it holds is an allocated block of order 0.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, MAX_ORDER, WORD_FRAMES, WORD_ORDER};
 use super::map::frame_map::Masks;
@@ -27,10 +27,10 @@ use crate::stats::Counter;
 use crate::units::{BlockId, CompactorId, CpuId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
 use core::ops::Range;
 
-/// Numbers of compactors that a descriptor can tell apart, each with its two ends.
+/// How many compactors a descriptor can tell apart, each with its two ends.
 const COMPACTORS: u16 = 127;
 
-/// Returns the number that a pageblock is leased to a holder under.
+/// Returns the number under which a pageblock is leased to a holder.
 fn lease_number(holder: Holder) -> CompactorId {
     CompactorId(holder.by.0 % COMPACTORS * 2 + u16::from(holder.role == Role::Target))
 }
@@ -53,7 +53,7 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         let won = frames.retag(frame, Tag::Allocated(order), Tag::Free).is_ok()
             || frames.retag(frame, Tag::AllocatedZero(order), Tag::Free).is_ok();
         if won {
-            // Single frames that compaction holds were never handed out, and those whose contents moved were told of as such:
+            // Single frames that compaction holds were never handed out, and moved frames were reported as migrated:
             // what is left is a block that was captured and not taken.
             if order > Order::ZERO {
                 self.tell_freed(zone, frame, order);
@@ -259,8 +259,8 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
         self.observer.migrated(from, to);
     }
 
-    /// Straight to the zone: what was emptied becomes free as a whole at once. A move is neither an allocation nor a free:
-    /// its target was not counted as the one, so this is not counted as the other.
+    /// Straight to the zone: what was emptied becomes free as a whole at once. A move is neither an allocation nor a
+    /// free: its target was not counted as an allocation, so this is not counted as a free.
     ///
     /// # Linux
     /// Difference: there the free counts, in `pgfree`, and the target's allocation does not.
@@ -299,7 +299,7 @@ impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
     }
 }
 
-/// Frames of one pageblock that were claimed and not handed on yet. Those left go back, also where a callback panics.
+/// Frames of one pageblock that were claimed and not handed on yet. Those left go back, even where a callback panics.
 struct Claimed<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
     cpu: CpuId,

@@ -1,4 +1,4 @@
-//! The sizes that everything in the engine is built from, and what frames and pageblocks of a zone are numbered by.
+//! The sizes that everything in the engine is built from, and the numbers of a zone's frames and pageblocks.
 //!
 //! Under the model checker they shrink, so that a pageblock has few states: what is proved there is the protocol, and
 //! no step of it depends on how many bits a word or how many words a pageblock has, as long as there are blocks

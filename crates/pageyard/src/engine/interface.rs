@@ -1,4 +1,4 @@
-//! The interface that all engines share, on an instance: each call is the inherent one of the same name.
+//! The interface that all engines share, on an instance: each call forwards to the inherent one of the same name.
 
 use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
@@ -10,8 +10,9 @@ use crate::request::Request;
 use crate::stats::{Census, PcpStats, Stats, ZoneStats};
 use crate::units::{CpuId, CpuSet, Order, Pfn, ZoneId};
 
-// SAFETY: 1. A frame is handed out by whoever took its bit, or popped its number from a list: one caller for each time that
-//            it was freed, and it is freed by one winner of its tag. `docs/design/frame-map.md` has the protocol.
+// SAFETY: 1. A frame is handed out by the caller that took its bit, or popped its number from a list: one caller for
+//            each time that it was freed, and it is freed by one winner of its tag. `docs/design/frame-map.md` has the
+//            protocol.
 //         2. Masks and runs are aligned by construction, within a zone, and holes are never free.
 //         3. Only a won tag makes a block free; frames that compaction holds are tagged as allocated to it.
 unsafe impl<P: PerCpu, O: Observer> PageAllocator for Pageyard<'_, P, O> {

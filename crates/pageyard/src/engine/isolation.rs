@@ -1,4 +1,4 @@
-//! Pageblocks that are set apart: taken out of allocation, or leased to a compactor.
+//! Pageblocks that are taken out of allocation, or leased to a compactor.
 
 use super::geometry::{BLOCK_ORDER, BlockIdx};
 use super::map::descriptor::BlockState;
@@ -11,11 +11,11 @@ use crate::units::{CompactorId, CpuId, PageblockId};
 
 impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
-    /// there. Says whether any of it was there to take, and the CPU one of the instance's.
+    /// there. Says whether any of it was there to take and the instance has the CPU.
     ///
-    /// Frames in per-CPU lists are not reached. After a [`drain`](Pageyard::drain) of all CPUs that
-    /// [is complete](crate::Drained::is_complete), no allocation that begins is served out of the pageblock until it is
-    /// restored: what is freed while it is isolated goes into no list.
+    /// Frames in per-CPU lists are not reached. After a [`drain`](Pageyard::drain) of all CPUs that [is
+    /// complete](crate::Drained::is_complete), no allocation that begins is served from the pageblock until it is
+    /// restored: frames freed while it is isolated go into no list.
     ///
     /// # Linux
     /// `set_migratetype_isolate`, without `zone_pcp_disable`: a push reads isolation again where it commits.
@@ -24,14 +24,14 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.isolate(cx.cpu, at) || any)
     }
 
-    /// Takes an isolated pageblock back into allocation. Says whether it was isolated, and the CPU one of the instance's.
+    /// Takes an isolated pageblock back into allocation. Says whether it was isolated and the instance has the CPU.
     pub fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
         self.has_cpu(cx.cpu)
             && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.restore(cx.cpu, at) || any)
     }
 
-    /// Leases a pageblock to a compactor: no other gets it, and it is not allocated as a whole meanwhile. Says whether it
-    /// was there to lease.
+    /// Leases a pageblock to a compactor: no other compactor gets it, and it is not allocated as a whole meanwhile.
+    /// Says whether the lease was granted.
     ///
     /// A pageblock that two zones share is leased once, through the lower one.
     pub fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
@@ -40,12 +40,12 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         first.is_some_and(|(zone, at)| zone.pageblocks.transit(CpuId(0), at, |s| s.lease(by)))
     }
 
-    /// Ends the lease of a pageblock, whoever has it. Says whether it was leased.
+    /// Ends the lease of a pageblock, whichever compactor has it. Says whether it was leased.
     pub fn unlease_pageblock(&self, block: PageblockId) -> bool {
         self.end_lease_if(block, |_| true)
     }
 
-    /// Ends the lease that a pageblock has been given under this number. Says whether it was leased so.
+    /// Ends the lease that a pageblock has under this number. Says whether it had one.
     #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) fn end_lease(&self, block: PageblockId, by: CompactorId) -> bool {
         self.end_lease_if(block, |owner| u16::from(owner) == by.0)

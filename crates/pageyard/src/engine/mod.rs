@@ -3,20 +3,21 @@
 //! Its layers, lowest first, each using only those before it:
 //!
 //! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `sync`: the one file that names atomics; `words`: runs in a word of bits.
-//! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with pure
-//!   transitions; `frame_map`: where they lie; `watch`: one of them read again; `tree`, `index`: which pageblocks can serve
-//!   what; `count`: the free frames, counted by each CPU for itself.
-//! * `pcp`: per-CPU pages. `tuning`, `list`, `lists`: what CPUs keep for themselves; `percpu`: how a list is kept from being
-//!   used twice at once; `runs`: how much moves; `scratch`: where it is sorted. Nothing here knows of zones.
-//! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several, above it, and
-//!   across types; `choose`, `hints`: which of them compaction is told to empty; `marks`: how far down a request may go. `Zone`
-//!   ties them to the zone's lists.
+//! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with
+//!   pure transitions; `frame_map`: where they lie; `watch`: rereading one of them; `tree`, `index`: which pageblocks
+//!   can serve what; `count`: the free frames, counted per CPU.
+//! * `pcp`: per-CPU pages. `tuning`, `list`, `lists`: what CPUs keep for themselves; `percpu`: how a list is kept to
+//!   one user at a time; `runs`: how much moves; `scratch`: where it is sorted. Nothing here knows of zones.
+//! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several,
+//!   above it, and across types; `choose`, `hints`: which pageblocks compaction is told to empty; `marks`: how far down
+//!   a request may go. `Zone` ties them to the zone's lists.
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
 //! * `yard`: an instance, its configuration and construction.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `bulk`; `batches`: what moves between
 //!   zones and lists.
-//! * `isolation`: pageblocks set apart; `report`, `audit`: an instance's accounts; `compaction_view`: what compaction sees.
-//! * `interface`: all of that as every engine offers it; `owned`: an instance with memory of its own.
+//! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `compaction_view`: what
+//!   compaction sees.
+//! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.
 

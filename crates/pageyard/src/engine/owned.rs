@@ -9,7 +9,7 @@ use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;
 use core::ops::Deref;
 
-/// A [`Pageyard`] that owns the memory of its metadata, which it has from the global allocator.
+/// A [`Pageyard`] that owns the memory of its metadata, which comes from the global allocator.
 ///
 /// It dereferences to the instance, whose calls are its own. Needs the feature `alloc`.
 pub struct OwnedPageyard<P: PerCpu, O: Observer = ()> {
@@ -68,8 +68,8 @@ impl<P: PerCpu> Pageyard<'static, P> {
 }
 
 impl<P: PerCpu, O: Observer> Pageyard<'static, P, O> {
-    /// Makes an instance that owns its metadata, as [`Pageyard::owned`], and whose blocks `observer` is told of, as by
-    /// [`Pageyard::with_observer`].
+    /// Makes an instance that owns its metadata, as [`Pageyard::owned`], and reports its blocks to `observer`, as
+    /// [`Pageyard::with_observer`] does.
     ///
     /// # Errors
     /// As [`Pageyard::owned`].
@@ -80,8 +80,8 @@ impl<P: PerCpu, O: Observer> Pageyard<'static, P, O> {
         observer: O,
     ) -> Result<OwnedPageyard<P, O>, MapError> {
         let memory = Memory::zeroed(Pageyard::<P>::layout(map, &config)?.layout.size())?;
-        // SAFETY: 1. It is that large and initialised. 2. Nothing else has it. 3. It outlives the instance, because it is
-        //         dropped behind it, and nothing that an instance lends out lives longer than a borrow of itself.
+        // SAFETY: 1. It is that large and initialised. 2. Nothing else has it. 3. It outlives the instance, because it
+        //         is dropped after it, and nothing that an instance lends out lives longer than a borrow of itself.
         let bytes = unsafe { core::slice::from_raw_parts_mut(memory.0, memory.1.size()) };
         // SAFETY: it is fresh from `alloc_zeroed`.
         let metadata = unsafe { Metadata::assume_zeroed(bytes) };

@@ -81,7 +81,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         Some(PcpStats { count: cached(zone, cpu), high, batch, high_min: high, high_max: high })
     }
 
-    /// Returns the most words of an index, and descriptors found through it, that a successful allocation of this CPU
+    /// Returns the most index words, and descriptors found through them, that a successful allocation of this CPU has
     /// looked at since the last call.
     pub fn take_search_steps(&self, cpu: CpuId) -> Option<u64> {
         let words = self.efforts.get(cpu.index() * LINE_WORDS..)?;
@@ -89,8 +89,8 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         self.has_cpu(cpu).then(|| words[0].swap(0, Relaxed))
     }
 
-    /// Lowers a zone's watermarks to what they were before fragmentation raised them: what a background reclaimer
-    /// calls when it has reached the high watermark.
+    /// Lowers a zone's watermarks to what they were before fragmentation raised them: a background reclaimer calls this
+    /// when it has reached the high watermark.
     ///
     /// # Linux
     /// The end of `balance_pgdat`.

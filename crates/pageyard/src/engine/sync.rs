@@ -1,4 +1,4 @@
-//! The one file that names atomics, so that a model checker or a test that stops threads can stand in for them.
+//! The only file that names atomics, so that a model checker or a test that stops threads can replace them.
 //!
 //! * Normally the types here are `core::sync::atomic`'s, and a call costs what theirs costs.
 //! * Under `--cfg loom` they are the model checker's.
@@ -55,7 +55,7 @@ mod hook {
 /// Orders an earlier store of this thread before a later load of it.
 ///
 /// The stores and loads concerned are all sequentially consistent, and those have one order that every thread agrees
-/// on: nothing is left to do. The model checker knows that order for fences only.
+/// on: nothing is left to do. The model checker implements that order for fences only.
 #[inline(always)]
 pub(crate) fn store_load_fence() {
     #[cfg(loom)]
@@ -134,7 +134,7 @@ macro_rules! atomic {
             // A copy of a constant: the scheduler's atomics hash where they were made, for each one that is.
             #[cfg(shuttle)]
             fn zero() -> Self {
-                #[allow(clippy::declare_interior_mutable_const, reason = "each copy is an atomic of its own")]
+                #[allow(clippy::declare_interior_mutable_const, reason = "each copy is a separate atomic")]
                 const ZERO: $name = $name(imp::$imp::new(0));
                 ZERO
             }
@@ -184,7 +184,7 @@ impl<T> APtr<T> {
     }
 }
 
-/// An atomic that may be made of zeroed memory.
+/// An atomic that can be made from zeroed memory.
 ///
 /// # Safety
 /// All-zero memory of its size and alignment is a valid value.
@@ -194,7 +194,7 @@ pub(crate) unsafe trait Zeroable: Sync {
     fn zero() -> Self;
 }
 
-/// Cuts typed slices from the caller's memory, each at a cache line of its own.
+/// Cuts typed slices from the caller's memory, each on its own cache line.
 ///
 /// Without memory it only counts, so that the size query and the construction run the same code.
 pub(crate) struct Carver<'m> {
@@ -217,7 +217,7 @@ impl<'m> Carver<'m> {
         Carver { len: rest.len(), base: Some(rest.as_mut_ptr()), used: 0, memory: PhantomData }
     }
 
-    /// Returns the bytes used so far, or asked for where they were not there.
+    /// Returns the bytes used so far, or asked for where there was no memory.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
@@ -227,7 +227,7 @@ impl<'m> Carver<'m> {
         bytes <= self.len
     }
 
-    /// Says whether the memory was large enough for everything asked of it.
+    /// Says whether the memory was large enough for everything that was carved.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn fits(&self) -> bool {
         self.used <= self.len
@@ -265,7 +265,7 @@ impl<'m> Carver<'m> {
         }
         #[cfg(any(loom, shuttle))]
         for i in 0..n {
-            // SAFETY: `room` is that large, aligned, and nobody else's.
+            // SAFETY: `room` is that large, aligned, and exclusively ours.
             unsafe { room.add(i).write(T::zero()) };
         }
         // SAFETY: 1. `room` has space for `n` values, is aligned, and came out of an exclusive borrow of `'m`.
@@ -280,7 +280,7 @@ impl<'m> Carver<'m> {
         for i in 0..n {
             let value = make(i, self);
             if !room.is_null() {
-                // SAFETY: `room` is that large, aligned, and nobody else's.
+                // SAFETY: `room` is that large, aligned, and exclusively ours.
                 unsafe { room.add(i).write(value) };
             }
         }

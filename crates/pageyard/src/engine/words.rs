@@ -50,7 +50,7 @@ pub(crate) const fn largest(bits: u64) -> Option<u8> {
     if bits == u64::MAX {
         return Some(6);
     }
-    // All six, whatever the first ones say: where bits are random a processor guesses the end of a loop wrong.
+    // All six, whatever the first ones say: with random bits a processor mispredicts the end of a loop.
     let mut starts = bits;
     let (mut k, mut largest) = (0, 0);
     while k < 6 {

@@ -1,4 +1,4 @@
-//! Runs a test in a process of its own, so that one that aborts fails instead of ending all others.
+//! Runs a test in its own process, so that an abort fails that test instead of ending all others.
 
 use std::process::Command;
 
@@ -21,7 +21,7 @@ pub fn in_child(name: &str, body: impl FnOnce()) {
         .unwrap();
     let text =
         format!("{}{}", String::from_utf8_lossy(&child.stdout), String::from_utf8_lossy(&child.stderr));
-    // Of an abort the trace is printed too, whatever the environment says.
+    // An abort prints its trace too, whatever the environment says.
     let frame = |l: &str| l.contains("::") && l.starts_with(' ') || l.trim_start().starts_with("at ");
     let last: Vec<_> = text.lines().filter(|l| !l.trim().is_empty() && !frame(l)).collect();
     let last = last[last.len().saturating_sub(25)..].join("\n");

@@ -1,4 +1,4 @@
-//! The scanners, worked by hand: one test for each sentence of document 002's patches, on maps of a few pageblocks.
+//! The scanners on hand-made maps of a few pageblocks: one test for each sentence of document 002's patches.
 
 use crate::scripted_zone::{Event, ScriptedZone, background, direct};
 use pageyard::compaction::{Compactor, Deferral, Knobs, MigrateError, Mode, Outcome, Progress, Scope, Skip};
@@ -192,7 +192,7 @@ fn patch_2_drains_once_for_each_block_that_frames_were_moved_out_of() {
     assert_eq!(
         (c.work().drains, zone.isolated()),
         (1, vec![0, 1, 32, 33]),
-        "one cluster, so one drain behind it"
+        "one cluster, so one drain after it"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Compaction of one zone leaves the others alone, also where two of them share a pageblock.
+//! Compaction of one zone leaves the others alone, even where two of them share a pageblock.
 
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};

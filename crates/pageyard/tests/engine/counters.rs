@@ -1,4 +1,4 @@
-//! What is counted: each event once, and what was allocated and freed balanced to the frame.
+//! What is counted: each event once, and allocations and frees balanced to the frame.
 
 use pageyard::reclaim::NoHelp;
 use pageyard::{

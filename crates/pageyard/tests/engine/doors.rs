@@ -1,5 +1,5 @@
-//! One request, one answer, whichever door it comes through: a CPU that does not exist, a node that has no such zone, a
-//! promise that is not kept.
+//! The same request gets the same answer from every call: a CPU that does not exist, a node without such a zone, a
+//! broken promise.
 
 use crate::child::in_child;
 use pageyard::watermark::WatermarkKnobs;
@@ -33,7 +33,7 @@ fn machine(pageblocks: u64) -> OwnedPageyard<TryLock> {
     built(&[Region::managed(Pfn(0), Frames(pageblocks * 512), NodeId(0), ZoneKind::Normal)], true)
 }
 
-/// Checks that nobody holds a pageblock's lease.
+/// Checks that no pageblock is leased.
 fn no_lease_is_left(engine: &OwnedPageyard<TryLock>) {
     for block in (0..PAGEBLOCKS).map(PageblockId) {
         assert!(engine.lease_pageblock(block, CompactorId(3)), "{block:?} is not leased");

@@ -16,7 +16,7 @@ use std::rc::Rc;
 pub const CX: Cx = Cx::on(CpuId(0));
 /// Pageblocks of a machine.
 const PAGEBLOCKS: u64 = 4;
-/// One frame in so many is in use at the start, so that no block of this size is free.
+/// One frame in this many is in use at the start, so that no block of this size is free.
 const SPARSE: usize = 16;
 /// What a callback panics with.
 const WORD: &str = "a callback panics, as the test asked";
@@ -89,7 +89,7 @@ impl<'e> Keeper<'e> {
     fn new(engine: &'e OwnedPageyard<TryLock>, at: u64) -> Keeper<'e> {
         let fuse = Rc::new(Fuse { seen: Cell::new(0), at, blown: Cell::new(None) });
         let keeper = Keeper { engine, held: RefCell::default(), fuse, given: RefCell::default() };
-        // By their numbers, so that no CPU works on any pageblock: compaction would pass over it.
+        // By their numbers, so that no CPU works on a pageblock, which compaction would pass over.
         let mut random = fastrand::Rng::with_seed(11);
         for block in (0..PAGEBLOCKS * 512).step_by(SPARSE) {
             let pfn = Pfn(block + random.u64(..SPARSE as u64));

@@ -1,4 +1,4 @@
-//! A panic at every callback: whatever the engine had in hand is where it belongs, and nothing has two owners.
+//! A panic at every callback: everything the engine held is where it belongs, and nothing has two owners.
 //!
 //! A scenario is run once to count its callbacks: every call of the owner's methods, before it has done anything and
 //! after it has done everything, and every drop of an isolated frame. Then it is run again for each of them, and that one
@@ -23,7 +23,7 @@ fn movable(order: Order) -> Request {
     Request::new(order, Migratetype::Movable)
 }
 
-/// Engine settings under which the driver goes different ways: it chooses and takes frames directly, or scans.
+/// Engine settings under which the driver takes different paths: it chooses and takes frames directly, or scans.
 fn ways() -> [(&'static str, Knobs); 3] {
     let engine = Knobs::engine();
     [

@@ -31,9 +31,9 @@ fn the_suite_passes_without_lists() {
 #[test]
 fn requests_wait_in_the_engines_order() {
     let ways = Ways {
-        // Once more than Linux: what was reclaimed may be what compaction lacked.
+        // One attempt more than Linux: what was reclaimed may be what compaction lacked.
         costly: &[ASYNC, RECLAIM, LIGHT, RECLAIM],
-        // A huge page is not worth anybody's page cache.
+        // A huge page is not worth any page cache.
         noretry: &[ASYNC],
         retry_mayfail: &[ASYNC, RECLAIM, LIGHT, RECLAIM, RECLAIM],
         starved: [&[RECLAIM, RECLAIM], &[], &[RECLAIM, RECLAIM, RECLAIM]],
@@ -44,7 +44,7 @@ fn requests_wait_in_the_engines_order() {
     slow_path_order(|frames| built(frames, Config::new(2), TryLock), &ways);
 }
 
-/// Memory of which a random half is free and no huge block is; `pinned` says which frames are.
+/// Memory with a random half free and no free huge block; `pinned` says which frames are pinned.
 fn half_free<E: PageAllocator>(engine: &E, pinned: impl Fn(Pfn) -> bool) -> (Owner<'_, E>, Vec<Pfn>) {
     let owner = Owner::new(engine, Fault::None);
     let mut random = fastrand::Rng::with_seed(7);
@@ -67,7 +67,7 @@ fn huge_free<E: PageAllocator>(engine: &E) -> u64 {
     (9..blocks.len()).map(|o| blocks[o] << (o - 9)).sum()
 }
 
-/// Says by chance, always the same, whether something holds for a number.
+/// Says at random, but reproducibly, whether something holds for a number.
 fn chance(n: u64, of_100_000: u64) -> bool {
     let x = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);

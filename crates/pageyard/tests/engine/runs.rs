@@ -23,7 +23,7 @@ fn machine(start: u64, pcp: bool) -> OwnedPageyard<TryLock> {
     Pageyard::owned(&MemoryMap::new(&regions).unwrap(), config, TryLock).unwrap()
 }
 
-/// Which pageblocks somebody owns.
+/// Which pageblocks are owned.
 struct Owners(Vec<AtomicBool>, u64);
 
 impl Owners {

@@ -61,7 +61,7 @@ pub struct ScriptedZone {
     pub tallies: Mutex<HashMap<Counter, u64>>,
     /// Frames that are handed out directly, in this order.
     pub direct: Mutex<Vec<u64>>,
-    /// Whether the zone is in somebody else's use.
+    /// Whether another compactor uses the zone.
     pub in_use: Mutex<bool>,
     /// Frames that the owner is asked to refuse to move, and how often.
     pub stubborn: Mutex<BTreeMap<u64, MigrateError>>,

@@ -177,7 +177,7 @@ fn known_zeros_are_told_and_forgotten() {
     // A part of it is known to be zero, and so is one of several frames.
     let (one, eight) = (alloc(0), alloc(3));
     assert!(engine.was_zeroed(one) && engine.was_zeroed(eight));
-    // It was lent out: whoever had it may have written to it.
+    // It was handed out: its owner may have written to it.
     engine.free(&CX, eight, Order::of(3)).unwrap();
     let again = alloc(3);
     assert_eq!(again, eight, "the hottest");

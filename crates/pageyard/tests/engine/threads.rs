@@ -1,6 +1,6 @@
-//! Every kind of call, alone and in several threads, whose blocks' contents are written by whoever owns them.
+//! Every kind of call, alone and in several threads, with each block's contents written by its owner.
 //!
-//! Contents are plain memory: what hands a frame over without ordering it, or twice, is a data race that Miri
+//! Contents are plain memory: handing a frame over without ordering, or twice, is a data race that Miri
 //! (`make miri`) and ThreadSanitizer (`make tsan`) report. Without them the test still finds a frame with two owners.
 
 use pageyard::watermark::WatermarkKnobs;

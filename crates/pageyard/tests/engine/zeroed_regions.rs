@@ -1,5 +1,5 @@
 //! Memory that is known to hold zeros from the start: the engine says so of what it hands out for the first time, and
-//! never of what somebody may have written to.
+//! never of what may have been written to.
 
 use pageyard::{
     Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator,

@@ -1,4 +1,4 @@
-//! What is known to hold zeros: never said of a block that does not.
+//! What is known to hold zeros: never reported of a block that does not.
 
 use pageyard::compaction::CompactionView;
 use pageyard::reclaim::NoHelp;
@@ -48,7 +48,7 @@ fn frames_that_were_offered_to_compaction_and_went_back_are_not_the_head_of_a_bl
     assert_eq!(taken, [Pfn(1)]);
     engine.give_back(BlockId { pfn: Pfn(1), order: Order::ZERO });
     engine.audit().unwrap();
-    // Somebody writes to frame 3, and frees it.
+    // Its owner writes to frame 3, and frees it.
     claim(&engine, 3, 0);
     free(&engine, 3, 0);
     // Now it is the second frame of a block whose first one is clean.

@@ -20,7 +20,7 @@ pub const CPUS: u32 = 5;
 /// A block and its order.
 pub type Block = (Pfn, u8);
 
-/// An engine, and which of its frames somebody owns.
+/// An engine, and which of its frames are owned.
 pub struct Machine {
     pub engine: OwnedPageyard<TryLock>,
     owned: Vec<AtomicBool>,
@@ -160,7 +160,7 @@ impl Machine {
 /// What a thread of a schedule does: it returns what it holds at the end.
 pub type Part = fn(&Machine) -> Vec<Block>;
 
-/// Runs each part in a thread of its own and returns all that they hold.
+/// Runs each part in its own thread and returns all that they hold.
 pub fn all(m: &Arc<Machine>, parts: &[Part]) -> Vec<Block> {
     let spawn = |part: &Part| {
         let (m, part) = (m.clone(), *part);

@@ -30,7 +30,7 @@ impl Case {
 
     fn isolate_and_drain(&self) {
         assert!(self.m.engine.isolate(&Cx::on(CpuId(0)), OUT));
-        // A list that somebody is using is left out, and said to be.
+        // A list in use is skipped and reported.
         while !self.m.engine.drain(CpuSet::All).is_complete() {
             thread::yield_now();
         }

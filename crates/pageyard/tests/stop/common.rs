@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GATES: usize = 2;
 
 pub type Engine = OwnedPageyard<TryLock>;
-/// Blocks that somebody holds.
+/// Held blocks.
 pub type Blocks = Vec<(Pfn, Order)>;
 
 thread_local! {

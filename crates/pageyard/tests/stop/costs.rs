@@ -32,7 +32,7 @@ fn machine() -> OwnedPageyard<TryLock> {
     Pageyard::owned(&MemoryMap::new(&regions).unwrap(), config, TryLock).unwrap()
 }
 
-/// Takes frames and frees them, more than a list holds, so that batches of them go to and fro.
+/// Takes frames and frees them, more than a list holds, so that batches of them go back and forth.
 fn refills_and_spills(engine: &OwnedPageyard<TryLock>) {
     let request = Request::new(Order::ZERO, Migratetype::Movable);
     let frames: Vec<_> = (0..4000).map(|_| engine.alloc(&CX, &request).unwrap()).collect();

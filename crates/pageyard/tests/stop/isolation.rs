@@ -1,5 +1,6 @@
-//! A call that is stopped anywhere while a pageblock is isolated and all lists are drained leaves nothing of it in a list,
-//! unless it was stopped while it used one: then the drain says so, and another one, once it goes on, is complete.
+//! A call that is stopped anywhere while a pageblock is isolated and all lists are drained leaves nothing of it in a
+//! list, unless it was stopped while it used one: then the drain says so, and another drain, once the call goes on, is
+//! complete.
 
 use crate::common::{Blocks, Call, Engine, Ground, alone, cx, machine, movable, steps_of, stopped};
 use pageyard::{CpuSet, Migratetype, Order, PageAllocator, PageblockId, Pfn};
@@ -85,7 +86,7 @@ fn stop_while_isolated(call: Call<'_>) {
         ground.judge(held, &format!("{} before step {at}", call.name));
     }
     // A call that has locked a list, as a free has for six of its nine steps, makes the drain incomplete; before and after
-    // that it is complete. Both are to have been tried.
+    // that it is complete. The test must reach both.
     assert!((1..steps).contains(&completed), "{completed} of {steps} drains were complete");
     println!("{}: {completed} of {steps} drains were complete", call.name);
     assert!(

@@ -1,7 +1,8 @@
 //! A thread that stops blocks no other.
 //!
-//! A call is stopped before its first atomic step, then before its second, and so on to its last; each time two other threads
-//! complete two thousand calls each, on the stopped thread's CPU among others. Then it goes on, and nothing may be lost.
+//! A call is stopped before its first atomic step, then before its second, and so on to its last; each time two other
+//! threads complete two thousand calls each, on the stopped thread's CPU among others. Then it goes on, and nothing
+//! must be lost.
 
 use crate::common::{Blocks, Call, Ground, cx, movable, request, stop_one};
 use pageyard::{CpuId, CpuSet, Migratetype, Order, PageAllocator, PageblockId, Pfn};

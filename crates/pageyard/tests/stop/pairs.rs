@@ -1,6 +1,6 @@
 //! Two threads that stop at once block no other, whatever each of them was doing: calls, isolation, a drain, compaction.
 //!
-//! Of short calls every pair of steps is tried, of others a sample, always the same.
+//! For short calls every pair of steps is tried, for others a fixed sample.
 
 use crate::common::{Blocks, Call, Ground, cx, request, stop_one, stop_pairs};
 use pageyard::{

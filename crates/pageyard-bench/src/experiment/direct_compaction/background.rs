@@ -21,7 +21,7 @@ pub const OWNERSHIP: &str = "Pageblock ownership: two compactors in one zone";
 /// Requests for a huge frame whose compaction is timed.
 const TIMED: usize = 200;
 
-/// What one compaction of everything came to.
+/// The result of one compaction of everything.
 struct Recovered {
     made: u64,
     allowed: u64,
@@ -37,7 +37,7 @@ struct Recover<'a> {
     seed: u64,
 }
 
-/// Returns how many pageblocks could be free in a zone whatever it takes, and the least moves to free `made` of them.
+/// Returns how many pageblocks of a zone could be freed at any cost, and the least moves to free `made` of them.
 fn best<E: PressureAllocator + ReplayEngine>(owners: &Owners<'_, E>, zone: ZoneId) -> (u64, Vec<u64>) {
     let Some(stats) = owners.engine().zone_stats(zone) else { return (0, Vec::new()) };
     let first = stats.span.start.pageblock().0;

@@ -2,7 +2,7 @@
 //!
 //! * `subject`: the columns, and many runs at once; `table`: the document's own table;
 //! * `questions`: what the thread left open; `longterm`: fragmentation over many phases;
-//! * `background`: whole zones, two compactors, one huge frame; `sensitivity`: what is the workload's choice;
+//! * `background`: whole zones, two compactors, one huge frame; `sensitivity`: what depends on the workload;
 //! * `verdict`: what was reproduced.
 
 mod background;
@@ -90,7 +90,7 @@ impl Experiment for DirectCompaction {
         &[
             (
                 "patch2",
-                "Linux 4.6 as the document found it: compaction empties per-CPU lists only behind a block that was isolated",
+                "Linux 4.6 as the document found it: compaction empties per-CPU lists only after a block that was isolated",
             ),
             (
                 "patch3",
@@ -300,8 +300,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// A whole run takes a minute at least. Metrics repeat from table to table, so each table needs a name of its own, and
-    /// each column of a table.
+    /// A whole run takes a minute at least. Metrics repeat from table to table, so each table needs a unique name, and
+    /// so does each column of a table.
     #[test]
     fn no_table_has_the_name_of_another_and_no_question_a_column_twice() {
         let questions = questions::QUESTIONS.map(|(section, _)| section);

@@ -1,4 +1,4 @@
-//! How much of the result is the workload's choice: every parameter changed alone.
+//! How much of the result depends on the workload: every parameter changed alone.
 
 use super::super::{Rows, Run};
 use super::subject::{Job, Subject, run_all};
@@ -68,7 +68,7 @@ pub fn measure(
     }
     let reports = run_all("sensitivity", &jobs, run)?;
     let mut rows = Rows::default();
-    rows.setting(super::setting(settings, first, seeds) + ", but for what the row names");
+    rows.setting(super::setting(settings, first, seeds) + ", except for what the row names");
     rows.section(SECTION);
     let mut chunks = reports.chunks(seeds.len());
     for (name, ..) in &cases {

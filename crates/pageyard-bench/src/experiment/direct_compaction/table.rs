@@ -1,4 +1,4 @@
-//! The document's own table: its labels, and what a run's counters say to them.
+//! The document's own table: its labels, and how a run's counters fill them.
 
 use super::super::{Published, Rows, Samples};
 use pageyard::{Counter, compaction::Work};

@@ -21,7 +21,7 @@ fn less(rows: &Rows, metric: &str, columns: [&str; 2]) -> Option<f64> {
     Some(gain(rows.get(metric, columns[0])?, rows.get(metric, columns[1])?))
 }
 
-/// Says by how much less something is, or more; `word` is what less is called.
+/// Says how much less, or more, something is; `word` is the word for "less".
 fn change(less: f64, word: &str) -> String {
     let word = if less < 0.0 { "more" } else { word };
     format!("{:.1} % {word}", less.abs())

@@ -27,7 +27,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
         rows.add(format!("Max {name}"), "kernel", samples.max(), "1/s");
     }
     run.note(
-        "aim9's rows are this machine's own kernel, which cannot be had with and without the patch; page_test maps and \
+        "aim9's rows are this machine's own kernel, which was not built with and without the patch; page_test maps and \
          touches 1 MiB a turn, brk_test moves the break up and down by 128 KiB",
     );
 }

@@ -1,4 +1,4 @@
-//! The patch's assumption, that intensive allocation in interrupts is rare, put to recorded traces.
+//! The patch's assumption, that intensive allocation in interrupts is rare, tested on recorded traces.
 
 use super::{AFTER, BEFORE, ENGINE, Machines, REGISTER, SOFT_IRQ, TRYLOCK, mix};
 use crate::error::BenchError;
@@ -105,7 +105,7 @@ fn cost(
     dropped
 }
 
-/// Returns by how many percent a variant lies below another: turn by turn, or by medians where samples were dropped.
+/// Returns by how many percent a variant is below another: turn by turn, or by medians where samples were dropped.
 fn gained(before: &Samples, after: &Samples) -> f64 {
     let paired = before.paired_gain(after);
     if paired.is_nan() { gain(before.median(), after.median()) } else { paired }

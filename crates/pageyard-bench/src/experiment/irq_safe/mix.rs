@@ -41,7 +41,7 @@ fn share(by: &[u64; 3]) -> f64 {
 }
 
 /// Reads up to `most` order-0 calls. Frees of frames allocated before the recording are left out: they have no partner here.
-/// A frame allocated twice was freed in between, unseen; that free is made in the context of the second allocation.
+/// A frame allocated twice was freed in between, unrecorded; that free is made in the context of the second allocation.
 pub(super) fn load(path: &std::path::Path, most: usize) -> Result<Recorded, BenchError> {
     let mut events = Trace::open(path)?.events(Columns::Replay)?;
     let mut recorded =

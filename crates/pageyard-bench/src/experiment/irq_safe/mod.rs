@@ -2,7 +2,7 @@
 //!
 //! * `sweep`: the document's microbenchmark; `primitives`: what a protection costs by itself, and the prediction from it;
 //! * `mix`, `assumption`: recorded traces against the patch's assumption; `bulk`: frames by the array;
-//! * `storm`: handlers that allocate; `aim9`: the kernel's own path; `verdict`: what came of it.
+//! * `storm`: handlers that allocate; `aim9`: the kernel's own path; `verdict`: the result.
 
 mod aim9;
 mod assumption;

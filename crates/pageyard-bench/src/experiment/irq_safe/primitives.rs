@@ -1,4 +1,4 @@
-//! What a protection costs by itself, and the document's prediction from that: what is taken away, less what is added.
+//! What a protection costs by itself, and the document's prediction from that: what is removed, minus what is added.
 
 use super::{AFTER, BEFORE, MASK, REGISTER};
 use crate::experiment::samples::{Samples, in_turn};

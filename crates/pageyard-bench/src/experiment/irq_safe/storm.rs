@@ -69,7 +69,7 @@ extern "C" fn handler(signal: i32) {
     }
 }
 
-// ORDER: Relaxed in this file: what frames are handed over by is under test, and owners are told apart by
+// ORDER: Relaxed in this file: the hand-over of frames is under test, and owners are told apart by
 //        read-modify-writes of one word, which no ordering can make both succeed.
 impl Storm {
     fn take(&self, cx: &Cx) -> Option<Pfn> {
@@ -126,7 +126,7 @@ fn timer(signal: Signal) -> nix::Result<Timer> {
 /// Runs a storm over an allocator of `frames` frames, of which frame 0 is not managed, on these CPUs.
 ///
 /// # Errors
-/// A sentence where timers or handlers cannot be had, or frames were lost.
+/// A sentence where timers or handlers are not available, or frames were lost.
 pub(super) fn storm(
     allocator: Box<dyn PageAllocator>,
     frames: u64,
@@ -134,7 +134,7 @@ pub(super) fn storm(
     time: Duration,
 ) -> Result<Seen, String> {
     irq::on_deferred(run);
-    let failed = |e: nix::errno::Errno| format!("no timer signals can be had: {e}");
+    let failed = |e: nix::errno::Errno| format!("timer signals are not available: {e}");
     // As in a kernel, a hard interrupt may come during a softirq, and not the other way round.
     let _hard = Handled::new(Signal::SIGUSR1, SigSet::from(Signal::SIGUSR2), handler).map_err(failed)?;
     let _soft = Handled::new(Signal::SIGUSR2, SigSet::empty(), handler).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What came of `irq-safe`, from its rows.
+//! The verdict on `irq-safe`, from its rows.
 
 use super::primitives::{FROM_MASK, FROM_REGISTER};
 use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, PROTECTIONS, SOFT_IRQ, TRYLOCK};

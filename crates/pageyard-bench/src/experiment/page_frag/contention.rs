@@ -1,5 +1,5 @@
 //! A CPU that receives takes a frame for each packet, one that completes transmission frees it as a fragment. A router's CPUs
-//! do both, each for its own queues: that is the first table. With two CPUs the ends may also lie on one each.
+//! do both, each for its own queues: that is the first table. With two CPUs, each end can also be on its own CPU.
 //!
 //! Between them a ring carries packets in groups, as a NAPI poll hands them on. Each packet's frame is real memory: the
 //! receiver writes a header and the completion reads it. Both ends do a router's other work beside that, as look-ups in a
@@ -104,7 +104,7 @@ impl<'a, P: Packets> Router<'a, P> {
         Router { packets, memory: Memory(memory), work }
     }
 
-    /// Receives a group: frames are taken and headers written. `false`: a frame could not be had.
+    /// Receives a group: frames are taken and headers written. `false`: an allocation failed.
     fn receive(&self, cx: &Cx, ring: &Ring, at: usize, level: Level, at_work: &Cell<usize>) -> bool {
         let mut had = true;
         for i in at..at + GROUP {
@@ -175,7 +175,7 @@ impl<'a, P: Packets> Router<'a, P> {
     }
 }
 
-/// Looks at a position; where it has not moved, after a breath.
+/// Looks at a position; if it has not moved, after a pause.
 fn wait(position: &AtomicUsize, seen: usize) -> usize {
     // ORDER: Acquire pairs with the Release in `receive` and in `complete`.
     let now = position.load(Ordering::Acquire);
@@ -185,7 +185,7 @@ fn wait(position: &AtomicUsize, seen: usize) -> usize {
     now
 }
 
-/// Who does what.
+/// The division of labour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// One CPU, both ends.

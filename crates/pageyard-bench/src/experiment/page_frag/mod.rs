@@ -1,6 +1,7 @@
 //! `page-frag`: frames of packets freed as fragments, to the zone or to the per-CPU list.
 //!
-//! * `contention`: a receive and a transmit-completion CPU; `work`: what else they do for a packet; `verdict`: what came of it.
+//! * `contention`: a receive and a transmit-completion CPU; `work`: their other work for a packet; `verdict`: the
+//!   result.
 
 mod contention;
 mod verdict;

@@ -1,4 +1,4 @@
-//! What came of `page-frag`, from its rows.
+//! The verdict on `page-frag`, from its rows.
 
 use super::contention::GAIN;
 use super::{BUDDY, ENGINE, ONE, PCP, PROFILE, SHARE};

@@ -47,7 +47,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Makes the table, and finds out how long a look-up takes on this machine now.
+    /// Makes the table, and measures how long a look-up takes on this machine now.
     pub fn new() -> Work {
         let mut rng = fastrand::Rng::with_seed(4_711);
         let table: Vec<u32> = (0..ENTRIES).map(|_| rng.u32(..)).collect();
@@ -67,8 +67,8 @@ impl Work {
         work
     }
 
-    /// Does one end's half of a packet's work. It begins where the work for the packet before has led, so that no two
-    /// packets are worked on at once; returns where it leads.
+    /// Does one end's half of a packet's work. It begins where the work for the previous packet ended, so that no two
+    /// packets overlap; returns where it ends.
     #[inline]
     pub fn half(&self, from: usize, level: Level) -> usize {
         let times = self.half[level as usize];
@@ -77,7 +77,7 @@ impl Work {
 
     /// Follows `times` entries, each found through the one before.
     fn look_up(&self, from: usize, times: usize) -> usize {
-        // The step counts, too: following entries alone ends in a short circle.
+        // The step counts too: following entries alone ends in a short cycle.
         (0..times).fold(from.wrapping_mul(0x9E37_79B9).wrapping_add(1), |at, i| {
             self.table[at & (ENTRIES - 1)] as usize + i
         })

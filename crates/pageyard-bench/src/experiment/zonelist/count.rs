@@ -1,4 +1,4 @@
-//! Instructions of an allocation and its free: a number that does not depend on what else the machine does.
+//! Instructions of an allocation and its free: a number that does not depend on the machine's other work.
 //!
 //! The command runs itself under callgrind twice, with different numbers of rounds: the difference is the rounds' alone.
 
@@ -19,7 +19,7 @@ const COUNTED: [(&str, &str, &str); 6] = [
     ("engine-one-zone", ONE_ZONE, "no mask"),
 ];
 
-/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones. Says whether there is such a `what`.
+/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones. Says whether `what` is known.
 #[must_use]
 pub fn rounds(what: &str, rounds: u64) -> bool {
     fn pairs<A: PageAllocator>(a: &A, rounds: u64) {

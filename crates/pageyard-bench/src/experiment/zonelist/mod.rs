@@ -1,7 +1,7 @@
 //! `zonelist`: the step from one zone to the next, called or inlined.
 //!
 //! * `sweep`: the document's microbenchmark, and the same with masks and more nodes; `count`: instructions, which no noise
-//!   hides; `verdict`: what came of it.
+//!   hides; `verdict`: the result.
 
 pub mod count;
 mod sweep;

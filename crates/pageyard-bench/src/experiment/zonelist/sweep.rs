@@ -109,7 +109,8 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError
                     let saved = series[0].paired_gain(&series[1]);
                     rows.add(format!("gain turn by turn, {}", &metric[4..]), INLINED, saved, "%");
                 }
-                // A second thread that got no CPU has changed nothing, and the rows above are then those of a still mask.
+                // A second thread that got no CPU has changed nothing, and the rows above are then those of an
+                // unchanged mask.
                 let seen = changes.load(Ordering::Relaxed) - before;
                 if mask == "mask changed during walks" {
                     rows.add(
@@ -134,7 +135,7 @@ fn nodes_text(nodes: u8) -> String {
     if nodes == 1 { "1 node".into() } else { format!("{nodes} nodes") }
 }
 
-/// The engine on machines of all sizes, against one zone, to which no walk is needed.
+/// The engine on machines of all sizes, against one zone, which needs no walk.
 pub(super) fn engine(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let one = [Region::managed(Pfn(0), Frames(MEMORY), NodeId(0), ZoneKind::Normal)];
     let direct = Engine::new(&one)?;

@@ -1,4 +1,4 @@
-//! What came of `zonelist`, from its rows.
+//! The verdict on `zonelist`, from its rows.
 
 use super::{CALLED, ENGINE, INLINED, NODES, OPTITER};
 use crate::experiment::Rows;
@@ -25,7 +25,7 @@ fn sweep(rows: &Rows) -> String {
     let published = gains(rows, "Min", OPTITER);
     let printed = match (published.first(), published.last()) {
         (Some(l), Some(h)) => format!("published: {l:.1} to {h:.1} %"),
-        _ => "published figures are not at hand".into(),
+        _ => "published figures are not available".into(),
     };
     let sign = if saved == all.len() {
         "reproduced in sign at every batch"

@@ -16,17 +16,17 @@ use std::sync::{Mutex, MutexGuard};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     None,
-    /// Now and then hands out a block that somebody holds.
+    /// Now and then hands out a held block.
     HandsOutTwice,
     /// Forgets the last frame of a block that is freed.
     LosesFrameOnFree,
-    /// Frees the buddy together with a single frame, whoever holds it.
+    /// Frees the buddy together with a single frame, even if it is held.
     MergesWithHeldBuddy,
     /// Grants blocks of order 1 that start at odd frames.
     Misaligned,
     /// Says `Ok` to a free of what is free.
     AcceptsDoubleFree,
-    /// Undoes an allocation of order 7 or 8 and reports success all the same.
+    /// Undoes an allocation of order 7 or 8 but reports success.
     UndoneButGranted,
     /// Loses the last part of a split.
     LeaksOnSplit,
@@ -38,7 +38,7 @@ pub enum Fault {
     FreesParts,
     /// Lets a claim take what is held.
     ClaimsHeldFrames,
-    /// Changes something before it finds out that the CPU is not there.
+    /// Changes something before it finds that the CPU does not exist.
     FreesForNobody,
     /// Stops a bulk allocation one short.
     BulkStopsShort,

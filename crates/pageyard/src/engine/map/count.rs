@@ -1,14 +1,14 @@
-//! The count of a zone's free frames: a sum, and what each CPU has not added to it yet, each on a cache line of its own.
+//! The count of a zone's free frames: a sum, and what each CPU has not added to it yet, each on its own cache line.
 
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use crate::units::{CpuId, Frames};
 
-/// What all CPUs together may keep from the sum: one part in so many of the zone.
+/// What all CPUs together may keep from the sum: the zone's frames divided by this.
 const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
 /// The most frames that one CPU keeps from it.
 const MOST: u64 = 1 << 16;
-/// Times that a count is read anew because frames moved to the sum meanwhile.
+/// Times that a count is read again because frames moved to the sum meanwhile.
 const TRIES: usize = 8;
 
 /// By how many frames a count changes.
@@ -42,8 +42,8 @@ impl core::ops::AddAssign for FrameDelta {
 /// A count that CPUs change without meeting each other.
 ///
 /// # Concurrency
-/// Exact while nothing runs. While frames are on their way it may be off by as many, and too high by what one CPU keeps for
-/// each that is adding that to the sum.
+/// Exact while nothing runs. While frames are in transit it can be off by their number, and too high by what one CPU
+/// keeps for each CPU that is adding its share to the sum.
 ///
 /// # Linux
 /// `zone_page_state`, `zone_page_state_snapshot` and `percpu_drift_mark`.
@@ -66,7 +66,7 @@ impl<'m> FreeCount<'m> {
         }
     }
 
-    /// Sets it, while nobody else knows of the zone.
+    /// Sets the count, before the zone is published.
     pub(crate) fn set(&self, frames: Frames) {
         self.sum[0].store(frames.0, Relaxed);
     }
@@ -85,8 +85,8 @@ impl<'m> FreeCount<'m> {
         let kept = &self.kept[cpu.index() * LINE_WORDS];
         let now = kept.fetch_add(n as u64, SeqCst).wrapping_add(n as u64) as i64;
         if now.unsigned_abs() > self.most {
-            // What moves is counted twice on its way, never not at all: too low a count would refuse a request for frames
-            // that have long been free.
+            // Frames in transit are counted twice rather than not at all: too low a count would refuse a request for
+            // frames that have long been free.
             if now > 0 {
                 self.sum[0].fetch_add(now as u64, SeqCst);
                 kept.fetch_add(now.wrapping_neg() as u64, SeqCst);
@@ -97,7 +97,7 @@ impl<'m> FreeCount<'m> {
         }
     }
 
-    /// Returns it. While some frames have not arrived it may be below zero, which counts as none.
+    /// Returns the count. While some frames have not arrived it can be below zero, which counts as none.
     pub(crate) fn get(&self) -> u64 {
         let mut sum = self.sum[0].load(SeqCst);
         if self.most == 0 {
@@ -105,7 +105,7 @@ impl<'m> FreeCount<'m> {
         }
         let mut largest = i64::MIN;
         for _ in 0..TRIES {
-            // By hand: what the compiler makes of an iterator with steps costs a walk over eight zones up to 6 % more.
+            // By hand: the compiler's code for an iterator with steps costs a walk over eight zones up to 6 % more.
             let (mut kept, mut at) = (0u64, 0);
             while let Some(one) = self.kept.get(at) {
                 kept = kept.wrapping_add(one.load(SeqCst));

@@ -5,12 +5,12 @@ use crate::migratetype::Migratetype;
 
 /// A pageblock's counters and state, packed so that one compare-and-swap moves between legal states.
 ///
-/// `free` counts frames whose free bit is set and that no claim has reserved: a claim lowers it before it takes bits,
-/// a release gives bits before it raises it. So a pageblock always has at least as many free bits as `free` and the
-/// reservations that have not been taken yet, and `free == 512` proves that every bit is set and nobody is about to
+/// `free` counts frames whose free bit is set and that no claim has reserved: a claim lowers it before it takes bits, a
+/// release gives bits before it raises it. So a pageblock always has at least as many free bits as `free` and the
+/// reservations that have not been taken yet, and `free == 512` proves that every bit is set and no claim is about to
 /// take one.
 ///
-/// All zero, it is a pageblock whose frames are all free, of the movable type: zeroed metadata is a fresh zone.
+/// An all-zero descriptor is a movable pageblock whose frames are all free: zeroed metadata is a fresh zone.
 ///
 /// | bits | what |
 /// |---|---|
@@ -100,7 +100,7 @@ impl BlockState {
         (self.0 & TYPE) as u8 ^ Migratetype::Movable as u8
     }
 
-    /// Returns the migratetype's number, or one that is none where the pageblock is isolated.
+    /// Returns the migratetype's number, or a number that is no migratetype's where the pageblock is isolated.
     #[inline(always)]
     pub(crate) const fn list_ty(self) -> u8 {
         (self.0 & (TYPE | ISOLATED)) as u8 ^ Migratetype::Movable as u8
@@ -147,7 +147,7 @@ impl BlockState {
         self.0 & SOME_ZERO != 0
     }
 
-    /// Says whether all its free frames are known to hold zeros: believe it only while it stands after bits were taken.
+    /// Says whether all its free frames are known to hold zeros: valid only if it still holds after bits were taken.
     #[inline(always)]
     pub(crate) const fn is_all_zero(self) -> bool {
         self.0 & ALL_ZERO != 0
@@ -162,7 +162,7 @@ impl BlockState {
     /// operation on it has ended.
     #[inline]
     pub(crate) const fn fit(self) -> Option<u8> {
-        // A leased pageblock serves parts only: somebody is moving things in or out of it.
+        // A leased pageblock serves parts only: a compactor is moving frames in or out of it.
         if self.is_whole() && self.0 & OWNER == 0 {
             return Some(BLOCK_ORDER);
         }
@@ -181,13 +181,13 @@ impl BlockState {
         INSIDE.saturating_sub(((self.0 & BELOW) >> BELOW_SHIFT) as u8)
     }
 
-    /// Says whether a block of `order` may be claimed of it, as far as is known.
+    /// Says whether a block of `order` can be claimed from it, as far as is known.
     pub(crate) fn serves(self, order: u8) -> bool {
         self.0 & (ISOLATED | HUGE | HOLE) == 0 && self.fit() >= Some(order)
     }
 
-    /// Returns where the index keeps it, or `None` where nothing can be claimed of it, and where some CPU works on it:
-    /// what is taken of it piece by piece then writes nothing that CPUs share.
+    /// Returns where the index keeps it, or `None` where nothing can be claimed from it, and where some CPU works on
+    /// it: taking from it piece by piece then writes nothing that CPUs share.
     #[inline]
     pub(crate) const fn bin(self) -> Option<Bin> {
         if self.0 & (ISOLATED | HUGE | HOLE) != 0 {
@@ -243,8 +243,9 @@ impl BlockState {
         if self.ty() != ty || self.0 & (ISOLATED | HUGE | HOLE) != 0 || self.free() < n {
             return None;
         }
-        // The hint stays, also where nothing is left: this reservation may be filled with frames that are freed meanwhile,
-        // and leave the run that the hint knows of. `FrameMap::correct_hint` lowers it when the bits are taken.
+        // The hint stays even where nothing is left: this reservation can be filled with frames that are freed
+        // meanwhile, and leave the run that the hint stands for. `FrameMap::correct_hint` lowers it when the bits are
+        // taken.
         Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))
     }
 
@@ -266,8 +267,8 @@ impl BlockState {
         BlockState(if current { self.0 | CURRENT } else { self.0 & !CURRENT })
     }
 
-    /// Changes its type. The CPU that works on it looks for it under the type that it had, so it is nobody's current one
-    /// any more.
+    /// Changes its type. The CPU that works on it looks for it under the old type, so it is no CPU's current one any
+    /// more.
     pub(crate) const fn with_type(self, ty: u8) -> BlockState {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
         let kept = if self.0 & TYPE == code { self.0 } else { self.0 & !CURRENT };
@@ -292,13 +293,13 @@ impl BlockState {
         BlockState(self.0 | ALL_ZERO)
     }
 
-    /// Forgets that all free frames hold zeros, before one is given that may not.
+    /// Forgets that all free frames hold zeros, before a frame is given that may not hold them.
     pub(crate) const fn dirtied(self) -> Option<BlockState> {
         if self.is_all_zero() { Some(BlockState(self.0 & !ALL_ZERO)) } else { None }
     }
 
     /// Takes the whole pageblock as one block, whatever its type, unless a frame of it is used or it is isolated or
-    /// leased. Bits are not touched: while it is huge nobody looks at them.
+    /// leased. Bits are not touched: while it is huge, no call looks at them.
     #[inline]
     pub(crate) const fn claim_whole(self) -> Option<BlockState> {
         if self.0 & (USED | ISOLATED | HUGE | HOLE | OWNER) != 0 {
@@ -330,7 +331,7 @@ impl BlockState {
         BlockState(self.0 & !BELOW | below << BELOW_SHIFT)
     }
 
-    /// Takes it out of allocation, unless it is that already or has no frames.
+    /// Takes it out of allocation, unless it already is or has no frames.
     pub(crate) const fn isolate(self) -> Option<BlockState> {
         if self.0 & (ISOLATED | HOLE) != 0 { None } else { Some(BlockState(self.0 | ISOLATED)) }
     }
@@ -348,7 +349,7 @@ impl BlockState {
         Some(BlockState(self.0 | (by as u64 + 1) << OWNER_SHIFT))
     }
 
-    /// Says whether compaction found a frame in it that cannot move. Whatever is freed in it ends that.
+    /// Says whether compaction found a frame in it that cannot move. Any free into it clears that.
     #[cfg(not(loom))]
     pub(crate) const fn is_skipped(self) -> bool {
         self.0 & SKIP != 0

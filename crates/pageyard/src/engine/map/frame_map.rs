@@ -1,12 +1,11 @@
-//! The frame map of a zone: a free bit and a tag for each frame, a descriptor for each pageblock.
+//! The frame map of a zone: a free bit and a tag for each frame, a descriptor for each pageblock. A *clear* bit says
+//! free, so that zeroed metadata is free memory; the functions here treat free bits as set and invert at the word. Who
+//! can touch what:
 //!
-//! A bit that is *clear* says free, so that zeroed metadata is free memory; the functions here speak of free bits as
-//! set and invert at the word. Who may touch what:
-//!
-//! * bits are taken only by whoever reserved that many frames in the descriptor, and given only by whoever owns the
-//!   frames;
+//! * bits are taken only by the claim that reserved that many frames in the descriptor, and given only by the owner of
+//!   the frames;
 //! * while a descriptor says huge or hole, its bits are not looked at;
-//! * a frame's tag is written by its owner, and by whoever wins it from `Allocated` with a compare-and-swap.
+//! * a frame's tag is written by its owner, and by the free that wins it from `Allocated` with a compare-and-swap.
 
 use super::descriptor::BlockState;
 use super::tag::Tag;
@@ -18,10 +17,10 @@ use crate::engine::words::{largest, lowest, pick, runs};
 /// The bits of a pageblock: those taken, or those to be given.
 pub(crate) type Masks = [u64; WORDS];
 
-/// Times that a claim looks over all words before it gives the rest of its reservation back.
+/// Times that a claim scans all words before it gives the rest of its reservation back.
 const PASSES: usize = 4;
 
-/// Times that a hint is corrected before it is left as it is.
+/// Times that the correction of a hint is tried before it is given up.
 const HINT_TRIES: usize = 8;
 
 /// A descriptor before and after a transition.
@@ -68,8 +67,8 @@ impl<'m> FrameMap<'m> {
         BlockState::from_bits(self.blocks[block.get()].load(SeqCst))
     }
 
-    /// Reads the descriptor of a frame's pageblock, to be watched; none where the zone has no such frame. A number of any
-    /// size will do, also where addresses have 32 bits.
+    /// Reads the descriptor of a frame's pageblock, to be watched; none where the zone has no such frame. A number of
+    /// any size is allowed, even where addresses have 32 bits.
     #[inline(always)]
     pub(crate) fn state_of(&self, frame: u64) -> Option<(BlockState, Watch<'m>)> {
         if frame >= self.tags.len() as u64 {
@@ -85,7 +84,7 @@ impl<'m> FrameMap<'m> {
         Some((state, unsafe { Watch::of(self.blocks, block) }))
     }
 
-    /// Writes a descriptor while nobody else knows of the zone.
+    /// Writes a descriptor, before the zone is published.
     pub(crate) fn set_state(&self, block: BlockIdx, state: BlockState) {
         // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
         self.blocks[block.get()].store(state.bits(), Relaxed);
@@ -127,12 +126,13 @@ impl<'m> FrameMap<'m> {
         for pass in 0..PASSES {
             for (w, mask) in taken.iter_mut().enumerate() {
                 let free = self.free_bits(block, w);
-                // First the words that are spoiled already, unless a whole one is wanted.
+                // Words that are already spoiled come first, unless a whole word is wanted.
                 if free == 0 || (pass == 0 && free == WORD_MASK && left < WORD_FRAMES) {
                     continue;
                 }
                 let want = lowest(free, left);
-                // ORDER: Acquire pairs with the Release in `release_bits`: whoever freed these frames is done with them.
+                // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is done
+                // with them.
                 let old = self.bits[block.get() * WORDS + w].fetch_or(want, AcqRel);
                 let got = want & !old;
                 *mask |= got;
@@ -181,8 +181,8 @@ impl<'m> FrameMap<'m> {
     /// Takes one block of an order above a word's, adding its frames to `taken`; `false` where it found none.
     ///
     /// Words are taken in ascending order, each as a whole. Where one of them is not free, exactly those that were
-    /// taken are given back, and the next place is tried. `gave` says whether that happened: then somebody may have
-    /// seen those words as taken and lowered the hint, which a release of nothing must raise again.
+    /// taken are given back, and the next place is tried. `gave` says whether that happened: then another thread may
+    /// have seen those words as taken and lowered the hint, which a release of nothing must raise again.
     pub(crate) fn claim_words(&self, block: BlockIdx, order: u8, taken: &mut Masks, gave: &mut bool) -> bool {
         let span = 1 << (order - WORD_ORDER);
         for first in (0..WORDS).step_by(span) {
@@ -242,9 +242,9 @@ impl<'m> FrameMap<'m> {
     /// Gives frames of one word back; returns the word's free bits after it.
     #[inline]
     pub(crate) fn release_bits(&self, block: BlockIdx, word: usize, mask: u64) -> u64 {
-        // ORDER: SeqCst: its Release pairs with the Acquire of whoever takes them; the total order is for
+        // ORDER: SeqCst: its Release pairs with the Acquire of the claim that takes them; the total order is for
         // `run_around`, where of two releases one must see the other.
-        // Bits, not a number: a mistake elsewhere that gives a frame twice then stays with that frame.
+        // Bits, not a number: if a bug elsewhere gives a frame twice, the damage is confined to that frame.
         let old = self.bits[block.get() * WORDS + word].fetch_and(!mask, SeqCst);
         debug_assert_eq!(old & mask, mask, "only frames that were taken are given back");
         (!old | mask) & WORD_MASK
@@ -252,7 +252,7 @@ impl<'m> FrameMap<'m> {
 
     /// Gives frames back; returns the largest run among and around them.
     pub(crate) fn release_masks(&self, block: BlockIdx, masks: &Masks) -> u8 {
-        // Which words there are is found first, without a branch for each: they may be any.
+        // The words to write are found first, without a branch for each: any of them may be set.
         let mut left = masks.iter().enumerate().fold(0, |set, (w, mask)| set | u32::from(*mask != 0) << w);
         let mut run = 0;
         while left != 0 {
@@ -288,7 +288,7 @@ impl<'m> FrameMap<'m> {
         if full != 0 { largest(full).map(|k| k + WORD_ORDER) } else { best }
     }
 
-    /// Takes all bits of a pageblock that is huge, so that nobody looks at them, before it is shattered.
+    /// Takes all bits of a pageblock before it is shattered; it is huge, so no other call looks at them.
     pub(crate) fn take_huge(&self, block: BlockIdx) {
         for w in 0..WORDS {
             // ORDER: Relaxed: the transition of the descriptor that follows publishes it.
@@ -296,7 +296,7 @@ impl<'m> FrameMap<'m> {
         }
     }
 
-    /// Marks frames as taken while nobody else knows of the zone.
+    /// Marks frames as taken, before the zone is published.
     pub(crate) fn set_taken(&self, block: BlockIdx, word: usize, mask: u64) {
         // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
         self.bits[block.get() * WORDS + word].fetch_or(mask, Relaxed);
@@ -308,12 +308,12 @@ impl<'m> FrameMap<'m> {
     pub(crate) fn correct_hint(&self, block: BlockIdx) -> Change {
         let mut state = self.state(block);
         for _ in 0..HINT_TRIES {
-            // A huge one's bits are not looked at.
+            // No call looks at the bits of a huge pageblock.
             if state.is_whole() || state.is_huge() || state.hint() == 0 {
                 return Change { old: state, new: state };
             }
-            // Also where nothing is free for a claim: bits may still be, those of reservations that are about to be taken
-            // and of releases that are not counted yet, and only their runs say how far down the hint may go.
+            // Even where nothing is free for a claim: bits may still be set, for reservations that have not taken them
+            // yet and releases that are not counted yet, and only their runs say how far the hint may be lowered.
             let run = self.scan(block).unwrap_or(0);
             if run >= state.hint() {
                 return Change { old: state, new: state };
@@ -341,7 +341,7 @@ impl<'m> FrameMap<'m> {
     /// Writes the tag of a frame that the caller owns.
     #[inline]
     pub(crate) fn set_tag(&self, frame: FrameIdx, tag: Tag) {
-        // ORDER: Release pairs with the Acquire of `retag`: whoever frees the block sees what was done before.
+        // ORDER: Release pairs with the Acquire of `retag`: the thread that frees the block sees what was done before.
         self.tags[frame.get()].store(tag.byte(), Release);
     }
 
@@ -349,7 +349,7 @@ impl<'m> FrameMap<'m> {
     #[inline(always)]
     pub(crate) fn allocate_tag(&self, frame: FrameIdx, order: u8) {
         let tag = &self.tags[frame.get()];
-        // ORDER: Relaxed: the frame is ours, so nobody else writes a tag that is not `Allocated`.
+        // ORDER: Relaxed: the frame is ours, so no other thread writes a tag that is not `Allocated`.
         let byte = tag.load(Relaxed);
         debug_assert!(matches!(Tag::from_byte(byte), Tag::Free | Tag::FreeZero), "{frame:?} is {byte:#x}");
         // ORDER: Release, as in `set_tag`.
@@ -362,15 +362,15 @@ impl<'m> FrameMap<'m> {
         debug_assert!((item as usize) < self.tags.len());
         // SAFETY: lists hold frames of their zone only: items come from its masks, or from a frame whose tag was won.
         let tag = unsafe { self.tags.get_unchecked(item as usize) };
-        // ORDER: Relaxed: the frame is ours, so nobody else writes a tag that is not `Allocated`.
+        // ORDER: Relaxed: the frame is ours, so no other thread writes a tag that is not `Allocated`.
         let byte = tag.load(Relaxed);
         debug_assert!(matches!(Tag::from_byte(byte), Tag::Free | Tag::FreeZero), "{item} is {byte:#x}");
         // ORDER: Release, as in `set_tag`.
         tag.store(Tag::allocate(byte, order), Release);
     }
 
-    /// Replaces a tag, `false` where it is another: of those who want to free a block, one gets `true`. `alone` says
-    /// that no two calls overlap, so that nobody else can want to.
+    /// Replaces a tag; `false` where it is a different one: of several frees of one block, one gets `true`. `alone`
+    /// says that no two calls overlap, so there is no other free.
     ///
     /// # Safety
     /// It is a frame of the zone: [`FrameMap::state_of`] returned a state for it.
@@ -391,7 +391,7 @@ impl<'m> FrameMap<'m> {
         mine
     }
 
-    /// Replaces a tag: of those who want to free a block, one gets `Ok`.
+    /// Replaces a tag: of several frees of one block, one gets `Ok`.
     #[inline(always)]
     pub(crate) fn retag(&self, frame: FrameIdx, from: Tag, to: Tag) -> Result<(), Tag> {
         // ORDER: Acquire pairs with the Release that wrote the tag; Release with the next owner's Acquire.
@@ -401,7 +401,7 @@ impl<'m> FrameMap<'m> {
         }
     }
 
-    /// Says whether all frames of a range are known to hold zeros, and forgets it of all but the first.
+    /// Says whether all frames of a range are known to hold zeros, and forgets it for all but the first.
     pub(crate) fn gather_zero(&self, first: FrameIdx, frames: usize) -> bool {
         let mut zero = true;
         for frame in first.run(frames) {

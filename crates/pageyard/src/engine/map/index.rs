@@ -1,6 +1,6 @@
 //! The index of a zone: which pageblocks can serve what, without looking at them.
 //!
-//! Pageblocks stand on bins by migratetype, fullness and fit. Above those that are free as a whole, further
+//! Pageblocks are on bins by migratetype, fullness and fit. Above those that are free as a whole, further
 //! bitmaps say where aligned runs of them start: one for each order above a pageblock's.
 
 use super::descriptor::{BINS, Bin, BlockState, FITS, WHOLE};
@@ -65,7 +65,7 @@ pub(crate) struct Index<'m> {
 }
 
 impl<'m> Index<'m> {
-    /// Carves the index of `blocks` pageblocks, the first of which lies `skew` behind a multiple of the largest order.
+    /// Carves the index of `blocks` pageblocks, the first of which lies `skew` after a multiple of the largest order.
     pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize, skew: usize) -> Index<'m> {
         let bits = skew + blocks;
         let words = bits.div_ceil(FAN);
@@ -77,7 +77,7 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Fills the index in from the descriptors, while nobody else knows of the zone.
+    /// Fills in the index from the descriptors, before the zone is published.
     pub(crate) fn build(&self, frames: &FrameMap<'_>) {
         let whole = Bin { ty: Migratetype::Movable as u8, class: WHOLE };
         let end = self.skew + frames.len();
@@ -110,7 +110,7 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Makes one bin say the truth about a pageblock.
+    /// Corrects one bin for a pageblock.
     #[inline]
     pub(crate) fn settle(&self, frames: &FrameMap<'_>, bin: Bin, block: BlockIdx) {
         let at = block.get() + self.skew;
@@ -120,7 +120,7 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Makes the bin of whole pageblocks of a type say the truth about some of one word.
+    /// Corrects the bin of whole pageblocks of a type for some pageblocks of one word.
     pub(crate) fn settle_wholes(&self, frames: &FrameMap<'_>, ty: u8, word: usize, mask: u64) {
         let facts = || {
             let (mut rest, mut facts) = (mask, 0);
@@ -138,15 +138,15 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Returns the word of whole pageblocks that a pageblock is in, and its bit there.
+    /// Returns the word of whole pageblocks that holds a pageblock, and its bit there.
     #[inline]
     pub(crate) fn word_of(&self, block: BlockIdx) -> (usize, u64) {
         let at = block.get() + self.skew;
         (at >> FAN_ORDER, 1 << (at % FAN))
     }
 
-    /// Iterates over the pageblocks from `block` to the end of its word that the index takes for whole ones of a type:
-    /// hints.
+    /// Iterates over the pageblocks from `block` to the end of its word that the index believes to be whole and of a
+    /// type: hints.
     #[inline]
     pub(crate) fn wholes(&self, ty: u8, block: BlockIdx) -> impl Iterator<Item = BlockIdx> + use<> {
         let (word, bit) = self.word_of(block);
@@ -169,7 +169,7 @@ impl<'m> Index<'m> {
         bits
     }
 
-    /// Makes the bitmaps of runs say the truth about one word of whole pageblocks.
+    /// Corrects the bitmaps of runs for one word of whole pageblocks.
     fn settle_runs(&self, word: usize) {
         store_load_fence();
         let mut starts = self.whole(word);

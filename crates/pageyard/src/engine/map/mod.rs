@@ -1,6 +1,6 @@
 //! What is known of each frame and of each pageblock: tags, bits and descriptors, and what is derived from them.
 //!
-//! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` reads one of them again;
+//! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` rereads one of them;
 //! `frame_map` is where they lie; `tree` and `index` say which pageblocks can serve what; `count` adds up what is free.
 
 pub(super) mod count;

@@ -66,11 +66,11 @@ impl Tag {
         }
     }
 
-    /// Returns the byte of a live block's first frame, made from the byte it had while it was free: what was known
-    /// of its contents stays known.
+    /// Returns the byte of a live block's first frame, made from the byte it had while free: what was known of its
+    /// contents stays known.
     #[inline(always)]
     pub(crate) const fn allocate(byte: u8, order: u8) -> u8 {
-        // A free frame's byte has no other bit, so that one instruction on the byte in memory does it.
+        // A free frame's byte has no other bit, so one instruction on the byte in memory is enough.
         byte | ALLOCATED | order
     }
 }

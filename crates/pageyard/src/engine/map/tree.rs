@@ -11,7 +11,7 @@ const LEVELS: usize = if cfg!(loom) { 3 } else { 4 };
 /// Times that a search follows a bit that turned out to be stale, before it gives up.
 const STALE_TRIES: usize = 64;
 
-/// Words of an index that a search has looked at, or a descriptor that it found there: what a bounded search bounds.
+/// Index words that a search has looked at, and descriptors that it found there: what a bounded search bounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SearchEffort {
     /// The count.
@@ -26,7 +26,7 @@ impl SearchEffort {
     }
 }
 
-/// How a bitmap is laid out: its levels, lowest first, each from a cache line on.
+/// How a bitmap is laid out: its levels, lowest first, each starting at a cache line.
 #[derive(Clone, Copy)]
 struct Shape {
     levels: usize,
@@ -79,10 +79,10 @@ impl Shape {
 /// Bitmaps of one shape, and above them a root word for each group of bitmaps, which says which are not empty.
 ///
 /// # Concurrency
-/// A bit follows a fact: a child's state, or whether the word below has a bit. Whoever changes the fact settles the bit
-/// afterwards, and whoever writes the bit reads the fact again after that and starts over if it changed. So a write
-/// that comes late is undone by the one who made it, and when all have ended every bit is right. In between a bit may
-/// be wrong: what a search finds is a hint.
+/// A bit follows a fact: a child's state, or whether the word below has a bit. A thread that changes the fact settles
+/// the bit afterwards, and a thread that writes the bit then reads the fact again and starts over if it changed. So a
+/// late write is undone by the thread that made it, and when all have ended every bit is right. In between a bit can be
+/// wrong: what a search finds is a hint.
 pub(crate) struct Forest<'m> {
     words: &'m [A64],
     roots: &'m [A64],
@@ -91,8 +91,8 @@ pub(crate) struct Forest<'m> {
 }
 
 impl<'m> Forest<'m> {
-    /// Carves `groups` groups of `group` bitmaps of `bits` bits; `few` says that there are few of these, so that a cache
-    /// line for each word is not too much.
+    /// Carves `groups` groups of `group` bitmaps of `bits` bits; `few` says that there are so few of these that each
+    /// word can have its own cache line.
     pub(crate) fn carve(
         carver: &mut Carver<'m>,
         groups: usize,
@@ -174,7 +174,7 @@ impl<'m> Forest<'m> {
                 now = word.fetch_and(!(mask & !want), SeqCst) & !(mask & !want);
                 above |= now == 0;
             }
-            // Nobody else's bit is in the word: whoever set these may not have come to the level above yet.
+            // No other bit is in the word: the thread that set these may not have reached the level above yet.
             if above || (want != 0 && now & !want == 0) {
                 self.settle_above(tree, 0, at);
             }
@@ -185,7 +185,7 @@ impl<'m> Forest<'m> {
         }
     }
 
-    /// Sets all bits of a word of the lowest level at once, while nobody else knows of the bitmap.
+    /// Sets all bits of a word of the lowest level at once, before the bitmap is published.
     pub(crate) fn fill(&self, tree: usize, at: usize, bits: u64) {
         if bits != 0 {
             // ORDER: Relaxed: published with the allocator.
@@ -225,7 +225,7 @@ impl<'m> Forest<'m> {
                     above();
                 }
             } else if want && now == mask {
-                // The first bit of its word: whoever set it may not have come to the level above yet.
+                // The first bit of its word: the thread that set it may not have reached the level above yet.
                 above();
             }
             store_load_fence();
@@ -274,8 +274,8 @@ impl<'m> Forest<'m> {
         Ok(at)
     }
 
-    /// Finds the first set bit of a bitmap in a range, as far as what lies above it is right: where that is stale it finds
-    /// none, and leaves it to [`Forest::find`] to correct it.
+    /// Finds the first set bit of a bitmap in a range, if the levels above it are right: where they are stale it finds
+    /// none, and leaves their correction to [`Forest::find`].
     pub(crate) fn find_within(
         &self,
         tree: usize,

@@ -1,9 +1,9 @@
-//! What a push reads again where it commits, so that a list never takes in what was taken out of allocation meanwhile.
+//! What a push rereads where it commits, so that a list never takes a frame that was taken out of allocation meanwhile.
 //!
-//! A free reads its pageblock's descriptor, chooses a list by it, and pushes. In between the pageblock may be isolated and all
-//! lists drained. So the push reads a word once more *inside* what keeps its list to itself: a lock, or a restartable
-//! sequence. Isolation writes the word first and drains, or issues a barrier, afterwards: a push either ends before
-//! that and is drained, or sees the change and goes to the zone. Neither waits for the other.
+//! A free reads its pageblock's descriptor, chooses a list by it, and pushes. In between the pageblock may be isolated
+//! and all lists drained. So the push rereads a word *inside* whatever keeps its list to itself: a lock, or a
+//! restartable sequence. Isolation writes the word first and drains, or issues a barrier, afterwards: a push either
+//! ends before that and is drained, or sees the change and goes to the zone. Neither waits for the other.
 //!
 //! Both types are two words each, which a call passes in registers.
 
@@ -38,7 +38,7 @@ impl<'a> Watch<'a> {
     #[inline(always)]
     #[must_use]
     pub fn stands(self) -> bool {
-        // SAFETY: `of` had it promised that there is such a word, and it is borrowed for `'a`.
+        // SAFETY: the caller of `of` promised that there is such a word, and it is borrowed for `'a`.
         let word = unsafe { &*self.words.add(self.at) };
         // ORDER: SeqCst, as in `Unchanged::stands`.
         word.load(SeqCst) as u8 & Self::OUT == 0

@@ -1,4 +1,4 @@
-//! One per-CPU list: a stack of frame numbers, its newest end the hottest.
+//! One per-CPU list: a stack of frame numbers, hottest at its newest end.
 
 use super::tuning::MOST;
 use crate::engine::sync::{A32, A64, Acquire, Relaxed, Release};
@@ -11,16 +11,16 @@ use core::ptr::NonNull;
 pub(super) const FIELD: u32 = 15;
 /// Bits of the field for the newest item's end.
 pub(super) const END: u32 = 24;
-/// How many items can be added before somebody has to make room.
+/// How many items can be added before room must be made.
 const LEFT: u64 = (1 << FIELD) - 1;
 /// The field of items, where it lies.
 const ITEMS: u64 = LEFT << FIELD;
 const END_SHIFT: u32 = 2 * FIELD;
-/// Where the number of items popped for callers begins; it runs over into [`Head::popped`].
+/// Where the number of items popped for callers begins; it overflows into [`Head::popped`].
 const POPPED_SHIFT: u32 = END_SHIFT + END;
-/// Four-byte words that an item takes: one, but for the model checker.
+/// Four-byte words that an item takes: one, except under the model checker.
 pub(super) const STEP: usize = size_of::<A32>() / 4;
-/// What a push adds: one item more, which ends behind the others, and room for one fewer.
+/// What a push adds: one more item, which ends after the others, and room for one fewer.
 const PUSH: u64 = ((STEP as u64) << END_SHIFT) + (1 << FIELD) - 1;
 /// What a pop adds: one more popped, and the opposite of a push.
 const POP: u64 = (1 << POPPED_SHIFT) - PUSH;
@@ -42,7 +42,7 @@ const fn end(word: u64) -> usize {
 }
 
 /// One per-CPU list: a window of frame numbers, relative to the zone's first pageblock, that moves up a stretch of
-/// memory as its oldest items go to the zone, and back to the start when it comes to the end.
+/// memory as its oldest items go to the zone, and back to the start when it reaches the end.
 ///
 /// Everything that a hit touches is in one cache line. A hit's cost is its loads: it makes two here, because the word
 /// says where the newest item lies.
@@ -62,7 +62,7 @@ pub(crate) struct Head<'m> {
     pub(super) spilled: A64,
     /// How many items make it full.
     pub(super) high: u32,
-    /// 1 while somebody uses the list under a try-lock.
+    /// 1 while the list is in use under a try-lock.
     lock: A32,
 }
 
@@ -85,9 +85,9 @@ impl<'m> Head<'m> {
 
 /// One per-CPU list.
 ///
-/// Its operations are sequences of plain loads and stores. They are correct only while nobody else uses the list:
-/// a [`PerCpu`](crate::engine::PerCpu) sees to that.
-// A pointer, because a reference would not lead to the items behind the header.
+/// Its operations are sequences of plain loads and stores. They are correct only while the list has one user: a
+/// [`PerCpu`](crate::engine::PerCpu) ensures that.
+// A pointer, because a reference would not reach the items after the header.
 #[derive(Clone, Copy)]
 pub struct List<'a>(NonNull<Head<'a>>);
 
@@ -113,7 +113,7 @@ impl<'a> List<'a> {
         unsafe { self.0.as_ref() }
     }
 
-    /// Opens a new list, once its header lies where it stays, before its memory.
+    /// Opens a new list once its header is in its final place, before its memory.
     pub(super) fn open(&self) {
         let head = self.head();
         let at = (head.memory.as_ptr() as usize - self.0.as_ptr() as usize) / 4;
@@ -122,12 +122,12 @@ impl<'a> List<'a> {
         self.set(0, 0, 0);
     }
 
-    /// Returns the place that lies so many four-byte words behind the header.
+    /// Returns the place that lies this many four-byte words after the header.
     #[inline(always)]
     fn place(&self, at: usize) -> &'a A32 {
         let place = self.0.as_ptr().cast::<u32>().wrapping_add(at).cast::<A32>().cast_const();
         debug_assert!(self.head().memory.as_ptr_range().contains(&place));
-        // SAFETY: 1. Callers have taken `at` from the list's word: an item, or room for one, and the word counts no room
+        // SAFETY: 1. Callers took `at` from the list's word: an item, or room for one, and the word counts no room
         //            beyond the end of the places.
         //         2. The pointer leads there, for as long as `'a`: `of`.
         unsafe { &*place }
@@ -146,7 +146,7 @@ impl<'a> List<'a> {
         &self.head().memory[at..][..n]
     }
 
-    /// Counts pops that came to more than the word holds.
+    /// Counts pops beyond what the word holds.
     #[cold]
     fn carry(&self) {
         add(&self.head().popped, 1 << (64 - POPPED_SHIFT));
@@ -162,7 +162,7 @@ impl<'a> List<'a> {
         head.word.store(popped | (end as u64) << END_SHIFT | (count as u64) << FIELD | left as u64, Relaxed);
     }
 
-    /// Takes the list, unless somebody has it.
+    /// Takes the list, unless it is in use.
     #[inline(always)]
     #[must_use]
     pub fn try_lock(&self) -> bool {
@@ -197,7 +197,7 @@ impl<'a> List<'a> {
 
     /// Adds an item if `win` says so, which is asked only where there is room.
     ///
-    /// The list is read before: what `win` does to other memory then waits for nothing.
+    /// The list is read first: what `win` does to other memory then waits for nothing.
     #[inline(always)]
     #[must_use]
     pub fn push(&self, item: u32, win: impl FnOnce() -> bool) -> Pushed {
@@ -234,7 +234,7 @@ impl<'a> List<'a> {
 
     /// Takes the oldest items, oldest first, for the zone; returns how many.
     ///
-    /// Where there is no room behind the newest item, all of them move back to the start.
+    /// Where there is no room after the newest item, all items move back to the start.
     #[inline]
     #[must_use]
     pub fn pop_oldest(&self, out: &mut [u32]) -> usize {
@@ -281,43 +281,44 @@ impl<'a> List<'a> {
         n
     }
 
-    /// Returns how many items it holds: a hint, unless nobody else uses it.
+    /// Returns how many items it holds: a hint while others use it.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         count(self.head().word.load(Relaxed))
     }
 
-    /// Says whether it holds none: a hint, unless nobody else uses it.
+    /// Says whether it holds none: a hint while others use it.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns how many items it held that callers took, and that they gave: a hint, while others use it.
+    /// Returns how many items callers took from it, and how many they gave it: a hint while others use it.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         let popped = self.head().popped.load(Relaxed) + (self.head().word.load(Relaxed) >> POPPED_SHIFT);
         let out = popped + self.head().spilled.load(Relaxed) + self.len() as u64;
-        // What came and went is read one after the other: meanwhile more may have come from the zone than was there before.
+        // The two counts are read one after the other: meanwhile more items may have come from the zone than were there
+        // before.
         (popped, out.saturating_sub(self.head().refilled.load(Relaxed)))
     }
 
-    /// Calls `visit` with each item, while nobody else uses the list.
+    /// Calls `visit` with each item. The list must have no other user.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u32)) {
         self.places(self.first(), self.len()).iter().for_each(|item| visit(item.load(Relaxed)));
     }
 }
 
-/// What became of a push.
+/// The result of a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pushed {
     /// It was won, and is in the list.
     Kept,
-    /// It was won, and is nowhere: the list had no room any more.
+    /// It was won, but is in no list: there was no room any more.
     Won,
     /// It was not won.
     Lost,
-    /// The list is full or in use; nobody was asked.
+    /// The list is full or in use; `win` was not asked.
     NoRoom,
 }

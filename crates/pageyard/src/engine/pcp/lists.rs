@@ -1,4 +1,4 @@
-//! The memory of the per-CPU lists: those of a zone, by CPU, and how a CPU's are taken away from it.
+//! The memory of a zone's per-CPU lists, by CPU, and how a CPU's lists are taken away from it.
 
 use super::list::{END, FIELD, Head, List};
 use super::tuning::{LISTS, Tuning, is_requested, order_of};
@@ -32,10 +32,11 @@ impl<'a> CpuLists<'a> {
         RawLists { slots: self.0.slots.as_ptr().cast(), cpus: self.0.slots.len() as u32 }
     }
 
-    /// Points a CPU's slot to lists that are empty and full for ever. Says whether the lists are the caller's now, to empty
-    /// and to [`attach`](CpuLists::attach).
+    /// Points a CPU's slot to lists that are always both empty and full. Says whether the CPU's lists are the caller's
+    /// now, to empty and to [`attach`](CpuLists::attach).
     ///
-    /// Who reads the slot afterwards finds nothing to take and no room; who read it before may still use the lists.
+    /// A thread that reads the slot afterwards finds nothing to take and no room; a thread that read it before may
+    /// still use the lists.
     ///
     /// `process` is a number of the calling process. A process that was forked while some thread had the lists has a copy
     /// of the slot that says so, and no such thread: there, the first caller takes them over.
@@ -46,14 +47,14 @@ impl<'a> CpuLists<'a> {
             return false;
         };
         let [own, nobody] = [cpu.index(), self.0.slots.len()].map(|cpu| self.0.header(cpu * LISTS).cast());
-        // ORDER: SeqCst, all of them. Whoever detaches has written its process before: a slot that is found detached, and
-        // then by another process, is nobody's here.
+        // ORDER: SeqCst, all of them. The thread that detaches wrote its process first: a slot found detached, and then
+        // by another process, is held by no thread here.
         let before = by.load(SeqCst);
         if slot.load(SeqCst) == nobody && by.load(SeqCst) == before && before != process {
             return by.compare_exchange(before, process, SeqCst, SeqCst).is_ok();
         }
         if before != process {
-            // Somebody else of this process writes the same, or takes the lists over in the moment in between.
+            // Another thread of this process may write the same, or take the lists over in between.
             let _ = by.compare_exchange(before, process, SeqCst, SeqCst);
         }
         // The fence that the caller issues next follows it.
@@ -63,7 +64,7 @@ impl<'a> CpuLists<'a> {
     /// Points a CPU's slot to its lists again, after [`detach`](CpuLists::detach).
     pub fn attach(self, cpu: CpuId) {
         if let Some(slot) = self.0.slots.get(cpu.index()) {
-            // ORDER: Release: who finds the lists again finds them as they were left.
+            // ORDER: Release: a thread that finds the lists again finds them as they were left.
             slot.store(self.0.header(cpu.index() * LISTS).cast(), Release);
         }
     }
@@ -94,7 +95,7 @@ impl RawLists {
     pub const END: u32 = END;
     /// A `u32`: how many `u32` from the header on the places of items begin.
     pub const START: usize = core::mem::offset_of!(Head<'_>, start);
-    /// A `u32`: how many places there are: twice as many as `HIGH` says, and some.
+    /// A `u32`: how many places there are: twice `HIGH`, and some.
     pub const PLACES: usize = core::mem::offset_of!(Head<'_>, places);
     /// A `u32`: how many items make the list full.
     pub const HIGH: usize = core::mem::offset_of!(Head<'_>, high);
@@ -109,13 +110,13 @@ impl RawLists {
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(RawLists::HEAD == 64 && RawLists::WORD == 0 && super::list::STEP == 1);
 
-/// The lists of a zone, and how large they become.
+/// The lists of a zone, and how large they grow.
 pub(crate) struct Lists<'m> {
     heads: &'m [Head<'m>],
     slots: &'m [APtr<u8>],
     /// For each slot, who detached it last: a number of its process.
     detached_by: &'m [A64],
-    /// Where the headers begin, as a pointer that leads to the items behind them too.
+    /// Where the headers begin, as a pointer that also leads to the items after them.
     first: APtr<u8>,
     pub(crate) tuning: Tuning,
 }
@@ -123,7 +124,7 @@ pub(crate) struct Lists<'m> {
 impl<'m> Lists<'m> {
     /// Carves the lists of `cpus` CPUs.
     pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, tuning: Tuning) -> Lists<'m> {
-        // One CPU more, which nobody is: its lists have no room.
+        // A sentinel past the last CPU: its lists have no room.
         let heads = carver.filled((cpus + 1) * LISTS, |i, carver| {
             let (list, order) = (i % LISTS, order_of(i % LISTS));
             let exists = i < cpus * LISTS && is_requested(list);
@@ -177,7 +178,7 @@ pub struct LooseLists<'m> {
 
 impl<'m> LooseLists<'m> {
     /// Cuts the lists of `cpus` CPUs from `memory`, which it fills with zeros. A list of single frames holds `high`
-    /// items; the others less, or nothing.
+    /// items; the others hold fewer, or none.
     ///
     /// # Errors
     /// [`MapError::MetadataTooSmall`] where `memory` is smaller than it says, counted from its first aligned byte.
@@ -277,7 +278,7 @@ mod tests {
         let lists = Lists::carve(&mut carver, 1, Tuning { high: 40, batch: 8 });
         let list = lists.get(CpuId(0), 0);
         assert_eq!(list.push(7, || true), Pushed::Kept);
-        // As a reader sees it who read the items before a refill, and the count of what came from the zone after it.
+        // What a reader sees that read the items before a refill, and the count of items from the zone after it.
         lists.heads[0].refilled.store(8, Relaxed);
         assert_eq!(list.traffic(), (0, 0));
     }

@@ -1,4 +1,4 @@
-//! How one CPU's lists are kept from being used twice at once.
+//! How one CPU's lists are kept to one user at a time.
 
 use super::list::{List, Pushed};
 use super::lists::CpuLists;
@@ -8,7 +8,7 @@ use crate::units::CpuId;
 
 /// Keeps a list to one user at a time, without ever waiting.
 ///
-/// Each operation either has the list to itself from its first load to its last store, or says that it did nothing:
+/// Each operation either has the list to itself from its first load to its last store, or reports that it did nothing:
 /// an empty pop, a push of nothing. Callers then go to the zone.
 ///
 /// # Safety
@@ -20,10 +20,8 @@ pub unsafe trait PerCpu: Sync {
     /// Says whether calls never overlap at all, so that a check needs no locked instruction.
     const ALONE: bool = false;
 
-    /// Takes the newest item of the list of a CPU; none where the CPU does not exist.
-    ///
-    /// Here and below, a variant that finds out by itself where it runs takes the list of *that* CPU, if it has lists,
-    /// and `cpu` need only exist.
+    /// Takes the newest item of the list of a CPU; none where the CPU does not exist. Here and below, a variant that
+    /// finds out for itself where it runs takes the list of *that* CPU, if it has lists, and `cpu` only has to exist.
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32>;
 
     /// Adds an item that a caller frees, if `win` says that it is the caller's, and only while `watch` still
@@ -69,7 +67,7 @@ pub unsafe trait PerCpu: Sync {
     fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
 
     /// Takes everything from the lists of a CPU, oldest first and a batch at a time, and hands it to `give` with the
-    /// list's number. Returns how many lists somebody else was using all the while.
+    /// list's number. Returns how many lists were in use the whole time.
     fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
         for list in 0..CpuLists::EACH {
             let Some(len) = lists.get(cpu, list).map(|l| l.len()) else { return 0 };
@@ -86,9 +84,9 @@ pub unsafe trait PerCpu: Sync {
         0
     }
 
-    /// Makes every push that is under way, of any CPU, be over or read anew what it watches. Says whether it could.
+    /// Ensures that every push under way, on any CPU, has ended or rereads what it watches. Says whether it could.
     ///
-    /// Where a drain does as much, there is nothing to do.
+    /// Where a drain has the same effect, there is nothing to do.
     fn barrier(&self) -> bool {
         true
     }
@@ -97,7 +95,7 @@ pub unsafe trait PerCpu: Sync {
     fn reaches_others(&self) -> bool;
 }
 
-/// Lists that their CPU uses alone: nothing keeps others away, because no others come.
+/// Lists that only their CPU uses: nothing keeps other CPUs out, because none comes.
 #[derive(Debug)]
 pub struct Exclusive {
     reaches_others: bool,
@@ -108,7 +106,7 @@ impl Exclusive {
     ///
     /// # Safety
     /// Calls that name the same CPU never overlap (preemption is off, and interrupt handlers do not allocate), and
-    /// `drain` is called for one's own CPU only, or while no other call runs.
+    /// `drain` is called only for the calling CPU, or while no other call runs.
     ///
     /// A pageblock that is isolated stays out of allocation once each CPU has drained its own lists after that.
     #[must_use]
@@ -116,7 +114,7 @@ impl Exclusive {
         Exclusive { reaches_others: false }
     }
 
-    /// Makes it for callers that never overlap at all, but check frees as if they did. An allocation that would fail
+    /// Makes it for callers that never overlap at all, but checks frees as if they did. An allocation that would fail
     /// then drains the lists of all CPUs.
     ///
     /// # Safety
@@ -199,7 +197,7 @@ macro_rules! unguarded {
     };
 }
 
-// SAFETY: whoever made it promised that no two calls overlap that use one list.
+// SAFETY: its maker promised that no two calls overlap that use one list.
 unsafe impl PerCpu for Exclusive {
     const NAME: &'static str = "pageyard-exclusive";
 
@@ -210,7 +208,7 @@ unsafe impl PerCpu for Exclusive {
     }
 }
 
-// SAFETY: whoever made it promised that no two calls overlap.
+// SAFETY: its maker promised that no two calls overlap.
 unsafe impl PerCpu for Alone {
     const NAME: &'static str = "pageyard-alone";
     const ALONE: bool = true;
@@ -222,10 +220,10 @@ unsafe impl PerCpu for Alone {
     }
 }
 
-/// Times that a drain tries the lock of a list. Whoever holds it has a few instructions to go, unless it was stopped.
+/// Times that a drain tries the lock of a list. Its holder has a few instructions to go, unless it was stopped.
 const DRAIN_TRIES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1 << 12 };
 
-/// Lists with a lock that is tried once: whoever finds it taken goes to the zone.
+/// Lists with a lock that is tried once: a call that finds it taken goes to the zone.
 ///
 /// Any number of threads, interrupt handlers and signal handlers may call with the same CPU's number.
 #[derive(Clone, Copy, Debug, Default)]
@@ -296,7 +294,7 @@ unsafe impl PerCpu for TryLock {
         TryLock::with(lists.get(cpu, list), 0, |l| l.pop_oldest(out))
     }
 
-    /// A list in use is tried again for a while, and then left as it is: who has it may have been stopped.
+    /// A list in use is tried again for a while, and then left as it is: its user may have been stopped.
     fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
         let mut busy = 0;
         for list in 0..CpuLists::EACH {

@@ -1,10 +1,10 @@
-//! How lists missed before, and so how much moves when they miss again.
+//! How often lists missed lately, and so how much moves when they miss again.
 
 use super::tuning::LISTS;
 use crate::engine::sync::{A32, Carver, Relaxed};
 use crate::units::CpuId;
 
-/// Times that what is moved doubles while a list keeps missing in the same way.
+/// Times that a batch doubles while a list keeps missing in the same way.
 ///
 /// # Linux
 /// `CONFIG_PCP_BATCH_SCALE_MAX`.
@@ -26,7 +26,7 @@ impl<'m> Runs<'m> {
         Runs(carver.zeroed(cpus * OF_CPU))
     }
 
-    /// Notes a refill, or a spill; returns how often what is moved is doubled.
+    /// Notes a refill or a spill; returns how often the batch is doubled.
     pub(crate) fn note(&self, cpu: CpuId, list: usize, refill: bool) -> u32 {
         let word = &self.0[cpu.index() * OF_CPU + list];
         let sign = if refill { 1 } else { -1 };

@@ -1,5 +1,5 @@
-//! An area for each CPU: memory to sort frames in on their way between lists and zones, when there are more of them than a
-//! stack should hold. Whoever finds it taken does with less.
+//! A scratch area per CPU: memory to sort frames in on their way between lists and zones, when there are more of them
+//! than a stack should hold. If the area is in use, the caller falls back to a smaller batch.
 
 use crate::engine::geometry::{
     BATCH, BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_ORDER, WORDS,
@@ -11,7 +11,7 @@ use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-/// Groups that frames are sorted into at a time: pageblocks of a gibibyte.
+/// Groups that frames are sorted into at a time: the pageblocks of one gibibyte.
 const GROUPS: usize = if cfg!(loom) { 2 } else { 512 };
 /// The same where there is no area.
 const FEW_GROUPS: usize = if cfg!(loom) { 2 } else { 64 };
@@ -19,7 +19,7 @@ const FEW_GROUPS: usize = if cfg!(loom) { 2 } else { 64 };
 /// Words of a cache line.
 const LINE_A32: usize = 16;
 
-/// Memory that whoever has taken an area writes to.
+/// Memory that the user of an area writes to.
 #[repr(transparent)]
 struct Plain<T>(UnsafeCell<T>);
 
@@ -42,7 +42,7 @@ unsafe impl Zeroable for Plain<u16> {
     }
 }
 
-/// The scratch_areas of all CPUs.
+/// The scratch areas of all CPUs.
 pub(crate) struct ScratchAreas<'m> {
     /// 1 while a CPU's area is taken.
     taken: &'m [A32],
@@ -54,7 +54,7 @@ pub(crate) struct ScratchAreas<'m> {
 }
 
 impl<'m> ScratchAreas<'m> {
-    /// Carves scratch_areas for `cpus` CPUs, each with room for so many items; none where a stack has as much.
+    /// Carves scratch areas for `cpus` CPUs, each with room for this many items; none where a stack has as much.
     pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, room: usize) -> ScratchAreas<'m> {
         let room = if room > BATCH { room } else { 0 };
         let groups = if room > 0 { GROUPS } else { 0 };
@@ -67,14 +67,14 @@ impl<'m> ScratchAreas<'m> {
         }
     }
 
-    /// Takes a CPU's area, unless somebody has it or there is none.
+    /// Takes a CPU's area, unless it is in use or there is none.
     pub(crate) fn take(&self, cpu: CpuId) -> Option<ScratchArea<'_>> {
         if self.room == 0 {
             return None;
         }
         let cpu = cpu.index();
         let taken = &self.taken[cpu * LINE_A32];
-        // ORDER: Acquire pairs with the Release of the drop: whoever had it is done with it.
+        // ORDER: Acquire pairs with the Release of the drop: the previous user is done with it.
         taken.compare_exchange(0, 1, Acquire, Relaxed).ok()?;
         Some(ScratchArea {
             taken,
@@ -101,7 +101,7 @@ impl ScratchArea<'_> {
     /// Returns what lies on it.
     pub(crate) fn scratch(&mut self) -> Scratch<'_> {
         // SAFETY: 1. `room` items, as many again and `GROUPS` counts lie there, initialised, in cells that may change.
-        //         2. Nobody else has the area until it is dropped, and the borrow of `self` lends it once.
+        //         2. No other user has the area until it is dropped, and the borrow of `self` lends it once.
         unsafe {
             Scratch {
                 items: core::slice::from_raw_parts_mut(self.items.cast_mut().cast(), self.room),
@@ -144,15 +144,14 @@ pub(crate) struct Scratch<'a> {
     counts: &'a mut [u16],
 }
 
-/// Changes from one pageblock to another among items, one for so many, above which sorting them is cheaper than a
-/// transition for each.
+/// Items per change of pageblock, below which sorting them is cheaper than a transition for each change.
 const FEW_CHANGES: usize = 16;
 
 impl Scratch<'_> {
-    /// Calls `give` with each pageblock that a group of items, blocks of `order`, are of, and all their frames in it.
+    /// Calls `give` with each pageblock that a group of items, blocks of `order`, lies in, and all their frames in it.
     ///
-    /// Items that come in few runs are taken as they come, others are sorted first. A pageblock may come twice: in the first
-    /// case, and where pageblocks far from each other are of one group.
+    /// Items in few runs are taken as they come, others are sorted first. A pageblock can come twice: in the first
+    /// case, and where pageblocks far apart share a group.
     pub(crate) fn by_pageblock(
         &mut self,
         group: Range<usize>,
@@ -179,8 +178,8 @@ impl Scratch<'_> {
         }
     }
 
-    /// Sorts a group of items by their pageblocks' numbers, as far as there are groups: counts each group, then puts each
-    /// item behind those of its group.
+    /// Sorts items by their pageblocks' numbers, as far as there are groups: counts each group, then puts each item
+    /// after those of its group.
     fn sorted(&mut self, group: Range<usize>) -> &[u32] {
         let Scratch { items, sorted, counts } = self;
         let (n, items) = (group.len(), &items[group]);

@@ -1,4 +1,4 @@
-//! Which per-CPU lists there are, and how large they become.
+//! Which per-CPU lists there are, and how large they grow.
 
 use crate::engine::geometry::{BLOCK_ORDER, WORD_ORDER};
 use crate::migratetype::Migratetype;
@@ -42,7 +42,7 @@ pub(crate) const fn is_requested(list: usize) -> bool {
     (list % TYPES) as u8 ^ Migratetype::Movable as u8 != Migratetype::HighAtomic as u8
 }
 
-/// How large the lists of a zone become.
+/// How large the lists of a zone grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tuning {
     /// Frames that a list of single frames holds before it spills.
@@ -54,10 +54,10 @@ pub(crate) struct Tuning {
 /// The largest `high`: what the fields of a list's word count.
 pub(crate) const MOST: u64 = (1 << 15) - 1;
 
-/// Four-byte words that the lists of a zone, of all CPUs, may take: so far does a list's word reach.
+/// Four-byte words that the lists of a zone, of all CPUs, can take: the reach of a list's word.
 const REACH: u64 = 1 << 24;
 
-/// The most blocks that move between a list and its zone at a time, so that one call does not do the work of too many.
+/// The most blocks that move between a list and its zone at a time: it bounds the work of one call.
 ///
 /// # Linux
 /// A batch of 63, doubled five times.
@@ -100,7 +100,7 @@ impl Tuning {
         match order {
             0 => self.high,
             BLOCK_ORDER => {
-                // Two at a time under the model checker, whose zones are too small for a list of them otherwise.
+                // Two at a time under the model checker, whose zones are otherwise too small for a list of pageblocks.
                 let n = if cfg!(loom) && self.high > 0 { 4 } else { self.high >> BLOCK_ORDER };
                 if n > MOST_WHOLES as u32 { MOST_WHOLES as u32 } else { n }
             }
@@ -111,14 +111,14 @@ impl Tuning {
     /// Returns how many blocks of `order` are claimed when a list is empty.
     pub(crate) const fn refill_of(self, order: u8) -> u32 {
         let high = self.high_of(order);
-        // Half of the pageblocks that a list holds: they cost one write of the index and the counts together.
+        // Half of the pageblocks that a list holds: together they cost one write of the index and the counts.
         let n = if order == BLOCK_ORDER { high / 2 } else { self.batch >> order };
         let n = if n < high { n } else { high };
         if n == 0 { 1 } else { n }
     }
 
-    /// Returns how many blocks of `order` move at a time after so many doublings: from an eighth of what a list holds, or a
-    /// pageblock's worth, up to a half; of pageblocks, from half to all.
+    /// Returns how many blocks of `order` move at a time after this many doublings: from an eighth of what a list
+    /// holds, or a pageblock's worth, up to a half; of pageblocks, from half to all.
     pub(crate) const fn moved(self, order: u8, doublings: u32) -> u32 {
         let (least, high) = (self.refill_of(order), self.high_of(order));
         let n = if order == BLOCK_ORDER {
@@ -142,8 +142,8 @@ impl Tuning {
         }
     }
 
-    /// Returns how many places the window of `order` moves in: so many that it moves back seldom, and then to where it
-    /// was not.
+    /// Returns how many places the window of `order` moves in: enough that it seldom moves back, and then to places
+    /// outside itself.
     pub(crate) const fn places(self, order: u8) -> usize {
         let high = self.high_of(order);
         if high == 0 { 0 } else { 2 * high as usize + crate::engine::geometry::BATCH }

@@ -17,24 +17,25 @@ const _: () = assert!(WORDS <= Chooser::WORDS, "a chooser has room for the words
 
 /// Descriptors that are read to find a pageblock to empty for a request that waits; the next choice reads the next ones.
 const WINDOW: usize = 512;
-/// The same in the background, which moves many and waits for nobody.
+/// The same in the background, which moves many frames and delays no request.
 const BACKGROUND_WINDOW: usize = 8192;
 /// Descriptors that are read at a time to find a pageblock to fill.
 const TARGETS: usize = 64;
-/// Pageblocks that are tried to be filled before compaction says that there is none.
+/// Pageblocks that compaction tries to fill before it says that there is none.
 pub(crate) const TRIES: usize = 16;
-/// Pageblocks that a request's asynchronous compaction looks into before it gives up: it is to be short.
+/// Pageblocks that a request's asynchronous compaction looks into before it gives up: it must be short.
 const FEW: u32 = 16;
 /// The same where the request waits for more.
 const MANY: u32 = 256;
-/// Blocks of a pageblock that turned out to be stuck, after which it is left: one may be a lone pin.
+/// Blocks of a pageblock that can turn out to be stuck before it is left: one may be a lone pin.
 const STUCK: u32 = 2;
 
 impl Pageblocks<'_> {
     /// Chooses the block of `order`, at most a pageblock's, whose emptying moves few frames.
     ///
-    /// A pageblock is chosen by its descriptor, and stays chosen while it has frames enough; a block inside it is chosen by
-    /// its bits, from the first word that has one no dearer than the pageblock's average, and only then from all.
+    /// A pageblock is chosen by its descriptor, and stays chosen while it has frames enough; a block inside it is
+    /// chosen by its bits, from the first word that has one no more expensive than the pageblock's average, and only
+    /// then from all.
     ///
     /// # Complexity
     /// It reads the descriptors of a window, and of the next ones where nothing in it is worth emptying; and, as a rule,
@@ -84,11 +85,12 @@ impl Pageblocks<'_> {
         }
     }
 
-    /// Returns the pageblock with the most free frames, of those that are worth emptying: of the first window that has one.
+    /// Returns the pageblock with the most free frames of those worth emptying, from the first window that has one.
     ///
-    /// For a part of a pageblock, one of the request's own type goes first where half of the block is free in one piece, as
-    /// far as the descriptor says: what is emptied there spoils no pageblock of another type. So does, of each kind, the
-    /// `last` one that was chosen, while it has frames enough. Whole pageblocks are sought among movable ones.
+    /// For a part of a pageblock, a pageblock of the request's own type goes first where half of the block is free in
+    /// one piece, as far as the descriptor says: emptying it spoils no pageblock of another type. Within each kind, the
+    /// `last` one that was chosen goes first while it has enough frames. Whole pageblocks are sought among movable
+    /// ones.
     fn emptiest(
         &self,
         plan: &Plan,
@@ -176,7 +178,7 @@ impl Pageblocks<'_> {
                 chooser.tried[(i / 64 % 4) as usize] |= 1 << (i % 64);
                 let start = block.frame(i << order);
                 if self.all_single(start, order, &bits, chooser) {
-                    // The next one begins where there is something left, and behind what was stuck.
+                    // The next one begins where something is left, and after what was stuck.
                     let part = chooser.part + u32::from(chooser.stuck > 0 || cheap(chooser).is_none());
                     state.set_source(block, part * words);
                     return Some(start);
@@ -204,10 +206,10 @@ impl Pageblocks<'_> {
         true
     }
 
-    /// Returns the pageblock that is best filled: one with a frame that cannot move, and otherwise the fullest of a few
-    /// dozen. None that is free as a whole, or in a compactor's use.
+    /// Returns the best pageblock to fill: one with a frame that cannot move, or else the fullest of a few dozen; never
+    /// one that is free as a whole or in a compactor's use.
     ///
-    /// Pageblocks of other types come last, as they do for whoever asks for a movable frame.
+    /// Pageblocks of other types come last, as they do for a request for a movable frame.
     pub(crate) fn choose_target(&self, next: impl Fn(usize) -> usize) -> Option<BlockIdx> {
         let movable = Migratetype::Movable;
         let types = core::iter::once(&movable).chain(movable.fallbacks());
@@ -234,7 +236,7 @@ impl Pageblocks<'_> {
     }
 }
 
-/// Says whether a pageblock is partly used, and nobody else's.
+/// Says whether a pageblock is partly used and in no other compactor's use.
 fn is_used(s: BlockState) -> bool {
     !s.is_whole() && !s.is_huge() && !s.is_hole() && !s.is_isolated() && s.owner().is_none()
 }

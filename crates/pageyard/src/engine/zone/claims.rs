@@ -1,10 +1,11 @@
-//! Claims from a zone, of blocks up to a pageblock: from the pageblocks that a CPU works on, or from the fullest that fits.
+//! Claims from a zone, for blocks up to a pageblock: from the pageblocks that a CPU works on, or from the fullest that
+//! fits.
 //!
-//! Each CPU works on a few pageblocks of each type, its current ones. Those are on no bin of the index, so that taking
-//! frames of them and giving some back writes nothing that CPUs share; others find them through the CPU's slots, when no
-//! bin has anything. While nothing runs, a pageblock that says that it is current has a slot that names it: whoever marks
-//! one then puts it into a slot, and whoever takes it out unmarks it. (A slot may name one that is not marked: that one is
-//! on a bin.)
+//! Each CPU works on a few pageblocks of each type, its current ones. Those are on no bin of the index, so taking
+//! frames from them and giving some back writes nothing that CPUs share; other CPUs find them through the CPU's slots,
+//! when no bin has anything. While nothing runs, every pageblock marked as current has a slot that names it: the thread
+//! that marks one then puts it into a slot, and the thread that takes it out unmarks it. (A slot can name a pageblock
+//! that is not marked, which is on a bin.)
 
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
 use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER, WORDS};
@@ -21,18 +22,18 @@ use crate::units::CpuId;
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
 const CLAIM_TRIES: usize = 16;
 
-/// Pageblocks of a type that a CPU works on: a list that goes to and fro between empty and full writes no index, as long as
-/// what moves is of no more than these.
+/// Pageblocks of a type that a CPU works on: a list that swings between empty and full writes no index, as long as what
+/// moves lies in no more than these.
 const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
 /// Slots of a CPU, whole cache lines.
 pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multiple_of(LINE_WORDS);
 
-/// A CPU goes on with a pageblock that it gives frames back to only while no more than these are free: others are left to
-/// become whole.
+/// A CPU keeps working on a pageblock that it gives frames back to only while no more than these are free: emptier ones
+/// are left to become whole.
 const MOST_FREE: u32 = BLOCK_FRAMES / 2;
 
 impl Pageblocks<'_> {
-    /// Claims blocks of the type that is wanted: of the CPU's current pageblock, or of the fullest that fits.
+    /// Claims blocks of the wanted type: from the CPU's current pageblock, or from the fullest that fits.
     pub(crate) fn claim(&self, want: Want, effort: &mut SearchEffort) -> Option<Got> {
         let parts = want.order < BLOCK_ORDER;
         if parts {
@@ -46,8 +47,8 @@ impl Pageblocks<'_> {
         }
         let start = self.start_of(want.cpu);
         let bins = Bins::fitting(want.order);
-        // Its own part of the zone comes first: pageblocks that CPUs have in common cost all of them. Those that are free
-        // as a whole are spared until nobody has others, unless there are many.
+        // Its own part of the zone comes first: pageblocks that CPUs share cost all of them. Pageblocks that are free
+        // as a whole are spared until no CPU has others, unless there are many.
         let part = start..BlockIdx::new(start.get() + self.frames.len() / self.cpus().next_power_of_two());
         let many = self.free_above(self.span.managed.0 / 2, 1) > 0;
         let near_shelves = if many { bins } else { bins.partly_used() };
@@ -70,7 +71,7 @@ impl Pageblocks<'_> {
         }
     }
 
-    /// Claims blocks of a pageblock of type `from` that some CPU works on, which no bin has.
+    /// Claims blocks from a pageblock of type `from` that some CPU works on, and so no bin has.
     #[cold]
     pub(crate) fn claim_from_others(
         &self,
@@ -121,7 +122,7 @@ impl Pageblocks<'_> {
         self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
     }
 
-    /// Returns a slot whose pageblock has nothing left, or is nobody's current one any more.
+    /// Returns a slot whose pageblock has nothing left, or is no CPU's current one any more.
     pub(crate) fn vacant(&self, cpu: CpuId, ty: u8) -> Option<&A64> {
         self.slots(cpu, ty).iter().find(|slot| {
             named(slot).is_none_or(|block| {
@@ -133,8 +134,8 @@ impl Pageblocks<'_> {
 
     /// Puts a pageblock, which the caller has marked, into a slot, and lets go of the one before.
     fn work_on(&self, slot: &A64, block: BlockIdx) {
-        // ORDER: Release pairs with the Acquire of whoever takes this one out of the slot: it then unmarks it after it was
-        // marked here.
+        // ORDER: Release pairs with the Acquire of the thread that takes this one out of the slot: it then unmarks it
+        // after it was marked here.
         let before = slot.swap(block.get() as u64 + 1, AcqRel) as usize;
         if before != block.get() + 1
             && let Some(before) = before.checked_sub(1).map(BlockIdx::new)
@@ -145,8 +146,8 @@ impl Pageblocks<'_> {
         }
     }
 
-    /// Claims blocks of one pageblock, at least one, if it has the type and anything that fits. `work_on` says whether the
-    /// CPU works on it from now on, if anything is left.
+    /// Claims blocks from one pageblock, at least one, if it has the type and anything that fits. `work_on` says
+    /// whether the CPU works on it from now on, if anything is left.
     #[inline]
     pub(crate) fn claim_of(&self, block: BlockIdx, want: Want, how: Take, work_on: bool) -> Option<Got> {
         if want.order >= BLOCK_ORDER {
@@ -174,7 +175,7 @@ impl Pageblocks<'_> {
         self.add_free(cpu, self.count_change(change));
         // Where it was a current one and its type changed, the slots of that type do not lead to it any more.
         if change.new.is_current() && (!change.old.is_current() || change.old.ty() != change.new.ty()) {
-            // Where none has come to its end, any: what its pageblock has left did not fit.
+            // Where none is used up, any: what its pageblock has left did not fit.
             let slot = self.vacant(cpu, ty).unwrap_or(&self.slots(cpu, ty)[block.get() % SLOTS]);
             self.work_on(slot, block);
         }
@@ -189,7 +190,7 @@ impl Pageblocks<'_> {
             self.return_reserved(cpu, block, reserved - taken);
         }
         let hint = self.frames.correct_hint(block);
-        // Every transition settles the bins on both its sides: somebody may have seen the one in between.
+        // Every transition settles the bins on both its sides: another thread may have seen the state in between.
         self.index.moved(&self.frames, block, hint.old, hint.new);
         self.index.moved(&self.frames, block, change.old, change.new);
         if taken == 0 {
@@ -224,7 +225,7 @@ impl Pageblocks<'_> {
         Some(Got { block, masks })
     }
 
-    /// Writes down in the tags what a claim from a pageblock with known zeros took.
+    /// Notes in the tags what a claim from a pageblock with known zeros took.
     #[cold]
     fn settle_zero(&self, block: BlockIdx, masks: &Masks, order: u8, all: bool) {
         crate::engine::map::frame_map::for_each_down(masks, order, |offset| {
@@ -282,8 +283,8 @@ impl Pageblocks<'_> {
 
     // Releases, here because they make pageblocks current too.
 
-    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. A slot is one of the CPU's that it
-    /// may put the pageblock into.
+    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. `slot`, if given, is one
+    /// of the CPU's, into which the pageblock can be put.
     pub(crate) fn release(
         &self,
         block: BlockIdx,
@@ -319,10 +320,10 @@ impl Pageblocks<'_> {
     }
 }
 
-/// What a release came to.
+/// The result of a release.
 #[must_use]
 pub(crate) struct Released {
-    /// What is to be added to the count of free frames, by [`Pageblocks::add_free`].
+    /// What to add to the count of free frames, by [`Pageblocks::add_free`].
     pub(crate) freed: FrameDelta,
     /// Whether the CPU works on the pageblock from now on.
     pub(crate) adopted: bool,

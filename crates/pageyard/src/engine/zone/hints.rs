@@ -1,9 +1,9 @@
-//! What a zone remembers between calls that only steers: where compaction looks next, and whom the background reclaimer
-//! was woken for. Losing any of it costs time and nothing else.
+//! What a zone remembers between calls that only steers: where compaction looks next, and the order that the background
+//! reclaimer was woken for. Losing any of it costs only time.
 
 use crate::engine::geometry::BlockIdx;
 use crate::units::Order;
-// Not those of `sync`: nothing here is part of a protocol, and a model checker need not try its orders.
+// Not `sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// What a search is for.
@@ -21,7 +21,7 @@ pub(crate) enum Cursor {
 #[derive(Debug, Default)]
 pub(crate) struct ChoiceHints {
     cursors: [AtomicU64; 2],
-    /// The pageblock that parts of were emptied last, plus one, and the word in it where to go on.
+    /// The pageblock that was last emptied in part, plus one, and the word in it where to go on.
     source: AtomicU64,
 }
 
@@ -31,7 +31,7 @@ impl ChoiceHints {
         self.cursors[cursor as usize].fetch_add(step as u64, Relaxed) as usize % of.max(1)
     }
 
-    /// Returns the pageblock that was emptied in part last, and the word of its bits where to go on.
+    /// Returns the pageblock that was last emptied in part, and the word of its bits where to go on.
     pub(crate) fn source(&self) -> Option<(BlockIdx, u32)> {
         let at = self.source.load(Relaxed);
         (at >> 8).checked_sub(1).map(|block| (BlockIdx::new(block as usize), at as u32 & 0xff))

@@ -1,4 +1,4 @@
-//! How far down a zone may go for a request: its watermarks, what it protects, and what only some requests may use.
+//! How far down a zone goes for a request: its watermarks, what it protects, and what only some requests can use.
 
 use super::Zone;
 use crate::engine::sync::Relaxed;

@@ -1,5 +1,5 @@
-//! A zone, as Linux means it: a span of frames of one kind and node, its lists, its watermarks. How blocks are claimed of its
-//! pageblocks and released to them is in the files below it; none of those knows of lists.
+//! A zone, as Linux means it: a span of frames of one kind and node, its lists, its watermarks. The files below it
+//! claim blocks from its pageblocks and release them; none of those knows of lists.
 //!
 //! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `claims` is every claim and release up to a
 //! pageblock; `wholes` several pageblocks, `high` runs of them, `steal` what other types have; `hints` and `choose` what
@@ -46,6 +46,6 @@ pub(crate) struct Zone<'m> {
     /// Where compaction looks next.
     #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) choices: ChoiceHints,
-    /// Whom the background reclaimer was woken for.
+    /// The order that the background reclaimer was woken for.
     pub(crate) reclaim_wake: ReclaimWake,
 }

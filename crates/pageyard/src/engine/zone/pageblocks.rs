@@ -20,7 +20,7 @@ use crate::units::{CpuId, Frames, Pfn, ZoneId};
 /// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
 pub(crate) const CPU_ALIGN: usize = LINE_WORDS;
 
-// The counts of a zone, each at a cache line of its own.
+// The counts of a zone, each on its own cache line.
 const HIGHATOMIC_FREE: usize = 0;
 const CMA_FREE: usize = LINE_WORDS;
 const HIGHATOMIC_BLOCKS: usize = 2 * LINE_WORDS;
@@ -116,7 +116,7 @@ impl<'m> Pageblocks<'m> {
         self.free.set(self.span.managed);
     }
 
-    /// Notes of each pageblock whose frames all lie in regions that hold zeros that they do.
+    /// Marks each pageblock whose frames all lie in regions that hold zeros.
     fn open_zeroed(&self, map: &MemoryMap<'_>) {
         let mine = |r: &crate::memmap::Region| r.managed && self.span.spans(r.start);
         if !map.regions().filter(mine).any(|r| r.zeroed) {
@@ -233,7 +233,7 @@ impl<'m> Pageblocks<'m> {
         self.free.add(cpu, n);
     }
 
-    /// Counts a transition, except for what it returns: that is to be added to the count of free frames, by
+    /// Counts a transition, except for what it returns: the caller adds that to the count of free frames, by
     /// [`Pageblocks::add_free`].
     #[inline]
     pub(crate) fn count_change(&self, change: Change) -> FrameDelta {
@@ -301,7 +301,7 @@ impl<'m> Pageblocks<'m> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and frees into it stay there.
     pub(crate) fn isolate(&self, cpu: CpuId, block: BlockIdx) -> bool {
         let isolated = self.transit(cpu, block, BlockState::isolate);
-        // ORDER: SeqCst: after the descriptor. Who watches this count read it before the descriptors.
+        // ORDER: SeqCst: after the descriptor. A watcher of this count read it before the descriptors.
         self.counts[ISOLATIONS].fetch_add(u64::from(isolated), SeqCst);
         isolated
     }

@@ -32,9 +32,9 @@ pub(crate) enum Stolen {
 impl Pageblocks<'_> {
     /// Claims blocks for a type from pageblocks of the types it falls back to.
     ///
-    /// The largest fit goes first, so that what is mixed stays together. A movable request that finds only small ones takes the
-    /// smallest, because it spoils nothing that a later one could not move. A pageblock is converted where at least
-    /// half of it is free.
+    /// The largest fit goes first, so that mixed contents stay together. A movable request that finds only small ones
+    /// takes the smallest, because compaction can move its contents later. A pageblock is converted where at least half
+    /// of it is free.
     ///
     /// # Linux
     /// `__rmqueue_fallback`. Difference: frames of the request's own kind that a pageblock holds already are not

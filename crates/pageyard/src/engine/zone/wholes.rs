@@ -1,5 +1,5 @@
-//! Pageblocks that are claimed and released several at a time, as wholes: each is a transition of its descriptor, and the
-//! counts and the index are written once for those of one word of the index.
+//! Whole pageblocks, claimed and released several at a time: each takes one transition of its descriptor, and the
+//! counts and the index are written once for those of one index word.
 
 use super::pageblocks::Pageblocks;
 use crate::engine::geometry::{BLOCK_ORDER, FrameIdx};
@@ -32,7 +32,7 @@ impl Pageblocks<'_> {
                 break;
             }
             effort.step();
-            // Taken or not, what the index says of it is wrong now.
+            // Taken or not, the index is now wrong about it.
             settle |= self.index.word_of(block).1;
             let claim = |s: BlockState| if s.ty() == ty { s.claim_whole() } else { None };
             let Some(change) = self.frames.update(block, claim) else { continue };
