@@ -9,6 +9,7 @@
 //!   signal handlers; `helper`: what compaction and reclaim call back, and how it misbehaves.
 //! * `round`, `verdict`: a round, and what must hold at its end; `fault`, `journal`: what did not hold, and what led to
 //!   it.
+//!
 //! Each round has its own engine, machine and settings. Its threads alternate between stretches of two kinds: in one
 //! everything happens; in the other no thread takes memory, so that all threads can free the same blocks and exactly
 //! one free of each must succeed.
