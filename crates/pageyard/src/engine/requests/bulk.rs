@@ -34,7 +34,11 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             if out.len() - got > FEW
                 && let (Some(list), Some(zone)) = (list, zone)
             {
-                let n = self.pop_batch(zone, cx.cpu, list, request.order, &mut out[got..]);
+                // Single frames, which most are, with all that depends on the order folded in.
+                let n = match request.order {
+                    Order::ZERO => self.pop_batch::<true>(zone, cx.cpu, list, Order::ZERO, &mut out[got..]),
+                    order => self.pop_batch::<false>(zone, cx.cpu, list, order, &mut out[got..]),
+                };
                 got += n;
                 if n > 0 {
                     continue;
@@ -52,7 +56,15 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     /// Takes blocks from a list, at most a batch; returns how many.
     // A function of its own, here and below: what it keeps in registers is all that its loop needs.
     #[inline(never)]
-    fn pop_batch(&self, zone: &Zone<'_>, cpu: CpuId, list: usize, order: Order, out: &mut [Pfn]) -> usize {
+    fn pop_batch<const SINGLE: bool>(
+        &self,
+        zone: &Zone<'_>,
+        cpu: CpuId,
+        list: usize,
+        order: Order,
+        out: &mut [Pfn],
+    ) -> usize {
+        let order = if SINGLE { Order::ZERO } else { order };
         let mut items = [0; BATCH];
         let n = BATCH.min(out.len());
         let n = self.percpu.pop_many(zone.lists.all(), cpu, list, &mut items[..n]);
