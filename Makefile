@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
-	test-freestanding lint format static stress races fuzz miri tsan clean
+	test-freestanding lint format static stress races fuzz miri tsan doc clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -95,6 +95,13 @@ tsan:
 # Ten minutes for each reader; takes nightly and cargo-fuzz.
 fuzz:
 	fuzz/run 600
+
+# Every page of documentation, and no warning: links that lead nowhere, to private items or to two things, bare addresses. Once
+# with private items, for those who read the sources, and last without, which is what stays in `target/doc`.
+DOC = RUSTDOCFLAGS="-D warnings" $(CARGO) doc --profile bench --workspace --no-deps --keep-going
+doc:
+	$(DOC) --document-private-items
+	$(DOC)
 
 clean:
 	$(CARGO) clean
