@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
-	test-freestanding lint format static stress races fuzz miri tsan doc clean
+	test-freestanding lint format static stress races fuzz miri tsan doc deny clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -102,6 +102,12 @@ DOC = RUSTDOCFLAGS="-D warnings" $(CARGO) doc --profile bench --workspace --no-d
 doc:
 	$(DOC) --document-private-items
 	$(DOC)
+
+# Licences, sources and versions of everything that is linked, by the rules of deny.toml; takes cargo-deny. `make deny
+# DENY="check advisories"` also asks for known weaknesses and fetches their list.
+DENY ?= check bans licenses sources
+deny:
+	$(CARGO) deny --all-features $(DENY)
 
 clean:
 	$(CARGO) clean
