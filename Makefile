@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
-	test-freestanding lint format static stress races fuzz miri tsan doc deny clean
+	test-freestanding lint format static stress races fuzz miri tsan doc deny semver clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -108,6 +108,14 @@ doc:
 DENY ?= check bans licenses sources
 deny:
 	$(CARGO) deny --all-features $(DENY)
+
+# Whether the libraries' public interfaces, all features on, broke since BASE (the last tag, or else the commit before) by more
+# than the version says. While the version is the same, nothing that callers use may go or change. Takes cargo-semver-checks.
+# `make semver BASE=v0.1.0 SEMVER="--package pageyard"` compares one crate.
+BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1)
+SEMVER ?= --workspace --exclude pageyard-testkit --exclude pageyard-cli
+semver:
+	$(CARGO) semver-checks $(SEMVER) --baseline-rev $(BASE)
 
 clean:
 	$(CARGO) clean
