@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
-	test-freestanding lint format static stress races fuzz miri tsan doc deny semver clean
+	test-freestanding lint format static stress races fuzz miri tsan doc deny semver publish-dry-run clean
 
 # Builds the command and replays the recording that it carries.
 run: build
@@ -116,6 +116,10 @@ BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1)
 SEMVER ?= --workspace --exclude pageyard-testkit --exclude pageyard-cli
 semver:
 	$(CARGO) semver-checks $(SEMVER) --baseline-rev $(BASE)
+
+# Packs every crate that is published and builds each from its package alone, in order, uploading nothing.
+publish-dry-run:
+	$(CARGO) publish --workspace --dry-run
 
 clean:
 	$(CARGO) clean
