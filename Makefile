@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
-	test-freestanding lint format static stress races fuzz miri tsan clean
+	test-freestanding lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -95,6 +95,41 @@ tsan:
 # Ten minutes for each reader; takes nightly and cargo-fuzz.
 fuzz:
 	fuzz/run 600
+
+# Every page of documentation, and no warning: links that lead nowhere, to private items or to two things, bare addresses. Once
+# with private items, for those who read the sources, and last without, which is what stays in `target/doc`.
+DOC = RUSTDOCFLAGS="-D warnings" $(CARGO) doc --profile bench --workspace --no-deps --keep-going
+doc:
+	$(DOC) --document-private-items
+	$(DOC)
+
+# Licences, sources and versions of everything that is linked, by the rules of deny.toml; takes cargo-deny. `make deny
+# DENY="check advisories"` also asks for known weaknesses and fetches their list.
+DENY ?= check bans licenses sources
+deny:
+	$(CARGO) deny --all-features $(DENY)
+
+# Whether the libraries' public interfaces, all features on, broke since BASE (the last tag, or else the commit before) by more
+# than the version says. While the version is the same, nothing that callers use may go or change. Takes cargo-semver-checks.
+# `make semver BASE=v0.1.0 SEMVER="--package pageyard"` compares one crate.
+BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1)
+SEMVER ?= --workspace --exclude pageyard-testkit --exclude pageyard-cli
+semver:
+	$(CARGO) semver-checks $(SEMVER) --baseline-rev $(BASE)
+
+# Packs every crate that is published and builds each from its package alone, in order, uploading nothing.
+publish-dry-run:
+	$(CARGO) publish --workspace --dry-run
+
+# The core's and the engine's tests on aarch64, under an emulator; takes qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
+# `rustup target add aarch64-unknown-linux-gnu`. Fewer random operations than on x86-64, and without the one test that
+# measures time.
+AARCH64_RUN = qemu-aarch64 -L /usr/aarch64-linux-gnu
+aarch64:
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(AARCH64_RUN)" PAGEYARD_TEST_RUNNER="$(AARCH64_RUN)" PAGEYARD_OPS=200000 \
+		$(CARGO) test --profile bench --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard --lib --test engine -- \
+		--skip search::starting_a_tebibyte_is_quick_and_touches_little
 
 clean:
 	$(CARGO) clean

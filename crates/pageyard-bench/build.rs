@@ -7,7 +7,8 @@ use std::{env, fs};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
-    let folder = Path::new(&root).join("../../data/published");
+    // A link to `data/published`, which packaging replaces with the files.
+    let folder = Path::new(&root).join("published");
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
     let mut files: Vec<_> =

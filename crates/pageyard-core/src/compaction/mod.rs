@@ -2,8 +2,8 @@
 //!
 //! * [`CompactionView`] is its view of an engine, [`Migrate`] its view of the owner of the frames.
 //! * [`Knobs`]: every technique can be turned on and off alone; [`ZoneState`]: what is remembered of a zone.
-//! * [`Plan`]: what to achieve; [`suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step at
-//!   a time.
+//! * [`Plan`]: what to achieve; [`fn@suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step
+//!   at a time.
 //! * [`Work`], [`Outcome`]: what it did, and how it ended.
 //! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when to hold off.
 //!

@@ -1,8 +1,8 @@
 //! The kernel's tracepoints: their layouts, what their bytes mean, and their order in time.
 //!
 //! [`crate::record`] and [`crate::import`] get the same bytes from different places, so what follows is shared: a
-//! [`Decoder`](decode::Decoder) turns bytes into entries, a [`Sorter`](sorter::Sorter) orders them within bounded
-//! memory, and a [`Sink`](sink::Sink) writes them on its own thread.
+//! [`Decoder`] turns bytes into entries, a [`Sorter`] orders them within bounded memory, and a [`Sink`] writes them on
+//! its own thread.
 
 mod decode;
 mod entry;

@@ -5,6 +5,21 @@ use std::process::Command;
 /// What tells a process that it is the child.
 const IN_CHILD: &str = "PAGEYARD_TEST_CHILD";
 
+/// What starts a program of another architecture, with its arguments: an emulator runs one process, and the kernel does
+/// not know how to start another for it.
+const RUNNER: &str = "PAGEYARD_TEST_RUNNER";
+
+/// Makes the command that starts this program again.
+fn this_program() -> Command {
+    let program = std::env::current_exe().unwrap();
+    let runner = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = runner.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(program) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(program);
+    command
+}
+
 /// Runs `body` in a child process: the test `name` of this program once more.
 ///
 /// # Panics
@@ -13,7 +28,7 @@ pub fn in_child(name: &str, body: impl FnOnce()) {
     if std::env::var(IN_CHILD).is_ok_and(|n| n == name) {
         return body();
     }
-    let child = Command::new(std::env::current_exe().unwrap())
+    let child = this_program()
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(IN_CHILD, name)
         .env("RUST_BACKTRACE", "0")
