@@ -34,11 +34,14 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             if out.len() - got > FEW
                 && let (Some(list), Some(zone)) = (list, zone)
             {
-                // Single frames, which most are, with all that depends on the order folded in.
-                let n = match request.order {
-                    Order::ZERO => self.pop_batch::<true>(zone, cx.cpu, list, Order::ZERO, &mut out[got..]),
-                    order => self.pop_batch::<false>(zone, cx.cpu, list, order, &mut out[got..]),
-                };
+                let mut items = [0; BATCH];
+                let n = BATCH.min(out.len() - got);
+                let n = self.percpu.pop_many(zone.lists.all(), cx.cpu, list, &mut items[..n]);
+                let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
+                for (slot, item) in out[got..].iter_mut().zip(&items[..n]) {
+                    frames.allocate_listed(*item, order);
+                    *slot = Pfn(base + u64::from(*item));
+                }
                 got += n;
                 if n > 0 {
                     continue;
@@ -51,29 +54,6 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             got += 1;
         }
         got
-    }
-
-    /// Takes blocks from a list, at most a batch; returns how many.
-    // A function of its own, here and below: what it keeps in registers is all that its loop needs.
-    #[inline(never)]
-    fn pop_batch<const SINGLE: bool>(
-        &self,
-        zone: &Zone<'_>,
-        cpu: CpuId,
-        list: usize,
-        order: Order,
-        out: &mut [Pfn],
-    ) -> usize {
-        let order = if SINGLE { Order::ZERO } else { order };
-        let mut items = [0; BATCH];
-        let n = BATCH.min(out.len());
-        let n = self.percpu.pop_many(zone.lists.all(), cpu, list, &mut items[..n]);
-        let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
-        for (slot, item) in out.iter_mut().zip(&items[..n]) {
-            frames.allocate_listed(*item, order.get());
-            *slot = Pfn(base + u64::from(*item));
-        }
-        n
     }
 
     /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same. As
@@ -137,6 +117,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     }
 
     /// Frees blocks of a zone from the front, as long as one list takes them; returns how many.
+    // A function of its own, so that its loop has all registers.
     #[inline(never)]
     fn free_group<const SINGLE: bool>(
         &self,
