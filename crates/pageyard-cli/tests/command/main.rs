@@ -2,4 +2,5 @@
 
 mod limits;
 mod recording;
+mod schemas;
 mod verbs;
