@@ -11,10 +11,13 @@ use super::sweep::Pattern;
 use super::team::{Team, cpus};
 use super::{Noise, Skipped};
 use pageyard::Order;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Where a call's frames come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum Where {
     /// From the CPU's own list.
     InCache,
@@ -72,13 +75,15 @@ impl BulkOptions {
 }
 
 /// One row: nanoseconds a frame.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BulkRow {
     /// The allocator.
     pub allocator: &'static str,
     /// Frames in a call.
     pub bulk: usize,
     /// Where they come from.
+    #[serde(rename = "where")]
     pub at: Where,
     /// Taking.
     pub alloc_ns: f64,
@@ -91,6 +96,7 @@ pub struct BulkRow {
     /// The same frames one by one, the median.
     pub one_by_one_ns_median: f64,
     /// The median as a multiple of the floor's; 0 where there is no floor.
+    #[serde(skip)]
     pub x_floor: f64,
     /// Refills in all samples.
     pub refills: u64,
@@ -109,17 +115,20 @@ impl BulkRow {
 }
 
 /// One receive buffer: nanoseconds for allocating and freeing 256 KiB.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BufferRow {
     /// The allocator.
     pub allocator: &'static str,
     /// Where it comes from.
+    #[serde(rename = "where")]
     pub at: Where,
     /// 64 frames with one call.
     pub bulk_ns: f64,
     /// 64 frames one by one.
     pub one_by_one_ns: f64,
     /// One block of order 6; 0 where it could not be allocated.
+    #[serde(skip)]
     pub order_6_ns: f64,
 }
 

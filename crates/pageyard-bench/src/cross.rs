@@ -13,11 +13,13 @@ use super::subjects::{ALONE, Subjects};
 use super::team::{Team, cpus};
 use super::{Noise, SAMPLES, Skipped, median};
 use pageyard::{Order, Pfn};
+use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One row, in nanoseconds a block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrossRow {
     /// The allocator.
     pub allocator: &'static str,
@@ -34,6 +36,7 @@ pub struct CrossRow {
     /// The same less what the queue takes by itself.
     pub elapsed_less_queue_ns: f64,
     /// Refills and spills in all samples, where they can be seen.
+    #[serde(skip)]
     pub moves: Option<(u64, u64)>,
 }
 

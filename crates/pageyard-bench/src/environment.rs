@@ -1,10 +1,12 @@
 //! The environment of a benchmark: the machine, and whether other processes used it meanwhile.
 
 use super::clock::now_ns;
+use serde::Serialize;
 use std::fs;
 
 /// The machine, for the head of a table.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
@@ -30,7 +32,8 @@ impl Machine {
 }
 
 /// What other processes took from a benchmark.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Taken {
     /// Time that the hypervisor gave to other guests, milliseconds over all CPUs.
     pub steal_ms: f64,

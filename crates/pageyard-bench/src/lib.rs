@@ -3,6 +3,7 @@
 //! * [`sweep`]: batches of all sizes, allocated and freed; [`bulk`]: many frames with one call; [`cross`]: taken on one
 //!   CPU and given back on another; [`scale`]: from 1 GiB to 1 TiB, lists bypassed; [`refused`]: requests that fail;
 //!   [`primitives`]: what paths are made of.
+//! * [`document`]: the results as JSON documents, and as text.
 //! * [`experiment`]: a document's table, beside what this machine measures.
 //! * `subjects`: the contestants, from a private array (the floor) to the reference and to [`peers`]; `floors`,
 //!   `paged`: their code, each an `allocator`; `subject`: what a benchmark sees of them; `handover`: one sample of
@@ -19,6 +20,7 @@ pub mod bulk;
 mod cell;
 mod clock;
 pub mod cross;
+pub mod document;
 pub mod environment;
 mod error;
 pub mod experiment;
@@ -34,6 +36,7 @@ mod subject;
 mod subjects;
 pub mod sweep;
 mod team;
+mod text;
 mod variants;
 
 pub use error::BenchError;

@@ -1,6 +1,7 @@
 //! What a figure is made of, and what disturbed it.
 
 use crate::{cell, environment};
+use serde::Serialize;
 
 /// Samples of each row and subject.
 pub(crate) const SAMPLES: usize = 15;
@@ -12,7 +13,8 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
 }
 
 /// Something that could not be measured, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skipped {
     /// What.
     pub allocator: &'static str,

@@ -15,22 +15,26 @@ use pageyard::{
     TryLock, ZoneKind,
 };
 use pageyard_linux::LinuxAllocator;
+use serde::Serialize;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 /// One row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PrimitiveRow {
     /// The operation, by document 000's name where it has one.
     pub primitive: &'static str,
     /// What was done here.
     pub how: &'static str,
     /// Nanoseconds for one, the median.
+    #[serde(rename = "ns_median")]
     pub ns: f64,
     /// The fastest sample.
     pub ns_min: f64,
     /// Cycles of the time-stamp counter; 0 where there is none.
+    #[serde(skip)]
     pub cycles: f64,
 }
 

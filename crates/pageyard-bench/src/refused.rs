@@ -9,6 +9,7 @@ use pageyard::{
     AllocError, Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, Pageyard,
     Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
+use serde::Serialize;
 use std::time::Instant;
 
 /// CPUs that hold frames in their lists.
@@ -19,7 +20,8 @@ const LISTED: usize = 256;
 const REQUESTS: usize = 201;
 
 /// What a refused request costs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedRow {
     /// The allocator.
     pub allocator: &'static str,
@@ -30,6 +32,7 @@ pub struct RefusedRow {
     /// Whether the request may wait.
     pub may_wait: bool,
     /// Why it was refused.
+    #[serde(skip)]
     pub why: AllocError,
     /// Nanoseconds a request, the median.
     pub ns_median: f64,

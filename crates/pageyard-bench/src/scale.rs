@@ -9,6 +9,7 @@ use pageyard::{
     Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
     RequestFlags, TryLock, ZoneKind,
 };
+use serde::Serialize;
 use std::time::Instant;
 
 /// Blocks held at a time while measuring.
@@ -51,7 +52,8 @@ impl ScaleOptions {
 }
 
 /// One row.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScaleRow {
     /// The allocator.
     pub allocator: &'static str,

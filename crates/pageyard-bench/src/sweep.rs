@@ -8,13 +8,16 @@ use super::subjects::{ALONE, MEMORY, Subjects};
 use super::team::{Team, cpus};
 use super::{Noise, Skipped};
 use pageyard::Order;
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// A batch larger than all lists, of single frames on one thread, freed at random: the coldest case.
 pub const LARGEST_BATCH: usize = 200_000;
 
 /// The order in which a batch is given back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Pattern {
     /// As it was taken.
     Fifo,
@@ -94,7 +97,8 @@ impl SweepOptions {
 }
 
 /// One row: nanoseconds for each block, each thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepRow {
     /// The allocator.
     pub allocator: &'static str,
@@ -121,20 +125,26 @@ pub struct SweepRow {
     /// Whether refills and spills can be seen; where not, both are 0.
     pub moves_seen: bool,
     /// Blocks handled in all samples of the row.
+    #[serde(skip)]
     pub blocks: u64,
     /// The median as a multiple of the floor's of the same setting; 0 where that has none.
+    #[serde(skip)]
     pub x_floor: f64,
     /// The floor's name.
+    #[serde(skip)]
     pub floor: &'static str,
     /// With more threads, how many times as many blocks they handle as one thread does; 0 where that is not known.
+    #[serde(skip)]
     pub x_one_thread: f64,
     /// The share of the time in which all threads ran: time outside that does not count.
+    #[serde(skip)]
     pub overlap: f64,
     /// Samples that count.
     pub samples: usize,
     /// Whether the row is doubtful: a pair of the same code disagreed, or other processes took time.
     pub disturbed: bool,
     /// Whether it was measured in another run.
+    #[serde(rename = "measured_apart")]
     pub apart: bool,
 }
 

@@ -3,8 +3,7 @@
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::Args;
-use pageyard_bench::experiment::{self, EXPERIMENTS, Published, Run};
-use serde_json::json;
+use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run};
 use std::path::PathBuf;
 
 /// Reproduces a published result on this machine, and says what came out the same and what did not.
@@ -63,7 +62,7 @@ impl Experiment {
             outcome.write(path)?;
             eprintln!("pageyard: wrote {}", path.display());
         }
-        if json { print_json(&outcome.json()) } else { print(&outcome.text()) }
+        if json { print_json(&outcome.document()) } else { print(&outcome.text()) }
     }
 }
 
@@ -79,13 +78,13 @@ fn writable(path: &std::path::Path) -> Result<(), Failure> {
 }
 
 fn list(json: bool) -> Result<(), Failure> {
+    let all = ExperimentsDocument::all();
     if json {
-        let all = EXPERIMENTS.iter().map(|e| json!({"name": e.name(), "about": e.about()}));
-        return print_json(&json!({"experiments": all.collect::<Vec<_>>()}));
+        return print_json(&all);
     }
     let mut text = String::from("pageyard experiment NAME runs one of these:\n\n");
-    for e in EXPERIMENTS {
-        text.push_str(&format!("  {:<18} {}\n", e.name(), e.about()));
+    for e in all.experiments {
+        text.push_str(&format!("  {:<18} {}\n", e.name, e.about));
     }
     print(&text)
 }

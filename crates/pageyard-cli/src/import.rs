@@ -6,7 +6,6 @@ use clap::Args;
 use pageyard_record::import::{Imported, import};
 use pageyard_trace::EventKind;
 use pageyard_trace::{grouped, salvage, shown};
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -43,7 +42,7 @@ impl Import {
         let duration = trace.meta().duration_ns as f64 / 1e9;
         let place = shown(&output.to_string_lossy());
         if json {
-            print_json(&document(&imported, &place, duration))
+            print_json(&imported.document(&place, duration))
         } else {
             print(&text(&imported, &place, duration))
         }
@@ -58,20 +57,10 @@ impl Import {
         let (trace, salvaged) = salvage(&folder, self.output.as_deref())?;
         let (meta, name) = (trace.meta(), shown(&salvaged.path.to_string_lossy()));
         let duration = meta.duration_ns as f64 / 1e9;
-        let why = meta.partial.as_deref().unwrap_or_default();
         if json {
-            let mut document = json!({
-                "trace": name,
-                "events": salvaged.events,
-                "duration_seconds": duration,
-                "lost": meta.lost,
-                "partial": why,
-            });
-            if let Some(moves) = salvaged.moves {
-                document["moves"] = json!({ "rows": moves });
-            }
-            return print_json(&document);
+            return print_json(&salvaged.document(&name, meta));
         }
+        let why = meta.partial.as_deref().unwrap_or_default();
         print(&format!(
             "{name}: {} events over {duration:.1} s; partial, because {why}\n",
             grouped(salvaged.events)
@@ -81,7 +70,7 @@ impl Import {
 
 fn text(imported: &Imported, place: &str, duration: f64) -> String {
     let mut out = String::new();
-    let rate = imported.events() as f64 / imported.seconds.max(1e-9) / 1e6;
+    let rate = imported.events_per_s() / 1e6;
     let _ = writeln!(
         out,
         "{place}: {} events over {duration:.1} s, imported in {:.1} s ({rate:.1} million a second); perf lost {}",
@@ -109,26 +98,4 @@ fn text(imported: &Imported, place: &str, duration: f64) -> String {
         let _ = writeln!(out, "  warning: {warning}");
     }
     out
-}
-
-fn document(imported: &Imported, place: &str, duration: f64) -> Value {
-    let kinds: serde_json::Map<String, Value> =
-        EventKind::ALL.iter().zip(imported.by_kind).map(|(k, n)| (k.name().to_owned(), n.into())).collect();
-    let mut document = json!({
-        "trace": place,
-        "events": imported.events(),
-        "by_event": kinds,
-        "other_events": imported.other_events,
-        "impossible": imported.impossible,
-        "late": imported.late,
-        "lost": imported.lost,
-        "moves": { "rows": imported.moves, "with_both_frames": imported.moved },
-        "duration_seconds": duration,
-        "bytes": imported.bytes,
-        "seconds": imported.seconds,
-    });
-    if let Some(warning) = imported.warning() {
-        document["warning"] = warning.into();
-    }
-    document
 }

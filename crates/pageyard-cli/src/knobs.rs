@@ -2,8 +2,7 @@
 
 use crate::output::{Failure, print, print_json};
 use clap::Args;
-use pageyard_replay::engine::{Knob, all_knobs};
-use serde_json::{Map, Value, json};
+use pageyard_replay::engine::{Knob, KnobsDocument, all_knobs};
 use std::fmt::Write;
 
 /// Lists the knobs that `--set` takes: values, engines, defaults, and what each does.
@@ -25,22 +24,10 @@ impl Knobs {
             return Err(Failure(format!("no knob has `{name}` in its name; `pageyard knobs` lists all")));
         }
         if json {
-            return print_json(&json!({"knobs": knobs.iter().map(as_json).collect::<Vec<_>>()}));
+            return print_json(&KnobsDocument::of(&knobs));
         }
         print(&knobs.iter().map(as_text).collect::<String>())
     }
-}
-
-fn as_json(knob: &Knob) -> Value {
-    let defaults: Map<_, _> =
-        knob.engines.iter().map(|(e, default)| ((*e).to_owned(), json!(default))).collect();
-    json!({
-        "name": knob.name,
-        "about": knob.about,
-        "values": knob.takes,
-        "engines": knob.engines.iter().map(|(e, _)| *e).collect::<Vec<_>>(),
-        "defaults": defaults,
-    })
 }
 
 fn as_text(knob: &Knob) -> String {

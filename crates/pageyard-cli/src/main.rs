@@ -10,6 +10,7 @@ mod output;
 mod progress;
 mod record;
 mod replay;
+mod schema;
 mod size;
 mod summary;
 
@@ -55,6 +56,8 @@ enum Verb {
     Record(record::Record),
     /// List the settings of every engine
     Knobs(knobs::Knobs),
+    /// Print the JSON Schema of what a verb prints under --json
+    Schema(schema::SchemaArguments),
     /// Make a trace of what `perf record` wrote
     Import(import::Import),
 }
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Verb::CountZonelist(count) => count.run(),
         Verb::Summary(summary) => summary.run(arguments.json),
         Verb::Knobs(knobs) => knobs.run(arguments.json),
+        Verb::Schema(schema) => schema.run(arguments.json),
         Verb::Import(import) => import.run(arguments.json),
         Verb::Record(record) => match record.run(arguments.json) {
             // The recorded command's status is this command's.

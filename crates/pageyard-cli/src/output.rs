@@ -1,5 +1,6 @@
 //! Results go to standard output, everything else to standard error.
 
+use pageyard_trace::document::{Document, Versioned};
 use pageyard_trace::shown;
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
@@ -34,8 +35,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Prints one JSON document.
 ///
 /// JSON itself escapes the controls of ASCII only. The others are between quotes, where their escapes mean the same.
-pub fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
-    let text = value.to_string();
+pub fn print_json<T: Document>(document: &T) -> Result<(), Failure> {
+    let text = serde_json::to_string(&Versioned::of(document))?;
     if text.chars().any(char::is_control) {
         let escaped: String = text
             .chars()

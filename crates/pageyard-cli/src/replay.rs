@@ -100,7 +100,7 @@ impl Replay {
         })?;
         drop(progress);
         if json {
-            print_json(&report.json())?
+            print_json(&report.document())?
         } else {
             print(&report.to_string())?
         }

@@ -28,13 +28,13 @@ impl SummaryArguments {
     pub fn run(&self, json: bool) -> Result<(), Failure> {
         if self.host {
             let host = HostSummary::collect()?;
-            return if json { print_json(&host.json()) } else { print(&host.to_string()) };
+            return if json { print_json(&host.document()) } else { print(&host.to_string()) };
         }
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();
         let rows = trace.rows()?;
         let summary = Summary::of(&trace, |done| progress.at("counting", done, rows))?;
         drop(progress);
-        if json { print_json(&summary.json()) } else { print(&summary.to_string()) }
+        if json { print_json(&summary.document()) } else { print(&summary.to_string()) }
     }
 }

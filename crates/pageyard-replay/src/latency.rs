@@ -1,6 +1,7 @@
 //! Latencies: a sample of calls, timed one by one.
 
 use hdrhistogram::Histogram;
+use serde::Serialize;
 use std::time::Instant;
 
 /// One call in this many is timed: reading the clock twice costs more than most calls. A prime, so that the sample does
@@ -15,7 +16,8 @@ pub struct Latencies {
 }
 
 /// What [`Latencies`] come to, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencySummary {
     /// Calls that were timed.
     pub timed: u64,

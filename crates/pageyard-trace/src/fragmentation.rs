@@ -1,13 +1,15 @@
 //! How fragmented free memory is, from a text of `/proc/buddyinfo`.
 
 use pageyard::metrics;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
 
+use crate::document::as_map;
 use crate::proctext::{Buddyinfo, BuddyinfoZone};
 use crate::text::{Grid, grouped, percent};
 
 /// The fragmentation of one zone's free memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ZoneFragmentation {
     /// The NUMA node.
     pub node: u8,
@@ -20,8 +22,11 @@ pub struct ZoneFragmentation {
     /// The share of free memory that no request of an order can use, by order; empty where nothing is free.
     pub unusable_index: Vec<f64>,
     /// For each order at which a request would fail: whether for lack of memory (towards 0) or fragmentation (towards 1).
+    #[serde(serialize_with = "as_map")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, f64>"))]
     pub extfrag_index: Vec<(usize, f64)>,
     /// Free huge frames as a share of those that the free memory could make, where it could make any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub free_huge_share: Option<f64>,
 }
 
@@ -51,24 +56,6 @@ impl ZoneFragmentation {
     /// Returns the zone's name, with its node where that is not the first.
     pub fn title(&self) -> String {
         if self.node == 0 { self.zone.clone() } else { format!("{} (node {})", self.zone, self.node) }
-    }
-
-    /// Returns it as JSON.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let mut object = Map::new();
-        object.insert("node".into(), self.node.into());
-        object.insert("zone".into(), self.zone.clone().into());
-        object.insert("free_blocks".into(), self.free_blocks.clone().into());
-        object.insert("free_frames".into(), self.free_frames.into());
-        object.insert("unusable_index".into(), self.unusable_index.clone().into());
-        let extfrag: Map<String, Value> =
-            self.extfrag_index.iter().map(|(o, x)| (o.to_string(), json!(x))).collect();
-        object.insert("extfrag_index".into(), extfrag.into());
-        if let Some(share) = self.free_huge_share {
-            object.insert("free_huge_share".into(), share.into());
-        }
-        object.into()
     }
 }
 
@@ -122,7 +109,7 @@ mod tests {
         let zone = BuddyinfoZone { node: 0, name: "DMA".into(), counts: vec![0; 11] };
         let measured = ZoneFragmentation::of(&zone);
         assert!(measured.unusable_index.is_empty() && measured.extfrag_index.is_empty());
-        assert!(!measured.json().to_string().contains("null"));
+        assert!(!serde_json::to_string(&measured).unwrap().contains("null"));
     }
 
     #[test]

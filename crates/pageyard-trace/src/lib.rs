@@ -7,6 +7,7 @@
 //!   does so on another thread; [`Snapshot`] is memory as [`Run`]s of frames that hold the same.
 //! * [`TraceWriter`] writes one; [`salvage`] makes one from what a killed recording left.
 //! * [`Summary`] counts what a trace holds; [`MoveReader`] reads which frames were moved meanwhile.
+//! * [`document`] is what the command prints of all this as JSON, and its schemas.
 //! * [`proctext`] reads the texts in which Linux reports its allocator.
 //!
 //! No file is trusted. Whatever its bytes, reading it terminates, in time and memory bounded by its size, with the
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod checksum;
+pub mod document;
 mod error;
 mod event;
 pub mod fragmentation;
@@ -34,6 +36,7 @@ pub mod text;
 mod trace;
 mod writer;
 
+pub use document::Document;
 pub use error::TraceError;
 pub use event::{Columns, Event, EventKind, FAILED, MAX_ORDER};
 pub use fragmentation::ZoneFragmentation;
@@ -43,12 +46,13 @@ pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
 pub use summary::{
-    FAILURES_SHOWN, FailedRequest, FailureKind, FailureReason, Failures, Fallback, Moved, ORDERS, Requests,
-    Summary, TYPES,
+    FAILURES_SHOWN, FailedRequest, FailureDocument, FailureKind, FailureKindDocument, FailureReason,
+    Failures, FailuresDocument, FailuresOfKindDocument, Fallback, FallbackDocument, FragmentationDocument,
+    Moved, MovesDocument, ORDERS, PerfKmemDocument, Requests, Summary, SummaryDocument, TYPES,
 };
 pub use text::{grouped, lost_sentence, shown};
 pub use trace::Trace;
-pub use writer::{Salvaged, TraceWriter, salvage};
+pub use writer::{SalvageDocument, Salvaged, SalvagedMoves, TraceWriter, salvage};
 
 /// The version of the trace format that this crate reads and writes.
 pub const FORMAT: u32 = 1;

@@ -9,6 +9,7 @@
 //! no measured value can depend on one.
 
 mod direct_compaction;
+mod document;
 mod irq_safe;
 mod page_frag;
 pub mod plot;
@@ -20,6 +21,7 @@ mod subject;
 mod unsafely;
 pub mod zonelist;
 
+pub use document::{ExperimentDocument, ExperimentListed, ExperimentsDocument, RowDocument};
 pub use plot::{Plot, Series};
 pub use published::{Line, Published};
 pub use row::{Row, Rows};

@@ -1,38 +1,13 @@
-//! An outcome as text, as JSON and as a page.
+//! An outcome as text and as a page.
 
 use super::plot::{Colours, svg, write_png};
 use super::{ExperimentReport, Row, Rows};
 use crate::error::BenchError;
 use pageyard_replay::text::{count, shown};
-use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
 
 impl ExperimentReport {
-    /// Returns the JSON document.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let row = |r: &Row| {
-            json!({
-                "metric": r.metric,
-                "column": r.column,
-                "value": r.value,
-                "unit": r.unit,
-                "table": r.section,
-                "setting": r.whole_setting(),
-            })
-        };
-        json!({
-            "name": self.name,
-            "machine": self.machine,
-            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
-            "notes": self.notes,
-            "verdict": self.verdict,
-            "quick": self.quick,
-            "cannot_show": self.cannot_show,
-        })
-    }
-
     /// Returns the tables, the remarks and the verdict as text.
     #[must_use]
     pub fn text(&self) -> String {

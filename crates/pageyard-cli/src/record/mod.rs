@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
 use pageyard_record::record::{Live, Recorder, Running};
 use pageyard_trace::{grouped, shown};
-use report::{document, text};
+use report::text;
 use signals::Signals;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -90,7 +90,7 @@ impl Record {
         };
         let place = shown(&self.output.to_string_lossy());
         if json {
-            print_json(&document(&recorded, &place, status))?;
+            print_json(&recorded.document(&place, status.map(job::code)))?;
         } else if status.is_some() {
             // Standard output is the command's.
             say(&text(&recorded, &place));

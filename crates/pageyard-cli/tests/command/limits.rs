@@ -1,5 +1,6 @@
 //! A replay that cannot get the memory it needs says so, and is not killed or aborted.
 
+use crate::schemas;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -50,7 +51,7 @@ fn knobs_are_listed_with_their_engines_and_values() {
     let run =
         |arguments: &[&str]| Command::new(env!("CARGO_BIN_EXE_pageyard")).args(arguments).output().unwrap();
     let out = run(&["knobs", "--json"]);
-    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let json = schemas::document(&out.stdout);
     let knobs = json["knobs"].as_array().unwrap();
     let fallback = knobs.iter().find(|k| k["name"] == "fallback").unwrap();
     assert_eq!(fallback["defaults"]["linux-6.18"], "claim_or_steal");
@@ -78,7 +79,7 @@ fn a_setting_for_some_engines_is_said_and_samples_can_be_chosen() {
     let out = Command::new(env!("CARGO_BIN_EXE_pageyard")).args(arguments).output().unwrap();
     let note = String::from_utf8(out.stderr).unwrap();
     assert!(note.contains("fallback=alike is set on linux-6.18 alone"), "{note}");
-    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let json = schemas::document(&out.stdout);
     let (linux, yard) = (&json["engines"][0], &json["engines"][1]);
     assert_eq!(linux["settings"]["fallback"], "alike");
     assert!(yard["settings"].as_object().unwrap().is_empty());

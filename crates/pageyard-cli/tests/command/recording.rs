@@ -1,6 +1,6 @@
 //! `record` and `import` as a user meets them. What needs root and tracefs says so where it lacks them.
 
-use serde_json::Value;
+use crate::schemas;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -84,7 +84,7 @@ fn json_is_one_document_whatever_the_command_prints() {
         return;
     }
     let out = pageyard(&folder, &["record", "--json", "--", "echo", "noise"]);
-    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let document = schemas::document(&out.stdout);
     assert_eq!(document["trace"], "recording.trace");
     assert_eq!(document["exit_status"], 0);
     assert_eq!(document["lost"], 0);
@@ -204,7 +204,7 @@ fn nohup_protects_a_recording() {
     }
     let out = child.wait_with_output().unwrap();
     assert!(out.status.success(), "{}", stderr(&out));
-    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let document = schemas::document(&out.stdout);
     assert!(document["seconds"].as_f64().unwrap() >= 4.0, "{document}");
 }
 
@@ -270,7 +270,7 @@ fn a_killed_recording_can_be_saved() {
     assert!(stderr(&summary).contains("`pageyard import a.trace.partial`"), "{}", stderr(&summary));
     let out = pageyard(&folder, &["import", "a.trace.partial/", "--json"]);
     assert!(out.status.success(), "{}", stderr(&out));
-    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let document = schemas::document(&out.stdout);
     assert!(document["events"].as_u64().unwrap() > 0 && document["partial"] == "the recorder was killed");
     assert_eq!(names(&folder), ["a.trace"]);
     let out = pageyard(&folder, &["summary", "a.trace"]);
@@ -299,11 +299,11 @@ fn a_full_disk_keeps_what_was_recorded_and_the_commands_status() {
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
     assert_eq!(out.status.code(), Some(7), "{}", stderr(&out));
     assert!(stderr(&out).contains("the recording ends here, and the command goes on"), "{}", stderr(&out));
-    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let document = schemas::document(&out.stdout);
     assert!(document["partial"].as_str().unwrap().contains("No space left on device"), "{document}");
     assert_eq!(document["exit_status"], 7);
     assert_eq!(left, ["a.trace"]);
-    let summary: Value = serde_json::from_slice(&summary.stdout).unwrap();
+    let summary = schemas::document(&summary.stdout);
     assert!(summary["partial"].as_str().unwrap().contains("No space left on device"), "{summary}");
     assert_eq!(summary["events"], document["events"]);
     assert!(summary["events"].as_u64().unwrap() > 100, "{summary}");
@@ -333,7 +333,7 @@ fn seconds_are_kept() {
         return;
     }
     let out = pageyard(&folder, &["record", "--seconds", "0.5", "--json"]);
-    let document: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let document = schemas::document(&out.stdout);
     let seconds = document["seconds"].as_f64().unwrap();
     assert!((0.5..5.0).contains(&seconds), "{seconds}");
     assert!(document.get("exit_status").is_none());

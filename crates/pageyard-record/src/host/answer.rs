@@ -1,11 +1,14 @@
 //! What a zone would answer to a request now.
 
 use pageyard::metrics;
+use serde::Serialize;
 
 use pageyard_trace::proctext::{Buddyinfo, Zoneinfo, ZoneinfoZone};
 
 /// What a request would meet with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// It would be granted.
     Succeeds,
@@ -19,16 +22,6 @@ impl Answer {
     /// The kind of request that an answer is for.
     pub const REQUEST: &str =
         "GFP_KERNEL: any zone of any node, no reserves, before anything is reclaimed or compacted";
-
-    /// Returns the name that JSON uses.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Answer::Succeeds => "succeeds",
-            Answer::NeedsCompaction => "needs_compaction",
-            Answer::LacksMemory => "lacks_memory",
-        }
-    }
 
     /// Returns one word for people.
     pub(super) const fn word(self) -> &'static str {

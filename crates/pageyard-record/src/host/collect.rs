@@ -9,6 +9,7 @@ use pageyard_trace::TraceError;
 use pageyard_trace::ZoneFragmentation;
 use pageyard_trace::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
 use pageyard_trace::source::reason;
+use serde::Serialize;
 
 use super::answer::{self, Answer};
 use super::culprits::{Culprits, Sources};
@@ -20,7 +21,8 @@ use super::pageblocks::Pageblocks;
 const MAX_TEXT: u64 = 64 << 20;
 
 /// A zone's reserves, in frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Watermarks {
     /// Below it, ordinary requests fail.
     pub min: u64,
@@ -35,13 +37,17 @@ pub struct Watermarks {
 }
 
 /// One zone that has memory.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostZone {
     /// Its free memory.
+    #[serde(flatten)]
     pub fragmentation: ZoneFragmentation,
     /// Its reserves, where `zoneinfo` could be read.
+    #[serde(flatten)]
     pub watermarks: Option<Watermarks>,
     /// The zone's answer to a request that may use any zone, by order; empty where `zoneinfo` could not be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answer>,
 }
 

@@ -3,7 +3,7 @@
 mod answer;
 mod collect;
 mod culprits;
-mod json;
+mod document;
 mod kpageflags;
 mod pageblocks;
 mod text;
@@ -11,5 +11,6 @@ mod text;
 pub use answer::Answer;
 pub use collect::{HostSummary, HostZone, Watermarks};
 pub use culprits::{Culprit, Culprits};
+pub use document::{HostDocument, ZonePageblocks};
 pub use kpageflags::{BuddyMarks, Capture, capture};
 pub use pageblocks::{Pageblocks, Spoiler};

@@ -6,6 +6,7 @@
 
 mod attributes;
 mod container;
+mod document;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) mod made;
 mod records;
@@ -13,6 +14,8 @@ mod section;
 #[cfg(test)]
 mod tests;
 mod tracing;
+
+pub use document::ImportDocument;
 
 use std::path::Path;
 use std::time::Instant;
@@ -64,6 +67,12 @@ impl Imported {
     #[must_use]
     pub fn events(&self) -> u64 {
         self.by_kind.iter().sum()
+    }
+
+    /// Returns the events by second of the import.
+    #[must_use]
+    pub fn events_per_s(&self) -> f64 {
+        self.events() as f64 / self.seconds.max(1e-9)
     }
 }
 

@@ -5,11 +5,14 @@
 //! which gfp flag is which bit.
 
 mod cost;
+mod document;
 mod fd;
 mod host;
 mod priority;
 mod rings;
 mod tracefs;
+
+pub use document::{MoveRows, RecordDocument};
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -123,6 +126,18 @@ impl Recorded {
     #[must_use]
     pub fn events(&self) -> u64 {
         self.by_kind.iter().sum()
+    }
+
+    /// Returns the events by second of the recording.
+    #[must_use]
+    pub fn events_per_s(&self) -> f64 {
+        self.events() as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Returns the processor time that the recorder took as a percentage of all.
+    #[must_use]
+    pub fn own_pct(&self) -> f64 {
+        100.0 * self.own_seconds / (self.seconds * f64::from(self.cpus)).max(1e-9)
     }
 
     /// Estimates the share of the host's processor time that the recording took: the recorder's own and that of the

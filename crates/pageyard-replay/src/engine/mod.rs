@@ -1,9 +1,11 @@
 //! The engines, by name ([`EngineSpec`]), their knobs ([`all_knobs`]), and what a replay needs of one beyond allocating
 //! and freeing.
 
+mod document;
 mod knobs;
 mod spec;
 
+pub use document::{KnobDocument, KnobsDocument};
 pub use knobs::{Knob, all_knobs, did_you_mean};
 pub use spec::EngineSpec;
 

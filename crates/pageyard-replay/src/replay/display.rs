@@ -16,7 +16,7 @@ impl fmt::Display for ReplayReport {
             "{}: {} events in {:.1} s on {} CPUs, {}, {} managed",
             shown(&t.name),
             count(c.events),
-            t.duration_ns as f64 / 1e9,
+            t.seconds(),
             t.cpus,
             shown(&t.kernel),
             bytes(t.managed.as_bytes())
@@ -48,21 +48,20 @@ impl ReplayReport {
     /// The quality of the trace, on which every other number depends.
     fn quality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (t, c, o) = (&self.trace, &self.trace.counts, &self.trace.opening);
-        let share = |n: u64, of: u64| 100.0 * n as f64 / of.max(1) as f64;
         writeln!(f, "Trace quality")?;
         writeln!(f, "  {:>11}  events lost while recording", count(t.lost))?;
         writeln!(
             f,
             "  {:>11}  frees of what no row allocated ({:.2} % of frees): older blocks, or parts; {} of frames that are not held were left out",
             count(c.unknown_frees),
-            share(c.unknown_frees, c.frees),
+            t.unknown_frees_pct(),
             count(c.unresolved_frees)
         )?;
         writeln!(
             f,
             "  {:>11}  allocations of a frame still held, its free unseen ({:.2} % of allocations)",
             count(c.reallocations),
-            share(c.reallocations, c.allocs)
+            t.reallocations_pct()
         )?;
         if c.moves > 0 {
             writeln!(
@@ -184,10 +183,10 @@ impl fmt::Display for EngineReport {
                     "    {:<8} CPU {}'s lists: {} frames predicted, {} recorded; limit {} predicted, {} recorded",
                     l.zone,
                     l.cpu,
-                    count(l.count.0),
-                    count(l.count.1),
-                    count(l.high.0),
-                    count(l.high.1)
+                    count(l.predicted.count),
+                    count(l.recorded.count),
+                    count(l.predicted.high),
+                    count(l.recorded.high)
                 )?;
             }
         }
@@ -209,12 +208,13 @@ impl EngineReport {
                 size(o.left_in_zones)
             )?;
         }
-        for (zone, free, low) in &o.short {
+        for short in &o.short {
             writeln!(
                 f,
-                "  opening       zone {zone} opens short of memory: {} free, {} below its low watermark",
-                size(free.0),
-                size(low.0.saturating_sub(free.0))
+                "  opening       zone {} opens short of memory: {} free, {} below its low watermark",
+                short.zone,
+                size(short.free_frames),
+                size(short.short_frames)
             )?;
         }
         Ok(())
@@ -257,10 +257,9 @@ impl EngineReport {
             self.fallback_kinds().map(|(a, b, n)| format!("{} {a} from {b}", count(n))).collect();
         let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
         writeln!(f, "  fallbacks     {}{kinds}", count(self.stats[Counter::Extfrag]))?;
-        let low: u64 = self.marks.iter().map(|(_, w, _)| w.low.0).sum();
         let slow = self.stats[Counter::AllocSlow];
         let least = self.least_free();
-        let why = match (slow, least.saturating_sub(low)) {
+        let why = match (slow, self.least_spare()) {
             (0, spare) => format!(
                 ": the fewest free were {}, {} above all low marks together",
                 size(least),
@@ -269,7 +268,7 @@ impl EngineReport {
             (_, 0) => format!(
                 ": memory ran out; the fewest free were {}, below all low marks together ({})",
                 size(least),
-                size(low)
+                size(self.low_watermark())
             ),
             (_, spare) => format!(
                 ": the fewest free were {}, {} above all low marks together, but no zone allowed had a block that fits",

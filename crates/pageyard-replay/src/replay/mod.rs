@@ -5,6 +5,7 @@
 mod clock;
 mod direct;
 mod display;
+mod document;
 mod free_view;
 mod ledger;
 mod moved;
@@ -18,10 +19,14 @@ mod timeline;
 mod walk;
 mod with_slow_path;
 
+pub use document::{
+    EngineDocument, EngineOpeningDocument, FailedByReason, OpeningDocument, PredictedAndRecorded,
+    PredictionDocument, ReplayDocument, SampleDocument, SlowPathDocument, TraceDocument, UnchangedDocument,
+};
 pub(crate) use ledger::{Ledger, Stand};
-pub use opening::Opened;
-pub use prediction::Prediction;
-pub use report::{EngineReport, ReplayReport, TraceReport, Waiting};
+pub use opening::{Opened, ShortZone};
+pub use prediction::{ListFrames, ListPrediction, Prediction, ZonePrediction};
+pub use report::{EngineReport, Failures, ReplayReport, Seconds, TraceReport, Waiting};
 pub use run::{MOST_SAMPLES, Progress, ReplayOptions, SAMPLES, replay};
 pub use slow_path::{SlowPath, SlowPathTotals};
 pub use timeline::Sample;

@@ -4,13 +4,12 @@
 //! on every engine, and only their places can differ.
 
 use super::ledger::Stand;
-use super::timeline::Sample;
 use super::walk::Walk;
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
 use crate::machine::{Cached, Machine, Opening, Start};
-use pageyard::{CpuId, CpuSet, Cx, Frames, Migratetype, Order, PcpStats, Pfn, ZoneId, block};
-use serde_json::{Value, json};
+use pageyard::{CpuId, CpuSet, Cx, Migratetype, Order, PcpStats, Pfn, ZoneId, block};
+use serde::Serialize;
 use std::collections::HashMap;
 
 /// The opening state is claimed in blocks of at most this order: a claim of a whole pageblock would set its type.
@@ -23,22 +22,22 @@ pub struct Opened {
     pub held: u64,
     /// Frames that the recorded per-CPU lists held and that lie in the zones here, because the lists cannot hold them.
     pub left_in_zones: u64,
-    /// Zones that open below their low watermark: name, free frames, low watermark.
-    pub short: Vec<(String, Frames, Frames)>,
+    /// Zones that open below their low watermark.
+    pub short: Vec<ShortZone>,
 }
 
-impl Opened {
-    /// Returns it as JSON; `first` is the sample that was taken then.
-    pub(super) fn json(&self, first: Option<&Sample>) -> Value {
-        json!({
-            "free_frames": first.map_or(0, |s| s.free),
-            "cached_frames": first.map_or(0, |s| s.cached),
-            "left_in_zones_frames": self.left_in_zones,
-            "below_low_watermark": self.short.iter().map(|(zone, free, low)| json!({
-                "zone": zone, "free_frames": free.0, "low_frames": low.0,
-            })).collect::<Vec<_>>(),
-        })
-    }
+/// A zone that opens below its low watermark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ShortZone {
+    /// Its name.
+    pub zone: String,
+    /// Free frames.
+    pub free_frames: u64,
+    /// The low watermark, in frames.
+    pub low_frames: u64,
+    /// Frames that are missing.
+    pub short_frames: u64,
 }
 
 /// Brings an engine into the opening state. Held frames are claimed in blocks of at most `largest` of their type;
@@ -148,11 +147,16 @@ fn smallest_batch(managed: u64) -> u64 {
 }
 
 /// Finds the zones that are below their low watermark.
-fn short(engine: &dyn ReplayEngine) -> Vec<(String, Frames, Frames)> {
+fn short(engine: &dyn ReplayEngine) -> Vec<ShortZone> {
     let zones = super::zones(engine).into_iter().filter(|z| z.span.managed.0 > 0);
     zones
         .filter(|z| z.free < z.watermarks.low)
-        .map(|z| (z.span.kind.to_string(), z.free, z.watermarks.low))
+        .map(|z| ShortZone {
+            zone: z.span.kind.to_string(),
+            free_frames: z.free.0,
+            low_frames: z.watermarks.low.0,
+            short_frames: z.watermarks.low.0 - z.free.0,
+        })
         .collect()
 }
 

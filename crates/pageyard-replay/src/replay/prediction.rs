@@ -6,6 +6,7 @@ use pageyard::proctext::{LINUX_ORDERS, linux_orders};
 use pageyard::{CpuId, ZoneId, ZoneStats, block, metrics};
 use pageyard_trace::proctext::{Buddyinfo, Zoneinfo};
 use pageyard_trace::{FrameKind, ProcTexts, Snapshot, Trace, TraceError};
+use serde::Serialize;
 
 /// One zone's free blocks by order, predicted and recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,16 +20,27 @@ pub struct ZonePrediction {
 }
 
 /// One CPU's lists of one zone at the end, in frames: predicted and recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListPrediction {
     /// The zone's name.
     pub zone: String,
     /// The CPU.
     pub cpu: u32,
-    /// Frames in the lists: predicted, recorded.
-    pub count: (u64, u64),
-    /// Frames at which they spill: predicted, recorded.
-    pub high: (u64, u64),
+    /// What the engine ended with.
+    pub predicted: ListFrames,
+    /// What the host ended with.
+    pub recorded: ListFrames,
+}
+
+/// Frames in a CPU's lists of a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ListFrames {
+    /// Frames in the lists.
+    pub count: u64,
+    /// Frames at which they spill.
+    pub high: u64,
 }
 
 /// The prediction for a host.
@@ -133,8 +145,8 @@ fn lists<E: ReplayEngine + ?Sized>(
                 lists.push(ListPrediction {
                     zone: name(zone),
                     cpu: set.cpu,
-                    count: (ours.count, set.count),
-                    high: (ours.high, set.high),
+                    predicted: ListFrames { count: ours.count, high: ours.high },
+                    recorded: ListFrames { count: set.count, high: set.high },
                 });
             }
         }

@@ -1,8 +1,8 @@
-//! What a replay found: as numbers, as JSON, and as text.
+//! What a replay found, as numbers.
 
 use super::opening::Opened;
 use super::prediction::Prediction;
-use super::slow_path::{self, SlowPathTotals};
+use super::slow_path::SlowPathTotals;
 use super::timeline::Sample;
 use super::walk::EventCounts;
 use crate::engine::Fallbacks;
@@ -10,9 +10,9 @@ use crate::latency::LatencySummary;
 use crate::machine::{Machine, Opening, OpeningCounts};
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::watermark::Watermarks;
-use pageyard::{AllocError, AuditError, Census, Counter, Frames, Migratetype, NR_ORDERS, Order, Stats};
+use pageyard::{AllocError, AuditError, Census, Frames, Migratetype, NR_ORDERS, Order, Stats};
 use pageyard_trace::Trace;
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
 use std::time::Duration;
 
 /// The trace, and how well it can be replayed.
@@ -63,17 +63,50 @@ impl TraceReport {
             counts: EventCounts::default(),
         }
     }
+
+    /// Returns the seconds from the first row to the last.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.duration_ns as f64 / 1e9
+    }
+
+    /// Returns the frees of what no row allocated, as a percentage of all frees.
+    #[must_use]
+    pub fn unknown_frees_pct(&self) -> f64 {
+        percentage(self.counts.unknown_frees, self.counts.frees)
+    }
+
+    /// Returns the allocations of a frame that is still held, as a percentage of all allocations.
+    #[must_use]
+    pub fn reallocations_pct(&self) -> f64 {
+        percentage(self.counts.reallocations, self.counts.allocs)
+    }
 }
 
-/// Where a replay's time went.
-#[derive(Clone, Copy, Debug, Default)]
+fn percentage(n: u64, of: u64) -> f64 {
+    100.0 * n as f64 / of.max(1) as f64
+}
+
+/// Where a replay's time went, in seconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Seconds {
     /// Waiting for rows.
+    #[serde(serialize_with = "in_seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub read: Duration,
     /// Finding and building the opening state.
+    #[serde(serialize_with = "in_seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub open: Duration,
     /// Re-executing rows.
+    #[serde(serialize_with = "in_seconds")]
+    #[cfg_attr(feature = "schema", schemars(with = "f64"))]
     pub replay: Duration,
+}
+
+fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(time.as_secs_f64())
 }
 
 /// What the engine refused, or should have.
@@ -137,7 +170,8 @@ impl Failures {
 }
 
 /// Threads of a replay, and how they got in each other's way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
     /// Threads, one a CPU.
     pub threads: u32,
@@ -228,85 +262,16 @@ impl EngineReport {
         self.samples.iter().map(|s| s.free).min().unwrap_or(0)
     }
 
-    fn json(&self) -> Value {
-        let latency = |l: &LatencySummary| json!({"mean": l.mean, "p50": l.p50, "p99": l.p99, "max": l.max, "timed": l.timed});
-        let rows = |of: &dyn Fn(usize) -> [u64; LINUX_ORDERS], names: &[String]| -> Value {
-            names.iter().enumerate().map(|(i, n)| (n.clone(), json!(of(i)))).collect::<Map<_, _>>().into()
-        };
-        let names: Vec<String> = self.buddyinfo.iter().map(|(n, _)| n.clone()).collect();
-        let f = &self.failures;
-        let mut value = json!({
-            "name": self.name,
-            "engine": self.engine,
-            "settings": self.settings.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>(),
-            "events_per_s": self.events_per_s(),
-            "seconds": {
-                "read": self.seconds.read.as_secs_f64(),
-                "open": self.seconds.open.as_secs_f64(),
-                "replay": self.seconds.replay.as_secs_f64(),
-            },
-            "alloc_ns": latency(&self.alloc),
-            "free_ns": latency(&self.free),
-            "failed_allocs": f.allocs,
-            "failed_by_reason": {
-                "bad_request": f.bad_request,
-                "below_watermark": f.below_watermark,
-                "fragmented": f.fragmented,
-                "out_of_memory": f.out_of_memory,
-            },
-            "failed_by_order": f.by_order[..LINUX_ORDERS],
-            "refused_where_host_served": f.refused_where_host_served,
-            "served_where_host_failed": f.served_where_host_failed,
-            "double_allocations": f.double_allocations,
-            "leaked_frames": self.leaked_frames,
-            "refused_frees": f.refused_frees,
-            "audit": match &self.audit { Ok(_) => "clean".to_owned(), Err(e) => e.to_string() },
-            "fallbacks": self.stats[Counter::Extfrag],
-            "fallbacks_by_kind": self.fallback_kinds().map(|(from, to, n)| (format!("{from}->{to}"), json!(n)))
-                .collect::<Map<_, _>>(),
-            "low_watermark_hits": self.stats[Counter::AllocSlow],
-            "least_free_frames": self.least_free(),
-            "opening": self.opened.json(self.samples.first()),
-            "free_huge_frames_pct_of_optimum": self.free_huge_pct(),
-            "metadata_bytes_per_frame": self.metadata_bytes_per_frame(),
-            "buddyinfo": rows(&|i| self.buddyinfo[i].1, &names),
-            "counters": self.stats.iter().map(|(c, n)| (c.name().to_owned(), json!(n))).collect::<Map<_, _>>(),
-            "timeline": self.samples.iter().map(|s| json!({
-                "seconds": s.seconds,
-                "free_frames": s.free,
-                "cached_frames": s.cached,
-                "unheld_frames": s.unheld(),
-                "free_huge_frames_pct_of_optimum": s.free_huge_pct,
-                "unusable_index": s.unusable_index,
-                "extfrag_index": s.extfrag_index,
-            })).collect::<Vec<_>>(),
-        });
-        slow_path::write_json(self.slow_path.as_ref(), &self.stats, &mut value);
-        if let Some(w) = &self.waiting {
-            value["threads"] = json!({"threads": w.threads, "waits": w.waits, "wait_ns": w.wait_ns});
-        }
-        if let Some(p) = &self.prediction {
-            let (predicted, recorded) = p.free_huge_frames();
-            let mut after = json!({
-                "predicted": rows(&|i| p.zones[i].predicted, &names),
-                "recorded": rows(&|i| p.zones[i].recorded, &names),
-                "distance_pct": p.distance_pct(),
-                "distance_frames_pct": p.distance_frames_pct(),
-                "distance_by_order_pct": (0..LINUX_ORDERS).map(|o| p.distance_of_order_pct(o)).collect::<Vec<_>>(),
-                "free_huge_frames": {"predicted": predicted, "recorded": recorded},
-                "per_cpu_lists": p.lists.iter().map(|l| json!({
-                    "zone": l.zone,
-                    "cpu": l.cpu,
-                    "predicted": {"count": l.count.0, "high": l.high.0},
-                    "recorded": {"count": l.count.1, "high": l.high.1},
-                })).collect::<Vec<_>>(),
-            });
-            if let Some((blocks, frames)) = p.unchanged_distance_pct() {
-                after["unchanged"] = json!({"distance_pct": blocks, "distance_frames_pct": frames});
-            }
-            value["after"] = after;
-        }
-        value
+    /// Returns the low watermarks of all zones together, in frames.
+    #[must_use]
+    pub fn low_watermark(&self) -> u64 {
+        self.marks.iter().map(|(_, marks, _)| marks.low.0).sum()
+    }
+
+    /// Returns how far the fewest free frames are above all low watermarks together; 0 where they are below.
+    #[must_use]
+    pub fn least_spare(&self) -> u64 {
+        self.least_free().saturating_sub(self.low_watermark())
     }
 
     /// Iterates over the fallbacks that happened: requested type, type taken from, how often.
@@ -324,42 +289,4 @@ pub struct ReplayReport {
     pub trace: TraceReport,
     /// The engines, in the order asked for.
     pub engines: Vec<EngineReport>,
-}
-
-impl ReplayReport {
-    /// Returns the report as one JSON document.
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let (t, c, o) = (&self.trace, &self.trace.counts, &self.trace.opening);
-        json!({
-            "trace": {
-                "name": t.name,
-                "kernel": t.kernel,
-                "events": c.events,
-                "allocs": c.allocs,
-                "frees": c.frees,
-                "failed": c.failed,
-                "lost": t.lost,
-                "unknown_frees": c.unknown_frees,
-                "unresolved_frees": c.unresolved_frees,
-                "reallocations": c.reallocations,
-                "moves": c.moves,
-                "freed_after_moves": c.freed_after_moves,
-                "outside_memory": c.outside,
-                "seconds": t.duration_ns as f64 / 1e9,
-                "memory_bytes": t.managed.as_bytes(),
-                "taken_away_bytes": t.taken_away.as_bytes(),
-                "opening": {
-                    "snapshot": t.has_snapshot,
-                    "managed_mismatch_frames": t.managed_mismatch,
-                    "cached_by_event": o.cached_by_event,
-                    "cached_by_count": o.cached_by_count,
-                    "freed_unseen": o.freed_unseen,
-                    "types_by_event": o.types_by_event,
-                    "types_by_contents": o.types_by_contents,
-                },
-            },
-            "engines": self.engines.iter().map(EngineReport::json).collect::<Vec<_>>(),
-        })
-    }
 }

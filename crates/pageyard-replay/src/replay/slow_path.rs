@@ -2,7 +2,6 @@
 
 use crate::text::count;
 use pageyard::{Counter, Stats};
-use serde_json::{Value, json};
 use std::fmt;
 use std::str::FromStr;
 
@@ -81,36 +80,9 @@ impl SlowPathTotals {
     }
 }
 
-/// The counters of the slow path, by their keys in the JSON document; all 0 in a replay without it.
-const COUNTERS: [Counter; 6] = [
-    Counter::CompactStall,
-    Counter::CompactSuccess,
-    Counter::CompactFail,
-    Counter::CompactMigrateScanned,
-    Counter::CompactFreeScanned,
-    Counter::Allocstall,
-];
-
-fn pgsteal(stats: &Stats) -> u64 {
+/// Returns the frames that reclaim gave up.
+pub(super) fn reclaimed(stats: &Stats) -> u64 {
     stats[Counter::PgstealDirect] + stats[Counter::PgstealKswapd]
-}
-
-/// Adds what the slow path did to an engine's document; without `totals`, its counters alone.
-pub(super) fn write_json(totals: Option<&SlowPathTotals>, stats: &Stats, value: &mut Value) {
-    for counter in COUNTERS {
-        value[counter.name()] = json!(stats[counter]);
-    }
-    value["pgsteal"] = json!(pgsteal(stats));
-    let Some(h) = totals else { return };
-    value["slow_path"] = json!({
-        "allowed": h.allowed.to_string(),
-        "pinned_pct": h.allowed.pinned * 100.0,
-        "pinned_frames": h.pinned_frames,
-        "replaced_on_host": h.replaced,
-        "granted_and_kept": h.kept,
-        "frames_not_taken": h.not_taken,
-        "freed_after_reclaim": h.reclaimed_before,
-    });
 }
 
 impl SlowPathTotals {
@@ -139,7 +111,7 @@ impl SlowPathTotals {
             f,
             "    reclaim     {} requests waited for it; {} frames given up, {} of which the host freed later; {} frames pinned ({} % of what is movable, --pinned)",
             n(Counter::Allocstall),
-            count(pgsteal(stats)),
+            count(reclaimed(stats)),
             count(self.reclaimed_before),
             count(self.pinned_frames),
             self.allowed.pinned * 100.0

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Serialize;
+
 use pageyard::{Context, Gfp, GfpMap, Migratetype, Order, Request, RequestFlags, ZoneKind, metrics};
 
 use crate::error::TraceError;
@@ -22,7 +24,9 @@ pub const FAILURES_SHOWN: usize = 20;
 const MAX_KINDS: usize = 10_000;
 
 /// Why a request got nothing, by what was free then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum FailureReason {
     /// Fewer frames were free than were asked for.
     OutOfMemory,
@@ -36,12 +40,12 @@ pub enum FailureReason {
 }
 
 impl FailureReason {
-    /// Returns the name that JSON uses.
+    /// Returns words for people: those of the document, with spaces.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn words(self) -> &'static str {
         match self {
-            FailureReason::OutOfMemory => "out_of_memory",
-            FailureReason::BelowWatermark => "below_watermark",
+            FailureReason::OutOfMemory => "out of memory",
+            FailureReason::BelowWatermark => "below watermark",
             FailureReason::Fragmented => "fragmented",
             FailureReason::Unexplained => "unexplained",
         }
@@ -61,6 +65,20 @@ pub struct FailedRequest {
     pub free_blocks: Option<[u64; ORDERS]>,
     /// Why; `None` where the trace has no snapshot or no `zoneinfo`.
     pub reason: Option<FailureReason>,
+}
+
+impl FailedRequest {
+    /// Returns how many blocks of its order the free blocks made.
+    #[must_use]
+    pub fn suitable_blocks(&self) -> Option<u64> {
+        self.free_blocks.map(|blocks| metrics::suitable_blocks(&blocks, self.kind.order.into()))
+    }
+
+    /// Returns the order of the largest free block.
+    #[must_use]
+    pub fn largest_free_order(&self) -> Option<usize> {
+        self.free_blocks.and_then(|blocks| blocks.iter().rposition(|n| *n > 0))
+    }
 }
 
 /// What tells failures apart.

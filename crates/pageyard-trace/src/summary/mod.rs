@@ -1,15 +1,16 @@
 //! What a trace holds, counted in one pass.
 
+mod document;
 mod failures;
 mod free;
 mod held;
-mod json;
 mod moved;
 mod text;
 
 use std::collections::BTreeMap;
 
 use pageyard::{Context, GfpMap, Migratetype};
+use serde::{Serialize, Serializer};
 
 use crate::error::TraceError;
 use crate::event::{Columns, Event, EventKind, MAX_ORDER};
@@ -21,6 +22,10 @@ use crate::trace::Trace;
 use failures::gfp_map;
 use held::{Freed, Held};
 
+pub use document::{
+    FailureDocument, FailureKindDocument, FailuresDocument, FailuresOfKindDocument, FallbackDocument,
+    FragmentationDocument, MovesDocument, PerfKmemDocument, SummaryDocument,
+};
 pub use failures::{FAILURES_SHOWN, FailedRequest, FailureKind, FailureReason, Failures};
 pub use moved::Moved;
 
@@ -31,12 +36,19 @@ pub const ORDERS: usize = MAX_ORDER as usize + 1;
 pub const TYPES: usize = Migratetype::COUNT + 1;
 
 /// A number of requests, and the bytes that they were for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Requests {
     /// How many there were.
+    #[serde(rename = "requests")]
     pub count: u64,
-    /// The bytes that they were for.
+    /// The bytes that they were for; the document has KiB.
+    #[serde(rename = "kb", serialize_with = "in_kib")]
     pub bytes: u64,
+}
+
+fn in_kib<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(bytes / 1024)
 }
 
 impl Requests {

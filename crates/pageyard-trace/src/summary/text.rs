@@ -167,11 +167,9 @@ impl Summary {
             let cells = [
                 format!("{:.6}", failure.time_ns as f64 / 1e9),
                 blocks.map_or_else(unknown, |b| size(metrics::free_frames(b))),
-                blocks.map_or_else(unknown, |b| {
-                    grouped(metrics::suitable_blocks(b, failure.kind.order.into()))
-                }),
-                blocks.and_then(|b| b.iter().rposition(|n| *n > 0)).map_or_else(unknown, |o| o.to_string()),
-                failure.reason.map_or_else(unknown, |r| r.name().replace('_', " ")),
+                failure.suitable_blocks().map_or_else(unknown, grouped),
+                failure.largest_free_order().map_or_else(unknown, |o| o.to_string()),
+                failure.reason.map_or_else(unknown, |r| r.words().to_owned()),
             ];
             grid.row([gfp].into_iter().chain(rest).chain(cells));
         }

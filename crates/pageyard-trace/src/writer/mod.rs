@@ -1,5 +1,6 @@
 //! Writing a trace.
 
+mod document;
 mod folder;
 mod rows;
 mod salvage;
@@ -26,6 +27,7 @@ use folder::Temporary;
 use rows::write_snapshot;
 use table::refused;
 
+pub use document::{SalvageDocument, SalvagedMoves};
 pub(crate) use folder::PARTIAL;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use rows::write_events;

@@ -1,17 +1,13 @@
 //! `pageyard bench`: what a frame costs, beside floors and peers.
 
-mod bulk;
-mod cross;
-mod environment;
-mod primitives;
-mod scale;
-mod sweep;
-
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
-use serde_json::Value;
+use pageyard_bench::document::{
+    BulkDocument, CrossDocument, PrimitivesDocument, ScaleDocument, SweepDocument,
+};
+use pageyard_trace::Document;
 use std::path::PathBuf;
 
 /// Measures what a frame costs on this machine, in the engine and in its alternatives.
@@ -107,13 +103,8 @@ fn command() -> Option<PathBuf> {
 }
 
 /// Prints a result as JSON or as text.
-fn show<T>(
-    json: bool,
-    result: &T,
-    to_json: fn(&T) -> Value,
-    to_text: fn(&T) -> String,
-) -> Result<(), Failure> {
-    if json { print_json(&to_json(result)) } else { print(&to_text(result)) }
+fn show<T: Document>(json: bool, document: &T, to_text: impl Fn(&T) -> String) -> Result<(), Failure> {
+    if json { print_json(document) } else { print(&to_text(document)) }
 }
 
 impl Bench {
@@ -128,7 +119,7 @@ impl Bench {
                 let options = asked.options(self.quick);
                 let result = bench::sweep::sweep(&options, &mut |done, all| bar.at("sweep", done, all));
                 drop(bar);
-                show(json, &result, sweep::to_json, sweep::to_text)
+                show(json, &result.document(), SweepDocument::text)
             }
             What::Bulk => {
                 use bench::bulk::BulkOptions;
@@ -136,27 +127,27 @@ impl Bench {
                 let options = BulkOptions { command: command(), ..options };
                 let result = bench::bulk::bulk(&options, &mut |done, all| bar.at("bulk", done, all));
                 drop(bar);
-                show(json, &result, bulk::to_json, bulk::to_text)
+                show(json, &result.document(), BulkDocument::text)
             }
             What::Primitives => {
                 let result = bench::primitives::primitives(&mut |done, all| bar.at("primitives", done, all));
                 drop(bar);
-                show(json, &result, primitives::to_json, primitives::to_text)
+                show(json, &result.document(), PrimitivesDocument::text)
             }
             What::Cross => {
                 let result = bench::cross::cross(self.quick, command().as_deref(), &mut |done, all| {
                     bar.at("cross", done, all);
                 });
                 drop(bar);
-                show(json, &result, cross::to_json, cross::to_text)
+                show(json, &result.document(), CrossDocument::text)
             }
             What::Scale => {
                 use bench::scale::ScaleOptions;
                 let options = if self.quick { ScaleOptions::quick() } else { ScaleOptions::full() };
                 let rows = bench::scale::scale(&options, &mut |done, all| bar.at("scale", done, all));
                 drop(bar);
-                let all = (rows, bench::refused::refused(&options.frames));
-                show(json, &all, |(rows, no)| scale::to_json(rows, no), |(rows, no)| scale::to_text(rows, no))
+                let refused = bench::refused::refused(&options.frames);
+                show(json, &ScaleDocument::of(&rows, &refused), ScaleDocument::text)
             }
             What::Peer { name } => bench::peers::serve(&name).map_err(Failure::from),
         }

@@ -1,0 +1,75 @@
+//! Results of the benchmarks as documents: what was measured, and the ratios and shares that follow from it.
+//!
+//! The text that people read is made from these, so that no number of it is missing here.
+
+mod bulk;
+mod cross;
+mod primitives;
+mod scale;
+mod sweep;
+
+pub use bulk::{BufferRowDocument, BulkDisturbance, BulkDocument, BulkRowDocument};
+pub use cross::{CrossDocument, CrossRowDocument};
+pub use primitives::{PrimitiveRowDocument, PrimitivesDocument};
+pub use scale::{RefusedRowDocument, ScaleDocument, ScaleRowDocument};
+pub use sweep::{SweepDocument, SweepRowDocument};
+
+use crate::environment::Taken;
+use crate::noise::Noise;
+use serde::Serialize;
+
+/// What disturbed a run.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DisturbanceDocument {
+    /// Settings measured.
+    pub settings: usize,
+    /// Of those, the ones whose rows are to be doubted.
+    pub disturbed: usize,
+    /// The largest disagreement of a pair of the same code.
+    pub pair_apart_pct_max: f64,
+    /// What others took meanwhile.
+    #[serde(flatten)]
+    pub taken: Taken,
+}
+
+impl DisturbanceDocument {
+    /// Describes a run of many settings; `apart` is the largest disagreement as a share.
+    #[must_use]
+    pub fn of((settings, disturbed): (usize, usize), apart: f64, taken: Taken) -> DisturbanceDocument {
+        DisturbanceDocument { settings, disturbed, pair_apart_pct_max: 100.0 * apart, taken }
+    }
+}
+
+impl From<&Noise> for DisturbanceDocument {
+    /// Describes a run of one setting.
+    fn from(noise: &Noise) -> DisturbanceDocument {
+        DisturbanceDocument::of((1, usize::from(noise.disturbs())), noise.apart, noise.taken)
+    }
+}
+
+/// Returns a figure that is above 0; 0 stands for one that is not known.
+fn known(figure: f64) -> Option<f64> {
+    (figure > 0.0).then_some(figure)
+}
+
+/// Returns one figure as a multiple of another.
+fn times(figure: f64, of: f64) -> f64 {
+    figure / of.max(0.01)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bulk::Where;
+    use crate::sweep::Pattern;
+
+    #[test]
+    fn a_document_names_things_as_texts_and_options_do() {
+        for pattern in Pattern::ALL {
+            assert_eq!(serde_json::to_value(pattern).unwrap(), pattern.name());
+        }
+        for at in [Where::InCache, Where::Across] {
+            assert_eq!(serde_json::to_value(at).unwrap(), at.name());
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! An import as a document.
+
+use super::Imported;
+use crate::record::MoveRows;
+use pageyard_trace::{Document, EventKind};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What was made of a file of `perf record`.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ImportDocument<'a> {
+    /// Where the trace is.
+    pub trace: &'a str,
+    /// Events of all kinds.
+    pub events: u64,
+    /// Events by kind.
+    pub by_event: BTreeMap<&'static str, u64>,
+    /// Events of other kinds, which were skipped.
+    pub other_events: u64,
+    /// Events that said what cannot be, and were left out.
+    pub impossible: u64,
+    /// Events that came too late to be put in their place, and have the time of their successors.
+    pub late: u64,
+    /// Events that `perf` lost.
+    pub lost: u64,
+    /// Rows about compaction and migration.
+    pub moves: MoveRows,
+    /// Seconds that were recorded.
+    pub duration_seconds: f64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Seconds that the import took.
+    pub seconds: f64,
+    /// Events by second of the import.
+    pub events_per_s: f64,
+    /// Why the recording may not do for a replay; left out where it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}
+
+impl Document for ImportDocument<'_> {
+    const SCHEMA: &'static str = "pageyard.import/1";
+}
+
+impl Imported {
+    /// Returns the import as a document: `trace` is where the trace is, `duration_seconds` how long it lasts.
+    #[must_use]
+    pub fn document<'a>(&self, trace: &'a str, duration_seconds: f64) -> ImportDocument<'a> {
+        ImportDocument {
+            trace,
+            events: self.events(),
+            by_event: EventKind::ALL.iter().map(|k| k.name()).zip(self.by_kind).collect(),
+            other_events: self.other_events,
+            impossible: self.impossible,
+            late: self.late,
+            lost: self.lost,
+            moves: MoveRows { rows: self.moves, with_both_frames: self.moved },
+            duration_seconds,
+            bytes: self.bytes,
+            seconds: self.seconds,
+            events_per_s: self.events_per_s(),
+            warning: self.warning(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A recording as a document.
+
+use super::Recorded;
+use pageyard_trace::{Document, EventKind};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What was recorded, and what that cost. What is not known is left out.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecordDocument<'a> {
+    /// Where the trace is.
+    pub trace: &'a str,
+    /// Events of all kinds.
+    pub events: u64,
+    /// Events by kind.
+    pub by_event: BTreeMap<&'static str, u64>,
+    /// Events by second of the recording.
+    pub events_per_s: f64,
+    /// Events that the kernel had no room for.
+    pub lost: u64,
+    /// Events that said what cannot be, and were left out.
+    pub impossible: u64,
+    /// Events that came too late to be put in their place, and have the time of their successors.
+    pub late: u64,
+    /// Seconds that the recording took.
+    pub seconds: f64,
+    /// The recorded CPUs.
+    pub cpus: u32,
+    /// The size of each CPU's buffer, in bytes.
+    pub buffer_bytes: u64,
+    /// Processor time that the recorder took meanwhile, in seconds.
+    pub recorder_cpu_seconds: f64,
+    /// The same as a percentage of all processor time.
+    pub recorder_cpu_pct: f64,
+    /// Tracepoints that this kernel does not have.
+    pub missing_tracepoints: &'a [String],
+    /// Rows about compaction and migration; left out where the kernel does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves: Option<MoveRows>,
+    /// What an event costs in the kernel, in nanoseconds, as measured just before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_ns: Option<f64>,
+    /// The share of the host's processor time that recorder and events took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<f64>,
+    /// Whether the recorder's priority could be raised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_raised: Option<bool>,
+    /// Why the recording ended early; left out where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<&'a str>,
+    /// The exit status of the recorded command; left out where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_status: Option<u8>,
+}
+
+impl Document for RecordDocument<'_> {
+    const SCHEMA: &'static str = "pageyard.record/1";
+}
+
+/// Rows about compaction and migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MoveRows {
+    /// All of them.
+    pub rows: u64,
+    /// Those that name both frames of a move.
+    pub with_both_frames: u64,
+}
+
+impl Recorded {
+    /// Returns the recording as a document: `trace` is where it went, `exit_status` that of the recorded command.
+    #[must_use]
+    pub fn document<'a>(&'a self, trace: &'a str, exit_status: Option<u8>) -> RecordDocument<'a> {
+        let overhead = self.event_ns.zip(self.overhead());
+        RecordDocument {
+            trace,
+            events: self.events(),
+            by_event: EventKind::ALL.iter().map(|k| k.name()).zip(self.by_kind).collect(),
+            events_per_s: self.events_per_s(),
+            lost: self.lost,
+            impossible: self.impossible,
+            late: self.late,
+            seconds: self.seconds,
+            cpus: self.cpus,
+            buffer_bytes: self.buffer_bytes,
+            recorder_cpu_seconds: self.own_seconds,
+            recorder_cpu_pct: self.own_pct(),
+            missing_tracepoints: &self.missing,
+            moves: self.moves.map(|rows| MoveRows { rows, with_both_frames: self.moved }),
+            event_ns: overhead.map(|(ns, _)| ns),
+            overhead: overhead.map(|(_, all)| all),
+            priority_raised: self.raised,
+            partial: self.partial.as_deref(),
+            exit_status,
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! The summary as a document.
+
+use std::collections::BTreeMap;
+
+use pageyard::{Context, metrics};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::document::Document;
+use crate::event::EventKind;
+use crate::fragmentation::ZoneFragmentation;
+use crate::moves::MoveKind;
+
+use super::failures::GfpNames;
+use super::{
+    FailedRequest, FailureKind, FailureReason, Fallback, Moved, Requests, Summary, type_index, type_name,
+};
+
+/// Kinds of failures in the document.
+const MOST_KINDS: usize = 100;
+
+/// Counts by name.
+type Counts = BTreeMap<&'static str, u64>;
+
+/// What a trace holds. What is not known is left out.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SummaryDocument<'a> {
+    /// The trace's name.
+    pub trace: &'a str,
+    /// The kernel that was recorded.
+    pub kernel: &'a str,
+    /// The host's CPUs.
+    pub cpus: u32,
+    /// Events of all kinds.
+    pub events: u64,
+    /// Events by kind.
+    pub by_event: Counts,
+    /// Events that the recorder missed.
+    pub lost: u64,
+    /// Nanoseconds that were recorded.
+    pub duration_ns: u64,
+    /// Allocations, those that failed included.
+    pub allocs: u64,
+    /// Bytes that they were for.
+    pub alloc_bytes: u64,
+    /// Frees.
+    pub frees: u64,
+    /// Bytes that they gave back.
+    pub free_bytes: u64,
+    /// Allocations that failed.
+    pub failed: u64,
+    /// Bytes that those were for.
+    pub failed_bytes: u64,
+    /// Allocations by order, those that failed included.
+    pub by_order: &'a [u64],
+    /// Allocations by migratetype, those that failed included.
+    pub by_migratetype: Counts,
+    /// Allocations by what the CPU was doing, those that failed included.
+    pub by_context: Counts,
+    /// Frees by order.
+    pub frees_by_order: &'a [u64],
+    /// Frees by what the CPU was doing.
+    pub frees_by_context: Counts,
+    /// Frees of blocks that no recorded allocation holds.
+    pub frees_without_allocation: u64,
+    /// Allocations of a frame that an earlier one still holds.
+    pub reallocations: u64,
+    /// Frees of another order than their allocation's.
+    pub partial_frees: u64,
+    /// Recorded allocations that nothing freed by the end.
+    pub held_at_end: u64,
+    /// The counts of `perf kmem stat --page`.
+    pub perf_kmem: PerfKmemDocument,
+    /// Requests that took from a block of another migratetype, by kind.
+    pub fallbacks: Vec<FallbackDocument>,
+    /// Free memory before and after the recording.
+    pub fragmentation: FragmentationDocument<'a>,
+    /// The share of allocations and frees in softirq context; left out where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub softirq_share: Option<f64>,
+    /// The requests that got nothing.
+    pub failures: FailuresDocument<'a>,
+    /// What compaction and migration did; left out where it was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves: Option<MovesDocument>,
+    /// Why the recording ended early; left out where it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial: Option<&'a str>,
+}
+
+impl Document for SummaryDocument<'_> {
+    const SCHEMA: &'static str = "pageyard.summary/1";
+}
+
+/// What `perf kmem stat --page` prints.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PerfKmemDocument {
+    /// Allocations, those that failed included.
+    pub allocations: Requests,
+    /// Frees.
+    pub frees: Requests,
+    /// What was both allocated and freed.
+    pub allocated_and_freed: Requests,
+    /// What was allocated and not freed, or failed.
+    pub allocated_only: Requests,
+    /// What was freed and allocated before the recording.
+    pub freed_only: Requests,
+    /// Allocations that failed.
+    pub failed: Requests,
+    /// Allocations that succeeded: a row for each order, by migratetype.
+    pub by_order_and_migratetype: Vec<Counts>,
+}
+
+/// A kind of fallback.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FallbackDocument {
+    /// The order of the request.
+    pub order: u8,
+    /// Its migratetype.
+    pub migratetype: &'static str,
+    /// The order of the block that it took from.
+    pub fallback_order: u32,
+    /// That block's migratetype.
+    pub fallback_migratetype: &'static str,
+    /// How often it happened.
+    pub events: u64,
+}
+
+/// Free memory at the two ends of a recording, zone by zone; empty where it was not recorded.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FragmentationDocument<'a> {
+    /// When it started.
+    pub before: &'a [ZoneFragmentation],
+    /// When it ended.
+    pub after: &'a [ZoneFragmentation],
+}
+
+/// What tells failures apart.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailureKindDocument {
+    /// The order.
+    pub order: u8,
+    /// The gfp flags by name, as kernel code has them.
+    pub gfp: String,
+    /// The same as the kernel's bits.
+    pub gfp_bits: u32,
+    /// The migratetype.
+    pub migratetype: &'static str,
+    /// What the CPU was doing.
+    pub context: &'static str,
+    /// The thread.
+    pub thread: u32,
+}
+
+/// One request that got nothing.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailureDocument<'a> {
+    /// What was asked for, and by whom.
+    #[serde(flatten)]
+    pub kind: FailureKindDocument,
+    /// Nanoseconds since the recording started.
+    pub time_ns: u64,
+    /// The CPU.
+    pub cpu: u32,
+    /// Free blocks by order in the zones that the request could use; left out where the trace has no picture.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_blocks: Option<&'a [u64]>,
+    /// The frames in those blocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_frames: Option<u64>,
+    /// How many blocks of the request's order they make.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suitable_blocks: Option<u64>,
+    /// The order of the largest of them; left out where nothing was free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest_free_order: Option<usize>,
+    /// Why, by what was free then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<FailureReason>,
+}
+
+/// A kind of failure, and how often it happened.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailuresOfKindDocument {
+    /// What was asked for, and by whom.
+    #[serde(flatten)]
+    pub kind: FailureKindDocument,
+    /// How often.
+    pub count: u64,
+}
+
+/// The requests that got nothing.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailuresDocument<'a> {
+    /// How many there were.
+    pub count: u64,
+    /// Of those, how many are not in `first`.
+    pub left_out: u64,
+    /// The first of them, in order of time.
+    pub first: Vec<FailureDocument<'a>>,
+    /// How many kinds are not in `by_kind`.
+    pub kinds_left_out: usize,
+    /// The kinds, the most frequent first.
+    pub by_kind: Vec<FailuresOfKindDocument>,
+}
+
+/// What compaction and migration did.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MovesDocument {
+    /// Rows by kind.
+    pub rows: Counts,
+    /// Frames in the moves of which both frames are known.
+    pub frames_moved_with_both_known: u64,
+    /// Frames moved.
+    pub frames_moved: u64,
+    /// Frames that could not be moved.
+    pub frames_not_moved: u64,
+    /// Frames that compaction looked at for something to move.
+    pub compact_migrate_scanned: u64,
+    /// Of those, frames taken.
+    pub compact_migrate_isolated: u64,
+    /// Frames that compaction looked at for room to move to.
+    pub compact_free_scanned: u64,
+    /// Of those, frames taken.
+    pub compact_free_isolated: u64,
+}
+
+impl Summary {
+    /// Returns the summary as a document.
+    #[must_use]
+    pub fn document(&self) -> SummaryDocument<'_> {
+        let events = EventKind::ALL.iter().map(|k| (k.name(), self.by_kind[k.index()]));
+        SummaryDocument {
+            trace: &self.name,
+            kernel: &self.kernel,
+            cpus: self.cpus,
+            events: self.events(),
+            by_event: events.collect(),
+            lost: self.lost,
+            duration_ns: self.duration_ns,
+            allocs: self.allocs.count,
+            alloc_bytes: self.allocs.bytes,
+            frees: self.frees.count,
+            free_bytes: self.frees.bytes,
+            failed: self.failed.count,
+            failed_bytes: self.failed.bytes,
+            by_order: &self.allocs_by_order,
+            by_migratetype: by_type(&self.allocs_by_migratetype),
+            by_context: by_context(&self.allocs_by_context),
+            frees_by_order: &self.frees_by_order,
+            frees_by_context: by_context(&self.frees_by_context),
+            frees_without_allocation: self.frees_without_allocation.count,
+            reallocations: self.reallocations,
+            partial_frees: self.partial_frees,
+            held_at_end: self.held_at_end,
+            perf_kmem: self.perf_kmem(),
+            fallbacks: self.fallbacks.iter().map(FallbackDocument::of).collect(),
+            fragmentation: FragmentationDocument { before: &self.before, after: &self.after },
+            softirq_share: self.softirq_share(),
+            failures: self.failures_document(),
+            moves: self.moved.as_ref().map(MovesDocument::of),
+            partial: self.partial.as_deref(),
+        }
+    }
+
+    /// Returns the document as a JSON value.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        self.document().json()
+    }
+
+    fn perf_kmem(&self) -> PerfKmemDocument {
+        PerfKmemDocument {
+            allocations: self.allocs,
+            frees: self.frees,
+            allocated_and_freed: self.allocated_and_freed(),
+            allocated_only: self.allocated_only(),
+            freed_only: self.frees_without_allocation,
+            failed: self.failed,
+            by_order_and_migratetype: self.granted.iter().map(|row| by_type(row)).collect(),
+        }
+    }
+
+    fn failures_document(&self) -> FailuresDocument<'_> {
+        let first = &self.failures.first;
+        let kinds = self.failures.most_frequent(MOST_KINDS);
+        FailuresDocument {
+            count: self.failed.count,
+            left_out: self.failed.count - first.len() as u64,
+            first: first.iter().map(|failure| self.failure(failure)).collect(),
+            kinds_left_out: self.failures.kinds.len().saturating_sub(kinds.len()),
+            by_kind: kinds
+                .iter()
+                .map(|(kind, count)| FailuresOfKindDocument { kind: self.kind(kind), count: *count })
+                .collect(),
+        }
+    }
+
+    fn failure<'a>(&self, failure: &'a FailedRequest) -> FailureDocument<'a> {
+        let blocks = failure.free_blocks.as_ref();
+        FailureDocument {
+            kind: self.kind(&failure.kind),
+            time_ns: failure.time_ns,
+            cpu: failure.cpu,
+            free_blocks: blocks.map(|b| &b[..]),
+            free_frames: blocks.map(|b| metrics::free_frames(b)),
+            suitable_blocks: failure.suitable_blocks(),
+            largest_free_order: failure.largest_free_order(),
+            reason: failure.reason,
+        }
+    }
+
+    fn kind(&self, kind: &FailureKind) -> FailureKindDocument {
+        FailureKindDocument {
+            order: kind.order,
+            gfp: GfpNames::new(kind.gfp, &self.gfp_map).to_string(),
+            gfp_bits: kind.gfp,
+            migratetype: type_name(type_index(kind.migratetype)),
+            context: kind.context(),
+            thread: kind.tid,
+        }
+    }
+}
+
+impl FallbackDocument {
+    fn of((kind, events): (&Fallback, &u64)) -> FallbackDocument {
+        FallbackDocument {
+            order: kind.order,
+            migratetype: type_name(type_index(kind.migratetype)),
+            fallback_order: kind.fallback_order,
+            fallback_migratetype: type_name(usize::from(kind.fallback_migratetype)),
+            events: *events,
+        }
+    }
+}
+
+impl MovesDocument {
+    fn of(moved: &Moved) -> MovesDocument {
+        MovesDocument {
+            rows: MoveKind::ALL.iter().map(|k| (k.name(), moved.rows(*k))).collect(),
+            frames_moved_with_both_known: moved.frames,
+            frames_moved: moved.migrated,
+            frames_not_moved: moved.failed,
+            compact_migrate_scanned: moved.migrate_scanned,
+            compact_migrate_isolated: moved.migrate_isolated,
+            compact_free_scanned: moved.free_scanned,
+            compact_free_isolated: moved.free_isolated,
+        }
+    }
+}
+
+fn by_context(counts: &[u64]) -> Counts {
+    Context::ALL.iter().zip(counts).map(|(c, &n)| (c.name(), n)).collect()
+}
+
+fn by_type(counts: &[u64]) -> Counts {
+    counts.iter().enumerate().map(|(i, &n)| (type_name(i), n)).collect()
+}

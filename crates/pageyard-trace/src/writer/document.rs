@@ -1,0 +1,52 @@
+//! A saved recording as a document.
+
+use super::salvage::Salvaged;
+use crate::document::Document;
+use crate::meta::Meta;
+use serde::Serialize;
+
+/// What was saved of a killed recording.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SalvageDocument<'a> {
+    /// Where the trace is.
+    pub trace: &'a str,
+    /// Events of the trace.
+    pub events: u64,
+    /// Seconds that were recorded.
+    pub duration_seconds: f64,
+    /// Events that the recorder missed.
+    pub lost: u64,
+    /// Why the recording ended early.
+    pub partial: &'a str,
+    /// Rows about compaction and migration; left out where the recording had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves: Option<SalvagedMoves>,
+}
+
+impl Document for SalvageDocument<'_> {
+    const SCHEMA: &'static str = "pageyard.import-partial/1";
+}
+
+/// Rows about compaction and migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SalvagedMoves {
+    /// All of them.
+    pub rows: u64,
+}
+
+impl Salvaged {
+    /// Returns it as a document: `trace` is where the trace is, `meta` its description.
+    #[must_use]
+    pub fn document<'a>(&self, trace: &'a str, meta: &'a Meta) -> SalvageDocument<'a> {
+        SalvageDocument {
+            trace,
+            events: self.events,
+            duration_seconds: meta.duration_ns as f64 / 1e9,
+            lost: meta.lost,
+            partial: meta.partial.as_deref().unwrap_or_default(),
+            moves: self.moves.map(|rows| SalvagedMoves { rows }),
+        }
+    }
+}
