@@ -121,9 +121,9 @@ semver:
 publish-dry-run:
 	$(CARGO) publish --workspace --dry-run
 
-# All crates compiled for aarch64, and the core's and the engine's tests there, under an emulator; takes qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
-# `rustup target add aarch64-unknown-linux-gnu`. Fewer random operations than on x86-64, and without the one test that
-# measures time.
+# All crates compiled for aarch64, and the core's and the engine's tests there, under an emulator. Fewer random operations than on
+# x86-64, and without the one test that measures time. Takes qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
+# `rustup target add aarch64-unknown-linux-gnu`.
 AARCH64_RUN = qemu-aarch64 -L /usr/aarch64-linux-gnu
 aarch64:
 	$(CARGO) check --profile bench --workspace --target aarch64-unknown-linux-gnu
