@@ -121,11 +121,12 @@ semver:
 publish-dry-run:
 	$(CARGO) publish --workspace --dry-run
 
-# The core's and the engine's tests on aarch64, under an emulator; takes qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
-# `rustup target add aarch64-unknown-linux-gnu`. Fewer random operations than on x86-64, and without the one test that
-# measures time.
+# All crates compiled for aarch64, and the core's and the engine's tests there, under an emulator. Fewer random operations than on
+# x86-64, and without the one test that measures time. Takes qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
+# `rustup target add aarch64-unknown-linux-gnu`.
 AARCH64_RUN = qemu-aarch64 -L /usr/aarch64-linux-gnu
 aarch64:
+	$(CARGO) check --profile bench --workspace --target aarch64-unknown-linux-gnu
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(AARCH64_RUN)" PAGEYARD_TEST_RUNNER="$(AARCH64_RUN)" PAGEYARD_OPS=200000 \
 		$(CARGO) test --profile bench --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard --lib --test engine -- \

@@ -1,7 +1,7 @@
 //! The same names where there are no restartable sequences: none of these types can be made.
 
 use super::answers::{Counts, Unavailable};
-use pageyard::engine::{CpuLists, Pushed};
+use pageyard::engine::{CpuLists, Pushed, Unchanged, Watch};
 use pageyard::{CpuId, PerCpu};
 
 /// Nothing: restartable sequences are for Linux on x86-64.
@@ -84,7 +84,15 @@ unsafe impl PerCpu for Rseq {
         match *self {}
     }
 
-    fn push(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: u32, _: impl FnOnce() -> bool) -> Pushed {
+    fn push(
+        &self,
+        _: CpuLists<'_>,
+        _: CpuId,
+        _: usize,
+        _: u32,
+        _: Watch<'_>,
+        _: impl FnOnce() -> bool,
+    ) -> Pushed {
         match *self {}
     }
 
@@ -92,11 +100,11 @@ unsafe impl PerCpu for Rseq {
         match *self {}
     }
 
-    fn push_many(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &[u32]) -> usize {
+    fn push_many(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &[u32], _: Unchanged<'_>) -> usize {
         match *self {}
     }
 
-    fn refill(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &[u32]) -> usize {
+    fn refill(&self, _: CpuLists<'_>, _: CpuId, _: usize, _: &[u32], _: Unchanged<'_>) -> usize {
         match *self {}
     }
 
