@@ -122,15 +122,14 @@ publish-dry-run:
 	$(CARGO) publish --workspace --dry-run
 
 # All crates compiled for aarch64, and the core's and the engine's tests there, under an emulator. Fewer random operations than on
-# x86-64, and without the one test that measures time. Takes qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
+# x86-64. Takes qemu-user, gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and
 # `rustup target add aarch64-unknown-linux-gnu`.
 AARCH64_RUN = qemu-aarch64 -L /usr/aarch64-linux-gnu
 aarch64:
 	$(CARGO) check --profile bench --workspace --target aarch64-unknown-linux-gnu
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(AARCH64_RUN)" PAGEYARD_TEST_RUNNER="$(AARCH64_RUN)" PAGEYARD_OPS=200000 \
-		$(CARGO) test --profile bench --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard --lib --test engine -- \
-		--skip search::starting_a_tebibyte_is_quick_and_touches_little
+		$(CARGO) test --profile bench --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard --lib --test engine
 
 clean:
 	$(CARGO) clean
