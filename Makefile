@@ -18,7 +18,8 @@ build:
 # printed comes when it has ended.
 LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --profile bench --test shuttle --target-dir target/shuttle
-WORKSPACE = $(CARGO) test --profile bench --workspace
+# Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
+WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile bench --workspace
 test:
 	$(MAKE) --jobs=3 build-tests build-loom build-shuttle
 	$(MAKE) --jobs=2 --output-sync=target \
