@@ -99,8 +99,8 @@ fn is_recording(folder: &Path) -> bool {
     unfinished.map(|name| folder.join(name)).any(|partial| partial.join("events.parquet.footer").exists())
 }
 
-/// Starts a recording, sends it a signal once it has events, and returns how it ended.
-fn interrupted(folder: &Path, arguments: &[&str], signal: &str) -> Output {
+/// Starts a command, sends it a signal once it is `ready`, and returns how it ended.
+fn signalled(folder: &Path, arguments: &[&str], signal: &str, ready: impl Fn(&Path) -> bool) -> Output {
     let child = command()
         .args(arguments)
         .current_dir(folder)
@@ -109,16 +109,23 @@ fn interrupted(folder: &Path, arguments: &[&str], signal: &str) -> Output {
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    while !is_recording(folder) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no event was written");
-        // On a quiet host there would be too little to write: a process allocates a few hundred pages.
-        assert!(Command::new("true").status().unwrap().success());
+    while !ready(folder) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it was never ready");
     }
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     let out = child.wait_with_output().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(60));
     out
+}
+
+/// Starts a recording, sends it a signal once it has events, and returns how it ended.
+fn interrupted(folder: &Path, arguments: &[&str], signal: &str) -> Output {
+    signalled(folder, arguments, signal, |folder| {
+        // On a quiet host there would be too little to write: a process allocates a few hundred pages.
+        assert!(Command::new("true").status().unwrap().success());
+        is_recording(folder)
+    })
 }
 
 #[test]
@@ -141,23 +148,12 @@ fn signals_end_a_recording_with_a_trace() {
     }
 }
 
-/// Starts a command and sends it a signal as soon as it prepares a recording: its unfinished folder is there.
+/// Starts a command and sends it a signal as soon as it prepares a recording: its unfinished folder exists.
 fn interrupted_while_preparing(folder: &Path, arguments: &[&str], signal: &str) -> Output {
-    let child = command()
-        .args(arguments)
-        .current_dir(folder)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while !names(folder).iter().any(|name| name.ends_with(".partial")) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was prepared");
+    signalled(folder, arguments, signal, |folder| {
         std::thread::sleep(Duration::from_millis(1));
-    }
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    child.wait_with_output().unwrap()
+        names(folder).iter().any(|name| name.ends_with(".partial"))
+    })
 }
 
 #[test]

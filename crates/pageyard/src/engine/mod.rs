@@ -14,7 +14,7 @@
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
 //! * `yard`: an instance, its configuration and construction.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `bulk`; `batches`: what moves between
-//!   zones and lists.
+//!   zones and lists; `origin`: which nodes requests were served from.
 //! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `compaction_view`: what
 //!   compaction sees.
 //! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
