@@ -1,5 +1,16 @@
-//! What the page allocator needs of Linux.
+//! Page frames that are real memory, on Linux: what backs them, what clears them, and who owns them.
 //!
+//! * [`arena`]: frames that are real memory, with the engine over them.
+//! * [`handle`]: long-lived data that compaction may move.
 //! * [`rseq`]: per-CPU lists without lock or mask, by restartable sequences.
+//! * [`backing`]: memory of the host: transparent and reserved huge pages, files in memory, faulted in and given back.
+//! * [`clear`]: frames made zeros, as fast as the processor can.
 
+pub mod arena;
+pub mod backing;
+pub mod clear;
+pub mod handle;
 pub mod rseq;
+
+pub use arena::{Arena, ArenaBuilder, ArenaError, Block, Blocks};
+pub use handle::{Background, Handle, Pinned, PinnedMut};

@@ -1,6 +1,6 @@
 //! Why a request was refused. Each error is a fact about the request or the memory; none is a panic.
 
-use crate::units::{Frames, Order, Pfn, ZoneId};
+use crate::units::{Frames, NodeId, Order, Pfn, ZoneId};
 use core::fmt;
 
 /// What is wrong with a request itself.
@@ -101,6 +101,13 @@ pub enum MapError {
         /// Its index.
         region: usize,
     },
+    /// A region belongs to a node whose number is too large for the bits of a [`NodeMask`](crate::NodeMask).
+    NodeBeyondLimit {
+        /// The region's index.
+        region: usize,
+        /// The node.
+        node: NodeId,
+    },
     /// A region's zone began earlier and was interrupted by another zone.
     SplitZone {
         /// Its index.
@@ -108,6 +115,8 @@ pub enum MapError {
     },
     /// There are more zones than an instance can have.
     TooManyZones,
+    /// The configuration wants frames cleared, and there is nothing that clears them.
+    CannotClear,
     /// There is no memory for the metadata.
     NoMemory {
         /// Bytes needed.
@@ -208,10 +217,20 @@ impl fmt::Display for MapError {
             MapError::BeyondLimit { region } => {
                 write!(f, "region {region} reaches past the largest frame number supported")
             }
+            MapError::NodeBeyondLimit { region, node } => {
+                write!(
+                    f,
+                    "region {region} belongs to node {node}; number the nodes from 0 to {}",
+                    crate::memmap::MAX_NODES - 1
+                )
+            }
             MapError::SplitZone { region } => {
                 write!(f, "region {region} continues a zone that another zone interrupted")
             }
             MapError::TooManyZones => f.write_str("the memory map has too many zones"),
+            MapError::CannotClear => f.write_str(
+                "init_on_alloc and init_on_free need something that clears frames: build the instance with a clearer",
+            ),
             MapError::NoMemory { needed } => write!(f, "no memory for {needed} bytes of metadata"),
             MapError::MetadataTooSmall { needed } => {
                 write!(f, "the metadata memory is too small: {needed} bytes are needed")

@@ -31,7 +31,7 @@
 //! * [`error`]: why a request was refused; [`reason`]: one rule for every engine that picks the error.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
 //!   engine asks for when memory runs short.
-//! * [`observer`]: what is told of blocks as they change hands.
+//! * [`observer`]: what is told of blocks as they change hands; [`clear`]: what clears them.
 //! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
 #![no_std]
 
@@ -42,6 +42,7 @@ extern crate std;
 
 pub mod allocator;
 pub mod block;
+pub mod clear;
 pub mod compaction;
 pub mod error;
 pub mod firmware;
@@ -60,6 +61,7 @@ pub mod units;
 pub mod watermark;
 
 pub use allocator::{Context, Cx, Drained, PageAllocator};
+pub use clear::{Caches, Clear};
 pub use error::{AllocError, AuditError, BadRequest, ClaimError, FreeError, MapError};
 pub use firmware::{FirmwareError, FirmwareMap, Regions, ZoneLimits};
 pub use gfp::{Gfp, GfpMap};

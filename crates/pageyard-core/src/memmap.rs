@@ -11,6 +11,9 @@ pub const NR_ZONE_KINDS: usize = 5;
 /// The most zones one instance can have.
 pub const MAX_ZONES: usize = 64;
 
+/// The nodes that a memory map can have: those that a [`NodeMask`](crate::NodeMask) can name. Their numbers are below it.
+pub const MAX_NODES: usize = u64::BITS as usize;
+
 /// The frame number that no region may reach: 2^40 frames are 4 PiB.
 pub const PFN_LIMIT: Pfn = Pfn(1 << 40);
 
@@ -156,8 +159,8 @@ impl<'a> MemoryMap<'a> {
     /// Regions without frames are allowed and ignored. Anything may be a hole.
     ///
     /// # Errors
-    /// [`MapError`] names the first region at fault: out of order or overlapping, above [`PFN_LIMIT`], a zone that
-    /// appears again after another one began, more than [`MAX_ZONES`] zones, or no managed frame at all.
+    /// [`MapError`] names the first region at fault: out of order or overlapping, above [`PFN_LIMIT`], of a node
+    /// at or above [`MAX_NODES`], a zone that appears again after another one began, more than [`MAX_ZONES`] zones, or no managed frame at all.
     pub fn new(regions: &'a [Region]) -> Result<MemoryMap<'a>, MapError> {
         let mut end = Pfn(0);
         let mut managed = false;
@@ -166,6 +169,9 @@ impl<'a> MemoryMap<'a> {
         for (index, region) in regions.iter().enumerate().filter(|(_, r)| r.frames.0 > 0) {
             if region.start >= PFN_LIMIT || region.frames.0 > PFN_LIMIT.0 - region.start.0 {
                 return Err(MapError::BeyondLimit { region: index });
+            }
+            if usize::from(region.node.0) >= MAX_NODES {
+                return Err(MapError::NodeBeyondLimit { region: index, node: region.node });
             }
             if region.start < end {
                 return Err(MapError::OutOfOrder { region: index });
@@ -296,6 +302,26 @@ mod tests {
         assert_eq!(err(&[normal(1, u64::MAX)]), MapError::BeyondLimit { region: 0 });
         let dma = Region { zone: ZoneKind::Dma, ..normal(10, 1) };
         assert_eq!(err(&[normal(0, 1), dma, normal(20, 1)]), MapError::SplitZone { region: 2 });
+    }
+
+    /// Frames of a node that no mask can name would be handed out by list hits only: no walk would allow them.
+    #[test]
+    fn a_node_that_no_mask_can_name_is_refused() {
+        use crate::NodeMask;
+        let of = |node| Region { node: NodeId(node), ..normal(16, 16) };
+        let last = [normal(0, 16), of(63)];
+        assert_eq!(MemoryMap::new(&last).unwrap().nodes().len(), 2);
+        assert!(NodeMask::ALL.allows(NodeId(63)) && NodeMask::only(NodeId(63)).allows(NodeId(63)));
+        for node in [64, u8::MAX] {
+            let error = MemoryMap::new(&[normal(0, 16), of(node)]).unwrap_err();
+            assert_eq!(error, MapError::NodeBeyondLimit { region: 1, node: NodeId(node) });
+            // Present is enough; without frames there is nothing that could lie on the node.
+            let unmanaged = Region { managed: false, ..of(node) };
+            assert_eq!(MemoryMap::new(&[normal(0, 16), unmanaged]).unwrap_err(), error);
+            let empty = Region { frames: Frames(0), ..of(node) };
+            assert!(MemoryMap::new(&[normal(0, 16), empty]).is_ok());
+            assert!(!NodeMask::ALL.allows(NodeId(node)));
+        }
     }
 
     #[test]

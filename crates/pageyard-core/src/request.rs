@@ -1,7 +1,7 @@
 //! A request: what is wanted, from where, and how hard to try.
 
 use crate::gfp::{Gfp, GfpMap};
-use crate::memmap::ZoneKind;
+use crate::memmap::{MAX_NODES, ZoneKind};
 use crate::migratetype::Migratetype;
 use crate::units::{NodeId, Order};
 use bitflags::bitflags;
@@ -36,7 +36,7 @@ bitflags! {
     }
 }
 
-/// The nodes that a request may be served from.
+/// The nodes that a request may be served from: bit *n* is node *n*. A memory map has no others ([`MAX_NODES`](crate::memmap::MAX_NODES)).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NodeMask(pub u64);
 
@@ -48,14 +48,14 @@ impl NodeMask {
     #[must_use]
     #[inline]
     pub const fn only(node: NodeId) -> NodeMask {
-        NodeMask(if node.0 < 64 { 1 << node.0 } else { 0 })
+        NodeMask(if (node.0 as usize) < MAX_NODES { 1 << node.0 } else { 0 })
     }
 
     /// Says whether the mask allows `node`.
     #[must_use]
     #[inline]
     pub const fn allows(self, node: NodeId) -> bool {
-        node.0 < 64 && self.0 & (1 << node.0) != 0
+        (node.0 as usize) < MAX_NODES && self.0 & (1 << node.0) != 0
     }
 }
 

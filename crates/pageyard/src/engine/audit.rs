@@ -8,6 +8,7 @@ use super::report::cached;
 use super::yard::Pageyard;
 use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
+use crate::clear::Clear;
 use crate::error::AuditError;
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
@@ -37,7 +38,7 @@ fn mix(frame: u64) -> u64 {
     (x ^ x >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Recounts every frame and checks every index against the count. As
     /// [`PageAllocator::audit`](crate::PageAllocator::audit).
     ///

@@ -16,6 +16,7 @@ use super::zone::hints::Cursor;
 use super::zone::pageblocks::{Pageblocks, Take, Want};
 use crate::allocator::Cx;
 use crate::block::holders;
+use crate::clear::Clear;
 use crate::compaction::{
     Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases,
     PageblockInfo, Plan, Role, ZoneState, ZoneView,
@@ -35,7 +36,7 @@ fn lease_number(holder: Holder) -> CompactorId {
     CompactorId(holder.by.0 % COMPACTORS * 2 + u16::from(holder.role == Role::Target))
 }
 
-impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
+impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     fn zone_at(&self, zone: ZoneId) -> &'m Zone<'m> {
         &self.zones[zone.index()]
     }
@@ -64,13 +65,13 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
     }
 }
 
-impl<P: PerCpu, O: Observer> Leases for Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> Leases for Pageyard<'_, P, O, C> {
     fn release(&self, block: PageblockId, holder: Holder) {
         self.end_lease(block, lease_number(holder));
     }
 }
 
-impl<P: PerCpu, O: Observer> CompactionView for Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> {
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let zone = self.zones.get(zone.index())?;
         Some(ZoneView { span: zone.pageblocks.span, free: Frames(zone.pageblocks.free()), marks: zone.marks })

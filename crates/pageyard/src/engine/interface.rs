@@ -3,6 +3,7 @@
 use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
 use crate::allocator::{Cx, Drained, PageAllocator};
+use crate::clear::Clear;
 use crate::error::{AllocError, AuditError, ClaimError, FreeError};
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
@@ -15,7 +16,7 @@ use crate::units::{CpuId, CpuSet, Order, Pfn, ZoneId};
 //            protocol.
 //         2. Masks and runs are aligned by construction, within a zone, and holes are never free.
 //         3. Only a won tag makes a block free; frames that compaction holds are tagged as allocated to it.
-unsafe impl<P: PerCpu, O: Observer> PageAllocator for Pageyard<'_, P, O> {
+unsafe impl<P: PerCpu, O: Observer, C: Clear> PageAllocator for Pageyard<'_, P, O, C> {
     #[inline(always)]
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         self.alloc(cx, request)

@@ -6,10 +6,11 @@ use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
 use super::zone::Zone;
 use crate::allocator::Cx;
+use crate::clear::Clear;
 use crate::observer::Observer;
 use crate::units::{CompactorId, CpuId, PageblockId};
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
     /// there. Says whether any of it was there to take and the instance has the CPU.
     ///

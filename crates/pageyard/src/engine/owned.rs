@@ -2,6 +2,7 @@
 
 use super::pcp::percpu::PerCpu;
 use super::yard::{Config, Metadata, Pageyard};
+use crate::clear::Clear;
 use crate::error::MapError;
 use crate::memmap::MemoryMap;
 use crate::observer::Observer;
@@ -12,9 +13,9 @@ use core::ops::Deref;
 /// A [`Pageyard`] that owns the memory of its metadata, which comes from the global allocator.
 ///
 /// It dereferences to the instance, whose calls are its own. Needs the feature `alloc`.
-pub struct OwnedPageyard<P: PerCpu, O: Observer = ()> {
+pub struct OwnedPageyard<P: PerCpu, O: Observer = (), C: Clear = ()> {
     // Declared first, so dropped before the memory that it lives in.
-    yard: Pageyard<'static, P, O>,
+    yard: Pageyard<'static, P, O, C>,
     _memory: Memory,
 }
 
@@ -79,26 +80,42 @@ impl<P: PerCpu, O: Observer> Pageyard<'static, P, O> {
         percpu: P,
         observer: O,
     ) -> Result<OwnedPageyard<P, O>, MapError> {
+        Pageyard::owned_with_clearer(map, config, percpu, observer, ())
+    }
+}
+
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'static, P, O, C> {
+    /// Makes an instance that owns its metadata, and serves requests for zeros, as [`Pageyard::with_clearer`] does.
+    ///
+    /// # Errors
+    /// As [`Pageyard::owned`] and [`Pageyard::with_clearer`].
+    pub fn owned_with_clearer(
+        map: &MemoryMap<'_>,
+        config: Config,
+        percpu: P,
+        observer: O,
+        clearer: C,
+    ) -> Result<OwnedPageyard<P, O, C>, MapError> {
         let memory = Memory::zeroed(Pageyard::<P>::layout(map, &config)?.layout.size())?;
         // SAFETY: 1. It is that large and initialised. 2. Nothing else has it. 3. It outlives the instance, because it
         //         is dropped after it, and nothing that an instance lends out lives longer than a borrow of itself.
         let bytes = unsafe { core::slice::from_raw_parts_mut(memory.0, memory.1.size()) };
         // SAFETY: it is fresh from `alloc_zeroed`.
         let metadata = unsafe { Metadata::assume_zeroed(bytes) };
-        let yard = Pageyard::with_observer(map, config, percpu, observer, metadata)?;
+        let yard = Pageyard::with_clearer(map, config, percpu, observer, clearer, metadata)?;
         Ok(OwnedPageyard { yard, _memory: memory })
     }
 }
 
-impl<P: PerCpu, O: Observer> Deref for OwnedPageyard<P, O> {
-    type Target = Pageyard<'static, P, O>;
+impl<P: PerCpu, O: Observer, C: Clear> Deref for OwnedPageyard<P, O, C> {
+    type Target = Pageyard<'static, P, O, C>;
 
     #[inline(always)]
-    fn deref(&self) -> &Pageyard<'static, P, O> {
+    fn deref(&self) -> &Pageyard<'static, P, O, C> {
         &self.yard
     }
 }
 
-crate::forward_page_allocator! { unsafe [P: PerCpu, O: Observer] OwnedPageyard<P, O>, this => this.yard }
+crate::forward_page_allocator! { unsafe [P: PerCpu, O: Observer, C: Clear] OwnedPageyard<P, O, C>, this => this.yard }
 #[cfg(not(loom))]
-crate::forward_pressure_allocator! { [P: PerCpu, O: Observer] OwnedPageyard<P, O>, this => this.yard }
+crate::forward_pressure_allocator! { [P: PerCpu, O: Observer, C: Clear] OwnedPageyard<P, O, C>, this => this.yard }

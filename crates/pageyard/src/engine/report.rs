@@ -9,12 +9,13 @@ use super::yard::Pageyard;
 use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
 use crate::allocator::Drained;
+use crate::clear::Clear;
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
 use crate::stats::{Counter, PcpStats, Stats, ZoneStats};
 use crate::units::{CpuId, CpuSet, Frames, NR_ORDERS, ZoneId};
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Returns the frames in the lists of `cpus` to their zones. As
     /// [`PageAllocator::drain`](crate::PageAllocator::drain).
     pub fn drain(&self, cpus: CpuSet) -> Drained {

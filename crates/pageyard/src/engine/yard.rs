@@ -11,6 +11,7 @@ use super::zone::Zone;
 use super::zone::hints::{ChoiceHints, ReclaimWake};
 use super::zone::pageblocks::Pageblocks;
 use super::zonelists::{self, Zonelists};
+use crate::clear::Clear;
 use crate::compaction::{Knobs, ZoneState};
 use crate::error::MapError;
 use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
@@ -33,7 +34,7 @@ pub struct Config {
     pub cpus: u32,
     /// Watermarks and reserves.
     pub watermark: WatermarkKnobs,
-    /// Who may go below a watermark, and how far.
+    /// Which requests may go below a watermark, and how far.
     pub reserve_rule: ReserveRule,
     /// `vm.percpu_pagelist_high_fraction`: the share of a zone that all CPUs' lists may hold; 0 computes it.
     pub percpu_pagelist_high_fraction: u64,
@@ -41,6 +42,11 @@ pub struct Config {
     pub pcp: bool,
     /// Compaction.
     pub compaction: Knobs,
+    /// `init_on_alloc`: every block is zeros when it is handed out, and only what the engine itself cleared is not cleared again.
+    /// Needs something that [clears](Pageyard::with_clearer).
+    pub init_on_alloc: bool,
+    /// `init_on_free`: every block is cleared when it is freed. Needs something that clears.
+    pub init_on_free: bool,
 }
 
 impl Config {
@@ -54,6 +60,8 @@ impl Config {
             percpu_pagelist_high_fraction: 0,
             pcp: true,
             compaction: Knobs::engine(),
+            init_on_alloc: false,
+            init_on_free: false,
         }
     }
 }
@@ -92,15 +100,16 @@ impl<'m> Metadata<'m> {
 /// A lock-free page-frame allocator.
 ///
 /// It owns no memory and no thread: the caller supplies the metadata, names the CPU with each call, and chooses by `P`
-/// how a CPU's lists are protected, and by `O` who is told of its blocks: nobody, unless it is made
-/// [with an observer](Pageyard::with_observer). See [`PageAllocator`](crate::PageAllocator) for what its calls do.
+/// how a CPU's lists are protected. `O` is told of each block that changes hands; the default, `()`, ignores that
+/// ([`Pageyard::with_observer`] takes another). See [`PageAllocator`](crate::PageAllocator) for what its calls do.
 ///
 /// # Concurrency
 /// Every call may run at the same time as every other one, except [`audit`](crate::PageAllocator::audit), and as far as
-/// `P` allows. No path waits: a thread that stops in the middle of a call blocks nobody.
-pub struct Pageyard<'m, P, O = ()> {
+/// `P` allows. No path waits: a thread that stops in the middle of a call blocks no other.
+pub struct Pageyard<'m, P, O = (), C = ()> {
     pub(crate) percpu: P,
     pub(crate) observer: O,
+    pub(crate) clearer: C,
     pub(crate) zones: &'m [Zone<'m>],
     /// The largest zone: most frees are of its frames.
     pub(crate) main: &'m Zone<'m>,
@@ -110,7 +119,7 @@ pub struct Pageyard<'m, P, O = ()> {
     pub(crate) efforts: &'m [A64],
     /// Where frames are sorted.
     pub(crate) scratch_areas: ScratchAreas<'m>,
-    /// Whether anybody ever freed a block that is known to hold zeros.
+    /// Whether a block that is known to hold zeros was ever freed.
     pub(crate) zero_seen: &'m [A64],
     pub(crate) config: Config,
     pub(crate) frames_bytes: usize,
@@ -155,7 +164,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         percpu: P,
         metadata: Metadata<'m>,
     ) -> Result<Pageyard<'m, P>, MapError> {
-        Pageyard::with_observer(map, config, percpu, (), metadata)
+        Pageyard::with_clearer(map, config, percpu, (), (), metadata)
     }
 
     fn carve(carver: &mut Carver<'m>, map: &MemoryMap<'_>, config: &Config) -> Result<Parts<'m>, MapError> {
@@ -234,6 +243,27 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         observer: O,
         metadata: Metadata<'m>,
     ) -> Result<Pageyard<'m, P, O>, MapError> {
+        Pageyard::with_clearer(map, config, percpu, observer, (), metadata)
+    }
+}
+
+impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
+    /// Makes an instance with an observer, `()` if there is none, that serves requests for zeros: `clearer` writes them where the
+    /// block is not known to hold some.
+    ///
+    /// # Errors
+    /// As [`Pageyard::new`]; [`MapError::CannotClear`] where the configuration asks for zeros and `clearer` writes none.
+    pub fn with_clearer(
+        map: &MemoryMap<'_>,
+        config: Config,
+        percpu: P,
+        observer: O,
+        clearer: C,
+        metadata: Metadata<'m>,
+    ) -> Result<Pageyard<'m, P, O, C>, MapError> {
+        if !C::ACTIVE && (config.init_on_alloc || config.init_on_free) {
+            return Err(MapError::CannotClear);
+        }
         let needed = Pageyard::<P>::layout(map, &config)?.layout.size();
         let mut carver = Carver::of(metadata.0);
         if !carver.has(needed - LINE) {
@@ -247,12 +277,13 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
             // ORDER: Relaxed: whatever publishes the allocator publishes it.
             parts.zero_seen[0].store(1, Relaxed);
         }
-        // Of several the lowest.
+        // Of equally large zones, the lowest.
         let largest = parts.zones.iter().rev().max_by_key(|p| p.pageblocks.span.managed);
         let main = largest.ok_or(MapError::NoFrames)?;
         Ok(Pageyard {
             percpu,
             observer,
+            clearer,
             zones: parts.zones,
             main,
             zonelists: Zonelists::new(parts.zones, main, parts.zonelists),
@@ -271,10 +302,16 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         &self.percpu
     }
 
-    /// Returns who is told of blocks.
+    /// Returns the observer.
     #[must_use]
     pub fn observer(&self) -> &O {
         &self.observer
+    }
+
+    /// Returns what clears frames.
+    #[must_use]
+    pub fn clearer(&self) -> &C {
+        &self.clearer
     }
 
     /// Iterates over the zones that may serve a request of a CPU, best first.
@@ -282,7 +319,7 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         &self,
         cpu: CpuId,
         request: &Request,
-    ) -> impl Iterator<Item = &'m Zone<'m>> + use<'m, P, O> {
+    ) -> impl Iterator<Item = &'m Zone<'m>> + use<'m, P, O, C> {
         let nodes = self.nodes(cpu, request);
         let walk = self.zonelists.walk(cpu, request.highest_zone);
         walk.filter(move |zone| nodes.allows(zone.pageblocks.span.node))

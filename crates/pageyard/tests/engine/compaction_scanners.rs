@@ -595,6 +595,7 @@ fn a_frame_that_says_again_ten_times_counts_as_failed_once_and_is_put_back() {
     let mut c = compactor(&zone, direct(4, Mode::SyncLight));
     assert_eq!(c.run(), Outcome::Complete);
     assert_eq!((c.work().moved, c.work().failed, zone.times(Event::Putback(7))), (15, 1, 1));
+    assert_eq!(zone.times(Event::Refuse(7)), 10);
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub enum Event {
     Putback(u64),
     /// A frame was moved to another.
     Move(u64, u64),
+    /// The owner was asked to move a frame, and did not.
+    Refuse(u64),
     /// The free scanner looked at this part of a pageblock.
     FreeScan(u64, u64),
     /// A free frame went back to the zone.
@@ -362,6 +364,7 @@ unsafe impl Migrate for ScriptedZone {
             if *why == MigrateError::Gone {
                 self.set([*from], Frame::Free);
             }
+            self.note(Event::Refuse(*from));
             return Err(*why);
         }
         self.note(Event::Move(*from, to.0));

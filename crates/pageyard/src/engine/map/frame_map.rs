@@ -369,6 +369,16 @@ impl<'m> FrameMap<'m> {
         tag.store(Tag::allocate(byte, order), Release);
     }
 
+    /// Says whether a block that the caller took held zeros when it was allocated.
+    #[inline(always)]
+    pub(crate) fn holds_zeros(&self, frame: FrameIdx) -> bool {
+        debug_assert!(frame.get() < self.tags.len());
+        // SAFETY: the caller took the block, so it is a frame of the zone.
+        let tag = unsafe { self.tags.get_unchecked(frame.get()) };
+        // ORDER: Relaxed: the frame is ours, so no other thread writes its tag.
+        Tag::holds_zeros(tag.load(Relaxed))
+    }
+
     /// Replaces a tag; `false` where it is a different one: of several frees of one block, one gets `true`. `alone`
     /// says that no two calls overlap, so there is no other free.
     ///

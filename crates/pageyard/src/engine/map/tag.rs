@@ -66,6 +66,12 @@ impl Tag {
         }
     }
 
+    /// Says whether a byte says that the frame, or the block that starts there, held zeros when it was last free.
+    #[inline(always)]
+    pub(crate) const fn holds_zeros(byte: u8) -> bool {
+        byte & ZERO != 0
+    }
+
     /// Returns the byte of a live block's first frame, made from the byte it had while free: what was known of its
     /// contents stays known.
     #[inline(always)]

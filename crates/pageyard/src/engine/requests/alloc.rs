@@ -1,6 +1,7 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
 use crate::allocator::{Cx, Drained};
+use crate::clear::{Caches, Clear};
 use crate::engine::geometry::{BATCH, BLOCK_ORDER, FrameIdx, MAX_ORDER};
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
@@ -20,7 +21,7 @@ use crate::request::{NodeMask, Request, RequestFlags};
 use crate::stats::Counter;
 use crate::units::{CpuId, Frames, Order, Pfn};
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Allocates one block. As [`PageAllocator::alloc`](crate::PageAllocator::alloc); it is
     /// [`alloc_with`](crate::PressureAllocator::alloc_with) with nothing to help.
     ///
@@ -32,7 +33,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     ///
     /// # Linux
     /// `__alloc_pages`. Difference: watermarks are checked on refill, not on a list hit.
-    // Always, here and in `free`: a call saves and restores as many registers as a hit makes accesses.
+    // Always inlined, here and in `free`: a call saves and restores as many registers as a hit makes accesses.
     #[inline(always)]
     pub fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         match self.alloc_hit(cx, request) {
@@ -41,13 +42,15 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         }
     }
 
+    /// What the top of a list does not serve: frames that were freed long ago, and zeros where nothing clears.
+    pub(crate) const NOT_LISTED: RequestFlags =
+        if C::ACTIVE { RequestFlags::COLD } else { RequestFlags::COLD.union(RequestFlags::ZERO) };
+
     /// Takes a block of the list of the zone where the request's walk begins.
     #[inline(always)]
     pub(crate) fn alloc_hit(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let list = list_of(request.order.get(), request.migratetype as u8)?;
-        if request.nodes != NodeMask::ALL
-            || request.flags.intersects(RequestFlags::COLD.union(RequestFlags::ZERO))
-        {
+        if request.nodes != NodeMask::ALL || request.flags.intersects(Self::NOT_LISTED) {
             return None;
         }
         let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone)?;
@@ -55,7 +58,24 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         zone.pageblocks.frames.allocate_listed(item, request.order.get());
         let pfn = zone.pageblocks.pfn(FrameIdx::of_item(item));
         self.observer.allocated(pfn, request.order, request.migratetype);
+        if self.wants_zeros(request) && !zone.pageblocks.frames.holds_zeros(FrameIdx::of_item(item)) {
+            self.clear_one(pfn, request.order, Caches::Hot);
+        }
         Some(pfn)
+    }
+
+    /// Says whether a request gets zeros: it asks for them, or all do.
+    #[inline(always)]
+    pub(crate) fn wants_zeros(&self, request: &Request) -> bool {
+        C::ACTIVE && (request.flags.contains(RequestFlags::ZERO) || self.config.init_on_alloc)
+    }
+
+    /// Clears a block that no one has, and orders that before all that follows.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn clear_one(&self, pfn: Pfn, order: Order, caches: Caches) {
+        self.clearer.clear(pfn, order, caches);
+        self.clearer.fence();
     }
 
     /// Takes copies: a reference would have the caller write both to memory first, hit or not.
@@ -93,6 +113,9 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
             Some(pfn) => {
                 self.note_effort(cx.cpu, effort);
                 self.note_origin(cx.cpu, request, pfn);
+                if self.wants_zeros(request) && !self.was_zeroed(pfn) {
+                    self.clear_one(pfn, request.order, Caches::Cold);
+                }
             }
             None => self.count(cx.cpu, Counter::AllocFail, 1),
         }
@@ -161,7 +184,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         if !request.migratetype.is_requested() {
             return Err(BadRequest::Migratetype);
         }
-        if request.flags.contains(RequestFlags::ZERO) {
+        if !C::ACTIVE && request.flags.contains(RequestFlags::ZERO) {
             return Err(BadRequest::CannotZero);
         }
         self.check_cpu(cx)?;

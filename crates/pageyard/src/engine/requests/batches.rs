@@ -1,6 +1,7 @@
 //! What moves between zones and per-CPU lists when a list is empty or full, and how much of it at a time.
 
 use crate::allocator::Cx;
+use crate::clear::Clear;
 use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, FrameIdx, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::frame_map::for_each_down;
@@ -21,7 +22,7 @@ use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
 use core::ops::Range;
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone stays
     /// above its high watermark.
     pub(crate) fn refill_size(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
@@ -148,7 +149,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         n + self.percpu.spill(lists, cpu, list, &mut items[n..n + more])
     }
 
-    /// Releases blocks that nobody owns.
+    /// Releases blocks without an owner.
     pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: u8) {
         if let [item] = items {
             let zero = zone.pageblocks.frames.tag(FrameIdx::of_item(*item)) == Tag::FreeZero;

@@ -1,6 +1,7 @@
 //! Many frames at a time.
 
 use crate::allocator::Cx;
+use crate::clear::{Caches, Clear};
 use crate::engine::geometry::{BATCH, FrameIdx};
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
@@ -10,24 +11,24 @@ use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::error::FreeError;
 use crate::observer::Observer;
-use crate::request::{NodeMask, Request, RequestFlags};
+use crate::request::{NodeMask, Request};
 use crate::units::{CpuId, Order, Pfn};
 
 /// Blocks up to which a call does better to take them, or give them back, one by one: moving several at a time has a
 /// fixed part. Measured: `pageyard bench bulk`.
 const FEW: usize = 4;
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
-    /// Allocates blocks until `out` is full or one cannot be had; returns how many it wrote, from the front. As
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
+    /// Allocates blocks until `out` is full or one is refused; returns how many it wrote, from the front. As
     /// [`PageAllocator::alloc_bulk`](crate::PageAllocator::alloc_bulk).
     ///
     /// What a list holds is taken a batch at a time, unless an observer is to be told of each block.
     pub fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+        if self.wants_zeros(request) {
+            return self.alloc_bulk_zeroed(cx, request, out);
+        }
         let order = request.order.get();
-        let list = list_of(order, request.migratetype as u8).filter(|_| {
-            let plain = !O::ACTIVE && !request.flags.intersects(RequestFlags::COLD.union(RequestFlags::ZERO));
-            plain && request.nodes == NodeMask::ALL && self.has_cpu(cx.cpu)
-        });
+        let list = self.bulk_list(cx, request);
         let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone);
         let mut got = 0;
         while got < out.len() {
@@ -56,6 +57,57 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         got
     }
 
+    /// Returns the list that may serve several blocks at a time, if one may.
+    #[inline(always)]
+    fn bulk_list(&self, cx: &Cx, request: &Request) -> Option<usize> {
+        list_of(request.order.get(), request.migratetype as u8).filter(|_| {
+            let plain = !O::ACTIVE && !request.flags.intersects(Self::NOT_LISTED);
+            plain && request.nodes == NodeMask::ALL && self.has_cpu(cx.cpu)
+        })
+    }
+
+    /// Allocates zeros: what the list holds is taken a batch at a time, and cleared with one fence a batch.
+    // A loop of its own: clearing inside of `alloc_bulk` cost callers that want no zeros an instruction a frame.
+    #[cold]
+    #[inline(never)]
+    fn alloc_bulk_zeroed(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+        let listed = self.bulk_list(cx, request).zip(self.zonelists.first_zone(cx.cpu, request.highest_zone));
+        let mut got = 0;
+        while got < out.len() {
+            let mut items = [0; BATCH];
+            let most = BATCH.min(out.len() - got);
+            let n = listed.map_or(0, |(list, zone)| {
+                self.percpu.pop_many(zone.lists.all(), cx.cpu, list, &mut items[..most])
+            });
+            if let Some((_, zone)) = listed
+                && n > 0
+            {
+                self.hand_out_zeroed(zone, &items[..n], request.order, &mut out[got..got + n]);
+                got += n;
+                continue;
+            }
+            match self.alloc(cx, request) {
+                Ok(pfn) => out[got] = pfn,
+                Err(_) => break,
+            }
+            got += 1;
+        }
+        got
+    }
+
+    /// Hands out items of a list, and clears those that are not known to be zeros.
+    fn hand_out_zeroed(&self, zone: &Zone<'_>, items: &[u32], order: Order, out: &mut [Pfn]) {
+        let frames = &zone.pageblocks.frames;
+        for (slot, item) in out.iter_mut().zip(items) {
+            frames.allocate_listed(*item, order.get());
+            *slot = zone.pageblocks.pfn(FrameIdx::of_item(*item));
+            if !frames.holds_zeros(FrameIdx::of_item(*item)) {
+                self.clearer.clear(*slot, order, Caches::Cold);
+            }
+        }
+        self.clearer.fence();
+    }
+
     /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same. As
     /// [`PageAllocator::free_bulk`](crate::PageAllocator::free_bulk).
     ///
@@ -64,12 +116,12 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
         if !self.has_cpu(cx.cpu) {
             return pfns.iter().for_each(|pfn| wrong(*pfn, FreeError::NoSuchCpu));
         }
-        if O::ACTIVE || pfns.len() <= FEW || list_of(order.get(), 0).is_none() {
+        if O::ACTIVE || self.clears_on_free() || pfns.len() <= FEW || list_of(order.get(), 0).is_none() {
             return pfns
                 .iter()
                 .for_each(|pfn| self.free(cx, *pfn, order).unwrap_or_else(|why| wrong(*pfn, why)));
         }
-        // Once for single frames, which are the many, with all that depends on the order folded in.
+        // Compiled once more for single frames, the usual case, with all that depends on the order folded in.
         match order {
             Order::ZERO => self.free_alike::<true>(cx, pfns, order, wrong),
             order => self.free_alike::<false>(cx, pfns, order, wrong),

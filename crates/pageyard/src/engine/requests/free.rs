@@ -2,6 +2,7 @@
 
 use crate::allocator::Cx;
 use crate::block::holders;
+use crate::clear::{Caches, Clear};
 use crate::engine::geometry::{BLOCK_ORDER, FrameIdx, MAX_ORDER};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
@@ -19,7 +20,7 @@ use crate::observer::Observer;
 use crate::stats::Counter;
 use crate::units::{CpuId, Order, Pfn};
 
-impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
+impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Frees one block. As [`PageAllocator::free`](crate::PageAllocator::free).
     ///
     /// # Errors
@@ -29,7 +30,7 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
     /// Lock-free. Two CPUs that free one block at the same time get one `Ok` between them.
     #[inline(always)]
     pub fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if O::ACTIVE {
+        if O::ACTIVE || self.clears_on_free() {
             return self.free_observed(cx, pfn, order);
         }
         // Most frames are the largest zone's; those of others cost a look at the directory.
@@ -72,8 +73,14 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
     }
 
-    /// Frees one block, and tells the observer in between: outside of what keeps a list to itself, because it may take its
-    /// time, or panic.
+    /// Says whether every block is cleared when it is freed.
+    #[inline(always)]
+    pub(crate) fn clears_on_free(&self) -> bool {
+        C::ACTIVE && self.config.init_on_free
+    }
+
+    /// Frees one block, and tells the observer, or clears it, in between: outside of what keeps a list to itself, because that may
+    /// take its time, or panic.
     fn free_observed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
@@ -81,14 +88,23 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
         self.win_slow(zone, frame, pfn, order)?;
         self.tell_freed(zone, frame, order);
-        self.free_won(zone, cx.cpu, frame, order);
+        if self.clears_on_free() {
+            self.free_known_zero(zone, cx, frame, order);
+        } else {
+            self.free_won(zone, cx.cpu, frame, order);
+        }
         Ok(())
     }
 
-    /// Tells the observer of a block whose tag was won, before anybody can have it. Where that panics, the block is live again.
+    /// Tells the observer of a block whose tag was won, and clears the block if all are cleared, before another caller can get it.
+    /// Where that panics, the block is live again.
     pub(crate) fn tell_freed(&self, zone: &Zone<'_>, frame: FrameIdx, order: Order) {
         let live = Undo { pageblocks: &zone.pageblocks, frame, order };
-        self.observer.freed(zone.pageblocks.pfn(frame), order);
+        let pfn = zone.pageblocks.pfn(frame);
+        self.observer.freed(pfn, order);
+        if self.clears_on_free() {
+            self.clear_one(pfn, order, Caches::Unknown);
+        }
         core::mem::forget(live);
     }
 
@@ -104,11 +120,15 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
         Ok(())
     }
 
-    /// Frees one block whose contents the caller has made all zeros: the allocator remembers that.
+    /// Frees one block whose contents the caller has made all zeros: the allocator remembers that. Where
+    /// [`init_on_alloc`](crate::Config::init_on_alloc) or `init_on_free` is set, the caller is not believed.
     ///
     /// # Errors
     /// As [`Pageyard::free`].
     pub fn free_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if C::ACTIVE && (self.config.init_on_alloc || self.config.init_on_free) {
+            return self.free(cx, pfn, order);
+        }
         if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
         }
@@ -118,16 +138,21 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
             self.win_slow(zone, frame, pfn, order)?;
         }
         self.tell_freed(zone, frame, order);
+        self.free_known_zero(zone, cx, frame, order);
+        Ok(())
+    }
+
+    /// Puts a block whose tag was won, and which holds zeros, into a list, or back into its zone.
+    fn free_known_zero(&self, zone: &Zone<'_>, cx: &Cx, frame: FrameIdx, order: Order) {
         // ORDER: Relaxed: it is set before the block is free, and stays.
         self.zero_seen[0].store(1, Relaxed);
         if list_of(order.get(), 0).is_some() {
-            frames.set_tag(frame, Tag::FreeZero);
+            zone.pageblocks.frames.set_tag(frame, Tag::FreeZero);
             self.free_won(zone, cx.cpu, frame, order);
         } else {
             self.count(cx.cpu, Counter::Pgfree, order.frames().0);
             zone.pageblocks.release_block(cx.cpu, frame, order.get(), true);
         }
-        Ok(())
     }
 
     /// Returns the order of the live block that starts at a frame. As

@@ -3,6 +3,7 @@
 //! A hit costs nothing: each list counts what callers popped, and a hit pops a list of the zone where the CPU's walk begins. The
 //! other requests are counted when they are served, and what they popped of lists is taken off again.
 
+use crate::clear::Clear;
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::LISTS;
@@ -19,7 +20,7 @@ use crate::units::{CpuId, Pfn};
 const POPPED_LATE: [usize; 2] = [1, 2];
 const _: () = assert!(POPPED_LATE[1] < LINE_WORDS);
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Notes that a request which had missed popped a list after all.
     pub(super) fn note_late_pop(&self, cpu: CpuId, zone: &Zone<'_>) {
         if self.zonelists.several_nodes() {

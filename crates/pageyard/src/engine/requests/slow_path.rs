@@ -6,6 +6,7 @@
 //! a second time for the last compaction.
 
 use crate::allocator::Cx;
+use crate::clear::Clear;
 use crate::compaction::{
     Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
     forget_hints_if_asked,
@@ -32,7 +33,7 @@ const MAX_IDLE: u32 = 16;
 /// Rounds before a request fails, whatever reclaim shows.
 const MAX_ROUNDS: u32 = 1024;
 
-impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     fn wait_for<H: Helpers>(
         &self,
         cx: &Cx,
@@ -183,7 +184,7 @@ impl<P: PerCpu, O: Observer> Pageyard<'_, P, O> {
     }
 }
 
-impl<P: PerCpu, O: Observer> PressureAllocator for Pageyard<'_, P, O> {
+impl<P: PerCpu, O: Observer, C: Clear> PressureAllocator for Pageyard<'_, P, O, C> {
     #[inline]
     fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure> {
         if let Some(pfn) = self.alloc_hit(cx, request) {

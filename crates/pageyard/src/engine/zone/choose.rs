@@ -219,9 +219,12 @@ impl Pageblocks<'_> {
     /// Returns one of a single type.
     fn fullest(&self, m: Migratetype, next: impl Fn(usize) -> usize) -> Option<BlockIdx> {
         let len = self.frames.len();
-        self.index.find(m as u8, Bins::fitting(0), BlockIdx::new(0), &mut SearchEffort::default())?;
+        let indexed =
+            self.index.find(m as u8, Bins::fitting(0), BlockIdx::new(0), &mut SearchEffort::default());
+        // The index does not have those that CPUs work on, and in a small zone these are all: one look at some is worth it.
+        let looks = if indexed.is_some() { len.div_ceil(TARGETS) } else { 1 };
         let fits = |s: BlockState| s.ty() == m as u8 && is_used(s) && s.free() > 0 && s.owner().is_none();
-        for _ in 0..len.div_ceil(TARGETS) {
+        for _ in 0..looks {
             let start = next(TARGETS.min(len));
             let states = (start..start + TARGETS.min(len))
                 .map(|b| BlockIdx::new(b % len))

@@ -1,0 +1,159 @@
+//! The arena: which frame is which memory, and who may touch it.
+
+use super::alive::Alive;
+use super::zeros::Zeros;
+use crate::backing::{BackingError, Mapping};
+use crate::clear::Clearer;
+use crate::handle::Table;
+use crate::rseq::{Rseq, current_cpu};
+use pageyard::{
+    AllocError, AuditError, Census, CpuId, Cx, Frames, Migratetype, OwnedPageyard, PAGE_SIZE,
+    PAGEBLOCK_ORDER, PerCpu, Pfn, Request, Stats,
+};
+use std::ptr::NonNull;
+
+/// Memory of the host in frames, with the engine over it.
+///
+/// Its blocks are bytes that the caller owns until they are dropped. Frame 0 is the first of the mapping; a block of 2 MiB or less
+/// is aligned to its size in memory, too.
+pub struct Arena<P: PerCpu = Rseq> {
+    // Declared first, so dropped first: it manages the mapping's frames.
+    yard: OwnedPageyard<P, (), Zeros>,
+    mapping: Mapping,
+    table: Table,
+    /// Zero in a child of a fork.
+    alive: Alive,
+}
+
+impl<P: PerCpu> Arena<P> {
+    pub(super) fn new(yard: OwnedPageyard<P, (), Zeros>, mapping: Mapping) -> Result<Arena<P>, BackingError> {
+        let table = Table::new(mapping.frames())?;
+        Ok(Arena { yard, mapping, table, alive: Alive::new()? })
+    }
+
+    /// Says whether this is a copy of an arena in a child of a fork: it hands nothing out, and takes nothing back.
+    #[must_use]
+    pub fn is_inert(&self) -> bool {
+        !self.alive.is()
+    }
+
+    /// Refuses in a child of a fork, whose memory may be shared with its parent.
+    pub(crate) fn check_alive(&self) -> Result<(), AllocError> {
+        if self.is_inert() { Err(AllocError::OutOfMemory) } else { Ok(()) }
+    }
+
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Gives memory that is free, in pageblocks of 2 MiB, back to the host: up to `most` frames. Returns how many that were. They
+    /// are still the arena's, and zeros; the next write to each waits for the kernel.
+    ///
+    /// # Errors
+    /// [`BackingError`] where the host does not take them.
+    pub fn purge(&self, most: Frames) -> Result<Frames, BackingError> {
+        let mut given = Frames::ZERO;
+        if self.is_inert() {
+            return Ok(given);
+        }
+        let order = PAGEBLOCK_ORDER;
+        let request = Request::new(order, Migratetype::Movable).without(pageyard::RequestFlags::WAKE_RECLAIM);
+        let mut held = Vec::new();
+        // All first, and then back: what is given back would be found again.
+        while given.0 + held.len() as u64 * order.frames().0 < most.0
+            && let Ok(pfn) = self.yard.alloc(&self.cx(), &request)
+        {
+            held.push(pfn);
+        }
+        let mut refused = None;
+        for pfn in held {
+            let clear = if refused.is_some() {
+                false
+            } else {
+                // SAFETY: it was allocated above, and nothing else has it.
+                match unsafe { self.mapping.purge(pfn, order.frames()) } {
+                    Ok(frames) => {
+                        given.0 += frames.0;
+                        frames == order.frames()
+                    }
+                    Err(why) => {
+                        refused = Some(why);
+                        false
+                    }
+                }
+            };
+            let freed = match clear {
+                true => self.yard.free_zeroed(&self.cx(), pfn, order),
+                false => self.yard.free(&self.cx(), pfn, order),
+            };
+            debug_assert_eq!(freed, Ok(()), "it was allocated above");
+        }
+        refused.map_or(Ok(given), Err)
+    }
+
+    /// Returns the engine, whose frames are this memory, for what this interface lacks. What is allocated there is the caller's to
+    /// touch, by [`Arena::address_of`].
+    ///
+    /// # Safety
+    /// Only blocks that were allocated through it are freed or split through it, and a block is called zeros only if it is. Otherwise a
+    /// [`Block`] could share its bytes with another one.
+    #[must_use]
+    pub unsafe fn engine(&self) -> &OwnedPageyard<P, (), Zeros> {
+        &self.yard
+    }
+
+    /// Returns the engine, for the blocks of this crate.
+    pub(crate) fn yard(&self) -> &OwnedPageyard<P, (), Zeros> {
+        &self.yard
+    }
+
+    /// Returns the engine's counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.yard.stats()
+    }
+
+    /// Checks all that the engine's metadata say of each other; nothing else may use the arena meanwhile.
+    ///
+    /// # Errors
+    /// [`AuditError`], the first disagreement.
+    pub fn audit(&self) -> Result<Census, AuditError> {
+        self.yard.audit()
+    }
+
+    /// Returns the memory.
+    #[must_use]
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Returns what clears frames.
+    #[must_use]
+    pub fn clearer(&self) -> &Clearer {
+        self.yard.clearer().clearer()
+    }
+
+    /// Returns where a frame lies in memory; none where it is not the arena's.
+    #[must_use]
+    #[inline]
+    pub fn address_of(&self, pfn: Pfn) -> Option<NonNull<u8>> {
+        // SAFETY: within the mapping.
+        (pfn.0 < self.mapping.frames().0).then(|| unsafe { self.address(pfn) })
+    }
+
+    /// Returns where a frame of the arena lies.
+    ///
+    /// # Safety
+    /// It is the arena's.
+    #[inline]
+    pub(crate) unsafe fn address(&self, pfn: Pfn) -> NonNull<u8> {
+        // SAFETY: the caller's promise.
+        unsafe { self.mapping.start().add((pfn.0 * PAGE_SIZE) as usize) }
+    }
+
+    /// Names the CPU that the thread is on, as far as it is known: for restartable sequences it matters where a list fails.
+    #[inline]
+    pub(crate) fn cx(&self) -> Cx {
+        Cx::on(current_cpu().unwrap_or(CpuId(0)))
+    }
+}

@@ -1,0 +1,40 @@
+//! Frames that are real memory: a mapping with the engine over it.
+//!
+//! ```
+//! # #[cfg(all(target_os = "linux", target_arch = "x86_64"))] {
+//! use pageyard::Order;
+//! use pageyard_arena::Arena;
+//!
+//! let arena = Arena::builder().size(64 << 20).build()?; // huge pages where the host grants them
+//! let mut buffer = arena.alloc(Order::of(9))?; // 2 MiB, freed when it is dropped
+//! buffer[..5].copy_from_slice(b"hello");
+//! let page = arena.alloc_zeroed(Order::ZERO)?; // what is known to be zeros is not cleared again
+//! assert!(page.iter().all(|byte| *byte == 0));
+//! let mut data = arena.alloc_movable()?; // compaction may move it while it is not pinned
+//! data.pin_mut()[..5].copy_from_slice(&buffer[..5]);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! * `builder`: [`ArenaBuilder`]; `error`: [`ArenaError`].
+//! * `memory`: [`Arena`]; `alive`: whether it is the one that was built, or a copy in a child of a fork;
+//!   `block`: [`Block`], bytes that are freed when it is dropped; `bulk`: [`Blocks`], many of them;
+//!   `zeros`: [`Zeros`], what clears them for the engine.
+
+mod alive;
+mod block;
+mod builder;
+mod bulk;
+mod error;
+mod memory;
+mod zeros;
+
+pub use block::Block;
+pub use builder::ArenaBuilder;
+pub use bulk::Blocks;
+pub use error::ArenaError;
+pub use memory::Arena;
+pub use zeros::Zeros;
+
+#[cfg(test)]
+mod tests;

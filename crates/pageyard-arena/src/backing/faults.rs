@@ -1,0 +1,109 @@
+//! Faulting memory in before it is used, and giving it back to the host.
+
+use super::error::BackingError;
+use super::kind::PageSize;
+use super::mapping::Mapping;
+use pageyard::{Frames, PAGE_SIZE, Pfn};
+use rustix::io::Errno;
+use rustix::mm::{Advice, madvise};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How memory is faulted in.
+pub struct Prefault<'a> {
+    /// Threads that do it; at least one.
+    pub threads: usize,
+    /// Is told how many bytes are there, of how many.
+    pub progress: &'a (dyn Fn(usize, usize) + Sync),
+}
+
+/// What is faulted in with one call: small enough that progress shows.
+const STEP: usize = 64 << 20;
+
+impl Mapping {
+    /// Faults all memory in, so that no later access waits for the kernel. It is zeros then.
+    ///
+    /// # Errors
+    /// [`BackingError::Refused`] where the host has too little.
+    pub fn prefault(&self, how: &Prefault<'_>) -> Result<(), BackingError> {
+        let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+        let step = STEP.max(self.backing().map_or(PageSize::Base, |b| b.page_size()).bytes());
+        let work = || -> Result<(), Errno> {
+            loop {
+                // ORDER: Relaxed: each number is handed out once; nothing else is shared.
+                let at = next.fetch_add(step, Ordering::Relaxed);
+                if at >= self.bytes() || failed.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let bytes = step.min(self.bytes() - at);
+                // SAFETY: within the mapping.
+                let populated = populate(unsafe { self.start().add(at) }, bytes);
+                if populated.is_err() {
+                    failed.store(true, Ordering::Relaxed);
+                    return populated;
+                }
+                (how.progress)(done.fetch_add(bytes, Ordering::Relaxed) + bytes, self.bytes());
+            }
+        };
+        let refused = |why: Errno| BackingError::Refused {
+            what: "to fault memory in",
+            why: why.to_string(),
+            setting: "the host or this control group has too little free; ask for less",
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..how.threads.max(1))
+                .filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+                .collect();
+            let mine = work();
+            let all = others.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::INTR)));
+            all.fold(mine, |so_far, one| so_far.and(one)).map_err(refused)
+        })
+    }
+
+    /// Gives frames back to the host, which has to be asked for them again: they are zeros then. Only whole pages of the backing are given back;
+    /// returns how many frames that were.
+    ///
+    /// # Errors
+    /// [`BackingError::Refused`].
+    ///
+    /// # Safety
+    /// Nothing uses these frames, and what they hold is not needed.
+    pub unsafe fn purge(&self, first: Pfn, frames: Frames) -> Result<Frames, BackingError> {
+        let Some(backing) = self.backing() else { return Ok(Frames::ZERO) };
+        let page = backing.reserved().unwrap_or(PageSize::Base).order().frames().0;
+        let start = first.0.next_multiple_of(page);
+        let end = first.0.saturating_add(frames.0).min(self.frames().0) / page * page;
+        if start >= end {
+            return Ok(Frames::ZERO);
+        }
+        let (at, bytes) = ((start * PAGE_SIZE) as usize, ((end - start) * PAGE_SIZE) as usize);
+        // A file keeps its pages when a mapping of it lets them go: a hole has to be made in it.
+        let advice = if self.file().is_some() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
+        // SAFETY: the caller promises that nothing uses them; they are within the mapping.
+        let given = unsafe { madvise(self.start().add(at).as_ptr().cast(), bytes, advice) };
+        given.map(|()| Frames(end - start)).map_err(|why| BackingError::Refused {
+            what: "to take memory back",
+            why: why.to_string(),
+            setting: "memory that is locked stays (mlock, mlockall)",
+        })
+    }
+}
+
+/// Faults pages in, each as if it were written to.
+fn populate(at: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: it is mapped and writable, and no contents change.
+    match unsafe { madvise(at.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
+        // Before Linux 5.14.
+        Err(Errno::INVAL) => {
+            for page in (0..bytes).step_by(PAGE_SIZE as usize) {
+                // SAFETY: within the memory; nothing else uses it before it is faulted in.
+                unsafe {
+                    let at = at.add(page);
+                    at.write_volatile(at.read_volatile());
+                }
+            }
+            Ok(())
+        }
+        answer => answer,
+    }
+}

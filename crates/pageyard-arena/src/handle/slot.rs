@@ -1,0 +1,123 @@
+//! What is known of a handle, in one word.
+
+use pageyard::Pfn;
+
+/// The state of a handle: where its frame is, how many users need it to stay there, and what compaction does with it.
+///
+/// | bits | |
+/// |---|---|
+/// | 0 to 31 | the frame |
+/// | 32 to 55 | pins |
+/// | 60 | live: the handle exists |
+/// | 61 | isolated: a compaction has it, and releases the slot if the handle goes |
+/// | 62 | moving: that compaction copies the frame, and nothing has been pinned since it began |
+///
+/// Zero is a slot that is in no use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slot(pub u64);
+
+const PIN: u64 = 1 << 32;
+const PINS: u64 = (1 << 24) - 1;
+const LIVE: u64 = 1 << 60;
+const ISOLATED: u64 = 1 << 61;
+const MOVING: u64 = 1 << 62;
+
+impl Slot {
+    /// A slot in no use.
+    pub const FREE: Slot = Slot(0);
+
+    /// Makes the state of a new handle.
+    pub const fn new(pfn: Pfn) -> Slot {
+        Slot(LIVE | pfn.0 & 0xFFFF_FFFF)
+    }
+
+    pub const fn pfn(self) -> Pfn {
+        Pfn(self.0 & 0xFFFF_FFFF)
+    }
+
+    pub const fn pins(self) -> u64 {
+        (self.0 / PIN) & PINS
+    }
+
+    pub const fn is_live(self) -> bool {
+        self.0 & LIVE != 0
+    }
+
+    pub const fn is_isolated(self) -> bool {
+        self.0 & ISOLATED != 0
+    }
+
+    pub const fn is_moving(self) -> bool {
+        self.0 & MOVING != 0
+    }
+
+    /// Pins: the frame stays where it is. A copy that is under way is in vain. None where there are too many pins.
+    pub const fn pin(self) -> Option<Slot> {
+        if self.pins() == PINS { None } else { Some(Slot((self.0 & !MOVING) + PIN)) }
+    }
+
+    /// Gives a pin back.
+    pub const fn unpin(self) -> Slot {
+        Slot(self.0 - PIN)
+    }
+
+    /// Lets a compaction have it; none where it is in use, in other hands or gone.
+    pub const fn isolate(self) -> Option<Slot> {
+        if self.is_live() && !self.is_isolated() && self.pins() == 0 {
+            Some(Slot(self.0 | ISOLATED))
+        } else {
+            None
+        }
+    }
+
+    /// Begins a copy; none where it is pinned or gone. It is isolated by the caller.
+    pub const fn begin(self) -> Option<Slot> {
+        if self.is_live() && self.pins() == 0 { Some(Slot(self.0 | MOVING)) } else { None }
+    }
+
+    /// Ends a copy: the frame is `to`, and the compaction has it no more. None where something was pinned meanwhile.
+    pub const fn moved(self, to: Pfn) -> Option<Slot> {
+        if self.is_moving() && self.is_live() { Some(Slot::new(to)) } else { None }
+    }
+
+    /// Ends an isolation without a move. A slot whose handle is gone is in no use then.
+    pub const fn put_back(self) -> Slot {
+        if self.is_live() { Slot(self.0 & !(ISOLATED | MOVING)) } else { Slot::FREE }
+    }
+
+    /// Ends the handle. What a compaction has stays its own.
+    pub const fn dropped(self) -> Slot {
+        if self.is_isolated() { Slot(self.0 & !LIVE) } else { Slot::FREE }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pin_makes_a_copy_vain_and_keeps_others_out() {
+        let slot = Slot::new(Pfn(77));
+        let moving = slot.isolate().unwrap().begin().unwrap();
+        assert!(moving.is_moving() && moving.isolate().is_none(), "one compaction at a time");
+        let pinned = moving.pin().unwrap();
+        assert_eq!((pinned.pins(), pinned.pfn(), pinned.moved(Pfn(5))), (1, Pfn(77), None));
+        assert_eq!(pinned.begin(), None);
+        let again = pinned.unpin();
+        assert_eq!(again.moved(Pfn(5)), None, "even after the pin");
+        assert_eq!(again.begin().unwrap().moved(Pfn(5)), Some(Slot::new(Pfn(5))));
+        assert_eq!(pinned.put_back().unpin(), slot);
+        assert_eq!(Slot(slot.0 | (PINS * PIN)).pin(), None);
+        assert_eq!(slot.pin().unwrap().isolate(), None);
+    }
+
+    #[test]
+    fn a_handle_that_goes_leaves_its_slot_to_the_compaction() {
+        let isolated = Slot::new(Pfn(3)).isolate().unwrap();
+        let gone = isolated.dropped();
+        assert!(!gone.is_live() && gone.is_isolated() && gone.begin().is_none());
+        assert_eq!(isolated.begin().unwrap().dropped().moved(Pfn(9)), None);
+        assert_eq!(gone.put_back(), Slot::FREE);
+        assert_eq!(Slot::new(Pfn(3)).dropped(), Slot::FREE);
+    }
+}

@@ -1,0 +1,200 @@
+use super::*;
+use crate::arena::Arena;
+use crate::clear::{Clearer, Primitive};
+use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard::{Frames, Order, Pfn, TryLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+const MIB: usize = 1 << 20;
+
+fn small(bytes: usize) -> Arena<TryLock> {
+    let clearer = Clearer::only(Primitive::Memset).unwrap();
+    Arena::builder().size(bytes).clearer(clearer).build_locked().unwrap()
+}
+
+fn all_free(arena: &Arena<TryLock>) {
+    let census = arena.audit().unwrap();
+    assert!(census.is_conserved() && census.allocated == Frames(0), "{census:?}");
+}
+
+/// Fills an arena with handles, each with its number, and keeps those that `keep` says.
+fn fragmented<'a>(
+    arena: &'a Arena<TryLock>,
+    keep: impl Fn(usize) -> bool,
+) -> Vec<(usize, Handle<'a, TryLock>)> {
+    let all = std::iter::from_fn(|| arena.alloc_movable().ok());
+    let mut all: Vec<_> = all.enumerate().collect();
+    for (n, handle) in &mut all {
+        handle.pin_mut().fill(*n as u8);
+    }
+    all.retain(|(n, _)| keep(*n));
+    all
+}
+
+fn holds(handles: &[(usize, Handle<'_, TryLock>)]) {
+    for (n, handle) in handles {
+        let pinned = handle.pin();
+        assert!(pinned.iter().all(|byte| *byte == *n as u8), "handle {n}, now at {}", handle.pfn());
+    }
+}
+
+fn huge_free(arena: &Arena<TryLock>) -> usize {
+    std::iter::from_fn(|| arena.alloc(Order::of(9)).ok()).collect::<Vec<_>>().len()
+}
+
+#[test]
+fn handles_move_together_and_keep_what_they_hold() {
+    let arena = small(32 * MIB);
+    let handles = fragmented(&arena, |n| n % 8 == 0);
+    assert_eq!(handles.len(), 1024);
+    assert_eq!(huge_free(&arena), 0);
+    let (_, work) = arena.compact();
+    assert!(work.moved > 0, "{work:?}");
+    holds(&handles);
+    assert!(huge_free(&arena) >= 13, "of 16, two pageblocks' worth of frames is in use");
+    drop(handles);
+    all_free(&arena);
+}
+
+#[test]
+fn a_request_moves_what_is_in_its_way() {
+    let arena = small(16 * MIB);
+    let handles = fragmented(&arena, |n| n % 4 == 0);
+    assert!(arena.alloc(Order::of(9)).is_err());
+    let mut block = arena.alloc_compacting(Order::of(9)).unwrap();
+    block.fill(0xFF);
+    holds(&handles);
+    drop((block, handles));
+    all_free(&arena);
+}
+
+#[test]
+fn what_is_pinned_stays() {
+    let arena = small(8 * MIB);
+    let handles = fragmented(&arena, |n| n % 8 == 0);
+    let places: Vec<Pfn> = handles.iter().map(|(_, handle)| handle.pfn()).collect();
+    let pins: Vec<_> = handles.iter().map(|(_, handle)| (handle.pin(), handle.pin())).collect();
+    arena.compact();
+    assert!(handles.iter().map(|(_, handle)| handle.pfn()).eq(places.iter().copied()));
+    drop(pins);
+    arena.compact();
+    assert!(!handles.iter().map(|(_, handle)| handle.pfn()).eq(places.iter().copied()));
+    holds(&handles);
+    drop(handles);
+    all_free(&arena);
+}
+
+#[test]
+fn each_end_of_a_move_is_one_word() {
+    let arena = small(4 * MIB);
+    let mut handle = arena.alloc_movable().unwrap();
+    handle.pin_mut().fill(7);
+    let to = arena.alloc(Order::ZERO).unwrap();
+    let block = to.pfn();
+    assert_eq!(
+        arena.isolate(block, Mode::Sync).err(),
+        Some(Busy::Pinned),
+        "a block's owner knows its address"
+    );
+    // Pinned before it is isolated, and after.
+    let pin = handle.pin();
+    assert_eq!(arena.isolate(handle.pfn(), Mode::Sync).err(), Some(Busy::Locked));
+    drop(pin);
+    let mut isolated = arena.isolate(handle.pfn(), Mode::Sync).unwrap();
+    assert_eq!(arena.isolate(handle.pfn(), Mode::Sync).err(), Some(Busy::Gone), "one compaction at a time");
+    let pin = handle.pin();
+    assert_eq!(arena.migrate(&mut isolated, block, Mode::Sync), Err(MigrateError::Again));
+    drop(pin);
+    arena.putback(isolated);
+    // Its handle goes while it is isolated.
+    let mut isolated = arena.isolate(handle.pfn(), Mode::Sync).unwrap();
+    drop(handle);
+    assert_eq!(arena.migrate(&mut isolated, block, Mode::Sync), Err(MigrateError::Gone));
+    let again = arena.alloc_movable().unwrap();
+    let isolated = arena.isolate(again.pfn(), Mode::Sync).unwrap();
+    drop(again);
+    arena.putback(isolated);
+    drop(to);
+    all_free(&arena);
+}
+
+/// Fragment and compact, a thousand times, while four threads read and write what moves.
+#[test]
+fn threads_read_and_write_while_everything_moves() {
+    const CYCLES: usize = if cfg!(debug_assertions) { 300 } else { 1000 };
+    let arena = small(32 * MIB);
+    let (done, writes) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let (arena, done, writes) = (&arena, &done, &writes);
+            scope.spawn(move || {
+                let mut rng = fastrand::Rng::with_seed(thread);
+                let mut held: Vec<(u64, Handle<'_, TryLock>)> = Vec::new();
+                while !done.load(Ordering::Acquire) {
+                    if held.len() < 200 || (held.len() < 400 && rng.bool()) {
+                        if let Ok(mut handle) = arena.alloc_movable() {
+                            let stamp = rng.u64(..);
+                            handle.pin_mut()[..8].copy_from_slice(&stamp.to_ne_bytes());
+                            handle.pin_mut()[4088..].copy_from_slice(&stamp.to_ne_bytes());
+                            held.push((stamp, handle));
+                        }
+                    } else if rng.u8(..8) == 0 {
+                        held.swap_remove(rng.usize(..held.len()));
+                    }
+                    let at = rng.usize(..held.len().max(1));
+                    if let Some((stamp, handle)) = held.get_mut(at) {
+                        let mut pinned = handle.pin_mut();
+                        assert_eq!(
+                            (&pinned[..8], &pinned[4088..]),
+                            (&stamp.to_ne_bytes()[..], &stamp.to_ne_bytes()[..])
+                        );
+                        *stamp = rng.u64(..);
+                        pinned[..8].copy_from_slice(&stamp.to_ne_bytes());
+                        pinned[4088..].copy_from_slice(&stamp.to_ne_bytes());
+                        writes.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                for (stamp, handle) in &held {
+                    let pinned = handle.pin();
+                    assert_eq!(
+                        (&pinned[..8], &pinned[4088..]),
+                        (&stamp.to_ne_bytes()[..], &stamp.to_ne_bytes()[..])
+                    );
+                }
+            });
+        }
+        let (mut moved, mut failed) = (0, 0);
+        for cycle in 0..CYCLES {
+            let scattered: Vec<_> = (0..2000).filter_map(|_| arena.alloc_movable().ok()).collect();
+            let kept: Vec<_> =
+                scattered.into_iter().enumerate().filter(|(n, _)| n % 8 == cycle % 8).collect();
+            let (_, work) = arena.compact();
+            (moved, failed) = (moved + work.moved, failed + work.failed);
+            drop(kept);
+        }
+        done.store(true, Ordering::Release);
+        println!("{CYCLES} cycles moved {moved} frames and failed on {failed}");
+        assert!(moved > 0);
+    });
+    assert!(writes.into_inner() > 0);
+    all_free(&arena);
+}
+
+#[test]
+fn the_background_compacts_until_it_is_stopped() {
+    let arena = Arc::new(small(32 * MIB));
+    let handles = fragmented(&arena, |n| n % 8 == 0);
+    let background = Background::start(arena.clone(), Duration::from_millis(1)).unwrap();
+    let start = std::time::Instant::now();
+    while huge_free(&arena) < 13 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing was compacted");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    background.stop();
+    holds(&handles);
+    assert_eq!(Arc::strong_count(&arena), 1, "the thread has ended");
+    drop(handles);
+    all_free(&arena);
+}
