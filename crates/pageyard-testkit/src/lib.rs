@@ -25,6 +25,7 @@ pub mod op;
 pub mod owner;
 pub mod pressure;
 pub mod random;
+mod rerun;
 pub mod session;
 pub mod shrink;
 pub mod slow_order;

@@ -2,7 +2,7 @@
 
 use crate::engine::Build;
 use crate::op::{Op, Rust};
-use crate::session::Session;
+use crate::rerun::{Step, rerun};
 use core::fmt::Write;
 use pageyard::{CpuId, Frames, Pfn, Region, Request};
 use std::cell::Cell;
@@ -10,8 +10,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-/// The most times that a failing list is rerun, and for how long.
-const MOST_RUNS: u32 = 2000;
+/// The most times that a failing list is rerun to make it short.
+pub const MOST_RUNS: u32 = 2000;
+/// For how long that goes on.
 const MOST_TIME: Duration = Duration::from_secs(20);
 
 thread_local! {
@@ -41,110 +42,114 @@ pub fn quietly<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Runs operations on a new engine; returns the first fault and the number of operations before it.
-fn fault<B: Build>(build: &B, regions: &[Region], cpus: u32, ops: &[Op]) -> Option<(usize, String)> {
-    let mut done = 0;
-    let outcome = quietly(|| {
-        let mut session = Session::new(build, regions, cpus);
-        for op in ops {
-            done += 1;
-            session.apply(*op)?;
-        }
-        session.finish()
-    });
-    let fault = outcome.map_err(|panic| format!("a panic: {panic}")).and_then(|verdict| verdict);
-    fault.err().map(|why| (done, why))
-}
-
 /// A failing list and why it fails.
 pub struct Failure {
     /// The operations.
     pub ops: Vec<Op>,
     /// What is wrong after the last.
     pub why: String,
-    /// How often the list was run to make it short.
+    /// How often a list was run to make it short, [`MOST_RUNS`] at most.
     pub runs: u32,
 }
 
-/// Removes and simplifies operations as long as the list still fails.
+/// Removes and simplifies operations as long as the list still fails: first ever smaller parts of it, then single operations.
 ///
 /// `why` is what was seen first, and is kept where the list does not fail a second time.
 pub fn shrink<B: Build>(build: &B, regions: &[Region], cpus: u32, ops: &[Op], why: String) -> Failure {
-    let start = Instant::now();
-    let mut best = Failure { ops: ops.to_vec(), why, runs: 0 };
-    let keep_if_failing = |best: &mut Failure, candidate: &[Op]| {
-        if best.runs >= MOST_RUNS || start.elapsed() > MOST_TIME {
+    let mut shrinking =
+        Shrinking { build, regions, cpus, steps: Step::number(ops), why, runs: 0, start: Instant::now() };
+    let all = shrinking.steps.clone();
+    if shrinking.fails(&all) {
+        loop {
+            let before = shrinking.ops();
+            shrinking.remove();
+            shrinking.simplify();
+            if shrinking.ops() == before {
+                break;
+            }
+        }
+    }
+    Failure { ops: shrinking.ops(), why: shrinking.why, runs: shrinking.runs }
+}
+
+/// A failing list that is made shorter.
+struct Shrinking<'a, B> {
+    build: &'a B,
+    regions: &'a [Region],
+    cpus: u32,
+    /// The shortest list so far.
+    steps: Vec<Step>,
+    why: String,
+    runs: u32,
+    start: Instant,
+}
+
+impl<B: Build> Shrinking<'_, B> {
+    fn ops(&self) -> Vec<Op> {
+        self.steps.iter().map(|step| step.op).collect()
+    }
+
+    /// Runs a candidate and keeps it if it fails.
+    fn fails(&mut self, candidate: &[Step]) -> bool {
+        if self.runs >= MOST_RUNS || self.start.elapsed() > MOST_TIME {
             return false;
         }
-        best.runs += 1;
-        let found = fault(build, regions, cpus, candidate);
-        if let Some((done, why)) = found {
-            best.ops = candidate[..done].to_vec();
-            best.why = why;
-            return true;
+        self.runs += 1;
+        let outcome = rerun(self.build, self.regions, self.cpus, candidate);
+        let Some(why) = outcome.fault else { return false };
+        self.steps = outcome.ran;
+        self.why = why;
+        true
+    }
+
+    /// Removes ever smaller parts of the list, with what is about their blocks.
+    fn remove(&mut self) {
+        let mut size = self.steps.len().div_ceil(2);
+        while size > 0 {
+            let mut at = 0;
+            while at < self.steps.len() {
+                let end = (at + size).min(self.steps.len());
+                let candidate = [&self.steps[..at], &self.steps[end..]].concat();
+                if !self.fails(&candidate) {
+                    at += size;
+                }
+            }
+            size /= 2;
         }
-        false
-    };
-    let all = best.ops.clone();
-    keep_if_failing(&mut best, &all);
-    loop {
-        let before = best.ops.clone();
-        remove(&mut best, &keep_if_failing);
-        let first = regions.iter().find(|r| r.managed && r.frames > Frames::ZERO).map_or(Pfn(0), |r| r.start);
-        for at in 0..best.ops.len() {
-            for simpler in simpler(best.ops.get(at).copied(), first) {
-                if at < best.ops.len() {
-                    let mut candidate = best.ops.clone();
-                    candidate[at] = simpler;
-                    keep_if_failing(&mut best, &candidate);
+    }
+
+    /// Makes operations simpler: all of them at once where that is possible, or else one by one.
+    fn simplify(&mut self) {
+        let first =
+            self.regions.iter().find(|r| r.managed && r.frames > Frames::ZERO).map_or(Pfn(0), |r| r.start);
+        for simpler in SIMPLER {
+            let with = |step: &Step| step.with(|op| simpler(op, first));
+            let all: Vec<Step> = self.steps.iter().map(|step| with(step).unwrap_or(*step)).collect();
+            if all == self.steps || self.fails(&all) {
+                continue;
+            }
+            for at in 0..self.steps.len() {
+                while let Some(step) = self.steps.get(at).and_then(with) {
+                    let mut candidate = self.steps.clone();
+                    candidate[at] = step;
+                    if !self.fails(&candidate) {
+                        break;
+                    }
                 }
             }
         }
-        if best.ops == before {
-            return best;
-        }
     }
 }
 
-/// Removes ever smaller parts of the list.
-fn remove(best: &mut Failure, keep_if_failing: &impl Fn(&mut Failure, &[Op]) -> bool) {
-    let mut size = best.ops.len().div_ceil(2);
-    while size > 0 {
-        let mut at = 0;
-        let mut removed = false;
-        while at < best.ops.len() {
-            let end = (at + size).min(best.ops.len());
-            let candidate = [&best.ops[..at], &best.ops[end..]].concat();
-            if keep_if_failing(best, &candidate) {
-                removed = true;
-            } else {
-                at += size;
-            }
-        }
-        size = if size == 1 && removed { 1 } else { size / 2 };
-    }
-}
-
-/// Returns simpler operations that differ from this one in one respect each.
-fn simpler(op: Option<Op>, first: Pfn) -> impl Iterator<Item = Op> {
-    let change = |simpler: &dyn Fn(&mut Op)| {
-        op.map(|mut op| {
-            simpler(&mut op);
-            op
-        })
-    };
-    let candidates = [
-        change(&|op| op.cpu_mut().into_iter().for_each(|cpu| *cpu = CpuId(0))),
-        change(&|op| op.held_mut().into_iter().for_each(|held| *held = 0)),
-        change(&|op| op.request_mut().into_iter().for_each(|r| *r = Request::new(r.order, r.migratetype))),
-        change(&|op| {
-            op.request_mut().into_iter().for_each(|r| r.order = r.order.smaller().unwrap_or(r.order))
-        }),
-        change(&|op| op.pfn_mut().into_iter().for_each(|pfn| *pfn = first)),
-        change(&|op| op.count_mut().into_iter().for_each(|count| *count /= 2)),
-    ];
-    candidates.into_iter().flatten().filter(move |s| Some(*s) != op)
-}
+/// What makes an operation simpler, each in one respect; the frame is the first of the map.
+const SIMPLER: [fn(&mut Op, Pfn); 6] = [
+    |op, _| op.cpu_mut().into_iter().for_each(|cpu| *cpu = CpuId(0)),
+    |op, _| op.held_mut().into_iter().for_each(|held| *held = 0),
+    |op, _| op.request_mut().into_iter().for_each(|r| *r = Request::new(r.order, r.migratetype)),
+    |op, _| op.request_mut().into_iter().for_each(|r| r.order = r.order.smaller().unwrap_or(r.order)),
+    |op, first| op.pfn_mut().into_iter().for_each(|pfn| *pfn = first),
+    |op, _| op.count_mut().into_iter().for_each(|count| *count /= 2),
+];
 
 /// Prints operations as a test that replays them.
 #[must_use]

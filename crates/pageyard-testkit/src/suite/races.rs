@@ -14,9 +14,18 @@ use std::time::{Duration, Instant};
 const ROUNDS: u64 = 4000;
 const OVERLAPS: u64 = 200;
 
-/// Time after which a case ends with fewer of either, and with none.
+/// Time after which a case ends with fewer of either, unless `PAGEYARD_RACE_MS` says another, and with none.
 const ENOUGH_TIME: Duration = Duration::from_secs(2);
-const MOST_TIME: Duration = Duration::from_secs(60);
+const MOST_TIME: Duration = Duration::from_secs(120);
+
+/// Rounds in a row without a meeting after which a thread keeps its CPU while it waits.
+const APART: u64 = 64;
+
+/// How often a waiting thread looks for the other before it yields its CPU: at first, and once the two do not meet.
+///
+/// Where other work wants the CPUs, a thread that yields is away when the other one comes: the two would take turns for ever.
+/// One that keeps its CPU for about a slice of the scheduler's is there.
+const SPINS: [u32; 2] = [1 << 8, 1 << 18];
 
 /// Lets the cases of this file take turns: with more spinning threads than CPUs, two calls would hardly overlap.
 static TURN: Mutex<()> = Mutex::new(());
@@ -34,6 +43,8 @@ struct Meeting {
     start: Instant,
     arrived: AtomicU64,
     gave_up: AtomicBool,
+    /// Rounds since the two were inside their calls at the same time.
+    apart: AtomicU64,
     /// What the round is about: a block's first frame, or [`NO_ROUND`], and its order.
     pfn: AtomicU64,
     order: AtomicU8,
@@ -53,6 +64,7 @@ impl Meeting {
             start: Instant::now(),
             arrived: AtomicU64::new(0),
             gave_up: AtomicBool::new(false),
+            apart: AtomicU64::new(0),
             pfn: AtomicU64::new(0),
             order: AtomicU8::new(0),
             delay: AtomicU64::new(0),
@@ -66,10 +78,12 @@ impl Meeting {
         *step += 2;
         self.arrived.fetch_add(1, Ordering::AcqRel);
         let mut spins = 0_u32;
+        // Now and then both ways in turn: where the two share one CPU, it is the other that helps.
+        let patient = self.apart.load(Ordering::Acquire) / APART % 2 == 1;
         while self.arrived.load(Ordering::Acquire) < *step {
             assert!(!self.gave_up.load(Ordering::Acquire), "the other thread gave up");
             spins = spins.wrapping_add(1);
-            if spins.is_multiple_of(256) {
+            if spins.is_multiple_of(SPINS[usize::from(patient)]) {
                 std::thread::yield_now();
             }
             std::hint::spin_loop();
@@ -134,14 +148,14 @@ fn race(
         let _present = Present(&meeting);
         let mut step = 0;
         let mut apart = 0;
+        let (enough, alone) = (enough_time(), one_cpu());
         while rounds < ROUNDS || overlaps < OVERLAPS {
-            if meeting.start.elapsed() > if overlaps > 0 { ENOUGH_TIME } else { MOST_TIME } {
+            if meeting.start.elapsed() > if overlaps > 0 || alone { enough } else { MOST_TIME } {
                 break;
             }
-            if apart == 500 {
+            if apart % 500 == 499 {
                 // The two may share a CPU: a thread that wakes from a sleep is put on an idle one.
                 std::thread::sleep(Duration::from_millis(1));
-                apart = 0;
             }
             let block = prepare(rounds);
             meeting.pfn.store(block.pfn.0, Ordering::Release);
@@ -162,6 +176,7 @@ fn race(
                 overlaps += 1;
                 apart = 0;
             }
+            meeting.apart.store(apart, Ordering::Release);
             wins.iter_mut().zip(won).for_each(|(count, won)| *count += u64::from(won));
             rounds += 1;
             settle(block, won);
@@ -170,8 +185,17 @@ fn race(
         meeting.meet(&mut step);
     });
     println!("{rounds} rounds, {overlaps} with both inside; they won {wins:?}");
-    let alone = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
-    assert!(alone || overlaps > 0, "the threads never met in {rounds} rounds");
+    assert!(one_cpu() || overlaps > 0, "the threads never met in {rounds} rounds");
+}
+
+fn one_cpu() -> bool {
+    std::thread::available_parallelism().is_ok_and(|n| n.get() == 1)
+}
+
+/// Returns the time after which a case may end. Many short runs see more schedules than a few long ones.
+fn enough_time() -> Duration {
+    let set = std::env::var("PAGEYARD_RACE_MS").ok().and_then(|ms| ms.parse().ok());
+    set.map_or(ENOUGH_TIME, Duration::from_millis)
 }
 
 /// Waits for about as many nanoseconds.

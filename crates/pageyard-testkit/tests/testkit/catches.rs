@@ -74,13 +74,12 @@ fn orders_7_and_8_undone_and_granted() {
 
 #[test]
 fn a_part_lost_on_split() {
-    // What random operations meet first since requests for zeros are refused shrinks badly: to 291.
-    both_catch(Fault::LeaksOnSplit, 300);
+    both_catch(Fault::LeaksOnSplit, 3);
 }
 
 #[test]
 fn a_wrong_reason() {
-    both_catch(Fault::WrongReason, 300);
+    both_catch(Fault::WrongReason, 100);
 }
 
 #[test]
