@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
-	test-freestanding lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 clean
+	test-freestanding lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -62,10 +62,17 @@ stress:
 	$(CARGO) build --profile bench --workspace --example stress
 	$${CARGO_TARGET_DIR:-target}/release/examples/stress --seconds $(STRESS_SECONDS) $(STRESS)
 
-# The tests that depend on how threads meet, 300 times while the machine is busy: hours. `make races RUNS=5` is shorter.
+# The tests that depend on how threads meet, 300 times while the machine is busy: hours. `make races RUNS=5` is shorter; LOOPS=1
+# keeps one busy loop instead of one for each CPU.
 RUNS ?= 300
 races:
-	bench/races $(RUNS)
+	bench/races $(RUNS) $(LOOPS)
+
+# The pages of experiments, opened in headless Chromium at three widths; screenshots stay in target/pages. An experiment without a
+# document there is run with --quick first, minutes for all of them. `make pages PAGES="--measure zonelist"` runs one again.
+pages: build
+	$(CARGO) build --profile bench -p pageyard-bench --example pages
+	bench/pages/run $(PAGES)
 
 lint:
 	$(CARGO) fmt --all --check

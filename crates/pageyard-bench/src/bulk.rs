@@ -3,13 +3,14 @@
 //! *In the cache*, a call's frames are given back before the next call, so the CPU's list never runs dry. *Across*, 16,384
 //! frames are held before the first goes back: more than a list holds, so frames come from their zone and return to it.
 
-use super::cell::{Cell, Measured};
-use super::environment::Machine;
-use super::subject::{Load, Subject, Taken};
-use super::subjects::Subjects;
 use super::sweep::Pattern;
-use super::team::{Team, cpus};
-use super::{Noise, Skipped};
+use super::{Noise, SAMPLES, Skipped};
+use crate::contestants::Subjects;
+use crate::harness::cell::{Cell, Measured};
+use crate::harness::load::{Load, Taken};
+use crate::harness::machine::Machine;
+use crate::harness::subject::Subject;
+use crate::harness::team::{Team, cpus};
 use pageyard::Order;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -56,6 +57,8 @@ const BUFFER_ORDER: u8 = 6;
 pub struct BulkOptions {
     /// Frames in a call.
     pub calls: Vec<usize>,
+    /// Samples of each row.
+    pub samples: usize,
     /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
     pub command: Option<PathBuf>,
 }
@@ -64,13 +67,14 @@ impl BulkOptions {
     /// 1, 2, 3, 4, 8 and so on to 512.
     #[must_use]
     pub fn full() -> BulkOptions {
-        BulkOptions { calls: vec![1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512], command: None }
+        let calls = vec![1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512];
+        BulkOptions { calls, samples: SAMPLES, command: None }
     }
 
     /// Four of them.
     #[must_use]
     pub fn quick() -> BulkOptions {
-        BulkOptions { calls: vec![1, 8, 64, 512], command: None }
+        BulkOptions { calls: vec![1, 8, 64, 512], ..BulkOptions::full() }
     }
 }
 
@@ -137,6 +141,8 @@ pub struct BufferRow {
 pub struct Bulk {
     /// Where it was measured.
     pub machine: Machine,
+    /// Samples of each row.
+    pub samples: usize,
     /// The rows.
     pub rows: Vec<BulkRow>,
     /// The receive buffer.
@@ -156,7 +162,7 @@ impl Subject for OneByOne<'_> {
     }
 
     fn sample(&self, team: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>> {
-        self.0.sample(team, threads, &Load { call: 1, ..load.clone() })
+        self.0.sample(team, threads, &Load { bulk: false, call: 1, ..load.clone() })
     }
 
     fn moves(&self) -> Option<(u64, u64)> {
@@ -171,7 +177,7 @@ impl Subject for OneByOne<'_> {
 /// Measures. `progress` is told how many of how many settings are done.
 #[must_use]
 pub fn bulk(options: &BulkOptions, progress: &mut dyn FnMut(u64, u64)) -> Bulk {
-    let mut result = Bulk { machine: Machine::this(), ..Bulk::default() };
+    let mut result = Bulk { machine: Machine::this(), samples: options.samples, ..Bulk::default() };
     let cpus = cpus();
     let team = Team::new(&[]);
     let mut calls = options.calls.clone();
@@ -209,7 +215,7 @@ impl Bulk {
         let both: Vec<&dyn Subject> =
             subjects.iter().zip(&single).flat_map(|(s, one)| [*s, one as &dyn Subject]).collect();
         let order = Pattern::Fifo.order(at.batch(call, HELD)).into();
-        let outcome = Cell { order, call, threads: 1 }.measure(team, &both);
+        let outcome = Cell { order, call, threads: 1, samples: self.samples }.measure(team, &both);
         self.count(&outcome.noise);
         let floor = outcome.measured.iter().zip(&both).step_by(2).find(|(_, s)| s.name() == "floor-array");
         let floor = floor.and_then(|(m, _)| m.as_ref()).map(|m| m.total_ns_median);
@@ -240,7 +246,7 @@ impl Bulk {
     fn buffers(&mut self, team: &Team, large: &[Box<dyn Subject>], at: Where) {
         let large: Vec<&dyn Subject> = large.iter().map(|s| &**s).filter(|s| s.can(1, 2)).collect();
         let order = Pattern::Fifo.order(at.batch(1, HELD / BUFFER_FRAMES)).into();
-        let outcome = Cell { order, call: 1, threads: 1 }.measure(team, &large);
+        let outcome = Cell { order, call: 1, threads: 1, samples: self.samples }.measure(team, &large);
         self.count(&outcome.noise);
         let frames = BUFFER_FRAMES as f64;
         for row in self.rows.iter().filter(|r| r.bulk == BUFFER_FRAMES && r.at == at) {

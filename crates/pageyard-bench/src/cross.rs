@@ -4,17 +4,19 @@
 //! waiting for the other side counts; the clock's cost is taken off. The same queue is also run with nothing but
 //! numbers: the elapsed time minus the queue's is reported beside it.
 
-use super::allocator::Allocator;
-use super::environment::{Machine, Watch};
-pub use super::handover::GROUP;
-use super::handover::{Crossed, Padded};
-use super::subject::{Shared, Subject};
-use super::subjects::{ALONE, Subjects};
-use super::team::{Team, cpus};
-use super::{Noise, SAMPLES, Skipped, median};
+use super::{Noise, SAMPLES, Skipped};
+use crate::contestants::{ALONE, Subjects};
+use crate::harness::allocator::Allocator;
+pub use crate::harness::handover::GROUP;
+use crate::harness::handover::Padded;
+use crate::harness::machine::{Machine, Watch};
+use crate::harness::sampler::{Sample, Sampler};
+use crate::harness::samples::Samples;
+use crate::harness::subject::{Shared, Subject};
+use crate::harness::team::{Team, cpus};
 use pageyard::{Order, Pfn};
 use serde::Serialize;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One row, in nanoseconds a block.
@@ -45,6 +47,8 @@ pub struct CrossRow {
 pub struct Cross {
     /// Where it was measured.
     pub machine: Machine,
+    /// Samples of each row.
+    pub samples: usize,
     /// The rows.
     pub rows: Vec<CrossRow>,
     /// What was not measured.
@@ -58,11 +62,35 @@ pub struct Cross {
 /// Groups in a sample.
 const GROUPS: usize = 1 << 11;
 
-/// Measures. `command` is the `pageyard` command, which starts peers in processes of their own; without it they are
-/// skipped. `progress` is told how many of how many samples are done.
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct CrossOptions {
+    /// Samples of each row.
+    pub samples: usize,
+    /// Groups that a sample hands over.
+    groups: usize,
+    /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
+    pub command: Option<PathBuf>,
+}
+
+impl CrossOptions {
+    /// All of it.
+    #[must_use]
+    pub fn full() -> CrossOptions {
+        CrossOptions { samples: SAMPLES, groups: GROUPS, command: None }
+    }
+
+    /// Samples of a quarter of the length.
+    #[must_use]
+    pub fn quick() -> CrossOptions {
+        CrossOptions { groups: GROUPS / 4, ..CrossOptions::full() }
+    }
+}
+
+/// Measures. `progress` is told how many of how many samples are done.
 #[must_use]
-pub fn cross(quick: bool, command: Option<&Path>, progress: &mut dyn FnMut(u64, u64)) -> Cross {
-    let mut result = Cross { machine: Machine::this(), ..Cross::default() };
+pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cross {
+    let mut result = Cross { machine: Machine::this(), samples: options.samples, ..Cross::default() };
     let cpus = cpus();
     if cpus.len() < 2 {
         let why = "it needs two CPUs, and this process may use one".to_owned();
@@ -74,11 +102,11 @@ pub fn cross(quick: bool, command: Option<&Path>, progress: &mut dyn FnMut(u64, 
     let mut subjects = vec![queue()];
     subjects.push(Box::new(Shared::new("floor-ring", Ring::new(), false)));
     // A floor's array would run out: what one CPU gives back does not return to the other.
-    let others = Subjects::inside(Order::ZERO).with_outside(Order::ZERO, command, &cpus);
+    let others = Subjects::inside(Order::ZERO).with_outside(Order::ZERO, options.command.as_deref(), &cpus);
     subjects.extend(others.all.into_iter().filter(|s| !s.name().starts_with("floor")));
     result.skipped = others.skipped;
     subjects.push(queue());
-    let groups = if quick { GROUPS / 4 } else { GROUPS };
+    let groups = options.groups;
     let watch = Watch::start();
     // An untimed pass, which also says who can.
     subjects.retain(|s| {
@@ -90,24 +118,27 @@ pub fn cross(quick: bool, command: Option<&Path>, progress: &mut dyn FnMut(u64, 
         can
     });
     let before: Vec<_> = subjects.iter().map(|s| s.moves()).collect();
-    let mut samples: Vec<Vec<Crossed>> = vec![Vec::new(); subjects.len()];
-    for i in 0..SAMPLES {
-        for (subject, samples) in subjects.iter().zip(&mut samples) {
-            samples.extend(subject.cross(&team, groups));
-        }
-        progress(i as u64 + 1, SAMPLES as u64);
-    }
-    let queue = [elapsed(&samples[0]), samples.last().map_or(0.0, |s| elapsed(s))];
+    let mut missing = vec![0; subjects.len()];
+    let mut tell = |done: usize| progress(done as u64, options.samples as u64);
+    let mut turns: Vec<_> = subjects.iter().zip(&mut missing).collect();
+    let series = Sampler::new(options.samples).warmed().telling(&mut tell).run(&mut turns, |(s, missing)| {
+        let Some(crossed) = s.cross(&team, groups) else { return Sample::Impossible };
+        **missing += crossed.missing;
+        Sample::Counts([crossed.alloc, crossed.free, crossed.alloc + crossed.free, crossed.elapsed])
+    });
+    let queue = [&series[0], &series[series.len() - 1]].map(|[.., elapsed]| elapsed.median());
     result.queue_ns = queue[0].min(queue[1]);
-    result.noise =
-        Noise { apart: (queue[0] - queue[1]).abs() / result.queue_ns.max(0.01), taken: watch.seen() };
+    result.noise = Noise::of(queue, &watch);
     for i in 1..subjects.len() - 1 {
         let moves = subjects[i].moves().zip(before[i]).map(|(b, a)| (b.0 - a.0, b.1 - a.1));
-        if samples[i].iter().any(|s| s.missing > 0) {
+        if missing[i] > 0 {
             let why = "it ran out of blocks".to_owned();
             result.skipped.push(Skipped { allocator: subjects[i].name(), why });
+        } else if series[i][0].is_empty() {
+            let why = "its process ended".to_owned();
+            result.skipped.push(Skipped { allocator: subjects[i].name(), why });
         } else {
-            result.rows.push(row(subjects[i].name(), &samples[i], result.queue_ns, moves));
+            result.rows.push(row(subjects[i].name(), &series[i], result.queue_ns, moves));
         }
     }
     for allocator in ALONE {
@@ -116,22 +147,20 @@ pub fn cross(quick: bool, command: Option<&Path>, progress: &mut dyn FnMut(u64, 
     result
 }
 
-fn elapsed(samples: &[Crossed]) -> f64 {
-    median(&mut samples.iter().map(|s| s.elapsed).collect::<Vec<_>>())
-}
-
-fn row(allocator: &'static str, samples: &[Crossed], queue: f64, moves: Option<(u64, u64)>) -> CrossRow {
-    let of = |part: fn(&Crossed) -> f64| median(&mut samples.iter().map(part).collect::<Vec<_>>());
-    let mut totals: Vec<f64> = samples.iter().map(|s| s.alloc + s.free).collect();
-    let total_ns_median = median(&mut totals);
+fn row(
+    allocator: &'static str,
+    [alloc, free, total, elapsed]: &[Samples; 4],
+    queue: f64,
+    moves: Option<(u64, u64)>,
+) -> CrossRow {
     CrossRow {
         allocator,
-        alloc_ns: of(|s| s.alloc),
-        free_ns: of(|s| s.free),
-        total_ns_min: totals.first().copied().unwrap_or(0.0),
-        total_ns_median,
-        elapsed_ns_median: elapsed(samples),
-        elapsed_less_queue_ns: (elapsed(samples) - queue).max(0.0),
+        alloc_ns: alloc.median(),
+        free_ns: free.median(),
+        total_ns_min: total.min(),
+        total_ns_median: total.median(),
+        elapsed_ns_median: elapsed.median(),
+        elapsed_less_queue_ns: (elapsed.median() - queue).max(0.0),
         moves,
     }
 }

@@ -22,6 +22,26 @@ pub enum BenchError {
         /// Those there are.
         known: String,
     },
+    /// A user set a knob that an experiment sets itself, in each of its columns another way.
+    #[error("{experiment} varies `{knob}` itself, so it cannot be set; set another knob, or replay with it")]
+    Varied {
+        /// The experiment.
+        experiment: &'static str,
+        /// The knob.
+        knob: String,
+    },
+    /// A user's settings leave an experiment nothing to measure.
+    #[error("{why}")]
+    Settings {
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// A number of samples for an experiment that takes none.
+    #[error("{experiment} counts and takes no samples, so --samples has nothing to set; leave it out")]
+    NoSamples {
+        /// The experiment.
+        experiment: &'static str,
+    },
     /// An experiment went wrong: what it measured would mean nothing.
     #[error("the experiment cannot be trusted: {why}")]
     Experiment {

@@ -5,43 +5,30 @@
 //!   [`primitives`]: what paths are made of.
 //! * [`document`]: the results as JSON documents, and as text.
 //! * [`experiment`]: a document's table, beside what this machine measures.
-//! * `subjects`: the contestants, from a private array (the floor) to the reference and to [`peers`]; `floors`,
-//!   `paged`: their code, each an `allocator`; `subject`: what a benchmark sees of them; `handover`: one sample of
-//!   [`cross`].
-//! * `cell`: one setting measured; `team`: threads that stay; [`environment`]: the machine, and what else used it;
-//!   `clock`; `noise`: what disturbed a figure.
+//! * `contestants`: who is measured, from a private array (the floor) to the reference and to [`peers`].
+//! * `harness`: what all of them measure with.
 //!
 //! Subjects take turns within each setting, sample by sample, so that a noisy moment hits all of them alike. Medians
 //! count; ratios to the floor of the same setting count more.
 #![deny(unsafe_code)]
 
-mod allocator;
 pub mod bulk;
-mod cell;
-mod clock;
+mod contestants;
 pub mod cross;
 pub mod document;
-pub mod environment;
 mod error;
 pub mod experiment;
-mod floors;
-mod handover;
-mod noise;
-mod paged;
+mod harness;
 pub mod peers;
 pub mod primitives;
 pub mod refused;
 pub mod scale;
-mod subject;
-mod subjects;
 pub mod sweep;
-mod team;
 mod text;
-mod variants;
 
+pub use contestants::ORDERS;
 pub use error::BenchError;
-pub use noise::{Noise, Skipped};
+pub use harness::machine;
+pub use harness::noise::{Noise, Skipped};
+pub use harness::sampler::{FEWEST, SAMPLES};
 pub use pageyard::Order;
-pub use subjects::ORDERS;
-
-pub(crate) use noise::{SAMPLES, median};

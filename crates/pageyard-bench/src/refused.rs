@@ -4,13 +4,13 @@
 //! their lists. A request that may not wait is refused after a bounded search. A request that may wait drains every
 //! list and looks at every pageblock before it fails.
 
-use super::median;
+use crate::harness::clock::now_ns;
+use crate::harness::engines::{map_of, one_zone, trylock};
+use crate::harness::sampler::{Sample, Sampler};
 use pageyard::{
-    AllocError, Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, Pageyard,
-    Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
+    AllocError, Config, CpuId, Cx, Migratetype, Order, OwnedPageyard, Pfn, Request, RequestFlags, TryLock,
 };
 use serde::Serialize;
-use std::time::Instant;
 
 /// CPUs that hold frames in their lists.
 const CPUS: u32 = 64;
@@ -50,29 +50,28 @@ fn row(frames: u64, may_wait: bool) -> RefusedRow {
     let yard = fragmented(frames);
     let huge = Request::new(Order::of(9), Migratetype::Movable);
     let request = if may_wait { huge } else { huge.with(RequestFlags::NON_BLOCKING) };
-    let mut samples = Vec::with_capacity(REQUESTS);
     let mut why = AllocError::OutOfMemory;
-    for i in 0..REQUESTS {
+    let mut cpus = (0..CPUS).cycle().map(CpuId);
+    let series = Sampler::new(REQUESTS).run(&mut [()], |()| {
         if may_wait {
             // The one before has drained them.
             fill_lists(&yard);
         }
-        let cx = Cx::on(CpuId(i as u32 % CPUS));
-        let start = Instant::now();
+        let cx = Cx::on(cpus.next().unwrap_or(CpuId(0)));
+        let start = now_ns();
         let answer = yard.alloc(&cx, &request);
-        samples.push(start.elapsed().as_nanos() as f64);
+        let ns = now_ns() - start;
         why = answer.expect_err("there is no such block");
-    }
-    let ns_max = samples.iter().copied().fold(0.0, f64::max);
-    let ns_median = median(&mut samples);
+        Sample::Counts([ns as f64])
+    });
+    let (ns_median, ns_max) = (series[0][0].median(), series[0][0].max());
     RefusedRow { allocator: "pageyard-trylock", frames, cpus: CPUS, may_wait, why, ns_median, ns_max }
 }
 
 /// Makes memory with one used frame in each pageblock, and frames in every CPU's list.
 fn fragmented(frames: u64) -> OwnedPageyard<TryLock> {
-    let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
-    let map = MemoryMap::new(&regions).expect("one region is a map");
-    let yard = Pageyard::owned(&map, Config::new(CPUS), TryLock).expect("the map is small enough");
+    let regions = one_zone(frames);
+    let yard = trylock(&map_of(&regions), Config::new(CPUS)).expect("the map is small enough");
     let cx = Cx::on(CpuId(0));
     for block in 0..frames / 512 {
         let pfn = Pfn(block * 512 + 17);

@@ -2,15 +2,13 @@
 //!
 //! The per-CPU lists are bypassed, so that every call searches its zone.
 
-use super::{SAMPLES, median};
-use pageyard::OwnedPageyard;
-use pageyard::Pageyard;
+use crate::harness::clock::now_ns;
+use crate::harness::engines::{map_of, one_zone, trylock};
+use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use pageyard::{
-    Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request,
-    RequestFlags, TryLock, ZoneKind,
+    Config, CpuId, Cx, Migratetype, Order, OwnedPageyard, PageAllocator, Pfn, Request, RequestFlags, TryLock,
 };
 use serde::Serialize;
-use std::time::Instant;
 
 /// Blocks held at a time while measuring.
 const BATCH: usize = 64;
@@ -93,11 +91,10 @@ const CX: Cx = Cx::on(CpuId(0));
 /// Makes memory with a share in use: whole pageblocks at random, and in one of sixteen of them every other frame at
 /// random, so that searches for single frames meet pageblocks that are neither full nor empty.
 fn filled(frames: u64, full_pct: f64) -> OwnedPageyard<TryLock> {
-    let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
-    let map = MemoryMap::new(&regions).expect("one region is a map");
+    let regions = one_zone(frames);
     let mut config = Config { pcp: false, ..Config::new(1) };
     config.watermark.min_free_kbytes = Some(0);
-    let yard = Pageyard::owned(&map, config, TryLock).expect("the map is small enough");
+    let yard = trylock(&map_of(&regions), config).expect("the map is small enough");
     let mut random = fastrand::Rng::with_seed(frames);
     let mut blocks: Vec<u64> = (0..frames / 512).collect();
     random.shuffle(&mut blocks);
@@ -130,11 +127,17 @@ fn measure(yard: &OwnedPageyard<TryLock>, frames: u64, full_pct: f64, order: Ord
     };
     pass()?;
     yard.take_search_steps(CX.cpu);
-    let mut samples = Vec::with_capacity(SAMPLES);
-    for _ in 0..SAMPLES {
-        let start = Instant::now();
-        pass()?;
-        samples.push(start.elapsed().as_nanos() as f64 / PAIRS as f64);
+    let mut served = true;
+    let series = Sampler::new(SAMPLES).warmed().run(&mut [()], |()| {
+        let start = now_ns();
+        served &= pass().is_some();
+        match served {
+            true => Sample::Counts([(now_ns() - start) as f64 / PAIRS as f64]),
+            false => Sample::Impossible,
+        }
+    });
+    if !served {
+        return None;
     }
     Some(ScaleRow {
         allocator: "pageyard-trylock",
@@ -142,6 +145,6 @@ fn measure(yard: &OwnedPageyard<TryLock>, frames: u64, full_pct: f64, order: Ord
         full_pct,
         order: order.get(),
         steps_max: yard.take_search_steps(CX.cpu).unwrap_or(0),
-        total_ns_median: median(&mut samples),
+        total_ns_median: series[0][0].median(),
     })
 }

@@ -1,12 +1,12 @@
 //! `bench sweep`: blocks allocated and freed in batches of 1 to 16,384, on one thread and two.
 
-use super::cell::{Cell, Measured};
-use super::environment::{Machine, Taken, Watch};
 use super::peers::uml::{self, Uml};
-use super::subject::Subject;
-use super::subjects::{ALONE, MEMORY, Subjects};
-use super::team::{Team, cpus};
-use super::{Noise, Skipped};
+use super::{Noise, SAMPLES, Skipped};
+use crate::contestants::{ALONE, MEMORY, Subjects};
+use crate::harness::cell::{Cell, Measured};
+use crate::harness::machine::{Machine, Taken, Watch};
+use crate::harness::subject::Subject;
+use crate::harness::team::{Team, cpus};
 use pageyard::Order;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -64,6 +64,8 @@ pub struct SweepOptions {
     pub threads: Vec<usize>,
     /// Patterns.
     pub patterns: Vec<Pattern>,
+    /// Samples of each row.
+    pub samples: usize,
     /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
     pub command: Option<PathBuf>,
     /// Rows that `bench/linux/run` left; without it they are looked for where it leaves them.
@@ -79,6 +81,7 @@ impl SweepOptions {
             batches: (0..15).map(|i| 1 << i).chain([LARGEST_BATCH]).collect(),
             threads: vec![1, 2],
             patterns: Pattern::ALL.to_vec(),
+            samples: SAMPLES,
             command: None,
             linux_uml: None,
         }
@@ -153,6 +156,8 @@ pub struct SweepRow {
 pub struct Sweep {
     /// Where it was measured.
     pub machine: Machine,
+    /// Samples of each row.
+    pub samples: usize,
     /// The rows.
     pub rows: Vec<SweepRow>,
     /// What was not measured.
@@ -170,7 +175,7 @@ pub struct Sweep {
 /// Runs a sweep. `progress` is told how many of how many settings are done.
 #[must_use]
 pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Sweep {
-    let mut sweep = Sweep { machine: Machine::this(), ..Sweep::default() };
+    let mut sweep = Sweep { machine: Machine::this(), samples: options.samples, ..Sweep::default() };
     let uml = sweep.linux_uml(options);
     let watch = Watch::start();
     let cpus = cpus();
@@ -229,7 +234,8 @@ impl Sweep {
             .map(|s| &**s)
             .filter(|s| s.can(setting.threads, 1) && s.holds(setting.batch))
             .collect();
-        let outcome = Cell { order, call: 1, threads: setting.threads }.measure(team, &subjects);
+        let outcome =
+            Cell { order, call: 1, threads: setting.threads, samples: self.samples }.measure(team, &subjects);
         self.settings.0 += 1;
         self.settings.1 += usize::from(outcome.noise.disturbs());
         self.apart_most = self.apart_most.max(outcome.noise.apart);
@@ -348,6 +354,9 @@ fn row(setting: &Setting, allocator: &'static str, m: &Measured, noise: &Noise) 
     }
 }
 
+/// Samples of each row that `bench/linux/run` takes.
+const UML_SAMPLES: usize = 15;
+
 /// The row that Linux left for a setting.
 fn apart(setting: &Setting, uml: &Uml) -> Option<SweepRow> {
     let (order, pattern) = (setting.order.get(), setting.pattern.name());
@@ -360,7 +369,7 @@ fn apart(setting: &Setting, uml: &Uml) -> Option<SweepRow> {
         moves: Some((r.refills, r.spills)),
         blocks: 0,
         overlap: 1.0,
-        samples: super::SAMPLES,
+        samples: UML_SAMPLES,
     };
     Some(SweepRow { apart: true, ..row(setting, "linux-uml", &measured, &Noise::default()) })
 }

@@ -28,7 +28,7 @@ fn without_the_published_tables_the_same_rows_are_measured() {
     assert!(with.rows.iter().any(|r| r.column.starts_with("published")));
     assert!(without.rows.iter().all(|r| !r.column.starts_with("published")));
     assert!(without.notes.iter().any(|n| n.contains("data/published")), "{:?}", without.notes);
-    assert!(!with.verdict.is_empty() && with.rows.iter().all(|r| r.value.is_finite()));
+    assert!(!with.claims.is_empty() && with.rows.iter().all(|r| r.value.is_finite()));
 }
 
 #[test]

@@ -12,8 +12,10 @@ use std::path::PathBuf;
 
 /// Measures what a frame costs on this machine, in the engine and in its alternatives.
 #[derive(Args)]
-#[command(after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench bulk --json\n\n\
-                  Close other programs, and pin nothing: the benchmark pins itself. It reports what disturbed a run.")]
+#[command(
+    after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard bench bulk --json\n\n\
+                  Close other programs, and pin nothing: the benchmark pins itself. It reports what disturbed a run."
+)]
 pub struct Bench {
     #[command(subcommand)]
     what: Option<What>,
@@ -23,16 +25,30 @@ pub struct Bench {
     quick: bool,
 }
 
+/// How often each row is sampled.
+#[derive(Args, Clone, Copy, Default)]
+pub struct Samples {
+    /// Take this many samples of each row, at least 3
+    #[arg(long, value_name = "N", value_parser = samples)]
+    pub samples: Option<usize>,
+}
+
+fn samples(text: &str) -> Result<usize, String> {
+    const MOST: usize = 1000;
+    let asked = text.parse().ok().filter(|n| (bench::FEWEST..=MOST).contains(n));
+    asked.ok_or_else(|| format!("samples are a number from {} to {MOST}", bench::FEWEST))
+}
+
 #[derive(Subcommand, Clone)]
 enum What {
     /// Batches of 1 to 16,384 blocks, allocated and freed, beside floors and peers
     Sweep(Sweep),
     /// Many frames with one call, against the same frames one by one; a receive buffer of 256 KiB
-    Bulk,
+    Bulk(Samples),
     /// What paths are made of: the rows of document 000, and what the engine relies on
     Primitives,
     /// Taken on one CPU, handed over 64 at a time, given back on the other
-    Cross,
+    Cross(Samples),
     /// From 1 GiB to 1 TiB, bypassing the per-CPU lists
     Scale,
     /// Serve samples of one peer to the benchmark that started this
@@ -48,6 +64,9 @@ struct Sweep {
     /// Rows that bench/linux/run left [default: target/linux-uml.json, where it is there]
     #[arg(long, value_name = "FILE")]
     linux_uml: Option<PathBuf>,
+
+    #[command(flatten)]
+    samples: Samples,
 
     /// Measure these orders only
     #[arg(long, value_delimiter = ',', value_parser = order)]
@@ -82,6 +101,7 @@ impl Sweep {
         let mut options = if quick { SweepOptions::quick() } else { SweepOptions::full() };
         options.command = command();
         options.linux_uml = self.linux_uml.clone();
+        options.samples = self.samples.samples.unwrap_or(options.samples);
         set(&mut options.orders, self.order.clone());
         set(&mut options.batches, self.batch.iter().map(|n| *n as usize).collect());
         set(&mut options.threads, self.threads.iter().map(|n| usize::from(*n)).collect());
@@ -119,27 +139,33 @@ impl Bench {
                 let options = asked.options(self.quick);
                 let result = bench::sweep::sweep(&options, &mut |done, all| bar.at("sweep", done, all));
                 drop(bar);
-                show(json, &result.document(), SweepDocument::text)
+                let document = SweepDocument { quick: self.quick, ..result.document() };
+                show(json, &document, SweepDocument::text)
             }
-            What::Bulk => {
+            What::Bulk(Samples { samples }) => {
                 use bench::bulk::BulkOptions;
-                let options = if self.quick { BulkOptions::quick() } else { BulkOptions::full() };
-                let options = BulkOptions { command: command(), ..options };
+                let mut options = if self.quick { BulkOptions::quick() } else { BulkOptions::full() };
+                options.command = command();
+                options.samples = samples.unwrap_or(options.samples);
                 let result = bench::bulk::bulk(&options, &mut |done, all| bar.at("bulk", done, all));
                 drop(bar);
-                show(json, &result.document(), BulkDocument::text)
+                let document = BulkDocument { quick: self.quick, ..result.document() };
+                show(json, &document, BulkDocument::text)
             }
             What::Primitives => {
                 let result = bench::primitives::primitives(&mut |done, all| bar.at("primitives", done, all));
                 drop(bar);
                 show(json, &result.document(), PrimitivesDocument::text)
             }
-            What::Cross => {
-                let result = bench::cross::cross(self.quick, command().as_deref(), &mut |done, all| {
-                    bar.at("cross", done, all);
-                });
+            What::Cross(Samples { samples }) => {
+                use bench::cross::CrossOptions;
+                let mut options = if self.quick { CrossOptions::quick() } else { CrossOptions::full() };
+                options.command = command();
+                options.samples = samples.unwrap_or(options.samples);
+                let result = bench::cross::cross(&options, &mut |done, all| bar.at("cross", done, all));
                 drop(bar);
-                show(json, &result.document(), CrossDocument::text)
+                let document = CrossDocument { quick: self.quick, ..result.document() };
+                show(json, &document, CrossDocument::text)
             }
             What::Scale => {
                 use bench::scale::ScaleOptions;
@@ -147,7 +173,8 @@ impl Bench {
                 let rows = bench::scale::scale(&options, &mut |done, all| bar.at("scale", done, all));
                 drop(bar);
                 let refused = bench::refused::refused(&options.frames);
-                show(json, &ScaleDocument::of(&rows, &refused), ScaleDocument::text)
+                let document = ScaleDocument { quick: self.quick, ..ScaleDocument::of(&rows, &refused) };
+                show(json, &document, ScaleDocument::text)
             }
             What::Peer { name } => bench::peers::serve(&name).map_err(Failure::from),
         }

@@ -1,9 +1,12 @@
 //! `pageyard experiment`: one document, reproduced.
 
+use crate::bench::Samples;
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
+use crate::setting::knob;
 use clap::Args;
-use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run};
+use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run, Settings};
+use pageyard_replay::engine::EngineSpec;
 use std::path::PathBuf;
 
 /// Reproduces a published result on this machine, and says what came out the same and what did not.
@@ -11,17 +14,25 @@ use std::path::PathBuf;
 /// Without a name, lists the experiments.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard experiment zonelist --quick\n  pageyard experiment irq-safe --report irq.html"
+    after_help = "Examples:\n  pageyard experiment zonelist --quick\n  pageyard experiment irq-safe --report irq.html\n  pageyard experiment page-frag --set pcp_policy=free_factor --samples 45\n  pageyard experiment irq-safe --set linux-4.10:percpu_pagelist_high_fraction=8"
 )]
 pub struct Experiment {
     /// The experiment to run
     name: Option<String>,
 
-    /// End within a minute: fewer settings, as many samples
+    /// Fewer settings, as many samples: minutes at most, and no verdict that needs the document's setting
     #[arg(long)]
     quick: bool,
 
-    /// Also write the tables and pictures to FILE.html, or the pictures to FILE.png
+    /// Set a knob of every engine of the experiment that has it, or of one alone; may be given several times. `pageyard
+    /// knobs` lists them. A knob that the experiment varies itself is refused
+    #[arg(long, value_name = "[ENGINE:]KNOB=VALUE", value_parser = knob)]
+    set: Vec<(String, String)>,
+
+    #[command(flatten)]
+    samples: Samples,
+
+    /// Also write a page of claims, bars and tables to FILE.html, or pictures to FILE.png
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
@@ -31,12 +42,15 @@ pub struct Experiment {
 pub struct CountZonelist {
     what: String,
     rounds: u64,
+    #[arg(long, value_parser = knob)]
+    set: Vec<(String, String)>,
 }
 
 impl CountZonelist {
     /// Runs the verb.
     pub fn run(&self) -> Result<(), Failure> {
-        match experiment::zonelist::count::rounds(&self.what, self.rounds) {
+        let settings = Settings::read(experiment::find("zonelist")?, &self.set)?;
+        match experiment::zonelist::count::rounds(&self.what, self.rounds, &settings) {
             true => Ok(()),
             false => Err(Failure(format!("there is nothing to count under the name {}", self.what))),
         }
@@ -46,8 +60,19 @@ impl CountZonelist {
 impl Experiment {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
-        let Some(name) = &self.name else { return list(json) };
+        let Some(name) = &self.name else {
+            return match self.set.is_empty() && self.samples.samples.is_none() {
+                true => list(json),
+                false => Err(Failure(
+                    "--set and --samples belong to an experiment; name one, as in pageyard experiment page-frag".into(),
+                )),
+            };
+        };
         let chosen = experiment::find(name)?;
+        let settings = Settings::read(chosen, &self.set)?;
+        for part in EngineSpec::partly_set(chosen.engines(), &self.set) {
+            eprintln!("pageyard: {part}");
+        }
         if let Some(path) = &self.report {
             writable(path)?;
         }
@@ -55,6 +80,8 @@ impl Experiment {
         let mut show = |part: &'static str, done, all| progress.at(part, done, all);
         let mut run = Run::new(self.quick, &mut show);
         run.program = std::env::current_exe().ok();
+        run.settings = settings;
+        run.samples = self.samples.samples;
         run.trace = Some(crate::carried::open(None)?);
         let outcome = experiment::run(chosen, run, &Published::carried())?;
         drop(progress);

@@ -11,6 +11,7 @@ mod progress;
 mod record;
 mod replay;
 mod schema;
+mod setting;
 mod size;
 mod summary;
 

@@ -2,16 +2,18 @@
 
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
+use crate::setting::knob;
 use crate::{carried, size};
 use clap::Args;
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{MOST_SAMPLES, Progress as Doing, ReplayOptions, SlowPath, replay};
+use pageyard_trace::series::{SeriesFolder, SeriesFormat};
 use std::path::PathBuf;
 
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
 #[derive(Args, Default)]
 #[command(
-    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1"
+    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay --samples 200 --out series --format csv"
 )]
 pub struct Replay {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
@@ -47,6 +49,19 @@ pub struct Replay {
     /// How many samples the timeline has between its first and its last [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_SAMPLES))]
     samples: Option<u64>,
+
+    /// Write the timeline, by zone, order and migratetype too, and the refused requests as tables to a folder that does
+    /// not exist yet or is empty
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// With --out: the form of the tables, parquet or csv [default: parquet]
+    #[arg(long, value_name = "FORMAT", requires = "out", value_parser = format)]
+    format: Option<SeriesFormat>,
+}
+
+fn format(text: &str) -> Result<SeriesFormat, String> {
+    text.parse()
 }
 
 fn slow_path(text: &str) -> Result<SlowPath, String> {
@@ -56,13 +71,6 @@ fn slow_path(text: &str) -> Result<SlowPath, String> {
 fn percent(text: &str) -> Result<f64, String> {
     let wrong = || format!("`{text}` is not a percentage; write a number from 0 to 100");
     text.parse().ok().filter(|p| (0.0..=100.0).contains(p)).ok_or_else(wrong)
-}
-
-fn knob(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((knob, value)) if !knob.is_empty() => Ok((knob.to_owned(), value.to_owned())),
-        _ => Err(format!("`{text}` is not of the form KNOB=VALUE")),
-    }
 }
 
 impl Replay {
@@ -86,6 +94,8 @@ impl Replay {
         for part in EngineSpec::partly_set(&names, &self.set) {
             eprintln!("pageyard: {part}");
         }
+        // A replay may take long: what is wrong with the folder is said before.
+        self.out.as_deref().map(SeriesFolder::check).transpose()?;
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();
         let options = ReplayOptions {
@@ -93,6 +103,7 @@ impl Replay {
             threads: self.threads,
             slow_path: self.slow_path()?,
             samples: self.samples,
+            series: self.out.is_some(),
         };
         let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),
@@ -103,6 +114,9 @@ impl Replay {
             print_json(&report.document())?
         } else {
             print(&report.to_string())?
+        }
+        if let Some(out) = &self.out {
+            report.write_series(out, self.format.unwrap_or_default())?;
         }
         match report.engines.iter().find(|e| !e.is_sound()) {
             None => Ok(()),

@@ -5,7 +5,10 @@ use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::Args;
 use pageyard_record::HostSummary;
+use pageyard_record::host::AskedFor;
+use pageyard_replay::engine::did_you_mean;
 use pageyard_trace::Summary;
+use pageyard_trace::text::shown;
 use std::path::PathBuf;
 
 /// Counts what a trace holds, or examines this host.
@@ -21,13 +24,17 @@ pub struct SummaryArguments {
     /// Examine this host's memory now; without root, some parts are left out, and the report says which
     #[arg(long)]
     host: bool,
+
+    /// The kind of request to judge this host for: GFP_KERNEL, GFP_ATOMIC or GFP_HIGHUSER_MOVABLE
+    #[arg(long = "for", value_name = "GFP", requires = "host", default_value = "GFP_KERNEL")]
+    asked: String,
 }
 
 impl SummaryArguments {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
         if self.host {
-            let host = HostSummary::collect()?;
+            let host = HostSummary::collect(self.asked_for()?)?;
             return if json { print_json(&host.document()) } else { print(&host.to_string()) };
         }
         let trace = carried::open(self.trace.as_deref())?;
@@ -36,5 +43,18 @@ impl SummaryArguments {
         let summary = Summary::of(&trace, |done| progress.at("counting", done, rows))?;
         drop(progress);
         if json { print_json(&summary.document()) } else { print(&summary.to_string()) }
+    }
+
+    fn asked_for(&self) -> Result<AskedFor, Failure> {
+        let names = AskedFor::ALL.map(AskedFor::name);
+        self.asked.parse().map_err(|()| {
+            let meant = did_you_mean(&self.asked, names.into_iter());
+            let separator = if meant.is_empty() { "" } else { ";" };
+            Failure(format!(
+                "`--for` takes {}, not `{}`{separator}{meant}",
+                names.join(", "),
+                shown(&self.asked)
+            ))
+        })
     }
 }

@@ -41,9 +41,9 @@ pub enum PcpPolicy {
 pub enum FallbackPolicy {
     /// Largest block first, whatever the request; a pageblock is converted when half of it is free (4.x).
     HalfFree,
-    /// Movable requests split the smallest block; alike frames count towards the half (4.12 to 6.8).
+    /// Movable requests split the smallest block; alike frames count towards the half (4.12 to 6.9).
     Alike,
-    /// A block is either claimed as a whole or one block is taken from it; free lists never mix types (6.9 and later).
+    /// A block is either claimed as a whole or one block is taken from it; free lists never mix types (6.10 and later).
     ClaimOrSteal,
 }
 
@@ -217,7 +217,7 @@ impl Config {
         self.pcp_policy == PcpPolicy::Classic
     }
 
-    /// Says whether a free block is always on the list of its pageblock's type (6.9 and later).
+    /// Says whether a free block is always on the list of its pageblock's type (6.10 and later).
     #[must_use]
     pub(crate) fn keeps_lists_pure(&self) -> bool {
         self.fallback == FallbackPolicy::ClaimOrSteal

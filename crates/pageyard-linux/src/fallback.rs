@@ -83,7 +83,7 @@ impl Locked<'_> {
         Some(pfn)
     }
 
-    /// 4.12 to 6.8: as before, but movable requests that cannot convert the pageblock split the smallest block instead
+    /// 4.12 to 6.9: as before, but movable requests that cannot convert the pageblock split the smallest block instead
     /// of the largest, frames in use that are alike count towards the half, and the watermark is boosted.
     fn fall_back_alike(&mut self, order: Order, m: Migratetype, effort: Effort) -> Option<Pfn> {
         let least = least_order(order, effort);
@@ -135,7 +135,7 @@ impl Locked<'_> {
         }
     }
 
-    /// 6.9 and later: first try to claim a whole pageblock, from the largest block down; failing that, take one block
+    /// 6.10 and later: first try to claim a whole pageblock, from the largest block down; failing that, take one block
     /// from another type, from the smallest up, and leave the rest to that type.
     fn claim_or_steal(
         &mut self,

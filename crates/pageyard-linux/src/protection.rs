@@ -5,7 +5,7 @@ use pageyard_core::Context;
 /// How the per-CPU lists are kept from being used twice at once on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PcpProtection {
-    /// Interrupts are off while a list is used, so every context may use it (until 5.18).
+    /// Interrupts are off while a list is used, so every context may use it (until 5.19).
     Irqsave,
     /// Only preemption is off, so interrupts go straight to the zone (commit 374ad05ab64d, reverted before 4.11).
     PreemptOnly,

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use pageyard_record::HostSummary;
+use pageyard_record::host::AskedFor;
 
 fn main() -> ExitCode {
     let start = Instant::now();
-    match HostSummary::collect() {
+    match HostSummary::collect(AskedFor::Kernel) {
         Ok(summary) => {
             print!("{summary}");
             eprintln!("in {:.2} s", start.elapsed().as_secs_f64());

@@ -5,7 +5,7 @@ use crate::engine::{Fallbacks, ReplayEngine};
 use pageyard::memmap::MAX_ZONES;
 use pageyard::{
     Config, CpuId, Cx, Exclusive, MapError, MemoryMap, Migratetype, Order, OwnedPageyard, PAGEBLOCK_ORDER,
-    PageblockId, Pageyard, PerCpu, Pfn, ZoneId,
+    PageAllocator, PageblockId, Pageyard, PerCpu, Pfn, ZoneId,
 };
 
 /// Makes the exclusive variant for a replay on one thread.
@@ -19,6 +19,24 @@ pub(crate) fn exclusive_on_one_thread(
     // SAFETY: its caller is the replay, which makes all calls on one thread unless it was asked for threads, and then refuses
     // this engine.
     Pageyard::owned(map, config, unsafe { Exclusive::by_instance() })
+}
+
+/// An engine whose zones are told that background reclaim has ended.
+trait Background: PageAllocator {
+    /// Ends a zone's boost, if there is such a zone.
+    fn reclaimed(&self, zone: ZoneId);
+}
+
+impl<P: PerCpu> Background for OwnedPageyard<P> {
+    fn reclaimed(&self, zone: ZoneId) {
+        Pageyard::reclaimed(self, zone);
+    }
+}
+
+/// Lets the background reclaimer run; generic, so that a test counts what it asks of the engine.
+fn kswapd_tick<E: Background>(engine: &E) {
+    // Asking for the zones would count their free blocks, a thousand times in a second of the recording.
+    (0..MAX_ZONES as u16).map(ZoneId).for_each(|zone| engine.reclaimed(zone));
 }
 
 impl<P: PerCpu> ReplayEngine for OwnedPageyard<P> {
@@ -42,13 +60,80 @@ impl<P: PerCpu> ReplayEngine for OwnedPageyard<P> {
     fn restore_pcp_high(&self, _: ZoneId, _: CpuId, _: u64) {}
 
     fn kswapd_tick(&self) {
-        // Asking for the zones would count their free blocks, a thousand times in a second of the recording.
-        (0..MAX_ZONES as u16).map(ZoneId).for_each(|zone| self.reclaimed(zone));
+        kswapd_tick(self);
     }
 
     fn vmstat_tick(&self) {}
 
     fn fallbacks(&self) -> Option<Fallbacks> {
         None
+    }
+}
+
+/// An engine that counts what a replay asks of it.
+#[cfg(test)]
+pub(crate) mod counting {
+    use super::*;
+    use pageyard::{Frames, NodeId, Region, TryLock, ZoneKind};
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    /// The lock-free engine over one zone.
+    pub(crate) struct Counting {
+        engine: OwnedPageyard<TryLock>,
+        /// Calls of the interface that all engines share: each of those that report looks at every pageblock.
+        pub(crate) asked: AtomicU64,
+        /// Zones that were told that background reclaim has ended.
+        pub(crate) told: AtomicU64,
+    }
+
+    impl Counting {
+        /// Makes an engine over 64 MiB.
+        pub(crate) fn new() -> Counting {
+            let regions = [Region::managed(Pfn(0), Frames(1 << 14), NodeId(0), ZoneKind::Normal)];
+            let map = MemoryMap::new(&regions).unwrap();
+            let engine = Pageyard::owned(&map, Config::new(1), TryLock).unwrap();
+            Counting { engine, asked: AtomicU64::new(0), told: AtomicU64::new(0) }
+        }
+
+        fn counted(&self) -> &OwnedPageyard<TryLock> {
+            self.asked.fetch_add(1, Relaxed);
+            &self.engine
+        }
+    }
+
+    // SAFETY: every call is forwarded to one engine.
+    pageyard::forward_page_allocator! { unsafe [] Counting, this => (*this.counted()) }
+
+    impl Background for Counting {
+        fn reclaimed(&self, zone: ZoneId) {
+            self.told.fetch_add(1, Relaxed);
+            Background::reclaimed(&self.engine, zone);
+        }
+    }
+
+    impl ReplayEngine for Counting {
+        fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype) {
+            self.counted().set_pageblock_migratetype(block, m);
+        }
+
+        fn restore_cached(&self, cpu: CpuId, pfn: Pfn, order: Order, m: Migratetype) -> bool {
+            self.counted().restore_cached(cpu, pfn, order, m)
+        }
+
+        fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64) {
+            self.counted().restore_pcp_high(zone, cpu, high);
+        }
+
+        fn kswapd_tick(&self) {
+            kswapd_tick(self);
+        }
+
+        fn vmstat_tick(&self) {
+            self.engine.vmstat_tick();
+        }
+
+        fn fallbacks(&self) -> Option<Fallbacks> {
+            self.counted().fallbacks()
+        }
     }
 }

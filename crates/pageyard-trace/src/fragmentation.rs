@@ -1,5 +1,7 @@
 //! How fragmented free memory is, from a text of `/proc/buddyinfo`.
 
+use std::fmt;
+
 use pageyard::metrics;
 use serde::Serialize;
 
@@ -84,20 +86,43 @@ pub fn table(zones: &[ZoneFragmentation]) -> Grid {
     grid
 }
 
-/// Says how near the zones' free huge frames are to the optimum.
-pub fn huge_sentence(zones: &[ZoneFragmentation]) -> String {
-    let order = pageyard::PAGEBLOCK_ORDER;
-    let huge: u64 = zones.iter().map(|z| metrics::suitable_blocks(&z.free_blocks, order.index())).sum();
-    let best: u64 = zones.iter().map(|z| z.free_frames >> order.get()).sum();
-    if best == 0 {
-        return "Less than one huge frame (2 MiB) is free.".to_owned();
+/// Free huge frames of all zones together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HugeFrames {
+    /// Those that there are.
+    pub free: u64,
+    /// Those that the free memory could make.
+    pub possible: u64,
+    /// The first as a percentage of the second; left out where none could be made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pct: Option<f64>,
+}
+
+impl HugeFrames {
+    /// Counts them.
+    #[must_use]
+    pub fn of(zones: &[ZoneFragmentation]) -> HugeFrames {
+        let order = pageyard::PAGEBLOCK_ORDER;
+        let free = zones.iter().map(|z| metrics::suitable_blocks(&z.free_blocks, order.index())).sum();
+        let possible = zones.iter().map(|z| z.free_frames >> order.get()).sum();
+        let pct = (possible > 0).then(|| free as f64 / possible as f64 * 100.0);
+        HugeFrames { free, possible, pct }
     }
-    format!(
-        "Free huge frames (2 MiB): {} of the {} that the free memory could make, {}.",
-        grouped(huge),
-        grouped(best),
-        percent(huge as f64 / best as f64)
-    )
+}
+
+impl fmt::Display for HugeFrames {
+    /// Says how near they are to the optimum.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(pct) = self.pct else { return f.write_str("Less than one huge frame (2 MiB) is free.") };
+        write!(
+            f,
+            "Free huge frames (2 MiB): {} of the {} that the free memory could make, {}.",
+            grouped(self.free),
+            grouped(self.possible),
+            percent(pct / 100.0)
+        )
+    }
 }
 
 #[cfg(test)]

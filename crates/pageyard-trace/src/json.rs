@@ -1,6 +1,6 @@
 //! JSON in which no key may stand twice.
 //!
-//! Of two equal keys the usual readers keep the last one without a word, so that two tools may see two different traces.
+//! Most readers keep the last of two equal keys and say nothing, so two tools can see two different traces.
 
 use std::fmt;
 

@@ -6,7 +6,9 @@
 //! * [`Trace`] opens one; [`Meta`] is its description; [`EventReader`] reads [`Event`]s in batches, and [`Prefetch`]
 //!   does so on another thread; [`Snapshot`] is memory as [`Run`]s of frames that hold the same.
 //! * [`TraceWriter`] writes one; [`salvage`] makes one from what a killed recording left.
+//! * [`failures`] says what requests that got nothing asked for; [`contents`] says what frames and pageblocks hold.
 //! * [`Summary`] counts what a trace holds; [`MoveReader`] reads which frames were moved meanwhile.
+//! * [`series`] writes figures over time as tables for other programs.
 //! * [`document`] is what the command prints of all this as JSON, and its schemas.
 //! * [`proctext`] reads the texts in which Linux reports its allocator.
 //!
@@ -15,9 +17,11 @@
 #![forbid(unsafe_code)]
 
 mod checksum;
+pub mod contents;
 pub mod document;
 mod error;
 mod event;
+pub mod failures;
 pub mod fragmentation;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
@@ -29,6 +33,7 @@ mod pq;
 mod prefetch;
 pub mod proctext;
 mod reader;
+pub mod series;
 mod snapshot;
 pub mod source;
 mod summary;
@@ -36,21 +41,26 @@ pub mod text;
 mod trace;
 mod writer;
 
+pub use contents::{Contents, ContentsDocument, Pageblocks, Spoiler, ZonePageblocks};
 pub use document::Document;
 pub use error::TraceError;
 pub use event::{Columns, Event, EventKind, FAILED, MAX_ORDER};
-pub use fragmentation::ZoneFragmentation;
+pub use failures::{
+    FAILURES_SHOWN, FailedRequest, FailureDocument, FailureKind, FailureKindDocument, FailureReason, ORDERS,
+};
+pub use fragmentation::{HugeFrames, ZoneFragmentation};
 pub use meta::{Meta, ProcTexts, kernel_name};
 pub use moves::{Move, MoveKind, MoveReader, MovesWriter};
+pub use pageyard::Context;
 pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
 pub use summary::{
-    FAILURES_SHOWN, FailedRequest, FailureDocument, FailureKind, FailureKindDocument, FailureReason,
-    Failures, FailuresDocument, FailuresOfKindDocument, Fallback, FallbackDocument, FragmentationDocument,
-    Moved, MovesDocument, ORDERS, PerfKmemDocument, Requests, Summary, SummaryDocument, TYPES,
+    ContentsOverTimeDocument, Failures, FailuresDocument, FailuresOfKindDocument, Fallback, FallbackDocument,
+    FragmentationDocument, HugeFramesDocument, Moved, MovesDocument, PerfKmemDocument, Requests, Summary,
+    SummaryDocument, TYPES,
 };
-pub use text::{grouped, lost_sentence, shown};
+pub use text::{grouped, lost_pct, lost_sentence, shown};
 pub use trace::Trace;
 pub use writer::{SalvageDocument, Salvaged, SalvagedMoves, TraceWriter, salvage};
 

@@ -68,9 +68,15 @@ pub fn quoted(text: &[u8]) -> String {
     cut(&escaped(&text), LONGEST)
 }
 
-/// The share of lost events above which a trace no longer shows what happened: about the share of a compile job's frees
+/// The percentage of lost events above which a trace no longer shows what happened: about the share of a compile job's frees
 /// that are of memory older than its recording.
-const UNFIT: f64 = 0.01;
+const UNFIT_PCT: f64 = 1.0;
+
+/// Returns the lost events as a percentage of all; 0 where there were none.
+#[must_use]
+pub fn lost_pct(lost: u64, kept: u64) -> f64 {
+    100.0 * lost as f64 / (lost as f64 + kept as f64).max(1.0)
+}
 
 /// Explains what losing `lost` events and keeping `kept` means; nothing where none were lost.
 #[must_use]
@@ -78,9 +84,9 @@ pub fn lost_sentence(lost: u64, kept: u64) -> Option<String> {
     if lost == 0 {
         return None;
     }
-    let share = lost as f64 / (lost as f64 + kept as f64);
-    let lost = format!("{} were lost, {:.2} % of all", grouped(lost), share * 100.0);
-    Some(if share < UNFIT {
+    let pct = lost_pct(lost, kept);
+    let lost = format!("{} were lost, {pct:.2} % of all", grouped(lost));
+    Some(if pct < UNFIT_PCT {
         format!("{lost}: every count is low by about as much")
     } else {
         format!(

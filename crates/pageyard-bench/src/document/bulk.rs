@@ -2,8 +2,8 @@
 
 use super::known;
 use crate::bulk::{BUFFER_FRAMES, BufferRow, Bulk, BulkRow};
-use crate::environment::Machine;
-use crate::noise::Skipped;
+use crate::harness::machine::Machine;
+use crate::harness::noise::Skipped;
 use crate::sweep::Pattern;
 use pageyard_trace::Document;
 use serde::Serialize;
@@ -14,8 +14,12 @@ use serde::Serialize;
 pub struct BulkDocument<'a> {
     /// Where it was measured.
     pub machine: &'a Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
     /// What disturbed it.
     pub disturbance: BulkDisturbance,
+    /// Samples of each row.
+    pub samples: usize,
     /// The rows: nanoseconds a frame.
     pub rows: Vec<BulkRowDocument<'a>>,
     /// A receive buffer of 256 KiB: nanoseconds for taking and returning one.
@@ -83,7 +87,9 @@ impl Bulk {
     pub fn document(&self) -> BulkDocument<'_> {
         BulkDocument {
             machine: &self.machine,
+            quick: false,
             disturbance: BulkDisturbance { settings: self.settings.0, disturbed: self.settings.1 },
+            samples: self.samples,
             rows: self.rows.iter().map(BulkRowDocument::of).collect(),
             receive_buffer: self.buffers.iter().map(BufferRowDocument::of).collect(),
             skipped: &self.skipped,

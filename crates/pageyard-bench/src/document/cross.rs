@@ -2,8 +2,8 @@
 
 use super::{DisturbanceDocument, times};
 use crate::cross::{Cross, CrossRow, GROUP};
-use crate::environment::Machine;
-use crate::noise::Skipped;
+use crate::harness::machine::Machine;
+use crate::harness::noise::Skipped;
 use pageyard_trace::Document;
 use serde::Serialize;
 
@@ -13,8 +13,12 @@ use serde::Serialize;
 pub struct CrossDocument<'a> {
     /// Where it was measured.
     pub machine: &'a Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
     /// What disturbed it.
     pub disturbance: DisturbanceDocument,
+    /// Samples of each row.
+    pub samples: usize,
     /// What the queue between the two takes by itself, in nanoseconds a frame.
     pub queue_ns_median: f64,
     /// The rows: nanoseconds a frame.
@@ -61,7 +65,9 @@ impl Cross {
         let floor = self.rows.iter().find(|r| r.allocator.starts_with("floor"));
         CrossDocument {
             machine: &self.machine,
+            quick: false,
             disturbance: (&self.noise).into(),
+            samples: self.samples,
             queue_ns_median: self.queue_ns,
             rows: self.rows.iter().map(|row| CrossRowDocument::of(row, floor)).collect(),
             skipped: &self.skipped,

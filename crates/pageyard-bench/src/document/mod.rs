@@ -14,8 +14,8 @@ pub use primitives::{PrimitiveRowDocument, PrimitivesDocument};
 pub use scale::{RefusedRowDocument, ScaleDocument, ScaleRowDocument};
 pub use sweep::{SweepDocument, SweepRowDocument};
 
-use crate::environment::Taken;
-use crate::noise::Noise;
+use crate::harness::machine::Taken;
+use crate::harness::noise::Noise;
 use serde::Serialize;
 
 /// What disturbed a run.

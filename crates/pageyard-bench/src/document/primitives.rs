@@ -1,9 +1,9 @@
 //! `bench primitives` as a document, beside what document 000 prints for its machine.
 
 use super::{DisturbanceDocument, known};
-use crate::environment::Machine;
 use crate::experiment::Published;
-use crate::noise::Skipped;
+use crate::harness::machine::Machine;
+use crate::harness::noise::Skipped;
 use crate::primitives::{PrimitiveRow, Primitives};
 use pageyard_trace::Document;
 use serde::Serialize;

@@ -12,6 +12,8 @@ const BASE_FRAMES: u64 = 1 << 22;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScaleDocument<'a> {
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
     /// Blocks taken and given back.
     pub rows: Vec<ScaleRowDocument<'a>>,
     /// Requests that are refused.
@@ -52,6 +54,7 @@ impl<'a> ScaleDocument<'a> {
     #[must_use]
     pub fn of(rows: &'a [ScaleRow], refused: &'a [RefusedRow]) -> ScaleDocument<'a> {
         ScaleDocument {
+            quick: false,
             rows: rows.iter().map(|row| ScaleRowDocument { row, x_16_gib: x_16_gib(row, rows) }).collect(),
             refused: refused.iter().map(RefusedRowDocument::of).collect(),
         }

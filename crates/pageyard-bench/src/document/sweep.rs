@@ -1,8 +1,8 @@
 //! `bench sweep` as a document.
 
 use super::{DisturbanceDocument, known, times};
-use crate::environment::Machine;
-use crate::noise::Skipped;
+use crate::harness::machine::Machine;
+use crate::harness::noise::Skipped;
 use crate::sweep::{Sweep, SweepRow};
 use pageyard_trace::Document;
 use serde::Serialize;
@@ -17,8 +17,12 @@ const OURS: [&str; 3] = ["pageyard", "pageyard-exclusive", "pageyard-trylock"];
 pub struct SweepDocument<'a> {
     /// Where it was measured.
     pub machine: &'a Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
     /// What disturbed it.
     pub disturbance: DisturbanceDocument,
+    /// Samples of each row.
+    pub samples: usize,
     /// The rows: nanoseconds for each block, each thread.
     pub rows: Vec<SweepRowDocument<'a>>,
     /// What was not measured.
@@ -71,7 +75,9 @@ impl Sweep {
     pub fn document(&self) -> SweepDocument<'_> {
         SweepDocument {
             machine: &self.machine,
+            quick: false,
             disturbance: DisturbanceDocument::of(self.settings, self.apart_most, self.taken),
+            samples: self.samples,
             rows: self.rows.iter().map(|row| SweepRowDocument::of(row, &self.rows)).collect(),
             skipped: &self.skipped,
             note: self.note.as_deref(),

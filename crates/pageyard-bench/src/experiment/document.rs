@@ -1,11 +1,13 @@
-//! Experiments as documents: what one came to, and which there are.
+//! Experiments as documents: the result of one, and the list of all.
 
-use super::{EXPERIMENTS, ExperimentReport, Row};
+use super::claim::{By, Claim, Ground};
+use super::{EXPERIMENTS, ExperimentReport, Made, Row};
 use pageyard_trace::Document;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// What an experiment came to.
+/// The result of an experiment.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperimentDocument<'a> {
@@ -19,16 +21,64 @@ pub struct ExperimentDocument<'a> {
     pub rows: Vec<RowDocument<'a>>,
     /// Remarks.
     pub notes: &'a [String],
-    /// What was reproduced, and what was not.
-    pub verdict: &'a str,
+    /// The claims as text, one on a line.
+    pub verdict: String,
+    /// What the document and the targets say, and what was reproduced of it.
+    pub claims: Vec<ClaimDocument<'a>>,
+    /// Knobs that were set on engines beside those of the document, by engine; empty where all are the document's.
+    pub settings: BTreeMap<&'static str, BTreeMap<String, String>>,
+    /// Samples of each row; left out where the experiment counts instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<usize>,
     /// Whether it was a quick run.
     pub quick: bool,
-    /// What this run cannot show; empty where that is nothing.
+    /// What this run cannot show; empty if it can show everything.
     pub cannot_show: &'static str,
+    /// How it was made.
+    pub made: &'a Made,
 }
 
 impl Document for ExperimentDocument<'_> {
     const SCHEMA: &'static str = "pageyard.experiment/1";
+}
+
+/// A claim, and what became of it.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClaimDocument<'a> {
+    /// What it says.
+    pub claim: &'a str,
+    /// Who makes it: `document`, or `target`, which is this project's.
+    pub by: &'static str,
+    /// What has to be reached; left out where the claim says it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub asked: &'a str,
+    /// What was published; left out where nothing was.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub published: &'a str,
+    /// What was measured; left out where nothing was, and where a quick run's figures do not belong to the claim.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub measured: &'a str,
+    /// `reproduced`: every row agrees (a target is reached); `missed`: one does not; `not_carried`: this run is too small or too
+    /// disturbed to say; `unmeasured`.
+    pub outcome: &'static str,
+    /// Why it was neither reproduced nor missed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<&'a str>,
+    /// The rows that it rests on.
+    pub rows: Vec<GroundDocument<'a>>,
+}
+
+/// Rows that a claim rests on: those of this metric and setting, in these columns.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GroundDocument<'a> {
+    /// The metric.
+    pub metric: &'a str,
+    /// The setting.
+    pub setting: &'a str,
+    /// The columns.
+    pub columns: &'a [String],
 }
 
 /// One value.
@@ -37,19 +87,19 @@ impl Document for ExperimentDocument<'_> {
 pub struct RowDocument<'a> {
     /// What was measured, labelled as the document labels it.
     pub metric: &'a str,
-    /// By whom: `published:..`, `reference:..` or `pageyard`.
+    /// On what: `published:..`, `reference:..` or `pageyard`.
     pub column: &'a str,
-    /// How much.
+    /// The value.
     pub value: f64,
-    /// Of what.
+    /// Its unit.
     pub unit: &'static str,
     /// The table that it belongs to.
     pub table: &'static str,
-    /// The table, and the machine and load that it was measured on. No metric stands twice for a column and this.
+    /// The table, machine and load that it was measured with. A metric, a column and a setting together name one value.
     pub setting: String,
 }
 
-/// The experiments that there are.
+/// All experiments.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExperimentsDocument {
@@ -90,9 +140,13 @@ impl ExperimentReport {
             machine: &self.machine,
             rows: self.rows.iter().map(RowDocument::of).collect(),
             notes: &self.notes,
-            verdict: &self.verdict,
+            verdict: self.verdict(),
+            claims: self.claims.iter().map(ClaimDocument::of).collect(),
+            settings: self.settings.by_engine(),
+            samples: self.samples,
             quick: self.quick,
             cannot_show: self.cannot_show,
+            made: &self.made,
         }
     }
 
@@ -112,6 +166,26 @@ impl<'a> RowDocument<'a> {
             unit: row.unit,
             table: row.section,
             setting: row.whole_setting(),
+        }
+    }
+}
+
+impl<'a> ClaimDocument<'a> {
+    fn of(claim: &'a Claim) -> ClaimDocument<'a> {
+        let ground =
+            |Ground { metric, setting, columns }: &'a Ground| GroundDocument { metric, setting, columns };
+        ClaimDocument {
+            claim: &claim.what,
+            by: match claim.by {
+                By::Document => "document",
+                By::Target => "target",
+            },
+            asked: &claim.asked,
+            published: &claim.published,
+            measured: &claim.measured,
+            outcome: claim.outcome.name(),
+            why: claim.outcome.why(),
+            rows: claim.rows.iter().map(ground).collect(),
         }
     }
 }

@@ -1,33 +1,46 @@
 //! Experiments: a document's own table, beside what this machine measures.
 //!
-//! * `row`, `samples`: what is measured, and how variants take turns; `published`: what the documents print;
-//! * `plot`, `report`: output as pictures, text, JSON and HTML;
-//! * `subject`: the timed loops; `unsafely`: their `unsafe` code;
+//! * `row`: what is measured; `published`: what the documents print;
+//! * `claim`, `figure`: what a document or a target says, beside what was measured; `made`: how a report was made;
+//! * `lines`, `report`, `document`, `page`, `plot`: output as text, JSON, a page and pictures;
+//! * `machines`: what is simulated; `recordings`: where recordings are; `settings`: knobs that a user sets; `unsafely`:
+//!   `unsafe` code;
 //! * one module for each experiment: a line in [`EXPERIMENTS`] makes it known.
 //!
 //! An experiment measures first and sees the published figures afterwards: [`Experiment::measure`] is not given them, so
 //! no measured value can depend on one.
 
+pub mod claim;
 mod direct_compaction;
 mod document;
+pub mod figure;
 mod irq_safe;
+mod lines;
+mod machines;
+mod made;
+mod page;
 mod page_frag;
 pub mod plot;
 mod published;
+mod recordings;
 mod report;
 mod row;
-mod samples;
-mod subject;
+mod settings;
 mod unsafely;
 pub mod zonelist;
 
-pub use document::{ExperimentDocument, ExperimentListed, ExperimentsDocument, RowDocument};
+pub use crate::harness::samples::{Samples, gain};
+pub use claim::{Claim, Outcome};
+pub use document::{ClaimDocument, ExperimentDocument, ExperimentListed, ExperimentsDocument, RowDocument};
+pub use made::Made;
 pub use plot::{Plot, Series};
 pub use published::{Line, Published};
 pub use row::{Row, Rows};
-pub use samples::Samples;
+pub use settings::Settings;
 
 use crate::error::BenchError;
+use crate::harness::machine::Machine;
+use crate::harness::sampler::{SAMPLES, Sampler};
 use pageyard_replay::text::shown;
 
 /// One experiment.
@@ -38,14 +51,23 @@ pub trait Experiment: Sync {
     /// Returns one line on what it is about.
     fn about(&self) -> &'static str;
 
-    /// Says what `--quick` cannot show, where that is more than precision.
-    fn quick_cannot_show(&self) -> &'static str {
-        ""
-    }
+    /// Says in what `--quick` differs from the document's setting, and so what it cannot show.
+    fn quick_cannot_show(&self) -> &'static str;
 
     /// Explains the names of columns: a part of a name, and its meaning.
     fn columns(&self) -> &'static [(&'static str, &'static str)] {
         &[]
+    }
+
+    /// Returns the engines that it measures, by the names under which knobs are set on them: the reference first.
+    fn engines(&self) -> &'static [&'static str];
+
+    /// Says whether it sets a knob of the reference itself, in each column another way.
+    fn varies(&self, knob: &str) -> bool;
+
+    /// Returns how many samples of each row it takes where no other number is asked for; `None` where it counts instead.
+    fn samples(&self) -> Option<usize> {
+        Some(SAMPLES)
     }
 
     /// Measures.
@@ -57,8 +79,8 @@ pub trait Experiment: Sync {
     /// Returns what the document prints, in the same tables.
     fn published(&self, tables: &Published) -> Rows;
 
-    /// Says what was reproduced, in sign and in size, and what was not. `rows` holds measured and published rows.
-    fn verdict(&self, rows: &Rows) -> String;
+    /// Judges what the document and the targets say by a full run. `rows` holds measured and published rows.
+    fn claims(&self, rows: &Rows) -> Vec<Claim>;
 
     /// Returns the pictures of the rows.
     fn plots(&self, rows: &Rows) -> Vec<Plot>;
@@ -76,6 +98,10 @@ pub struct Run<'a> {
     pub program: Option<std::path::PathBuf>,
     /// The recording that experiments use where they need one of a build; if none, one beside the program.
     pub trace: Option<pageyard_trace::Trace>,
+    /// Knobs that are set on the engines beside those of the document.
+    pub settings: Settings,
+    /// Samples of each row; without it as many as the experiment takes by itself.
+    pub samples: Option<usize>,
     notes: Vec<String>,
     progress: &'a mut dyn FnMut(&'static str, u64, u64),
 }
@@ -83,12 +109,25 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     /// Makes a run. `progress` is told what is being done, and how much of it is done.
     pub fn new(quick: bool, progress: &'a mut dyn FnMut(&'static str, u64, u64)) -> Run<'a> {
-        Run { quick, program: None, trace: None, notes: Vec::new(), progress }
+        Run {
+            quick,
+            program: None,
+            trace: None,
+            settings: Settings::default(),
+            samples: None,
+            notes: Vec::new(),
+            progress,
+        }
     }
 
     /// Says how far a part has come.
     pub fn at(&mut self, part: &'static str, done: usize, all: usize) {
         (self.progress)(part, done as u64, all as u64);
+    }
+
+    /// Returns a sampler that takes as many samples as were asked for.
+    fn sampler(&self) -> Sampler<'static> {
+        Sampler::new(self.samples.unwrap_or(SAMPLES))
     }
 
     /// Adds a remark that belongs beside the figures.
@@ -110,12 +149,6 @@ impl<'a> Run<'a> {
 /// An A/A pair further apart than this, in percent, is reported.
 const DISTURBED: f64 = 5.0;
 
-/// Returns by how many percent `after` is below `before`.
-#[must_use]
-pub fn gain(before: f64, after: f64) -> f64 {
-    (before - after) / before * 100.0
-}
-
 /// The outcome of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentReport {
@@ -129,46 +162,74 @@ pub struct ExperimentReport {
     pub rows: Rows,
     /// Remarks.
     pub notes: Vec<String>,
-    /// What was reproduced, and what was not.
-    pub verdict: String,
+    /// What the document and the targets say, and what was reproduced of it.
+    pub claims: Vec<Claim>,
     /// Pictures.
     pub plots: Vec<Plot>,
     /// Whether it was a quick run.
     pub quick: bool,
     /// What this run cannot show; empty where that is nothing.
     pub cannot_show: &'static str,
+    /// Knobs that were set on the engines beside those of the document.
+    pub settings: Settings,
+    /// Samples of each row; `None` where the experiment counts instead.
+    pub samples: Option<usize>,
     /// What names of columns mean.
     pub columns: &'static [(&'static str, &'static str)],
+    /// How it was made.
+    pub made: Made,
 }
 
 /// Runs an experiment, and puts its document's figures beside it.
 ///
 /// # Errors
-/// As [`Experiment::measure`].
+/// As [`Experiment::measure`]; [`BenchError::NoSamples`].
 pub fn run(
     experiment: &dyn Experiment,
     mut run: Run<'_>,
     tables: &Published,
 ) -> Result<ExperimentReport, BenchError> {
-    let quick = run.quick;
-    let cannot_show = if quick { experiment.quick_cannot_show() } else { "" };
+    if run.samples.is_some() && experiment.samples().is_none() {
+        return Err(BenchError::NoSamples { experiment: experiment.name() });
+    }
+    run.samples = run.samples.or(experiment.samples());
+    if !run.settings.is_empty() {
+        run.note(format!("not the document's settings: {}", run.settings.text()));
+    }
+    if let Some(samples) = run.samples {
+        run.note(format!("each row has {samples} samples, taken in turn"));
+    }
     let mut rows = experiment.measure(&mut run)?;
     rows.merge(experiment.published(tables));
     if tables.is_empty() {
         run.note("data/published was not there when this was built: nothing stands beside the measurements");
     }
-    Ok(ExperimentReport {
+    let (settings, samples) = (run.settings, run.samples);
+    Ok(ExperimentReport { settings, samples, ..judged(experiment, rows, run.notes, run.quick) })
+}
+
+/// Judges rows, measured and published, as a report of this machine, made now.
+#[must_use]
+pub fn judged(experiment: &dyn Experiment, rows: Rows, notes: Vec<String>, quick: bool) -> ExperimentReport {
+    let mut claims = experiment.claims(&rows);
+    if quick {
+        claims = claims.into_iter().map(Claim::of_a_quick_run).collect();
+    }
+    ExperimentReport {
         name: experiment.name(),
         about: experiment.about(),
-        machine: machine(),
-        verdict: experiment.verdict(&rows),
+        machine: Machine::this().to_string(),
+        claims,
         plots: experiment.plots(&rows),
         rows,
-        notes: run.notes,
+        notes,
+        settings: Settings::default(),
+        samples: None,
         quick,
-        cannot_show,
+        cannot_show: if quick { experiment.quick_cannot_show() } else { "" },
         columns: experiment.columns(),
-    })
+        made: Made::now(),
+    }
 }
 
 /// Finds an experiment by name.
@@ -181,14 +242,4 @@ pub fn find(name: &str) -> Result<&'static dyn Experiment, BenchError> {
         let meant = pageyard_replay::engine::did_you_mean(name, known.iter().copied());
         BenchError::NoSuchExperiment { name: shown(name), meant, known: known.join(", ") }
     })
-}
-
-/// Names this machine: its processor and how many CPUs this process may use.
-#[must_use]
-pub fn machine() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':'));
-    let model = model.map_or("an unnamed processor", |(_, name)| name.trim());
-    let cpus = core_affinity::get_core_ids().map_or(1, |c| c.len());
-    format!("{model}, {cpus} CPU{}", if cpus == 1 { "" } else { "s" })
 }

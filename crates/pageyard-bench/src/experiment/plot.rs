@@ -1,6 +1,6 @@
-//! Pictures: lines over a logarithmic axis, or bars, as SVG for a page and as PNG.
+//! Pictures: lines over a logarithmic axis, or bars, as PNG. A page draws its own: see `page`.
 
-use super::report::number;
+use super::lines::number;
 use crate::error::BenchError;
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -50,11 +50,11 @@ const COLOURS: [RGBColor; 7] = [
 ];
 
 /// The colour of each name, the same in every picture of a report.
-pub(super) struct Colours(Vec<String>);
+struct Colours(Vec<String>);
 
 impl Colours {
     /// Gives names colours in the order in which pictures show them.
-    pub(super) fn of(plots: &[Plot]) -> Colours {
+    fn of(plots: &[Plot]) -> Colours {
         let mut names = Vec::new();
         for series in plots.iter().flat_map(|p| &p.series) {
             if !names.contains(&series.name) {
@@ -181,18 +181,6 @@ where
     });
     chart.draw_series(bars).map_err(text)?;
     area.present().map_err(text)
-}
-
-/// Draws a picture as an SVG element.
-///
-/// # Errors
-/// [`BenchError::Report`].
-pub(super) fn svg(plot: &Plot, colours: &Colours) -> Result<String, BenchError> {
-    use_font();
-    let mut text = String::new();
-    let drawn = draw(&SVGBackend::with_string(&mut text, SIZE).into_drawing_area(), plot, colours);
-    drawn.map_err(|e| BenchError::Report { path: plot.title.clone(), why: e.to_string() })?;
-    Ok(text)
 }
 
 /// Draws pictures below one another into a PNG file.

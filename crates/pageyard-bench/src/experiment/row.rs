@@ -1,6 +1,6 @@
 //! Rows: what an experiment measured, and what its document printed, each with a unit.
 
-use super::samples::Samples;
+use crate::harness::samples::Samples;
 
 /// One value of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,7 +75,13 @@ impl Rows {
     /// Returns a value.
     #[must_use]
     pub fn get(&self, metric: &str, column: &str) -> Option<f64> {
-        self.rows.iter().find(|r| r.metric == metric && r.column == column).map(|r| r.value)
+        self.row(metric, column).map(|r| r.value)
+    }
+
+    /// Returns the first row of a metric and a column.
+    #[must_use]
+    pub fn row(&self, metric: &str, column: &str) -> Option<&Row> {
+        self.rows.iter().find(|r| r.metric == metric && r.column == column)
     }
 
     /// Returns by how many percent a column is below another, for a metric where less is better.

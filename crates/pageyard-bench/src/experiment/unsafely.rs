@@ -1,17 +1,7 @@
-//! The experiments' `unsafe` code: lists without a lock, signal handlers, the program's break.
-#![allow(unsafe_code, reason = "the subject of these experiments is what protects against interrupts")]
+//! The experiments' `unsafe` code: signal handlers, the program's break.
+#![allow(unsafe_code, reason = "experiments interrupt themselves, and measure the kernel")]
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction};
-use pageyard::{MapError, MemoryMap};
-use pageyard_linux::{Config, LinuxAllocator};
-
-/// Makes a reference without locks on its per-CPU lists.
-pub(super) fn by_cpu(map: &MemoryMap<'_>, config: &Config) -> Result<LinuxAllocator, MapError> {
-    // SAFETY: 1. Experiments give each CPU number to one thread at a time, and join it before they use the number again.
-    //         2. They audit and read statistics when no thread runs. 3. They hold a quarter of the memory at most, so no
-    //         request fails and drains the lists.
-    unsafe { LinuxAllocator::by_cpu(map, config) }
-}
 
 /// Handles a signal for as long as it lives.
 pub(super) struct Handled(Signal, SigAction);

@@ -1,6 +1,6 @@
 //! `buddy_system_allocator` from a registry: bare for one thread, and behind its own lock.
 
-use crate::allocator::Allocator;
+use crate::harness::allocator::Allocator;
 use buddy_system_allocator::{FrameAllocator, LockedFrameAllocator};
 use pageyard::{Order, Pfn};
 use std::cell::Cell;

@@ -7,8 +7,8 @@
 #![allow(unsafe_code, reason = "another allocator's functions are foreign")]
 
 use super::remote::Remote;
-use crate::allocator::Allocator;
-use crate::subject::Subject;
+use crate::harness::allocator::Allocator;
+use crate::harness::subject::Subject;
 use libloading::{Library, os::unix};
 use pageyard::{PAGE_SIZE, Pfn};
 use std::ffi::c_void;

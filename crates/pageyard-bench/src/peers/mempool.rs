@@ -3,7 +3,7 @@
 //! needs none of them.
 
 use super::remote::Remote;
-use crate::subject::Subject;
+use crate::harness::subject::Subject;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -13,7 +13,7 @@ mod remote;
 mod serve;
 pub(super) mod uml;
 
-use super::subject::Subject;
+use crate::harness::subject::Subject;
 pub(super) use buddy::{BuddyBare, BuddyLocked};
 pub use serve::serve;
 use std::path::Path;

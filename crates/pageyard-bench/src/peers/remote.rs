@@ -6,9 +6,10 @@
 //! request without an order asks for blocks across CPUs, as many groups as rounds; its answer has four marks, the
 //! result, or none. Before the first request the process says whether it can serve: a status, and a text.
 
-use crate::handover::Crossed;
-use crate::subject::{Load, Subject, Taken};
-use crate::team::Team;
+use crate::harness::handover::Crossed;
+use crate::harness::load::{Load, Taken};
+use crate::harness::subject::Subject;
+use crate::harness::team::Team;
 use std::cell::RefCell;
 use std::io::{self, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -107,7 +108,7 @@ impl Subject for Remote {
         if !self.crosses {
             return None;
         }
-        let load = Load { order: Arc::new([]), call: 1, rounds: groups, chunk: 1, split: 0 };
+        let load = Load { order: Arc::new([]), bulk: false, call: 1, rounds: groups, chunk: 1, split: 0 };
         let (input, output) = &mut *self.pipes.borrow_mut();
         input.write_all(&request(2, &load)).ok()?;
         input.flush().ok()?;
@@ -139,7 +140,7 @@ pub(super) fn read_request(input: &mut impl Read) -> Option<(usize, Load)> {
     }
     let order: io::Result<Arc<[u32]>> = (0..head[1]).map(|_| read_u32(input)).collect();
     let [threads, _, call, rounds, chunk, split] = head.map(|n| n as usize);
-    Some((threads, Load { order: order.ok()?, call, rounds, chunk: chunk.max(1), split }))
+    Some((threads, Load { order: order.ok()?, bulk: call > 1, call, rounds, chunk: chunk.max(1), split }))
 }
 
 /// Writes what a thread took.
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_what_is_heard() {
-        let load = Load { order: [2, 0, 1].into(), call: 3, rounds: 8, chunk: 4, split: 2 };
+        let load = Load { order: [2, 0, 1].into(), bulk: true, call: 3, rounds: 8, chunk: 4, split: 2 };
         let (threads, heard) = read_request(&mut &request(2, &load)[..]).unwrap();
         assert_eq!((threads, &heard.order[..]), (2, &[2, 0, 1][..]));
         assert_eq!((heard.call, heard.rounds, heard.chunk, heard.split), (3, 8, 4, 2));

@@ -2,8 +2,9 @@
 
 use super::malloc;
 use super::remote::{answer, greet, read_request};
-use crate::subject::{Shared, Subject, Taken};
-use crate::team::{Pinned, Team, cpus};
+use crate::harness::load::Taken;
+use crate::harness::subject::{Shared, Subject};
+use crate::harness::team::{Pinned, Team, cpus};
 use std::io::{BufReader, Write};
 
 /// Serves samples of the peer called `name` until standard input ends. The process that started this one set its

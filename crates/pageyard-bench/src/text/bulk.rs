@@ -1,6 +1,6 @@
 //! `bench bulk` as text.
 
-use super::{machine_text, skipped_text};
+use super::{machine_text, quick_text, samples_text, skipped_text};
 use crate::bulk::Where;
 use crate::document::{BufferRowDocument, BulkDocument, BulkRowDocument};
 use std::fmt::Write;
@@ -9,7 +9,7 @@ impl BulkDocument<'_> {
     /// Writes a block for each place: ratios first, then nanoseconds, then what a call gains.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = machine_text(self.machine);
+        let mut text = quick_text(self.quick, "more sizes of a call") + &machine_text(self.machine);
         let all = self.disturbance.settings;
         let _ = match self.disturbance.disturbed {
             0 => writeln!(
@@ -18,6 +18,7 @@ impl BulkDocument<'_> {
             ),
             n => writeln!(text, "DISTURBED: {n} of {all} settings are doubtful (!)."),
         };
+        text += &samples_text(self.samples);
         text +=
             "Frames allocated with one call and freed with one, on one thread; figures are for one frame.\n";
         let mut calls: Vec<usize> = self.rows.iter().map(|r| r.row.bulk).collect();

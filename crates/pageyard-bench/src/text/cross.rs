@@ -1,6 +1,6 @@
 //! `bench cross` as text.
 
-use super::{disturbance_text, machine_text, skipped_text};
+use super::{disturbance_text, machine_text, quick_text, samples_text, skipped_text};
 use crate::cross::GROUP;
 use crate::document::CrossDocument;
 use std::fmt::Write;
@@ -9,8 +9,10 @@ impl CrossDocument<'_> {
     /// Writes a table: ratios to the floor first.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = machine_text(self.machine);
+        let mut text =
+            quick_text(self.quick, "four times as many frames a sample") + &machine_text(self.machine);
         text += &disturbance_text(&self.disturbance);
+        text += &samples_text(self.samples);
         let _ = writeln!(
             text,
             "Frames taken on one CPU, handed over {GROUP} at a time and given back on the other; nanoseconds a frame.\n\

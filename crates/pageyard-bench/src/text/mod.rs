@@ -8,12 +8,24 @@ mod sweep;
 
 use crate::Skipped;
 use crate::document::DisturbanceDocument;
-use crate::environment::{Machine, Taken};
+use crate::harness::machine::{Machine, Taken};
 use std::fmt::Write;
 
+/// Says first that a run was quick, and what the whole benchmark has beside it.
+fn quick_text(quick: bool, beside: &str) -> String {
+    if quick {
+        format!("A quick run: not the whole benchmark, which also has {beside}.\n")
+    } else {
+        String::new()
+    }
+}
+
 fn machine_text(m: &Machine) -> String {
-    let cpus = if m.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", m.cpus) };
-    format!("{}, {cpus}, Linux {}\n", m.cpu, m.kernel)
+    format!("{m}, Linux {}\n", m.kernel)
+}
+
+fn samples_text(samples: usize) -> String {
+    format!("Each row has {samples} samples, taken in turn; figures are their medians.\n")
 }
 
 fn skipped_text(text: &mut String, skipped: &[Skipped]) {
@@ -38,4 +50,18 @@ fn disturbance_text(disturbance: &DisturbanceDocument) -> String {
          {pair_apart_pct_max:.0} % at most, or others took time ({waited_ms:.0} ms of waiting and {steal_ms:.0} ms stolen, of \
          {elapsed_ms:.0} ms).\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::document::ScaleDocument;
+
+    #[test]
+    fn a_quick_run_says_so_in_its_first_line() {
+        let full = ScaleDocument::of(&[], &[]);
+        let quick = ScaleDocument { quick: true, ..full.clone() };
+        let first = |text: &str| text.lines().next().unwrap().to_owned();
+        assert!(first(&quick.text()).starts_with("A quick run: not the whole benchmark"), "{}", quick.text());
+        assert!(quick.text().ends_with(&full.text()) && !full.text().contains("quick"));
+    }
 }

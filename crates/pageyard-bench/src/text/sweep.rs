@@ -1,6 +1,6 @@
 //! `bench sweep` as text: ratios first, nanoseconds after.
 
-use super::{disturbance_text, machine_text, skipped_text};
+use super::{disturbance_text, machine_text, quick_text, samples_text, skipped_text};
 use crate::document::{SweepDocument, SweepRowDocument};
 use std::fmt::Write;
 
@@ -51,8 +51,10 @@ impl SweepDocument<'_> {
     /// Writes tables for each order, number of threads and pattern: ratios, nanoseconds, and what each row moved.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = machine_text(self.machine);
+        let mut text = quick_text(self.quick, "more orders, more batch sizes and other orders of frees")
+            + &machine_text(self.machine);
         text += &disturbance_text(&self.disturbance);
+        text += &samples_text(self.samples);
         text += "Columns are batches: that many blocks are allocated, then freed. A pair is one allocation and its free.\n";
         let mut groups: Vec<Vec<&SweepRowDocument<'_>>> = Vec::new();
         let setting = |r: &SweepRowDocument<'_>| (r.row.order, r.row.threads, r.row.pattern.name());

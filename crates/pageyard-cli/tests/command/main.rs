@@ -1,8 +1,10 @@
 //! The command as a user meets it.
 
+mod knobs;
 mod limits;
 mod numbers;
 mod printed;
 mod recording;
 mod schemas;
+mod series;
 mod verbs;

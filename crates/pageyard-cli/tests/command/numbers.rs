@@ -4,14 +4,24 @@
 //! precision, once the unit that is printed behind it has been converted as `UNITS` says.
 
 use crate::printed::{Printed, numbers};
+use pageyard_bench::Order;
+use pageyard_bench::bulk::{BulkOptions, bulk};
+use pageyard_bench::cross::{CrossOptions, cross};
 use pageyard_bench::document::ScaleDocument;
+use pageyard_bench::experiment::{self, Published, Settings};
+use pageyard_bench::primitives::primitives;
 use pageyard_bench::refused::refused;
 use pageyard_bench::scale::{ScaleOptions, scale};
-use pageyard_replay::engine::EngineSpec;
+use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
+use pageyard_record::HostSummary;
+use pageyard_record::host::AskedFor;
+use pageyard_replay::engine::{EngineSpec, KnobsDocument, all_knobs};
 use pageyard_replay::replay::{ReplayOptions, SlowPath, replay};
-use pageyard_trace::{Document, Summary, Trace, ZoneFragmentation};
+use pageyard_trace::{
+    Context, Document, Event, EventKind, FAILED, FrameKind, Meta, Run, Snapshot, Summary, Trace, TraceWriter,
+};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const KIB: f64 = 1024.0;
 
@@ -97,35 +107,203 @@ fn a_replay() {
     let engines = ["linux-6.18:pcp_policy=classic", "pageyard-exclusive"];
     let engines = EngineSpec::parse_all(&engines, &[]).unwrap();
     let slow_path = Some(SlowPath { reclaim: true, compaction: true, pinned: 0.135 });
-    let smaller = ReplayOptions { memory: Some(763 << 20), slow_path, ..ReplayOptions::default() };
-    for options in [ReplayOptions::default(), smaller] {
+    let smaller = ReplayOptions { memory: Some(763 << 20), ..ReplayOptions::default() };
+    let helped = ReplayOptions { slow_path, ..smaller.clone() };
+    for (options, refuses) in [(ReplayOptions::default(), false), (smaller, true), (helped, true)] {
         let report = replay(&shipped("build"), &engines, &options, &mut |_, _, _| ()).unwrap();
-        check(&report.to_string(), &report.json(), &["99 % ", "unusable[9]", "extfrag[9]"], &orders());
+        let (text, document) = (report.to_string(), report.json());
+        assert_eq!(text.contains("one by one"), refuses, "{text}");
+        let derived: Vec<f64> = document["engines"].as_array().unwrap().iter().flat_map(times).collect();
+        check(&text, &document, &["99 % ", "unusable[9]", "extfrag[9]"], &[orders(), derived].concat());
     }
+}
+
+/// The times of refused requests in seconds, as tables have them.
+fn times(of: &Value) -> Vec<f64> {
+    let first = of["failures"]["first"].as_array().unwrap();
+    first.iter().map(|failure| failure["time_ns"].as_f64().unwrap() / 1e9).collect()
 }
 
 #[test]
 fn a_summary() {
     for name in ["build", "net-order0"] {
         let summary = Summary::of(&shipped(name), |_| ()).unwrap();
-        let mut derived = orders();
-        for zones in [&summary.before, &summary.after] {
-            derived.extend(huge_frames(zones));
+        let wording = [
+            "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)",
+            "Free huge frames (2 MiB)",
+            "Pageblocks (2 MiB)",
+        ];
+        check(&summary.to_string(), &summary.json(), &wording, &orders());
+    }
+}
+
+#[test]
+fn a_summary_of_failures() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("numbers-failures.trace");
+    drop(std::fs::remove_dir_all(&folder));
+    let mut writer = TraceWriter::create(&folder).unwrap();
+    for n in 0..57 {
+        let event = Event {
+            time_ns: n * 1_234_567,
+            pfn: FAILED,
+            gfp: 0xcc0,
+            tid: n as u32 % 13,
+            cpu: 0,
+            kind: EventKind::Alloc,
+            order: 4,
+            migratetype: 1,
+            context: Context::Task,
+            irqs_off: false,
+        };
+        writer.push(&event).unwrap();
+    }
+    let runs = vec![Run { pfn: 0, frames: 3001, kind: FrameKind::Free, thp: false, unevictable: false }];
+    let meta = Meta { lost: 7, duration_ns: 98_765_432, ..Meta::new(1) };
+    let trace = writer.finish(meta, Some(&Snapshot { runs }), None).unwrap();
+    let summary = Summary::of(&trace, |_| ()).unwrap();
+    let (text, document) = (summary.to_string(), summary.json());
+    assert!(text.contains("37 left out") && text.contains("10.94 % of all"), "{text}");
+    // The text has the ten most frequent kinds; the others are what is left of all failures.
+    let told: u64 = document["failures"]["by_kind"].as_array().unwrap()[..10]
+        .iter()
+        .map(|k| k["count"].as_u64().unwrap())
+        .sum();
+    let derived = [orders(), times(&document), vec![20.0, 57.0 - told as f64]].concat();
+    check(&text, &document, &["Pageblocks (2 MiB)"], &derived);
+}
+
+#[test]
+fn a_summary_of_this_host() {
+    let host = HostSummary::collect(AskedFor::Kernel).unwrap();
+    let text = host.to_string();
+    let wording: Vec<&str> = [
+        "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)",
+        "Free huge frames (2 MiB)",
+        "one huge frame (2 MiB)",
+        "Pageblocks (2 MiB)",
+        "Huge frames (2 MiB)",
+    ]
+    .into_iter()
+    .filter(|words| text.contains(words))
+    .collect();
+    check(&text, &host.json(), &wording, &orders());
+}
+
+/// A host whose every part has numbers of its own, as files that stand in for `/proc`.
+fn write_host(folder: &Path) {
+    let file = |name: &str, text: String| std::fs::write(folder.join(name), text).unwrap();
+    let zone = |name: &str, start: u64, managed: u64| {
+        format!(
+            "Node 0, zone {name}\n  pages free {}\n        boost 3\n        min 21\n        low 27\n        high 33\n\
+             \x20       spanned 8192\n        present 8192\n        managed {managed}\n        protection: (0, 0)\n\
+             \x20 pagesets\n    cpu: 0\n              count: 17\n  start_pfn: {start}\n",
+            managed / 2
+        )
+    };
+    file("zoneinfo", zone("DMA32", 0, 8000) + &zone("Normal", 8192, 7001));
+    file(
+        "buddyinfo",
+        "Node 0, zone DMA32 41 20 10 5 4 3 2 1 1 1 2\nNode 0, zone Normal 501 204 108 51 49 31 25 15 12 0 0\n".to_owned(),
+    );
+    file(
+        "vmstat",
+        "compact_stall 31\ncompact_fail 22\ncompact_success 9\nallocstall_normal 71\nthp_fault_alloc 1234\n\
+         balloon_inflate 300\nballoon_deflate 40\nnr_shmem 811\nnr_mlock 612\nnr_unevictable 613\n"
+            .to_owned(),
+    );
+    file(
+        "meminfo",
+        "KernelStack: 640 kB\nVmallocUsed: 960 kB\nPercpu: 736 kB\nHugetlb: 4096 kB\n".to_owned(),
+    );
+    file(
+        "pagetypeinfo",
+        "Page block order: 9\nPages per block:  512\n\nNumber of blocks type     Unmovable      Movable\n\
+         Node 0, zone DMA32 1 15\nNode 0, zone Normal 6 10\n"
+            .to_owned(),
+    );
+    let caches = (1..=13).map(|n| {
+        format!(
+            "cache-{n} {} {} {} 8 2 : tunables 0 0 0 : slabdata {n} {} 0\n",
+            90 + n,
+            120 + n,
+            8 * n,
+            10 * n
+        )
+    });
+    file("slabinfo", caches.collect());
+    let areas = (1..=12).map(|n| format!("0x1-0x2 8192 caller_{n}+0x1/0x2 pages={} vmalloc\n", 7 * n));
+    file("vmallocinfo", areas.collect());
+    // Pageblocks of each kind: processes' memory of different sizes beside free memory, slab, nothing that has a flag.
+    let [buddy, anon, slab] = [1u64 << 10, 1 << 12 | 1 << 5, 1 << 7];
+    let mut words: Vec<u64> = Vec::new();
+    for block in 0..32 {
+        let used = if block % 8 == 7 { 0 } else { 13 * block };
+        words.extend(vec![[anon, anon, slab, 0, anon][block % 5]; used]);
+        words.extend(vec![buddy; 512 - used]);
+    }
+    std::fs::write(
+        folder.join("kpageflags"),
+        words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>(),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_host() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("numbers-host");
+    drop(std::fs::remove_dir_all(&folder));
+    std::fs::create_dir_all(&folder).unwrap();
+    write_host(&folder);
+    for asked in AskedFor::ALL {
+        let host = HostSummary::collect_from(&folder, asked).unwrap();
+        assert!(host.not_read.is_empty(), "{host}");
+        let text = host.to_string();
+        for part in ["could become free", "cache-13", "caller_12", "others", "shared memory", "ballooned"] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
         }
         let wording = [
             "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)",
             "Free huge frames (2 MiB)",
+            "Pageblocks (2 MiB)",
+            "Huge frames (2 MiB)",
         ];
-        check(&summary.to_string(), &summary.json(), &wording, &derived);
+        check(&text, &host.json(), &wording, &orders());
     }
 }
 
-/// The free huge frames of all zones together, how many the free memory could make, and the one as a share of the other.
-fn huge_frames(zones: &[ZoneFragmentation]) -> [f64; 3] {
-    let of = |blocks: &[u64]| -> u64 { blocks.iter().enumerate().skip(9).map(|(o, n)| n << (o - 9)).sum() };
-    let huge: u64 = zones.iter().map(|zone| of(&zone.free_blocks)).sum();
-    let best: u64 = zones.iter().map(|zone| zone.free_frames >> 9).sum();
-    [huge as f64, best as f64, huge as f64 / best.max(1) as f64]
+#[test]
+fn the_knobs() {
+    let knobs = all_knobs();
+    let document = KnobsDocument::of(&knobs);
+    check(&document.to_string(), &document.json(), &[], &[]);
+}
+
+#[test]
+fn an_experiment_with_a_setting() {
+    let mut silent = |_: &'static str, _, _| {};
+    let mut run = experiment::Run::new(true, &mut silent);
+    run.samples = Some(3);
+    let chosen = experiment::find("page-frag").unwrap();
+    let set = [("percpu_pagelist_high_fraction".to_owned(), "97".to_owned())];
+    run.settings = Settings::read(chosen, &set).unwrap();
+    let report = experiment::run(chosen, run, &Published::carried()).unwrap();
+    let text = report.text();
+    assert!(text.contains("percpu_pagelist_high_fraction=97") && text.contains("3 samples"), "{text}");
+    check(&text, &report.json(), &[], &[]);
+}
+
+#[test]
+fn bench_sweep() {
+    let mut options = SweepOptions::quick();
+    (options.orders, options.batches, options.samples) = (vec![Order::ZERO], vec![64, 1024], 7);
+    let result = sweep(&options, &mut |_, _| ());
+    let document = result.document();
+    let text = document.text();
+    assert!(text.contains("Each row has 7 samples"), "{text}");
+    // What a figure is, and the bound of a pair.
+    let wording = if document.disturbance.disturbed == 0 { vec!["5 %", "in all"] } else { vec!["doubtful"] };
+    let per_1000 = ["refills+spills, 1000 blocks"];
+    check(&text, &document.json(), &[&wording[..], &per_1000].concat(), &[]);
 }
 
 #[test]
@@ -137,5 +315,76 @@ fn bench_scale() {
     // Requests that are refused are printed in microseconds.
     let micros =
         refused.iter().flat_map(|row| [row.ns_median / 1000.0, row.ns_max / 1000.0]).collect::<Vec<_>>();
-    check(&document.text(), &document.json(), &[], &micros);
+    let quick = ScaleDocument { quick: true, ..document.clone() };
+    check(&quick.text(), &quick.json(), &[], &micros);
+    assert_eq!(
+        (quick.json()["quick"].as_bool(), document.json()["quick"].as_bool()),
+        (Some(true), Some(false))
+    );
+}
+
+#[test]
+fn an_experiment() {
+    let mut silent = |_: &'static str, _, _| {};
+    let page_frag = experiment::find("page-frag").unwrap();
+    let report =
+        experiment::run(page_frag, experiment::Run::new(true, &mut silent), &Published::carried()).unwrap();
+    let text = report.text();
+    assert!(text.starts_with("A quick run: not the document's setting ("), "{text}");
+    // The tally counts claims.
+    let claims: Vec<f64> = (0..=report.claims.len()).map(|n| n as f64).collect();
+    check(&text, &report.json(), &[], &claims);
+    // A claim names rows that are there.
+    let (document, rows) = (report.json(), report.rows.iter().count());
+    let has = |ground: &Value, column: &Value| {
+        let row = |r: &&Value| {
+            r["metric"] == ground["metric"] && r["setting"] == ground["setting"] && r["column"] == *column
+        };
+        document["rows"].as_array().unwrap().iter().filter(row).count() == 1
+    };
+    assert!(rows > 20);
+    for claim in document["claims"].as_array().unwrap() {
+        for ground in claim["rows"].as_array().unwrap() {
+            let columns = ground["columns"].as_array().unwrap();
+            assert!(columns.iter().all(|column| has(ground, column)), "{ground}");
+        }
+    }
+}
+
+/// What every benchmark says of its own measure: two of the same code agree within 5 %.
+const AGREED: f64 = 5.0;
+
+#[test]
+fn bench_sweep_of_threads() {
+    let options = SweepOptions {
+        orders: vec![Order::ZERO],
+        batches: vec![1, 64],
+        threads: vec![1, 2],
+        patterns: vec![Pattern::Fifo],
+        ..SweepOptions::quick()
+    };
+    let result = sweep(&options, &mut |_, _| ());
+    let document = result.document();
+    check(&document.text(), &document.json(), &["1000 blocks"], &[AGREED]);
+}
+
+#[test]
+fn bench_bulk() {
+    let result = bulk(&BulkOptions { calls: vec![8, 64], ..BulkOptions::quick() }, &mut |_, _| ());
+    let document = result.document();
+    check(&document.text(), &document.json(), &["256 KiB", "64 at once", "order 6"], &[AGREED]);
+}
+
+#[test]
+fn bench_cross() {
+    let result = cross(&CrossOptions::quick(), &mut |_, _| ());
+    let document = result.document();
+    check(&document.text(), &document.json(), &["64 at a time"], &[AGREED]);
+}
+
+#[test]
+fn bench_primitives() {
+    let result = primitives(&mut |_, _| ());
+    let document = result.document();
+    check(&document.text(), &document.json(), &["document 000", "published, 2017"], &[AGREED]);
 }

@@ -129,8 +129,8 @@ fn what_the_verbs_print_is_what_the_schemas_describe() {
         &["summary", "--json"],
         &["summary", "--host", "--json"],
         &["replay", "--threads", "--engine", "linux-6.18", "--json"],
-        &["bench", "bulk", "--quick", "--json"],
-        &["bench", "cross", "--quick", "--json"],
+        &["bench", "bulk", "--quick", "--samples", "3", "--json"],
+        &["bench", "cross", "--quick", "--samples", "3", "--json"],
     ] {
         document(&stdout(arguments));
     }

@@ -183,6 +183,22 @@ fn the_host_is_summed_up_and_says_what_it_could_not_read() {
 }
 
 #[test]
+fn the_host_is_judged_for_the_request_that_is_named() {
+    let asked = |gfp| json(&["summary", "--host", "--for", gfp, "--json"])["orders_are_for"].clone();
+    assert!(asked("GFP_ATOMIC").as_str().unwrap().starts_with("GFP_ATOMIC:"));
+    assert!(asked("highuser_movable").as_str().unwrap().starts_with("GFP_HIGHUSER_MOVABLE:"));
+    for (gfp, says) in [
+        ("GFP_ATOMC", "did you mean `GFP_ATOMIC`?"),
+        ("\u{1b}[2J", "`--for` takes GFP_KERNEL, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, not `\\u{1b}[2J`"),
+    ] {
+        let out = pageyard(&["summary", "--host", "--for", gfp]);
+        let error = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && error.contains(says), "{error}");
+    }
+    assert!(!pageyard(&["summary", "--for", "GFP_KERNEL"]).status.success(), "it needs --host");
+}
+
+#[test]
 fn a_benchmark_prints_rows_with_the_promised_keys() {
     let v = json(&["bench", "scale", "--quick", "--json"]);
     let rows = v["rows"].as_array().unwrap();
@@ -208,9 +224,12 @@ fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
         "lifo",
         "--threads",
         "1",
+        "--samples",
+        "5",
         "--json",
     ];
     let v = json(&one);
+    assert_eq!(v["samples"], 5);
     assert!(v["machine"]["cpu"].is_string() && v["disturbance"]["settings"] == 4, "{v}");
     let rows = v["rows"].as_array().unwrap();
     for row in rows {
@@ -219,6 +238,7 @@ fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
         }
         assert!(row["x_floor"].as_f64().unwrap() > 0.0 && row["floor"].is_string(), "{row}");
         assert_eq!((&row["pattern"], &row["threads"]), (&"lifo".into(), &1.into()));
+        assert!(row["samples"] == 5 || row["measured_apart"] == true, "{row}");
     }
     // An allocator without a row at some order is reported as left out.
     let names =
@@ -232,6 +252,10 @@ fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
         assert_eq!(batches, 4, "{name}");
     }
     assert!(failure(&["bench", "sweep", "--order", "5"]).contains("0, 3, 6 or 9"));
+    for few in ["2", "0", "-1", "many", "1001"] {
+        let why = failure(&["bench", "sweep", &format!("--samples={few}")]);
+        assert!(why.contains("from 3 to 1000"), "{few}: {why}");
+    }
     assert!(
         failure(&["bench", "sweep", "--linux-uml", "/nowhere/at-all.json"]).contains("/nowhere/at-all.json")
     );
@@ -249,7 +273,13 @@ fn primitives_begin_with_the_thirteen_of_the_document() {
 
 #[test]
 fn help_has_an_example_for_every_verb() {
-    for verb in [&["--help"][..], &["replay", "--help"], &["summary", "--help"], &["bench", "--help"]] {
+    for verb in [
+        &["--help"][..],
+        &["replay", "--help"],
+        &["summary", "--help"],
+        &["bench", "--help"],
+        &["experiment", "--help"],
+    ] {
         let out = pageyard(verb);
         assert!(out.status.success());
         assert!(String::from_utf8(out.stdout).unwrap().contains("Example"), "{verb:?}");
@@ -371,6 +401,9 @@ fn names_cannot_command_a_terminal() {
         &["import", EVIL],
         &["import", "Cargo.toml", "-o", &format!("/nowhere/{EVIL}.trace")],
         &["experiment", EVIL],
+        &["experiment", "zonelist", "--set", EVIL],
+        &["experiment", "zonelist", "--set", &format!("{EVIL}=1")],
+        &["experiment", "zonelist", "--samples", EVIL],
         &["experiment", "zonelist", "--report", EVIL],
         &["bench", EVIL],
     ] {
@@ -406,10 +439,50 @@ fn experiments_are_listed_by_name_and_refused_with_what_there_is() {
 }
 
 #[test]
+fn settings_that_an_experiment_cannot_take_are_refused_in_a_sentence() {
+    for (experiment, set, part) in [
+        ("page-frag", "frag_free=pcp", "page-frag varies `frag_free` itself"),
+        ("page-frag", "pcp_polici=auto", "did you mean `pcp_policy`?"),
+        ("page-frag", "linux-6.18:pcp_policy=auto", "its engines are linux-4.10 and pageyard"),
+        ("page-frag", "pcp_policy", "KNOB=VALUE"),
+        ("page-frag", "min_free_kbytes=200000", "min_free_kbytes"),
+        ("direct-compaction", "compaction.direct_free=all", "varies `compaction.direct_free` itself"),
+    ] {
+        let why = failure(&["experiment", experiment, "--quick", "--set", set]);
+        assert!(why.contains(part), "{set}: {why}");
+    }
+    assert!(failure(&["experiment", "--set", "pcp_policy=auto"]).contains("name one"));
+    assert!(failure(&["experiment", "page-frag", "--samples", "2"]).contains("from 3"));
+    let why = failure(&["experiment", "direct-compaction", "--quick", "--samples", "9"]);
+    assert!(why.contains("takes no samples"), "{why}");
+}
+
+#[test]
 fn an_experiment_prints_its_rows_and_writes_its_report() {
     let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-frag.html");
-    let result = json(&["experiment", "page-frag", "--quick", "--json", "--report", page.to_str().unwrap()]);
+    let set = ["--set", "watermark_scale_factor=77", "--set", "linux-4.10:pcp_policy=free_factor"];
+    let arguments = [
+        "experiment",
+        "page-frag",
+        "--quick",
+        "--json",
+        "--samples",
+        "3",
+        "--report",
+        page.to_str().unwrap(),
+    ];
+    let result = json(&[&arguments[..], &set].concat());
     assert_eq!(result["name"], "page-frag");
+    assert_eq!(result["samples"], 3);
+    assert_eq!(
+        result["settings"],
+        serde_json::json!({
+            "linux-4.10": { "pcp_policy": "free_factor", "watermark_scale_factor": "77" },
+            "pageyard": { "watermark_scale_factor": "77" },
+        })
+    );
+    let notes = result["notes"].to_string();
+    assert!(notes.contains("not the document's settings: pcp_policy=free_factor"), "{notes}");
     assert!(!result["verdict"].as_str().unwrap().is_empty());
     let rows = result["rows"].as_array().unwrap();
     for row in rows {
@@ -419,5 +492,10 @@ fn an_experiment_prints_its_rows_and_writes_its_report() {
     for column in ["published:profile", "reference:buddy", "reference:pcp", "pageyard"] {
         assert!(rows.iter().any(|r| r["column"] == column), "{column}");
     }
-    assert!(fs::read_to_string(page).unwrap().contains("<svg"));
+    let claims = result["claims"].as_array().unwrap();
+    assert_eq!(result["verdict"].as_str().unwrap().lines().count(), claims.len());
+    let html = fs::read_to_string(page).unwrap();
+    assert_eq!(html.matches("<article").count(), claims.len());
+    let command = "<code>pageyard experiment page-frag --quick --json --samples 3 --report ";
+    assert!(html.contains(command) && html.contains(env!("CARGO_PKG_VERSION")), "{html}");
 }

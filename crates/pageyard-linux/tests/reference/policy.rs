@@ -61,7 +61,7 @@ fn what_stays_behind_after_a_steal_depends_on_the_version() {
         sound(&a);
         (blocks(&a, 4, Unmovable), blocks(&a, 4, Movable))
     };
-    // Until 6.8 the pageblock's free blocks come along although the pageblock does not; from 6.9 on they stay.
+    // Until 6.9 the pageblock's free blocks come along although the pageblock does not; from 6.10 on they stay.
     assert_eq!(left(bare(Config::linux_4_6())), (14, 0));
     assert_eq!(left(bare(Config::linux_6_1())), (14, 0));
     assert_eq!(left(bare(Config::linux_6_18())), (0, 14));

@@ -4,20 +4,24 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use pageyard_trace::FrameKind;
-use pageyard_trace::TraceError;
-use pageyard_trace::ZoneFragmentation;
+use pageyard_trace::contents::{self, FramesByKind};
 use pageyard_trace::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
 use pageyard_trace::source::reason;
+use pageyard_trace::{HugeFrames, Pageblocks, TraceError, ZoneFragmentation};
 use serde::Serialize;
 
 use super::answer::{self, Answer};
-use super::culprits::{Culprits, Sources};
+use super::asked::AskedFor;
+use super::compactable::Compactable;
+use super::counted::counted;
+use super::culprits::{Culprit, Culprits, Sources};
 use super::kpageflags::{self, BuddyMarks};
-use super::pageblocks::Pageblocks;
+use super::largest::Largest;
+use super::slabinfo::{self, SlabCache};
+use super::vmallocinfo::{self, VmallocCaller};
 
 /// The most text that is read from one file: `/proc/zoneinfo` of a host with thousands of CPUs and dozens of nodes has
-/// a few MiB.
+/// a few MiB, and so has `/proc/vmallocinfo` of one with tens of thousands of threads.
 const MAX_TEXT: u64 = 64 << 20;
 
 /// A zone's reserves, in frames.
@@ -46,24 +50,50 @@ pub struct HostZone {
     /// Its reserves, where `zoneinfo` could be read.
     #[serde(flatten)]
     pub watermarks: Option<Watermarks>,
-    /// The zone's answer to a request that may use any zone, by order; empty where `zoneinfo` could not be read.
+    /// The zone's answer to a request, by order; empty where `zoneinfo` could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<Answer>,
+}
+
+/// Sums over the zones, in frames.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HostTotals {
+    /// Free frames.
+    pub free_frames: u64,
+    /// Frames that the zones hand out, where `zoneinfo` could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed_frames: Option<u64>,
+    /// Frames in per-CPU lists, where `zoneinfo` could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pcp_frames: Option<u64>,
+    /// Huge frames among the free memory.
+    pub free_huge_frames: HugeFrames,
 }
 
 /// What this host's memory is like now, as far as the caller may know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSummary {
+    /// The kind of request that the zones' answers are for.
+    pub asked: AskedFor,
     /// The zones.
     pub zones: Vec<HostZone>,
-    /// Frames by [`FrameKind`], where `kpageflags` could be read.
-    pub frames: Option<[u64; FrameKind::ALL.len()]>,
-    /// What frames of kind [`FrameKind::Other`] hold, as far as the kernel counts.
+    /// Frames by what they hold, where `kpageflags` could be read.
+    pub frames: Option<FramesByKind>,
+    /// What frames of kind [`pageyard_trace::FrameKind::Other`] hold, as far as the kernel counts.
     pub culprits: Option<Culprits>,
     /// Whether those are exact.
     pub marks: Option<BuddyMarks>,
     /// Pageblocks by what spoils them, where `kpageflags` could be read.
     pub pageblocks: Option<Pageblocks>,
+    /// What compaction could win, zone by zone, where `kpageflags` and `zoneinfo` could be read.
+    pub compactable: Option<Vec<Compactable>>,
+    /// The largest object caches, where `slabinfo` could be read.
+    pub slab: Option<Largest<SlabCache>>,
+    /// The largest callers of `vmalloc`, where `vmallocinfo` could be read.
+    pub vmalloc: Option<Largest<VmallocCaller>>,
+    /// Memory that the kernel counts by use, whatever marks its frames have.
+    pub counted: Vec<Culprit>,
     /// Pageblocks by migratetype, where `pagetypeinfo` could be read.
     pub pagetypes: Option<Pagetypeinfo>,
     /// Counters since the host started, where `vmstat` could be read.
@@ -73,67 +103,96 @@ pub struct HostSummary {
 }
 
 impl HostSummary {
-    /// Examines this host.
+    /// Examines this host, and judges it for a kind of request.
     ///
-    /// `kpageflags` and `pagetypeinfo` are readable by root only; without them a part is left out, and
-    /// [`HostSummary::not_read`] says so.
+    /// `kpageflags`, `pagetypeinfo`, `slabinfo` and `vmallocinfo` are readable by root only; without them a part is left out,
+    /// and [`HostSummary::not_read`] says so.
     ///
     /// # Errors
     /// When nothing can be read: this is not Linux, or `/proc` is not mounted.
-    pub fn collect() -> Result<HostSummary, TraceError> {
-        HostSummary::collect_from(Path::new("/proc"))
+    pub fn collect(asked: AskedFor) -> Result<HostSummary, TraceError> {
+        HostSummary::collect_from(Path::new("/proc"), asked)
     }
 
     /// Examines a host whose files are in `proc` instead of `/proc`.
     ///
     /// # Errors
     /// As [`HostSummary::collect`].
-    pub fn collect_from(proc: &Path) -> Result<HostSummary, TraceError> {
+    pub fn collect_from(proc: &Path, asked: AskedFor) -> Result<HostSummary, TraceError> {
         let mut host = Collector { proc, not_read: Vec::new() };
         let buddy = host.text("buddyinfo", Buddyinfo::parse, "free memory by order");
-        let zones = host.text("zoneinfo", Zoneinfo::parse, "watermarks, and which orders would fail");
+        let zoneinfo = host.text("zoneinfo", Zoneinfo::parse, "watermarks, and which orders would fail");
         let pagetypes = host.text("pagetypeinfo", Pagetypeinfo::parse, "pageblocks by migratetype");
         let vmstat = host.text("vmstat", Vmstat::parse, "counters of compaction");
         let whole = |text: &str| Ok(text.to_owned());
         let meminfo = host.text("meminfo", whole, "what the kernel's own memory is used for");
+        let slab = host.text("slabinfo", slabinfo::parse, "the largest object caches");
+        let vmalloc = host.text("vmallocinfo", vmallocinfo::parse, "the largest callers of vmalloc");
         // A kernel without sockets has none.
         let sockstat = std::fs::read_to_string(proc.join("net/sockstat")).unwrap_or_default();
         let path = proc.join("kpageflags");
         let picture = match kpageflags::capture(&path) {
             Ok(picture) => Some(picture),
             Err(e) => {
-                host.missing(&e, "what the pageblocks hold");
+                host.missing(&e, "what the pageblocks hold, and what compaction could win");
                 None
             }
         };
-        if buddy.is_none() && zones.is_none() && picture.is_none() {
+        if buddy.is_none() && zoneinfo.is_none() && picture.is_none() {
             return Err(TraceError::Unreadable {
                 file: proc.display().to_string(),
                 why: "it holds neither buddyinfo nor zoneinfo: this needs Linux with /proc mounted"
                     .to_owned(),
             });
         }
-        let zones = buddy.map(|buddy| zones_of(&buddy, zones.as_ref())).unwrap_or_default();
-        let frames = picture.as_ref().map(|p| FrameKind::ALL.map(|kind| p.snapshot.frames(kind)));
+        let zones = buddy.map(|buddy| zones_of(asked, &buddy, zoneinfo.as_ref())).unwrap_or_default();
+        let frames = picture.as_ref().map(|p| contents::frames(&p.snapshot));
         let culprits = frames.as_ref().map(|frames| {
             Culprits::of(&Sources {
                 frames,
                 vmstat: vmstat.as_ref(),
                 meminfo: meminfo.as_deref().unwrap_or_default(),
                 sockstat: &sockstat,
-                pcp: zones.iter().filter_map(|z| z.watermarks).map(|w| w.pcp).sum(),
+                zoneinfo: zoneinfo.as_ref(),
             })
         });
         Ok(HostSummary {
+            asked,
             zones,
             frames,
             culprits,
             marks: picture.as_ref().map(|p| p.marks),
             pageblocks: picture.as_ref().map(|p| Pageblocks::of(&p.snapshot)),
+            compactable: (picture.as_ref().zip(zoneinfo.as_ref()))
+                .map(|(picture, info)| Compactable::of(&picture.snapshot, info)),
+            slab,
+            vmalloc,
+            counted: counted(vmstat.as_ref(), meminfo.as_deref()),
             pagetypes,
             vmstat,
             not_read: host.not_read,
         })
+    }
+
+    /// Adds the zones up, where free memory by order is known.
+    #[must_use]
+    pub fn totals(&self) -> Option<HostTotals> {
+        let sum = |frames: fn(Watermarks) -> u64| {
+            let mut known = self.zones.iter().filter_map(|z| z.watermarks).map(frames).peekable();
+            known.peek().is_some().then(|| known.sum())
+        };
+        let zones = self.fragmentation();
+        (!zones.is_empty()).then(|| HostTotals {
+            free_frames: zones.iter().map(|z| z.free_frames).sum(),
+            managed_frames: sum(|w| w.managed),
+            pcp_frames: sum(|w| w.pcp),
+            free_huge_frames: HugeFrames::of(&zones),
+        })
+    }
+
+    /// Returns the zones' free memory.
+    pub(super) fn fragmentation(&self) -> Vec<ZoneFragmentation> {
+        self.zones.iter().map(|z| z.fragmentation.clone()).collect()
     }
 
     /// Returns, for each order, the best answer of any zone; empty where it is not known.
@@ -146,7 +205,7 @@ impl HostSummary {
     }
 }
 
-fn zones_of(buddy: &Buddyinfo, info: Option<&Zoneinfo>) -> Vec<HostZone> {
+fn zones_of(asked: AskedFor, buddy: &Buddyinfo, info: Option<&Zoneinfo>) -> Vec<HostZone> {
     (buddy.zones.iter().enumerate())
         .map(|(index, line)| {
             let zone = info.and_then(|info| Some((info, answer::zone_of(info, buddy, index)?)));
@@ -160,7 +219,9 @@ fn zones_of(buddy: &Buddyinfo, info: Option<&Zoneinfo>) -> Vec<HostZone> {
                     pcp: z.pcp_frames(),
                 }),
                 answers: zone
-                    .map(|(info, z)| answer::answers(&line.counts, z, answer::protection(info, z)))
+                    .map(|(info, z)| {
+                        answer::answers(asked, &line.counts, z, answer::protection(asked, info, z))
+                    })
                     .unwrap_or_default(),
             }
         })
@@ -188,7 +249,13 @@ impl Collector<'_> {
             };
             let mut bytes = Vec::new();
             let file = File::open(&path).map_err(unreadable)?;
-            file.take(MAX_TEXT).read_to_end(&mut bytes).map_err(unreadable)?;
+            file.take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+            if bytes.len() as u64 > MAX_TEXT {
+                return Err(TraceError::Unreadable {
+                    file: path.display().to_string(),
+                    why: "it has more than 64 MiB of text".to_owned(),
+                });
+            }
             parse(&String::from_utf8_lossy(&bytes))
         };
         match read() {

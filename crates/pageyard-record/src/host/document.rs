@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use pageyard_trace::{Document, FrameKind};
+use pageyard_trace::contents::frames_by_name;
+use pageyard_trace::{Document, Pageblocks, ZonePageblocks};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::answer::Answer;
-use super::collect::{HostSummary, HostZone};
+use super::collect::{HostSummary, HostTotals, HostZone};
+use super::compactable::{ASSUMPTIONS, Compactable};
+use super::counted::NOT_COUNTED;
 use super::culprits::Culprits;
 use super::kpageflags::BuddyMarks;
-use super::pageblocks::{Pageblocks, Spoiler};
+use super::largest::Largest;
+use super::slabinfo::SlabCache;
 use super::text::COUNTERS;
+use super::vmallocinfo::VmallocCaller;
 
 /// Counts by name.
 type Counts = BTreeMap<&'static str, u64>;
@@ -22,6 +27,9 @@ type Counts = BTreeMap<&'static str, u64>;
 pub struct HostDocument<'a> {
     /// The zones that have memory.
     pub zones: &'a [HostZone],
+    /// The sums of all zones; left out where free memory by order is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub totals: Option<HostTotals>,
     /// What the best zone would answer to a request, by order; empty where it is not known.
     pub orders: Vec<Answer>,
     /// Frames by what they hold.
@@ -39,6 +47,22 @@ pub struct HostDocument<'a> {
     /// Pageblocks by the content that is hardest to move away.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pageblocks: Option<Counts>,
+    /// The same in percent of all pageblocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pageblocks_pct: Option<BTreeMap<&'static str, f64>>,
+    /// What compaction could win.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compactable: Option<CompactableDocument<'a>>,
+    /// The largest object caches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slab_caches: Option<LargestDocument<'a, SlabCache>>,
+    /// The largest callers of `vmalloc`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vmalloc_callers: Option<LargestDocument<'a, VmallocCaller>>,
+    /// Frames that the kernel counts by use, whatever marks they have: `shmem`, `mlocked`, `hugetlb` and so on.
+    pub counted_frames: Counts,
+    /// What no counter shows.
+    pub not_counted: &'static str,
     /// Pageblocks by migratetype, zone by zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pageblocks_by_migratetype: Option<Vec<ZonePageblocks<'a>>>,
@@ -53,16 +77,38 @@ impl Document for HostDocument<'_> {
     const SCHEMA: &'static str = "pageyard.summary-host/1";
 }
 
-/// A zone's pageblocks by migratetype.
+/// What compaction could win.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CompactableDocument<'a> {
+    /// Zone by zone.
+    pub zones: &'a [Compactable],
+    /// The sums.
+    pub total: Compactable,
+    /// What these counts assume.
+    pub assumptions: &'static str,
+}
+
+/// The largest holders of memory, and what the others hold together.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct ZonePageblocks<'a> {
-    /// The NUMA node.
-    pub node: u8,
-    /// The zone's name.
-    pub zone: &'a str,
-    /// Its pageblocks.
-    pub pageblocks: &'a BTreeMap<String, u64>,
+pub struct LargestDocument<'a, T> {
+    /// The largest first.
+    pub largest: &'a [T],
+    /// How many others hold something.
+    pub others: u64,
+    /// The frames that the others hold.
+    pub other_frames: u64,
+}
+
+impl<'a, T> LargestDocument<'a, T> {
+    fn of(largest: &'a Largest<T>) -> LargestDocument<'a, T> {
+        LargestDocument {
+            largest: &largest.largest,
+            others: largest.others,
+            other_frames: largest.other_frames,
+        }
+    }
 }
 
 impl HostSummary {
@@ -72,16 +118,24 @@ impl HostSummary {
         let orders = self.answers();
         HostDocument {
             zones: &self.zones,
-            orders_are_for: (!orders.is_empty()).then_some(Answer::REQUEST),
+            totals: self.totals(),
+            orders_are_for: (!orders.is_empty()).then_some(self.asked.meaning()),
             orders,
-            frames: self.frames.map(|frames| FrameKind::ALL.iter().map(|k| k.name()).zip(frames).collect()),
+            frames: self.frames.as_ref().map(frames_by_name),
             other_frames: self.culprits.as_ref().map(other_frames),
             free_frames_exact: self.marks.map(|marks| marks == BuddyMarks::EveryFrame),
-            pageblocks: self.pageblocks.as_ref().map(by_spoiler),
-            pageblocks_by_migratetype: self.pagetypes.as_ref().map(|types| {
-                let zones = types.zones.iter();
-                zones.map(|z| ZonePageblocks { node: z.node, zone: &z.name, pageblocks: &z.blocks }).collect()
+            pageblocks: self.pageblocks.as_ref().map(Pageblocks::by_name),
+            pageblocks_pct: self.pageblocks.as_ref().map(Pageblocks::pct_by_name),
+            compactable: self.compactable.as_deref().map(|zones| CompactableDocument {
+                zones,
+                total: Compactable::total(zones),
+                assumptions: ASSUMPTIONS,
             }),
+            slab_caches: self.slab.as_ref().map(LargestDocument::of),
+            vmalloc_callers: self.vmalloc.as_ref().map(LargestDocument::of),
+            counted_frames: self.counted.iter().map(|counted| (counted.name, counted.frames)).collect(),
+            not_counted: NOT_COUNTED,
+            pageblocks_by_migratetype: self.pagetypes.as_ref().map(ZonePageblocks::all),
             counters: self.vmstat.as_ref().map(|vmstat| {
                 COUNTERS.iter().filter_map(|(name, _)| Some((*name, vmstat.get(name)?))).collect()
             }),
@@ -99,8 +153,4 @@ impl HostSummary {
 fn other_frames(culprits: &Culprits) -> Counts {
     let known = culprits.known.iter().map(|culprit| (culprit.name, culprit.frames));
     known.chain([("unaccounted", culprits.unaccounted)]).collect()
-}
-
-fn by_spoiler(blocks: &Pageblocks) -> Counts {
-    Spoiler::ALL.iter().map(|spoiler| (spoiler.name(), blocks.count(*spoiler))).collect()
 }

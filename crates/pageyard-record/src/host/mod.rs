@@ -1,16 +1,26 @@
 //! This host's physical memory now.
 
 mod answer;
+mod asked;
 mod collect;
+mod compactable;
+mod counted;
 mod culprits;
 mod document;
 mod kpageflags;
-mod pageblocks;
+mod largest;
+mod slabinfo;
 mod text;
+mod vmallocinfo;
 
 pub use answer::Answer;
-pub use collect::{HostSummary, HostZone, Watermarks};
+pub use asked::AskedFor;
+pub use collect::{HostSummary, HostTotals, HostZone, Watermarks};
+pub use compactable::Compactable;
 pub use culprits::{Culprit, Culprits};
-pub use document::{HostDocument, ZonePageblocks};
+pub use document::{CompactableDocument, HostDocument, LargestDocument};
 pub use kpageflags::{BuddyMarks, Capture, capture};
-pub use pageblocks::{Pageblocks, Spoiler};
+pub use largest::Largest;
+pub use pageyard_trace::{Pageblocks, Spoiler, ZonePageblocks};
+pub use slabinfo::SlabCache;
+pub use vmallocinfo::VmallocCaller;

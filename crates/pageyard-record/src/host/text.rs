@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use pageyard_trace::FrameKind;
-use pageyard_trace::text::{Grid, grouped, percent, size};
-use pageyard_trace::{ZoneFragmentation, fragmentation};
+use pageyard_trace::text::{Grid, grouped, size};
+use pageyard_trace::{contents, fragmentation};
 
 use super::answer::Answer;
 use super::collect::HostSummary;
+use super::compactable::{ASSUMPTIONS, Compactable};
+use super::counted::NOT_COUNTED;
 use super::kpageflags::BuddyMarks;
-use super::pageblocks::Spoiler;
 
 /// The counters of `/proc/vmstat` that show whether large blocks were hard to get, and what each means.
 pub(super) const COUNTERS: [(&str, &str); 6] = [
@@ -26,6 +26,8 @@ impl fmt::Display for HostSummary {
         self.free(f)?;
         self.orders(f)?;
         self.blocks(f)?;
+        self.compactable(f)?;
+        self.largest(f)?;
         self.types(f)?;
         self.counters(f)?;
         if !self.not_read.is_empty() {
@@ -40,18 +42,14 @@ impl fmt::Display for HostSummary {
 
 impl HostSummary {
     fn free(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.zones.is_empty() {
+        let Some(totals) = self.totals() else {
             return writeln!(f, "Free memory by order is not known.");
-        }
-        let zones: Vec<ZoneFragmentation> = self.zones.iter().map(|z| z.fragmentation.clone()).collect();
-        let free: u64 = zones.iter().map(|z| z.free_frames).sum();
-        write!(f, "Free now: {}", size(free))?;
-        let managed: u64 = self.zones.iter().filter_map(|z| z.watermarks).map(|w| w.managed).sum();
-        let pcp: u64 = self.zones.iter().filter_map(|z| z.watermarks).map(|w| w.pcp).sum();
-        if managed > 0 {
+        };
+        write!(f, "Free now: {}", size(totals.free_frames))?;
+        if let (Some(managed @ 1..), Some(pcp)) = (totals.managed_frames, totals.pcp_frames) {
             write!(f, " of {}, and {} in per-CPU lists", size(managed), size(pcp))?;
         }
-        writeln!(f, ". {}", fragmentation::huge_sentence(&zones))?;
+        writeln!(f, ". {}", totals.free_huge_frames)?;
         writeln!(
             f,
             "\nFree memory by zone and order (unusable_index: share of it too scattered for an order;"
@@ -60,7 +58,7 @@ impl HostSummary {
             f,
             "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)"
         )?;
-        write!(f, "{}", fragmentation::table(&zones))
+        write!(f, "{}", fragmentation::table(&self.fragmentation()))
     }
 
     fn orders(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,13 +68,10 @@ impl HostSummary {
         }
         writeln!(
             f,
-            "\nAn ordinary request of each order would succeed at once (yes), need compaction (compact) or lack memory (no)"
+            "\nA request of each order would succeed at once (yes), need compaction (compact) or lack memory (no)"
         )?;
-        writeln!(f, "({};", Answer::REQUEST)?;
-        writeln!(
-            f,
-            "atomic requests may use part of the reserves, those of user space may be bound to a node)"
-        )?;
+        writeln!(f, "({};", self.asked.meaning())?;
+        writeln!(f, "a request that is bound to a node, a cpuset or a memory limit may find less)")?;
         let headings = ["order".to_owned()].into_iter().chain((0..all.len()).map(|o| o.to_string()));
         let mut grid = Grid::new(headings);
         let words = |answers: &[Answer]| answers.iter().map(|a| a.word().to_owned()).collect::<Vec<_>>();
@@ -90,13 +85,7 @@ impl HostSummary {
     fn blocks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let (Some(frames), Some(marks)) = (&self.frames, self.marks) {
             writeln!(f, "\nFrames by what they hold")?;
-            let mut grid = Grid::new(["", "frames", "size"]);
-            for (kind, &n) in FrameKind::ALL.iter().zip(frames) {
-                if n > 0 {
-                    grid.row([kind.name().to_owned(), grouped(n), size(n)]);
-                }
-            }
-            write!(f, "{grid}")?;
+            write!(f, "{}", contents::frames_table(&[("frames", frames)]))?;
             self.culprits(f)?;
             if marks == BuddyMarks::FirstFrame {
                 writeln!(
@@ -107,15 +96,7 @@ impl HostSummary {
         }
         let Some(blocks) = &self.pageblocks else { return Ok(()) };
         writeln!(f, "\nPageblocks (2 MiB) by the content that is hardest to move away")?;
-        let mut grid = Grid::new(["", "pageblocks", "share"]);
-        for spoiler in Spoiler::ALL {
-            let n = blocks.count(spoiler);
-            if n > 0 {
-                let share = n as f64 / blocks.total() as f64;
-                grid.row([spoiler.meaning().to_owned(), grouped(n), percent(share)]);
-            }
-        }
-        write!(f, "{grid}")
+        write!(f, "{}", contents::pageblocks_table(&[("pageblocks", blocks)]))
     }
 
     /// Says what the frames without a mark hold.
@@ -127,30 +108,85 @@ impl HostSummary {
             grid.row([culprit.meaning.to_owned(), grouped(culprit.frames), size(culprit.frames)]);
         }
         grid.row([
-            "unaccounted: pipes, drivers, a hypervisor that does not say".to_owned(),
+            "unaccounted: pipes, and what drivers and file systems took".to_owned(),
             grouped(culprits.unaccounted),
             size(culprits.unaccounted),
         ]);
         write!(f, "{grid}")
     }
 
+    /// Says what compaction could win.
+    fn compactable(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(zones) = self.compactable.as_ref().filter(|zones| !zones.is_empty()) else { return Ok(()) };
+        writeln!(f, "\nHuge frames (2 MiB) that compaction could make")?;
+        let mut grid = Grid::new([
+            "",
+            "free now",
+            "movable pageblocks",
+            "could become free",
+            "frames to move",
+            "free then",
+        ]);
+        let total = (zones.len() > 1).then(|| Compactable::total(zones));
+        for zone in zones.iter().chain(&total) {
+            let counts = [
+                zone.free_pageblocks,
+                zone.movable_pageblocks,
+                zone.won_pageblocks,
+                zone.moved_frames,
+                zone.then_free_pageblocks,
+            ];
+            grid.row([zone.title()].into_iter().chain(counts.map(grouped)));
+        }
+        write!(f, "{grid}")?;
+        wrapped(f, ASSUMPTIONS)
+    }
+
+    /// Names those that hold most.
+    fn largest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(slab) = self.slab.as_ref().filter(|slab| !slab.largest.is_empty()) {
+            writeln!(f, "\nThe largest object caches (slab)")?;
+            let mut grid = Grid::new(["", "frames", "size", "objects", "in use", "bytes each"]);
+            for cache in &slab.largest {
+                grid.row([
+                    cache.name.clone(),
+                    grouped(cache.frames),
+                    size(cache.frames),
+                    grouped(cache.objects),
+                    grouped(cache.objects_in_use),
+                    grouped(cache.object_bytes),
+                ]);
+            }
+            others(&mut grid, slab.others, slab.other_frames);
+            write!(f, "{grid}")?;
+        }
+        if let Some(vmalloc) = self.vmalloc.as_ref().filter(|vmalloc| !vmalloc.largest.is_empty()) {
+            writeln!(f, "\nThe largest callers of vmalloc (kernel_clone and its like: stacks of threads)")?;
+            let mut grid = Grid::new(["", "frames", "size", "areas"]);
+            for caller in &vmalloc.largest {
+                let name = caller.caller.clone();
+                grid.row([name, grouped(caller.frames), size(caller.frames), grouped(caller.areas)]);
+            }
+            others(&mut grid, vmalloc.others, vmalloc.other_frames);
+            write!(f, "{grid}")?;
+        }
+        let counted: Vec<_> = self.counted.iter().filter(|counted| counted.frames > 0).collect();
+        if !counted.is_empty() {
+            writeln!(f, "\nMemory by use, as far as the kernel counts (contained in the kinds above)")?;
+            let mut grid = Grid::new(["", "frames", "size"]);
+            for counted in counted {
+                grid.row([counted.meaning.to_owned(), grouped(counted.frames), size(counted.frames)]);
+            }
+            write!(f, "{grid}")?;
+            wrapped(f, NOT_COUNTED)?;
+        }
+        Ok(())
+    }
+
     fn types(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(info) = self.pagetypes.as_ref().filter(|i| !i.zones.is_empty()) else { return Ok(()) };
         writeln!(f, "\nPageblocks by migratetype")?;
-        let mut names: Vec<&String> = info.zones.iter().flat_map(|z| z.blocks.keys()).collect();
-        names.sort();
-        names.dedup();
-        let mut grid = Grid::new([""].into_iter().chain(names.iter().map(|n| n.as_str())));
-        for zone in &info.zones {
-            let name = if zone.node == 0 {
-                zone.name.clone()
-            } else {
-                format!("{} (node {})", zone.name, zone.node)
-            };
-            let counts = names.iter().map(|n| grouped(zone.blocks.get(*n).copied().unwrap_or(0)));
-            grid.row([name].into_iter().chain(counts));
-        }
-        write!(f, "{grid}")
+        write!(f, "{}", contents::types_table(&[("", info)]))
     }
 
     fn counters(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -164,4 +200,27 @@ impl HostSummary {
         }
         write!(f, "{grid}")
     }
+}
+
+/// Adds a row for those that are not named.
+fn others(grid: &mut Grid, others: u64, frames: u64) {
+    if others > 0 {
+        grid.row([format!("{} others", grouped(others)), grouped(frames), size(frames)]);
+    }
+}
+
+/// Writes sentences in lines that fit beside the tables.
+fn wrapped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    const WIDTH: usize = 110;
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        if column == 0 || column + 1 + word.len() > WIDTH {
+            write!(f, "{}  {word}", if column == 0 { "" } else { "\n" })?;
+            column = 2 + word.len();
+        } else {
+            write!(f, " {word}")?;
+            column += 1 + word.len();
+        }
+    }
+    writeln!(f)
 }

@@ -6,7 +6,7 @@ use pageyard_trace::{Document, EventKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What was made of a file of `perf record`.
+/// The trace that was made from a file of `perf record`, and what making it took.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportDocument<'a> {
@@ -18,9 +18,9 @@ pub struct ImportDocument<'a> {
     pub by_event: BTreeMap<&'static str, u64>,
     /// Events of other kinds, which were skipped.
     pub other_events: u64,
-    /// Events that said what cannot be, and were left out.
+    /// Events with a value that no kernel writes; they were left out.
     pub impossible: u64,
-    /// Events that came too late to be put in their place, and have the time of their successors.
+    /// Events that arrived too late to be sorted in; each has the time of the event after it.
     pub late: u64,
     /// Events that `perf` lost.
     pub lost: u64,
@@ -34,7 +34,7 @@ pub struct ImportDocument<'a> {
     pub seconds: f64,
     /// Events by second of the import.
     pub events_per_s: f64,
-    /// Why the recording may not do for a replay; left out where it does.
+    /// Why the recording may be unfit for a replay; left out where nothing speaks against one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! A recording as a document.
 
 use super::Recorded;
-use pageyard_trace::{Document, EventKind};
+use pageyard_trace::{Document, EventKind, lost_pct};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -19,9 +19,11 @@ pub struct RecordDocument<'a> {
     pub events_per_s: f64,
     /// Events that the kernel had no room for.
     pub lost: u64,
-    /// Events that said what cannot be, and were left out.
+    /// The same as a percentage of all that happened.
+    pub lost_pct: f64,
+    /// Events with a value that no kernel writes; they were left out.
     pub impossible: u64,
-    /// Events that came too late to be put in their place, and have the time of their successors.
+    /// Events that arrived too late to be sorted in; each has the time of the event after it.
     pub late: u64,
     /// Seconds that the recording took.
     pub seconds: f64,
@@ -29,16 +31,16 @@ pub struct RecordDocument<'a> {
     pub cpus: u32,
     /// The size of each CPU's buffer, in bytes.
     pub buffer_bytes: u64,
-    /// Processor time that the recorder took meanwhile, in seconds.
+    /// Processor time that the recorder used, in seconds.
     pub recorder_cpu_seconds: f64,
     /// The same as a percentage of all processor time.
     pub recorder_cpu_pct: f64,
     /// Tracepoints that this kernel does not have.
     pub missing_tracepoints: &'a [String],
-    /// Rows about compaction and migration; left out where the kernel does not tell.
+    /// Rows about compaction and migration; left out where the kernel has no tracepoints for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveRows>,
-    /// What an event costs in the kernel, in nanoseconds, as measured just before.
+    /// The cost of an event in the kernel, in nanoseconds, measured just before the recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_ns: Option<f64>,
     /// The share of the host's processor time that recorder and events took.
@@ -80,6 +82,7 @@ impl Recorded {
             by_event: EventKind::ALL.iter().map(|k| k.name()).zip(self.by_kind).collect(),
             events_per_s: self.events_per_s(),
             lost: self.lost,
+            lost_pct: lost_pct(self.lost, self.events()),
             impossible: self.impossible,
             late: self.late,
             seconds: self.seconds,

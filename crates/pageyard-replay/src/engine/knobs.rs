@@ -1,5 +1,6 @@
 //! Knobs: their names, which engine has them, what they do, and suggestions for one that does not exist.
 
+use super::linux::{self, InLinux};
 use super::spec::YARDS;
 use crate::engine::EngineSpec;
 use pageyard::compaction::Knobs;
@@ -106,11 +107,16 @@ pub struct Knob {
     pub about: &'static str,
     /// The values that it takes.
     pub takes: &'static str,
+    /// What it is in Linux.
+    pub linux: &'static InLinux,
     /// The engines that have it, with its default on each.
     pub engines: Vec<(&'static str, String)>,
 }
 
 /// Returns every knob of every engine.
+///
+/// # Panics
+/// Never: a test checks that each knob has an entry in the table of Linux's names.
 #[must_use]
 pub fn all_knobs() -> Vec<Knob> {
     let names = Config::KNOBS.into_iter().chain([("pcp", "true or false")]);
@@ -121,6 +127,7 @@ pub fn all_knobs() -> Vec<Knob> {
                 name,
                 about: ABOUT.iter().find(|(k, _)| *k == name).map_or("", |(_, about)| about),
                 takes,
+                linux: linux::of(name).expect("every knob has an entry in the table of Linux's names"),
                 engines: engines.map(|engine| (engine, default_of(engine, name))).collect(),
             }
         })
@@ -143,9 +150,9 @@ const ABOUT: [(&str, &str); 32] = [
     ),
     ("frag_free", "where the frames of page fragments are freed to"),
     ("zonelist_iterator", "how a request steps from zone to zone"),
-    ("pcp_policy", "how long per-CPU lists become and how they shrink: 4.x, 6.1 or 6.7 and later"),
+    ("pcp_policy", "how long per-CPU lists become and how they shrink"),
     ("pcp_high_orders", "whether per-CPU lists hold orders 1 to 3 and 9 as well"),
-    ("fallback", "how a request takes from pageblocks of another type: 4.x, 4.12 to 6.8, or 6.9 and later"),
+    ("fallback", "how a request takes from pageblocks of another type"),
     ("nofragment", "whether a first attempt avoids mixing types, even at the cost of a lower zone"),
     ("highatomic_counts_free", "whether only free frames of the high-order reserve are withheld from others"),
     ("retries", "how often a request that waits tries again"),

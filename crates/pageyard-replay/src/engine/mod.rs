@@ -3,10 +3,12 @@
 
 mod document;
 mod knobs;
+mod linux;
 mod spec;
 
-pub use document::{KnobDocument, KnobsDocument};
+pub use document::{KnobDocument, KnobsDocument, LinuxKind, LinuxVersions};
 pub use knobs::{Knob, all_knobs, did_you_mean};
+pub use linux::{InLinux, Place, Releases, Version};
 pub use spec::EngineSpec;
 
 use pageyard::{CpuId, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId};

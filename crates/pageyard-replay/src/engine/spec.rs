@@ -88,23 +88,41 @@ impl EngineSpec {
     /// As [`EngineSpec::parse`]; [`ReplayError::Knob`] also where no engine has a knob, or `ENGINE` is not one of the
     /// engines.
     pub fn parse_all(engines: &[&str], knobs: &[(String, String)]) -> Result<Vec<EngineSpec>, ReplayError> {
-        let fail =
-            |engine: &str, why: String| Err(ReplayError::Knob { engine: shown(engine), why: shown(&why) });
         let named: Vec<Named<'_>> =
             engines.iter().map(|text| Named::parse(text)).collect::<Result<_, _>>()?;
         let names: Vec<&str> = named.iter().map(|n| n.engine).collect();
+        let absent = || format!("it is not replayed; add it to --engine {}", names.join(","));
+        let for_all = EngineSpec::settings_of(&names, knobs, absent)?;
+        let spec = |(named, mut settings): (&Named<'_>, Vec<(String, String)>)| {
+            settings.extend(named.settings.iter().cloned());
+            let label = named.text.to_owned();
+            Ok(EngineSpec { label, ..EngineSpec::parse(named.engine, &settings)? })
+        };
+        named.iter().zip(for_all).map(spec).collect()
+    }
+
+    /// Finds out which of `knobs` each of the engines of these names gets: `KNOB` is set on each engine that has it,
+    /// `ENGINE:KNOB` on that engine. `absent` says about an engine that is not one of them what to do.
+    ///
+    /// # Errors
+    /// [`ReplayError::NoSuchEngine`]; [`ReplayError::Knob`] where none of the engines has a knob, or `ENGINE` is not one
+    /// of them. Values are checked by [`EngineSpec::parse`].
+    pub fn settings_of(
+        names: &[&str],
+        knobs: &[(String, String)],
+        absent: impl Fn() -> String,
+    ) -> Result<Vec<Vec<(String, String)>>, ReplayError> {
+        let fail =
+            |engine: &str, why: String| Err(ReplayError::Knob { engine: shown(engine), why: shown(&why) });
         for (knob, _) in knobs {
             let (only, knob) = of_engine(knob);
             match only {
                 Some(engine) if !names.contains(&engine) => {
                     EngineSpec::parse(engine, &[])?;
-                    return fail(
-                        engine,
-                        format!(
-                            "a knob is set on it, but it is not replayed; add it to --engine {}",
-                            names.join(",")
-                        ),
-                    );
+                    return fail(engine, format!("a knob is set on it, but {}", absent()));
+                }
+                Some(engine) if !knobs::has(engine, knob) => {
+                    return fail(engine, knobs::not_one_of(engine, knob));
                 }
                 None if !names.iter().any(|name| knobs::has(name, knob)) => {
                     return fail(
@@ -115,17 +133,15 @@ impl EngineSpec {
                 _ => {}
             }
         }
-        let spec = |named: &Named<'_>| {
-            let name = named.engine;
-            let for_all = knobs.iter().filter_map(|(key, value)| {
+        let of = |name: &&str| {
+            let settings = knobs.iter().filter_map(|(key, value)| {
                 let (only, knob) = of_engine(key);
-                let applies = only.map_or(knobs::has(name, knob), |engine| engine == name);
+                let applies = only.map_or(knobs::has(name, knob), |engine| engine == *name);
                 applies.then(|| (knob.to_owned(), value.clone()))
             });
-            let settings: Vec<_> = for_all.chain(named.settings.iter().cloned()).collect();
-            Ok(EngineSpec { label: named.text.to_owned(), ..EngineSpec::parse(name, &settings)? })
+            settings.collect()
         };
-        named.iter().map(spec).collect()
+        Ok(names.iter().map(of).collect())
     }
 
     /// Says which settings apply to only some of the engines, one sentence each.
@@ -184,6 +200,15 @@ impl EngineSpec {
             Design::Linux(config) => config.leaves_out,
             Design::Exclusive(_) | Design::TryLock(_) => "",
             Design::Restartable(_) => without_sequences(),
+        }
+    }
+
+    /// Returns the settings of the lock-free engine, for one CPU; `None` for the reference.
+    #[must_use]
+    pub fn yard(&self) -> Option<&pageyard::Config> {
+        match &self.design {
+            Design::Linux(_) => None,
+            Design::Exclusive(config) | Design::TryLock(config) | Design::Restartable(config) => Some(config),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::free_view::{FreeView, HeldFrames};
 use super::timeline::{Sample, sample};
 use crate::engine::ReplayEngine;
+use pageyard::ZoneStats;
 
 /// How often the background reclaimer runs, in recorded time: about as soon as a woken task would.
 const KSWAPD_TICK_NS: u64 = 1_000_000;
@@ -17,6 +18,8 @@ pub struct Clock<'a> {
     pub kswapd: bool,
     view: &'a FreeView,
     samples: Vec<Sample>,
+    /// The zones at each sample, if they are kept.
+    zones: Option<Vec<Vec<ZoneStats>>>,
     sample_step: u64,
     next_sample: u64,
     next_kswapd: u64,
@@ -25,13 +28,20 @@ pub struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    /// Makes a clock at time zero; a sample is due every `sample_step` nanoseconds.
-    pub fn new(engine: &'a dyn ReplayEngine, view: &'a FreeView, sample_step: u64) -> Clock<'a> {
+    /// Makes a clock at time zero; a sample is due every `sample_step` nanoseconds, and `keeps_zones` says whether that of each
+    /// zone is kept.
+    pub fn new(
+        engine: &'a dyn ReplayEngine,
+        view: &'a FreeView,
+        sample_step: u64,
+        keeps_zones: bool,
+    ) -> Clock<'a> {
         Clock {
             engine,
             kswapd: true,
             view,
             samples: Vec::new(),
+            zones: keeps_zones.then(Vec::new),
             sample_step,
             next_sample: sample_step,
             next_kswapd: KSWAPD_TICK_NS,
@@ -40,9 +50,9 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// Returns the samples.
-    pub fn into_samples(self) -> Vec<Sample> {
-        self.samples
+    /// Returns the samples, and the zones at each; none where they were not kept.
+    pub fn into_samples(self) -> (Vec<Sample>, Vec<Vec<ZoneStats>>) {
+        (self.samples, self.zones.unwrap_or_default())
     }
 
     /// Runs the engine's background work that is due; says whether it is time for a sample.
@@ -65,11 +75,40 @@ impl<'a> Clock<'a> {
 
     /// Takes a sample, while these of the engine's frames are held.
     pub fn sample(&mut self, now: u64, held: &dyn HeldFrames) {
-        self.samples.push(sample(self.engine, now, self.view, held));
+        let (sample, zones) = sample(self.engine, now, self.view, held);
+        self.samples.push(sample);
+        if let Some(kept) = &mut self.zones {
+            kept.push(zones);
+        }
     }
 
     /// Takes the sample of the end.
     pub fn sample_last(&mut self, held: &dyn HeldFrames) {
         self.sample(self.last, held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bitmap::FrameSet;
+    use crate::yard::counting::Counting;
+    use pageyard::Pfn;
+    use pageyard::memmap::MAX_ZONES;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// A tick once asked which zones there are, and so counted all free blocks in every recorded millisecond.
+    #[test]
+    fn background_work_asks_for_nothing_that_counts_free_blocks() {
+        let (engine, view) = (Counting::new(), FreeView::of_nothing());
+        let ticks = 3 * VMSTAT_TICK_NS / KSWAPD_TICK_NS;
+        let mut clock = Clock::new(&engine, &view, VMSTAT_TICK_NS, false);
+        let due = (1..=ticks).filter(|ms| clock.tick(ms * KSWAPD_TICK_NS)).count();
+        assert_eq!(due, 3, "a sample is due once in its step");
+        assert_eq!(engine.asked.load(Relaxed), 0, "asked of the engine in {ticks} ticks");
+        assert_eq!(engine.told.load(Relaxed), ticks * MAX_ZONES as u64);
+        // What is counted can be counted: a sample asks for each zone.
+        clock.sample(ticks * KSWAPD_TICK_NS, &FrameSet::new(Pfn(0)));
+        assert_eq!(engine.asked.load(Relaxed), 2, "one zone, and that there is no second one");
     }
 }

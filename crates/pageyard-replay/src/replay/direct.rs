@@ -1,6 +1,7 @@
 //! Calls made at once, on the thread that reads the rows: a deterministic replay.
 
 use super::ledger::{Ledger, Stand};
+use super::refusals::{Asked, OnHost, Refusals};
 use super::report::Failures;
 use super::walk::Calls;
 use crate::bitmap::FrameSet;
@@ -16,6 +17,7 @@ pub struct Direct<'a, E: ?Sized> {
     pub alloc: Latencies,
     pub free: Latencies,
     pub failures: Failures,
+    pub refusals: Refusals,
     /// The engine's frames that stand for something.
     taken: FrameSet,
     /// How many those are.
@@ -23,13 +25,14 @@ pub struct Direct<'a, E: ?Sized> {
 }
 
 impl<'a, E: ReplayEngine + ?Sized> Direct<'a, E> {
-    /// Makes calls on `engine`, whose frames end at `end`.
-    pub fn new(engine: &'a E, end: Pfn, clock_ns: u64) -> Self {
+    /// Makes calls on `engine`, whose frames end at `end`, and counts in `refusals` those that it refuses.
+    pub fn new(engine: &'a E, end: Pfn, clock_ns: u64, refusals: Refusals) -> Self {
         Direct {
             engine,
             alloc: Latencies::new(clock_ns),
             free: Latencies::new(clock_ns),
             failures: Failures::default(),
+            refusals,
             taken: FrameSet::new(end),
             held_frames: 0,
         }
@@ -63,23 +66,26 @@ impl<E: ReplayEngine + ?Sized> Calls for Direct<'_, E> {
         let stand = match self.alloc.time(|| engine.alloc(cx, request)) {
             Ok(at) => self.hold(at, request.order),
             Err(why) => {
-                self.failures.count(request.order, &why);
-                self.failures.refused_where_host_served += 1;
+                let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
+                self.refusals.refused(engine, &mut self.failures, &asked, &why, OnHost::Served);
                 Stand::UNSERVED
             }
         };
         ledger.put(Pfn(row.pfn), request.order, stand);
     }
 
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request, _: &Event) {
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) {
         let engine = self.engine;
+        let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
         match self.alloc.time(|| engine.alloc(cx, request)) {
             Ok(at) => {
                 // The host's caller got nothing, so no row frees this.
-                self.failures.served_where_host_failed += 1;
+                self.refusals.served(&mut self.failures, &asked);
                 self.free_at(cx, at, request.order);
             }
-            Err(why) => self.failures.count(request.order, &why),
+            Err(why) => {
+                self.refusals.refused(engine, &mut self.failures, &asked, &why, OnHost::Refused);
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::opening::{Opened, ShortZone};
 use super::prediction::{ListPrediction, Prediction};
+use super::refusals_report::RefusalsDocument;
 use super::report::{EngineReport, ReplayReport, Seconds, TraceReport, Waiting};
 use super::slow_path::{SlowPathTotals, reclaimed};
 use super::timeline::Sample;
@@ -126,6 +127,8 @@ pub struct EngineDocument<'a> {
     pub failed_by_reason: FailedByReason,
     /// The same by order.
     pub failed_by_order: &'a [u64],
+    /// Requests refused, here or on the host: which, and the first in full.
+    pub failures: RefusalsDocument<'a>,
     /// Requests refused here that the host served.
     pub refused_where_host_served: u64,
     /// Requests served here that the host refused.
@@ -379,6 +382,7 @@ impl EngineReport {
                 out_of_memory: f.out_of_memory,
             },
             failed_by_order: &f.by_order[..LINUX_ORDERS],
+            failures: self.refusals.document(f),
             refused_where_host_served: f.refused_where_host_served,
             served_where_host_failed: f.served_where_host_failed,
             double_allocations: f.double_allocations,

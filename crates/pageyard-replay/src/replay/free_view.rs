@@ -49,6 +49,12 @@ impl FreeView {
         FreeView { managed, zones: machine.zones().collect() }
     }
 
+    /// Makes a view of no frames.
+    #[cfg(test)]
+    pub fn of_nothing() -> FreeView {
+        FreeView { managed: FrameSet::new(Pfn(0)), zones: Vec::new() }
+    }
+
     /// Returns how many blocks of each order the frames that are not held make. A block does not cross a zone.
     pub fn blocks(&self, held: &dyn HeldFrames) -> [u64; LINUX_ORDERS] {
         let mut count = [0; LINUX_ORDERS];

@@ -2,6 +2,7 @@
 
 use super::opening::Opened;
 use super::prediction::Prediction;
+use super::refusals::Refusals;
 use super::slow_path::SlowPathTotals;
 use super::timeline::Sample;
 use super::walk::EventCounts;
@@ -10,7 +11,7 @@ use crate::latency::LatencySummary;
 use crate::machine::{Machine, Opening, OpeningCounts};
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::watermark::Watermarks;
-use pageyard::{AllocError, AuditError, Census, Frames, Migratetype, NR_ORDERS, Order, Stats};
+use pageyard::{AllocError, AuditError, Census, Frames, Migratetype, NR_ORDERS, Order, Stats, ZoneStats};
 use pageyard_trace::Trace;
 use serde::{Serialize, Serializer};
 use std::time::Duration;
@@ -202,6 +203,8 @@ pub struct EngineReport {
     pub free: LatencySummary,
     /// What went wrong.
     pub failures: Failures,
+    /// Which requests were refused, here and on the host.
+    pub refusals: Refusals,
     /// Frames that the engine says are allocated, less those that the replay holds.
     pub leaked_frames: i64,
     /// What it opened with.
@@ -220,6 +223,8 @@ pub struct EngineReport {
     pub marks: Vec<(String, Watermarks, Frames)>,
     /// Fragmentation over time.
     pub samples: Vec<Sample>,
+    /// The zones at each of those; empty unless series were asked for.
+    pub zones: Vec<Vec<ZoneStats>>,
     /// The engine's counters.
     pub stats: Stats,
     /// The threads, where there were several.

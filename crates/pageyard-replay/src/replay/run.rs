@@ -7,6 +7,7 @@ use super::ledger::Stand;
 use super::moved::Moves;
 use super::opening::{self, BELOW_A_PAGEBLOCK, Opened};
 use super::prediction::Prediction;
+use super::refusals::Refusals;
 use super::report::{EngineReport, Failures, ReplayReport, Seconds, TraceReport, Waiting};
 use super::slow_path::SlowPath;
 use super::threads::Plan;
@@ -20,7 +21,7 @@ use crate::latency::{LatencySummary, clock_cost_ns};
 use crate::limits;
 use crate::machine::{Machine, Opening};
 use crate::text::count;
-use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator};
+use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator, ZoneStats};
 use pageyard_trace::{Columns, Prefetch, Trace};
 use std::time::{Duration, Instant};
 
@@ -45,6 +46,8 @@ pub struct ReplayOptions {
     pub slow_path: Option<SlowPath>,
     /// How many samples the timeline has between its first and its last; [`SAMPLES`] if none.
     pub samples: Option<u64>,
+    /// Keeps what [`ReplayReport::write_series`] writes: the state of every zone at each sample, and more refusals in full.
+    pub series: bool,
 }
 
 /// What a replay is doing, for a progress bar.
@@ -81,6 +84,11 @@ pub fn replay(
     let opened = started.elapsed();
     let view = FreeView::new(&machine);
     let samples = options.samples.unwrap_or(SAMPLES).clamp(1, MOST_SAMPLES);
+    if options.series {
+        let zones = machine.zones().count() * engines.len() * size_of::<ZoneStats>();
+        let need = (samples + 2).saturating_mul(zones as u64);
+        limits::check("the state of every zone at each sample", need, "ask for fewer --samples")?;
+    }
     let mut report =
         ReplayReport { trace: TraceReport::new(trace, &machine, &opening, taken_away), engines: Vec::new() };
     for spec in engines {
@@ -89,35 +97,29 @@ pub fn replay(
         let fail = |why| ReplayError::Map { trace: machine.name().to_owned(), why };
         let map = MemoryMap::new(&regions).map_err(fail)?;
         let spec = spec.with_min_free_kbytes(machine.min_free_kbytes);
+        let spec = match &options.slow_path {
+            Some(slow_path) if !slow_path.compaction => spec.without_compaction(),
+            _ => spec,
+        };
         let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
-        let since = (start, opened);
+        let trial = Trial {
+            spec: &spec,
+            trace,
+            machine: &machine,
+            opening: &opening,
+            view: &view,
+            samples,
+            series: options.series,
+            since: (start, opened),
+        };
         let (counts, engine) = match &options.slow_path {
             Some(slow_path) => {
                 let need = machine.end().0.saturating_mul(OWNER_BYTES_A_FRAME);
                 limits::check("the owners of every frame", need, "leave out --slow-path")?;
-                let spec = if slow_path.compaction { spec.clone() } else { spec.without_compaction() };
-                let trial = Trial {
-                    spec: &spec,
-                    trace,
-                    machine: &machine,
-                    opening: &opening,
-                    view: &view,
-                    samples,
-                    since,
-                };
                 let user = SlowPathReplay { trial, slow_path, progress: &mut at };
                 spec.on(&map, machine.cpus, false, user)?.map_err(fail)??
             }
             None => {
-                let trial = Trial {
-                    spec: &spec,
-                    trace,
-                    machine: &machine,
-                    opening: &opening,
-                    view: &view,
-                    samples,
-                    since,
-                };
                 let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
                 match options.threads {
                     false => on_one_thread(&*engine, &trial, &mut at)?,
@@ -142,7 +144,15 @@ struct Trial<'a> {
     opening: &'a Opening,
     view: &'a FreeView,
     samples: u64,
+    series: bool,
     since: Since,
+}
+
+impl Trial<'_> {
+    /// Makes an empty record of refusals.
+    fn refusals(&self) -> Refusals {
+        Refusals::new(&self.machine.gfp, self.series)
+    }
 }
 
 fn on_one_thread(
@@ -150,10 +160,10 @@ fn on_one_thread(
     trial: &Trial<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(EventCounts, EngineReport), ReplayError> {
-    let mut calls = Direct::new(engine, trial.machine.end(), clock_cost_ns());
+    let mut calls = Direct::new(engine, trial.machine.end(), clock_cost_ns(), trial.refusals());
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
     run.clock.sample(0, calls.held());
-    run.rows(trial.trace, Columns::Replay, progress, |run, row| {
+    run.rows(trial.trace, progress, |run, row| {
         if run.clock.tick(row.time_ns()) {
             run.clock.sample(row.time_ns(), calls.held());
         }
@@ -164,6 +174,7 @@ fn on_one_thread(
         alloc: calls.alloc.summary(),
         free: calls.free.summary(),
         failures: calls.failures,
+        refusals: calls.refusals,
         held_frames: calls.held_frames,
         waiting: None,
         slow_path: None,
@@ -184,14 +195,14 @@ impl UseEngine for SlowPathReplay<'_> {
     fn with<E: PressureAllocator + ReplayEngine + 'static>(self, engine: E) -> Self::Output {
         let (trial, machine) = (&self.trial, self.trial.machine);
         let owners = with_slow_path::owners(&engine, self.slow_path);
-        let mut calls = WithSlowPath::new(&owners, &machine.gfp, self.slow_path, clock_cost_ns());
+        let mut calls =
+            WithSlowPath::new(&owners, &machine.gfp, self.slow_path, clock_cost_ns(), trial.refusals());
         let largest = |m| WithSlowPath::<E>::claimed_in(m, BELOW_A_PAGEBLOCK);
         let engine: &dyn ReplayEngine = &engine;
         let mut run = Run::open(engine, trial, largest, |pfn, order| calls.hold(machine, pfn, order))?;
         run.clock.kswapd = false;
         owners.with_held(|held| run.clock.sample(0, held));
-        // No other replay reads the column of the asking thread.
-        run.rows(trial.trace, Columns::All, self.progress, |run, row| {
+        run.rows(trial.trace, self.progress, |run, row| {
             if run.clock.tick(row.time_ns()) {
                 owners.with_held(|held| run.clock.sample(row.time_ns(), held));
             }
@@ -204,6 +215,7 @@ impl UseEngine for SlowPathReplay<'_> {
             alloc: calls.alloc.summary(),
             free: calls.free.summary(),
             failures: calls.failures,
+            refusals: calls.refusals,
             held_frames: owners.held_frames().0,
             waiting: None,
             slow_path: Some(calls.found),
@@ -233,12 +245,12 @@ fn on_a_thread_a_cpu(
         },
     )?;
     run.clock.sample(0, &taken);
-    run.rows(trial.trace, Columns::Replay, progress, |run, row| run.walk.row(&mut plan, row))?;
+    run.rows(trial.trace, progress, |run, row| run.walk.row(&mut plan, row))?;
     // Planning belongs to reading: the calls are not made yet.
     run.seconds.read += run.seconds.replay;
     let start = Instant::now();
     let clock = &mut run.clock;
-    let found = plan.run(engine, &taken, run.clock_ns, &mut |now| {
+    let found = plan.run(engine, &taken, run.clock_ns, trial.refusals(), &mut |now| {
         if clock.tick(now) {
             clock.sample(now, &taken);
         }
@@ -249,6 +261,7 @@ fn on_a_thread_a_cpu(
         alloc: found.alloc.summary(),
         free: found.free.summary(),
         failures: found.failures,
+        refusals: found.refusals,
         held_frames: taken.len(),
         waiting: Some(Waiting { threads: found.threads, waits: found.waits, wait_ns: found.wait_ns }),
         slow_path: None,
@@ -271,6 +284,7 @@ struct CallTotals {
     alloc: LatencySummary,
     free: LatencySummary,
     failures: Failures,
+    refusals: Refusals,
     held_frames: u64,
     waiting: Option<Waiting>,
     slow_path: Option<super::slow_path::SlowPathTotals>,
@@ -287,7 +301,7 @@ impl<'a> Run<'a> {
         let Trial { machine, opening, since, view, samples, .. } = *trial;
         let (walk, opened) = opening::set_up(engine, machine, opening, largest, hold)?;
         let step = (opening.duration_ns / samples).max(1);
-        let clock = Clock::new(engine, view, step);
+        let clock = Clock::new(engine, view, step, trial.series);
         let clock_ns = clock_cost_ns();
         let seconds = Seconds { open: since.1 + since.0.elapsed(), ..Seconds::default() };
         Ok(Run { engine, walk, clock, clock_ns, opened, seconds })
@@ -297,7 +311,6 @@ impl<'a> Run<'a> {
     fn rows(
         &mut self,
         trace: &Trace,
-        columns: Columns,
         progress: &mut dyn FnMut(u64, u64),
         mut row: impl FnMut(&mut Self, Row<'_>),
     ) -> Result<(), ReplayError> {
@@ -305,7 +318,8 @@ impl<'a> Run<'a> {
         let mut done = 0;
         let mut reading = Duration::ZERO;
         let start = Instant::now();
-        let mut reader = Prefetch::new(trace.events(columns)?)?;
+        // Those of the asking thread too: reading them costs nothing that can be measured.
+        let mut reader = Prefetch::new(trace.events(Columns::All)?)?;
         let mut moves = Moves::of(trace)?;
         let mut batch = Vec::new();
         loop {
@@ -346,6 +360,7 @@ impl<'a> Run<'a> {
         };
         let stats = self.engine.stats();
         let counts = self.walk.counts;
+        let (samples, kept_zones) = self.clock.into_samples();
         let report = EngineReport {
             name: spec.label().to_owned(),
             engine: spec.name(),
@@ -362,6 +377,7 @@ impl<'a> Run<'a> {
             opened: self.opened,
             audit,
             failures,
+            refusals: totals.refusals,
             splits: self.walk.ledger.splits,
             fallbacks: self.engine.fallbacks(),
             buddyinfo: zones
@@ -370,7 +386,8 @@ impl<'a> Run<'a> {
                 .collect(),
             prediction: Prediction::new(trace, self.engine, &zones, &name)?,
             marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
-            samples: self.clock.into_samples(),
+            samples,
+            zones: kept_zones,
             stats,
             waiting: totals.waiting,
             slow_path: totals.slow_path,

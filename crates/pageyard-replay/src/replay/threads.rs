@@ -5,6 +5,7 @@
 //! A step only ever waits for an earlier row, so the threads cannot wait for each other in a cycle.
 
 use super::ledger::{Ledger, Stand};
+use super::refusals::{Asked, OnHost, Refusals};
 use super::report::Failures;
 use super::walk::Calls;
 use crate::bitmap::SharedFrameSet;
@@ -12,7 +13,7 @@ use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
 use crate::latency::Latencies;
 use pageyard::CpuId;
-use pageyard::{Cx, FreeError, Order, Pfn, Request};
+use pageyard::{AllocError, Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Instant;
@@ -30,24 +31,49 @@ enum Step {
     Halve(u32, Order, u32, u32),
 }
 
-/// One CPU's steps, in pieces: a list that was reallocated as it grew would take three times its size.
-#[derive(Clone, Default)]
-struct Steps(Vec<Vec<(Cx, Step)>>);
+/// A list in pieces: one that was reallocated as it grew would take three times its size.
+#[derive(Clone)]
+struct Pieces<T>(Vec<Vec<T>>);
 
-impl Steps {
-    /// Steps in a piece.
+impl<T> Default for Pieces<T> {
+    fn default() -> Self {
+        Pieces(Vec::new())
+    }
+}
+
+impl<T: Copy> Pieces<T> {
+    /// Items in a piece.
     const PIECE: usize = 1 << 13;
 
-    fn push(&mut self, cx: &Cx, step: Step) {
+    fn push(&mut self, item: T) {
         match self.0.last_mut() {
-            Some(last) if last.len() < Steps::PIECE => last.push((*cx, step)),
+            Some(last) if last.len() < Self::PIECE => last.push(item),
             _ => {
-                let mut piece = Vec::with_capacity(Steps::PIECE);
-                piece.push((*cx, step));
+                let mut piece = Vec::with_capacity(Self::PIECE);
+                piece.push(item);
                 self.0.push(piece);
             }
         }
     }
+
+    fn get(&self, index: usize) -> Option<T> {
+        self.0.get(index / Self::PIECE)?.get(index % Self::PIECE).copied()
+    }
+}
+
+/// What a refused request is described by, beside its step.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asker {
+    gfp: u32,
+    tid: u32,
+}
+
+/// One CPU's calls.
+#[derive(Clone, Default)]
+struct Steps {
+    calls: Pieces<(Cx, Step)>,
+    /// Of each call that allocates, in their order: who makes it. It is read only when the engine refuses.
+    askers: Pieces<Asker>,
 }
 
 /// The steps of all CPUs.
@@ -68,7 +94,7 @@ impl Plan {
     /// Returns about how many bytes the plan of this many rows takes: most rows are one step, of one place.
     pub fn bytes(rows: u64) -> u64 {
         let place = size_of::<AtomicU32>() + size_of::<u32>();
-        rows.saturating_mul((size_of::<(Cx, Step)>() + place) as u64)
+        rows.saturating_mul((size_of::<(Cx, Step)>() + size_of::<Asker>() + place) as u64)
     }
 
     /// Names a block of the opening state. Before any call is planned.
@@ -84,7 +110,14 @@ impl Plan {
 
     fn add(&mut self, cx: &Cx, step: Step) {
         if let Some(steps) = self.cpus.get_mut(cx.cpu.index()) {
-            steps.push(cx, step);
+            steps.calls.push((*cx, step));
+        }
+    }
+
+    fn add_alloc(&mut self, cx: &Cx, step: Step, row: &Event) {
+        self.add(cx, step);
+        if let Some(steps) = self.cpus.get_mut(cx.cpu.index()) {
+            steps.askers.push(Asker { gfp: row.gfp, tid: row.tid });
         }
     }
 }
@@ -92,12 +125,12 @@ impl Plan {
 impl Calls for Plan {
     fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
         let place = self.place();
-        self.add(cx, Step::Alloc(*request, place.0));
+        self.add_alloc(cx, Step::Alloc(*request, place.0), row);
         ledger.put(Pfn(row.pfn), request.order, place);
     }
 
-    fn alloc_refused(&mut self, cx: &Cx, request: &Request, _: &Event) {
-        self.add(cx, Step::AllocRefused(*request));
+    fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) {
+        self.add_alloc(cx, Step::AllocRefused(*request), row);
     }
 
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order) {
@@ -136,6 +169,9 @@ pub struct Found {
     pub alloc: Latencies,
     pub free: Latencies,
     pub failures: Failures,
+    pub refusals: Refusals,
+    /// Calls that allocate that were made.
+    allocs: usize,
     /// Calls that had to wait for a call of another CPU.
     pub waits: u64,
     /// Nanoseconds they waited, not counted as latency.
@@ -145,22 +181,25 @@ pub struct Found {
 }
 
 impl Found {
-    /// Makes an empty record.
-    pub fn new(clock_ns: u64) -> Found {
+    /// Makes an empty record, of which `refusals` are a part.
+    fn new(clock_ns: u64, refusals: Refusals) -> Found {
         Found {
             alloc: Latencies::new(clock_ns),
             free: Latencies::new(clock_ns),
             failures: Failures::default(),
+            refusals,
+            allocs: 0,
             waits: 0,
             wait_ns: 0,
             threads: 0,
         }
     }
 
-    fn add(&mut self, other: &Found) {
+    fn add(&mut self, other: Found) {
         self.alloc.add(&other.alloc);
         self.free.add(&other.free);
         self.failures.add(&other.failures);
+        self.refusals.add(other.refusals);
         self.waits += other.waits;
         self.wait_ns += other.wait_ns;
     }
@@ -168,22 +207,23 @@ impl Found {
 
 impl Plan {
     /// Makes all calls, one thread a CPU; `tick` is called by the first with the recorded time. `taken` holds the
-    /// frames of the opening state, and at the end those that are still held.
+    /// frames of the opening state, and at the end those that are still held. `refusals` is empty.
     pub fn run<E: ReplayEngine + ?Sized>(
         self,
         engine: &E,
         taken: &SharedFrameSet,
         clock_ns: u64,
+        refusals: Refusals,
         tick: &mut (dyn FnMut(u64) + Send),
     ) -> Result<Found, ReplayError> {
         let empty = self.places as usize - self.opening.len();
         let places =
             self.opening.into_iter().chain(std::iter::repeat_n(EMPTY, empty)).map(AtomicU32::new).collect();
         let shared = Shared { engine, places, taken };
-        let mut sum = Found::new(clock_ns);
+        let mut sum = Found::new(clock_ns, refusals.clone());
         let mut tick = Some(tick);
         // A CPU that does nothing needs no thread.
-        let busy: Vec<Steps> = self.cpus.into_iter().filter(|steps| !steps.0.is_empty()).collect();
+        let busy: Vec<Steps> = self.cpus.into_iter().filter(|steps| !steps.calls.0.is_empty()).collect();
         sum.threads = busy.len() as u32;
         // All wait for the last to be started: a block may come from any of them.
         let gate = AtomicU8::new(CLOSED);
@@ -192,9 +232,9 @@ impl Plan {
             let mut workers = Vec::new();
             for (thread, steps) in busy.into_iter().enumerate() {
                 let (shared, gate, mut tick) = (&shared, &gate, tick.take());
+                let mut found = Found::new(clock_ns, refusals.clone());
                 let work = move || {
                     let _registered = pageyard_arena::rseq::register_thread();
-                    let mut found = Found::new(clock_ns);
                     // ORDER: Relaxed: the gate only says when to begin; spawning published the rest.
                     while gate.load(Ordering::Relaxed) == CLOSED {
                         std::thread::yield_now();
@@ -202,11 +242,11 @@ impl Plan {
                     if gate.load(Ordering::Relaxed) == CANCELLED {
                         return found;
                     }
-                    for (cx, step) in steps.0.iter().flatten() {
+                    for (cx, step) in steps.calls.0.iter().flatten() {
                         if let Some(tick) = &mut tick {
                             tick(cx.now.0);
                         }
-                        shared.make(cx, *step, &mut found);
+                        shared.make(cx, *step, &steps.askers, &mut found);
                     }
                     found
                 };
@@ -223,7 +263,7 @@ impl Plan {
             gate.store(OPEN, Ordering::Relaxed);
             for worker in workers {
                 match worker.join() {
-                    Ok(found) => sum.add(&found),
+                    Ok(found) => sum.add(found),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
@@ -234,8 +274,13 @@ impl Plan {
 }
 
 impl<E: ReplayEngine + ?Sized> Shared<'_, E> {
-    fn make(&self, cx: &Cx, step: Step, found: &mut Found) {
+    fn make(&self, cx: &Cx, step: Step, askers: &Pieces<Asker>, found: &mut Found) {
         let engine = self.engine;
+        let refused = |found: &mut Found, request: &Request, why: &AllocError, host| {
+            let Asker { gfp, tid } = askers.get(found.allocs).unwrap_or_default();
+            let asked = Asked { cx, request, gfp, tid };
+            found.refusals.refused(engine, &mut found.failures, &asked, why, host);
+        };
         match step {
             Step::Alloc(request, place) => {
                 let value = match found.alloc.time(|| engine.alloc(cx, &request)) {
@@ -246,20 +291,25 @@ impl<E: ReplayEngine + ?Sized> Shared<'_, E> {
                         at.0 as u32 + 1
                     }
                     Err(why) => {
-                        found.failures.count(request.order, &why);
-                        found.failures.refused_where_host_served += 1;
+                        refused(found, &request, &why, OnHost::Served);
                         REFUSED
                     }
                 };
+                found.allocs += 1;
                 self.write(place, value);
             }
-            Step::AllocRefused(request) => match found.alloc.time(|| engine.alloc(cx, &request)) {
-                Ok(at) => {
-                    found.failures.served_where_host_failed += 1;
-                    self.free(cx, at, request.order, found);
+            Step::AllocRefused(request) => {
+                match found.alloc.time(|| engine.alloc(cx, &request)) {
+                    Ok(at) => {
+                        let Asker { gfp, tid } = askers.get(found.allocs).unwrap_or_default();
+                        let asked = Asked { cx, request: &request, gfp, tid };
+                        found.refusals.served(&mut found.failures, &asked);
+                        self.free(cx, at, request.order, found);
+                    }
+                    Err(why) => refused(found, &request, &why, OnHost::Refused),
                 }
-                Err(why) => found.failures.count(request.order, &why),
-            },
+                found.allocs += 1;
+            }
             Step::Free(place, order) => {
                 if let Some(at) = self.wait(place, found) {
                     self.taken.remove(at, order.frames());

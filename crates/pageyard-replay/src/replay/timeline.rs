@@ -47,19 +47,20 @@ pub fn blocks(zones: &[ZoneStats]) -> Vec<u64> {
     sum
 }
 
-/// Takes a sample.
+/// Takes a sample; returns the zones that it is of, too.
 pub fn sample<E: ReplayEngine + ?Sized>(
     engine: &E,
     time_ns: u64,
     view: &FreeView,
     held: &dyn HeldFrames,
-) -> Sample {
+) -> (Sample, Vec<ZoneStats>) {
     let row = view.blocks(held);
     let unheld = frames_in(&row).0;
     // On several threads the two are read at slightly different times.
-    let free = zones(engine).iter().map(|z| z.free.0).sum::<u64>().min(unheld);
+    let zones = zones(engine);
+    let free = zones.iter().map(|z| z.free.0).sum::<u64>().min(unheld);
     let huge = PAGEBLOCK_ORDER.index();
-    Sample {
+    let sample = Sample {
         seconds: time_ns as f64 / 1e9,
         free,
         cached: unheld - free,
@@ -71,5 +72,6 @@ pub fn sample<E: ReplayEngine + ?Sized>(
             None if unheld == 0 => 0.0,
             None => -1.0,
         },
-    }
+    };
+    (sample, zones)
 }

@@ -6,6 +6,7 @@
 //! were.
 
 use super::ledger::{Ledger, Stand};
+use super::refusals::{Asked, OnHost, Refusals};
 use super::report::Failures;
 use super::slow_path::{SlowPath, SlowPathTotals};
 use super::walk::Calls;
@@ -59,6 +60,7 @@ pub struct WithSlowPath<'a, E: ?Sized> {
     pub alloc: Latencies,
     pub free: Latencies,
     pub failures: Failures,
+    pub refusals: Refusals,
     pub found: SlowPathTotals,
     /// By thread.
     refused: HashMap<u32, Refused>,
@@ -74,14 +76,21 @@ pub fn owners<'e, E: PressureAllocator + ReplayEngine>(engine: &'e E, slow_path:
 }
 
 impl<'a, E: PressureAllocator + ReplayEngine> WithSlowPath<'a, E> {
-    /// Makes calls on the engine of `owners`.
-    pub fn new(owners: &'a Owners<'a, E>, gfp: &'a GfpMap, slow_path: &SlowPath, clock_ns: u64) -> Self {
+    /// Makes calls on the engine of `owners`, and counts in `refusals` those that it refuses.
+    pub fn new(
+        owners: &'a Owners<'a, E>,
+        gfp: &'a GfpMap,
+        slow_path: &SlowPath,
+        clock_ns: u64,
+        refusals: Refusals,
+    ) -> Self {
         WithSlowPath {
             owners,
             gfp,
             alloc: Latencies::new(clock_ns),
             free: Latencies::new(clock_ns),
             failures: Failures::default(),
+            refusals,
             found: SlowPathTotals::new(slow_path),
             refused: HashMap::new(),
             kept: Vec::new(),
@@ -212,8 +221,9 @@ impl<E: PressureAllocator + ReplayEngine> Calls for WithSlowPath<'_, E> {
             }),
         };
         if let Err(failure) = served {
-            self.failures.count(order, &failure.why);
-            self.failures.refused_where_host_served += 1;
+            let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
+            let engine = owners.engine();
+            self.refusals.refused(engine, &mut self.failures, &asked, &failure.why, OnHost::Served);
             ledger.put(at, order, Stand::UNSERVED);
         }
     }
@@ -221,13 +231,15 @@ impl<E: PressureAllocator + ReplayEngine> Calls for WithSlowPath<'_, E> {
     fn alloc_refused(&mut self, cx: &Cx, request: &Request, row: &Event) {
         self.end_refused(cx, row.tid);
         let (order, role, owners) = (request.order, self.role(request, row), self.owners);
+        let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
         let granted = match self.alloc.time(|| owners.alloc(cx, request, role)) {
             Ok(object) => {
-                self.failures.served_where_host_failed += 1;
+                self.refusals.served(&mut self.failures, &asked);
                 Some(object)
             }
             Err(failure) => {
-                self.failures.count(order, &failure.why);
+                let engine = owners.engine();
+                self.refusals.refused(engine, &mut self.failures, &asked, &failure.why, OnHost::Refused);
                 None
             }
         };

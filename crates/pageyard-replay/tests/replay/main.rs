@@ -1,7 +1,10 @@
 //! Replays of made-up and of recorded traces, and workloads.
 
 mod bounds;
+mod made;
 mod made_up;
 mod openings;
 mod recorded;
+mod refusals;
+mod series;
 mod workload;

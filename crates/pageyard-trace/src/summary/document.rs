@@ -2,22 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use pageyard::{Context, metrics};
+use pageyard::Context;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::contents::{Contents, ContentsDocument};
 use crate::document::Document;
 use crate::event::EventKind;
-use crate::fragmentation::ZoneFragmentation;
+use crate::failures::{FailureDocument, FailureKindDocument, KINDS_SHOWN};
+use crate::fragmentation::{HugeFrames, ZoneFragmentation};
 use crate::moves::MoveKind;
+use crate::text::lost_pct;
 
-use super::failures::GfpNames;
-use super::{
-    FailedRequest, FailureKind, FailureReason, Fallback, Moved, Requests, Summary, type_index, type_name,
-};
-
-/// Kinds of failures in the document.
-const MOST_KINDS: usize = 100;
+use super::{Fallback, Moved, Requests, Summary, type_index, type_name};
 
 /// Counts by name.
 type Counts = BTreeMap<&'static str, u64>;
@@ -38,6 +35,8 @@ pub struct SummaryDocument<'a> {
     pub by_event: Counts,
     /// Events that the recorder missed.
     pub lost: u64,
+    /// The same as a percentage of all that happened.
+    pub lost_pct: f64,
     /// Nanoseconds that were recorded.
     pub duration_ns: u64,
     /// Allocations, those that failed included.
@@ -76,6 +75,8 @@ pub struct SummaryDocument<'a> {
     pub fallbacks: Vec<FallbackDocument>,
     /// Free memory before and after the recording.
     pub fragmentation: FragmentationDocument<'a>,
+    /// What memory held before and after the recording.
+    pub contents: ContentsOverTimeDocument<'a>,
     /// The share of allocations and frees in softirq context; left out where there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softirq_share: Option<f64>,
@@ -137,52 +138,32 @@ pub struct FragmentationDocument<'a> {
     pub before: &'a [ZoneFragmentation],
     /// When it ended.
     pub after: &'a [ZoneFragmentation],
+    /// Free huge frames of all zones together.
+    pub free_huge_frames: HugeFramesDocument,
 }
 
-/// What tells failures apart.
-#[derive(Clone, Debug, Serialize)]
+/// Free huge frames at the two ends of a recording; what was not recorded is left out.
+#[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FailureKindDocument {
-    /// The order.
-    pub order: u8,
-    /// The gfp flags by name, as kernel code has them.
-    pub gfp: String,
-    /// The same as the kernel's bits.
-    pub gfp_bits: u32,
-    /// The migratetype.
-    pub migratetype: &'static str,
-    /// What the CPU was doing.
-    pub context: &'static str,
-    /// The thread.
-    pub thread: u32,
+pub struct HugeFramesDocument {
+    /// When it started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<HugeFrames>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<HugeFrames>,
 }
 
-/// One request that got nothing.
+/// What memory held at the two ends of a recording; what was not recorded is left out.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct FailureDocument<'a> {
-    /// What was asked for, and by whom.
-    #[serde(flatten)]
-    pub kind: FailureKindDocument,
-    /// Nanoseconds since the recording started.
-    pub time_ns: u64,
-    /// The CPU.
-    pub cpu: u32,
-    /// Free blocks by order in the zones that the request could use; left out where the trace has no picture.
+pub struct ContentsOverTimeDocument<'a> {
+    /// When it started.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_blocks: Option<&'a [u64]>,
-    /// The frames in those blocks.
+    pub before: Option<ContentsDocument<'a>>,
+    /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_frames: Option<u64>,
-    /// How many blocks of the request's order they make.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub suitable_blocks: Option<u64>,
-    /// The order of the largest of them; left out where nothing was free.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub largest_free_order: Option<usize>,
-    /// Why, by what was free then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<FailureReason>,
+    pub after: Option<ContentsDocument<'a>>,
 }
 
 /// A kind of failure, and how often it happened.
@@ -246,6 +227,7 @@ impl Summary {
             events: self.events(),
             by_event: events.collect(),
             lost: self.lost,
+            lost_pct: lost_pct(self.lost, self.events()),
             duration_ns: self.duration_ns,
             allocs: self.allocs.count,
             alloc_bytes: self.allocs.bytes,
@@ -264,7 +246,11 @@ impl Summary {
             held_at_end: self.held_at_end,
             perf_kmem: self.perf_kmem(),
             fallbacks: self.fallbacks.iter().map(FallbackDocument::of).collect(),
-            fragmentation: FragmentationDocument { before: &self.before, after: &self.after },
+            fragmentation: self.fragmentation(),
+            contents: ContentsOverTimeDocument {
+                before: self.held_before.as_ref().map(Contents::document),
+                after: self.held_after.as_ref().map(Contents::document),
+            },
             softirq_share: self.softirq_share(),
             failures: self.failures_document(),
             moves: self.moved.as_ref().map(MovesDocument::of),
@@ -290,43 +276,30 @@ impl Summary {
         }
     }
 
+    fn fragmentation(&self) -> FragmentationDocument<'_> {
+        let huge = |zones: &[ZoneFragmentation]| (!zones.is_empty()).then(|| HugeFrames::of(zones));
+        FragmentationDocument {
+            before: &self.before,
+            after: &self.after,
+            free_huge_frames: HugeFramesDocument { before: huge(&self.before), after: huge(&self.after) },
+        }
+    }
+
     fn failures_document(&self) -> FailuresDocument<'_> {
         let first = &self.failures.first;
-        let kinds = self.failures.most_frequent(MOST_KINDS);
+        let kinds = self.failures.kinds.most_frequent(KINDS_SHOWN);
         FailuresDocument {
             count: self.failed.count,
             left_out: self.failed.count - first.len() as u64,
-            first: first.iter().map(|failure| self.failure(failure)).collect(),
+            first: first.iter().map(|failure| failure.document(&self.gfp_map)).collect(),
             kinds_left_out: self.failures.kinds.len().saturating_sub(kinds.len()),
             by_kind: kinds
                 .iter()
-                .map(|(kind, count)| FailuresOfKindDocument { kind: self.kind(kind), count: *count })
+                .map(|(kind, count)| FailuresOfKindDocument {
+                    kind: kind.document(&self.gfp_map),
+                    count: *count,
+                })
                 .collect(),
-        }
-    }
-
-    fn failure<'a>(&self, failure: &'a FailedRequest) -> FailureDocument<'a> {
-        let blocks = failure.free_blocks.as_ref();
-        FailureDocument {
-            kind: self.kind(&failure.kind),
-            time_ns: failure.time_ns,
-            cpu: failure.cpu,
-            free_blocks: blocks.map(|b| &b[..]),
-            free_frames: blocks.map(|b| metrics::free_frames(b)),
-            suitable_blocks: failure.suitable_blocks(),
-            largest_free_order: failure.largest_free_order(),
-            reason: failure.reason,
-        }
-    }
-
-    fn kind(&self, kind: &FailureKind) -> FailureKindDocument {
-        FailureKindDocument {
-            order: kind.order,
-            gfp: GfpNames::new(kind.gfp, &self.gfp_map).to_string(),
-            gfp_bits: kind.gfp,
-            migratetype: type_name(type_index(kind.migratetype)),
-            context: kind.context(),
-            thread: kind.tid,
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::event::{Event, EventKind};
 use crate::moves::{Move, MoveKind};
 use crate::snapshot::{FrameKind, Snapshot};
 
-use super::ORDERS;
+use crate::failures::ORDERS;
 
 /// The most frames that are followed: 4 TiB, which take 128 MiB. For larger hosts, the summary does not say what was
 /// free.

@@ -12,25 +12,25 @@ use std::collections::BTreeMap;
 use pageyard::{Context, GfpMap, Migratetype};
 use serde::{Serialize, Serializer};
 
+use crate::contents::Contents;
 use crate::error::TraceError;
-use crate::event::{Columns, Event, EventKind, MAX_ORDER};
+use crate::event::{Columns, Event, EventKind};
+use crate::failures::ORDERS;
 use crate::fragmentation::ZoneFragmentation;
 use crate::meta::ProcTexts;
-use crate::proctext::Buddyinfo;
+use crate::proctext::{Buddyinfo, Pagetypeinfo};
+use crate::snapshot::Snapshot;
 use crate::trace::Trace;
 
 use failures::gfp_map;
 use held::{Freed, Held};
 
 pub use document::{
-    FailureDocument, FailureKindDocument, FailuresDocument, FailuresOfKindDocument, FallbackDocument,
-    FragmentationDocument, MovesDocument, PerfKmemDocument, SummaryDocument,
+    ContentsOverTimeDocument, FailuresDocument, FailuresOfKindDocument, FallbackDocument,
+    FragmentationDocument, HugeFramesDocument, MovesDocument, PerfKmemDocument, SummaryDocument,
 };
-pub use failures::{FAILURES_SHOWN, FailedRequest, FailureKind, FailureReason, Failures};
+pub use failures::Failures;
 pub use moved::Moved;
-
-/// Orders that a trace can name.
-pub const ORDERS: usize = MAX_ORDER as usize + 1;
 
 /// Slots for migratetypes: one each, and the last for unknown ones.
 pub const TYPES: usize = Migratetype::COUNT + 1;
@@ -142,6 +142,10 @@ pub struct Summary {
     pub before: Vec<ZoneFragmentation>,
     /// Free memory when it ended; empty where it was not recorded.
     pub after: Vec<ZoneFragmentation>,
+    /// What memory held when the recording started, where that was recorded.
+    pub held_before: Option<Contents>,
+    /// What it held when the recording ended, where that was recorded.
+    pub held_after: Option<Contents>,
 }
 
 impl Summary {
@@ -178,6 +182,8 @@ impl Summary {
             moved: trace.moves()?.map(Moved::of).transpose()?,
             before: fragmentation(trace, "before", meta.before.as_ref())?,
             after: fragmentation(trace, "after", meta.after.as_ref())?,
+            held_before: contents(trace, "before", trace.before()?, meta.before.as_ref())?,
+            held_after: contents(trace, "after", trace.after()?, meta.after.as_ref())?,
         };
         let mut reader = trace.events(Columns::All)?;
         let mut held = Held::default();
@@ -190,8 +196,6 @@ impl Summary {
         }
         summary.held_at_end = held.len();
         summary.failures.describe(trace)?;
-        // It is not counted, but a user of a trace wants to know that it is intact.
-        trace.after()?;
         Ok(summary)
     }
 
@@ -283,10 +287,27 @@ fn fragmentation(
     texts: Option<&ProcTexts>,
 ) -> Result<Vec<ZoneFragmentation>, TraceError> {
     let Some(texts) = texts else { return Ok(Vec::new()) };
-    let info = Buddyinfo::parse(&texts.buddyinfo).map_err(|e| TraceError::Inconsistent {
+    let info = Buddyinfo::parse(&texts.buddyinfo).map_err(|e| inconsistent(trace, when, &e))?;
+    Ok(ZoneFragmentation::all(&info))
+}
+
+/// Counts what memory held, where a snapshot of it was recorded.
+fn contents(
+    trace: &Trace,
+    when: &str,
+    snapshot: Option<Snapshot>,
+    texts: Option<&ProcTexts>,
+) -> Result<Option<Contents>, TraceError> {
+    let Some(snapshot) = snapshot else { return Ok(None) };
+    let text = texts.map(|texts| &texts.pagetypeinfo).filter(|text| !text.is_empty());
+    let types = text.map(|text| Pagetypeinfo::parse(text)).transpose();
+    Ok(Some(Contents::of(&snapshot, types.map_err(|e| inconsistent(trace, when, &e))?)))
+}
+
+fn inconsistent(trace: &Trace, when: &str, why: &TraceError) -> TraceError {
+    TraceError::Inconsistent {
         file: trace.meta_label(),
         row: None,
-        what: format!("among the texts from {when} the recording, {e}"),
-    })?;
-    Ok(ZoneFragmentation::all(&info))
+        what: format!("among the texts from {when} the recording, {why}"),
+    }
 }

@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-use pageyard::{Context, Migratetype, metrics};
+use pageyard::{Context, Migratetype};
 
+use crate::contents::{self, Contents};
 use crate::event::EventKind;
-use crate::fragmentation;
+use crate::failures::{FAILURE_HEADINGS, FAILURES_SHOWN, KIND_HEADINGS, ORDERS};
+use crate::fragmentation::{self, HugeFrames};
 use crate::moves::MoveKind;
-use crate::text::{Grid, count, grouped, lost_sentence, percent, size};
+use crate::text::{Grid, count, grouped, lost_sentence, percent};
 
-use super::failures::GfpNames;
-use super::{FAILURES_SHOWN, FailureKind, ORDERS, Requests, Summary, TYPES, type_index, type_name};
+use super::{Requests, Summary, TYPES, type_index, type_name};
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,6 +24,7 @@ impl fmt::Display for Summary {
         self.failures(f)?;
         self.moves(f)?;
         self.quality(f)?;
+        self.contents(f)?;
         for (when, zones) in [("before", &self.before), ("after", &self.after)] {
             if zones.is_empty() {
                 writeln!(f, "\nFragmentation {when} the recording: not recorded.")?;
@@ -37,7 +39,7 @@ impl fmt::Display for Summary {
                 "extfrag_index, where a request would fail: 0 for lack of memory, 1 because of fragmentation)"
             )?;
             write!(f, "{}", fragmentation::table(zones))?;
-            writeln!(f, "  {}", fragmentation::huge_sentence(zones))?;
+            writeln!(f, "  {}", HugeFrames::of(zones))?;
         }
         Ok(())
     }
@@ -157,21 +159,9 @@ impl Summary {
             write!(f, "; the first {shown} of them, {} left out", grouped(self.failed.count - shown))?;
         }
         writeln!(f)?;
-        let headings =
-            ["gfp", "order", "type", "context", "thread", "at (s)", "free", "blocks", "largest", "reason"];
-        let mut grid = Grid::new(headings);
+        let mut grid = Grid::new(FAILURE_HEADINGS);
         for failure in &self.failures.first {
-            let [gfp, rest @ ..] = self.described(&failure.kind);
-            let blocks = failure.free_blocks.as_ref();
-            let unknown = || "-".to_owned();
-            let cells = [
-                format!("{:.6}", failure.time_ns as f64 / 1e9),
-                blocks.map_or_else(unknown, |b| size(metrics::free_frames(b))),
-                failure.suitable_blocks().map_or_else(unknown, grouped),
-                failure.largest_free_order().map_or_else(unknown, |o| o.to_string()),
-                failure.reason.map_or_else(unknown, |r| r.words().to_owned()),
-            ];
-            grid.row([gfp].into_iter().chain(rest).chain(cells));
+            grid.row(failure.cells(&self.gfp_map));
         }
         write!(f, "{grid}")?;
         writeln!(
@@ -183,11 +173,11 @@ impl Summary {
             "  blocks: how many blocks of its order that makes; largest: the order of the largest one."
         )?;
         writeln!(f, "\nFailures by kind")?;
-        let mut grid = Grid::new(["gfp", "order", "type", "context", "thread", "times"]);
-        let most = self.failures.most_frequent(FAILURES_SHOWN / 2);
+        let mut grid = Grid::new(KIND_HEADINGS.into_iter().chain(["times"]));
+        let most = self.failures.kinds.most_frequent(FAILURES_SHOWN / 2);
         let told: u64 = most.iter().map(|(_, n)| n).sum();
         for (kind, n) in &most {
-            grid.row(self.described(kind).into_iter().chain([grouped(*n)]));
+            grid.row(kind.cells(&self.gfp_map).into_iter().chain([grouped(*n)]));
         }
         write!(f, "{grid}")?;
         if told < self.failed.count {
@@ -196,15 +186,28 @@ impl Summary {
         Ok(())
     }
 
-    /// Writes what tells failures apart.
-    fn described(&self, kind: &FailureKind) -> [String; 5] {
-        [
-            GfpNames::new(kind.gfp, &self.gfp_map).to_string(),
-            kind.order.to_string(),
-            type_name(type_index(kind.migratetype)).to_owned(),
-            kind.context().to_owned(),
-            kind.tid.to_string(),
-        ]
+    /// Says what memory held before and after.
+    fn contents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let moments: Vec<(&str, &Contents)> = [("before", &self.held_before), ("after", &self.held_after)]
+            .into_iter()
+            .filter_map(|(when, held)| Some((when, held.as_ref()?)))
+            .collect();
+        if moments.is_empty() {
+            return writeln!(f, "\nWhat memory held: not recorded.");
+        }
+        writeln!(f, "\nFrames by what they hold")?;
+        let frames: Vec<_> = moments.iter().map(|(when, held)| (*when, &held.frames)).collect();
+        write!(f, "{}", contents::frames_table(&frames))?;
+        writeln!(f, "\nPageblocks (2 MiB) by the content that is hardest to move away")?;
+        let blocks: Vec<_> = moments.iter().map(|(when, held)| (*when, &held.pageblocks)).collect();
+        write!(f, "{}", contents::pageblocks_table(&blocks))?;
+        let types: Vec<_> =
+            moments.iter().filter_map(|(when, held)| Some((*when, held.types.as_ref()?))).collect();
+        if types.iter().all(|(_, info)| info.zones.is_empty()) {
+            return Ok(());
+        }
+        writeln!(f, "\nPageblocks by migratetype")?;
+        write!(f, "{}", contents::types_table(&types))
     }
 
     fn moves(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -37,7 +37,7 @@ pub struct SalvagedMoves {
 }
 
 impl Salvaged {
-    /// Returns it as a document: `trace` is where the trace is, `meta` its description.
+    /// Returns the recording as a document: `trace` is where the trace is, `meta` its description.
     #[must_use]
     pub fn document<'a>(&self, trace: &'a str, meta: &'a Meta) -> SalvageDocument<'a> {
         SalvageDocument {

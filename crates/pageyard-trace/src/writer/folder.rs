@@ -16,8 +16,9 @@ pub(crate) const PARTIAL: &str = ".partial";
 /// The file that keeps room on the disk for the end of a trace.
 pub(crate) const RESERVE: &str = "reserve";
 
-/// A folder beside the future trace, removed when it is dropped.
-pub(super) struct Temporary {
+/// A folder beside the future one, removed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Temporary {
     path: PathBuf,
     /// Locked while it is in use, so that a killed writer's leftovers can be recognised.
     _lock: File,
@@ -26,14 +27,10 @@ pub(super) struct Temporary {
 impl Temporary {
     /// Makes the folder for the trace `path`.
     pub(super) fn create(path: &Path) -> Result<Temporary, TraceError> {
-        let exists = || TraceError::Exists { path: path.display().to_string() };
         if path.symlink_metadata().is_ok() {
-            return Err(exists());
+            return Err(exists(path));
         }
-        let Some(name) = path.file_name() else { return Err(exists()) };
-        let mut name = name.to_owned();
-        name.push(PARTIAL);
-        let folder = path.with_file_name(name);
+        let folder = beside(path)?;
         match fs::create_dir(&folder) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {
@@ -42,6 +39,30 @@ impl Temporary {
             }
             Err(e) => return Err(refused(&path.display().to_string(), &e)),
         }
+        Temporary::of(folder, path)
+    }
+
+    /// Makes the folder for results at `path`, where nothing or an empty folder is.
+    pub(crate) fn replacing(path: &Path) -> Result<Temporary, TraceError> {
+        if path.symlink_metadata().is_ok() && !path.read_dir().is_ok_and(|mut all| all.next().is_none()) {
+            return Err(exists(path));
+        }
+        let folder = beside(path)?;
+        match fs::create_dir(&folder) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {
+                return Err(match lock(&folder) {
+                    Ok(None) => TraceError::Unfinished { path: folder.display().to_string(), busy: true },
+                    // Left by a killed writer, or something of the user's: only the user can tell.
+                    _ => exists(&folder),
+                });
+            }
+            Err(e) => return Err(refused(&path.display().to_string(), &e)),
+        }
+        Temporary::of(folder, path)
+    }
+
+    fn of(folder: PathBuf, path: &Path) -> Result<Temporary, TraceError> {
         match lock(&folder) {
             Ok(Some(lock)) => Ok(Temporary { path: folder, _lock: lock }),
             Ok(None) => Err(TraceError::Unfinished { path: folder.display().to_string(), busy: true }),
@@ -53,7 +74,7 @@ impl Temporary {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -69,6 +90,17 @@ impl Drop for Temporary {
         // An error cannot be reported here, and after a successful rename there is nothing to remove.
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+fn exists(path: &Path) -> TraceError {
+    TraceError::Exists { path: path.display().to_string() }
+}
+
+/// Names the folder in which the one at `path` is made.
+fn beside(path: &Path) -> Result<PathBuf, TraceError> {
+    let mut name = path.file_name().ok_or_else(|| exists(path))?.to_owned();
+    name.push(PARTIAL);
+    Ok(path.with_file_name(name))
 }
 
 /// Locks a folder; `None` where another process has locked it.

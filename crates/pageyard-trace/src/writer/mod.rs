@@ -23,12 +23,10 @@ use crate::snapshot::{MAX_FRAMES, Snapshot};
 use crate::source::Source;
 use crate::trace::{AFTER, BEFORE, EVENTS, META, Trace};
 
-use folder::Temporary;
 use rows::write_snapshot;
-use table::refused;
 
 pub use document::{SalvageDocument, SalvagedMoves};
-pub(crate) use folder::PARTIAL;
+pub(crate) use folder::{PARTIAL, Temporary};
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use rows::write_events;
 #[cfg(not(any(test, feature = "hostile")))]
@@ -36,7 +34,7 @@ use rows::write_events;
 pub use salvage::{Salvaged, salvage};
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use table::schema;
-pub(crate) use table::{TableFile, column};
+pub(crate) use table::{Output, TableFile, column, refused};
 
 /// Events in a row group: they wait in memory until it is full, about 10 MiB.
 const GROUP_ROWS: usize = 256 << 10;

@@ -39,6 +39,11 @@ pub(crate) struct TableFile {
 impl TableFile {
     /// Starts a table in `path`, which messages call `label`.
     pub(crate) fn create(path: &Path, label: &str, columns: &[ColumnSpec]) -> Result<TableFile, TraceError> {
+        TableFile::with_schema(path, label, schema(columns).map_err(|e| unwritable(label, &e))?)
+    }
+
+    /// Starts a table of columns that the readers of this crate need not know.
+    pub(crate) fn with_schema(path: &Path, label: &str, schema: TypePtr) -> Result<TableFile, TraceError> {
         let file = File::create_new(path).map_err(|e| refused(label, &e))?;
         let start = || {
             let properties = WriterProperties::builder()
@@ -49,7 +54,7 @@ impl TableFile {
                 .set_created_by(concat!("pageyard ", env!("CARGO_PKG_VERSION")).to_owned())
                 .build();
             let output = Output { file, failed: false };
-            let mut writer = SerializedFileWriter::new(output, schema(columns)?, Arc::new(properties))?;
+            let mut writer = SerializedFileWriter::new(output, schema, Arc::new(properties))?;
             writer.flush()?;
             Ok(writer)
         };

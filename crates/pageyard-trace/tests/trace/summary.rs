@@ -36,6 +36,15 @@ fn before() -> Snapshot {
 }
 
 fn summary(events: &[Event], moves: &[Move], texts: Option<ProcTexts>) -> Summary {
+    summary_with(events, moves, texts, None)
+}
+
+fn summary_with(
+    events: &[Event],
+    moves: &[Move],
+    texts: Option<ProcTexts>,
+    after: Option<&Snapshot>,
+) -> Summary {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = TraceWriter::create(&folder.path().join("a.trace")).unwrap();
     for event in events {
@@ -47,7 +56,7 @@ fn summary(events: &[Event], moves: &[Move], texts: Option<ProcTexts>) -> Summar
     }
     rows.finish(&writer, !moves.is_empty()).unwrap();
     let meta = Meta { before: texts, duration_ns: 1_000_000, ..Meta::new(2) };
-    let trace = writer.finish(meta, Some(&before()), None).unwrap();
+    let trace = writer.finish(meta, Some(&before()), after).unwrap();
     Summary::of(&trace, |_| {}).unwrap()
 }
 
@@ -162,4 +171,52 @@ fn moves_are_counted_and_their_destinations_are_in_use() {
     assert!(
         none.to_string().contains("Moves: the recording does not say") && none.json().get("moves").is_none()
     );
+}
+
+#[test]
+fn what_memory_held_is_said_before_and_after() {
+    let pagetypeinfo = "Page block order: 9\nPages per block:  512\n\n\
+        Number of blocks type     Unmovable      Movable  Reclaimable   HighAtomic\n\
+        Node 0, zone   Normal            2            1            1            0\n";
+    let texts =
+        ProcTexts { zoneinfo: ZONEINFO.into(), pagetypeinfo: pagetypeinfo.into(), ..ProcTexts::default() };
+    let run = |pfn, frames, kind| Run { pfn, frames, kind, thp: false, unevictable: false };
+    let after = Snapshot { runs: vec![run(0, 1024, FrameKind::Free), run(1024, 1024, FrameKind::File)] };
+    let found = summary_with(&[], &[], Some(texts), Some(&after));
+    let contents = &found.json()["contents"];
+    let (before, after) = (&contents["before"], &contents["after"]);
+    let frames =
+        |of: &serde_json::Value| ["free", "slab", "anon", "file"].map(|k| of["frames"][k].as_u64().unwrap());
+    assert_eq!((frames(before), frames(after)), ([512, 512, 1024, 0], [1024, 0, 0, 1024]));
+    let blocks =
+        |of: &serde_json::Value| ["free", "movable", "slab"].map(|k| of["pageblocks"][k].as_u64().unwrap());
+    assert_eq!((blocks(before), blocks(after)), ([0, 2, 2], [2, 2, 0]));
+    assert_eq!(
+        (&before["pageblocks_pct"]["slab"], &after["pageblocks_pct"]["slab"]),
+        (&50.0.into(), &0.0.into())
+    );
+    let types = &before["pageblocks_by_migratetype"][0];
+    assert_eq!((&types["zone"], &types["pageblocks"]["Unmovable"]), (&"Normal".into(), &2.into()));
+    assert!(after.get("pageblocks_by_migratetype").is_none(), "no text was recorded then");
+    let text = found.to_string();
+    let words: Vec<String> =
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in [
+        "slab 512 2.0 MiB 0 0.0 KiB",
+        "slab: the kernel's object caches 2 50.0 % 0 0.0 %",
+        "Normal before 0 1 1 2",
+    ] {
+        assert!(words.iter().any(|l| l == line), "{line:?} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn what_was_not_recorded_of_memory_is_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = TraceWriter::create(&folder.path().join("a.trace")).unwrap();
+    let found = Summary::of(&writer.finish(Meta::new(1), None, None).unwrap(), |_| {}).unwrap();
+    let json = found.json();
+    assert!(json["contents"].as_object().unwrap().is_empty());
+    assert!(json["fragmentation"]["free_huge_frames"].as_object().unwrap().is_empty());
+    assert!(found.to_string().contains("What memory held: not recorded."));
 }

@@ -2,8 +2,9 @@
 //! direct compaction for a huge frame takes.
 
 use super::super::{Rows, Run};
-use super::subject::{Subject, Visit};
+use super::candidate::{Candidate, Knob, sets};
 use crate::error::BenchError;
+use crate::harness::engines::{Measurable, Visit};
 use hdrhistogram::Histogram;
 use pageyard::{Counter, CpuId, Cx, Migratetype, Order, PAGEBLOCK_ORDER, PressureAllocator, Request, ZoneId};
 use pageyard_replay::ReplayError;
@@ -17,6 +18,14 @@ use std::time::Instant;
 pub const SECTION: &str = "Huge frames out of memory that is half free";
 /// The section of the table of two compactors.
 pub const OWNERSHIP: &str = "Pageblock ownership: two compactors in one zone";
+
+/// The two sides of that table.
+const OWNERSHIP_BY: [Knob; 2] = [("leases", "false"), ("leases", "true")];
+
+/// Says whether a table sets this knob.
+pub fn asks_for(knob: &str) -> bool {
+    sets(&OWNERSHIP_BY, knob)
+}
 
 /// Requests for a huge frame whose compaction is timed.
 const TIMED: usize = 200;
@@ -67,9 +76,10 @@ fn huge<E: ReplayEngine>(engine: &E, zone: ZoneId) -> u64 {
 }
 
 impl Visit for Recover<'_> {
-    type Output = Recovered;
+    type Output = Result<Recovered, BenchError>;
 
-    fn visit<E: PressureAllocator + ReplayEngine>(self, engine: &E) -> Result<Recovered, BenchError> {
+    fn visit<E: Measurable>(self, engine: E) -> Result<Recovered, BenchError> {
+        let engine = &engine;
         let owners = Owners::new(engine, Shares::NONE, self.seed);
         let reached = bring(&owners, self.state, self.seed)?;
         let cx = Cx::on(CpuId(0));
@@ -114,9 +124,10 @@ struct Latency {
 }
 
 impl Visit for Latency {
-    type Output = (Histogram<u64>, usize);
+    type Output = Result<(Histogram<u64>, usize), BenchError>;
 
-    fn visit<E: PressureAllocator + ReplayEngine>(self, engine: &E) -> Result<Self::Output, BenchError> {
+    fn visit<E: Measurable>(self, engine: E) -> Self::Output {
+        let engine = &engine;
         let owners = Owners::new(engine, Shares::NONE, self.seed);
         bring(&owners, &CLUSTERED_PINS, self.seed)?;
         let mut histogram =
@@ -143,9 +154,10 @@ struct Ownership {
 }
 
 impl Visit for Ownership {
-    type Output = [u64; 4];
+    type Output = Result<[u64; 4], BenchError>;
 
-    fn visit<E: PressureAllocator + ReplayEngine>(self, engine: &E) -> Result<[u64; 4], BenchError> {
+    fn visit<E: Measurable>(self, engine: E) -> Result<[u64; 4], BenchError> {
+        let engine = &engine;
         let owners = Owners::new(engine, Shares::NONE, self.seed);
         bring(&owners, &CLUSTERED_PINS, self.seed)?;
         let zone = ZoneId(0);
@@ -173,19 +185,19 @@ pub fn measure(memory: u64, seed: u64, run: &mut Run<'_>) -> Result<Rows, BenchE
     let mut rows = Rows::default();
     rows.setting(format!("{} MiB in a named state, no load, seed {seed}", memory >> 20));
     let settings = Settings { memory, ..Settings::study() };
-    let subjects = [Subject::patch(3), Subject::patch(4), Subject::pageyard()];
-    let parts = subjects.len() * 3 + 2;
+    let candidates = [Candidate::patch(3), Candidate::patch(4), Candidate::pageyard()];
+    let parts = candidates.len() * 3 + 2;
     let mut done = 0;
     let mut step = |run: &mut Run<'_>| {
         run.at("named states", done, parts);
         done += 1;
     };
     rows.section(SECTION);
-    for subject in &subjects {
-        let column = subject.column.as_str();
+    for candidate in &candidates {
+        let column = candidate.column.as_str();
         for state in [&RANDOM_PINS, &CLUSTERED_PINS] {
             step(run);
-            let r = subject.on(&settings.regions(), Recover { state, seed })?;
+            let r = candidate.on(&settings.regions(), &run.settings, Recover { state, seed })?;
             let name = state.name;
             let percent = |a: u64, b: u64| a as f64 / b.max(1) as f64 * 100.0;
             rows.add(format!("{name}: pageblocks with pins asked for"), column, r.asked_spoiled * 100.0, "%");
@@ -199,7 +211,7 @@ pub fn measure(memory: u64, seed: u64, run: &mut Run<'_>) -> Result<Rows, BenchE
             rows.add(format!("{name}: moved by must"), column, r.moved as f64 / r.optimal.max(1) as f64, "");
         }
         step(run);
-        let (histogram, got) = subject.on(&settings.regions(), Latency { seed })?;
+        let (histogram, got) = candidate.on(&settings.regions(), &run.settings, Latency { seed })?;
         rows.add("order 9, got of 200", column, got as f64, "");
         if !histogram.is_empty() {
             let us = |q| histogram.value_at_quantile(q) as f64 / 1000.0;
@@ -209,11 +221,12 @@ pub fn measure(memory: u64, seed: u64, run: &mut Run<'_>) -> Result<Rows, BenchE
         }
     }
     rows.section(OWNERSHIP);
-    for leases in ["false", "true"] {
+    for leases in OWNERSHIP_BY {
         step(run);
-        let subject = Subject::patch(4).variant(&[("leases", leases)]);
-        let [got, conflicts, moved, left] = subject.on(&settings.regions(), Ownership { seed })?;
-        let column = subject.column.as_str();
+        let candidate = Candidate::patch(4).variant(&[leases]);
+        let [got, conflicts, moved, left] =
+            candidate.on(&settings.regions(), &run.settings, Ownership { seed })?;
+        let column = candidate.column.as_str();
         rows.add("blocks of order 6 that two CPUs got of 4000", column, got as f64, "");
         rows.add("pageblocks in use for opposite ends", column, conflicts as f64, "");
         rows.add("frames moved", column, moved as f64, "");

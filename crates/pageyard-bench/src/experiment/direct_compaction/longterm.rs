@@ -1,7 +1,7 @@
 //! Long-term fragmentation: many phases under load, each technique on and off.
 
 use super::super::{Plot, Rows, Run, Series};
-use super::subject::{Job, Subject, run_all};
+use super::candidate::{Candidate, Job, run_all};
 use crate::error::BenchError;
 use pageyard_replay::workload::LoadTrace;
 use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
@@ -10,14 +10,14 @@ use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
 pub const SECTION: &str = "Long-term fragmentation";
 
 /// What is compared: the patches, patch 4's technique without patch 3's, both everywhere, and the engine.
-fn subjects() -> Vec<Subject> {
+fn candidates() -> Vec<Candidate> {
     vec![
-        Subject::patch(2),
-        Subject::patch(3),
-        Subject::patch(4),
-        Subject::patch(2).variant(&[("direct_free", "direct_async")]),
-        Subject::patch(4).variant(&[("skip_on_failure", "all"), ("direct_free", "direct")]),
-        Subject::pageyard(),
+        Candidate::patch(2),
+        Candidate::patch(3),
+        Candidate::patch(4),
+        Candidate::patch(2).variant(&[("direct_free", "direct_async")]),
+        Candidate::patch(4).variant(&[("skip_on_failure", "all"), ("direct_free", "direct")]),
+        Candidate::pageyard(),
     ]
 }
 
@@ -29,32 +29,32 @@ pub fn measure(
     seeds: &[u64],
     run: &mut Run<'_>,
 ) -> Result<Rows, BenchError> {
-    let subjects = subjects();
-    let job = |subject, seed: &u64| Job {
-        subject,
+    let candidates = candidates();
+    let job = |candidate, seed: &u64| Job {
+        candidate,
         trace,
         settings: *settings,
         phases: Phases::UnderLoad(phases),
         seed: *seed,
     };
     let jobs: Vec<Job<'_>> =
-        subjects.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
+        candidates.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
     let reports = run_all("long-term fragmentation", &jobs, run)?;
     let mut rows = Rows::default();
     rows.setting(super::setting(settings, trace, seeds));
     rows.section(SECTION);
-    for subject in &subjects {
+    for candidate in &candidates {
         let of: Vec<&Report> = jobs
             .iter()
             .zip(&reports)
-            .filter(|(j, _)| j.subject.column == subject.column)
+            .filter(|(j, _)| j.candidate.column == candidate.column)
             .map(|(_, r)| r)
             .collect();
         for n in 0..phases {
             let mean =
                 |read: &dyn Fn(&Report) -> f64| of.iter().map(|r| read(r)).sum::<f64>() / of.len() as f64;
             let phase = n + 1;
-            let column = subject.column.as_str();
+            let column = candidate.column.as_str();
             rows.add(format!("Success {phase}"), column, mean(&|r| r.phases[n].success()), "%");
             let unusable = mean(&|r| r.phases[n].after.unusable_index[HUGE]);
             rows.add(format!("unusable_index of order 9, phase {phase}"), column, unusable, "");

@@ -1,25 +1,27 @@
 //! `direct-compaction`, document 002: less latency, and more success, for direct asynchronous compaction.
 //!
-//! * `subject`: the columns, and many runs at once; `table`: the document's own table;
+//! * `candidate`: the columns, and many runs at once; `table`: the document's own table;
 //! * `questions`: what the thread left open; `longterm`: fragmentation over many phases;
 //! * `background`: whole zones, two compactors, one huge frame; `sensitivity`: what depends on the workload;
-//! * `verdict`: what was reproduced.
+//! * `verdict`, `targets`: what was reproduced of the document, and what the engine was to reach.
 
 mod background;
+mod candidate;
 mod longterm;
 mod questions;
 mod sensitivity;
-mod subject;
 mod table;
+mod targets;
 mod verdict;
 
-use super::{Experiment, Plot, Published, Rows, Run, Series};
+use super::recordings::find;
+use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
 use crate::error::BenchError;
+use candidate::{Candidate, Job, run_all};
 use hdrhistogram::Histogram;
 use pageyard_replay::workload::stress::{Phases, Report, Settings};
 use pageyard_replay::workload::{LoadTrace, Role, Shape};
 use pageyard_trace::Trace;
-use subject::{Job, Subject, run_all};
 use table::{MIGRATE, SECTION, SUM};
 
 /// Seeds of the document's table; the first two of them with `--quick`.
@@ -82,8 +84,8 @@ impl Experiment for DirectCompaction {
     }
 
     fn quick_cannot_show(&self) -> &'static str {
-        "--quick runs another machine, 1 GiB with 2 jobs instead of 4 GiB with 8, where memory ends before requests meet \
-         fragmentation: it shows that everything runs, and neither confirms nor denies the study's result"
+        "another machine, 1 GiB with 2 jobs instead of 4 GiB with 8, where memory ends before requests meet fragmentation: it \
+         shows that everything runs, and neither confirms nor denies the study's result"
     }
 
     fn columns(&self) -> &'static [(&'static str, &'static str)] {
@@ -102,6 +104,18 @@ impl Experiment for DirectCompaction {
             ),
             ("pageyard", "the lock-free engine with its own defaults"),
         ]
+    }
+
+    fn engines(&self) -> &'static [&'static str] {
+        &[candidate::PRESET, candidate::ENGINE]
+    }
+
+    fn varies(&self, knob: &str) -> bool {
+        Candidate::patched(knob) || questions::asks_for(knob) || background::asks_for(knob)
+    }
+
+    fn samples(&self) -> Option<usize> {
+        None
     }
 
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
@@ -147,8 +161,8 @@ impl Experiment for DirectCompaction {
         table::published(tables)
     }
 
-    fn verdict(&self, rows: &Rows) -> String {
-        verdict::verdict(rows)
+    fn claims(&self, rows: &Rows) -> Vec<Claim> {
+        verdict::claims(rows)
     }
 
     fn plots(&self, rows: &Rows) -> Vec<Plot> {
@@ -177,48 +191,51 @@ impl Experiment for DirectCompaction {
 
 /// Runs the document's test on every column.
 fn main_table(load: &LoadTrace, extent: &Extent, run: &mut Run<'_>) -> Result<Rows, BenchError> {
-    let subjects = Subject::all();
-    let job = |subject, seed: &u64| Job {
-        subject,
+    let candidates = Candidate::all();
+    let job = |candidate, seed: &u64| Job {
+        candidate,
         trace: load,
         settings: extent.settings,
         phases: Phases::Three,
         seed: *seed,
     };
     let jobs: Vec<Job<'_>> =
-        subjects.iter().flat_map(|s| extent.table_seeds.iter().map(move |seed| job(s, seed))).collect();
+        candidates.iter().flat_map(|s| extent.table_seeds.iter().map(move |seed| job(s, seed))).collect();
     let reports = run_all("stress-highalloc", &jobs, run)?;
     let mut rows = Rows::default();
     rows.setting(setting(&extent.settings, load, extent.table_seeds));
-    let of = |subject: &Subject| -> Vec<&Report> {
+    let of = |candidate: &Candidate| -> Vec<&Report> {
         jobs.iter()
             .zip(&reports)
-            .filter(|(j, _)| j.subject.column == subject.column)
+            .filter(|(j, _)| j.candidate.column == candidate.column)
             .map(|(_, r)| r)
             .collect()
     };
     rows.section(SECTION);
-    for subject in &subjects {
-        let reports = of(subject);
-        table::add(&mut rows, &subject.column, &reports);
+    for candidate in &candidates {
+        let reports = of(candidate);
+        table::add(&mut rows, &candidate.column, &reports);
         for r in reports.iter().filter(|r| r.audit.is_err() || r.leaked != 0) {
-            run.note(format!("{}: the audit says {:?}, {} frames leaked", subject.column, r.audit, r.leaked));
+            run.note(format!(
+                "{}: the audit says {:?}, {} frames leaked",
+                candidate.column, r.audit, r.leaked
+            ));
         }
         let refused: u64 = reports.iter().map(|r| r.load.refused).sum();
         let all: u64 = reports.iter().map(|r| r.load.rows).sum();
         if refused > 0 {
-            run.note(format!("{}: {refused} of {all} rows of the load were refused", subject.column));
+            run.note(format!("{}: {refused} of {all} rows of the load were refused", candidate.column));
         }
     }
     rows.section(LATENCY);
-    for subject in &subjects {
+    for candidate in &candidates {
         let mut histogram = Histogram::<u64>::new(3).expect("three digits are valid");
-        of(subject).iter().for_each(|r| histogram.add(&r.stalls_ns).expect("it grows"));
+        of(candidate).iter().for_each(|r| histogram.add(&r.stalls_ns).expect("it grows"));
         if histogram.is_empty() {
             continue;
         }
         let us = |q| histogram.value_at_quantile(q) as f64 / 1000.0;
-        let column = subject.column.as_str();
+        let column = candidate.column.as_str();
         rows.add("order 4 under load, without reclaim: median", column, us(0.5), "µs");
         rows.add("order 4 under load, without reclaim: p99", column, us(0.99), "µs");
         rows.add("order 4 under load, without reclaim: max", column, histogram.max() as f64 / 1000.0, "µs");
@@ -284,17 +301,6 @@ fn say(extent: &Extent, load: &LoadTrace, run: &mut Run<'_>) {
     );
 }
 
-/// Finds a recording that lies beside the program or below this folder.
-fn find(name: &str) -> Option<std::path::PathBuf> {
-    let program = std::env::current_exe().ok();
-    let folders = [std::env::current_dir().ok(), program];
-    let above = folders.iter().flatten().flat_map(|f| f.ancestors());
-    above
-        .flat_map(|f| [f.join("data/traces"), f.join("shared/data/traces")])
-        .map(|f| f.join(format!("{name}.trace")))
-        .find(|p| p.join("meta.json").is_file())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -316,9 +322,25 @@ mod tests {
         let sections: BTreeSet<&str> = questions.into_iter().chain(others).collect();
         assert_eq!(sections.len(), questions.len() + others.len());
         for (section, variants) in questions::QUESTIONS {
-            let columns: BTreeSet<String> =
-                variants.iter().map(|(patch, knobs)| Subject::patch(*patch).variant(knobs).column).collect();
+            let columns: BTreeSet<String> = variants
+                .iter()
+                .map(|(patch, knobs)| Candidate::patch(*patch).variant(knobs).column)
+                .collect();
             assert_eq!(columns.len(), variants.len(), "{section}");
         }
+    }
+
+    #[test]
+    fn every_candidate_names_knobs_that_exist_and_no_user_can_set_those() {
+        let own = super::super::Settings::default();
+        for (_, variants) in questions::QUESTIONS {
+            for (patch, knobs) in variants {
+                let engine = Candidate::patch(*patch).variant(knobs).engine(&own);
+                assert!(engine.is_ok(), "{knobs:?}: {:?}", engine.err());
+                let all = |(knob, _): &(&str, &str)| DirectCompaction.varies(&format!("compaction.{knob}"));
+                assert!(knobs.iter().all(all), "{knobs:?}");
+            }
+        }
+        assert!(DirectCompaction.varies("compaction.leases") && !DirectCompaction.varies("pcp_policy"));
     }
 }

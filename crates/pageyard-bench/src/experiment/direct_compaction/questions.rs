@@ -1,7 +1,7 @@
 //! What the thread left open: a table for each question, each technique turned on and off alone.
 
 use super::super::{Rows, Run};
-use super::subject::{Job, Subject, run_all};
+use super::candidate::{Candidate, Job, Knob, run_all, sets};
 use super::table::{DIRECT, FREE, MIGRATE, ROWS, count, mean};
 use crate::error::BenchError;
 use pageyard::Counter;
@@ -9,7 +9,7 @@ use pageyard_replay::workload::LoadTrace;
 use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
 
 /// A question: its table, and the variants of patch 2, 3 or 4 that answer it.
-type Question = (&'static str, &'static [(usize, &'static [(&'static str, &'static str)])]);
+type Question = (&'static str, &'static [(usize, &'static [Knob])]);
 
 /// The questions. The patch itself stands first in each table.
 pub const QUESTIONS: [Question; 11] = [
@@ -90,6 +90,11 @@ pub const QUESTIONS: [Question; 11] = [
     ),
 ];
 
+/// Says whether an answer sets this knob.
+pub fn asks_for(knob: &str) -> bool {
+    QUESTIONS.iter().flat_map(|(_, variants)| *variants).any(|(_, knobs)| sets(knobs, knob))
+}
+
 /// What the tables show of each variant.
 fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
     for phase in 0..3 {
@@ -130,28 +135,33 @@ pub fn measure(
     seeds: &[u64],
     run: &mut Run<'_>,
 ) -> Result<Rows, BenchError> {
-    let mut subjects: Vec<Subject> = Vec::new();
+    let mut candidates: Vec<Candidate> = Vec::new();
     for (patch, knobs) in QUESTIONS.iter().flat_map(|(_, variants)| *variants) {
-        let subject = Subject::patch(*patch).variant(knobs);
-        if !subjects.iter().any(|s| s.column == subject.column) {
-            subjects.push(subject);
+        let candidate = Candidate::patch(*patch).variant(knobs);
+        if !candidates.iter().any(|s| s.column == candidate.column) {
+            candidates.push(candidate);
         }
     }
-    let job =
-        |subject, seed: &u64| Job { subject, trace, settings: *settings, phases: Phases::Three, seed: *seed };
+    let job = |candidate, seed: &u64| Job {
+        candidate,
+        trace,
+        settings: *settings,
+        phases: Phases::Three,
+        seed: *seed,
+    };
     let jobs: Vec<Job<'_>> =
-        subjects.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
+        candidates.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
     let reports = run_all("open questions", &jobs, run)?;
     let mut rows = Rows::default();
     rows.setting(super::setting(settings, trace, seeds));
     for (section, variants) in QUESTIONS {
         rows.section(section);
         for (patch, knobs) in variants {
-            let column = Subject::patch(*patch).variant(knobs).column;
+            let column = Candidate::patch(*patch).variant(knobs).column;
             let of: Vec<&Report> = jobs
                 .iter()
                 .zip(&reports)
-                .filter(|(j, _)| j.subject.column == column)
+                .filter(|(j, _)| j.candidate.column == column)
                 .map(|(_, r)| r)
                 .collect();
             add(&mut rows, &column, &of);

@@ -1,7 +1,7 @@
 //! How much of the result depends on the workload: every parameter changed alone.
 
 use super::super::{Rows, Run};
-use super::subject::{Job, Subject, run_all};
+use super::candidate::{Candidate, Job, run_all};
 use super::table::{FREE, MIGRATE, SUM, count, mean};
 use crate::error::BenchError;
 use pageyard::Counter;
@@ -45,7 +45,7 @@ pub fn measure(
     seeds: &[u64],
     run: &mut Run<'_>,
 ) -> Result<Rows, BenchError> {
-    let subjects: Vec<Subject> = (2..=4).map(Subject::patch).collect();
+    let candidates: Vec<Candidate> = (2..=4).map(Candidate::patch).collect();
     let Some((_, first)) = loads.first() else { return Ok(Rows::default()) };
     let changed = CHANGES.iter().map(|(name, change)| {
         let mut s = *settings;
@@ -56,9 +56,9 @@ pub fn measure(
     let cases: Vec<(String, &LoadTrace, Settings)> = changed.chain(others).collect();
     let mut jobs = Vec::new();
     for (_, trace, settings) in &cases {
-        for subject in &subjects {
+        for candidate in &candidates {
             jobs.extend(seeds.iter().map(|seed| Job {
-                subject,
+                candidate,
                 trace,
                 settings: *settings,
                 phases: Phases::UnderLoad(2),
@@ -72,9 +72,9 @@ pub fn measure(
     rows.section(SECTION);
     let mut chunks = reports.chunks(seeds.len());
     for (name, ..) in &cases {
-        for (subject, of) in subjects.iter().zip(&mut chunks) {
+        for (candidate, of) in candidates.iter().zip(&mut chunks) {
             let of: Vec<&Report> = of.iter().collect();
-            let column = &subject.column;
+            let column = &candidate.column;
             let success = |n: usize| mean(&of, |r| r.phases[n].success());
             let counter = |c| mean(&of, |r| count(r, c));
             rows.add(format!("{name}: Success 1"), column, success(0), "%");

@@ -1,19 +1,36 @@
-//! What was reproduced, in sign and in size, and what was not.
+//! The claims of `direct-compaction`: the document's, judged by its own table. Those of the engine are in `targets`.
 
 use super::super::{Rows, gain};
-use super::background;
-use super::longterm;
 use super::sensitivity;
-use super::table::{EXAMINED, FREE, MIGRATE, SUM};
-use std::fmt::Write;
+use super::table::{FREE, MIGRATE, SUM};
+use super::targets;
+use crate::experiment::claim::{Claim, Outcome};
+use crate::experiment::figure::{Asked, Figure};
 
-const P: [&str; 3] = ["reference:patch2", "reference:patch3", "reference:patch4"];
+pub(super) const P: [&str; 3] = ["reference:patch2", "reference:patch3", "reference:patch4"];
 const PUBLISHED: [&str; 3] = ["published:patch2", "published:patch3", "published:patch4"];
-const ENGINE: &str = "pageyard";
+pub(super) const ENGINE: &str = "pageyard";
 
-/// Says whether a figure reaches what it should.
-fn mark(reached: bool) -> &'static str {
-    if reached { "reached" } else { "missed" }
+/// Why a quick run says nothing of any claim here.
+const ANOTHER: &str = "a quick run is of another machine and load";
+
+/// Judges every claim by the rows of a full run.
+pub fn claims(rows: &Rows) -> Vec<Claim> {
+    let mut claims = vec![
+        fewer_migrate_scans(rows),
+        fewer_free_scans(rows),
+        success(rows),
+        falls(
+            rows,
+            "Taking free frames directly (patch 4) also scans fewer frames for migration",
+            MIGRATE,
+            "fewer",
+        ),
+        falls(rows, "With it, direct reclaim has to free less", "Direct pages reclaimed", "less"),
+        sensitive(rows),
+    ];
+    claims.extend(targets::claims(rows));
+    claims.into_iter().map(|c| c.quick_is_elsewhere(ANOTHER)).collect()
 }
 
 /// Returns how much less the second column has, in percent.
@@ -27,166 +44,165 @@ fn change(less: f64, word: &str) -> String {
     format!("{:.1} % {word}", less.abs())
 }
 
-fn beside(published: Option<String>) -> String {
-    published.map_or(String::new(), |p| format!(", published {p}"))
+/// Returns how a metric changes from one column to the other, in words.
+fn by(rows: &Rows, metric: &str, columns: [&str; 2], word: &str) -> Option<String> {
+    Some(change(less(rows, metric, columns)?, word))
 }
 
-/// Writes the verdict.
-pub fn verdict(rows: &Rows) -> String {
-    let mut text = String::new();
-    reference(rows, &mut text);
-    engine(rows, &mut text);
-    states(rows, &mut text);
-    sensitive(rows, &mut text);
-    text.trim_end().to_owned()
+/// Draws a metric before and after a patch, the published beside the measured, and the engine's where it is asked for.
+fn before_and_after(rows: &Rows, caption: &str, metric: &str, patches: [usize; 2], engine: bool) -> Figure {
+    let [a, b] = patches.map(|n| n - 2);
+    let names = ["patch 2", "patch 3", "patch 4"];
+    let published: [Asked<'_>; 2] = [(names[a], metric, PUBLISHED[a]), (names[b], metric, PUBLISHED[b])];
+    let mut here: Vec<Asked<'_>> = vec![(names[a], metric, P[a]), (names[b], metric, P[b])];
+    if engine {
+        here.push(("pageyard", metric, ENGINE));
+    }
+    let caption = format!("{caption}; in multiples of each source's own patch {}", patches[0]);
+    Figure::own(caption).group(rows, "published", &published).group(rows, "here", &here)
 }
 
-fn reference(rows: &Rows, text: &mut String) {
-    let by = |metric, columns, word| Some(change(less(rows, metric, columns)?, word));
-    if let Some(less_now) = less(rows, MIGRATE, [P[0], P[1]]) {
-        let was = beside(by(MIGRATE, [PUBLISHED[0], PUBLISHED[1]], "fewer"));
-        let _ = write!(
-            text,
-            "Patch 3 scans {} frames for migration than patch 2 (at least 20 % fewer: {}{was}). ",
-            change(less_now, "fewer"),
-            mark(less_now >= 20.0)
-        );
-    }
-    if let (Some(free), Some(sum)) = (less(rows, FREE, [P[1], P[2]]), by(SUM, [P[1], P[2]], "fewer")) {
-        let was = beside(by(FREE, [PUBLISHED[1], PUBLISHED[2]], "fewer"));
-        let _ = write!(
-            text,
-            "Patch 4 scans {} free frames than patch 3, {sum} with direct allocations added (at least 60 % fewer: {}{was}). ",
-            change(free, "fewer"),
-            mark(free >= 60.0)
-        );
-    }
-    let ratio = |c: [&str; 3]| Some(rows.get("Success 1 Mean", c[2])? / rows.get("Success 1 Mean", c[1])?);
-    if let Some(times) = ratio(P) {
-        let was = beside(ratio(PUBLISHED).map(|times| format!("{times:.1} times")));
-        let _ = write!(
-            text,
-            "It succeeds {times:.2} times as often in phase 1 (at least 1.3: {}{was}). ",
-            mark(times >= 1.3)
-        );
-    }
-    if let Some(now) = by(MIGRATE, [P[1], P[2]], "fewer") {
-        let was = beside(by(MIGRATE, [PUBLISHED[1], PUBLISHED[2]], "fewer"));
-        let _ = write!(text, "It also scans {now} frames for migration{was}. ");
-    }
-    let reclaimed = "Direct pages reclaimed";
-    if let Some(now) = by(reclaimed, [P[1], P[2]], "less") {
-        let was = beside(by(reclaimed, [PUBLISHED[1], PUBLISHED[2]], "less"));
-        let _ = write!(text, "Direct reclaim frees {now}{was}. ");
+fn fewer_migrate_scans(rows: &Rows) -> Claim {
+    let claim = Claim::document(
+        "Giving a block up once a frame cannot be isolated (patch 3) scans fewer frames for migration",
+    )
+    .asked("at least 20 % fewer than patch 2")
+    .published(by(rows, MIGRATE, [PUBLISHED[0], PUBLISHED[1]], "fewer"))
+    .figure(before_and_after(rows, "frames scanned for migration", MIGRATE, [2, 3], true).asked(0.8));
+    match less(rows, MIGRATE, [P[0], P[1]]) {
+        Some(fewer) => claim.measured(Outcome::of(fewer >= 20.0), change(fewer, "fewer")),
+        None => claim,
     }
 }
 
-fn engine(rows: &Rows, text: &mut String) {
-    for phase in [1, 2] {
-        let metric = format!("Success {phase} Mean");
-        let best = P.iter().filter_map(|c| rows.get(&metric, c)).fold(f64::NAN, f64::max);
-        if let Some(own) = rows.get(&metric, ENGINE) {
-            let _ = write!(
-                text,
-                "The engine's success in phase {phase} is {own:.1} %, the best reference's {best:.1} % ({}). ",
-                mark(own >= best)
-            );
-        }
-    }
-    let best = P.iter().max_by(|a, b| {
-        let success = |c: &str| rows.get("Success 1 Mean", c).unwrap_or(0.0);
-        success(a).total_cmp(&success(b))
-    });
-    if let (Some(best), Some(own)) = (best, rows.get(EXAMINED, ENGINE))
-        && let Some(its) = rows.get(EXAMINED, best)
-    {
-        let _ = write!(
-            text,
-            "It examines {own:.0} frames for each success, {best} {its:.0} (at most half: {}). ",
-            mark(own <= its / 2.0)
-        );
-    }
-    let last = (1..).take_while(|n| rows.get(&format!("Success {n}"), ENGINE).is_some()).last();
-    if let Some(n) = last.filter(|_| !rows.columns(longterm::SECTION).is_empty()) {
-        let metric = format!("unusable_index of order 9, phase {n}");
-        let best = P.iter().filter_map(|c| rows.get(&metric, c)).fold(f64::NAN, f64::min);
-        if let Some(own) = rows.get(&metric, ENGINE) {
-            let _ = write!(
-                text,
-                "After {n} phases its unusable_index of order 9 is {own:.3}, the best reference's {best:.3} ({}). ",
-                mark(own <= best)
-            );
-        }
+fn fewer_free_scans(rows: &Rows) -> Claim {
+    let claim =
+        Claim::document("Taking free frames straight from the free lists (patch 4) scans fewer free frames")
+            .asked("at least 60 % fewer than patch 3")
+            .published(by(rows, FREE, [PUBLISHED[1], PUBLISHED[2]], "fewer"))
+            .on(rows, &[SUM], &[P[1], P[2]])
+            .figure(before_and_after(rows, "free frames scanned", FREE, [3, 4], true).asked(0.4));
+    match (less(rows, FREE, [P[1], P[2]]), by(rows, SUM, [P[1], P[2]], "fewer")) {
+        (Some(fewer), Some(sum)) => claim.measured(
+            Outcome::of(fewer >= 60.0),
+            format!("{}, {sum} with those taken directly added", change(fewer, "fewer")),
+        ),
+        _ => claim,
     }
 }
 
-fn states(rows: &Rows, text: &mut String) {
-    for metric in rows.metrics(background::SECTION).into_iter().filter(|m| m.ends_with("made of allowed")) {
-        let name = metric.trim_end_matches(": made of allowed");
-        if let (Some(made), Some(by)) =
-            (rows.get(metric, ENGINE), rows.get(&format!("{name}: moved by must"), ENGINE))
-        {
-            let _ = write!(
-                text,
-                "From {name}, the engine's compaction makes {made:.1} % of the huge frames that the pins allow (at least 90 %: {}) \
-                 and moves {by:.2} times the frames that must move (at most 1.5: {}). ",
-                mark(made >= 90.0),
-                mark(by <= 1.5)
-            );
-        }
-    }
-    if let Some(p99) = rows.get("order 9, one direct compaction: p99", ENGINE) {
-        let _ = write!(
-            text,
-            "One direct compaction for order 9 takes the engine {p99:.0} µs at the 99th percentile, without copies (at most \
-             300: {}). ",
-            mark(p99 <= 300.0)
-        );
-    }
-    let conflicts = |leases: &str| {
-        rows.get("pageblocks in use for opposite ends", &format!("reference:patch4 leases={leases}"))
+fn success(rows: &Rows) -> Claim {
+    const SUCCESS: &str = "Success 1 Mean";
+    let ratio = |c: [&str; 3]| Some(rows.get(SUCCESS, c[2])? / rows.get(SUCCESS, c[1])?);
+    let bars = |c: [&'static str; 3]| -> Vec<Asked<'static>> {
+        vec![("patch 2", SUCCESS, c[0]), ("patch 3", SUCCESS, c[1]), ("patch 4", SUCCESS, c[2])]
     };
-    if let (Some(without), Some(with)) = (conflicts("false"), conflicts("true")) {
-        let _ = write!(
-            text,
-            "Two compactors at once were in one pageblock for opposite ends {without:.0} times without leases and {with:.0} \
-             times with them. "
+    let mut here = bars(P);
+    here.push(("pageyard", SUCCESS, ENGINE));
+    let claim = Claim::document("Requests under load succeed more often with patch 4 than with patch 3")
+        .asked("at least 1.3 times as often in phase 1")
+        .published(ratio(PUBLISHED).map(|times| format!("{times:.1} times as often")))
+        .figure(
+            Figure::shared("requests of order 4 that succeed in phase 1, %")
+                .group(rows, "published", &bars(PUBLISHED))
+                .group(rows, "here", &here),
         );
+    match ratio(P) {
+        Some(times) => claim.measured(Outcome::of(times >= 1.3), format!("{times:.2} times as often")),
+        None => claim,
     }
 }
 
-fn sensitive(rows: &Rows, text: &mut String) {
-    if rows.columns(sensitivity::SECTION).is_empty() {
-        return;
+/// Claims that a figure falls from patch 3 to patch 4, by however much.
+fn falls(rows: &Rows, what: &str, metric: &str, word: &str) -> Claim {
+    let claim = Claim::document(what)
+        .published(by(rows, metric, [PUBLISHED[1], PUBLISHED[2]], word))
+        .figure(before_and_after(rows, &metric.to_lowercase(), metric, [3, 4], true));
+    match less(rows, metric, [P[1], P[2]]) {
+        Some(fell) => claim.measured(Outcome::of(fell > 0.0), change(fell, word)),
+        None => claim,
     }
+}
+
+fn sensitive(rows: &Rows) -> Claim {
+    let claim = Claim::target("Each of the first three holds whatever parameter of the workload is changed");
+    if rows.columns(sensitivity::SECTION).is_empty() {
+        return claim;
+    }
+    let of_section =
+        |m: &&str| [MIGRATE, FREE, "Success 1"].iter().any(|end| m.ends_with(&format!(": {end}")));
+    let metrics: Vec<&str> = rows.metrics(sensitivity::SECTION).into_iter().filter(of_section).collect();
     let (migrate, all) = sensitivity::holds(rows, MIGRATE, |p2, p3, _| gain(p2, p3) >= 20.0);
     let (free, _) = sensitivity::holds(rows, FREE, |_, p3, p4| gain(p3, p4) >= 60.0);
     let (success, _) = sensitivity::holds(rows, "Success 1", |_, p3, p4| p4 >= 1.3 * p3);
     let (any, _) = sensitivity::holds(rows, "Success 1", |_, p3, p4| p4 >= p3 - 0.5);
-    let _ = write!(
-        text,
-        "Of {all} settings of the workload, each changed alone on a smaller machine, the first holds in {migrate}, the second in \
-         {free}, the third in {success}; patch 4 succeeds no less often than patch 3 in {any}. "
-    );
+    claim.on(rows, &metrics, &P).measured(
+        Outcome::of([migrate, free, success].iter().all(|n| *n == all)),
+        format!(
+            "the first in {migrate}, the second in {free}, the third in {success} of {all} settings; each was changed alone, on a \
+             smaller machine, and patch 4 succeeds no less often than patch 3 in {any}"
+        ),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_grew_is_said_to_be_more() {
+    /// Rows of the table in which patches 2 to 4 come to these figures, for every metric that is asked for.
+    fn rows(figures: [f64; 3]) -> Rows {
         let mut rows = Rows::default();
         rows.section("table");
-        for (column, n) in P.iter().zip([100.0, 122.0, 61.0]) {
-            rows.add(MIGRATE, *column, n, "");
+        for metric in [MIGRATE, FREE, SUM, "Direct pages reclaimed"] {
+            for (column, n) in P.iter().zip(figures) {
+                rows.add(metric, *column, n, "");
+            }
+            for (column, n) in PUBLISHED.iter().zip([100.0, 75.0, 25.0]) {
+                rows.add(metric, *column, n, "");
+            }
         }
-        for (column, n) in PUBLISHED.iter().zip([100.0, 75.0, 50.0]) {
-            rows.add(MIGRATE, *column, n, "");
+        for (column, n) in P.iter().zip([50.0, 50.0, 5000.0 / figures[2]]) {
+            rows.add("Success 1 Mean", *column, n, "%");
         }
-        let text = verdict(&rows);
-        assert!(text.contains("Patch 3 scans 22.0 % more frames for migration than patch 2"), "{text}");
-        assert!(text.contains("missed, published 25.0 % fewer"), "{text}");
-        assert!(text.contains("also scans 50.0 % fewer frames") && !text.contains('-'), "{text}");
+        rows
+    }
+
+    fn names(claims: &[Claim]) -> Vec<&str> {
+        claims[..6].iter().map(|c| c.outcome.name()).collect()
+    }
+
+    #[test]
+    fn claims_are_reproduced_and_missed_by_their_rows() {
+        let held = claims(&rows([100.0, 60.0, 20.0]));
+        assert_eq!(names(&held), ["reproduced"; 5].into_iter().chain(["unmeasured"]).collect::<Vec<_>>());
+        let missed = claims(&rows([100.0, 122.0, 130.0]));
+        assert_eq!(names(&missed), ["missed"; 5].into_iter().chain(["unmeasured"]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_grew_is_said_to_be_more() {
+        let claims = claims(&rows([100.0, 122.0, 61.0]));
+        let first = &claims[0];
+        assert_eq!((first.measured.as_str(), first.published.as_str()), ("22.0 % more", "25.0 % fewer"));
+        assert_eq!(claims[3].measured, "50.0 % fewer");
+        assert!(claims.iter().all(|c| !c.line().contains('-')), "no negative figure is printed");
+    }
+
+    #[test]
+    fn a_quick_run_says_nothing_of_the_study() {
+        let quick: Vec<Claim> =
+            claims(&rows([100.0, 158.8, 20.0])).into_iter().map(Claim::of_a_quick_run).collect();
+        for claim in &quick {
+            assert_eq!(claim.outcome.name(), "not_carried", "{claim:?}");
+            assert!(claim.measured.is_empty() && claim.line().contains("another machine"));
+            assert!(claim.rows.iter().all(|g| g.columns.iter().all(|c| c.starts_with("published"))));
+            assert!(claim.figure.iter().all(|f| f.rows().all(|r| r.column.starts_with("published"))));
+        }
+        assert!(quick[0].figure.is_some(), "what was published is still shown");
+    }
+
+    #[test]
+    fn no_rows_give_no_verdict() {
+        assert!(claims(&Rows::default()).iter().all(|c| c.outcome.name() == "unmeasured"));
     }
 }

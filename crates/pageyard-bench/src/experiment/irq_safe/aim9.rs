@@ -2,7 +2,8 @@
 
 use crate::experiment::unsafely::{grow_break, touch_pages};
 use crate::experiment::{Published, Rows, Run, Samples};
-use std::time::Instant;
+use crate::harness::clock::now_ns;
+use crate::harness::sampler::{FEWEST, Sample};
 
 const SECTION: &str = "aim9";
 
@@ -12,9 +13,9 @@ const PAGES: usize = 256;
 pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
     let turns = if run.quick { 20 } else { 200 };
     run.at("aim9", 0, 2);
-    let pages = rates(PAGES * turns, || touch_pages(PAGES * 4096, turns));
+    let pages = rates(run, PAGES * turns, || touch_pages(PAGES * 4096, turns));
     run.at("aim9", 1, 2);
-    let breaks = rates(100 * turns, || grow_break(1 << 17, 100 * turns));
+    let breaks = rates(run, 100 * turns, || grow_break(1 << 17, 100 * turns));
     rows.section(SECTION);
     for (name, samples) in [("page_test", pages), ("brk_test", breaks)] {
         let Some(samples) = samples else {
@@ -33,18 +34,15 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
 }
 
 /// Returns operations a second, sample by sample, after a pass that is not kept.
-fn rates(operations: usize, mut work: impl FnMut() -> bool) -> Option<Samples> {
-    let mut values = Vec::new();
-    for pass in 0..=crate::SAMPLES {
-        let start = Instant::now();
-        if !work() {
-            return None;
+fn rates(run: &Run<'_>, operations: usize, mut work: impl FnMut() -> bool) -> Option<Samples> {
+    let mut series = run.sampler().run(&mut [()], |()| {
+        let start = now_ns();
+        match work() {
+            true => Sample::Counts([operations as f64 * 1e9 / (now_ns() - start) as f64]),
+            false => Sample::Impossible,
         }
-        if pass > 0 {
-            values.push(operations as f64 / start.elapsed().as_secs_f64());
-        }
-    }
-    Some(Samples::new(values))
+    });
+    series.pop().map(|[rates]| rates).filter(|rates| rates.len() >= FEWEST)
 }
 
 pub(super) fn published(tables: &Published, rows: &mut Rows) {

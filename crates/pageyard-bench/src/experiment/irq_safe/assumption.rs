@@ -1,19 +1,24 @@
 //! The patch's assumption, that intensive allocation in interrupts is rare, tested on recorded traces.
 
-use super::{AFTER, BEFORE, ENGINE, Machines, REGISTER, SOFT_IRQ, TRYLOCK, mix};
+use super::{AFTER, BEFORE, Machines, REGISTER, SOFT_IRQ, TRYLOCK, mix};
 use crate::error::BenchError;
-use crate::experiment::samples::{OVERLAP, in_turn, together};
-use crate::experiment::subject::{Mix, Subject};
+use crate::experiment::recordings::find;
 use crate::experiment::{Rows, Run, Samples, gain};
+use crate::harness::load::{Busy, Mix};
+use crate::harness::sampler::Sample;
+use crate::harness::subject::Subject;
+use crate::harness::team::{OVERLAP, Span, overlap};
 
 const TRACES: [&str; 4] = ["net-order0", "net", "build", "fork"];
 
+/// Calls that a quick run makes of a recording at most.
+pub(super) const QUICK_CALLS: usize = 60_000;
+
 pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
-    let most = if run.quick { 60_000 } else { 2_000_000 };
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    let most = if run.quick { QUICK_CALLS } else { 2_000_000 };
     for (done, trace) in TRACES.iter().enumerate() {
         run.at("traces", done, TRACES.len());
-        let Some(path) = mix::find(trace) else {
+        let Some(path) = find(trace) else {
             run.note(format!("{trace} was not measured: data/traces/{trace}.trace is not below this folder"));
             continue;
         };
@@ -23,11 +28,11 @@ pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) -
         rows.add(format!("{trace}: calls in interrupts"), "trace", recorded.in_interrupts(), "%");
         rows.add(format!("{trace}: frees in interrupts"), "trace", recorded.frees_in_interrupts(), "%");
         for threads in [1, 2] {
-            if threads > cores.len() {
+            if threads > machines.team.len() {
                 run.note("two threads were not measured: this process may use one CPU");
                 break;
             }
-            let dropped = cost(machines, &recorded.mix, trace, &cores[..threads], run, rows);
+            let dropped = cost(machines, &recorded.mix, trace, threads, run, rows);
             if dropped > 0 {
                 run.note(format!(
                     "{dropped} samples of {trace} on two threads were dropped: the threads ran apart"
@@ -43,65 +48,62 @@ fn cost(
     machines: &Machines,
     mix: &Mix,
     trace: &str,
-    cores: &[core_affinity::CoreId],
+    threads: usize,
     run: &mut Run<'_>,
     rows: &mut Rows,
 ) -> u64 {
-    let mut subjects: Vec<(&str, &dyn Subject)> =
-        machines.references.iter().map(|(name, r)| (*name, r as &dyn Subject)).collect();
-    subjects.push((ENGINE, machines.engine.subject()));
-    subjects.push(("again", &machines.again));
+    let subjects = machines.subjects();
     let locks = |i: usize| {
-        machines.references.get(i).map_or((0, 0), |(_, r)| {
-            let s = r.lock_stats();
+        machines.references.get(i).map_or((0, 0), |r| {
+            let s = r.allocator().0.lock_stats();
             (s.taken, s.wait_ns)
         })
     };
     let before: Vec<_> = (0..subjects.len()).map(locks).collect();
     let mut passes = vec![0u64; subjects.len()];
     let mut dropped = 0;
-    let mut numbered: Vec<(usize, &dyn Subject)> = subjects.iter().map(|s| s.1).enumerate().collect();
-    let series = in_turn(&mut numbered, |(i, subject)| {
+    let mut numbered: Vec<(usize, &dyn Subject)> = subjects.iter().copied().enumerate().collect();
+    let series = run.sampler().run(&mut numbered, |(i, subject)| {
         passes[*i] += 1;
-        if cores.len() == 1 {
-            return subject.mix(0, mix).map(|ns| [ns]);
-        }
-        let both = together(cores, |cpu| subject.mix(cpu, mix));
-        if both.overlap < OVERLAP {
+        let Some(all) = subject.mix(&machines.team, threads, mix) else { return Sample::Impossible };
+        if overlap(&all.iter().map(|b| Span { start: b.start, end: b.end }).collect::<Vec<_>>()) < OVERLAP {
             dropped += 1;
-            return None;
+            return Sample::Disturbed;
         }
-        let sum = both.threads.iter().try_fold(0.0, |sum, (ns, _)| Some(sum + (*ns)?))?;
-        Some([sum / cores.len() as f64])
+        let each =
+            |busy: &Busy| (busy.missing == 0).then(|| busy.ns as f64 / mix.calls_a_sample().max(1) as f64);
+        let sum = all.iter().try_fold(0.0, |sum, busy| Some(sum + each(busy)?));
+        Sample::from(sum.map(|sum| [sum / threads as f64]))
     });
-    let threads = if cores.len() == 1 { "1 thread" } else { "2 threads" };
-    let metric = format!("{trace}, {threads}");
-    for (i, (column, _)) in subjects.iter().enumerate().filter(|(_, (c, _))| *c != "again") {
+    let metric = format!("{trace}, {}", if threads == 1 { "1 thread" } else { "2 threads" });
+    for (i, column) in subjects.iter().map(|s| s.name()).enumerate().filter(|(_, c)| *c != "again") {
         rows.section("Cost of a call");
-        rows.add(&metric, *column, series[i][0].median(), "ns");
+        rows.add(&metric, column, series[i][0].median(), "ns");
         if i < machines.references.len() {
-            let calls = (passes[i] as usize * cores.len() * mix.calls.len() * mix.repeat) as f64;
+            let calls = (passes[i] * threads as u64 * mix.calls_a_sample()) as f64;
             let (taken, waited) = locks(i);
             rows.section("Zone lock");
             let thousand = (taken - before[i].0) as f64 / calls * 1000.0;
-            rows.add(format!("{metric}: taken for 1000 calls"), *column, thousand, "");
+            rows.add(format!("{metric}: taken for 1000 calls"), column, thousand, "");
             rows.add(
                 format!("{metric}: waited for a call"),
-                *column,
+                column,
                 (waited - before[i].1) as f64 / calls,
                 "ns",
             );
         }
     }
     rows.section("Less than irqsave, on the traces");
-    let place = |column: &str| subjects.iter().position(|(c, _)| *c == column).unwrap_or(0);
+    let place = |column: &str| subjects.iter().position(|s| s.name() == column).unwrap_or(0);
     for (before, name) in [(REGISTER, "gain over the flags register"), (BEFORE, "gain over a flag")] {
         for column in [AFTER, SOFT_IRQ, TRYLOCK] {
             let gained = gained(&series[place(before)][0], &series[place(column)][0]);
             rows.add(format!("{name}, {metric}"), column, gained, "%");
         }
     }
-    run.check_pair(&metric, gained(&series[0][0], &series[subjects.len() - 1][0]));
+    let pair = gained(&series[0][0], &series[subjects.len() - 1][0]);
+    rows.add(format!("A/A {metric}"), BEFORE, pair, "% apart");
+    run.check_pair(&metric, pair);
     dropped
 }
 

@@ -1,19 +1,10 @@
 //! The order-0 calls of a recorded trace, in the context they were made in.
 
-use super::super::subject::{Call, Mix};
 use crate::error::BenchError;
+use crate::harness::load::{Call, Mix};
 use pageyard::Context;
 use pageyard_trace::{Columns, EventKind, Trace};
 use std::collections::HashMap;
-use std::path::PathBuf;
-
-/// Finds a trace that ships with the repository: below this folder or the program's, or below one that holds it.
-pub(super) fn find(name: &str) -> Option<PathBuf> {
-    let program = std::env::current_exe().ok();
-    let folders = [std::env::current_dir().ok(), program];
-    let above = folders.iter().flatten().flat_map(|f| f.ancestors());
-    above.map(|f| f.join("data/traces").join(format!("{name}.trace"))).find(|p| p.join("meta.json").is_file())
-}
 
 /// What a trace holds of order 0.
 pub(super) struct Recorded {
@@ -44,13 +35,13 @@ fn share(by: &[u64; 3]) -> f64 {
 /// A frame allocated twice was freed in between, unrecorded; that free is made in the context of the second allocation.
 pub(super) fn load(path: &std::path::Path, most: usize) -> Result<Recorded, BenchError> {
     let mut events = Trace::open(path)?.events(Columns::Replay)?;
-    let mut recorded =
-        Recorded { mix: Mix { calls: Vec::new(), places: 0, repeat: 1 }, by_context: [0; 3], frees: [0; 3] };
+    let (mut calls, mut places) = (Vec::new(), 0);
+    let (mut by_context, mut frees) = ([0; 3], [0; 3]);
     let (mut held, mut spare): (HashMap<u64, u32>, Vec<u32>) = Default::default();
     // From a third of a long trace on: the start of a recording is not like the rest.
     let mut skip = if events.rows() > 4 * most as u64 { events.rows() / 3 } else { 0 };
     let mut batch = Vec::new();
-    while recorded.mix.calls.len() < most && events.next_batch(&mut batch)? {
+    while calls.len() < most && events.next_batch(&mut batch)? {
         if skip > 0 {
             skip = skip.saturating_sub(batch.len() as u64);
             continue;
@@ -59,32 +50,30 @@ pub(super) fn load(path: &std::path::Path, most: usize) -> Result<Recorded, Benc
             if !matches!(e.kind, EventKind::Alloc | EventKind::Free) {
                 continue;
             }
-            let mix = &mut recorded.mix;
             let kind = match e.context {
                 Context::Task => 0,
                 Context::Softirq => 1,
                 Context::Hardirq | Context::Nmi => 2,
             };
             let mut call = |place, free| {
-                mix.calls.push(Call { place, context: e.context, free });
-                recorded.by_context[kind] += 1;
-                recorded.frees[kind] += u64::from(free);
+                calls.push(Call { place, context: e.context, free });
+                by_context[kind] += 1;
+                frees[kind] += u64::from(free);
             };
             if let Some(place) = held.remove(&e.pfn) {
                 call(place, true);
                 spare.push(place);
             }
             if e.kind == EventKind::Alloc {
-                let place = spare.pop().unwrap_or(mix.places as u32);
-                mix.calls.push(Call { place, context: e.context, free: false });
-                recorded.by_context[kind] += 1;
-                mix.places = mix.places.max(place as usize + 1);
+                let place = spare.pop().unwrap_or(places as u32);
+                call(place, false);
+                places = places.max(place as usize + 1);
                 held.insert(e.pfn, place);
             }
         }
     }
-    recorded.mix.repeat = (CALLS_A_SAMPLE / recorded.mix.calls.len().max(1)).max(1);
-    Ok(recorded)
+    let repeat = (CALLS_A_SAMPLE / calls.len().max(1)).max(1);
+    Ok(Recorded { mix: Mix { calls: calls.into(), places, repeat }, by_context, frees })
 }
 
 /// Calls that a sample makes at least: a short trace is repeated.

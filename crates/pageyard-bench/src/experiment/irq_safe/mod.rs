@@ -13,11 +13,14 @@ mod storm;
 mod sweep;
 mod verdict;
 
-use super::subject::{Engine, reference, regions};
-use super::{Experiment, Plot, Published, Rows, Run, Series};
+use super::machines::{Boxed, Reference, engine, engine_subject, protection};
+use super::machines::{reference, reference_subject, regions};
+use super::{Claim, Experiment, Plot, Published, Rows, Run, Series, Settings};
 use crate::error::BenchError;
+use crate::harness::subject::Subject;
+use crate::harness::team::{Team, cpus};
 use pageyard::{Frames, NodeId, Pfn, Region, ZoneKind};
-use pageyard_linux::{Config, LinuxAllocator};
+use pageyard_linux::LinuxAllocator;
 use std::time::Duration;
 
 /// The experiment.
@@ -40,6 +43,9 @@ const PROTECTIONS: [Protection; 6] = [
     Protection { column: MASK, protection: "irqsave", interrupts: "signal_mask" },
 ];
 
+/// The reference that all of them are.
+const PRESET: &str = "linux-4.10";
+
 const BEFORE: &str = "reference:irqsave";
 const AFTER: &str = "reference:preempt_only";
 const SOFT_IRQ: &str = "reference:soft_irq_allowed";
@@ -50,44 +56,45 @@ const ENGINE: &str = "pageyard";
 const VANILLA: &str = "published:vanilla";
 const IRQSAFE: &str = "published:irqsafe";
 
-/// One of each protection, the first one twice for the A/A pair, and the engine.
+/// One of each protection, the first one twice for the A/A pair, and the engine; and threads for them.
 struct Machines {
-    references: Vec<(&'static str, LinuxAllocator)>,
-    again: LinuxAllocator,
-    engine: Engine,
+    references: Vec<Reference>,
+    again: Reference,
+    engine: Box<dyn Subject>,
+    team: Team,
 }
 
 impl Protection {
-    fn config(&self) -> Result<Config, BenchError> {
-        let mut config = Config::linux_4_10();
-        for (knob, value) in [("pcp_protection", self.protection), ("interrupts", self.interrupts)] {
-            let fail = |e: pageyard_linux::KnobError| BenchError::Experiment { why: e.to_string() };
-            config.set(knob, value).map_err(fail)?;
-        }
-        Ok(config)
+    /// Returns the knobs that make it.
+    fn knobs(&self) -> [(&'static str, &'static str); 2] {
+        [("pcp_protection", self.protection), ("interrupts", self.interrupts)]
     }
 
-    fn reference(&self, regions: &[Region]) -> Result<LinuxAllocator, BenchError> {
-        reference(regions, &self.config()?)
+    fn reference(&self, regions: &[Region], settings: &Settings) -> Result<LinuxAllocator, BenchError> {
+        reference(regions, &settings.linux(PRESET, &self.knobs())?)
     }
 }
 
 impl Machines {
-    fn new() -> Result<Machines, BenchError> {
+    fn new(settings: &Settings) -> Result<Machines, BenchError> {
         let regions = regions(1);
-        let one = |p: &Protection| Ok((p.column, p.reference(&regions)?));
+        let one = |p: &Protection, column| Ok(reference_subject(column, p.reference(&regions, settings)?));
         Ok(Machines {
-            references: PROTECTIONS.iter().map(one).collect::<Result<_, BenchError>>()?,
-            again: PROTECTIONS[0].reference(&regions)?,
-            engine: Engine::new(&regions)?,
+            references: PROTECTIONS.iter().map(|p| one(p, p.column)).collect::<Result<_, BenchError>>()?,
+            again: one(&PROTECTIONS[0], "again")?,
+            engine: engine_subject(ENGINE, &regions, settings)?,
+            team: Team::new(&cpus()),
         })
     }
 
+    /// Returns all of them under the names of their columns: the references, the engine, and the pair's second half.
+    fn subjects(&self) -> Vec<&dyn Subject> {
+        let references = self.references.iter().map(|r| r as &dyn Subject);
+        references.chain([&*self.engine, &self.again as &dyn Subject]).collect()
+    }
+
     fn sound(&self) -> Result<(), BenchError> {
-        for (_, reference) in &self.references {
-            super::subject::sound(&[reference])?;
-        }
-        super::subject::sound(&[&self.again, self.engine.allocator()])
+        super::machines::sound(self.subjects().into_iter().filter_map(|s| s.engine()))
     }
 }
 
@@ -100,9 +107,45 @@ impl Experiment for IrqSafe {
         "per-CPU lists without turning interrupts off (M. Gorman, 2017)"
     }
 
+    fn quick_cannot_show(&self) -> &'static str {
+        "4 of its 15 batch sizes, and the first 60,000 calls of each recording: it does not judge the sweep, which is of every \
+         batch, nor recordings that are longer"
+    }
+
+    fn columns(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (VANILLA, "the document's kernel before the patch, in cycles of its machine"),
+            (IRQSAFE, "the document's kernel with the patch"),
+            (BEFORE, "Linux 4.10 before the patch, interrupts off by a flag that makes handlers wait"),
+            (
+                REGISTER,
+                "the same, and the processor's flags register is saved and restored, as a kernel does: the closest to one",
+            ),
+            (MASK, "the same by blocking signals: two system calls"),
+            (AFTER, "the patch: preemption off; requests from interrupts go past the lists to the zone"),
+            (
+                SOFT_IRQ,
+                "the variant that the document mentions and leaves: soft interrupts off, and so on the lists",
+            ),
+            (TRYLOCK, "a lock that gives way, as Linux has had since 6.0"),
+            (
+                ENGINE,
+                "the lock-free engine with restartable sequences, or what this machine has in their place",
+            ),
+        ]
+    }
+
+    fn engines(&self) -> &'static [&'static str] {
+        &[PRESET, ENGINE]
+    }
+
+    fn varies(&self, knob: &str) -> bool {
+        PROTECTIONS[0].knobs().iter().any(|(own, _)| *own == knob)
+    }
+
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
         let mut rows = Rows::default();
-        let machines = Machines::new()?;
+        let machines = Machines::new(&run.settings)?;
         sweep::measure(&machines, run, &mut rows);
         primitives::measure(run, &mut rows);
         assumption::measure(&machines, run, &mut rows)?;
@@ -115,7 +158,7 @@ impl Experiment for IrqSafe {
              sets a flag that makes handlers wait, irqsave-flags-register also saves and restores the processor's flags \
              register as a kernel does, irqsave-signal-mask blocks signals by two system calls",
         );
-        run.note(machines.engine.protection());
+        run.note(protection(&run.settings));
         Ok(rows)
     }
 
@@ -127,14 +170,14 @@ impl Experiment for IrqSafe {
         rows
     }
 
-    fn verdict(&self, rows: &Rows) -> String {
-        verdict::verdict(rows)
+    fn claims(&self, rows: &Rows) -> Vec<Claim> {
+        verdict::claims(rows)
     }
 
     fn plots(&self, rows: &Rows) -> Vec<Plot> {
         let line = |what: &str, column: &str, name: &str| Series {
             name: name.to_owned(),
-            points: super::subject::batches(false)
+            points: super::machines::batches(false)
                 .into_iter()
                 .filter_map(|n| Some((n as f64, rows.get(&format!("{what}-odr0-{n}"), column)?)))
                 .collect(),
@@ -164,17 +207,17 @@ fn storms(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     const FRAMES: u64 = 1 << 15;
     let regions = [Region::managed(Pfn(1), Frames(FRAMES - 1), NodeId(0), ZoneKind::Normal)];
     let time = Duration::from_millis(if run.quick { 300 } else { 1500 });
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let cores = &cores[..cores.len().min(2)];
+    let cpus = cpus();
+    let team = Team::new(&cpus[..cpus.len().min(2)]);
     rows.section("Async safety");
     for (done, protection) in PROTECTIONS.iter().map(Some).chain([None]).enumerate() {
         run.at("storm", done, PROTECTIONS.len() + 1);
-        let (column, allocator): (_, Box<dyn pageyard::PageAllocator>) = match protection {
-            Some(p) => (p.column, Box::new(p.reference(&regions)?)),
-            None => (ENGINE, Engine::new(&regions)?.boxed()),
+        let (column, allocator): (_, Box<dyn pageyard::PageAllocator + Send>) = match protection {
+            Some(p) => (p.column, Box::new(p.reference(&regions, &run.settings)?)),
+            None => (ENGINE, engine(&regions, &run.settings, Boxed)?),
         };
         let fail = |why| BenchError::Experiment { why };
-        let seen = storm::storm(allocator, FRAMES, cores, time).map_err(fail)?;
+        let seen = storm::storm(allocator, FRAMES, &team, time).map_err(fail)?;
         let rate = seen.handlers as f64 / time.as_secs_f64();
         rows.add("handlers that ran, a second, all CPUs", column, rate, "1/s");
         rows.add("of those, deferred", column, seen.deferred as f64, "");

@@ -1,18 +1,19 @@
 //! What a protection costs by itself, and the document's prediction from that: what is removed, minus what is added.
 
 use super::{AFTER, BEFORE, MASK, REGISTER};
-use crate::experiment::samples::{Samples, in_turn};
 use crate::experiment::{Published, Rows, Run};
+use crate::harness::clock::now_ns;
+use crate::harness::sampler::Sample;
+use crate::harness::samples::Samples;
 use pageyard_linux::config::PcpProtection;
 use pageyard_linux::irq::Interrupts;
 use std::hint::black_box;
-use std::time::Instant;
 
 const SECTION: &str = "Primitives";
 const PREDICTION: &str = "Prediction";
 pub(super) const FROM_REGISTER: &str = "reference:preempt_only, from the flags register";
 pub(super) const FROM_MASK: &str = "reference:preempt_only, from a signal mask";
-const PUBLISHED: &str = "published:time_bench";
+pub(super) const PUBLISHED: &str = "published:time_bench";
 
 /// A primitive: its row, and what times it, in nanoseconds.
 type Primitive = (&'static str, fn() -> f64);
@@ -35,18 +36,18 @@ const PRIMITIVES: [Primitive; 6] = [
 
 #[inline(always)]
 fn time(times: u32, run: impl Fn()) -> f64 {
-    let start = Instant::now();
+    let start = now_ns();
     for i in 0..times {
         run();
         black_box(i);
     }
-    start.elapsed().as_nanos() as f64 / f64::from(times)
+    (now_ns() - start) as f64 / f64::from(times)
 }
 
 pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
     run.at("primitives", 0, 1);
     let mut all = PRIMITIVES;
-    let series = in_turn(&mut all, |(_, time)| Some([time()]));
+    let series = run.sampler().run(&mut all, |(_, time)| Sample::Counts([time()]));
     let samples = |i: usize| -> &Samples { &series[i][0] };
     let empty = samples(PRIMITIVES.len() - 1).median();
     rows.section(SECTION);

@@ -1,8 +1,7 @@
 //! A storm of timer signals whose handlers allocate and free while every thread does too.
 
-use super::super::samples::together;
 use super::super::unsafely::Handled;
-use core_affinity::CoreId;
+use crate::harness::team::Team;
 use nix::sys::signal::{SigEvent, SigSet, SigevNotify, Signal};
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
@@ -38,7 +37,7 @@ pub(super) struct Seen {
 }
 
 struct Storm {
-    allocator: Box<dyn PageAllocator>,
+    allocator: Box<dyn PageAllocator + Send>,
     /// Whether each frame has an owner.
     owned: Vec<AtomicBool>,
     /// By CPU; zero is no frame.
@@ -123,14 +122,14 @@ fn timer(signal: Signal) -> nix::Result<Timer> {
     Ok(timer)
 }
 
-/// Runs a storm over an allocator of `frames` frames, of which frame 0 is not managed, on these CPUs.
+/// Runs a storm over an allocator of `frames` frames, of which frame 0 is not managed, on all threads of a team.
 ///
 /// # Errors
 /// A sentence where timers or handlers are not available, or frames were lost.
 pub(super) fn storm(
-    allocator: Box<dyn PageAllocator>,
+    allocator: Box<dyn PageAllocator + Send>,
     frames: u64,
-    cores: &[CoreId],
+    team: &Team,
     time: Duration,
 ) -> Result<Seen, String> {
     irq::on_deferred(run);
@@ -142,7 +141,7 @@ pub(super) fn storm(
     let storm: &'static Storm = Box::leak(Box::new(Storm {
         allocator,
         owned: (0..frames).map(|_| AtomicBool::new(false)).collect(),
-        stash: cores.iter().map(|_| [const { AtomicU64::new(0) }; STASH]).collect(),
+        stash: (0..team.len()).map(|_| [const { AtomicU64::new(0) }; STASH]).collect(),
         handlers: AtomicU64::new(0),
         deferred: AtomicU64::new(0),
         allocations: AtomicU64::new(0),
@@ -150,16 +149,17 @@ pub(super) fn storm(
         wrong: AtomicU64::new(0),
     }));
     let end = Instant::now() + time;
-    let threads = together(cores, |cpu| {
+    let threads = team.run(team.len(), move |cpu| {
         HERE.set(Some((storm, cpu as u32)));
         let timers = [timer(Signal::SIGUSR1), timer(Signal::SIGUSR2)];
-        let ran = timers.iter().find_map(|t| t.as_ref().err()).map_or(Ok(()), |e| Err(failed(*e)));
+        let ran = timers.iter().find_map(|t| t.as_ref().err()).map_or(Ok(()), |e| Err(*e));
         storm.thread(cpu as u32, end);
         drop(timers);
         HERE.set(None);
         ran
     });
-    threads.threads.into_iter().try_for_each(|(ran, _)| ran)?;
+    let threads = threads.ok_or("a thread of the storm panicked")?;
+    threads.into_iter().try_for_each(|ran| ran.map_err(failed))?;
     for (cpu, stash) in storm.stash.iter().enumerate() {
         let cx = Cx::on(CpuId(cpu as u32));
         stash.iter().map(|p| p.swap(0, Relaxed)).filter(|p| *p != 0).for_each(|p| storm.give(&cx, Pfn(p)));
@@ -180,8 +180,9 @@ pub(super) fn storm(
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::subject::reference;
+    use super::super::super::machines::reference;
     use super::*;
+    use crate::harness::team::cpus;
     use pageyard::{Frames, NodeId, Region, ZoneKind};
 
     #[test]
@@ -190,9 +191,9 @@ mod tests {
         let mut config = pageyard_linux::Config::linux_4_10();
         config.set("interrupts", "soft_flag").unwrap();
         let allocator = reference(&regions, &config).unwrap();
-        let cores = core_affinity::get_core_ids().unwrap_or_default();
-        let cores = &cores[..cores.len().min(2)];
-        let seen = storm(Box::new(allocator), 1 << 15, cores, Duration::from_millis(200)).unwrap();
+        let cpus = cpus();
+        let team = Team::new(&cpus[..cpus.len().min(2)]);
+        let seen = storm(Box::new(allocator), 1 << 15, &team, Duration::from_millis(200)).unwrap();
         assert!(seen.handlers > 0 && seen.allocations > seen.handlers && seen.by_threads > 0, "{seen:?}");
         assert_eq!(seen.wrong, 0);
     }

@@ -1,34 +1,28 @@
 //! The document's microbenchmark: batches of single frames, taken and given back in the same order.
 
 use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, Machines, PROTECTIONS, REGISTER, VANILLA};
-use crate::experiment::samples::in_turn;
-use crate::experiment::subject::{Subject, batches, frames_a_sample, single};
+use crate::experiment::machines::{Batches, batches};
 use crate::experiment::{Published, Rows, Run};
-use pageyard::Pfn;
 
 const SECTION: &str = "Sweep";
 const GAINS: &str = "Less than irqsave";
 const KINDS: [&str; 3] = ["alloc", "free", "total"];
 
 pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
-    let mut subjects: Vec<(&str, &dyn Subject)> =
-        machines.references.iter().map(|(name, r)| (*name, r as &dyn Subject)).collect();
-    subjects.push((ENGINE, machines.engine.subject()));
-    subjects.push(("again", &machines.again));
+    let mut subjects = machines.subjects();
     let batches = batches(run.quick);
     let (mut worst, mut gains): (f64, _) = (0.0, Rows::default());
     for (done, batch) in batches.iter().enumerate() {
         run.at("sweep", done, batches.len());
-        let mut held = vec![Pfn(0); *batch];
-        let rounds = (frames_a_sample(run.quick) / batch).max(1);
-        let series = in_turn(&mut subjects, |(_, subject)| subject.sweep(0, &single(), &mut held, rounds));
+        let load = Batches::one_by_one(*batch, run.quick);
+        let series = run.sampler().run(&mut subjects, |s| load.sample(*s, &machines.team));
         rows.section(SECTION);
-        for ((column, _), series) in subjects.iter().zip(&series).filter(|((c, _), _)| *c != "again") {
+        for (subject, series) in subjects.iter().zip(&series).filter(|(s, _)| s.name() != "again") {
             for (kind, samples) in KINDS.iter().zip(series) {
-                rows.add_samples(&format!("{kind}-odr0-{batch}"), column, samples, "ns");
+                rows.add_samples(&format!("{kind}-odr0-{batch}"), subject.name(), samples, "ns");
             }
         }
-        let at = |column: &str| subjects.iter().position(|(c, _)| *c == column).unwrap_or(0);
+        let at = |column: &str| subjects.iter().position(|s| s.name() == column).unwrap_or(0);
         gains.section(GAINS);
         for (i, kind) in KINDS.iter().enumerate() {
             let of = |before: &str, after: &str| series[at(before)][i].paired_gain(&series[at(after)][i]);

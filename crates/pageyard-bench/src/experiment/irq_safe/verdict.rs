@@ -1,24 +1,22 @@
-//! The verdict on `irq-safe`, from its rows.
+//! The claims of `irq-safe`, judged by its rows.
 
-use super::primitives::{FROM_MASK, FROM_REGISTER};
-use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, PROTECTIONS, SOFT_IRQ, TRYLOCK};
+use super::assumption::QUICK_CALLS;
+use super::primitives::{FROM_MASK, FROM_REGISTER, PUBLISHED};
+use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, PROTECTIONS, REGISTER, SOFT_IRQ, TRYLOCK, VANILLA};
 use crate::experiment::Rows;
-use crate::experiment::subject::batches;
+use crate::experiment::claim::{Claim, Outcome, worst_pair};
+use crate::experiment::figure::Figure;
+use crate::experiment::lines::whole;
+use crate::experiment::machines::batches;
 
 /// A gain below this, in percent, is no gain: the A/A pair differs by as much.
 const NOTHING: f64 = 1.0;
 
-pub(super) fn verdict(rows: &Rows) -> String {
-    let mut lines = vec![sweep(rows), prediction(rows)];
-    lines.extend(["net-order0", "net", "build", "fork"].iter().filter_map(|t| trace(rows, t)));
-    lines.push(bulk(rows));
-    lines.push(storm(rows));
-    lines.push(
-        "aim9's before and after need two kernels: its rows are this kernel's alone, and the published ones stand as printed."
-            .into(),
-    );
-    lines.retain(|l| !l.is_empty());
-    lines.join("\n")
+pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
+    let mut claims = vec![sweep(rows), prediction(rows)];
+    claims.extend(["net-order0", "net", "build", "fork"].map(|t| trace(rows, t)));
+    claims.extend([bulk(rows), storm(rows), aim9(rows)]);
+    claims
 }
 
 /// Returns least, median and greatest of a gain over the batches.
@@ -29,95 +27,311 @@ fn spread(rows: &Rows, metric: &str, column: &str) -> Option<(f64, f64, f64)> {
     Some((*all.first()?, all[all.len() / 2], *all.last()?))
 }
 
-fn sweep(rows: &Rows) -> String {
+fn sweep(rows: &Rows) -> Claim {
+    let metrics = |gain: &str| -> Vec<String> {
+        batches(false).iter().map(|n| format!("{gain} total-odr0-{n}")).collect()
+    };
+    let published = spread(rows, "gain total", IRQSAFE);
+    let median = "Median total-odr0-64";
+    let claim = Claim::document(
+        "Turning off preemption instead of interrupts makes a frame cheaper to take and give back, at every batch size",
+    )
+    .published(published.map(|(l, m, h)| format!("{l:.0} to {h:.0} % less, {m:.0} % at the median batch")))
+    .on(rows, &metrics("gain"), &[IRQSAFE])
+    .on(rows, &metrics("gain over the flags register,"), &[AFTER])
+    .figure(
+        Figure::own("a frame taken and given back in batches of 64; in multiples of each machine's own time before the patch")
+            .group(
+                rows,
+                "published",
+                &[("before", "total-odr0-64", VANILLA), ("after", "total-odr0-64", IRQSAFE)],
+            )
+            .group(
+                rows,
+                "here",
+                &[("before", median, REGISTER), ("after", median, AFTER), ("pageyard", median, ENGINE)],
+            ),
+    )
+    .quick_is_too_small("it measures 4 of the 15 batch sizes");
     let of = |from: &str| spread(rows, &format!("gain{from} total"), AFTER);
-    let (Some((low, middle, high)), Some((rlow, rmiddle, rhigh)), Some((_, mask, _))) =
-        (of(""), of(" over the flags register,"), of(" over a signal mask,"))
+    let (Some((low, middle, high)), Some(flag), Some(mask)) =
+        (of(" over the flags register,"), of(""), of(" over a signal mask,"))
     else {
-        return String::new();
+        return claim;
     };
-    let sign = match rmiddle {
-        g if g > NOTHING && rlow > 0.0 => "reproduced in sign at every batch",
-        g if g > NOTHING => "reproduced in sign at most batches",
-        _ => "not reproduced",
-    };
-    let published = spread(rows, "gain total", IRQSAFE)
-        .map_or(String::new(), |(l, m, h)| format!(" (published: {l:.0} to {h:.0} %, median {m:.0} %)"));
-    format!(
-        "Sweep: {sign}: preempt_only costs {rlow:.1} to {rhigh:.1} % less than irqsave with the flags register, {rmiddle:.1} % \
-         at the median batch{published}. Against a flag alone it is {low:.1} to {high:.1} %, median {middle:.1} %; against a \
-         real signal mask {mask:.0} %."
+    let pair = sweep_pair(rows);
+    claim.measured(
+        Outcome::of_effect(low > 0.0 && middle > NOTHING, middle, pair),
+        format!(
+            "{low:.1} to {high:.1} % less, {middle:.1} % at the median batch; that is over the flags register, and {:.1} % over a \
+             flag alone, {:.0} % over a signal mask",
+            flag.1, mask.1
+        ),
     )
 }
 
-fn prediction(rows: &Rows) -> String {
-    let both = |column: &str| {
-        let expected = rows.get("expected saving for a frame, two sections", column)?;
-        Some((expected, rows.get("measured saving for a frame, batch 64", column)?))
+fn prediction(rows: &Rows) -> Claim {
+    let (expected, measured) =
+        ("expected saving for a frame, two sections", "measured saving for a frame, batch 64");
+    let (one, first) = ("expected saving for one section", "measured saving for a frame, batch 1");
+    let published = rows.get(one, PUBLISHED).zip(rows.get(first, PUBLISHED));
+    let claim = Claim::document("What the patch removes, less what it adds, predicts what a frame saves")
+        .asked("measured between half and twice the expected saving")
+        .published(published.map(|(e, m)| format!("{e:.1} ns expected for one section, {m:.1} ns measured")))
+        .on(rows, &[expected, measured], &[FROM_REGISTER, AFTER, FROM_MASK])
+        .figure(
+            Figure::shared("nanoseconds saved for a frame")
+                .group(rows, "published", &[("expected", one, PUBLISHED), ("measured", first, PUBLISHED)])
+                .group(
+                    rows,
+                    "here, from the flags register",
+                    &[("expected", expected, FROM_REGISTER), ("measured", measured, FROM_REGISTER)],
+                ),
+        );
+    let both = |column: &str| Some((rows.get(expected, column)?, rows.get(measured, column)?));
+    let (Some((a, b)), Some((c, d)), Some((e, f))) = (both(AFTER), both(FROM_REGISTER), both(FROM_MASK))
+    else {
+        return claim;
     };
-    match (both(AFTER), both(FROM_REGISTER), both(FROM_MASK)) {
-        (Some((a, b)), Some((c, d)), Some((e, f))) => format!(
-            "Prediction for a frame, expected and measured at batch 64: from a flag {a:.1} and {b:.1} ns, from the flags \
-             register {c:.1} and {d:.1} ns, from a signal mask {e:.0} and {f:.0} ns."
+    // A saving that is no more than what the same variant differs from itself is not known.
+    let noise = sweep_pair(rows) / 100.0 * rows.get("Median total-odr0-64", REGISTER).unwrap_or(0.0);
+    let outcome = match c.min(d) <= noise && noise > 0.0 {
+        true => Outcome::NotCarried(format!(
+            "in the sweep the same variant measured twice differs by {noise:.1} ns"
+        )),
+        false => Outcome::of(c > 0.0 && d >= c / 2.0 && d <= c * 2.0),
+    };
+    claim.measured(
+        outcome,
+        format!(
+            "{c:.1} ns expected, {d:.1} ns measured; that is from the flags register, from a flag {a:.1} and {b:.1} ns, from a \
+             signal mask {e:.0} and {f:.0} ns"
         ),
-        _ => String::new(),
-    }
+    )
 }
 
-fn trace(rows: &Rows, trace: &str) -> Option<String> {
-    let share = rows.get(&format!("{trace}: frees in interrupts"), "trace")?;
+/// Returns by how many percent the same variant differs from itself in the sweep.
+fn sweep_pair(rows: &Rows) -> f64 {
+    worst_pair(rows.iter().filter(|r| r.metric.starts_with("A/A total")))
+}
+
+fn trace(rows: &Rows, trace: &str) -> Claim {
+    let share = rows.get(&format!("{trace}: frees in interrupts"), "trace");
+    let told =
+        share.map_or(String::new(), |s| format!(", where {s:.0} % of order-0 frees are in interrupts"));
+    let cost = |threads: &str| format!("{trace}, {threads}");
+    let (one_thread, two_threads) = (cost("1 thread"), cost("2 threads"));
+    let mut claim = Claim::document(format!("The patch pays on the recording {trace}{told}"))
+        .published(Some("assumed: interrupts seldom allocate much".into()))
+        .figure(Figure::shared("nanoseconds for a call").group(rows, "one CPU", &bars(&one_thread)).group(
+            rows,
+            "two CPUs at once, each with all calls",
+            &bars(&two_threads),
+        ));
+    if rows.get(&format!("{trace}: calls"), "trace").is_none_or(|n| n >= QUICK_CALLS as f64) {
+        claim = claim.quick_is_too_small("it makes the first 60,000 calls of the recording only");
+    }
     let gain = |before: &str, threads: &str, column: &str| {
         rows.get(&format!("gain over {before}, {trace}, {threads}"), column)
     };
-    let one = gain("the flags register", "1 thread", AFTER)?;
-    let two = gain("the flags register", "2 threads", AFTER);
-    let flag = gain("a flag", "1 thread", AFTER)?;
-    let costs = two.map_or(one, |t| t.min(one));
-    let says = if one < -NOTHING {
-        "the assumption fails here"
-    } else if costs < -NOTHING {
-        "the patch pays on one CPU, and loses that and more where two contend"
-    } else if one > NOTHING && two.is_none_or(|t| t > NOTHING) {
-        "the patch pays here"
-    } else {
-        "the patch makes no difference here"
+    let (Some(one), Some(flag)) =
+        (gain("the flags register", "1 thread", AFTER), gain("a flag", "1 thread", AFTER))
+    else {
+        return claim.unmeasured("the recording is not below this folder");
     };
+    let two = gain("the flags register", "2 threads", AFTER);
     let soft = gain("the flags register", "2 threads", SOFT_IRQ).or(gain(
         "the flags register",
         "1 thread",
         SOFT_IRQ,
     ));
-    let soft = soft.map_or(String::new(), |g| format!("; soft_irq_allowed gains {g:+.1} %"));
-    let two = two.map_or(String::new(), |t| format!(" and {t:+.1} % on two"));
-    Some(format!(
-        "{trace}, {share:.0} % of order-0 frees in interrupts: over the flags register preempt_only gains {one:+.1} % on one \
-         thread{two} (over a flag {flag:+.1} %): {says}{soft}."
-    ))
+    let soft = soft.map_or(String::new(), |g| format!(", {g:+.1} % with soft interrupts off"));
+    let on_two = two.map_or(String::new(), |t| format!(", {t:+.1} % on two"));
+    let pair = worst_pair(rows.iter().filter(|r| r.metric.starts_with(&format!("A/A {trace}, "))));
+    claim
+        .on(
+            rows,
+            &[&one_thread, &two_threads].map(|m| format!("gain over the flags register, {m}")),
+            &[AFTER, SOFT_IRQ],
+        )
+        .measured(
+            pays(&[Some(one), two], pair),
+            format!("{one:+.1} % on one CPU{on_two}; saved over the flags register, {flag:+.1} % over a flag alone{soft}"),
+        )
 }
 
-fn bulk(rows: &Rows) -> String {
-    match (
-        rows.get("gain bulk-64", TRYLOCK),
-        rows.get("gain bulk-64", BEFORE),
-        rows.get("gain bulk-64", ENGINE),
-    ) {
-        (Some(t), Some(b), Some(e)) => format!(
-            "Bulk of 64 saves {b:.0} % on the reference with irqsave, {t:.0} % with trylock and {e:.0} % on the engine (the \
-             thread reports 34 to 46 %)."
-        ),
-        _ => String::new(),
+fn bars(metric: &str) -> [(&str, &str, &str); 4] {
+    [
+        ("before", metric, REGISTER),
+        ("after", metric, AFTER),
+        ("softirqs off", metric, SOFT_IRQ),
+        ("pageyard", metric, ENGINE),
+    ]
+}
+
+/// Judges whether a change pays wherever it was measured.
+fn pays(gains: &[Option<f64>], pair: f64) -> Outcome {
+    let noise = pair.max(NOTHING);
+    let gains: Vec<f64> = gains.iter().flatten().copied().collect();
+    if gains.iter().any(|g| *g < -noise) {
+        return Outcome::Missed;
+    }
+    match gains.iter().copied().find(|g| *g <= noise) {
+        Some(least) if pair > NOTHING => Outcome::of_effect(false, least, pair),
+        Some(_) => Outcome::Missed,
+        None => Outcome::Reproduced,
     }
 }
 
-fn storm(rows: &Rows) -> String {
-    let columns = || PROTECTIONS.iter().map(|p| p.column).chain([ENGINE]);
-    let sum = |metric: &str| columns().filter_map(|c| rows.get(metric, c)).sum::<f64>();
-    let wrong = sum("frames with two owners, or lost");
-    let all = sum("allocations by handlers");
-    let deferred = [BEFORE, MASK].map(|c| rows.get("of those, deferred", c).unwrap_or(0.0));
-    format!(
-        "Async safety: {all:.0} allocations by signal handlers, {wrong:.0} frames with two owners or lost; the flag deferred \
-         {:.0} handlers, the mask {:.0}.",
-        deferred[0], deferred[1]
+fn bulk(rows: &Rows) -> Claim {
+    let (single, bulk) = ("one by one-64", "bulk-64");
+    let mut figure = Figure::own("a frame of 64; in multiples of the same frames one by one");
+    for (name, column) in [("Linux, irqsave", BEFORE), ("Linux, trylock", TRYLOCK), ("pageyard", ENGINE)] {
+        figure = figure.group(rows, name, &[("one by one", single, column), ("64 a call", bulk, column)]);
+    }
+    let gain = |column: &str| rows.get("gain bulk-64", column);
+    let claim = Claim::document("Taking 64 frames with one call is cheaper than one by one")
+        .asked("at least 34 % less, in each of them")
+        .published(Some("34 to 46 % less".into()))
+        .on(rows, &["gain bulk-64"], &[BEFORE, TRYLOCK, ENGINE])
+        .figure(figure.asked(0.66));
+    let (Some(b), Some(t), Some(e)) = (gain(BEFORE), gain(TRYLOCK), gain(ENGINE)) else { return claim };
+    claim.measured(
+        Outcome::of([b, t, e].iter().all(|g| *g >= 34.0)),
+        format!("{b:.0} % less on Linux with irqsave, {t:.0} % with trylock, {e:.0} % on the engine"),
     )
+}
+
+fn storm(rows: &Rows) -> Claim {
+    const WRONG: &str = "frames with two owners, or lost";
+    const TAKEN: &str = "allocations by handlers";
+    const DEFERRED: &str = "of those, deferred";
+    let columns: Vec<&str> = PROTECTIONS.iter().map(|p| p.column).chain([ENGINE]).collect();
+    let claim = Claim::target(
+        "Signal handlers allocate while the threads that they interrupt do, and no frame gets two owners",
+    )
+    .asked("none with two owners, none lost, under each protection")
+    .on(rows, &[WRONG, TAKEN, DEFERRED], &columns);
+    let all = |metric: &str| columns.iter().filter_map(|c| rows.get(metric, c)).collect::<Vec<f64>>();
+    let (wrong, taken) = (all(WRONG), all(TAKEN));
+    if wrong.len() < columns.len() || taken.len() < columns.len() {
+        return claim;
+    }
+    let deferred = [BEFORE, MASK].map(|c| rows.get(DEFERRED, c).unwrap_or(0.0));
+    claim.measured(
+        Outcome::of(wrong.iter().sum::<f64>() == 0.0 && taken.iter().all(|n| *n > 0.0)),
+        format!(
+            "{} with two owners or lost; {} allocations by handlers, and of the handlers the flag made {} wait, the mask {}",
+            whole(wrong.iter().sum()),
+            whole(taken.iter().sum()),
+            whole(deferred[0]),
+            whole(deferred[1])
+        ),
+    )
+}
+
+fn aim9(rows: &Rows) -> Claim {
+    const VARIES: &str = "CoeffVar page_test";
+    let published = rows.get(VARIES, VANILLA).zip(rows.get(VARIES, IRQSAFE));
+    Claim::document("The time of aim9's page_test varies less")
+        .published(published.map(|(before, after)| format!("a coefficient of variation of {before:.2} %, then {after:.2} %")))
+        .figure(
+            Figure::shared("coefficient of variation, %")
+                .group(rows, "published", &[("before", VARIES, VANILLA), ("after", VARIES, IRQSAFE)])
+                .group(rows, "here, as it is", &[("this kernel", VARIES, "kernel")]),
+        )
+        .unmeasured("before and after need two kernels, and this machine runs one: its own figures stand beside the published ones")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gains(rows: &mut Rows, all: &[(&str, f64)], column: &str) {
+        all.iter().for_each(|(metric, value)| rows.add(*metric, column, *value, "%"));
+    }
+
+    /// Rows of a run in which the patch gains this much in the sweep, and this much on a recording of so many calls.
+    fn rows(swept: f64, pair: f64, traced: [f64; 2], calls: f64) -> Rows {
+        let mut rows = Rows::default();
+        for n in batches(false) {
+            rows.section("Sweep");
+            rows.add(format!("A/A total-odr0-{n}"), BEFORE, pair, "% apart");
+            rows.section("Less than irqsave");
+            for gain in ["gain", "gain over the flags register,", "gain over a signal mask,"] {
+                rows.add(format!("{gain} total-odr0-{n}"), AFTER, swept, "%");
+            }
+        }
+        rows.section("Prediction");
+        for column in [AFTER, FROM_REGISTER, FROM_MASK] {
+            rows.add("expected saving for a frame, two sections", column, 12.0, "ns");
+            rows.add("measured saving for a frame, batch 64", column, 12.0 * swept / 18.0, "ns");
+        }
+        rows.section("The traces, order 0");
+        rows.add("net-order0: calls", "trace", calls, "");
+        rows.add("net-order0: frees in interrupts", "trace", 77.0, "%");
+        rows.section("Less than irqsave, on the traces");
+        let [one, two] = traced;
+        gains(
+            &mut rows,
+            &[
+                ("gain over the flags register, net-order0, 1 thread", one),
+                ("gain over the flags register, net-order0, 2 threads", two),
+                ("gain over a flag, net-order0, 1 thread", one - 10.0),
+            ],
+            AFTER,
+        );
+        rows.add("A/A net-order0, 2 threads", BEFORE, pair, "% apart");
+        rows.section("Bulk");
+        for column in [BEFORE, TRYLOCK, ENGINE] {
+            rows.add("gain bulk-64", column, 2.0 * swept, "%");
+        }
+        rows.section("Async safety");
+        for column in PROTECTIONS.iter().map(|p| p.column).chain([ENGINE]) {
+            rows.add("allocations by handlers", column, 1000.0, "");
+            rows.add("frames with two owners, or lost", column, if swept > 0.0 { 0.0 } else { 1.0 }, "");
+        }
+        rows
+    }
+
+    /// The outcomes of sweep, prediction, the first recording, bulk, storm and aim9.
+    fn names(claims: &[Claim]) -> Vec<&str> {
+        [0, 1, 2, 6, 7, 8].iter().map(|i| claims[*i].outcome.name()).collect()
+    }
+
+    #[test]
+    fn claims_are_reproduced_and_missed_by_their_rows() {
+        let held = claims(&rows(18.0, 1.5, [13.0, 8.0], 2e6));
+        assert_eq!(
+            names(&held),
+            ["reproduced", "reproduced", "reproduced", "reproduced", "reproduced", "unmeasured"]
+        );
+        let failed = claims(&rows(-18.0, 1.5, [0.2, -146.0], 2e6));
+        assert_eq!(names(&failed), ["missed", "missed", "missed", "missed", "missed", "unmeasured"]);
+        assert!(failed[2].line().starts_with("not reproduced: ") && failed[7].line().starts_with("missed: "));
+        assert!(failed[2].what.contains("77 %"), "{}", failed[2].what);
+    }
+
+    #[test]
+    fn a_gain_within_the_noise_is_no_verdict() {
+        let claims = claims(&rows(3.0, 5.9, [13.0, -2.5], 2e6));
+        assert_eq!(names(&claims)[0], "not_carried");
+        assert_eq!(names(&claims)[2], "not_carried");
+        assert_eq!(pays(&[Some(13.0), Some(0.3)], 0.5), Outcome::Missed, "no gain, measured well");
+        assert_eq!(pays(&[Some(13.0), None], 0.5), Outcome::Reproduced);
+    }
+
+    #[test]
+    fn a_quick_run_judges_neither_the_sweep_nor_a_long_recording() {
+        let quick = |calls| -> Vec<Claim> {
+            claims(&rows(18.0, 1.5, [13.0, 8.0], calls)).into_iter().map(Claim::of_a_quick_run).collect()
+        };
+        assert_eq!(names(&quick(60_000.0))[..3], ["not_carried", "reproduced", "not_carried"]);
+        assert_eq!(names(&quick(4_086.0))[2], "reproduced", "all of its calls were made");
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_verdict() {
+        assert!(claims(&Rows::default()).iter().all(|c| c.outcome.name() == "unmeasured"));
+    }
 }

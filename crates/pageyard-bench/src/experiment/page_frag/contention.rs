@@ -7,21 +7,26 @@
 //! any router does. With one CPU both ends take turns on it.
 
 use super::work::{Level, Work};
-use super::{BUDDY, ENGINE, ONE, PCP, SHARE, TWO};
+use super::{BUDDY, ENGINE, ONE, PCP, POINT, PRESET, SHARE, TWO};
 use crate::error::BenchError;
-use crate::experiment::samples::{OVERLAP, Samples, in_turn, together};
-use crate::experiment::subject::{Engine, reference, single, sound};
-use crate::experiment::{Rows, Run};
-use core_affinity::CoreId;
-use pageyard::OwnedPageyard;
-use pageyard::{CpuId, Cx, Frames, NodeId, Order, PageAllocator, PerCpu, Pfn, Region, ZoneKind};
-use pageyard_linux::{Config, LinuxAllocator};
+use crate::experiment::machines::{engine, protection, reference, single, sound};
+use crate::experiment::{Rows, Run, Settings};
+use crate::harness::engines::{Measurable, Visit, one_zone};
+use crate::harness::sampler::Sample;
+use crate::harness::samples::Samples;
+use crate::harness::team::{OVERLAP, Team, cpus};
+use pageyard::{CpuId, Cx, Order, PageAllocator, Pfn};
+use pageyard_linux::LinuxAllocator;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 const SECTION: &str = "Contention";
 
 pub(super) const GAIN: &str = "gain over buddy, 2 CPUs";
+
+/// By how much the same variant, measured twice, differs.
+pub(super) const APART: &str = "A/A packets per second, 2 CPUs";
 
 /// Frames that the machine has: 256 MiB, so that their headers can be real.
 const MEMORY: u64 = 1 << 16;
@@ -36,10 +41,11 @@ const RING: usize = 1024;
 const HEADER: usize = 16;
 
 /// An allocator that frees a packet's frame as its subject does.
-trait Packets: Sync {
+trait Packets: Send + Sync + 'static {
     fn take(&self, cx: &Cx) -> Option<Pfn>;
     fn complete(&self, cx: &Cx, pfn: Pfn);
     fn waited_ns(&self) -> u64;
+    fn engine(&self) -> &dyn PageAllocator;
 }
 
 impl Packets for LinuxAllocator {
@@ -54,20 +60,31 @@ impl Packets for LinuxAllocator {
     fn waited_ns(&self) -> u64 {
         self.lock_stats().wait_ns
     }
+
+    fn engine(&self) -> &dyn PageAllocator {
+        self
+    }
 }
 
-impl<P: PerCpu> Packets for OwnedPageyard<P> {
+/// An engine that frees a fragment's frame as any other, and has no zone lock.
+struct Plain<E>(E);
+
+impl<E: Measurable> Packets for Plain<E> {
     fn take(&self, cx: &Cx) -> Option<Pfn> {
-        self.alloc(cx, &single()).ok()
+        self.0.alloc(cx, &single()).ok()
     }
 
     fn complete(&self, cx: &Cx, pfn: Pfn) {
-        let _ = self.free(cx, pfn, Order::ZERO);
+        let _ = self.0.free(cx, pfn, Order::ZERO);
     }
 
     /// There is no zone lock to wait for.
     fn waited_ns(&self) -> u64 {
         0
+    }
+
+    fn engine(&self) -> &dyn PageAllocator {
+        &self.0
     }
 }
 
@@ -92,18 +109,19 @@ impl Ring {
 }
 
 /// One of the subjects with the memory of its frames.
-struct Router<'a, P> {
-    packets: &'a P,
+struct Router<P> {
+    packets: P,
     memory: Memory,
-    work: &'a Work,
+    work: Arc<Work>,
 }
 
-impl<'a, P: Packets> Router<'a, P> {
-    fn new(packets: &'a P, work: &'a Work) -> Router<'a, P> {
-        let memory = (0..MEMORY).map(|_| [const { AtomicU64::new(0) }; HEADER]).collect();
-        Router { packets, memory: Memory(memory), work }
-    }
+/// Makes a router that frees packets' frames as its engine does.
+fn router<P: Packets>(packets: P, work: &Arc<Work>) -> Box<dyn Forwards> {
+    let memory = (0..MEMORY).map(|_| [const { AtomicU64::new(0) }; HEADER]).collect();
+    Box::new(Arc::new(Router { packets, memory: Memory(memory), work: work.clone() }))
+}
 
+impl<P: Packets> Router<P> {
     /// Receives a group: frames are taken and headers written. `false`: an allocation failed.
     fn receive(&self, cx: &Cx, ring: &Ring, at: usize, level: Level, at_work: &Cell<usize>) -> bool {
         let mut had = true;
@@ -200,69 +218,73 @@ enum Shape {
 trait Forwards {
     /// Forwards packets. Returns packets a second and the share of all CPUs' time spent waiting for the zone lock, in
     /// percent; `None` where the sample does not count.
-    fn run(&self, shape: Shape, groups: usize, level: Level, cores: &[CoreId]) -> Option<[f64; 2]>;
+    fn run(&self, shape: Shape, groups: usize, level: Level, team: &Team) -> Option<[f64; 2]>;
+
+    /// Returns the engine behind it.
+    fn engine(&self) -> &dyn PageAllocator;
 }
 
-impl<P: Packets> Forwards for Router<'_, P> {
-    fn run(&self, shape: Shape, groups: usize, level: Level, cores: &[CoreId]) -> Option<[f64; 2]> {
+impl<P: Packets> Forwards for Arc<Router<P>> {
+    fn run(&self, shape: Shape, groups: usize, level: Level, team: &Team) -> Option<[f64; 2]> {
         let before = self.packets.waited_ns();
-        let ring = Ring::new();
+        let (router, ring) = (self.clone(), Ring::new());
         let cpus = if shape == Shape::One { 1 } else { 2 };
-        let all = together(&cores[..cpus], |cpu| match shape {
-            Shape::Split => self.handed_over(cpu, &ring, groups, level),
-            Shape::One | Shape::Both => self.alone(cpu, groups, level),
-        });
+        let all = team.together(cpus, move |cpu| match shape {
+            Shape::Split => router.handed_over(cpu, &ring, groups, level),
+            Shape::One | Shape::Both => router.alone(cpu, groups, level),
+        })?;
         if !all.threads.iter().all(|(right, _)| *right) || (cpus > 1 && all.overlap < OVERLAP) {
             return None;
         }
-        let longest = all.threads.iter().map(|(_, took)| *took).max()?.as_secs_f64();
-        let time: f64 = all.threads.iter().map(|(_, took)| took.as_nanos() as f64).sum();
+        let longest = all.threads.iter().map(|(_, ns)| *ns).max()? as f64 / 1e9;
+        let time: f64 = all.threads.iter().map(|(_, ns)| *ns as f64).sum();
         let packets = groups * GROUP * if shape == Shape::Both { 2 } else { 1 };
         let waited = (self.packets.waited_ns() - before) as f64;
         Some([packets as f64 / longest, waited / time * 100.0])
     }
-}
 
-fn machine(frag_free: &str) -> Result<LinuxAllocator, BenchError> {
-    let regions = memory();
-    let mut config = Config::linux_4_10();
-    let fail = |e: pageyard_linux::KnobError| BenchError::Experiment { why: e.to_string() };
-    for (knob, value) in [("frag_free", frag_free), ("interrupts", "soft_flag")] {
-        config.set(knob, value).map_err(fail)?;
+    fn engine(&self) -> &dyn PageAllocator {
+        self.packets.engine()
     }
-    reference(&regions, &config)
 }
 
-fn memory() -> [Region; 1] {
-    [Region::managed(Pfn(0), Frames(MEMORY), NodeId(0), ZoneKind::Normal)]
+/// The engine as a router.
+struct AsRouter<'a>(&'a Arc<Work>);
+
+impl Visit for AsRouter<'_> {
+    type Output = Box<dyn Forwards>;
+
+    fn visit<E: Measurable>(self, engine: E) -> Box<dyn Forwards> {
+        router(Plain(engine), self.0)
+    }
+}
+
+fn machine(frag_free: &str, settings: &Settings) -> Result<LinuxAllocator, BenchError> {
+    let config = settings.linux(PRESET, &[(POINT, frag_free), ("interrupts", "soft_flag")])?;
+    reference(&one_zone(MEMORY), &config)
 }
 
 pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let groups = if run.quick { 256 } else { 2048 };
-    let cores = core_affinity::get_core_ids().unwrap_or_default();
-    let work = Work::new();
-    let (buddy, pcp, again) = (machine("buddy")?, machine("pcp")?, machine("buddy")?);
-    let engine = Engine::new(&memory())?;
-    run.note(engine.protection());
-    let router: Box<dyn Forwards + '_> = match &engine {
-        Engine::Restartable(yard) => Box::new(Router::new(yard, &work)),
-        Engine::Locked(yard) => Box::new(Router::new(yard, &work)),
-    };
-    let routers: [(&str, Box<dyn Forwards + '_>); 4] = [
-        (BUDDY, Box::new(Router::new(&buddy, &work))),
-        (PCP, Box::new(Router::new(&pcp, &work))),
-        (ENGINE, router),
-        ("again", Box::new(Router::new(&again, &work))),
+    let team = Team::new(&cpus());
+    let work = Arc::new(Work::new());
+    let reference = |frag_free| Ok::<_, BenchError>(router(machine(frag_free, &run.settings)?, &work));
+    let routers: [(&str, Box<dyn Forwards>); 4] = [
+        (BUDDY, reference("buddy")?),
+        (PCP, reference("pcp")?),
+        (ENGINE, engine(&one_zone(MEMORY), &run.settings, AsRouter(&work))?),
+        ("again", reference("buddy")?),
     ];
-    let mut subjects: Vec<&(&str, Box<dyn Forwards + '_>)> = routers.iter().collect();
+    run.note(protection(&run.settings));
+    let mut subjects: Vec<&(&str, Box<dyn Forwards>)> = routers.iter().collect();
     let (mut done, mut dropped) = (0, 0);
     let mut forward = |run: &mut Run<'_>, shape, level: Level| {
         run.at("contention", done, 2 + 2 * Level::ALL.len());
         done += 1;
-        let series = in_turn(&mut subjects, |(_, r)| {
-            let sample = r.run(shape, groups, level, &cores);
+        let series = run.sampler().run(&mut subjects, |(_, r)| {
+            let sample = r.run(shape, groups, level, &team);
             dropped += u64::from(sample.is_none());
-            sample
+            Sample::from(sample)
         });
         run.check_pair("the contention table", rates(&series[0][0], &series[3][0]));
         series
@@ -272,7 +294,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErr
     for ((column, _), [rate, _]) in routers[..3].iter().zip(&one) {
         rows.add(ONE, *column, rate.median(), "1/s");
     }
-    if cores.len() < 2 {
+    if team.len() < 2 {
         run.note("two CPUs were not measured: this process may use one");
     } else {
         for level in Level::ALL {
@@ -280,6 +302,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErr
             let both = forward(run, Shape::Both, level);
             if level == Level::Scaled {
                 two(rows, SECTION, [TWO, SHARE, GAIN].map(str::to_owned), &both);
+                rows.add(APART, BUDDY, rates(&both[0][0], &both[3][0]), "% apart");
             }
             let metrics = |shape: &str| {
                 ["packets per second", "zone lock wait share", "gain over buddy"]
@@ -292,8 +315,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErr
             run.note(format!("{dropped} samples on two CPUs were dropped: the threads ran apart"));
         }
     }
-    drop(routers);
-    sound(&[&buddy, &pcp, &again, engine.allocator()])
+    sound(routers.iter().map(|(_, r)| r.engine()))
 }
 
 /// Returns by how many percent `after` forwards more, turn by turn, or by medians where samples were dropped.

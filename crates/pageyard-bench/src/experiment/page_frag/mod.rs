@@ -7,11 +7,15 @@ mod contention;
 mod verdict;
 mod work;
 
-use super::{Experiment, Plot, Published, Rows, Run, Series};
+use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
 use crate::error::BenchError;
 
 /// The experiment.
 pub struct PageFrag;
+
+/// The reference, and the knob that the document is about.
+const PRESET: &str = "linux-4.10";
+const POINT: &str = "frag_free";
 
 const BUDDY: &str = "reference:buddy";
 const PCP: &str = "reference:pcp";
@@ -29,6 +33,31 @@ impl Experiment for PageFrag {
 
     fn about(&self) -> &'static str {
         "packet frames freed through the per-CPU lists (A. Lu, 2018)"
+    }
+
+    fn quick_cannot_show(&self) -> &'static str {
+        "samples of 16,384 packets, where the full run has 131,072: it shows what freeing to the lists gains, and does not judge \
+         how long CPUs wait"
+    }
+
+    fn columns(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (PROFILE, "the document's profile of a router, and its microbenchmark"),
+            (
+                BUDDY,
+                "Linux 4.10 before the patch: a packet's frame goes back to the zone, under the zone lock",
+            ),
+            (PCP, "after the patch: it goes to the list of the CPU that frees it"),
+            (ENGINE, "the lock-free engine, which has no zone lock; its lists are the CPU's own"),
+        ]
+    }
+
+    fn engines(&self) -> &'static [&'static str] {
+        &[PRESET, ENGINE]
+    }
+
+    fn varies(&self, knob: &str) -> bool {
+        knob == POINT
     }
 
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
@@ -61,8 +90,8 @@ impl Experiment for PageFrag {
         rows
     }
 
-    fn verdict(&self, rows: &Rows) -> String {
-        verdict::verdict(rows)
+    fn claims(&self, rows: &Rows) -> Vec<Claim> {
+        verdict::claims(rows)
     }
 
     fn plots(&self, rows: &Rows) -> Vec<Plot> {

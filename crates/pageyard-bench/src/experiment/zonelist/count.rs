@@ -3,9 +3,10 @@
 //! The command runs itself under callgrind twice, with different numbers of rounds: the difference is the rounds' alone.
 
 use super::{CALLED, ENGINE, INLINED, ONE_ZONE, machine};
-use crate::experiment::subject::{MEMORY, locked, regions, single};
-use crate::experiment::{Rows, Run};
-use pageyard::{CpuId, Cx, Frames, NodeId, NodeMask, Order, PageAllocator, Pfn, Region, ZoneKind};
+use crate::experiment::machines::{MEMORY, on, regions, single};
+use crate::experiment::{Rows, Run, Settings};
+use crate::harness::engines::{Engine, Measurable, Visit, one_zone};
+use pageyard::{CpuId, Cx, NodeId, NodeMask, Order, PageAllocator};
 use std::hint::black_box;
 use std::process::Command;
 
@@ -19,30 +20,46 @@ const COUNTED: [(&str, &str, &str); 6] = [
     ("engine-one-zone", ONE_ZONE, "no mask"),
 ];
 
-/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones. Says whether `what` is known.
-#[must_use]
-pub fn rounds(what: &str, rounds: u64) -> bool {
-    fn pairs<A: PageAllocator>(a: &A, rounds: u64) {
-        let (cx, request) = (Cx::on(CpuId(0)), single());
-        for _ in 0..rounds {
-            if let Ok(pfn) = black_box(a).alloc(&cx, black_box(&request)) {
-                let _ = black_box(a).free(&cx, pfn, Order::ZERO);
-            }
+/// Takes a frame and gives it back, so many times.
+#[inline(never)]
+fn pairs<A: PageAllocator>(a: &A, rounds: u64) {
+    let (cx, request) = (Cx::on(CpuId(0)), single());
+    for _ in 0..rounds {
+        if let Ok(pfn) = black_box(a).alloc(&cx, black_box(&request)) {
+            let _ = black_box(a).free(&cx, pfn, Order::ZERO);
         }
     }
-    let one = [Region::managed(Pfn(0), Frames(MEMORY), NodeId(0), ZoneKind::Normal)];
+}
+
+/// The same on any engine.
+struct Pairs(u64);
+
+impl Visit for Pairs {
+    type Output = ();
+
+    fn visit<E: Measurable>(self, engine: E) {
+        pairs(&engine, self.0);
+    }
+}
+
+/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones, with these knobs set. Says whether
+/// `what` is known.
+#[must_use]
+pub fn rounds(what: &str, rounds: u64, settings: &Settings) -> bool {
     match what.split_once('-').unwrap_or((what, "")) {
         (form @ ("called" | "inlined"), mask) => {
-            let Ok(machine) = machine(form, 2) else { return false };
+            let Ok(machine) = machine(form, 2, settings) else { return false };
+            let reference = &machine.allocator().0;
             if mask == "mask" {
-                machine.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
+                reference.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
             }
-            pairs(&machine, rounds);
+            pairs(reference, rounds);
         }
         ("engine", zone) => {
-            let regions = if zone.is_empty() { regions(2) } else { one.to_vec() };
-            let Ok(engine) = locked(&regions) else { return false };
-            pairs(&engine, rounds);
+            // The try-lock on every host: what restartable sequences do depends on where they run.
+            let engine = Engine::TryLock(settings.yard());
+            let regions = if zone.is_empty() { regions(2) } else { one_zone(MEMORY).to_vec() };
+            return on(&engine, &regions, Pairs(rounds)).is_ok();
         }
         _ => return false,
     }
@@ -54,8 +71,8 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
     let Some(program) = run.program.clone() else { return skip(run, "this is not the command") };
     for (done, (what, column, metric)) in COUNTED.iter().enumerate() {
         run.at("instructions", done, COUNTED.len());
-        let few = instructions(&program, what, 1_000);
-        let many = few.as_ref().ok().map(|_| instructions(&program, what, 3_000));
+        let few = instructions(&program, what, 1_000, &run.settings);
+        let many = few.as_ref().ok().map(|_| instructions(&program, what, 3_000, &run.settings));
         match (few, many) {
             (Ok(few), Some(Ok(many))) => {
                 rows.section("Instructions");
@@ -69,11 +86,17 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) {
 }
 
 /// Counts the instructions of a run of this program.
-fn instructions(program: &std::path::Path, what: &str, rounds: u64) -> Result<f64, String> {
+fn instructions(
+    program: &std::path::Path,
+    what: &str,
+    rounds: u64,
+    settings: &Settings,
+) -> Result<f64, String> {
     let out = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
         .args(["count-zonelist", what, &rounds.to_string()])
+        .args(settings.given().iter().map(|(knob, value)| format!("--set={knob}={value}")))
         .output()
         .map_err(|_| "valgrind is not installed".to_owned())?;
     let said = String::from_utf8_lossy(&out.stderr);

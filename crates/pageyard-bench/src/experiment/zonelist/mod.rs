@@ -7,13 +7,16 @@ pub mod count;
 mod sweep;
 mod verdict;
 
-use super::subject::{batches, reference, regions};
-use super::{Experiment, Plot, Published, Rows, Run, Series};
+use super::machines::{Reference, batches, reference, reference_subject, regions};
+use super::{Claim, Experiment, Plot, Published, Rows, Run, Series, Settings};
 use crate::error::BenchError;
-use pageyard_linux::{Config, LinuxAllocator};
 
 /// The experiment.
 pub struct Zonelist;
+
+/// The reference, and the knob that the document is about.
+const PRESET: &str = "linux-4.6";
+const POINT: &str = "zonelist_iterator";
 
 const CALLED: &str = "reference:called";
 const INLINED: &str = "reference:inlined";
@@ -26,11 +29,9 @@ const OPTITER: &str = "published:optiter";
 const NODES: [u8; 4] = [1, 2, 4, 8];
 
 /// Makes a reference with the iterator in one form.
-fn machine(iterator: &str, nodes: u8) -> Result<LinuxAllocator, BenchError> {
-    let fail = |e: pageyard_linux::KnobError| BenchError::Experiment { why: e.to_string() };
-    let mut config = Config::linux_4_6();
-    config.set("zonelist_iterator", iterator).map_err(fail)?;
-    reference(&regions(nodes), &config)
+fn machine(iterator: &str, nodes: u8, settings: &Settings) -> Result<Reference, BenchError> {
+    let config = settings.linux(PRESET, &[(POINT, iterator)])?;
+    Ok(reference_subject(CALLED, reference(&regions(nodes), &config)?))
 }
 
 impl Experiment for Zonelist {
@@ -40,6 +41,34 @@ impl Experiment for Zonelist {
 
     fn about(&self) -> &'static str {
         "the fast path of the zonelist iterator, inlined (M. Gorman, 2016)"
+    }
+
+    fn quick_cannot_show(&self) -> &'static str {
+        "4 of its 15 batch sizes, with half as many frames a sample: it does not judge the sweep, which is of every batch"
+    }
+
+    fn columns(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (STATINLINE, "the document's kernel before the patch, in cycles of its machine"),
+            (OPTITER, "the document's kernel with the patch"),
+            (CALLED, "Linux 4.6 before the patch: each step from zone to zone is a call"),
+            (INLINED, "after the patch: a step without a node mask is part of the caller"),
+            (ENGINE, "the lock-free engine, on machines of three zones a node"),
+            (ONE_ZONE, "the engine on a machine of one zone, which needs no walk"),
+        ]
+    }
+
+    fn engines(&self) -> &'static [&'static str] {
+        &[PRESET, ENGINE]
+    }
+
+    fn varies(&self, knob: &str) -> bool {
+        knob == POINT
+    }
+
+    /// More than elsewhere: the effect is a few percent.
+    fn samples(&self) -> Option<usize> {
+        Some(45)
     }
 
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
@@ -65,8 +94,8 @@ impl Experiment for Zonelist {
         rows
     }
 
-    fn verdict(&self, rows: &Rows) -> String {
-        verdict::verdict(rows)
+    fn claims(&self, rows: &Rows) -> Vec<Claim> {
+        verdict::claims(rows)
     }
 
     fn plots(&self, rows: &Rows) -> Vec<Plot> {

@@ -2,52 +2,46 @@
 
 use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, machine};
 use crate::error::BenchError;
-use crate::experiment::samples::turns;
-use crate::experiment::subject::{Engine, MEMORY, Subject, batches, frames_a_sample, regions, single, sound};
+use crate::experiment::machines::{Batches, MEMORY, Reference, batches, engine_subject, regions, sound};
 use crate::experiment::{Rows, Run, Samples, gain};
-use pageyard::{Frames, NodeId, NodeMask, Pfn, Region, Request, ZoneKind};
-use pageyard_linux::LinuxAllocator;
+use crate::harness::engines::one_zone;
+use crate::harness::sampler::Sample;
+use crate::harness::subject::Subject;
+use crate::harness::team::{Team, cpus};
+use pageyard::NodeMask;
 use pageyard_linux::config::ZonelistIterator::{self, Called, Inlined};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) const SECTION: &str = "One node, no mask";
 pub(super) const GAINS: &str = "Less than called";
 
-/// Samples of each variant: the effect is a few percent, so more than elsewhere.
-const TURNS: usize = 45;
-
-/// Measures what taking a frame costs, and taking it and giving it back: two series for each subject.
-fn each(subjects: &mut [&dyn Subject], batch: usize, quick: bool) -> Vec<[Samples; 2]> {
-    let mut held = vec![Pfn(0); batch];
-    let rounds = (frames_a_sample(quick) / batch).max(1);
-    let request: Request = single();
-    turns(TURNS, subjects, |s| {
-        s.sweep(0, &request, &mut held, rounds).map(|[alloc, _, total]| [alloc, total])
-    })
-}
-
 /// Measures what taking a frame costs on one machine, with each of these forms of the walk in turn: on one machine, because
 /// two of them differ by where their memory lies, by more than a few percent.
-fn forms(machine: &LinuxAllocator, forms: &[ZonelistIterator], batch: usize, quick: bool) -> Vec<Samples> {
-    let mut held = vec![Pfn(0); batch];
-    let rounds = (frames_a_sample(quick) / batch).max(1);
-    let request: Request = single();
-    let mut forms = forms.to_vec();
-    let series = turns(TURNS, &mut forms, |form| {
-        machine.set_zonelist_iterator(*form);
-        machine.sweep(0, &request, &mut held, rounds).map(|[alloc, _, _]| [alloc])
+fn forms(
+    machine: &Reference,
+    forms: &[ZonelistIterator],
+    batch: usize,
+    (team, run): (&Team, &Run<'_>),
+) -> Vec<Samples> {
+    let load = Batches::one_by_one(batch, run.quick);
+    let series = run.sampler().run(&mut forms.to_vec(), |form| {
+        machine.allocator().0.set_zonelist_iterator(*form);
+        match load.sample(machine, team) {
+            Sample::Counts([alloc, ..]) => Sample::Counts([alloc]),
+            _ => Sample::Disturbed,
+        }
     });
     series.into_iter().map(|[s]| s).collect()
 }
 
 /// The document's table.
 pub(super) fn document(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
-    let machine = machine("called", 1)?;
+    let (machine, team) = (machine("called", 1, &run.settings)?, Team::new(&[]));
     let batches = batches(run.quick);
     let mut worst: f64 = 0.0;
     for (done, batch) in batches.iter().enumerate() {
         run.at("called and inlined", done, batches.len());
-        let series = forms(&machine, &[Called, Inlined, Called], *batch, run.quick);
+        let series = forms(&machine, &[Called, Inlined, Called], *batch, (&team, run));
         let name = format!("alloc-odr0-{batch}");
         rows.section(SECTION);
         for (column, s) in [CALLED, INLINED].into_iter().zip(&series) {
@@ -62,13 +56,14 @@ pub(super) fn document(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchEr
         rows.add(format!("gain turn by turn {name}"), INLINED, series[0].paired_gain(&series[1]), "%");
     }
     run.check_pair("called and inlined", worst);
-    sound(&[&machine])
+    sound(machine.engine())
 }
 
 /// Masks and nodes: none installed, one that allows all but the last node, and one that another thread changes all the time.
 pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let sizes: &[usize] = if run.quick { &[64] } else { &[1, 64, 1024] };
-    let several = core_affinity::get_core_ids().map_or(1, |c| c.len()) > 1;
+    let several = cpus().len() > 1;
+    let team = Team::new(&[]);
     let mut done = 0;
     for nodes in NODES {
         for mask in ["no mask", "mask installed", "mask changed during walks"] {
@@ -77,12 +72,13 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError
             if mask == "mask changed during walks" && !several {
                 continue;
             }
-            let machine = machine("called", nodes)?;
+            let machine = machine("called", nodes, &run.settings)?;
+            let allocator = &machine.allocator().0;
             let all = if nodes == 64 { u64::MAX } else { (1 << nodes) - 1 };
             // Node 0 stays allowed, so that the same frames are taken under each mask.
             let some = NodeMask((all >> 1).max(1));
             if mask == "mask installed" {
-                machine.set_allowed_nodes(Some(some));
+                allocator.set_allowed_nodes(Some(some));
             }
             let (stop, changes) = (AtomicBool::new(false), AtomicU64::new(0));
             std::thread::scope(|scope| {
@@ -93,7 +89,7 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError
                         while !stop.load(Ordering::Relaxed) {
                             turn = !turn;
                             let mask = if turn { some } else { NodeMask(all) };
-                            machine.set_allowed_nodes(Some(mask));
+                            allocator.set_allowed_nodes(Some(mask));
                             changes.fetch_add(1, Ordering::Relaxed);
                             (0..200).for_each(|_| std::hint::spin_loop());
                         }
@@ -101,7 +97,7 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError
                 }
                 let before = changes.load(Ordering::Relaxed);
                 for size in sizes {
-                    let series = forms(&machine, &[Called, Inlined], *size, run.quick);
+                    let series = forms(&machine, &[Called, Inlined], *size, (&team, run));
                     let metric = format!("Min alloc-odr0-{size}, {}, {mask}", nodes_text(nodes));
                     rows.section("Nodes and masks");
                     rows.add(&metric, CALLED, series[0].min(), "ns");
@@ -122,7 +118,7 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError
                 }
                 stop.store(true, Ordering::Relaxed);
             });
-            sound(&[&machine])?;
+            sound(machine.engine())?;
         }
     }
     if !several {
@@ -137,16 +133,21 @@ fn nodes_text(nodes: u8) -> String {
 
 /// The engine on machines of all sizes, against one zone, which needs no walk.
 pub(super) fn engine(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
-    let one = [Region::managed(Pfn(0), Frames(MEMORY), NodeId(0), ZoneKind::Normal)];
-    let direct = Engine::new(&one)?;
-    let walked = NODES.iter().map(|n| Engine::new(&regions(*n))).collect::<Result<Vec<_>, _>>()?;
+    let on = |regions: &[pageyard::Region]| engine_subject(ENGINE, regions, &run.settings);
+    let direct = on(&one_zone(MEMORY))?;
+    let walked = NODES.iter().map(|n| on(&regions(*n))).collect::<Result<Vec<_>, _>>()?;
+    let team = Team::new(&[]);
+    let mut subjects: Vec<&dyn Subject> = vec![&*direct];
+    subjects.extend(walked.iter().map(|s| &**s));
     let sizes: &[usize] = if run.quick { &[1, 64] } else { &[1, 64, 1024] };
     rows.section("The engine");
     for (done, size) in sizes.iter().enumerate() {
         run.at("the engine", done, sizes.len());
-        let mut subjects: Vec<&dyn Subject> = vec![direct.subject()];
-        subjects.extend(walked.iter().map(Engine::subject));
-        let series = each(&mut subjects, *size, run.quick);
+        let load = Batches::one_by_one(*size, run.quick);
+        let series = run.sampler().run(&mut subjects, |s| match load.sample(*s, &team) {
+            Sample::Counts([alloc, _, total]) => Sample::Counts([alloc, total]),
+            _ => Sample::Disturbed,
+        });
         for (nodes, s) in NODES.iter().zip(&series[1..]) {
             for (i, what) in ["alloc", "total"].iter().enumerate() {
                 let name = format!("{what}-odr0-{size}, {}", nodes_text(*nodes));
@@ -157,7 +158,5 @@ pub(super) fn engine(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErro
             }
         }
     }
-    let all: Vec<&dyn pageyard::PageAllocator> =
-        walked.iter().chain([&direct]).map(Engine::allocator).collect();
-    sound(&all)
+    sound(subjects.into_iter().filter_map(|s| s.engine()))
 }

@@ -1,13 +1,13 @@
-//! The verdict on `zonelist`, from its rows.
+//! The claims of `zonelist`, judged by its rows.
 
-use super::{CALLED, ENGINE, INLINED, NODES, OPTITER};
-use crate::experiment::Rows;
-use crate::experiment::subject::batches;
+use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, OPTITER, STATINLINE};
+use crate::experiment::claim::{Claim, Outcome, worst_pair};
+use crate::experiment::figure::Figure;
+use crate::experiment::machines::batches;
+use crate::experiment::{DISTURBED, Rows};
 
-pub(super) fn verdict(rows: &Rows) -> String {
-    let mut lines = vec![sweep(rows), instructions(rows), nodes(rows), engine(rows)];
-    lines.retain(|l| !l.is_empty());
-    lines.join("\n")
+pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
+    vec![sweep(rows), instructions(rows), nodes(rows), engine(rows)]
 }
 
 fn gains(rows: &Rows, kind: &str, column: &str) -> Vec<f64> {
@@ -17,73 +17,221 @@ fn gains(rows: &Rows, kind: &str, column: &str) -> Vec<f64> {
     all
 }
 
-fn sweep(rows: &Rows) -> String {
+fn sweep(rows: &Rows) -> Claim {
+    let published = gains(rows, "Min", OPTITER);
+    let printed = published.first().zip(published.last()).map(|(l, h)| format!("{l:.1} to {h:.1} % less"));
+    let metrics = |kind: &str| -> Vec<String> {
+        batches(false).iter().map(|n| format!("gain {kind} alloc-odr0-{n}")).collect()
+    };
+    let one = "Min alloc-odr0-64";
+    let claim = Claim::document("Inlining the iterator's fast path makes taking a frame cheaper at every batch size")
+        .published(printed)
+        .on(rows, &metrics("Min"), &[OPTITER])
+        .on(rows, &metrics("turn by turn"), &[INLINED])
+        .figure(
+            Figure::own("one frame taken in batches of 64, least; in multiples of each machine's own time before the patch")
+                .group(rows, "published", &[("called", one, STATINLINE), ("inlined", one, OPTITER)])
+                .group(
+                    rows,
+                    "here",
+                    &[
+                        ("called", one, CALLED),
+                        ("inlined", one, INLINED),
+                        ("pageyard", "Min alloc-odr0-64, 1 node", ENGINE),
+                    ],
+                ),
+        )
+        .quick_is_too_small("it measures 4 of the 15 batch sizes");
     let all = gains(rows, "turn by turn", INLINED);
-    let (Some(low), Some(high)) = (all.first(), all.last()) else { return String::new() };
+    let (Some(low), Some(high)) = (all.first(), all.last()) else { return claim };
     let middle = all[all.len() / 2];
     let saved = all.iter().filter(|g| **g > 0.0).count();
-    let published = gains(rows, "Min", OPTITER);
-    let printed = match (published.first(), published.last()) {
-        (Some(l), Some(h)) => format!("published: {l:.1} to {h:.1} %"),
-        _ => "published figures are not available".into(),
-    };
-    let sign = if saved == all.len() {
-        "reproduced in sign at every batch"
-    } else if middle > 0.0 {
-        "reproduced in sign at the median batch"
-    } else {
-        "not reproduced in time"
-    };
-    format!(
-        "Time: {sign} ({saved} of {}): inlined takes a frame in {low:.1} to {high:.1} % less than called, {middle:.1} % at the \
-         median batch ({printed}).",
-        all.len()
+    let pair = worst_pair(rows.iter().filter(|r| r.column == CALLED));
+    claim.measured(
+        Outcome::of_effect(saved == all.len(), middle, pair),
+        format!(
+            "{}, {middle:.1} % at the median batch; less at {saved} of {} batch sizes, turn by turn",
+            range(*low, *high),
+            all.len()
+        ),
     )
 }
 
-fn instructions(rows: &Rows) -> String {
-    let count =
-        |metric: &str, column: &str| rows.get(&format!("instructions of alloc and free, {metric}"), column);
-    match (count("no mask", CALLED), count("no mask", INLINED)) {
-        (Some(called), Some(inlined)) => {
-            let masked = match (count("mask installed", CALLED), count("mask installed", INLINED)) {
-                (Some(c), Some(i)) => format!("; with a mask installed {c:.0} and {i:.0}"),
-                _ => String::new(),
-            };
-            format!(
-                "Instructions of a frame taken and given back: {called:.0} called, {inlined:.0} inlined, {:.1} % fewer{masked}.",
-                (called - inlined) / called * 100.0
-            )
-        }
+/// Says how much less something costs, from a range of savings in percent.
+fn range(low: f64, high: f64) -> String {
+    format!("{low:.1} to {high:.1} % less")
+}
+
+fn instructions(rows: &Rows) -> Claim {
+    let metric = |mask: &str| format!("instructions of alloc and free, {mask}");
+    let (none, mask) = (metric("no mask"), metric("mask installed"));
+    let claim = Claim::document("Without a mask the inlined form runs fewer instructions").figure(
+        Figure::shared("instructions of a frame taken and given back")
+            .group(rows, "here, without a mask", &[("called", &none, CALLED), ("inlined", &none, INLINED)])
+            .group(
+                rows,
+                "here, with a mask installed",
+                &[("called", &mask, CALLED), ("inlined", &mask, INLINED)],
+            ),
+    );
+    let count = |metric: &str, column: &str| rows.get(metric, column);
+    let (Some(called), Some(inlined)) = (count(&none, CALLED), count(&none, INLINED)) else {
+        return claim.unmeasured("instructions are counted under valgrind, which did not run");
+    };
+    let masked = match (count(&mask, CALLED), count(&mask, INLINED)) {
+        (Some(c), Some(i)) => format!("; with a mask, where both forms call, {c:.0} and {i:.0}"),
         _ => String::new(),
-    }
-}
-
-fn nodes(rows: &Rows) -> String {
-    let at = |mask: &str| {
-        let of = |n: &u8| {
-            let nodes = if *n == 1 { "1 node".into() } else { format!("{n} nodes") };
-            rows.get(&format!("gain turn by turn, alloc-odr0-64, {nodes}, {mask}"), INLINED)
-        };
-        let all: Vec<String> = NODES.iter().filter_map(of).map(|g| format!("{g:+.1}")).collect();
-        (!all.is_empty()).then(|| format!("{mask} {} %", all.join("/")))
     };
-    let all: Vec<String> =
-        ["no mask", "mask installed", "mask changed during walks"].iter().filter_map(|m| at(m)).collect();
-    format!("Inlined against called on 1/2/4/8 nodes, batch 64: {}.", all.join("; "))
-}
-
-fn engine(rows: &Rows) -> String {
-    let of = |what: &str| {
-        let at = |n: &u8| {
-            let nodes = if *n == 1 { "1 node".into() } else { format!("{n} nodes") };
-            rows.get(&format!("more than one zone, turn by turn, {what}-odr0-64, {nodes}"), ENGINE)
-        };
-        NODES.iter().filter_map(at).map(|g| format!("{g:+.1}")).collect::<Vec<_>>().join("/")
-    };
-    format!(
-        "The engine on three zones of 1/2/4/8 nodes against a single zone, batch 64: taking {} %, taking and giving back {} %.",
-        of("alloc"),
-        of("total")
+    let fewer = (called - inlined) / called * 100.0;
+    claim.measured(
+        Outcome::of(inlined < called),
+        format!("{fewer:.1} % fewer, {called:.0} called and {inlined:.0} inlined{masked}"),
     )
+}
+
+fn nodes_text(nodes: u8) -> String {
+    if nodes == 1 { "1 node".into() } else { format!("{nodes} nodes") }
+}
+
+/// Joins percentages, with their signs.
+fn signed(all: &[f64]) -> String {
+    all.iter().map(|g| format!("{g:+.1}")).collect::<Vec<_>>().join(", ")
+}
+
+fn nodes(rows: &Rows) -> Claim {
+    let metric = |n: &u8, mask: &str| format!("gain turn by turn, alloc-odr0-64, {}, {mask}", nodes_text(*n));
+    let saved = |mask: &str| -> Vec<f64> {
+        NODES.iter().filter_map(|n| rows.get(&metric(n, mask), INLINED)).collect()
+    };
+    let mut figure = Figure::own(
+        "one frame taken in batches of 64 without a mask, least; in multiples of the called form's time",
+    );
+    for n in NODES {
+        let metric = format!("Min alloc-odr0-64, {}, no mask", nodes_text(n));
+        figure =
+            figure.group(rows, nodes_text(n), &[("called", &metric, CALLED), ("inlined", &metric, INLINED)]);
+    }
+    let all = saved("no mask");
+    let claim =
+        Claim::document("The saving does not depend on the number of nodes, as long as no mask is installed")
+            .asked("less on each machine")
+            .on(rows, &NODES.map(|n| metric(&n, "no mask")), &[INLINED])
+            .figure(figure);
+    if all.len() < NODES.len() {
+        return claim;
+    }
+    let masks: Vec<String> = ["mask installed", "mask changed during walks"]
+        .into_iter()
+        .filter(|mask| !saved(mask).is_empty())
+        .map(|mask| format!("{} % with a {mask}", signed(&saved(mask))))
+        .collect();
+    let masks = if masks.is_empty() { String::new() } else { format!("; {}", masks.join(", ")) };
+    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+    let pair = worst_pair(rows.iter().filter(|r| r.metric.ends_with("alloc-odr0-64") && r.column == CALLED));
+    claim.measured(
+        Outcome::of_effect(least > 0.0, least, pair),
+        format!("{} % saved on 1, 2, 4 and 8 nodes{masks}", signed(&all)),
+    )
+}
+
+fn engine(rows: &Rows) -> Claim {
+    let more = |what: &str| -> Vec<f64> {
+        let metric = |n: &u8| format!("more than one zone, turn by turn, {what}-odr0-64, {}", nodes_text(*n));
+        NODES.iter().filter_map(|n| rows.get(&metric(n), ENGINE)).collect()
+    };
+    let metrics: Vec<String> = ["alloc", "total"]
+        .iter()
+        .flat_map(|what| {
+            NODES.map(|n| format!("more than one zone, turn by turn, {what}-odr0-64, {}", nodes_text(n)))
+        })
+        .collect();
+    let mut figure = Figure::own(
+        "one frame taken and given back in batches of 64, least; in multiples of one zone's time",
+    );
+    for n in NODES {
+        let metric = format!("Min total-odr0-64, {}", nodes_text(n));
+        figure = figure.group(
+            rows,
+            nodes_text(n),
+            &[("one zone", &metric, ONE_ZONE), ("three a node", &metric, ENGINE)],
+        );
+    }
+    let claim = Claim::target(
+        "A walk of the engine over the zones of several nodes costs nothing measurable over one zone",
+    )
+    .asked(format!("at most {DISTURBED:.0} % more, which is what a pair of the same code may differ by"))
+    .on(rows, &metrics, &[ENGINE])
+    .figure(figure);
+    let (alloc, total) = (more("alloc"), more("total"));
+    if total.len() < NODES.len() || alloc.len() < NODES.len() {
+        return claim;
+    }
+    claim.measured(
+        Outcome::of(alloc.iter().chain(&total).all(|more| *more <= DISTURBED)),
+        format!(
+            "{} % more to take a frame; {} % more to take it and give it back, both on 1, 2, 4 and 8 nodes",
+            signed(&alloc),
+            signed(&total)
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of a run in which inlining saves this much, a pair differs by so much, and the engine's walk costs so much more.
+    fn rows(saved: f64, pair: f64, walk: f64) -> Rows {
+        let mut rows = Rows::default();
+        for n in batches(false) {
+            rows.section("One node, no mask");
+            rows.add(format!("A/A alloc-odr0-{n}"), CALLED, pair, "% apart");
+            rows.section("Less than called");
+            rows.add(format!("gain turn by turn alloc-odr0-{n}"), INLINED, saved, "%");
+            rows.add(format!("gain Min alloc-odr0-{n}"), OPTITER, 5.0, "%");
+        }
+        for n in NODES.map(nodes_text) {
+            rows.section("Nodes and masks");
+            rows.add(format!("gain turn by turn, alloc-odr0-64, {n}, no mask"), INLINED, saved, "%");
+            rows.section("The engine");
+            rows.add(format!("more than one zone, turn by turn, alloc-odr0-64, {n}"), ENGINE, walk, "%");
+            rows.add(format!("more than one zone, turn by turn, total-odr0-64, {n}"), ENGINE, walk, "%");
+        }
+        rows
+    }
+
+    fn names(claims: &[Claim]) -> Vec<&str> {
+        claims.iter().map(|c| c.outcome.name()).collect()
+    }
+
+    #[test]
+    fn claims_are_reproduced_missed_and_unmeasured_by_their_rows() {
+        assert_eq!(
+            names(&claims(&rows(7.0, 1.0, 2.0))),
+            ["reproduced", "unmeasured", "reproduced", "reproduced"]
+        );
+        assert_eq!(names(&claims(&rows(-7.0, 1.0, 20.0))), ["missed", "unmeasured", "missed", "missed"]);
+        assert_eq!(names(&claims(&Rows::default())), ["unmeasured"; 4]);
+        assert!(claims(&Rows::default())[1].line().contains("valgrind"));
+    }
+
+    #[test]
+    fn noise_and_a_quick_run_carry_no_verdict() {
+        assert_eq!(names(&claims(&rows(3.0, 4.0, 2.0)))[..1], ["not_carried"]);
+        let quick: Vec<Claim> = claims(&rows(7.0, 1.0, 2.0)).into_iter().map(Claim::of_a_quick_run).collect();
+        assert_eq!(names(&quick), ["not_carried", "unmeasured", "reproduced", "reproduced"]);
+    }
+
+    #[test]
+    fn one_batch_that_disagrees_is_a_claim_missed() {
+        let mut all = rows(7.0, 1.0, 2.0);
+        let mut odd = Rows::default();
+        odd.section("Less than called");
+        odd.add("gain turn by turn alloc-odr0-16384", INLINED, -2.0, "%");
+        // The first row of a metric counts.
+        odd.append(std::mem::take(&mut all));
+        let claims = claims(&odd);
+        assert_eq!(claims[0].outcome, Outcome::Missed);
+        assert!(claims[0].measured.contains("14 of 15"), "{}", claims[0].measured);
+    }
 }

@@ -1,0 +1,90 @@
+//! The contestants: floors, the engines, and the peers, each with its best settings.
+//!
+//! An engine is a line in the harness's list; anything else is one here, and an
+//! [`Allocator`](crate::harness::allocator::Allocator).
+
+use super::Skipped;
+use super::peers::{self, BuddyBare, BuddyLocked};
+use crate::harness::engines::{Engine, ROWS, map_of, one_zone};
+use crate::harness::floors::{FLOOR, FloorArray, FloorRseq, FloorTrylock};
+use crate::harness::paged::AsSubject;
+use crate::harness::subject::{Alone, Shared, Subject};
+use pageyard::Order;
+use pageyard_arena::rseq::{CpuStacks, possible_cpus};
+use std::path::Path;
+
+/// The memory that is managed, in frames: 16 GiB. No row holds more than a quarter of it.
+pub(super) const MEMORY: u64 = 1 << 22;
+
+/// CPUs that each engine has lists for.
+const CPUS: u32 = 2;
+
+/// Orders for which there are subjects: each has its own loops, compiled for it.
+pub const ORDERS: [u8; 4] = [0, 3, 6, 9];
+
+/// Who is for one thread only.
+pub(super) const ALONE: [&str; 4] =
+    ["floor-array", "pageyard-exclusive", "pageyard-alone", "buddy_system_allocator"];
+
+/// The subjects for blocks of one order.
+pub(super) struct Subjects {
+    pub all: Vec<Box<dyn Subject>>,
+    pub skipped: Vec<Skipped>,
+}
+
+impl Subjects {
+    /// Makes the floors, engines and allocators that live in this process, for blocks of an order of [`ORDERS`].
+    pub fn inside(order: Order) -> Subjects {
+        match order.get() {
+            0 => Subjects::of::<0>(),
+            3 => Subjects::of::<3>(),
+            6 => Subjects::of::<6>(),
+            9 => Subjects::of::<9>(),
+            _ => Subjects { all: Vec::new(), skipped: Vec::new() },
+        }
+    }
+
+    fn of<const ORDER: u8>() -> Subjects {
+        let mut subjects = Subjects { all: Vec::new(), skipped: Vec::new() };
+        let floor = FloorArray::new(FLOOR);
+        subjects.all.push(Box::new(Alone { name: "floor-array", allocator: floor, bulk: true }));
+        match CpuStacks::new(possible_cpus(), 1 << 14) {
+            Ok(floor) => subjects.all.push(Box::new(Shared::new("floor-rseq", FloorRseq(floor), false))),
+            Err(why) => subjects.skip("floor-rseq", why.to_string()),
+        }
+        let floor = FloorTrylock::new(CPUS as usize, FLOOR);
+        subjects.all.push(Box::new(Shared::new("floor-trylock", floor, false)));
+        let regions = one_zone(MEMORY);
+        for row in ROWS {
+            let engine = Engine::listed(row, CPUS).expect("each row has an engine");
+            let visit = AsSubject::<ORDER> { name: row, one_thread: engine.is_for_one_thread() };
+            match engine.on(&map_of(&regions), visit) {
+                Ok(subject) => subjects.all.push(subject),
+                Err(why) => subjects.skip(row, why.to_string()),
+            }
+        }
+        let order = Order::of(ORDER);
+        let bare = BuddyBare::new(MEMORY, order);
+        subjects.all.push(Box::new(Alone { name: "buddy_system_allocator", allocator: bare, bulk: false }));
+        let locked = BuddyLocked::new(MEMORY, order);
+        subjects.all.push(Box::new(Shared::new("buddy_system_allocator-locked", locked, false)));
+        subjects
+    }
+
+    fn skip(&mut self, allocator: &'static str, why: String) {
+        self.skipped.push(Skipped { allocator, why });
+    }
+
+    /// Adds the peers that live in separate processes. `command` is what starts them; without it they are skipped.
+    pub fn with_outside(mut self, order: Order, command: Option<&Path>, cpus: &[usize]) -> Subjects {
+        if order == Order::ZERO {
+            for (name, peer) in peers::outside(command, cpus) {
+                match peer {
+                    Ok(subject) => self.all.push(subject),
+                    Err(why) => self.skip(name, why),
+                }
+            }
+        }
+        self
+    }
+}

@@ -1,0 +1,280 @@
+//! Claims: what a document says or a target asks, what was measured, and whether the two agree.
+
+use super::figure::Figure;
+use super::{Row, Rows};
+use std::fmt::Write;
+
+/// Who makes a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The document that an experiment reproduces.
+    Document,
+    /// A target of this project.
+    Target,
+}
+
+/// What became of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every row that it rests on agrees.
+    Reproduced,
+    /// A row disagrees.
+    Missed,
+    /// This run is too small or too disturbed to say; why.
+    NotCarried(String),
+    /// It was not measured; why.
+    Unmeasured(String),
+}
+
+impl Outcome {
+    /// Returns its name in documents, and its class on a page.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::Reproduced => "reproduced",
+            Outcome::Missed => "missed",
+            Outcome::NotCarried(_) => "not_carried",
+            Outcome::Unmeasured(_) => "unmeasured",
+        }
+    }
+
+    /// Returns why there is no verdict, where there is none.
+    #[must_use]
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Outcome::NotCarried(why) | Outcome::Unmeasured(why) => Some(why),
+            Outcome::Reproduced | Outcome::Missed => None,
+        }
+    }
+
+    /// Judges an effect, in percent, by a condition. An effect no larger than the difference of a variant from itself says
+    /// nothing.
+    #[must_use]
+    pub fn of_effect(holds: bool, effect: f64, pair: f64) -> Outcome {
+        match effect.abs() <= pair.abs() {
+            true => Outcome::NotCarried(format!(
+                "the same variant measured twice differs by {:.1} %, which is no less",
+                pair.abs()
+            )),
+            false => Outcome::of(holds),
+        }
+    }
+
+    /// Judges by a condition.
+    #[must_use]
+    pub fn of(holds: bool) -> Outcome {
+        if holds { Outcome::Reproduced } else { Outcome::Missed }
+    }
+}
+
+/// Rows that a claim rests on: a metric, where it was measured, and in which columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ground {
+    /// The metric.
+    pub metric: String,
+    /// The table, and the machine and load, as rows have it.
+    pub setting: String,
+    /// The columns.
+    pub columns: Vec<String>,
+}
+
+/// What a quick run can say of a claim.
+#[derive(Clone, Copy, Debug)]
+enum Quick {
+    /// As much as a full run.
+    Carries,
+    /// Figures, but no verdict.
+    TooSmall(&'static str),
+    /// Nothing: its figures are of another machine or load.
+    Elsewhere(&'static str),
+}
+
+/// A claim.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Who makes it.
+    pub by: By,
+    /// What it says, as a sentence without a full stop.
+    pub what: String,
+    /// What has to be reached; empty where the sentence says it.
+    pub asked: String,
+    /// What was published; empty where nothing was.
+    pub published: String,
+    /// What was measured; empty where nothing was, or where this run's figures do not belong to the claim.
+    pub measured: String,
+    /// Whether it holds.
+    pub outcome: Outcome,
+    /// The rows that it rests on.
+    pub rows: Vec<Ground>,
+    /// Its picture.
+    pub figure: Option<Figure>,
+    quick: Quick,
+}
+
+impl Claim {
+    fn new(by: By, what: impl Into<String>) -> Claim {
+        Claim {
+            by,
+            what: what.into(),
+            asked: String::new(),
+            published: String::new(),
+            measured: String::new(),
+            outcome: Outcome::Unmeasured("its rows are not there".into()),
+            rows: Vec::new(),
+            figure: None,
+            quick: Quick::Carries,
+        }
+    }
+
+    /// Begins a claim of the document, which was not measured until [`Claim::measured`] says otherwise.
+    #[must_use]
+    pub fn document(what: impl Into<String>) -> Claim {
+        Claim::new(By::Document, what)
+    }
+
+    /// Begins a target of this project, likewise.
+    #[must_use]
+    pub fn target(what: impl Into<String>) -> Claim {
+        Claim::new(By::Target, what)
+    }
+
+    /// Says what has to be reached.
+    #[must_use]
+    pub fn asked(mut self, asked: impl Into<String>) -> Claim {
+        self.asked = asked.into();
+        self
+    }
+
+    /// Says what was published, where it is known.
+    #[must_use]
+    pub fn published(mut self, published: Option<String>) -> Claim {
+        self.published = published.unwrap_or_default();
+        self
+    }
+
+    /// Says what was measured and what follows from it.
+    #[must_use]
+    pub fn measured(mut self, outcome: Outcome, measured: impl Into<String>) -> Claim {
+        (self.outcome, self.measured) = (outcome, measured.into());
+        self
+    }
+
+    /// Says why it was not measured.
+    #[must_use]
+    pub fn unmeasured(mut self, why: impl Into<String>) -> Claim {
+        self.outcome = Outcome::Unmeasured(why.into());
+        self
+    }
+
+    /// Adds rows that it rests on; those that are not there are left out.
+    #[must_use]
+    pub fn on<M: AsRef<str>>(mut self, rows: &Rows, metrics: &[M], columns: &[&str]) -> Claim {
+        for metric in metrics {
+            for row in columns.iter().filter_map(|c| rows.row(metric.as_ref(), c)) {
+                self.rest(row);
+            }
+        }
+        self
+    }
+
+    /// Adds a picture, and its rows.
+    #[must_use]
+    pub fn figure(mut self, figure: Figure) -> Claim {
+        for row in figure.rows() {
+            self.rest(row);
+        }
+        self.figure = Some(figure).filter(|f| !f.groups.is_empty());
+        self
+    }
+
+    /// Says that a quick run measures too little for a verdict.
+    #[must_use]
+    pub fn quick_is_too_small(mut self, why: &'static str) -> Claim {
+        self.quick = Quick::TooSmall(why);
+        self
+    }
+
+    /// Says that a quick run's figures are of another machine or load.
+    #[must_use]
+    pub fn quick_is_elsewhere(mut self, why: &'static str) -> Claim {
+        self.quick = Quick::Elsewhere(why);
+        self
+    }
+
+    fn rest(&mut self, row: &Row) {
+        let setting = row.whole_setting();
+        match self.rows.iter_mut().find(|g| g.metric == row.metric && g.setting == setting) {
+            Some(ground) if ground.columns.contains(&row.column) => {}
+            Some(ground) => ground.columns.push(row.column.clone()),
+            None => {
+                let (metric, columns) = (row.metric.clone(), vec![row.column.clone()]);
+                self.rows.push(Ground { metric, setting, columns });
+            }
+        }
+    }
+
+    /// Returns the claim as a quick run leaves it.
+    #[must_use]
+    pub fn of_a_quick_run(mut self) -> Claim {
+        match self.quick {
+            Quick::Carries => {}
+            Quick::TooSmall(why) => self.outcome = Outcome::NotCarried(why.into()),
+            Quick::Elsewhere(why) => {
+                self.outcome = Outcome::NotCarried(why.into());
+                self.measured.clear();
+                self.figure = self.figure.and_then(Figure::published_only);
+                for ground in &mut self.rows {
+                    ground.columns.retain(|c| c.starts_with("published"));
+                }
+                self.rows.retain(|g| !g.columns.is_empty());
+            }
+        }
+        self
+    }
+
+    /// Returns the verdict in two words at most.
+    #[must_use]
+    pub fn mark(&self) -> &'static str {
+        match (&self.outcome, self.by) {
+            (Outcome::Reproduced, By::Document) => "reproduced",
+            (Outcome::Reproduced, By::Target) => "reached",
+            (Outcome::Missed, By::Document) => "not reproduced",
+            (Outcome::Missed, By::Target) => "missed",
+            (Outcome::NotCarried(_), _) => "not judged",
+            (Outcome::Unmeasured(_), _) => "not measured",
+        }
+    }
+
+    /// Returns it as one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let mut line = format!("{}: {}.", self.mark(), self.what);
+        let parts = [("Asked", &self.asked), ("Published", &self.published), ("Here", &self.measured)];
+        for (name, said) in parts.into_iter().filter(|(_, said)| !said.is_empty()) {
+            let _ = write!(line, " {name}: {said}.");
+        }
+        if let Some(why) = self.outcome.why() {
+            let _ = write!(line, " No verdict: {why}.");
+        }
+        line
+    }
+}
+
+/// The marks, in the order in which a tally has them.
+const MARKS: [&str; 6] = ["reproduced", "not reproduced", "reached", "missed", "not judged", "not measured"];
+
+/// Counts claims by mark; marks without a claim are left out.
+#[must_use]
+pub fn tally(claims: &[Claim]) -> Vec<(&'static str, usize)> {
+    let count = |mark: &&'static str| (*mark, claims.iter().filter(|c| c.mark() == *mark).count());
+    MARKS.iter().map(count).filter(|(_, n)| *n > 0).collect()
+}
+
+/// Returns by how many percent the same variant, measured twice, differed at most in these rows; 0 where there is none.
+#[must_use]
+pub fn worst_pair<'a>(rows: impl Iterator<Item = &'a Row>) -> f64 {
+    rows.filter(|r| r.metric.starts_with(PAIR)).map(|r| r.value.abs()).fold(0.0, f64::max)
+}
+
+/// What the metrics of pairs of the same variant begin with.
+pub const PAIR: &str = "A/A ";

@@ -1,0 +1,27 @@
+//! The harness: what every benchmark and experiment measures with. Lowest first; each uses only those before it.
+//!
+//! * `clock`: the clock; `team`: threads that stay, each on its own CPU, and how a thread is pinned;
+//! * `machine`: the machine, and what else used it; `samples`: the samples of a row; `noise`: what disturbed one;
+//! * `sampler`: subjects take turns, sample by sample;
+//! * `allocator`: what the timed loops call; `load`: what a sample does, and what it took; `loops`, `handover`: the
+//!   loops; `subject`: an allocator under its name, of which a benchmark sees no more;
+//! * `floors`: what no checked allocator can be faster than; `variants`: constructors that demand a promise; `engines`:
+//!   the engines, by name; `paged`: any of them as an `allocator`;
+//! * `cell`: one setting measured on many subjects, beside a pair that must agree.
+
+pub(crate) mod allocator;
+pub(crate) mod cell;
+pub(crate) mod clock;
+pub(crate) mod engines;
+pub(crate) mod floors;
+pub(crate) mod handover;
+pub(crate) mod load;
+mod loops;
+pub mod machine;
+pub(crate) mod noise;
+pub(crate) mod paged;
+pub(crate) mod sampler;
+pub(crate) mod samples;
+pub(crate) mod subject;
+pub(crate) mod team;
+mod variants;

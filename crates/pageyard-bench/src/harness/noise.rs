@@ -1,0 +1,40 @@
+//! What was not measured, and what disturbed what was.
+
+use super::machine::{self, Watch};
+use serde::Serialize;
+
+/// Something that could not be measured, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Skipped {
+    /// What.
+    pub allocator: &'static str,
+    /// Why.
+    pub why: String,
+}
+
+/// The two halves of a pair may differ by this share.
+const AGREE: f64 = 0.05;
+
+/// What disturbed a setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Noise {
+    /// The share by which the two halves of a pair, which are the same code, differ.
+    pub apart: f64,
+    /// What other processes took meanwhile.
+    pub taken: machine::Taken,
+}
+
+impl Noise {
+    /// Compares the medians of a pair of the same code, and asks what others took meanwhile.
+    pub(crate) fn of(pair: [f64; 2], watch: &Watch) -> Noise {
+        let apart = (pair[0] - pair[1]).abs() / pair[0].min(pair[1]).max(0.01);
+        Noise { apart, taken: watch.seen() }
+    }
+
+    /// Says whether rows of this setting are doubtful.
+    #[must_use]
+    pub fn disturbs(&self) -> bool {
+        self.apart > AGREE || self.taken.is_much()
+    }
+}

@@ -1,0 +1,43 @@
+//! Engines whose constructors demand a promise, each made where the promise is kept.
+#![allow(unsafe_code, reason = "benchmarks and experiments keep what these demand")]
+
+use pageyard::{Alone, Config, Exclusive, MapError, MemoryMap, OwnedPageyard, Pageyard};
+use pageyard_linux::LinuxAllocator;
+
+/// Makes the exclusive variant for a benchmark on one thread.
+///
+/// # Errors
+/// [`MapError`].
+pub(super) fn exclusive_on_one_thread(
+    map: &MemoryMap<'_>,
+    config: Config,
+) -> Result<OwnedPageyard<Exclusive>, MapError> {
+    // SAFETY: its callers are the benchmarks, which give it to one thread only.
+    Pageyard::owned(map, config, unsafe { Exclusive::by_instance() })
+}
+
+/// Makes the variant without locked checks for a benchmark on one thread.
+///
+/// # Errors
+/// [`MapError`].
+pub(super) fn alone_on_one_thread(
+    map: &MemoryMap<'_>,
+    config: Config,
+) -> Result<OwnedPageyard<Alone>, MapError> {
+    // SAFETY: its callers are the benchmarks, which give it to one thread only.
+    Pageyard::owned(map, config, unsafe { Alone::by_instance() })
+}
+
+/// Makes a reference without locks on its per-CPU lists.
+///
+/// # Errors
+/// [`MapError`].
+pub(super) fn by_cpu(
+    map: &MemoryMap<'_>,
+    config: &pageyard_linux::Config,
+) -> Result<LinuxAllocator, MapError> {
+    // SAFETY: 1. Experiments give each CPU number to one thread at a time, and wait for it before they use the number again.
+    //         2. They audit and read statistics when no thread runs. 3. They hold a quarter of the memory at most, and the
+    //         caller has checked that watermarks keep back less than half of it, so no request fails and drains the lists.
+    unsafe { LinuxAllocator::by_cpu(map, config) }
+}

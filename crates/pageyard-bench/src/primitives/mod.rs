@@ -1,0 +1,189 @@
+//! `bench primitives`: what the paths of an allocator are made of, one operation at a time.
+//!
+//! First the thirteen of document 000, under its names, each as user space has it; then those that the engine relies on.
+//! A loop's own cost is a separate row, as there, and is not subtracted from the others.
+#![allow(unsafe_code, reason = "the time-stamp counter has no safe name")]
+
+mod engine;
+mod kernel;
+
+use super::{Noise, Skipped};
+use crate::harness::clock::now_ns;
+use crate::harness::engines::{Engine, Measurable, Visit, map_of, one_zone};
+use crate::harness::machine::{Machine, Watch};
+use crate::harness::sampler::{SAMPLES, Sample, Sampler};
+use crate::harness::samples::Samples;
+use crate::harness::team::{Team, cpus};
+use pageyard::{CpuId, Cx, Migratetype, Order, Request};
+use serde::Serialize;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One row.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PrimitiveRow {
+    /// The operation, by document 000's name where it has one.
+    pub primitive: &'static str,
+    /// What was done here.
+    pub how: &'static str,
+    /// Nanoseconds for one, the median.
+    #[serde(rename = "ns_median")]
+    pub ns: f64,
+    /// The fastest sample.
+    pub ns_min: f64,
+    /// Cycles of the time-stamp counter; 0 where there is none.
+    #[serde(skip)]
+    pub cycles: f64,
+}
+
+/// The result.
+#[derive(Clone, Debug, Default)]
+pub struct Primitives {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// The rows: first those of document 000, in its order.
+    pub rows: Vec<PrimitiveRow>,
+    /// What is not there.
+    pub skipped: Vec<Skipped>,
+    /// What disturbed it: the empty loop, first and last of each turn, is the pair that must agree.
+    pub noise: Noise,
+}
+
+/// An operation: `run` does it this many times.
+struct Primitive {
+    name: &'static str,
+    how: &'static str,
+    times: u64,
+    run: Box<dyn Fn(u64)>,
+}
+
+/// Times of one sample: about a millisecond of a fast operation.
+const TIMES: u64 = 1 << 19;
+
+impl Primitive {
+    fn new(name: &'static str, how: &'static str, once: impl Fn() + 'static) -> Primitive {
+        let run = move |n| {
+            for i in 0..n {
+                black_box(i);
+                once();
+            }
+        };
+        Primitive { name, how, times: TIMES, run: Box::new(run) }
+    }
+
+    /// The same for an operation that takes long.
+    fn slow(self, times: u64) -> Primitive {
+        Primitive { times, ..self }
+    }
+
+    fn sample(&self) -> f64 {
+        let start = now_ns();
+        (self.run)(self.times);
+        (now_ns() - start) as f64 / self.times as f64
+    }
+}
+
+/// Measures. `progress` is told how many of how many samples are done.
+#[must_use]
+pub fn primitives(progress: &mut dyn FnMut(u64, u64)) -> Primitives {
+    let mut result = Primitives { machine: Machine::this(), ..Primitives::default() };
+    let cpus = cpus();
+    let team = Team::new(&cpus);
+    let mut all = kernel::document_000();
+    all.extend(engine::engine(&mut result.skipped));
+    all.push(Primitive::new("for_loop", "the pair", || {}));
+    let watch = Watch::start();
+    let mut tell = |done: usize| progress(done as u64, SAMPLES as u64);
+    let series = Sampler::new(SAMPLES).telling(&mut tell).run(&mut all, |p| Sample::Counts([p.sample()]));
+    let ghz = tsc_ghz();
+    let row = |(p, [samples]): (&Primitive, &[Samples; 1])| PrimitiveRow {
+        primitive: p.name,
+        how: p.how,
+        ns: samples.median(),
+        ns_min: samples.min(),
+        cycles: samples.median() * ghz,
+    };
+    let mut rows: Vec<PrimitiveRow> = all.iter().zip(&series).map(row).collect();
+    let pair = [rows[0].ns, rows.pop().map_or(0.0, |r| r.ns)];
+    match handover(&team) {
+        Some(ns) => rows.push(PrimitiveRow {
+            primitive: "cache_line_handover",
+            how: "a line written on one CPU, seen and written on the other: one way",
+            ns,
+            ns_min: ns,
+            cycles: ns * ghz,
+        }),
+        None => result.skipped.push(Skipped {
+            allocator: "cache_line_handover",
+            why: "it needs two CPUs, and this process may use one".into(),
+        }),
+    }
+    result.rows = rows;
+    result.noise = Noise::of(pair, &watch);
+    result
+}
+
+/// A frame taken from an engine and given back, by the name of the engine's row.
+fn pair(name: &'static str, how: &'static str, row: &str) -> Option<Primitive> {
+    struct Pair(&'static str, &'static str);
+    impl Visit for Pair {
+        type Output = Primitive;
+
+        fn visit<E: Measurable>(self, engine: E) -> Primitive {
+            let request = Request::new(Order::ZERO, Migratetype::Movable);
+            let cx = Cx::on(CpuId(0));
+            let once = move || {
+                if let Ok(pfn) = engine.alloc(&cx, &request) {
+                    let _ = engine.free(&cx, black_box(pfn), Order::ZERO);
+                }
+            };
+            Primitive::new(self.0, self.1, once).slow(TIMES / 8)
+        }
+    }
+    // The rows named here need nothing of the host.
+    Engine::listed(row, 1)?.on(&map_of(&one_zone(1 << 18)), Pair(name, how)).ok()
+}
+
+/// Nanoseconds for a cache line to go from one CPU to another, the median of samples.
+fn handover(team: &Team) -> Option<f64> {
+    const LAPS: u64 = 1 << 14;
+    let series = Sampler::new(SAMPLES).warmed().run(&mut [()], |()| {
+        let line = Arc::new(AtomicU64::new(0));
+        let times = team.run(2, move |cpu| {
+            let start = now_ns();
+            for lap in 0..LAPS {
+                let mine = lap * 2 + cpu as u64;
+                let mut spins = 0u32;
+                // ORDER: Acquire and Release pair with each other: a word that goes back and forth.
+                while line.load(Ordering::Acquire) != mine {
+                    spins += 1;
+                    if spins.is_multiple_of(1 << 14) {
+                        std::thread::yield_now();
+                    }
+                }
+                line.store(mine + 1, Ordering::Release);
+            }
+            now_ns() - start
+        });
+        times.map_or(Sample::Impossible, |times| Sample::Counts([times[0] as f64 / (LAPS * 2) as f64]))
+    });
+    (!series[0][0].is_empty()).then(|| series[0][0].median())
+}
+
+/// Measures how fast the time-stamp counter runs, in cycles a nanosecond; 0 where there is none.
+fn tsc_ghz() -> f64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86-64 processor has it, and it only reads.
+        let read = || unsafe { std::arch::x86_64::_rdtsc() };
+        let (start, cycles) = (now_ns(), read());
+        while now_ns() - start < 5_000_000 {
+            std::hint::spin_loop();
+        }
+        (read() - cycles) as f64 / (now_ns() - start) as f64
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0.0
+}

@@ -1,0 +1,57 @@
+//! `docs/design/knobs.md` beside the knobs themselves.
+//!
+//! After a change of a knob: `PAGEYARD_BLESS=1 cargo test -p pageyard-cli --test command knobs`, then read the difference.
+
+use pageyard_replay::engine::{EngineSpec, KnobDocument, KnobsDocument, all_knobs};
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+const HEAD: &str = "\
+# Knobs
+
+Every setting that `--set KNOB=VALUE` and `ENGINE:KNOB=VALUE` take, as `pageyard knobs` prints them; `pageyard knobs --json` has the
+same as a document. This page is made from the knobs themselves by the test that compares them.
+
+Linux's side: a *sysctl* or a *build option* can be set there too; of *code* the function or type is named that decides. Releases count,
+not distributions, which carry patches back; a release is named only where it is certain.
+
+";
+
+fn page(document: &KnobsDocument<'_>) -> String {
+    let mut page = HEAD.to_owned();
+    page.push_str("| knob | what it does | values | where it is not set | Linux |\n|---|---|---|---|---|\n");
+    for knob in &document.knobs {
+        let KnobDocument { name, about, values, .. } = knob;
+        let _ = writeln!(page, "| `{name}` | {about} | {values} | {} | {} |", defaults(knob), knob.linux());
+    }
+    page
+}
+
+/// The defaults, engines with the same one together.
+fn defaults(knob: &KnobDocument<'_>) -> String {
+    let group = |(default, engines): &(&str, Vec<&str>)| format!("**{default}** {}", engines.join(", "));
+    match &knob.by_default()[..] {
+        [(default, engines)] if engines.len() == EngineSpec::names().count() => {
+            format!("**{default}** everywhere")
+        }
+        groups => groups.iter().map(group).collect::<Vec<_>>().join("; "),
+    }
+}
+
+#[test]
+fn the_page_is_that_of_the_knobs() {
+    let knobs = all_knobs();
+    let page = page(&KnobsDocument::of(&knobs));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/design/knobs.md");
+    if std::env::var_os("PAGEYARD_BLESS").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let there = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        there == page,
+        "{} is not what the knobs say: run `PAGEYARD_BLESS=1 cargo test -p pageyard-cli --test command knobs`, and read \
+         the difference",
+        path.display()
+    );
+}

@@ -1,0 +1,382 @@
+//! What each knob is in Linux: its name there, and which versions have which of its values.
+//!
+//! A version is given where it is certain. Releases count, not distributions, which carry patches back.
+
+use std::fmt;
+
+/// A release of Linux: `4.10` is `Version(4, 10)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u8, pub u8);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+/// Which releases have something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Releases {
+    /// All.
+    Every,
+    /// None: a patch that was not merged, or an idea of ours.
+    None,
+    /// All to this one, which has it.
+    Until(Version),
+    /// This one and later ones.
+    Since(Version),
+    /// From the first to the second, which both have it.
+    Between(Version, Version),
+}
+
+impl Releases {
+    /// Says whether a release is one of them.
+    #[must_use]
+    pub fn contain(self, version: Version) -> bool {
+        match self {
+            Releases::Every => true,
+            Releases::None => false,
+            Releases::Until(last) => version <= last,
+            Releases::Since(first) => version >= first,
+            Releases::Between(first, last) => (first..=last).contains(&version),
+        }
+    }
+}
+
+impl fmt::Display for Releases {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Releases::Every => f.write_str("every version"),
+            Releases::None => f.write_str("no version"),
+            Releases::Until(last) => write!(f, "until {last}"),
+            Releases::Since(first) => write!(f, "since {first}"),
+            Releases::Between(first, last) => write!(f, "{first} to {last}"),
+        }
+    }
+}
+
+/// How Linux decides what a knob decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A file of `/proc/sys`, by its name for `sysctl`.
+    Sysctl(&'static str),
+    /// An option of the kernel's build.
+    BuildOption(&'static str),
+    /// Code that has no setting: its function or type.
+    Code(&'static str),
+    /// Nowhere: the knob is ours, and this is why it is there.
+    Ours(&'static str),
+}
+
+/// A knob's counterpart in Linux.
+#[derive(Clone, Copy, Debug)]
+pub struct InLinux {
+    /// The knob.
+    pub knob: &'static str,
+    /// Where Linux decides it.
+    pub place: Place,
+    /// The knob's values with the releases that have each; the value [`ANY`] stands for all of them.
+    pub values: &'static [(&'static str, Releases)],
+    /// What else is to be known, or empty.
+    pub note: &'static str,
+}
+
+/// All values of a knob that takes a number.
+pub const ANY: &str = "any";
+
+/// Returns a knob's counterpart.
+pub(super) fn of(knob: &str) -> Option<&'static InLinux> {
+    TABLE.iter().find(|entry| entry.knob == knob)
+}
+
+const fn v(major: u8, minor: u8) -> Version {
+    Version(major, minor)
+}
+
+const fn entry(
+    knob: &'static str,
+    place: Place,
+    values: &'static [(&'static str, Releases)],
+    note: &'static str,
+) -> InLinux {
+    InLinux { knob, place, values, note }
+}
+
+use Place::{BuildOption, Code, Ours, Sysctl};
+use Releases::{Between, Every, None as Never, Since, Until};
+
+/// Every knob's counterpart.
+pub(super) const TABLE: &[InLinux] = &[
+    entry("min_free_kbytes", Sysctl("vm.min_free_kbytes"), &[(ANY, Every)], ""),
+    entry(
+        "watermark_scale_factor",
+        Sysctl("vm.watermark_scale_factor"),
+        &[(ANY, Since(v(4, 6)))],
+        "10 unless it is set.",
+    ),
+    entry(
+        "watermark_boost_factor",
+        Sysctl("vm.watermark_boost_factor"),
+        &[("0", Until(v(4, 20))), (ANY, Since(v(5, 0)))],
+        "15000 unless it is set.",
+    ),
+    entry(
+        "percpu_pagelist_high_fraction",
+        Sysctl("vm.percpu_pagelist_high_fraction"),
+        &[("0", Every), (ANY, Since(v(5, 14)))],
+        "Until 5.13 vm.percpu_pagelist_fraction gives each CPU that share, and a batch of a quarter of it.",
+    ),
+    entry(
+        "pcp_protection",
+        Code("rmqueue_pcplist, free_unref_page"),
+        &[
+            ("irqsave", Until(v(5, 19))),
+            ("preempt_only", Never),
+            ("soft_irq_allowed", Never),
+            ("trylock", Since(v(6, 0))),
+        ],
+        "preempt_only is commit 374ad05ab64d, which was reverted before 4.11 was released; soft_irq_allowed is the variant that it \
+         mentions.",
+    ),
+    entry(
+        "interrupts",
+        Ours("a process cannot turn interrupts off, so this says what stands in for local_irq_save"),
+        &[],
+        "",
+    ),
+    entry(
+        "frag_free",
+        Code("page_frag_free"),
+        &[("buddy", Until(v(4, 20))), ("pcp", Since(v(5, 0)))],
+        "A. Lu's patch of November 2018.",
+    ),
+    entry(
+        "zonelist_iterator",
+        Code("next_zones_zonelist"),
+        &[("called", Until(v(4, 6))), ("inlined", Since(v(4, 7)))],
+        "M. Gorman's patch of April 2016.",
+    ),
+    entry(
+        "pcp_policy",
+        Code("zone_batchsize, zone_highsize, nr_pcp_free"),
+        &[
+            ("classic", Until(v(5, 13))),
+            ("free_factor", Between(v(5, 14), v(6, 6))),
+            ("auto", Since(v(6, 7))),
+        ],
+        "",
+    ),
+    entry(
+        "pcp_high_orders",
+        Code("order_to_pindex"),
+        &[("false", Until(v(5, 13))), ("true", Since(v(5, 14)))],
+        "",
+    ),
+    entry(
+        "fallback",
+        Code("__rmqueue_fallback; since 6.15 __rmqueue_claim and __rmqueue_steal"),
+        &[
+            ("half_free", Until(v(4, 11))),
+            ("alike", Between(v(4, 12), v(6, 9))),
+            ("claim_or_steal", Since(v(6, 10))),
+        ],
+        "Since 6.10 a pageblock's type and the lists of its free blocks agree.",
+    ),
+    entry(
+        "nofragment",
+        Code("ALLOC_NOFRAGMENT"),
+        &[("false", Until(v(4, 20))), ("true", Since(v(5, 0)))],
+        "Since 6.15 vm.defrag_mode makes it last for every request; there is no knob for that.",
+    ),
+    entry(
+        "highatomic_counts_free",
+        Code("nr_free_highatomic in __zone_watermark_unusable_free"),
+        &[("false", Until(v(6, 12))), ("true", Since(v(6, 13)))],
+        "",
+    ),
+    entry(
+        "retries",
+        Code("should_reclaim_retry, should_compact_retry"),
+        &[("progress", Until(v(4, 6))), ("bounded", Since(v(4, 7)))],
+        "",
+    ),
+    entry(
+        "compaction.enabled",
+        BuildOption("CONFIG_COMPACTION"),
+        &[("false", Every), ("true", Every)],
+        "Since 2.6.35.",
+    ),
+    entry(
+        "compaction.last_migrated_drain",
+        Code("last_migrated_pfn in compact_zone"),
+        &[("false", Until(v(4, 6))), ("true", Since(v(4, 7)))],
+        "",
+    ),
+    entry(
+        "compaction.skip_on_failure",
+        Code("skip_on_failure in isolate_migratepages_block"),
+        &[("off", Until(v(4, 6))), ("direct_async", Since(v(4, 7))), ("direct", Never), ("all", Never)],
+        "",
+    ),
+    entry(
+        "compaction.skip_on_failure_order",
+        Ours("Linux's background does not pass blocks over that way"),
+        &[],
+        "",
+    ),
+    entry(
+        "compaction.direct_free",
+        Code("compaction_alloc"),
+        &[("off", Every), ("direct_async", Never), ("direct", Never), ("all", Never)],
+        "The patch was not merged. Since 5.1 fast_isolate_freepages looks for targets in the free lists in another way.",
+    ),
+    entry(
+        "compaction.release_leftovers",
+        Ours("a reviewer's question about the patch behind compaction.direct_free, which was not merged"),
+        &[],
+        "",
+    ),
+    entry(
+        "compaction.migrate_ignores_free_scanner",
+        Ours("what the author of the patch behind compaction.direct_free meant to do"),
+        &[],
+        "",
+    ),
+    entry(
+        "compaction.deferral",
+        Code("defer_compaction, compaction_deferred"),
+        &[("off", Never), ("shared", Every), ("by_mode", Never)],
+        "Asynchronous compaction never defers.",
+    ),
+    entry(
+        "compaction.skip",
+        Code("PB_migrate_skip"),
+        &[("hints", Since(v(3, 7))), ("nothing", Until(v(3, 6))), ("random:500", Never)],
+        "",
+    ),
+    entry(
+        "compaction.thorough",
+        Code("COMPACT_PRIO_SYNC_FULL"),
+        &[("false", Every), ("true", Since(v(4, 8)))],
+        "Since 4.8 a request's last attempts are thorough; the first are not.",
+    ),
+    entry(
+        "compaction.async_movable_only",
+        Code("suitable_migration_source"),
+        &[("true", Until(v(4, 11))), ("false", Never)],
+        "Since 4.12 direct asynchronous compaction empties pageblocks of the request's own type; there is no value for that, and \
+         all presets keep to movable pageblocks.",
+    ),
+    entry("compaction.leases", Ours("in Linux two compactors may meet in one pageblock"), &[], ""),
+    entry(
+        "compaction.capture",
+        Code("compaction_capture"),
+        &[("false", Until(v(5, 0))), ("true", Since(v(5, 1)))],
+        "",
+    ),
+    entry(
+        "compaction.stop_at_floor",
+        Code("isolate_freepages_block"),
+        &[("false", Until(v(4, 7))), ("true", Since(v(4, 8)))],
+        "",
+    ),
+    entry(
+        "compaction.async_budget",
+        Ours("Linux gives up when a lock is contended or another task should run, which no run could repeat"),
+        &[],
+        "",
+    ),
+    entry(
+        "compaction.extfrag_threshold",
+        Sysctl("vm.extfrag_threshold"),
+        &[(ANY, Every)],
+        "500 unless it is set. Since 2.6.35.",
+    ),
+    entry(
+        "compaction.proactiveness",
+        Sysctl("vm.compaction_proactiveness"),
+        &[("0", Until(v(5, 8))), (ANY, Since(v(5, 9)))],
+        "20 unless it is set.",
+    ),
+    entry("pcp", Ours("every Linux has per-CPU lists"), &[], ""),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{EngineSpec, all_knobs};
+    use pageyard_linux::Config;
+
+    #[test]
+    fn every_knob_has_one_entry() {
+        let knobs: Vec<&str> = all_knobs().iter().map(|k| k.name).collect();
+        for knob in &knobs {
+            assert_eq!(TABLE.iter().filter(|e| e.knob == *knob).count(), 1, "{knob}");
+        }
+        assert_eq!(TABLE.len(), knobs.len());
+    }
+
+    #[test]
+    fn ours_says_why_and_the_rest_names_values_that_can_be_set() {
+        for entry in TABLE {
+            let (Sysctl(text) | BuildOption(text) | Code(text) | Ours(text)) = entry.place;
+            assert!(!text.is_empty(), "{}", entry.knob);
+            assert_eq!(matches!(entry.place, Ours(_)), entry.values.is_empty(), "{}", entry.knob);
+            for (value, _) in entry.values.iter().filter(|(value, _)| *value != ANY) {
+                let set = EngineSpec::parse("linux-6.18", &[(entry.knob.to_owned(), (*value).to_owned())]);
+                assert!(set.is_ok(), "{}={value}: {:?}", entry.knob, set.err());
+            }
+        }
+    }
+
+    /// The release that a preset is named after.
+    fn release(preset: &str) -> Version {
+        let (major, minor) = preset.strip_prefix("linux-").unwrap().split_once('.').unwrap();
+        Version(major.parse().unwrap(), minor.parse().unwrap())
+    }
+
+    #[test]
+    fn a_preset_has_the_values_of_its_release() {
+        // What the notes say of these: the presets are not like their releases there.
+        let known =
+            [("compaction.async_movable_only", "linux-6.1"), ("compaction.async_movable_only", "linux-6.18")];
+        for knob in all_knobs() {
+            let entry = of(knob.name).unwrap();
+            if entry.values.is_empty() {
+                continue;
+            }
+            for (preset, default) in knob.engines.iter().filter(|(e, _)| Config::PRESETS.contains(e)) {
+                let value = |(value, _): &&(&str, Releases)| *value == default || *value == ANY;
+                let has = entry.values.iter().filter(value).any(|(_, in_)| in_.contain(release(preset)));
+                assert_eq!(
+                    has,
+                    !known.contains(&(knob.name, preset)),
+                    "{} on {preset}: {default}",
+                    knob.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn no_release_has_two_values_unless_it_can_be_set_there() {
+        for entry in TABLE.iter().filter(|e| matches!(e.place, Code(_))) {
+            for preset in Config::PRESETS {
+                let having = entry.values.iter().filter(|(_, in_)| in_.contain(release(preset))).count();
+                let both = entry.knob == "compaction.thorough" && preset != "linux-4.6";
+                let not_modelled =
+                    entry.knob == "compaction.async_movable_only" && preset.starts_with("linux-6");
+                let expected = if both { 2 } else { usize::from(!not_modelled) };
+                assert_eq!(having, expected, "{} in {preset}", entry.knob);
+            }
+        }
+    }
+
+    #[test]
+    fn releases_are_compared_as_numbers() {
+        assert!(Since(v(4, 7)).contain(v(4, 10)) && !Until(v(4, 7)).contain(v(4, 10)));
+        assert!(Between(v(5, 14), v(6, 6)).contain(v(6, 1)) && !Between(v(5, 14), v(6, 6)).contain(v(6, 7)));
+        assert_eq!(Between(v(5, 14), v(6, 6)).to_string(), "5.14 to 6.6");
+        assert_eq!(Since(v(4, 10)).to_string(), "since 4.10");
+    }
+}
