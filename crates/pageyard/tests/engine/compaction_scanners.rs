@@ -529,6 +529,31 @@ fn two_compactors_never_use_a_pageblock_for_opposite_ends() {
 }
 
 #[test]
+fn free_frames_of_a_pageblock_that_another_compactor_empties_go_back_as_they_came() {
+    // Some of them before the first that may be used; then more than a batch, so that there is nothing to move to.
+    for (theirs, outcome, moved) in [(20, Outcome::Success, 16), (40, Outcome::Contended, 0)] {
+        let knobs = Knobs { leases: true, ..patch4() };
+        let zone = ScriptedZone::new(4, knobs).used(0..16).pinned(16..1024).used(odd(1024..2048));
+        let taken = (1024..1536).step_by(2).take(theirs);
+        let zone = zone.direct(taken.clone().chain((1536..1600).step_by(2)));
+        let before = zone.census();
+        let lease = pageyard::compaction::CompactionView::lease(
+            &zone,
+            PageblockId(2),
+            pageyard::compaction::Role::Source,
+            pageyard::CompactorId(9),
+        );
+        let mut c = compactor(&zone, direct(4, Mode::Async));
+        assert_eq!((c.run(), c.work().moved), (outcome, moved));
+        drop((c, lease));
+        let back = taken.filter(|pfn| zone.times(Event::GiveBack(*pfn)) == 1).count();
+        assert_eq!(back, theirs.min(32), "of a batch of 32 at most");
+        let after = zone.census();
+        assert_eq!((before.0, before.1), (after.0, after.1));
+    }
+}
+
+#[test]
 fn without_leases_the_conflicts_are_counted() {
     let zone = ScriptedZone::new(3, plain()).used(odd(0..1536)).pinned([0, 512, 1024]);
     let _theirs = pageyard::compaction::CompactionView::lease(
