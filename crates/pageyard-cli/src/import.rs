@@ -3,10 +3,8 @@
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use clap::Args;
-use pageyard_record::import::{Imported, import};
-use pageyard_trace::EventKind;
-use pageyard_trace::{grouped, salvage, shown};
-use std::fmt::Write as _;
+use pageyard_record::import::import;
+use pageyard_trace::{salvage, shown};
 use std::path::PathBuf;
 
 /// Makes a trace of what `perf record` wrote, on this host or another.
@@ -41,11 +39,8 @@ impl Import {
         drop(progress);
         let duration = trace.meta().duration_ns as f64 / 1e9;
         let place = shown(&output.to_string_lossy());
-        if json {
-            print_json(&imported.document(&place, duration))
-        } else {
-            print(&text(&imported, &place, duration))
-        }
+        let document = imported.document(&place, duration);
+        if json { print_json(&document) } else { print(&document.text()) }
     }
 }
 
@@ -56,46 +51,7 @@ impl Import {
         let folder: PathBuf = self.file.components().collect();
         let (trace, salvaged) = salvage(&folder, self.output.as_deref())?;
         let (meta, name) = (trace.meta(), shown(&salvaged.path.to_string_lossy()));
-        let duration = meta.duration_ns as f64 / 1e9;
-        if json {
-            return print_json(&salvaged.document(&name, meta));
-        }
-        let why = meta.partial.as_deref().unwrap_or_default();
-        print(&format!(
-            "{name}: {} events over {duration:.1} s; partial, because {why}\n",
-            grouped(salvaged.events)
-        ))
+        let document = salvaged.document(&name, meta);
+        if json { print_json(&document) } else { print(&document.text()) }
     }
-}
-
-fn text(imported: &Imported, place: &str, duration: f64) -> String {
-    let mut out = String::new();
-    let rate = imported.events_per_s() / 1e6;
-    let _ = writeln!(
-        out,
-        "{place}: {} events over {duration:.1} s, imported in {:.1} s ({rate:.1} million a second); perf lost {}",
-        grouped(imported.events()),
-        imported.seconds,
-        grouped(imported.lost)
-    );
-    let kinds: Vec<String> = EventKind::ALL
-        .iter()
-        .zip(imported.by_kind)
-        .map(|(k, n)| format!("{} {}", grouped(n), k.name()))
-        .collect();
-    let _ = writeln!(out, "  {}", kinds.join(", "));
-    for (n, what) in [
-        (imported.moves, "rows about compaction and migration"),
-        (imported.other_events, "events of other kinds skipped"),
-        (imported.impossible, "events were impossible, and are left out"),
-        (imported.late, "events came too late to be sorted in, and carry their successors' time"),
-    ] {
-        if n > 0 {
-            let _ = writeln!(out, "  {} {what}", grouped(n));
-        }
-    }
-    if let Some(warning) = imported.warning() {
-        let _ = writeln!(out, "  warning: {warning}");
-    }
-    out
 }

@@ -1,7 +1,6 @@
 //! `pageyard record`: this host, recorded.
 
 mod job;
-mod report;
 mod signals;
 
 use crate::output::{Failure, print, print_json, say};
@@ -10,7 +9,6 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
 use pageyard_record::record::{Live, Recorder, Running};
 use pageyard_trace::{grouped, shown};
-use report::text;
 use signals::Signals;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -89,13 +87,14 @@ impl Record {
             }
         };
         let place = shown(&self.output.to_string_lossy());
+        let document = recorded.document(&place, status.map(job::code));
         if json {
-            print_json(&recorded.document(&place, status.map(job::code)))?;
+            print_json(&document)?;
         } else if status.is_some() {
             // Standard output is the command's.
-            say(&text(&recorded, &place));
+            say(&document.text());
         } else {
-            print(&text(&recorded, &place))?;
+            print(&document.text())?;
         }
         Ok(exit)
     }

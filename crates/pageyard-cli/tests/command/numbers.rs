@@ -15,6 +15,8 @@ use pageyard_bench::scale::{ScaleOptions, scale};
 use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
 use pageyard_record::HostSummary;
 use pageyard_record::host::AskedFor;
+use pageyard_record::import::import;
+use pageyard_record::record::{MoveRows, RecordDocument};
 use pageyard_replay::engine::{EngineSpec, KnobsDocument, all_knobs};
 use pageyard_replay::replay::{ReplayOptions, SlowPath, replay};
 use pageyard_trace::{
@@ -41,44 +43,73 @@ const UNITS: [(&str, &[f64]); 8] = [
     ("million", &[1e-6]),
 ];
 
-/// Collects the numbers of a document, those in its texts and keys included.
-fn collect(value: &Value, into: &mut Vec<f64>) {
-    match value {
-        Value::Number(n) => into.extend(n.as_f64()),
-        Value::String(text) => into.extend(numbers(text).iter().map(|n| n.value)),
-        Value::Array(items) => items.iter().for_each(|item| collect(item, into)),
-        Value::Object(entries) => {
-            for (key, entry) in entries {
-                into.extend(numbers(key).iter().map(|n| n.value));
-                collect(entry, into);
-            }
-        }
-        Value::Null | Value::Bool(_) => {}
-    }
+/// The numbers of a document.
+#[derive(Default)]
+struct Known {
+    numbers: Vec<f64>,
+    /// Those in its texts and keys, each with what is printed behind it.
+    printed: Vec<(f64, String)>,
 }
 
-fn is_there(number: &Printed<'_>, known: &[f64]) -> bool {
-    let factors = UNITS.iter().find(|(unit, _)| *unit == number.unit).map_or(&[1.0][..], |(_, by)| by);
-    let half = 0.5 * 10f64.powi(-number.decimals);
-    let near = |found: f64| (found - number.value).abs() <= half * (1.0 + 1e-9) + 1e-12;
-    known.iter().any(|n| factors.iter().any(|by| near(n * by)))
+impl Known {
+    fn of(document: &Value, derived: &[f64]) -> Known {
+        let mut known = Known { numbers: derived.to_vec(), ..Known::default() };
+        known.collect(document);
+        known
+    }
+
+    fn collect(&mut self, value: &Value) {
+        match value {
+            Value::Number(n) => self.numbers.extend(n.as_f64()),
+            Value::String(text) => self.read(text),
+            Value::Array(items) => items.iter().for_each(|item| self.collect(item)),
+            Value::Object(entries) => {
+                for (key, entry) in entries {
+                    self.read(key);
+                    self.collect(entry);
+                }
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    fn read(&mut self, text: &str) {
+        for number in numbers(text) {
+            self.numbers.push(number.value);
+            self.printed.push((number.value, number.unit.to_owned()));
+        }
+    }
+
+    fn has(&self, number: &Printed<'_>) -> bool {
+        let factors = UNITS.iter().find(|(unit, _)| *unit == number.unit).map_or(&[1.0][..], |(_, by)| by);
+        let half = 0.5 * 10f64.powi(-number.decimals);
+        let near = |found: f64| (found - number.value).abs() <= half * (1.0 + 1e-9) + 1e-12;
+        self.numbers.iter().any(|n| factors.iter().any(|by| near(n * by)))
+            || self.printed.iter().any(|(n, unit)| near(*n) && unit == number.unit)
+    }
 }
 
 /// Returns the numbers of a text that its document lacks.
 fn missing<'a>(text: &'a str, document: &Value, derived: &[f64]) -> Vec<Printed<'a>> {
-    let mut known = derived.to_vec();
-    collect(document, &mut known);
-    numbers(text).into_iter().filter(|number| !is_there(number, &known)).collect()
+    let known = Known::of(document, derived);
+    numbers(text).into_iter().filter(|number| !known.has(number)).collect()
 }
 
-/// Checks a text against its document. `wording` is what the text says with figures that are no results; `derived` are numbers
-/// that follow from the document.
+/// Checks a document against its schema, and a text against its document. `wording` is what the text says with figures that are
+/// no results; `derived` are numbers that follow from the document.
 fn check(text: &str, document: &Value, wording: &[&str], derived: &[f64]) {
+    assert!(numbers(text).len() > 50, "few numbers in\n{text}");
+    check_short(text, document, wording, derived);
+}
+
+/// The same, of a text that has few numbers anyway.
+fn check_short(text: &str, document: &Value, wording: &[&str], derived: &[f64]) {
+    crate::schemas::document(&serde_json::to_vec(document).unwrap());
     let plain = wording.iter().fold(text.to_owned(), |text, words| {
         assert!(text.contains(words), "`{words}` is not printed:\n{text}");
         text.replace(words, "")
     });
-    assert!(numbers(&plain).len() > 50, "few numbers in\n{text}");
+    assert!(!numbers(&plain).is_empty(), "no number in\n{text}");
     let missing = missing(&plain, document, derived);
     assert!(missing.is_empty(), "not in the document: {missing:?}\n{text}");
 }
@@ -272,6 +303,50 @@ fn a_host() {
 }
 
 #[test]
+fn a_recording() {
+    let document = RecordDocument {
+        trace: "a.trace",
+        events: 41_717,
+        by_event: [("alloc", 20_732), ("free", 19_978), ("drain", 1_007)].into(),
+        events_per_s: 149_955.0,
+        lost: 317,
+        lost_pct: 0.75,
+        impossible: 3,
+        late: 5,
+        seconds: 0.2782,
+        cpus: 2,
+        buffer_bytes: 64 << 20,
+        recorder_cpu_seconds: 0.0997,
+        recorder_cpu_pct: 17.9,
+        missing_tracepoints: &["kmem:mm_page_alloc_extfrag".to_owned()],
+        moves: Some(MoveRows { rows: 77, with_both_frames: 71 }),
+        event_ns: Some(393.2),
+        overhead: Some(0.2134),
+        priority_raised: Some(false),
+        partial: Some("the disk is full"),
+        exit_status: Some(9),
+    };
+    let text = document.text();
+    check_short(&text, &document.json(), &[], &[]);
+    for part in ["a.trace: 41,717 events", "20,732 alloc, 19,978 free", "77 rows", "priority", "disk is full"]
+    {
+        assert!(text.contains(part), "`{part}` is not in\n{text}");
+    }
+}
+
+#[test]
+fn an_import() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("numbers-import");
+    drop(std::fs::remove_dir_all(&folder));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (file, output) = (folder.join("perf.data"), folder.join("a.trace"));
+    std::fs::write(&file, &pageyard_record::hostile::seeds("perf_data")[0]).unwrap();
+    let (trace, imported) = import(&file, &output, &mut |_, _| ()).unwrap();
+    let document = imported.document("a.trace", trace.meta().duration_ns as f64 / 1e9);
+    check_short(&document.text(), &document.json(), &[], &[]);
+}
+
+#[test]
 fn the_knobs() {
     let knobs = all_knobs();
     let document = KnobsDocument::of(&knobs);
@@ -323,18 +398,17 @@ fn bench_scale() {
     );
 }
 
-#[test]
-fn an_experiment() {
+/// Runs an experiment with `--quick` and checks its text, and that every claim names rows that are there.
+fn experiment(name: &str, samples: Option<usize>) {
     let mut silent = |_: &'static str, _, _| {};
-    let page_frag = experiment::find("page-frag").unwrap();
-    let report =
-        experiment::run(page_frag, experiment::Run::new(true, &mut silent), &Published::carried()).unwrap();
+    let mut run = experiment::Run::new(true, &mut silent);
+    run.samples = samples;
+    let report = experiment::run(experiment::find(name).unwrap(), run, &Published::carried()).unwrap();
     let text = report.text();
     assert!(text.starts_with("A quick run: not the document's setting ("), "{text}");
     // The tally counts claims.
     let claims: Vec<f64> = (0..=report.claims.len()).map(|n| n as f64).collect();
     check(&text, &report.json(), &[], &claims);
-    // A claim names rows that are there.
     let (document, rows) = (report.json(), report.rows.iter().count());
     let has = |ground: &Value, column: &Value| {
         let row = |r: &&Value| {
@@ -349,6 +423,27 @@ fn an_experiment() {
             assert!(columns.iter().all(|column| has(ground, column)), "{ground}");
         }
     }
+}
+
+#[test]
+fn experiment_page_frag() {
+    experiment("page-frag", None);
+}
+
+#[test]
+fn experiment_irq_safe() {
+    experiment("irq-safe", Some(3));
+}
+
+#[test]
+fn experiment_zonelist() {
+    experiment("zonelist", Some(3));
+}
+
+#[test]
+#[ignore = "a minute on two CPUs"]
+fn experiment_direct_compaction() {
+    experiment("direct-compaction", None);
 }
 
 /// What every benchmark says of its own measure: two of the same code agree within 5 %.

@@ -13,6 +13,7 @@ mod records;
 mod section;
 #[cfg(test)]
 mod tests;
+mod text;
 mod tracing;
 
 pub use document::ImportDocument;

@@ -10,9 +10,11 @@ mod fd;
 mod host;
 mod priority;
 mod rings;
+mod text;
 mod tracefs;
 
 pub use document::{MoveRows, RecordDocument};
+pub(crate) use text::kinds;
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};

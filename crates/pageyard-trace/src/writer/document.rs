@@ -3,6 +3,7 @@
 use super::salvage::Salvaged;
 use crate::document::Document;
 use crate::meta::Meta;
+use crate::text::grouped;
 use serde::Serialize;
 
 /// What was saved of a killed recording.
@@ -26,6 +27,20 @@ pub struct SalvageDocument<'a> {
 
 impl Document for SalvageDocument<'_> {
     const SCHEMA: &'static str = "pageyard.import-partial/1";
+}
+
+impl SalvageDocument<'_> {
+    /// Writes the document as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!(
+            "{}: {} events over {:.1} s; partial, because {}\n",
+            self.trace,
+            grouped(self.events),
+            self.duration_seconds,
+            self.partial
+        )
+    }
 }
 
 /// Rows about compaction and migration.

@@ -1,0 +1,74 @@
+//! What a recording was like, in words.
+
+use super::RecordDocument;
+use pageyard_trace::{EventKind, grouped, lost_sentence};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// Lists events by kind, in the order of the kinds.
+pub(crate) fn kinds(by_event: &BTreeMap<&'static str, u64>) -> String {
+    let named =
+        |kind: &EventKind| by_event.get(kind.name()).map(|n| format!("{} {}", grouped(*n), kind.name()));
+    EventKind::ALL.iter().filter_map(named).collect::<Vec<_>>().join(", ")
+}
+
+impl RecordDocument<'_> {
+    /// Writes the document as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(
+            out,
+            "{}: {} events in {:.1} s, {} a second; {} lost",
+            self.trace,
+            grouped(self.events),
+            self.seconds,
+            grouped(self.events_per_s.round() as u64),
+            grouped(self.lost)
+        );
+        let _ = writeln!(out, "  {}", kinds(&self.by_event));
+        if let Some(moves) = self.moves {
+            let _ = writeln!(
+                out,
+                "  {} rows about compaction and migration, {} of them name both frames of a move",
+                grouped(moves.rows),
+                grouped(moves.with_both_frames)
+            );
+        }
+        let _ = write!(
+            out,
+            "  cost: the recorder took {:.2} s of processor time, {:.1} % of {} CPUs",
+            self.recorder_cpu_seconds, self.recorder_cpu_pct, self.cpus
+        );
+        match (self.event_ns, self.overhead) {
+            (Some(ns), Some(all)) => {
+                let _ =
+                    writeln!(out, "; an event takes {ns:.0} ns in the kernel: {:.1} % in all", all * 100.0);
+            }
+            _ => out.push('\n'),
+        }
+        if let Some(lost) = lost_sentence(self.lost, self.events) {
+            let _ = writeln!(out, "  of the events {lost}");
+        }
+        if let Some(why) = self.partial {
+            let _ = writeln!(out, "  partial, because {why}: the trace has what was written until then");
+        }
+        if self.priority_raised == Some(false) {
+            out.push_str(
+                "  the recorder's priority could not be raised, so it may lose events on a busy host\n",
+            );
+        }
+        for (n, what) in [
+            (self.impossible, "events were impossible, and are left out"),
+            (self.late, "events came too late to be sorted in, and carry their successors' time"),
+        ] {
+            if n > 0 {
+                let _ = writeln!(out, "  {} {what}", grouped(n));
+            }
+        }
+        if !self.missing_tracepoints.is_empty() {
+            let _ = writeln!(out, "  this kernel has no {}", self.missing_tracepoints.join(", "));
+        }
+        out
+    }
+}
