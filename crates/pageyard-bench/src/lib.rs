@@ -13,11 +13,13 @@
 #![deny(unsafe_code)]
 
 pub mod bulk;
+pub mod clear;
 mod contestants;
 pub mod cross;
 pub mod document;
 mod error;
 pub mod experiment;
+pub mod fault;
 mod harness;
 pub mod peers;
 pub mod primitives;

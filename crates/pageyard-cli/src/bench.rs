@@ -5,7 +5,8 @@ use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
 use pageyard_bench::document::{
-    BulkDocument, CrossDocument, PrimitivesDocument, ScaleDocument, SweepDocument,
+    BulkDocument, ClearDocument, CrossDocument, FaultDocument, PrimitivesDocument, ScaleDocument,
+    SweepDocument,
 };
 use pageyard_trace::Document;
 use std::path::PathBuf;
@@ -51,6 +52,10 @@ enum What {
     Cross(Samples),
     /// From 1 GiB to 1 TiB, bypassing the per-CPU lists
     Scale,
+    /// How fast memory becomes zeros: every primitive, by how much is cleared with one call, from 4 KiB to 1 GiB
+    Clear(Samples),
+    /// What it takes until memory can be used: the kernel's faults, and blocks of an arena, on each kind of memory
+    Fault(Samples),
     /// Serve samples of one peer to the benchmark that started this
     #[command(hide = true)]
     Peer {
@@ -175,6 +180,24 @@ impl Bench {
                 let refused = bench::refused::refused(&options.frames);
                 let document = ScaleDocument { quick: self.quick, ..ScaleDocument::of(&rows, &refused) };
                 show(json, &document, ScaleDocument::text)
+            }
+            What::Clear(Samples { samples }) => {
+                use bench::clear::ClearOptions;
+                let mut options = if self.quick { ClearOptions::quick() } else { ClearOptions::full() };
+                options.samples = samples.unwrap_or(options.samples);
+                let result = bench::clear::clear(&options, &mut |done, all| bar.at("clear", done, all));
+                drop(bar);
+                let document = ClearDocument { quick: self.quick, ..result.document() };
+                show(json, &document, ClearDocument::text)
+            }
+            What::Fault(Samples { samples }) => {
+                use bench::fault::FaultOptions;
+                let mut options = if self.quick { FaultOptions::quick() } else { FaultOptions::full() };
+                options.samples = samples.unwrap_or(options.samples);
+                let result = bench::fault::fault(&options, &mut |done, all| bar.at("fault", done, all));
+                drop(bar);
+                let document = FaultDocument { quick: self.quick, ..result.document() };
+                show(json, &document, FaultDocument::text)
             }
             What::Peer { name } => bench::peers::serve(&name).map_err(Failure::from),
         }

@@ -24,7 +24,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 14] = [
+const SCHEMAS: [Schema; 16] = [
     schema!("replay", "pageyard replay --json"),
     schema!("summary", "pageyard summary --json"),
     schema!("summary-host", "pageyard summary --host --json"),
@@ -36,6 +36,8 @@ const SCHEMAS: [Schema; 14] = [
     schema!("bench-primitives", "pageyard bench primitives --json"),
     schema!("bench-cross", "pageyard bench cross --json"),
     schema!("bench-scale", "pageyard bench scale --json"),
+    schema!("bench-clear", "pageyard bench clear --json"),
+    schema!("bench-fault", "pageyard bench fault --json"),
     schema!("experiment", "pageyard experiment NAME --json"),
     schema!("experiments", "pageyard experiment --json"),
     schema!("knobs", "pageyard knobs --json"),

@@ -17,7 +17,7 @@ pub enum ArenaError {
     /// The engine cannot manage so much, or its metadata found no memory.
     #[error("the arena's metadata: {0}")]
     Engine(#[from] MapError),
-    /// The engine's reserves would take more than there is.
+    /// No size was given.
     #[error("no size was given; call size() with at least one page")]
     NoSize,
 }

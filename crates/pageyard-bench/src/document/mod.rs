@@ -3,13 +3,17 @@
 //! The text that people read is made from these, so that no number of it is missing here.
 
 mod bulk;
+mod clear;
 mod cross;
+mod fault;
 mod primitives;
 mod scale;
 mod sweep;
 
 pub use bulk::{BufferRowDocument, BulkDisturbance, BulkDocument, BulkRowDocument};
+pub use clear::{ClearDocument, ClearRowDocument};
 pub use cross::{CrossDocument, CrossRowDocument};
+pub use fault::{FaultDocument, FaultRowDocument};
 pub use primitives::{PrimitiveRowDocument, PrimitivesDocument};
 pub use scale::{RefusedRowDocument, ScaleDocument, ScaleRowDocument};
 pub use sweep::{SweepDocument, SweepRowDocument};
@@ -38,6 +42,19 @@ impl DisturbanceDocument {
     #[must_use]
     pub fn of((settings, disturbed): (usize, usize), apart: f64, taken: Taken) -> DisturbanceDocument {
         DisturbanceDocument { settings, disturbed, pair_apart_pct_max: 100.0 * apart, taken }
+    }
+
+    /// Describes a run by what disturbed each of its settings.
+    #[must_use]
+    pub fn of_all(noise: &[Noise]) -> DisturbanceDocument {
+        let disturbed = noise.iter().filter(|n| n.disturbs()).count();
+        let apart = noise.iter().map(|n| n.apart).fold(0.0, f64::max);
+        let taken = noise.iter().map(|n| n.taken).fold(Taken::default(), |all, one| Taken {
+            steal_ms: all.steal_ms + one.steal_ms,
+            waited_ms: all.waited_ms + one.waited_ms,
+            elapsed_ms: all.elapsed_ms + one.elapsed_ms,
+        });
+        DisturbanceDocument::of((noise.len(), disturbed), apart, taken)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The documents of the benchmarks as text for people; here the head and the foot that the tables share.
 
 mod bulk;
+mod clear;
 mod cross;
+mod fault;
 mod primitives;
 mod scale;
 mod sweep;

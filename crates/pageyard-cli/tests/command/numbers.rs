@@ -6,9 +6,11 @@
 use crate::printed::{Printed, numbers};
 use pageyard_bench::Order;
 use pageyard_bench::bulk::{BulkOptions, bulk};
+use pageyard_bench::clear::{ClearOptions, clear};
 use pageyard_bench::cross::{CrossOptions, cross};
 use pageyard_bench::document::ScaleDocument;
 use pageyard_bench::experiment::{self, Published, Settings};
+use pageyard_bench::fault::{FaultOptions, fault};
 use pageyard_bench::primitives::primitives;
 use pageyard_bench::refused::refused;
 use pageyard_bench::scale::{ScaleOptions, scale};
@@ -475,6 +477,20 @@ fn bench_cross() {
     let result = cross(&CrossOptions::quick(), &mut |_, _| ());
     let document = result.document();
     check(&document.text(), &document.json(), &["64 at a time"], &[AGREED]);
+}
+
+#[test]
+fn bench_clear() {
+    let options = ClearOptions { samples: 3, ..ClearOptions::quick() };
+    let result = clear(&options, &mut |_, _| ());
+    check(&result.document().text(), &result.document().json(), &["10^9"], &[AGREED]);
+}
+
+#[test]
+fn bench_fault() {
+    let options = FaultOptions { samples: 3, ..FaultOptions::quick() };
+    let result = fault(&options, &mut |_, _| ());
+    check_short(&result.document().text(), &result.document().json(), &["10^9"], &[AGREED]);
 }
 
 #[test]

@@ -4,7 +4,8 @@
 
 use boon::{Compiler, Schemas};
 use pageyard_bench::document::{
-    BulkDocument, CrossDocument, PrimitivesDocument, ScaleDocument, SweepDocument,
+    BulkDocument, ClearDocument, CrossDocument, FaultDocument, PrimitivesDocument, ScaleDocument,
+    SweepDocument,
 };
 use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
 use pageyard_record::host::HostDocument;
@@ -47,6 +48,8 @@ fn generated() -> Vec<Value> {
         schema::<PrimitivesDocument<'_>>(),
         schema::<CrossDocument<'_>>(),
         schema::<ScaleDocument<'_>>(),
+        schema::<ClearDocument<'_>>(),
+        schema::<FaultDocument<'_>>(),
         schema::<ExperimentDocument<'_>>(),
         schema::<ExperimentsDocument>(),
         schema::<KnobsDocument<'_>>(),
@@ -131,6 +134,8 @@ fn what_the_verbs_print_is_what_the_schemas_describe() {
         &["replay", "--threads", "--engine", "linux-6.18", "--json"],
         &["bench", "bulk", "--quick", "--samples", "3", "--json"],
         &["bench", "cross", "--quick", "--samples", "3", "--json"],
+        &["bench", "clear", "--quick", "--samples", "3", "--json"],
+        &["bench", "fault", "--quick", "--samples", "3", "--json"],
     ] {
         document(&stdout(arguments));
     }
