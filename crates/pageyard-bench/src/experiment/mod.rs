@@ -10,6 +10,7 @@
 //! An experiment measures first and sees the published figures afterwards: [`Experiment::measure`] is not given them, so
 //! no measured value can depend on one.
 
+mod batched_clear;
 pub mod claim;
 mod direct_compaction;
 mod document;
@@ -87,8 +88,13 @@ pub trait Experiment: Sync {
 }
 
 /// Every experiment.
-pub const EXPERIMENTS: &[&dyn Experiment] =
-    &[&irq_safe::IrqSafe, &zonelist::Zonelist, &direct_compaction::DirectCompaction, &page_frag::PageFrag];
+pub const EXPERIMENTS: &[&dyn Experiment] = &[
+    &irq_safe::IrqSafe,
+    &batched_clear::BatchedClear,
+    &direct_compaction::DirectCompaction,
+    &page_frag::PageFrag,
+    &zonelist::Zonelist,
+];
 
 /// What an experiment is told, and what it says while it runs.
 pub struct Run<'a> {

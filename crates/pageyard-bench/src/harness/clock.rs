@@ -24,3 +24,9 @@ pub(crate) fn clock_cost() -> f64 {
         .collect();
     Samples::new(costs).median()
 }
+
+/// Returns nanoseconds of processor time that the calling thread has had.
+pub(crate) fn thread_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

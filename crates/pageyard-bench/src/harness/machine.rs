@@ -31,6 +31,16 @@ impl Machine {
     }
 }
 
+/// Returns the size of the last-level cache of the first CPU, in bytes, where the kernel says.
+pub(crate) fn last_level_cache() -> Option<u64> {
+    let size = |level: u32| {
+        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
+        let text = fs::read_to_string(path).ok()?;
+        text.trim().strip_suffix('K')?.parse::<u64>().ok()
+    };
+    (0..8).rev().find_map(size).map(|kib| kib << 10)
+}
+
 impl fmt::Display for Machine {
     /// Writes the processor's name and how many CPUs there are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

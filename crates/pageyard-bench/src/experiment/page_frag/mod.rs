@@ -82,7 +82,11 @@ impl Experiment for PageFrag {
                 }
                 _ => {
                     rows.section("Published profile and rate");
-                    let unit = if metric.contains("rate") { "Gbit/s" } else { "% of samples" };
+                    let unit = match line.text("unit") {
+                        "% of samples" => "% of samples",
+                        "%" => "%",
+                        _ => "Gbit/s",
+                    };
                     rows.add(metric, PROFILE, value, unit);
                 }
             }
