@@ -29,8 +29,8 @@ pub enum BackingError {
     },
     /// Too few reserved huge pages are free.
     #[error(
-        "{needed} huge pages of {} MiB are needed and {free} are free: write a number {} higher to {setting}",
-        size.bytes() >> 20, needed.saturating_sub(*free)
+        "{} needed and {free} free: write a number {} higher to {setting}",
+        huge_pages(*needed, *size), needed.saturating_sub(*free)
     )]
     HugePages {
         /// How many the arena needs.
@@ -78,4 +78,10 @@ pub enum BackingError {
         /// Its size.
         bytes: usize,
     },
+}
+
+/// Counts huge pages, with the verb that follows.
+fn huge_pages(n: u64, size: PageSize) -> String {
+    let size = if size == PageSize::Huge1G { "1 GiB" } else { "2 MiB" };
+    if n == 1 { format!("1 huge page of {size} is") } else { format!("{n} huge pages of {size} are") }
 }

@@ -22,10 +22,15 @@ impl Settings {
     /// `ENGINE:KNOB` on that one. The engines go by their names; `reference` is the preset that the experiment uses.
     ///
     /// # Errors
-    /// [`BenchError::Varied`] for a knob that the experiment varies itself, and as [`EngineSpec::settings_of`] and
+    /// [`BenchError::Varied`] for a knob that the experiment varies itself, [`BenchError::Settings`] where it has no engine, and as [`EngineSpec::settings_of`] and
     /// [`EngineSpec::parse`].
     pub fn read(experiment: &dyn Experiment, knobs: &[(String, String)]) -> Result<Settings, BenchError> {
         let names = experiment.engines();
+        if names.is_empty() && !knobs.is_empty() {
+            let why =
+                format!("{} sets up no engine, so --set has nothing to set; leave it out", experiment.name());
+            return Err(BenchError::Settings { why });
+        }
         let given: Vec<(String, String)> = knobs
             .iter()
             .map(|(key, value)| match key.strip_prefix("reference:") {
@@ -147,6 +152,7 @@ mod tests {
             ("irq-safe", "pcp_policy", "automatic", "`pcp_policy` takes classic, free_factor or auto"),
             ("irq-safe", "linux-6.18:pcp_policy", "auto", "its engines are linux-4.10 and pageyard"),
             ("irq-safe", "linux-9:pcp_policy", "auto", "linux-9"),
+            ("batched-clear", "reference:pcp_policy", "auto", "batched-clear sets up no engine"),
             ("irq-safe", "pageyard:pcp_policy", "auto", "it has no knob `pcp_policy`"),
         ] {
             let why = read(experiment, key, value).unwrap_err();

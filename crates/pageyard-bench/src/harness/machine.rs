@@ -31,14 +31,24 @@ impl Machine {
     }
 }
 
-/// Returns the size of the last-level cache of the first CPU, in bytes, where the kernel says.
-pub(crate) fn last_level_cache() -> Option<u64> {
-    let size = |level: u32| {
-        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
-        let text = fs::read_to_string(path).ok()?;
-        text.trim().strip_suffix('K')?.parse::<u64>().ok()
+/// Returns the sizes of the first CPU's caches for data, in bytes, smallest first; none where the kernel does not say.
+pub(crate) fn caches() -> Vec<u64> {
+    let read = |index: u32, file: &str| {
+        fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}"))
     };
-    (0..8).rev().find_map(size).map(|kib| kib << 10)
+    let size = |index: u32| {
+        let holds_data = read(index, "type").is_ok_and(|kind| kind.trim() != "Instruction");
+        let kib = read(index, "size").ok()?.trim().strip_suffix('K')?.parse::<u64>().ok()?;
+        holds_data.then_some(kib << 10)
+    };
+    let mut sizes: Vec<u64> = (0..8).filter_map(size).collect();
+    sizes.sort_unstable();
+    sizes
+}
+
+/// Returns the size of the last-level cache, in bytes.
+pub(crate) fn last_level_cache() -> Option<u64> {
+    caches().last().copied()
 }
 
 impl fmt::Display for Machine {

@@ -433,6 +433,11 @@ fn experiment_page_frag() {
 }
 
 #[test]
+fn experiment_batched_clear() {
+    experiment("batched-clear", Some(3));
+}
+
+#[test]
 fn experiment_irq_safe() {
     experiment("irq-safe", Some(3));
 }

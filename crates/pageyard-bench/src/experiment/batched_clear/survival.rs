@@ -1,54 +1,90 @@
 //! What clearing leaves of another working set in the caches.
 
 use super::{Extent, column, size};
-use crate::clear::{Mode, Region, Way};
+use crate::clear::{Mode, PAGE, Region, Way};
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};
 use crate::harness::clock::now_ns;
-use crate::harness::machine::last_level_cache;
+use crate::harness::machine::caches;
 use crate::harness::sampler::Sample;
+use pageyard::{AllocError, Order, TryLock};
+use pageyard_arena::backing::Prefault;
 use pageyard_arena::clear::{Extent as Memory, Primitive, Unit, clear_in};
+use pageyard_arena::{Arena, Block};
 
 const SECTION: &str = "Another working set";
 
-/// The metric: how much of what the last-level cache held is still there.
-pub(super) const SURVIVES: &str = "share of a working set that clearing leaves in the caches";
+/// The metric: how much of what a cache held is still there.
+pub(super) fn survives(cache: Cache) -> String {
+    format!("share of a working set in the {} that clearing leaves there", cache.name())
+}
+
+/// The cache that a working set fits in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cache {
+    /// The largest that a core has to itself: half of it.
+    Own,
+    /// The last: a quarter of it, since others use it too.
+    Last,
+}
+
+impl Cache {
+    fn name(self) -> &'static str {
+        match self {
+            Cache::Own => "second-level cache",
+            Cache::Last => "last-level cache",
+        }
+    }
+
+    /// Returns bytes of a working set, a power of two as blocks are; none where the kernel says nothing of such a cache.
+    fn working_set(self) -> Option<u64> {
+        let caches = caches();
+        let bytes = match self {
+            Cache::Own => caches.iter().rev().nth(1)? / 2,
+            Cache::Last => caches.last()? / 4,
+        };
+        Some(1 << bytes.max(2 * PAGE as u64).ilog2())
+    }
+}
+
+/// A working set is in a cache where reading a line of it takes less than this share of what it takes from memory.
+const CACHED: f64 = 0.5;
 
 /// Bytes that are cleared beside it: more than any cache holds.
 const CLEARED: usize = 256 << 20;
 
-/// The share of the last-level cache that the working set takes.
-const PART: u64 = 4;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
-/// A cache line with the number of another one.
-#[derive(Clone)]
-#[repr(align(64))]
-struct Line(u32);
+/// A working set in huge pages: lines that name each other in a random order, so that no prefetcher knows the next.
+struct WorkingSet<'a>(Block<'a, TryLock>);
 
-/// A working set: lines that name each other in a random order, so that no prefetcher knows the next.
-struct WorkingSet(Vec<Line>);
-
-impl WorkingSet {
-    fn new(bytes: u64) -> WorkingSet {
-        let lines = (bytes / 64).max(2) as u32;
+impl WorkingSet<'_> {
+    /// Makes one of all of an arena.
+    fn new(arena: &Arena<TryLock>) -> Result<WorkingSet<'_>, AllocError> {
+        let frames = arena.mapping().frames().0;
+        let mut block = arena.alloc(Order::new(frames.ilog2() as u8).unwrap_or(Order::MAX))?;
+        let lines = (block.len() / LINE) as u32;
         let mut order: Vec<u32> = (0..lines).collect();
         fastrand::Rng::with_seed(1).shuffle(&mut order);
-        let mut set = vec![Line(0); lines as usize];
         for (i, line) in order.iter().enumerate() {
-            set[*line as usize] = Line(order[(i + 1) % order.len()]);
+            let next = order[(i + 1) % order.len()];
+            block[*line as usize * LINE..][..4].copy_from_slice(&next.to_ne_bytes());
         }
-        WorkingSet(set)
+        Ok(WorkingSet(block))
     }
 
     /// Reads every line once; returns nanoseconds a line.
     fn read(&self) -> f64 {
+        let (bytes, lines) = (&*self.0, self.0.len() / LINE);
         let start = now_ns();
         let mut at = 0;
-        for _ in 0..self.0.len() {
-            at = self.0[at as usize].0;
+        for _ in 0..lines {
+            let line = bytes[at * LINE..].first_chunk().expect("a line has more than four bytes");
+            at = u32::from_ne_bytes(*line) as usize;
         }
         std::hint::black_box(at);
-        (now_ns() - start) as f64 / self.0.len() as f64
+        (now_ns() - start) as f64 / lines as f64
     }
 }
 
@@ -63,19 +99,41 @@ enum Between {
 }
 
 pub(super) fn measure(extent: &Extent, run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
-    let Some(cache) = last_level_cache() else {
-        run.note("what clearing leaves of a working set was not measured: the kernel does not say how large the caches are");
-        return Ok(());
+    rows.section(SECTION);
+    for cache in [Cache::Own, Cache::Last] {
+        match cache.working_set() {
+            Some(bytes) => one(cache, bytes, extent, run, rows)?,
+            None => run.note(format!(
+                "what clearing leaves in the {} was not measured: the kernel does not say how large it is",
+                cache.name()
+            )),
+        }
+    }
+    Ok(())
+}
+
+fn one(
+    cache: Cache,
+    bytes: u64,
+    extent: &Extent,
+    run: &mut Run<'_>,
+    rows: &mut Rows,
+) -> Result<(), BenchError> {
+    fn refused(why: impl std::fmt::Display) -> BenchError {
+        BenchError::Experiment { why: format!("there is no memory for working sets: {why}") }
+    }
+    let memory = |bytes: u64| {
+        let prefault = Prefault { threads: 1, progress: &|_, _| () };
+        Arena::builder().size(bytes as usize).prefault(prefault).build_locked().map_err(refused)
     };
-    let refused = |why| BenchError::Experiment { why: format!("there is no memory to clear: {why}") };
-    let set = WorkingSet::new(cache / PART);
     let cleared = CLEARED.min(extent.memory);
+    let (small, large) = (memory(bytes)?, memory(cleared as u64)?);
+    let (set, other) = (WorkingSet::new(&small).map_err(refused)?, WorkingSet::new(&large).map_err(refused)?);
     let mut region = Region::new(cleared).map_err(refused)?;
-    let other = WorkingSet::new(4 * cache);
     let mut between = vec![Between::Nothing, Between::Everything];
     let whole = |primitive| Between::Clearing(Way { primitive, mode: Mode::Extent });
     between.extend(Primitive::available().map(Some).chain([None]).map(whole));
-    run.at("working sets", 0, 1);
+    run.at(cache.name(), 0, 1);
     let series = run.sampler().run(&mut between, |between| {
         // Twice: the first reading brings it in, the second what the first drove out.
         set.read();
@@ -91,18 +149,21 @@ pub(super) fn measure(extent: &Extent, run: &mut Run<'_>, rows: &mut Rows) -> Re
         Sample::Counts([set.read()])
     });
     let (all, none) = (series[0][0].median(), series[1][0].median());
-    rows.section(SECTION);
-    rows.add("a line of it read, all cached", "machine", all, "ns");
-    rows.add("a line of it read, none cached", "machine", none, "ns");
+    let (name, set) = (cache.name(), size(bytes as usize));
+    rows.add(format!("a line of {set} read, all of it in the {name}"), "machine", all, "ns");
+    rows.add(format!("a line of {set} read, none of it in the {name}"), "machine", none, "ns");
+    if all > CACHED * none {
+        run.note(format!(
+            "what clearing leaves in the {name} was not measured: a working set of {set} does not stay there ({all:.0} ns a line, \
+             {none:.0} from memory)"
+        ));
+        return Ok(());
+    }
     for (between, [ns]) in between.iter().zip(&series) {
         let Between::Clearing(way) = between else { continue };
         let share = 100.0 * ((none - ns.median()) / (none - all)).clamp(0.0, 1.0);
-        rows.add(SURVIVES, column(*way), share, "%");
+        rows.add(survives(cache), column(*way), share, "%");
     }
-    run.note(format!(
-        "the working set is {}, a quarter of the last-level cache as the kernel describes it, beside {} that are cleared",
-        size((cache / PART) as usize),
-        size(cleared)
-    ));
+    run.note(format!("the working set in the {name} is {set}, beside {} that are cleared", size(cleared)));
     Ok(())
 }

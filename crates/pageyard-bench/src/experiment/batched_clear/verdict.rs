@@ -1,5 +1,6 @@
 //! The claims of `batched-clear`, judged by its rows.
 
+use super::survival::Cache;
 use super::{BATCHED, CONTIGUOUS, DOCUMENTS, column, faults, latency, survival, units};
 use crate::clear::{CHOICE, Mode, PAGE, Way};
 use crate::experiment::claim::{Claim, Outcome};
@@ -326,24 +327,32 @@ fn recycled(rows: &Rows) -> Claim {
 
 fn survives(rows: &Rows) -> Claim {
     let (through, mine) = (documents(Mode::Extent), ours(Mode::Extent));
+    let metric = survival::survives(Cache::Own);
+    let last = survival::survives(Cache::Last);
     let claim =
         Claim::target("The arena's choice for large extents leaves another working set in the caches")
             .asked("at least half of it, and more than rep stosb")
-            .on(rows, &[survival::SURVIVES], &[&mine, &through])
-            .figure(Figure::shared("% of a working set still cached").group(
+            .on(rows, &[&metric, &last], &[&mine, &through])
+            .figure(Figure::shared("% of a working set still in the second-level cache").group(
                 rows,
                 "after clearing 256 MiB",
                 &[
-                    ("memset", survival::SURVIVES, &by(Primitive::Memset, Mode::Extent)),
-                    ("rep stosb", survival::SURVIVES, &through),
-                    ("pageyard", survival::SURVIVES, &mine),
+                    ("memset", &metric, &by(Primitive::Memset, Mode::Extent)),
+                    ("rep stosb", &metric, &through),
+                    ("pageyard", &metric, &mine),
                 ],
             ));
-    let get = |column: &str| rows.get(survival::SURVIVES, column);
-    let (Some(ours), Some(theirs)) = (get(&mine), get(&through)) else { return claim };
+    let get = |metric: &str, column: &str| rows.get(metric, column);
+    let (Some(ours), Some(theirs)) = (get(&metric, &mine), get(&metric, &through)) else {
+        return claim.unmeasured("no working set stayed in a cache while nothing was cleared");
+    };
+    let last = match (get(&last, &mine), get(&last, &through)) {
+        (Some(ours), Some(theirs)) => format!("; in the last-level cache {ours:.0} and {theirs:.0} %"),
+        _ => String::new(),
+    };
     claim.measured(
         Outcome::of(ours >= 50.0 && ours > theirs),
-        format!("{ours:.0} % is left, {theirs:.0} % by rep stosb"),
+        format!("{ours:.0} % is left, {theirs:.0} % by rep stosb{last}"),
     )
 }
 
