@@ -1,5 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/performance.md from what bench/measure left: tables.py FOLDER PAGE."""
+"""Writes the tables of docs/performance.md.
+
+    bench/tables.py FOLDER PAGE           all of them, from what bench/measure left in FOLDER
+    bench/tables.py --instructions PAGE   the last, from bench/instructions/counts.txt
+"""
 
 import json
 import sys
@@ -188,20 +192,30 @@ def tables(folder, root):
     body = [[f"`{r['primitive']}`", f"{r['ns_median']:.2f}", f"{r.get('cycles_tsc', 0):.1f}",
              f"{r['published_ns']:.2f}" if "published_ns" in r else "", r["how"]] for r in load["primitives"]["rows"]]
     out += table(["", "ns", "TSC cycles", "published, 2017, ns", "how"], body)
-    out += "\n### Instructions\n\n"
+    return out + instructions(root)
+
+
+INSTRUCTIONS = "\n### Instructions\n\n"
+
+
+def instructions(root):
     counts = {}
     for line in (root / "bench/instructions/counts.txt").read_text().splitlines():
         if not line.startswith("#"):
             engine, path, n = line.split()
             counts.setdefault(engine, {})[path] = n
-    paths = list(next(iter(counts.values())))
-    out += table(["an operation"] + paths, [[f"`{e}`"] + [c.get(p, "-") for p in paths] for e, c in counts.items()])
-    return out
+    paths = list(dict.fromkeys(p for c in counts.values() for p in c))
+    rows = [[f"`{e}`"] + [c.get(p, "-") for p in paths] for e, c in counts.items()]
+    return INSTRUCTIONS + table(["an operation"] + paths, rows)
 
 
 def main():
     folder, page = map(Path, sys.argv[1:3])
     text = page.read_text()
+    if sys.argv[1] == "--instructions":
+        before = text.split(INSTRUCTIONS, 1)[0]
+        page.write_text(f"{before}{instructions(page.parent.parent)}{END}{text.split(END, 1)[1]}")
+        return
     before, rest = text.split(BEGIN, 1)
     after = rest.split(END, 1)[1]
     page.write_text(f"{before}{BEGIN}\n{tables(folder, page.parent.parent)}{END}{after}")

@@ -6,8 +6,9 @@
 //! counts knows nothing of registered ones.
 
 use pageyard::{
-    Alone, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata, Migratetype, NodeId,
-    NodeMask, Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
+    Alone, Caches, Clear, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata,
+    Migratetype, NodeId, NodeMask, Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request,
+    RequestFlags, TryLock, ZoneKind,
 };
 #[cfg(target_arch = "x86_64")]
 use pageyard_arena::rseq::Rseq;
@@ -92,6 +93,35 @@ fn lists(engine: &str, a: &impl PageAllocator) {
     a.audit().expect("nothing is lost");
 }
 
+/// A clearer that must not be asked: what it would clear is known to be zeros.
+struct Never;
+
+impl Clear for Never {
+    fn clear(&self, pfn: Pfn, order: Order, _: Caches) {
+        panic!("a block of order {order} at frame {pfn} is zeros already")
+    }
+}
+
+/// Hits for zeros that are known to be zeros, beside hits for anything, where an engine has a clearer.
+fn zeros<P: PerCpu>(engine: &str, a: &Pageyard<'_, P, (), Never>) {
+    let take = |held: &mut [Pfn]| {
+        for slot in held {
+            *slot = a.alloc(&CX, &request().with(RequestFlags::ZERO)).unwrap_or(Pfn(0));
+        }
+    };
+    let give = |held: &[Pfn]| {
+        held.iter().for_each(|pfn| a.free_zeroed(&CX, *pfn, Order::ZERO).expect("it was allocated"));
+    };
+    let (mut warm, mut held) = (vec![Pfn(0); 4 * BATCH], vec![Pfn(0); BATCH]);
+    take(&mut warm);
+    give(&warm);
+    counted(engine, "alloc-hit-beside-zeros", BATCH, || self::take(a, &mut held));
+    give(&held);
+    counted(engine, "alloc-hit-known-zero", BATCH, || take(&mut held));
+    give(&held);
+    a.audit().expect("nothing is lost");
+}
+
 /// The walk: of eight nodes only the last has memory left.
 fn walk(engine: &str, a: &impl PageAllocator) {
     let all = request().with(RequestFlags::MEMALLOC);
@@ -145,7 +175,12 @@ fn eight_nodes() -> [Region; NODES as usize] {
 
 /// Counts an engine with one kind of lists; `make` says how they are protected.
 fn engine<P: PerCpu>(make: impl Fn() -> P) {
-    fn on<P: PerCpu>(regions: &[Region], percpu: P, run: impl FnOnce(&Pageyard<'_, P>)) {
+    fn on<P: PerCpu, C: Clear>(
+        regions: &[Region],
+        percpu: P,
+        clearer: C,
+        run: impl FnOnce(&Pageyard<'_, P, (), C>),
+    ) {
         let map = MemoryMap::new(regions).expect("the regions are a map");
         let mut config = Config::new(1);
         config.watermark.min_free_kbytes = Some(1024);
@@ -154,11 +189,13 @@ fn engine<P: PerCpu>(make: impl Fn() -> P) {
         // The same lines at each run, wherever the vector lies.
         let start = memory.as_ptr().align_offset(4096.min(layout.align().max(64)));
         let metadata = Metadata::zeroed(&mut memory[start..]);
-        run(&Pageyard::new(&map, config, percpu, metadata).expect("there is memory enough"));
+        let yard = Pageyard::with_clearer(&map, config, percpu, (), clearer, metadata);
+        run(&yard.expect("there is memory enough"));
     }
-    on(&one_zone(), make(), |a| lists(P::NAME, a));
-    on(&two_nodes(), make(), |a| other_zone(P::NAME, a));
-    on(&eight_nodes(), make(), |a| walk(P::NAME, a));
+    on(&one_zone(), make(), (), |a| lists(P::NAME, a));
+    on(&two_nodes(), make(), (), |a| other_zone(P::NAME, a));
+    on(&eight_nodes(), make(), (), |a| walk(P::NAME, a));
+    on(&one_zone().map(Region::zeroed), make(), Never, |a| zeros(P::NAME, a));
 }
 
 fn reference(preset: &str) {

@@ -139,7 +139,7 @@ impl Experiment for BatchedClear {
             rows.add(&metric, column, line.number("count"), "events");
             rows.add(format!("+- {metric}"), column, line.number("stdev_pct"), "%");
             match line.text("rate_unit") {
-                "M/sec" => rows.add(format!("rate of {metric}"), column, line.number("rate"), "million/s"),
+                "M/sec" => rows.add(format!("rate of {metric}"), column, line.number("rate"), "M/s"),
                 _ => rows.add(format!("share of {metric}"), column, line.number("rate"), "% of all loads"),
             }
         }
