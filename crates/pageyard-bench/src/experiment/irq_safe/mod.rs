@@ -2,7 +2,7 @@
 //!
 //! * `sweep`: the document's microbenchmark; `primitives`: what a protection costs by itself, and the prediction from it;
 //! * `mix`, `assumption`: recorded traces against the patch's assumption; `bulk`: frames by the array;
-//! * `storm`: handlers that allocate; `aim9`: the kernel's own path; `verdict`: the result.
+//! * `storm`: handlers that allocate; `aim9`: what a program sees, by the kernel and by an arena; `verdict`: the result.
 
 mod aim9;
 mod assumption;
@@ -13,7 +13,7 @@ mod storm;
 mod sweep;
 mod verdict;
 
-use super::machines::{Boxed, Reference, engine, engine_subject, protection};
+use super::machines::{Boxed, Reference, engine, engine_subject};
 use super::machines::{reference, reference_subject, regions};
 use super::{Claim, Experiment, Plot, Published, Rows, Run, Series, Settings};
 use crate::error::BenchError;
@@ -152,13 +152,12 @@ impl Experiment for IrqSafe {
         bulk::measure(&machines, run, &mut rows);
         machines.sound()?;
         storms(run, &mut rows)?;
-        aim9::measure(run, &mut rows);
+        aim9::measure(run, &mut rows)?;
         run.note(
             "the reference is linux-4.10 with each protection in turn; nothing in user space can turn interrupts off: irqsave \
              sets a flag that makes handlers wait, irqsave-flags-register also saves and restores the processor's flags \
              register as a kernel does, irqsave-signal-mask blocks signals by two system calls",
         );
-        run.note(protection(&run.settings));
         Ok(rows)
     }
 
