@@ -124,8 +124,24 @@ pub struct Faulted {
     pub rows: Vec<FaultRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
+    /// How an arena starts; `None` where the host refuses so much.
+    pub start: Option<Start>,
     /// What disturbed each setting: the kernel's path, first and last in each turn, has to agree.
     pub noise: Vec<Noise>,
+}
+
+/// What it takes to start an arena that is not faulted in.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Start {
+    /// Its size.
+    pub bytes: u64,
+    /// Milliseconds to map it, the median.
+    pub mapping_ms: f64,
+    /// Milliseconds to build the arena over the mapping, the median.
+    pub arena_ms: f64,
+    /// The longest of them.
+    pub arena_ms_max: f64,
 }
 
 /// Measures. `progress` is told how many of how many settings are done.
@@ -159,9 +175,39 @@ pub fn fault(options: &FaultOptions, progress: &mut dyn FnMut(u64, u64)) -> Faul
             progress(done, all);
         }
     }
+    match start(options.samples) {
+        Ok(start) => result.start = Some(start),
+        Err(why) => result.skipped.push(Skipped { allocator: "arena's start", why: why.to_string() }),
+    }
     // A backing is refused whatever the number of threads.
     result.skipped.dedup();
     result
+}
+
+/// Bytes of the arena whose start is timed.
+const STARTED: usize = 16 << 30;
+
+fn start(samples: usize) -> Result<Start, Refusal> {
+    let (mut mapped, mut built) = (Vec::new(), Vec::new());
+    // What clears is measured once a process, and not here.
+    let _ = pageyard_arena::clear::Clearer::of_this_machine();
+    for _ in 0..samples {
+        let begin = now_ns();
+        let mapping = Mapping::new(STARTED, Backing::Anonymous)?;
+        let between = now_ns();
+        let arena = Arena::builder().memory(mapping).build()?;
+        let end = now_ns();
+        drop(arena);
+        mapped.push((between - begin) as f64 / 1e6);
+        built.push((end - between) as f64 / 1e6);
+    }
+    let [mapped, built] = [mapped, built].map(Samples::new);
+    Ok(Start {
+        bytes: STARTED as u64,
+        mapping_ms: mapped.median(),
+        arena_ms: built.median(),
+        arena_ms_max: built.max(),
+    })
 }
 
 /// Measures every path over one backing.
@@ -315,8 +361,9 @@ mod tests {
         let options = FaultOptions { memory: 1 << 50, ..options };
         let result = fault(&options, &mut |_, _| ());
         assert!(result.rows.is_empty());
-        assert_eq!(result.skipped.len(), 2, "{:?}", result.skipped);
-        assert!(result.skipped.iter().all(|s| s.why.contains("memory")), "{:?}", result.skipped);
+        let refused = result.skipped.iter().filter(|s| s.allocator.starts_with("anonymous"));
+        assert_eq!(refused.clone().count(), 2, "{:?}", result.skipped);
+        assert!(refused.clone().all(|s| s.why.contains("memory")), "{:?}", result.skipped);
     }
 
     #[test]

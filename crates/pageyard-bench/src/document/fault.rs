@@ -1,7 +1,7 @@
 //! `bench fault` as a document.
 
 use super::{DisturbanceDocument, times};
-use crate::fault::{FaultRow, Faulted, Path};
+use crate::fault::{FaultRow, Faulted, Path, Start};
 use crate::harness::machine::Machine;
 use crate::harness::noise::Skipped;
 use pageyard_trace::Document;
@@ -21,6 +21,9 @@ pub struct FaultDocument<'a> {
     pub samples: usize,
     /// The rows.
     pub rows: Vec<FaultRowDocument<'a>>,
+    /// How an arena starts that is not faulted in; left out where the host refuses so much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
     /// What was not measured.
     pub skipped: &'a [Skipped],
 }
@@ -50,6 +53,7 @@ impl Faulted {
             disturbance: DisturbanceDocument::of_all(&self.noise),
             samples: self.samples,
             rows: self.rows.iter().map(|row| beside(row, &self.rows)).collect(),
+            start: self.start,
             skipped: &self.skipped,
         }
     }

@@ -38,6 +38,16 @@ impl FaultDocument<'_> {
                 r.gbps_stdev
             );
         }
+        if let Some(start) = self.start {
+            let _ = writeln!(
+                text,
+                "\nAn arena of {} that is not faulted in: {:.3} ms to map it, {:.2} ms to build the arena over it, {:.2} at most.",
+                bytes(start.bytes),
+                start.mapping_ms,
+                start.arena_ms,
+                start.arena_ms_max
+            );
+        }
         skipped_text(&mut text, self.skipped);
         text
     }
