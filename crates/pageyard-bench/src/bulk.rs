@@ -177,7 +177,7 @@ impl Subject for OneByOne<'_> {
 /// Measures. `progress` is told how many of how many settings are done.
 #[must_use]
 pub fn bulk(options: &BulkOptions, progress: &mut dyn FnMut(u64, u64)) -> Bulk {
-    let mut result = Bulk { machine: Machine::this(), samples: options.samples, ..Bulk::default() };
+    let mut result = Bulk { machine: Machine::measured(), samples: options.samples, ..Bulk::default() };
     let cpus = cpus();
     let team = Team::new(&[]);
     let mut calls = options.calls.clone();

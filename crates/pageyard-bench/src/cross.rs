@@ -90,7 +90,7 @@ impl CrossOptions {
 /// Measures. `progress` is told how many of how many samples are done.
 #[must_use]
 pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cross {
-    let mut result = Cross { machine: Machine::this(), samples: options.samples, ..Cross::default() };
+    let mut result = Cross { machine: Machine::measured(), samples: options.samples, ..Cross::default() };
     let cpus = cpus();
     if cpus.len() < 2 {
         let why = "it needs two CPUs, and this process may use one".to_owned();

@@ -147,7 +147,7 @@ pub struct Start {
 /// Measures. `progress` is told how many of how many settings are done.
 #[must_use]
 pub fn fault(options: &FaultOptions, progress: &mut dyn FnMut(u64, u64)) -> Faulted {
-    let mut result = Faulted { machine: Machine::this(), samples: options.samples, ..Faulted::default() };
+    let mut result = Faulted { machine: Machine::measured(), samples: options.samples, ..Faulted::default() };
     let cpus = cpus();
     let all = (options.backings.len() * options.threads.len()) as u64;
     let mut done = 0;

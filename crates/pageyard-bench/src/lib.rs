@@ -30,6 +30,7 @@ mod text;
 
 pub use contestants::ORDERS;
 pub use error::BenchError;
+pub use harness::costs;
 pub use harness::machine;
 pub use harness::noise::{Noise, Skipped};
 pub use harness::sampler::{FEWEST, SAMPLES};

@@ -175,7 +175,7 @@ pub struct Sweep {
 /// Runs a sweep. `progress` is told how many of how many settings are done.
 #[must_use]
 pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Sweep {
-    let mut sweep = Sweep { machine: Machine::this(), samples: options.samples, ..Sweep::default() };
+    let mut sweep = Sweep { machine: Machine::measured(), samples: options.samples, ..Sweep::default() };
     let uml = sweep.linux_uml(options);
     let watch = Watch::start();
     let cpus = cpus();

@@ -178,7 +178,9 @@ impl Bench {
                 let rows = bench::scale::scale(&options, &mut |done, all| bar.at("scale", done, all));
                 drop(bar);
                 let refused = bench::refused::refused(&options.frames);
-                let document = ScaleDocument { quick: self.quick, ..ScaleDocument::of(&rows, &refused) };
+                let machine = bench::machine::Machine::measured();
+                let document =
+                    ScaleDocument { quick: self.quick, ..ScaleDocument::of(&machine, &rows, &refused) };
                 show(json, &document, ScaleDocument::text)
             }
             What::Clear(Samples { samples }) => {

@@ -136,7 +136,7 @@ impl Choice {
 pub fn clear(options: &ClearOptions, progress: &mut dyn FnMut(u64, u64)) -> Cleared {
     let choice = Some(Choice::of_this_machine());
     let mut result =
-        Cleared { machine: Machine::this(), samples: options.samples, choice, ..Cleared::default() };
+        Cleared { machine: Machine::measured(), samples: options.samples, choice, ..Cleared::default() };
     let cpus = cpus();
     let threads = options.settings.iter().map(|s| s.threads).filter(|n| *n <= cpus.len()).max().unwrap_or(1);
     let mut memory = match (0..threads).map(|_| Region::new(options.memory)).collect::<Result<Vec<_>, _>>() {

@@ -1,5 +1,6 @@
 //! `bench scale` as a document: searches of all sizes of memory, and requests that are refused.
 
+use crate::harness::machine::Machine;
 use crate::refused::RefusedRow;
 use crate::scale::ScaleRow;
 use pageyard_trace::Document;
@@ -12,6 +13,8 @@ const BASE_FRAMES: u64 = 1 << 22;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScaleDocument<'a> {
+    /// Where it was measured.
+    pub machine: &'a Machine,
     /// Whether fewer settings were measured than the benchmark has.
     pub quick: bool,
     /// Blocks taken and given back.
@@ -52,8 +55,9 @@ pub struct RefusedRowDocument<'a> {
 impl<'a> ScaleDocument<'a> {
     /// Makes the document of both results.
     #[must_use]
-    pub fn of(rows: &'a [ScaleRow], refused: &'a [RefusedRow]) -> ScaleDocument<'a> {
+    pub fn of(machine: &'a Machine, rows: &'a [ScaleRow], refused: &'a [RefusedRow]) -> ScaleDocument<'a> {
         ScaleDocument {
+            machine,
             quick: false,
             rows: rows.iter().map(|row| ScaleRowDocument { row, x_16_gib: x_16_gib(row, rows) }).collect(),
             refused: refused.iter().map(RefusedRowDocument::of).collect(),

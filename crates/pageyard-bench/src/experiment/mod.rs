@@ -40,6 +40,7 @@ pub use row::{Row, Rows};
 pub use settings::Settings;
 
 use crate::error::BenchError;
+use crate::harness::costs::Costs;
 use crate::harness::machine::Machine;
 use crate::harness::sampler::{SAMPLES, Sampler};
 use pageyard_replay::text::shown;
@@ -205,6 +206,7 @@ pub fn run(
     if let Some(samples) = run.samples {
         run.note(format!("each row has {samples} samples, taken in turn"));
     }
+    run.note(format!("this machine: {}", Costs::of_this_machine()));
     let mut rows = experiment.measure(&mut run)?;
     rows.merge(experiment.published(tables));
     if tables.is_empty() {

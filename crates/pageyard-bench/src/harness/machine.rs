@@ -1,11 +1,12 @@
 //! The environment of a benchmark: the machine, and whether other processes used it meanwhile.
 
 use super::clock::now_ns;
+use super::costs::Costs;
 use serde::Serialize;
 use std::{fmt, fs};
 
 /// The machine, for the head of a table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// The processor's name.
@@ -14,9 +15,18 @@ pub struct Machine {
     pub cpus: usize,
     /// The running kernel.
     pub kernel: String,
+    /// What its own operations cost; left out where that was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub costs: Option<Costs>,
 }
 
 impl Machine {
+    /// Looks at this machine, and measures what its operations cost.
+    #[must_use]
+    pub fn measured() -> Machine {
+        Machine { costs: Some(Costs::of_this_machine()), ..Machine::this() }
+    }
+
     /// Looks at this machine.
     #[must_use]
     pub fn this() -> Machine {
@@ -27,6 +37,7 @@ impl Machine {
             cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
             cpus: super::team::cpus().len(),
             kernel: kernel.trim().to_owned(),
+            costs: None,
         }
     }
 }

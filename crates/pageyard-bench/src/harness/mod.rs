@@ -1,6 +1,7 @@
 //! The harness: what every benchmark and experiment measures with. Lowest first; each uses only those before it.
 //!
-//! * `clock`: the clock; `team`: threads that stay, each on its own CPU, and how a thread is pinned;
+//! * `clock`: the clock; `team`: threads that stay, each on its own CPU, and how a thread is pinned; `costs`: what the machine's own
+//!   operations cost;
 //! * `machine`: the machine, and what else used it; `samples`: the samples of a row; `noise`: what disturbed one;
 //! * `sampler`: subjects take turns, sample by sample;
 //! * `allocator`: what the timed loops call; `load`: what a sample does, and what it took; `loops`, `handover`: the
@@ -12,6 +13,7 @@
 pub(crate) mod allocator;
 pub(crate) mod cell;
 pub(crate) mod clock;
+pub mod costs;
 pub(crate) mod engines;
 pub(crate) mod floors;
 pub(crate) mod handover;

@@ -9,6 +9,7 @@ mod kernel;
 
 use super::{Noise, Skipped};
 use crate::harness::clock::now_ns;
+use crate::harness::costs::laps;
 use crate::harness::engines::{Engine, Measurable, Visit, map_of, one_zone};
 use crate::harness::machine::{Machine, Watch};
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
@@ -17,8 +18,6 @@ use crate::harness::team::{Team, cpus};
 use pageyard::{CpuId, Cx, Migratetype, Order, Request};
 use serde::Serialize;
 use std::hint::black_box;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One row.
 #[derive(Clone, Debug, Serialize)]
@@ -88,7 +87,7 @@ impl Primitive {
 /// Measures. `progress` is told how many of how many samples are done.
 #[must_use]
 pub fn primitives(progress: &mut dyn FnMut(u64, u64)) -> Primitives {
-    let mut result = Primitives { machine: Machine::this(), ..Primitives::default() };
+    let mut result = Primitives { machine: Machine::measured(), ..Primitives::default() };
     let cpus = cpus();
     let team = Team::new(&cpus);
     let mut all = kernel::document_000();
@@ -148,27 +147,9 @@ fn pair(name: &'static str, how: &'static str, row: &str) -> Option<Primitive> {
 
 /// Nanoseconds for a cache line to go from one CPU to another, the median of samples.
 fn handover(team: &Team) -> Option<f64> {
-    const LAPS: u64 = 1 << 14;
-    let series = Sampler::new(SAMPLES).warmed().run(&mut [()], |()| {
-        let line = Arc::new(AtomicU64::new(0));
-        let times = team.run(2, move |cpu| {
-            let start = now_ns();
-            for lap in 0..LAPS {
-                let mine = lap * 2 + cpu as u64;
-                let mut spins = 0u32;
-                // ORDER: Acquire and Release pair with each other: a word that goes back and forth.
-                while line.load(Ordering::Acquire) != mine {
-                    spins += 1;
-                    if spins.is_multiple_of(1 << 14) {
-                        std::thread::yield_now();
-                    }
-                }
-                line.store(mine + 1, Ordering::Release);
-            }
-            now_ns() - start
-        });
-        times.map_or(Sample::Impossible, |times| Sample::Counts([times[0] as f64 / (LAPS * 2) as f64]))
-    });
+    let series = Sampler::new(SAMPLES)
+        .warmed()
+        .run(&mut [()], |()| laps(team, 1 << 14).map_or(Sample::Impossible, |ns| Sample::Counts([ns])));
     (!series[0][0].is_empty()).then(|| series[0][0].median())
 }
 

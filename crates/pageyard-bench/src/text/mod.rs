@@ -23,7 +23,8 @@ fn quick_text(quick: bool, beside: &str) -> String {
 }
 
 fn machine_text(m: &Machine) -> String {
-    format!("{m}, Linux {}\n", m.kernel)
+    let costs = m.costs.map_or_else(String::new, |costs| format!("{costs}\n"));
+    format!("{m}, Linux {}\n{costs}", m.kernel)
 }
 
 fn samples_text(samples: usize) -> String {
@@ -57,13 +58,16 @@ fn disturbance_text(disturbance: &DisturbanceDocument) -> String {
 #[cfg(test)]
 mod tests {
     use crate::document::ScaleDocument;
+    use crate::harness::machine::Machine;
 
     #[test]
     fn a_quick_run_says_so_in_its_first_line() {
-        let full = ScaleDocument::of(&[], &[]);
+        let machine = Machine::this();
+        let full = ScaleDocument::of(&machine, &[], &[]);
         let quick = ScaleDocument { quick: true, ..full.clone() };
         let first = |text: &str| text.lines().next().unwrap().to_owned();
         assert!(first(&quick.text()).starts_with("A quick run: not the whole benchmark"), "{}", quick.text());
         assert!(quick.text().ends_with(&full.text()) && !full.text().contains("quick"));
+        assert!(full.text().starts_with(&machine.to_string()), "{}", full.text());
     }
 }

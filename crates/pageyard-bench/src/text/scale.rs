@@ -1,6 +1,6 @@
 //! `bench scale` as text.
 
-use super::quick_text;
+use super::{machine_text, quick_text};
 use crate::document::{RefusedRowDocument, ScaleDocument, ScaleRowDocument};
 use pageyard_replay::text::bytes;
 use std::fmt::Write;
@@ -9,7 +9,8 @@ impl ScaleDocument<'_> {
     /// Writes a table.
     #[must_use]
     pub fn text(&self) -> String {
-        let mut text = quick_text(self.quick, "more sizes of memory and more orders");
+        let mut text =
+            quick_text(self.quick, "more sizes of memory and more orders") + &machine_text(self.machine);
         text.push_str(
             "Nanoseconds for taking a block and giving it back, per-CPU lists bypassed, and the most steps a search took.\n\
              Ratios are to 16 GiB at the same order and filling.\n\n",

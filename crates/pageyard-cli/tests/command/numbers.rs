@@ -11,6 +11,7 @@ use pageyard_bench::cross::{CrossOptions, cross};
 use pageyard_bench::document::ScaleDocument;
 use pageyard_bench::experiment::{self, Published, Settings};
 use pageyard_bench::fault::{FaultOptions, fault};
+use pageyard_bench::machine::Machine;
 use pageyard_bench::primitives::primitives;
 use pageyard_bench::refused::refused;
 use pageyard_bench::scale::{ScaleOptions, scale};
@@ -388,7 +389,8 @@ fn bench_scale() {
     let options = ScaleOptions::quick();
     let rows = scale(&options, &mut |_, _| ());
     let refused = refused(&options.frames);
-    let document = ScaleDocument::of(&rows, &refused);
+    let machine = Machine::measured();
+    let document = ScaleDocument::of(&machine, &rows, &refused);
     // Requests that are refused are printed in microseconds.
     let micros =
         refused.iter().flat_map(|row| [row.ns_median / 1000.0, row.ns_max / 1000.0]).collect::<Vec<_>>();

@@ -43,7 +43,7 @@ enum Way {
     Kernel,
     Arena(Box<dyn Works>),
     /// The reference with a protection, and whether this is the first one again.
-    Reference(&'static str, LinuxAllocator, bool),
+    Reference(&'static str, Box<LinuxAllocator>, bool),
 }
 
 /// An arena, whatever protects its lists.
@@ -109,7 +109,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErr
     let mut ways = vec![Way::Kernel, Way::Arena(arena()?)];
     for (column, again) in PROTECTIONS.iter().map(|p| (p, false)).chain([(&PROTECTIONS[0], true)]) {
         let config = run.settings.linux(super::PRESET, &column.knobs())?;
-        ways.push(Way::Reference(column.column, reference(&[zone], &config)?, again));
+        ways.push(Way::Reference(column.column, Box::new(reference(&[zone], &config)?), again));
     }
     run.at("aim9", 0, 2);
     let pages = run.sampler().run(&mut ways, |way| {
