@@ -6,8 +6,8 @@
 //! ```
 
 use pageyard::{
-    Config, CpuId, Cx, Frames, MapError, MemoryMap, Metadata, Migratetype, NodeId, Order, Pageyard, PerCpu,
-    Pfn, Region, Request, TryLock, ZoneKind,
+    Alone, Config, CpuId, Cx, Frames, MapError, MemoryMap, Metadata, Migratetype, NodeId, Order, Pageyard,
+    PerCpu, Pfn, Region, Request, TryLock, ZoneKind,
 };
 use pageyard_arena::rseq::{CpuStacks, Rseq, possible_cpus};
 use std::hint::black_box;
@@ -66,10 +66,15 @@ fn main() {
     };
     let stacks = CpuStacks::new(possible_cpus(), 1 << 14).expect("sequences are there");
     let restartable = engine(rseq).expect("the map is small enough");
+    let unbiased = engine(Rseq::new().expect("as before").unbiased()).expect("the map is small enough");
     let trylock = engine(TryLock).expect("the map is small enough");
-    let subjects: [Subject<'_>; 3] = [
+    // SAFETY: the only thread makes one call after the other.
+    let alone = engine(unsafe { Alone::by_instance() }).expect("the map is small enough");
+    let subjects: [Subject<'_>; 5] = [
         ("floor-rseq", Box::new(|held, lifo| floor_pass(&stacks, held, lifo))),
         ("pageyard", Box::new(|held, lifo| engine_pass(&restartable, held, lifo))),
+        ("pageyard-unbiased", Box::new(|held, lifo| engine_pass(&unbiased, held, lifo))),
+        ("pageyard-alone", Box::new(|held, lifo| engine_pass(&alone, held, lifo))),
         ("pageyard-trylock", Box::new(|held, lifo| engine_pass(&trylock, held, lifo))),
     ];
     println!("ns for an allocation and its free, order 0, median of {SAMPLES}; and times the floor");
@@ -101,5 +106,5 @@ fn main() {
             println!();
         }
     }
-    println!("{:?}", restartable.percpu().counts());
+    println!("{:?} {:?}", restartable.percpu().counts(), restartable.bias_stats());
 }

@@ -7,7 +7,8 @@ pub(super) const ABORTED: i64 = -2;
 
 /// The answer of one that would carry the count of pops out of the list's word, and so did nothing.
 pub(super) const CARRY: i64 = -3;
-
+/// The answer of one that found another tag, and so did nothing.
+pub(super) const LOST: i64 = CARRY;
 /// Emits a sequence. Among its operands must be `area`, and `t`, a scratch register that holds the answer at the end:
 /// one of those above, or anything that is not negative. Its instructions lie between the labels 2 and 3, and the last
 /// of them is the store that commits it. It goes to label 5 where it finds nothing to do, to label 6 where the count

@@ -2,9 +2,9 @@
 
 use super::answers::{Counts, Unavailable};
 use super::area::{Area, Registered, find, register_thread};
-use super::emit::{ABORTED, CARRY};
+use super::emit::{ABORTED, CARRY, LOST};
 use super::{barrier, sequences};
-use pageyard::engine::{CpuLists, Pushed, RawLists, Unchanged, Watch};
+use pageyard::engine::{CpuLists, Pushed, RawLists, TagPlace, Unchanged, Watch, Winning};
 use pageyard::{CpuId, PerCpu};
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
@@ -29,6 +29,10 @@ const SHARDS: usize = 16;
 pub struct Rseq {
     area: Area,
     counts: Box<[Shard; SHARDS]>,
+    /// Whether pageblocks may be biased.
+    bias: bool,
+    /// Whether the only user is one thread that the kernel knows nothing of.
+    pretends: bool,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +64,7 @@ impl Rseq {
         }
         barrier::register()?;
         MAKER.with_borrow_mut(|maker| drop(maker.replace(registered)));
-        Ok(Rseq { area, counts: Box::default() })
+        Ok(Rseq { area, counts: Box::default(), bias: true, pretends: false })
     }
 
     /// Makes one that runs the same instructions without the kernel's knowledge, as if the thread were always on `cpu`:
@@ -71,7 +75,14 @@ impl Rseq {
     /// of this process is registered in an area of this crate.
     #[must_use]
     pub unsafe fn pretending(cpu: CpuId) -> Rseq {
-        Rseq { area: Area::pretending(cpu), counts: Box::default() }
+        Rseq { area: Area::pretending(cpu), counts: Box::default(), bias: true, pretends: true }
+    }
+
+    /// The same without biased pageblocks: every free is checked by a locked instruction, as for blocks that are always freed on
+    /// another CPU.
+    #[must_use]
+    pub fn unbiased(self) -> Rseq {
+        Rseq { bias: false, ..self }
     }
 
     /// Returns what interrupted it so far.
@@ -162,6 +173,19 @@ impl Rseq {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn unwon(&self, answer: i64) -> Winning {
+        match answer {
+            ABORTED => {
+                self.count(|s| &s.aborts);
+                Winning::Interrupted
+            }
+            LOST => Winning::Lost,
+            _ => Winning::Elsewhere,
+        }
+    }
+
     /// Adds items; returns how many, and to which list.
     fn extend(
         &self,
@@ -198,6 +222,7 @@ unsafe fn add(head: *const u8, counter: usize, n: u64) {
 //            ended or restarted; it points the slot back when it is done.
 unsafe impl PerCpu for Rseq {
     const NAME: &'static str = "pageyard";
+    const BIASES: bool = true;
 
     #[inline(always)]
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
@@ -336,11 +361,39 @@ unsafe impl PerCpu for Rseq {
 
     /// A push that is under way on any CPU restarts, and rereads what it watches.
     fn barrier(&self) -> bool {
-        barrier::restart_all()
+        self.pretends || barrier::restart_all()
     }
 
     fn reaches_others(&self) -> bool {
         true
+    }
+
+    #[inline(always)]
+    fn win_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        // SAFETY: the place is borrowed for as long as this runs, and the engine wins tags in no other way.
+        let answer = unsafe { sequences::win_biased(self.area, place.raw(), from, to) };
+        if answer >= 0 { Winning::Won } else { self.unwon(answer) }
+    }
+
+    #[inline(always)]
+    fn win_shared(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        // SAFETY: as in `win_biased`.
+        let (answer, was) = unsafe { sequences::win_shared(self.area, place.raw(), from, to) };
+        if answer < 0 {
+            self.unwon(answer)
+        } else if was == from {
+            Winning::Won
+        } else {
+            Winning::Lost
+        }
+    }
+
+    fn own_cpu(&self) -> Option<CpuId> {
+        self.bias.then(|| self.area.cpu()).filter(|cpu| *cpu <= i32::MAX as u32).map(CpuId)
+    }
+
+    fn barrier_on(&self, cpu: CpuId) -> bool {
+        self.pretends || barrier::restart(cpu)
     }
 }
 

@@ -9,7 +9,7 @@
 
 use super::area::{Area, CPU_ID};
 use super::emit::sequence;
-use pageyard::engine::{RawLists, Unchanged, Watch};
+use pageyard::engine::{RawLists, RawPlace, Unchanged, Watch};
 
 const WORD: usize = RawLists::WORD;
 const START: usize = RawLists::START;
@@ -439,4 +439,80 @@ pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: usize) -> (i64
         );
     }
     (result, head)
+}
+
+/// Replaces a tag by plain accesses where its pageblock is biased to the CPU that runs this: a negative answer is that of
+/// [`NOTHING`](super::emit::NOTHING) where it is not, [`LOST`](super::emit::LOST) where the tag is another.
+///
+/// # Safety
+/// The place is of an instance that is alive, and its tags are won by the two sequences here, or while a stranger holds the
+/// pageblock shared.
+#[inline(always)]
+pub(super) unsafe fn win_biased(area: Area, place: RawPlace, from: u8, to: u8) -> i64 {
+    let result;
+    // SAFETY: 1. The place is of a pageblock and a frame that exist: the caller's promise.
+    //         2. Another sequence on this CPU makes the kernel restart this one, and so does a barrier, which whoever takes the bias
+    //            away issues before any other way to win the tag begins.
+    unsafe {
+        sequence!(
+            {
+                "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "or {t:e}, {BIASED}",
+                "cmp dword ptr [{words} + {at} * 8 + {BIAS}], {t:e}",
+                "jne 5b",
+                "cmp byte ptr [{tags} + {frame}], {from}",
+                "jne 6b",
+                "mov byte ptr [{tags} + {frame}], {to}",
+            }
+            area = in(reg) area.0,
+            words = in(reg) place.words,
+            at = in(reg) place.at,
+            tags = in(reg) place.tags,
+            frame = in(reg) place.frame,
+            from = in(reg_byte) from,
+            to = in(reg_byte) to,
+            t = out(reg) result,
+            CPU_ID = const CPU_ID,
+            BIAS = const RawPlace::BIAS,
+            BIASED = const RawPlace::BIASED,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// Replaces a tag by a compare-and-swap where its pageblock is shared; returns what the tag was, too. A negative answer is that
+/// of [`NOTHING`](super::emit::NOTHING) where it is not shared, or the thread is not registered.
+///
+/// # Safety
+/// As [`win_biased`].
+#[inline(always)]
+pub(super) unsafe fn win_shared(area: Area, place: RawPlace, from: u8, to: u8) -> (i64, u8) {
+    let (result, was);
+    // SAFETY: as in `win_biased`; here it is a bias that begins after a barrier for all CPUs.
+    unsafe {
+        sequence!(
+            {
+                // A thread that is not registered has no number, which reads as a negative one.
+                "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "test {t:e}, {t:e}",
+                "js 5b",
+                "cmp dword ptr [{words} + {at} * 8 + {BIAS}], 0",
+                "jne 5b",
+                "lock cmpxchg byte ptr [{tags} + {frame}], {to}",
+            }
+            area = in(reg) area.0,
+            words = in(reg) place.words,
+            at = in(reg) place.at,
+            tags = in(reg) place.tags,
+            frame = in(reg) place.frame,
+            to = in(reg_byte) to,
+            inout("al") from => was,
+            t = out(reg) result,
+            CPU_ID = const CPU_ID,
+            BIAS = const RawPlace::BIAS,
+            options(nostack),
+        );
+    }
+    (result, was)
 }

@@ -2,7 +2,7 @@
 
 use crate::places::{Place, places};
 use crate::trap::{self, Action};
-use pageyard::engine::{LooseLists, Pushed, RawLists};
+use pageyard::engine::{LooseLists, Pushed, RawLists, Winning};
 use pageyard::{CpuId, PerCpu};
 use pageyard_arena::rseq::{CpuStacks, Rseq};
 use std::collections::BTreeMap;
@@ -17,7 +17,11 @@ const PLACES: u32 = 2 * HIGH + 64;
 /// The list that is used.
 const LIST: usize = 0;
 /// Kinds of operations.
-pub const KINDS: usize = 7;
+pub const KINDS: usize = 9;
+/// The frame that is freed, and the tag of a block of order 0 that is allocated.
+const FRAME: u32 = 7;
+const ALLOCATED: u8 = 0x80;
+const FREE: u8 = 0;
 /// Where the count of pops begins in a list's word, and its highest value.
 const POPS: u32 = 2 * RawLists::FIELD + RawLists::END;
 const MOST_POPS: u64 = u64::MAX >> POPS;
@@ -43,6 +47,10 @@ pub enum Operation {
     PopAndCarry,
     /// Takes several there.
     PopManyAndCarry,
+    /// Frees a block whose pageblock is biased to the first CPU.
+    FreeBiased,
+    /// Frees one whose pageblock is shared.
+    FreeShared,
     /// Takes one from the floor's stack.
     StackPop,
     /// Adds one to it.
@@ -60,6 +68,8 @@ impl Operation {
         Operation::SpillAtTheEnd,
         Operation::PopAndCarry,
         Operation::PopManyAndCarry,
+        Operation::FreeBiased,
+        Operation::FreeShared,
         Operation::StackPop,
         Operation::StackPush,
     ];
@@ -75,7 +85,15 @@ impl Operation {
             // It takes the count out of the word, and pops.
             Operation::PopAndCarry | Operation::PopManyAndCarry => 5,
             Operation::StackPop | Operation::StackPush => 6,
+            Operation::FreeBiased => 7,
+            Operation::FreeShared => 8,
         }
+    }
+
+    /// Says whether it wins a tag.
+    pub fn frees(self) -> bool {
+        use Operation::*;
+        matches!(self, FreeBiased | FreeShared)
     }
 
     fn takes(self) -> bool {
@@ -120,6 +138,10 @@ pub struct Machine {
     before: [Vec<u32>; 2],
     given: Vec<u32>,
     taken: Vec<u32>,
+    /// Won, but in no list: what the engine would give to the zone.
+    left_over: Vec<u32>,
+    /// How many frees say that they won the tag.
+    wins: usize,
     /// What the operation answered: how many items.
     answer: Option<usize>,
     /// What is there afterwards.
@@ -137,6 +159,9 @@ static HANDLER_GAVE: [AtomicU32; 64] = [const { AtomicU32::new(u32::MAX) }; 64];
 
 /// How often it took one.
 static HANDLER_POPS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether it freed the same block.
+static TWIN_WON: AtomicU32 = AtomicU32::new(0);
 
 fn note(log: &[AtomicU32], item: u32) {
     if let Some(free) = log.iter().find(|s| s.load(SeqCst) == u32::MAX) {
@@ -184,6 +209,13 @@ pub fn in_handler(action: Action) {
                 items.iter().for_each(|i| note(&HANDLER_TOOK, *i))
             });
         }
+        Action::FreeTwin if m.lists.place(FRAME).read() != FREE => {
+            let (won, kept) = m.free();
+            TWIN_WON.store(u32::from(won), SeqCst);
+            if won && !kept {
+                note(&HANDLER_TOOK, FRAME);
+            }
+        }
         Action::Migrate => pin(1),
         _ => {}
     }
@@ -204,6 +236,7 @@ impl Machine {
         let lists =
             Box::leak(Box::new(LooseLists::new(unsafe { &mut *memory }, 2, HIGH).expect("it is enough")));
         HANDLER_POPS.store(0, SeqCst);
+        TWIN_WON.store(0, SeqCst);
         HANDLER_TOOK.iter().chain(&HANDLER_GAVE).for_each(|s| s.store(u32::MAX, SeqCst));
         Machine {
             rseq: Rseq::new().expect("this host has restartable sequences"),
@@ -213,6 +246,8 @@ impl Machine {
             before: [Vec::new(), Vec::new()],
             given: Vec::new(),
             taken: Vec::new(),
+            left_over: Vec::new(),
+            wins: 0,
             answer: None,
             after: [Vec::new(), Vec::new()],
             pops_before: [0, 0],
@@ -257,11 +292,14 @@ impl Machine {
         self.prepare(op);
         self.given = match op {
             Operation::Push => vec![5000],
+            _ if op.frees() => vec![FRAME],
             Operation::PushMany | Operation::Refill => {
                 vec![5000, 5001, 5002, 5003]
             }
             _ => Vec::new(),
         };
+        self.lists.set_tag(FRAME, if op.frees() { ALLOCATED } else { FREE });
+        self.lists.set_bias((op == Operation::FreeBiased).then_some(CpuId(0)));
         CURRENT.store(&raw mut *self, SeqCst);
         OPERATION.store(op as usize, SeqCst);
         // SAFETY: 1. The thread uses the machine, which outlives it: it is joined. 2. It may end itself by a system
@@ -292,6 +330,38 @@ impl Machine {
     }
 
     #[inline(never)]
+    fn win_biased(&self) -> Winning {
+        self.rseq.win_biased(self.lists.place(FRAME), ALLOCATED, FREE)
+    }
+
+    #[inline(never)]
+    fn win_shared(&self) -> Winning {
+        self.rseq.win_shared(self.lists.place(FRAME), ALLOCATED, FREE)
+    }
+
+    /// Wins the tag as the engine does: eight times by sequences, and then without. Says whether it did.
+    fn win(&self) -> bool {
+        for _ in 0..8 {
+            let shared = self.lists.place(FRAME).is_shared();
+            match if shared { self.win_shared() } else { self.win_biased() } {
+                Winning::Won => return true,
+                Winning::Lost => return false,
+                Winning::Interrupted => {}
+                // No other thread runs: a barrier would do nothing.
+                Winning::Elsewhere => self.lists.set_bias(None),
+            }
+        }
+        self.lists.set_bias(None);
+        self.lists.win(FRAME, ALLOCATED, FREE)
+    }
+
+    /// Frees the block. Says whether it won, and whether it is in a list.
+    fn free(&self) -> (bool, bool) {
+        let won = self.win();
+        (won, won && self.push(FRAME))
+    }
+
+    #[inline(never)]
     fn stack_pop(&self) -> Option<u64> {
         self.stacks.pop()
     }
@@ -316,6 +386,14 @@ impl Machine {
             Operation::PushMany => rseq.push_many(lists, cpu, LIST, &given, self.lists.unchanged()),
             Operation::Refill => rseq.refill(lists, cpu, LIST, &given, self.lists.unchanged()),
             Operation::Spill | Operation::SpillAtTheEnd => rseq.spill(lists, cpu, LIST, &mut out),
+            Operation::FreeBiased | Operation::FreeShared => {
+                let (won, kept) = self.free();
+                self.wins += usize::from(won);
+                if won && !kept {
+                    self.left_over.push(FRAME);
+                }
+                usize::from(kept)
+            }
             Operation::StackPop => usize::from(self.stack_pop().is_some()),
             Operation::StackPush => usize::from(self.stack_push(99)),
         };
@@ -388,12 +466,22 @@ impl Machine {
         pin(0);
     }
 
+    /// Returns how often the block was freed, and checks that no two frees say that they did it.
+    fn freed(&self) -> usize {
+        let freed = usize::from(self.lists.place(FRAME).read() == FREE);
+        let won = self.wins + TWIN_WON.load(SeqCst) as usize;
+        // A thread that ended after it won did not say so.
+        assert!(won == freed || (self.answer.is_none() && won == 0), "{won} frees of one block won");
+        freed
+    }
+
     /// Checks that what went in is what came out, with what is still there.
     fn balance(&self, op: Operation, done: bool) {
         let accepted = match op {
-            _ if !done => 0,
+            _ if !done && !op.frees() => 0,
             _ if op.takes() => 0,
             _ if op.of_stack() => 0,
+            _ if op.frees() => self.freed(),
             _ => self.answer.expect("it came to its end"),
         };
         let sum = |items: Vec<u32>| {
@@ -404,7 +492,7 @@ impl Machine {
         let went_in = self.before.iter().flatten().copied().chain(noted(&HANDLER_GAVE));
         let went_in = went_in.chain(self.given[..accepted].iter().copied());
         let came_out = self.after.iter().flatten().copied().chain(noted(&HANDLER_TOOK));
-        let came_out = came_out.chain(self.taken.iter().copied());
+        let came_out = came_out.chain(self.taken.iter().chain(&self.left_over).copied());
         assert_eq!(sum(went_in.collect()), sum(came_out.collect()), "{op:?}, answer {:?}", self.answer);
         if op.carries() && self.pops_after[0] + 1 < self.pops_before[0] {
             // A thread that ended with the count in its hand took that along.
@@ -434,7 +522,11 @@ impl Machine {
             return self.balance(op, true);
         }
         assert_eq!(self.answer, None, "{place}: the thread went on");
-        if place.after {
+        if op.frees() && self.freed() == 1 && !self.after.iter().flatten().any(|item| *item == FRAME) {
+            // It was won and in no list yet: the block that a thread in the middle of a call takes along.
+            self.left_over.push(FRAME);
+        }
+        if place.after && !op.frees() {
             // It happened, and its result went with the thread.
             (self.taken, self.answer) = self.expected(op);
         }
@@ -464,8 +556,8 @@ impl Machine {
 
     /// Checks that only one CPU's list was used.
     pub fn used_only(&self, cpu: usize, place: &Place, op: Operation) {
-        if op.carries() && place.after {
-            // Behind the move of the count the pop is still to come.
+        if (op.carries() || op.frees()) && place.after {
+            // Behind the move of the count the pop is still to come, and behind the win the push.
             return;
         }
         assert_eq!(self.after[1 - cpu], self.before[1 - cpu], "{place}: {op:?}");

@@ -21,6 +21,8 @@ pub enum Action {
     Fill,
     /// It drains the CPU's lists.
     Drain,
+    /// It frees the block that is being freed.
+    FreeTwin,
     /// It moves to the second CPU.
     Migrate,
     /// It forks; the child goes on too, and both must be right.
@@ -32,13 +34,14 @@ pub enum Action {
 }
 
 impl Action {
-    const ALL: [Action; 10] = [
+    const ALL: [Action; 11] = [
         Action::Nothing,
         Action::PopAndPush,
         Action::PopAndKeep,
         Action::PushAnother,
         Action::Fill,
         Action::Drain,
+        Action::FreeTwin,
         Action::Migrate,
         Action::Fork,
         Action::Exit,

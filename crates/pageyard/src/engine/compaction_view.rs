@@ -50,9 +50,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Gives a block back to its zone, past the lists, if it is still the caller's.
     fn release_straight(&self, pfn: Pfn, order: Order) -> bool {
         let Some((zone, frame)) = self.zone_of(pfn) else { return false };
-        let frames = &zone.pageblocks.frames;
-        let won = frames.retag(frame, Tag::Allocated(order), Tag::Free).is_ok()
-            || frames.retag(frame, Tag::AllocatedZero(order), Tag::Free).is_ok();
+        let won = self.win_block(&zone.pageblocks, frame, order, Tag::Free).is_ok();
         if won {
             // Single frames that compaction holds were never handed out, and moved frames were reported as migrated:
             // what is left is a block that was captured and not taken.

@@ -4,16 +4,16 @@
 //!
 //! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `sync`: the one file that names atomics; `words`: runs in a word of bits.
 //! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with
-//!   pure transitions; `frame_map`: where they lie; `watch`: rereading one of them; `tree`, `index`: which pageblocks
+//!   pure transitions; `frame_map`: where they lie; `watch`: rereading one of them; `bias`: how tags are won; `tree`, `index`: which pageblocks
 //!   can serve what; `count`: the free frames, counted per CPU.
 //! * `pcp`: per-CPU pages. `tuning`, `list`, `lists`: what CPUs keep for themselves; `percpu`: how a list is kept to
-//!   one user at a time; `runs`: how much moves; `scratch`: where it is sorted. Nothing here knows of zones.
+//!   one user at a time; `runs`: how much moves; `bias_asks`: which CPUs ask for bias; `scratch`: where it is sorted. Nothing here knows of zones.
 //! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several,
 //!   above it, and across types; `choose`, `hints`: which pageblocks compaction is told to empty; `marks`: how far down
 //!   a request may go. `Zone` ties them to the zone's lists.
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
 //! * `yard`: an instance, its configuration and construction.
-//! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `bulk`; `batches`: what moves between
+//! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of several that try; `bulk`; `batches`: what moves between
 //!   zones and lists; `origin`: which nodes requests were served from.
 //! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `compaction_view`: what
 //!   compaction sees.
@@ -41,12 +41,14 @@ mod yard;
 mod zone;
 mod zonelists;
 
+pub use map::bias::{BiasState, RawPlace, TagPlace};
 pub use map::watch::{Unchanged, Watch};
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;
+pub use pcp::bias_asks::BiasStats;
 pub use pcp::list::{List, Pushed};
 pub use pcp::lists::{CpuLists, LooseLists, RawLists};
-pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock};
+pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock, Winning};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

@@ -121,6 +121,19 @@ macro_rules! atomic {
                 hook::step();
                 self.0.compare_exchange(old, new, ok, failed)
             }
+
+            /// Replaces the value by what `to` makes of it, if anything, in one step. Returns what it was.
+            #[cfg(shuttle)]
+            pub(crate) fn update_if(&self, to: impl FnOnce($raw) -> Option<$raw>) -> Result<$raw, $raw> {
+                // The scheduler switches before a load, and not again before the next call of it. Its own updates ask in one
+                // step and write in another.
+                let was = self.0.load(SeqCst);
+                let Some(new) = to(was) else { return Err(was) };
+                let word = (&raw const self.0).cast_mut();
+                // SAFETY: the scheduler runs one thread at a time, on one thread of the host, and no other call of it is under way.
+                unsafe { *(*word).get_mut() = new };
+                Ok(was)
+            }
         }
 
         // SAFETY: 1. It is a transparent wrapper around an integer, so every bit pattern is a value of it.

@@ -1,6 +1,7 @@
 //! An instance: its configuration, its size query, its construction.
 
 use super::geometry::{BLOCK_ORDER, FrameIdx, LINE, ZONE_LIMIT};
+use super::pcp::bias_asks::BiasAsks;
 use super::pcp::lists::Lists;
 use super::pcp::percpu::PerCpu;
 use super::pcp::runs::{DOUBLINGS, Runs};
@@ -117,6 +118,8 @@ pub struct Pageyard<'m, P, O = (), C = ()> {
     pub(crate) counters: &'m [A64],
     /// Largest and total effort of searches, and how many there were, by CPU.
     pub(crate) efforts: &'m [A64],
+    /// Which CPUs ask for pageblocks to be biased to them.
+    pub(crate) bias_asks: BiasAsks<'m>,
     /// Where frames are sorted.
     pub(crate) scratch_areas: ScratchAreas<'m>,
     /// Whether a block that is known to hold zeros was ever freed.
@@ -131,6 +134,7 @@ struct Parts<'m> {
     zonelists: zonelists::Parts<'m>,
     counters: &'m [A64],
     efforts: &'m [A64],
+    bias_asks: BiasAsks<'m>,
     scratch_areas: ScratchAreas<'m>,
     zero_seen: &'m [A64],
     frames_bytes: usize,
@@ -222,11 +226,12 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let before = carver.used();
         let counters = carver.zeroed(cpus * COUNTER_WORDS);
         let efforts = carver.zeroed(cpus * LINE / 8);
+        let bias_asks = BiasAsks::carve(carver, cpus);
         let scratch_areas = ScratchAreas::carve(carver, cpus, room);
         percpu_bytes += carver.used() - before;
         let zero_seen = carver.zeroed(1);
         let frames_bytes = carver.used() - percpu_bytes;
-        Ok(Parts { zones, zonelists, counters, efforts, scratch_areas, zero_seen, frames_bytes })
+        Ok(Parts { zones, zonelists, counters, efforts, bias_asks, scratch_areas, zero_seen, frames_bytes })
     }
 }
 
@@ -289,6 +294,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             zonelists: Zonelists::new(parts.zones, main, parts.zonelists),
             counters: parts.counters,
             efforts: parts.efforts,
+            bias_asks: parts.bias_asks,
             scratch_areas: parts.scratch_areas,
             zero_seen: parts.zero_seen,
             config,

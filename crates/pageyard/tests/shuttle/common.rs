@@ -5,10 +5,11 @@
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     Config, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
-    PageAllocator, Pageyard, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
+    PageAllocator, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
-use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, Schedule, Scheduler, Task, TaskId};
 use shuttle::{Runner, thread};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -21,8 +22,8 @@ pub const CPUS: u32 = 5;
 pub type Block = (Pfn, u8);
 
 /// An engine, and which of its frames are owned.
-pub struct Machine {
-    pub engine: OwnedPageyard<TryLock>,
+pub struct Machine<P: PerCpu = TryLock> {
+    pub engine: OwnedPageyard<P>,
     owned: Vec<AtomicBool>,
 }
 
@@ -44,6 +45,13 @@ impl Machine {
     }
 
     fn with(pageblocks: u64, config: Config) -> Arc<Machine> {
+        Machine::of(pageblocks, config, TryLock)
+    }
+}
+
+impl<P: PerCpu> Machine<P> {
+    /// Makes a machine of a zone without watermarks.
+    pub fn of(pageblocks: u64, config: Config, percpu: P) -> Arc<Machine<P>> {
         let frames = pageblocks * PAGEBLOCK;
         let regions = [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)];
         let map = MemoryMap::new(&regions).unwrap();
@@ -53,7 +61,7 @@ impl Machine {
             ..WatermarkKnobs::default()
         };
         let config = Config { watermark, ..config };
-        let engine = Pageyard::owned(&map, config, TryLock).unwrap();
+        let engine = Pageyard::owned(&map, config, percpu).unwrap();
         Arc::new(Machine { engine, owned: (0..frames).map(|_| AtomicBool::new(false)).collect() })
     }
 
@@ -190,6 +198,86 @@ pub fn explore_some(name: &str, n: usize, model: impl Fn() + Sync + Send + Clone
         schedules += try_schedules(PctScheduler::new_from_seed(SEED, changes + 1, n), model.clone());
     }
     println!("{name}: {schedules} schedules, seed {SEED}, in {:?}", start.elapsed());
+}
+
+/// Runs a model whose threads take turns by themselves, once.
+pub fn once(model: impl Fn() + Sync + Send + 'static) {
+    try_schedules(RandomScheduler::new_from_seed(SEED, 1), model);
+}
+
+/// Tries every way to stop the first threads that the model starts once each: the first before each of its steps, or of as many as
+/// `most` says, then the next before each of its own while that one is stopped, and so on; then they go on in the same order, each
+/// to its end. The steps of a thread count from [`stop_from_here`] on, or, if it is the first or the last, from its first.
+pub fn stop_everywhere(name: &str, most: &[u64], model: impl Fn() + Sync + Send + 'static) {
+    let start = std::time::Instant::now();
+    let stops = Stops {
+        most: most.to_vec(),
+        at: vec![0; most.len()],
+        made: vec![0; most.len()],
+        phase: 0,
+        begun: false,
+    };
+    let schedules = try_schedules(stops, model);
+    println!("{name}: {schedules} places to stop, in {:?}", start.elapsed());
+}
+
+std::thread_local! {
+    /// Whether a thread of the model has said so. The scheduler and its threads share one thread of the host.
+    static FROM_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says that the calling thread is to be stopped before one of its steps from now on.
+pub fn stop_from_here() {
+    FROM_HERE.set(true);
+}
+
+/// A scheduler that stops each of some threads once.
+struct Stops {
+    /// Before which of its steps each is stopped, at most; this time; and how many it has made.
+    most: Vec<u64>,
+    at: Vec<u64>,
+    made: Vec<u64>,
+    /// Which of them runs; past the last, none is stopped any more.
+    phase: usize,
+    begun: bool,
+}
+
+impl Scheduler for Stops {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        if self.begun {
+            // The last one that was stopped before its end is stopped a step later, and those behind it at their first again.
+            let later = |n: &usize| self.made[*n] == self.at[*n] && self.at[*n] < self.most[*n];
+            let last = (0..self.at.len()).rev().find(later)?;
+            self.at[last] += 1;
+            self.at[last + 1..].fill(0);
+        }
+        (self.begun, self.phase) = (true, 0);
+        self.made.fill(0);
+        FROM_HERE.set(false);
+        Some(Schedule::new(0))
+    }
+
+    fn next_task(&mut self, runnable: &[&Task], _: Option<TaskId>, _: bool) -> Option<TaskId> {
+        let ids: Vec<usize> = runnable.iter().map(|task| task.id().into()).collect();
+        // The model itself comes first, until it waits for its threads.
+        if ids.contains(&0) {
+            return Some(TaskId::from(0));
+        }
+        while self.phase < self.at.len() {
+            let n = self.phase;
+            let counts = n != 1 || FROM_HERE.get();
+            if ids.contains(&(n + 1)) && (!counts || self.made[n] < self.at[n]) {
+                self.made[n] += u64::from(counts);
+                return Some(TaskId::from(n + 1));
+            }
+            self.phase += 1;
+        }
+        ids.into_iter().min().map(TaskId::from)
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        0
+    }
 }
 
 fn try_schedules(scheduler: impl Scheduler + 'static, model: impl Fn() + Sync + Send + 'static) -> usize {

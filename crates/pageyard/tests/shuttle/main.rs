@@ -4,7 +4,9 @@
 #![cfg(shuttle)]
 
 mod common;
+mod sequences;
 
+mod bias;
 mod compaction;
 mod engine;
 mod isolation;

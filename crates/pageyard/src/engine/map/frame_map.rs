@@ -7,6 +7,7 @@
 //! * while a descriptor says huge or hole, its bits are not looked at;
 //! * a frame's tag is written by its owner, and by the free that wins it from `Allocated` with a compare-and-swap.
 
+use super::bias::{BiasWord, PAIR, TagPlace};
 use super::descriptor::BlockState;
 use super::tag::Tag;
 use super::watch::Watch;
@@ -35,6 +36,7 @@ pub(crate) struct Change {
 pub(crate) struct FrameMap<'m> {
     tags: &'m [A8],
     bits: &'m [A64],
+    /// Of each pageblock the descriptor, and behind it the bias: both are read by a free.
     blocks: &'m [A64],
 }
 
@@ -43,14 +45,25 @@ impl<'m> FrameMap<'m> {
     pub(crate) fn carve(carver: &mut Carver<'m>, blocks: usize) -> FrameMap<'m> {
         FrameMap {
             bits: carver.zeroed(blocks * WORDS),
-            blocks: carver.zeroed(blocks),
+            blocks: carver.zeroed(blocks * PAIR),
             tags: carver.zeroed(blocks << BLOCK_ORDER),
         }
     }
 
     /// Returns how many pageblocks there are.
     pub(crate) fn len(&self) -> usize {
-        self.blocks.len()
+        self.blocks.len() / PAIR
+    }
+
+    /// Returns the word of a descriptor.
+    #[inline(always)]
+    fn descriptor(&self, block: BlockIdx) -> &'m A64 {
+        &self.blocks[block.get() * PAIR]
+    }
+
+    /// Returns a pageblock's bias.
+    pub(crate) fn bias(&self, block: BlockIdx) -> BiasWord<'m> {
+        BiasWord(&self.blocks[block.get() * PAIR + 1])
     }
 
     /// Iterates over the pageblocks.
@@ -64,7 +77,7 @@ impl<'m> FrameMap<'m> {
     #[inline(always)]
     pub(crate) fn state(&self, block: BlockIdx) -> BlockState {
         // ORDER: SeqCst: the index relies on one order of descriptor updates, index updates and these loads.
-        BlockState::from_bits(self.blocks[block.get()].load(SeqCst))
+        BlockState::from_bits(self.descriptor(block).load(SeqCst))
     }
 
     /// Reads the descriptor of a frame's pageblock, to be watched; none where the zone has no such frame. A number of
@@ -74,9 +87,9 @@ impl<'m> FrameMap<'m> {
         if frame >= self.tags.len() as u64 {
             return None;
         }
-        let block = FrameIdx::new(frame as usize).block().get();
+        let block = FrameIdx::new(frame as usize).block().get() * PAIR;
         debug_assert!(block < self.blocks.len());
-        // SAFETY: there is a tag for each frame of each pageblock, and a descriptor for each pageblock.
+        // SAFETY: there is a tag for each frame of each pageblock, and a pair of words for each pageblock.
         let word = unsafe { self.blocks.get_unchecked(block) };
         // ORDER: SeqCst, as in `state`.
         let state = BlockState::from_bits(word.load(SeqCst));
@@ -87,7 +100,7 @@ impl<'m> FrameMap<'m> {
     /// Writes a descriptor, before the zone is published.
     pub(crate) fn set_state(&self, block: BlockIdx, state: BlockState) {
         // ORDER: Relaxed: the zone is published by whatever publishes the allocator.
-        self.blocks[block.get()].store(state.bits(), Relaxed);
+        self.descriptor(block).store(state.bits(), Relaxed);
     }
 
     /// Runs a transition until it succeeds or does not apply.
@@ -97,7 +110,7 @@ impl<'m> FrameMap<'m> {
         block: BlockIdx,
         transition: impl Fn(BlockState) -> Option<BlockState>,
     ) -> Option<Change> {
-        let word = &self.blocks[block.get()];
+        let word = self.descriptor(block);
         // ORDER: Relaxed: the compare-and-swap decides.
         let mut old = word.load(Relaxed);
         loop {
@@ -321,7 +334,7 @@ impl<'m> FrameMap<'m> {
             let lower = state.with_hint(run);
             // ORDER: SeqCst, as in `update`, and on failure too: the next scan must see the bits that were given before
             // the transition that was read instead.
-            match self.blocks[block.get()].compare_exchange(state.bits(), lower.bits(), SeqCst, SeqCst) {
+            match self.descriptor(block).compare_exchange(state.bits(), lower.bits(), SeqCst, SeqCst) {
                 Ok(_) => return Change { old: state, new: lower },
                 Err(now) => state = BlockState::from_bits(now),
             }
@@ -399,6 +412,18 @@ impl<'m> FrameMap<'m> {
             tag.store(to.byte(), Relaxed);
         }
         mine
+    }
+
+    /// Returns where the tag of a frame lies that is to be won, and its pageblock's bias.
+    ///
+    /// # Safety
+    /// As [`FrameMap::win`], and the watch is of the frame's pageblock.
+    #[inline(always)]
+    pub(crate) unsafe fn place(&self, frame: FrameIdx, watch: Watch<'m>) -> TagPlace<'m> {
+        debug_assert!(frame.get() < self.tags.len());
+        debug_assert!(watch.raw().1 == frame.block().get() * PAIR);
+        // SAFETY: the caller's promise.
+        unsafe { TagPlace::of(watch, self.tags, frame.get()) }
     }
 
     /// Replaces a tag: of several frees of one block, one gets `Ok`.

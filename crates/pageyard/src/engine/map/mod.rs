@@ -1,8 +1,10 @@
 //! What is known of each frame and of each pageblock: tags, bits and descriptors, and what is derived from them.
 //!
-//! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` rereads one of them;
+//! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` rereads one of them; `bias`
+//! says how tags are won;
 //! `frame_map` is where they lie; `tree` and `index` say which pageblocks can serve what; `count` adds up what is free.
 
+pub(super) mod bias;
 pub(super) mod count;
 pub(super) mod descriptor;
 pub(super) mod frame_map;

@@ -14,7 +14,8 @@ use core::marker::PhantomData;
 /// The descriptor of the pageblock that a block lies in, for a push of that block.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// All descriptors of the zone, and the place of this one: what an inlined free has in registers already.
+    /// The words that the zone's descriptors are among, and the place of this one: what an inlined free has in registers
+    /// already.
     words: *const A64,
     at: usize,
     lifetime: PhantomData<&'a [A64]>,
@@ -27,10 +28,10 @@ impl<'a> Watch<'a> {
     /// Watches one of some descriptors.
     ///
     /// # Safety
-    /// `at` is a place of `words`.
+    /// `at` is a place of `words`, and so is the one behind it, which is the pageblock's [bias](super::bias).
     #[inline(always)]
     pub(crate) unsafe fn of(words: &'a [A64], at: usize) -> Watch<'a> {
-        debug_assert!(at < words.len());
+        debug_assert!(at + 1 < words.len());
         Watch { words: words.as_ptr(), at, lifetime: PhantomData }
     }
 

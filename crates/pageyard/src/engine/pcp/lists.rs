@@ -2,8 +2,9 @@
 
 use super::list::{END, FIELD, Head, List};
 use super::tuning::{LISTS, Tuning, is_requested, order_of};
+use crate::engine::map::bias::{BiasWord, PAIR, TagPlace};
 use crate::engine::map::watch::{Unchanged, Watch};
-use crate::engine::sync::{A64, APtr, Carver, Relaxed, Release, SeqCst};
+use crate::engine::sync::{A8, A64, APtr, Carver, Relaxed, Release, SeqCst};
 use crate::error::MapError;
 use crate::units::CpuId;
 use core::mem::size_of;
@@ -173,10 +174,15 @@ impl<'m> Lists<'m> {
 /// Lists that belong to no zone: what a [`PerCpu`](crate::engine::PerCpu) is tested on.
 pub struct LooseLists<'m> {
     lists: Lists<'m>,
-    watched: A64,
+    /// A descriptor, and the bias behind it.
+    words: &'m [A64],
+    tags: &'m [A8],
 }
 
 impl<'m> LooseLists<'m> {
+    /// Frames that have a tag, all of one pageblock.
+    pub const FRAMES: u32 = 16;
+
     /// Cuts the lists of `cpus` CPUs from `memory`, which it fills with zeros. A list of single frames holds `high`
     /// items; the others hold fewer, or none.
     ///
@@ -186,12 +192,20 @@ impl<'m> LooseLists<'m> {
         memory.fill(0);
         let tuning = Tuning { high, batch: 1 };
         let mut counting = Carver::counting();
-        Lists::carve(&mut counting, cpus as usize, tuning);
+        Self::carve(&mut counting, cpus, tuning);
         let mut carver = Carver::of(memory);
         if !carver.has(counting.used()) {
             return Err(MapError::MetadataTooSmall { needed: counting.used() });
         }
-        Ok(LooseLists { lists: Lists::carve(&mut carver, cpus as usize, tuning), watched: A64::new(0) })
+        Ok(Self::carve(&mut carver, cpus, tuning))
+    }
+
+    fn carve(carver: &mut Carver<'m>, cpus: u32, tuning: Tuning) -> LooseLists<'m> {
+        LooseLists {
+            lists: Lists::carve(carver, cpus as usize, tuning),
+            words: carver.zeroed(PAIR),
+            tags: carver.zeroed(Self::FRAMES as usize),
+        }
     }
 
     /// Returns the lists.
@@ -203,19 +217,42 @@ impl<'m> LooseLists<'m> {
     /// Returns a watch that stands until the [`change`](LooseLists::change).
     #[must_use]
     pub fn watch(&self) -> Watch<'_> {
-        // SAFETY: there is one word.
-        unsafe { Watch::of(core::slice::from_ref(&self.watched), 0) }
+        // SAFETY: there are two words.
+        unsafe { Watch::of(self.words, 0) }
     }
 
     /// Returns the same for many items.
     #[must_use]
     pub fn unchanged(&self) -> Unchanged<'_> {
-        Unchanged::since(&self.watched)
+        Unchanged::since(&self.words[0])
     }
 
     /// Changes what is watched, for good.
     pub fn change(&self) {
-        self.watched.fetch_or(Watch::OUT.into(), SeqCst);
+        self.words[0].fetch_or(Watch::OUT.into(), SeqCst);
+    }
+
+    /// Returns the place of a frame's tag, which is 0.
+    #[must_use]
+    pub fn place(&self, frame: u32) -> TagPlace<'_> {
+        // SAFETY: there are as many tags.
+        unsafe { TagPlace::of(self.watch(), self.tags, frame as usize % self.tags.len()) }
+    }
+
+    /// Writes a tag.
+    pub fn set_tag(&self, frame: u32, tag: u8) {
+        self.tags[frame as usize % self.tags.len()].store(tag, SeqCst);
+    }
+
+    /// Replaces a tag without a sequence. Says whether it was what it had to be.
+    #[must_use]
+    pub fn win(&self, frame: u32, from: u8, to: u8) -> bool {
+        self.tags[frame as usize % self.tags.len()].compare_exchange(from, to, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Biases the frames' pageblock to a CPU, or shares it; without a barrier, so that nothing else may run.
+    pub fn set_bias(&self, cpu: Option<CpuId>) {
+        BiasWord(&self.words[1]).set(cpu);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::list::{List, Pushed};
 use super::lists::CpuLists;
 use crate::engine::geometry::BATCH;
+use crate::engine::map::bias::TagPlace;
 use crate::engine::map::watch::{Unchanged, Watch};
 use crate::units::CpuId;
 
@@ -19,6 +20,11 @@ pub unsafe trait PerCpu: Sync {
 
     /// Says whether calls never overlap at all, so that a check needs no locked instruction.
     const ALONE: bool = false;
+
+    /// Says whether frees can do without a locked instruction where a pageblock is biased to the CPU that they run on:
+    /// [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared) then win every tag that is won by a thread with
+    /// sequences.
+    const BIASES: bool = false;
 
     /// Takes the newest item of the list of a CPU; none where the CPU does not exist. Here and below, a variant that
     /// finds out for itself where it runs takes the list of *that* CPU, if it has lists, and `cpu` only has to exist.
@@ -93,6 +99,43 @@ pub unsafe trait PerCpu: Sync {
 
     /// Says whether an allocation may drain the lists of CPUs other than its own.
     fn reaches_others(&self) -> bool;
+
+    /// Replaces a tag by plain accesses, in a sequence that found the pageblock biased to the CPU that it runs on.
+    fn win_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        let _ = (place, from, to);
+        Winning::Elsewhere
+    }
+
+    /// Replaces a tag by a compare-and-swap, the last instruction of a sequence that found the pageblock shared.
+    fn win_shared(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        let _ = (place, from, to);
+        Winning::Elsewhere
+    }
+
+    /// Returns the CPU that pageblocks can be biased to for the calling thread: the one it runs on.
+    fn own_cpu(&self) -> Option<CpuId> {
+        None
+    }
+
+    /// Ensures that every sequence under way on `cpu` has ended or begins anew, as [`barrier`](PerCpu::barrier) does on
+    /// every CPU. Says whether it could.
+    fn barrier_on(&self, cpu: CpuId) -> bool {
+        let _ = cpu;
+        false
+    }
+}
+
+/// The result of an attempt to win a tag.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Winning {
+    /// It was what it had to be, and is replaced.
+    Won,
+    /// It was something else.
+    Lost,
+    /// The pageblock's bias does not allow it in this way, or the thread has no sequences.
+    Elsewhere,
+    /// It was interrupted, and did nothing.
+    Interrupted,
 }
 
 /// Lists that only their CPU uses: nothing keeps other CPUs out, because none comes.

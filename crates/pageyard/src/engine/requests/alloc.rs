@@ -265,6 +265,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 got
             }
         };
+        if P::BIASES && got.fresh {
+            self.ask_for_bias(&zone.pageblocks, got.block);
+        }
         let pfn = self.hand_out_first(zone, cx, &got, request, watched, items);
         if atomic && order < BLOCK_ORDER && zone.pageblocks.reserve_highatomic(got.block) {
             self.count(cx.cpu, Counter::HighatomicReserve, 1);

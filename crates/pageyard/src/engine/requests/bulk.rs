@@ -201,14 +201,15 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let (mut n, mut list) = (0, 0);
         for (pfn, item) in pfns.iter().zip(items.iter_mut()) {
             let frame = pfn.0.wrapping_sub(base);
-            let Some((state, _)) = frames.state_of(frame) else { break };
+            let Some((state, watch)) = frames.state_of(frame) else { break };
             let Some(of) = list_of(order.get(), state.list_ty()) else { break };
             if n > 0 && of != list {
                 break;
             }
             // SAFETY: it has a state.
             let won = unsafe {
-                frames.win(P::ALONE, FrameIdx::new(frame as usize), Tag::Allocated(order), Tag::Free)
+                let frame = FrameIdx::new(frame as usize);
+                self.wins(&zone.pageblocks, (frame, watch), Tag::Allocated(order), Tag::Free)
             };
             if !won {
                 break;

@@ -10,6 +10,7 @@ use crate::engine::map::watch::Watch;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::list_of;
+use crate::engine::requests::win::Unwon;
 use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
@@ -65,10 +66,10 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         order: Order,
     ) -> Pushed {
         let Some(list) = list_of(order.get(), state.list_ty()) else { return Pushed::NoRoom };
-        // SAFETY: it has a state.
+        // SAFETY: it has a state, of which this is the watch.
         let win = || unsafe {
             let frame = FrameIdx::new(frame as usize);
-            zone.pageblocks.frames.win(P::ALONE, frame, Tag::Allocated(order), Tag::Free)
+            self.wins(&zone.pageblocks, (frame, watch), Tag::Allocated(order), Tag::Free)
         };
         self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
     }
@@ -133,10 +134,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             return Err(FreeError::NoSuchCpu);
         }
         let Some((zone, frame)) = self.zone_of(pfn) else { return Err(FreeError::OutsideArena) };
-        let frames = &zone.pageblocks.frames;
-        if frames.retag(frame, Tag::Allocated(order), Tag::Free).is_err() {
-            self.win_slow(zone, frame, pfn, order)?;
-        }
+        self.win_slow(zone, frame, pfn, order)?;
         self.tell_freed(zone, frame, order);
         self.free_known_zero(zone, cx, frame, order);
         Ok(())
@@ -174,8 +172,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     #[cold]
     #[inline(never)]
     fn win_slow(&self, zone: &Zone<'_>, frame: FrameIdx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        win(&zone.pageblocks, frame, order, Tag::Free)
-            .map_err(|tag| why_not(&zone.pageblocks, tag, frame, pfn, order))
+        self.win_block(&zone.pageblocks, frame, order, Tag::Free)
+            .map_err(|unwon| why_not(&zone.pageblocks, unwon, frame, pfn, order))
     }
 
     /// Puts a block whose tag was won into a list, or back into its zone.
@@ -210,8 +208,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
                 FreeError::OutsideArena
             });
         }
-        win(pageblocks, frame, from, Tag::Splitting)
-            .map_err(|tag| why_not(pageblocks, tag, frame, pfn, from))?;
+        self.win_block(pageblocks, frame, from, Tag::Splitting)
+            .map_err(|unwon| why_not(pageblocks, unwon, frame, pfn, from))?;
         // Before any of it changes: where this panics, the block is whole again.
         let whole = Undo { pageblocks, frame, order: from };
         self.observer.split(pfn, from, to);
@@ -283,25 +281,16 @@ impl Drop for Undo<'_, '_> {
     }
 }
 
-/// Takes a live block of exactly this order from its owner, whatever is known of its contents.
-fn win(pageblocks: &Pageblocks<'_>, frame: FrameIdx, order: Order, to: Tag) -> Result<(), Tag> {
-    match pageblocks.frames.retag(frame, Tag::Allocated(order), to) {
-        Err(Tag::AllocatedZero(o)) if o == order => {
-            pageblocks.frames.retag(frame, Tag::AllocatedZero(order), to)
-        }
-        other => other,
-    }
-}
-
-/// Says why the block of `order` at a frame whose tag is `tag` cannot be freed.
+/// Says why the block of `order` at a frame whose tag was not won cannot be freed.
 #[cold]
-fn why_not(pageblocks: &Pageblocks<'_>, tag: Tag, frame: FrameIdx, pfn: Pfn, order: Order) -> FreeError {
+fn why_not(pageblocks: &Pageblocks<'_>, unwon: Unwon, frame: FrameIdx, pfn: Pfn, order: Order) -> FreeError {
     if !pageblocks.is_managed(frame) {
         return FreeError::OutsideArena;
     }
     if order.get() > MAX_ORDER || !pfn.is_aligned(order) {
         return FreeError::Misaligned;
     }
+    let Unwon::Is(tag) = unwon else { return FreeError::Busy };
     match tag {
         Tag::Allocated(allocated) | Tag::AllocatedZero(allocated) => FreeError::WrongOrder { allocated },
         Tag::Hole => FreeError::OutsideArena,

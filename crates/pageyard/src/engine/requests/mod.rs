@@ -7,3 +7,4 @@ pub(super) mod free;
 mod origin;
 #[cfg(not(loom))]
 pub(super) mod slow_path;
+pub(super) mod win;

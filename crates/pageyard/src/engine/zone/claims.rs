@@ -174,7 +174,8 @@ impl Pageblocks<'_> {
         let change = self.frames.update(block, reserve)?;
         self.add_free(cpu, self.count_change(change));
         // Where it was a current one and its type changed, the slots of that type do not lead to it any more.
-        if change.new.is_current() && (!change.old.is_current() || change.old.ty() != change.new.ty()) {
+        let fresh = !change.old.is_current() || change.old.ty() != change.new.ty();
+        if change.new.is_current() && fresh {
             // Where none is used up, any: what its pageblock has left did not fit.
             let slot = self.vacant(cpu, ty).unwrap_or(&self.slots(cpu, ty)[block.get() % SLOTS]);
             self.work_on(slot, block);
@@ -206,7 +207,7 @@ impl Pageblocks<'_> {
         if all || (order > 0 && hint.new.has_zero()) {
             self.settle_zero(block, &masks, order, all);
         }
-        Some(Got { block, masks })
+        Some(Got { block, masks, fresh })
     }
 
     fn claim_whole_of(&self, block: BlockIdx, want: Want, how: Take) -> Option<Got> {
@@ -222,7 +223,7 @@ impl Pageblocks<'_> {
         self.settle_whole_zero(block, change.old);
         let mut masks = [0; WORDS];
         masks[0] = 1;
-        Some(Got { block, masks })
+        Some(Got { block, masks, fresh: false })
     }
 
     /// Notes in the tags what a claim from a pageblock with known zeros took.

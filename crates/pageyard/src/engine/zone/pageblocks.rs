@@ -58,6 +58,8 @@ pub(crate) struct Got {
     pub(crate) block: BlockIdx,
     /// Its frames that were taken.
     pub(crate) masks: Masks,
+    /// Whether no CPU worked on it before.
+    pub(crate) fresh: bool,
 }
 
 /// A zone.

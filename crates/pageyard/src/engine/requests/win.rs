@@ -1,0 +1,187 @@
+//! Who frees a block, of several that try: the one that wins its tag. And when pageblocks are biased to a CPU, so that winning there
+//! needs no locked instruction.
+
+use crate::clear::Clear;
+use crate::engine::geometry::{BlockIdx, FrameIdx};
+use crate::engine::map::bias::{Bias, BiasState, BiasWord};
+use crate::engine::map::tag::Tag;
+use crate::engine::map::watch::Watch;
+use crate::engine::pcp::bias_asks::BiasStats;
+use crate::engine::pcp::percpu::{PerCpu, Winning};
+use crate::engine::yard::Pageyard;
+use crate::engine::zone::pageblocks::Pageblocks;
+use crate::observer::Observer;
+use crate::units::{CpuId, Order, Pfn};
+
+/// Attempts that may be interrupted before a free does without sequences.
+const ATTEMPTS: u32 = 8;
+/// Why a tag was not won.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Unwon {
+    /// It is this one.
+    Is(Tag),
+    /// The pageblock is biased to a CPU, and the barrier that would end that failed.
+    Busy,
+}
+
+impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
+    /// Replaces a tag that is probably `from`. Says whether it was.
+    ///
+    /// # Safety
+    /// It is a frame of the zone: [`FrameMap::state_of`](crate::engine::map::frame_map::FrameMap::state_of) returned the watch
+    /// for it.
+    #[inline(always)]
+    pub(crate) unsafe fn wins<'a>(
+        &self,
+        pageblocks: &Pageblocks<'a>,
+        (frame, watch): (FrameIdx, Watch<'a>),
+        from: Tag,
+        to: Tag,
+    ) -> bool {
+        if !P::BIASES {
+            // SAFETY: the caller's promise.
+            return unsafe { pageblocks.frames.win(P::ALONE, frame, from, to) };
+        }
+        // SAFETY: the caller's promise.
+        let place = unsafe { pageblocks.frames.place(frame, watch) };
+        let attempt = if place.is_shared() {
+            self.percpu.win_shared(place, from.byte(), to.byte())
+        } else {
+            self.percpu.win_biased(place, from.byte(), to.byte())
+        };
+        attempt == Winning::Won || self.win_cold(pageblocks, frame, from, to)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn win_cold(&self, pageblocks: &Pageblocks<'_>, frame: FrameIdx, from: Tag, to: Tag) -> bool {
+        self.win(pageblocks, frame, from, to).is_ok()
+    }
+
+    /// Replaces a tag: of several that try, one does.
+    #[inline(never)]
+    pub(crate) fn win(
+        &self,
+        pageblocks: &Pageblocks<'_>,
+        frame: FrameIdx,
+        from: Tag,
+        to: Tag,
+    ) -> Result<(), Unwon> {
+        let frames = &pageblocks.frames;
+        if !P::BIASES {
+            return frames.retag(frame, from, to).map_err(Unwon::Is);
+        }
+        let Some((_, watch)) = frames.state_of(frame.get() as u64) else { return Err(Unwon::Is(Tag::Hole)) };
+        // SAFETY: it has a state, and this is its watch.
+        let place = unsafe { frames.place(frame, watch) };
+        let bias = frames.bias(frame.block());
+        let mut interrupted = 0;
+        loop {
+            let now = bias.load();
+            let attempt = match now.state() {
+                _ if interrupted == ATTEMPTS => Winning::Elsewhere,
+                BiasState::Shared => self.percpu.win_shared(place, from.byte(), to.byte()),
+                BiasState::Biased(_) => self.percpu.win_biased(place, from.byte(), to.byte()),
+                _ => Winning::Elsewhere,
+            };
+            match attempt {
+                Winning::Won => return Ok(()),
+                Winning::Lost => match frames.tag(frame) {
+                    // Another free won, and the block was allocated again since.
+                    tag if tag == from => {}
+                    tag => return Err(Unwon::Is(tag)),
+                },
+                Winning::Interrupted => interrupted += 1,
+                Winning::Elsewhere => match now.state() {
+                    BiasState::Shared if now.admit().is_none() => return Err(Unwon::Busy),
+                    // Without a sequence: no bias begins before it has ended.
+                    BiasState::Shared if bias.change(now, now.admit()) => {
+                        let won = frames.retag(frame, from, to).map_err(Unwon::Is);
+                        bias.dismiss();
+                        return won;
+                    }
+                    BiasState::Shared => {}
+                    BiasState::Arming(_) => {
+                        bias.change(now, now.cancel());
+                    }
+                    BiasState::Biased(_) => {
+                        bias.change(now, now.revoke());
+                    }
+                    BiasState::Revoking(cpu) => {
+                        if !self.finish_revoking(bias, now, cpu) {
+                            return Err(Unwon::Busy);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    /// Ends the bias of a pageblock that is being revoked, unless another thread has. Says whether there could be a barrier.
+    fn finish_revoking(&self, bias: BiasWord<'_>, now: Bias, cpu: CpuId) -> bool {
+        let barrier = self.percpu.barrier_on(cpu);
+        if barrier && bias.change(now, now.share()) {
+            self.bias_asks.revoked(cpu);
+        }
+        barrier
+    }
+
+    /// Biases a pageblock, which the calling CPU works on from now on, to it, unless that would be taken back soon.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn ask_for_bias(&self, pageblocks: &Pageblocks<'_>, block: BlockIdx) {
+        let Some(cpu) = self.percpu.own_cpu().filter(|cpu| self.has_cpu(*cpu)) else { return };
+        let bias = pageblocks.frames.bias(block);
+        let mut now = bias.load();
+        if now.state() == BiasState::Biased(cpu) || self.bias_asks.pauses(cpu) {
+            return;
+        }
+        if let BiasState::Biased(_) = now.state()
+            && let Some(revoking) = now.revoke()
+            && bias.change(now, Some(revoking))
+            && let BiasState::Revoking(other) = revoking.state()
+        {
+            if !self.finish_revoking(bias, revoking, other) {
+                return;
+            }
+            now = bias.load();
+        }
+        let Some(arming) = now.arm(cpu) else { return };
+        if !bias.change(now, Some(arming)) {
+            return;
+        }
+        if !self.percpu.barrier() {
+            bias.change(arming, arming.cancel());
+        } else if bias.change(arming, arming.settle()) {
+            self.bias_asks.armed(cpu);
+        }
+    }
+
+    /// Returns how often pageblocks were biased to a CPU, and how often that was taken back.
+    #[must_use]
+    pub fn bias_stats(&self) -> BiasStats {
+        self.bias_asks.stats()
+    }
+
+    /// Returns how the tags of a frame's pageblock are won at this moment.
+    #[must_use]
+    pub fn bias_of(&self, pfn: Pfn) -> Option<BiasState> {
+        self.zone_of(pfn).map(|(zone, frame)| zone.pageblocks.frames.bias(frame.block()).load().state())
+    }
+
+    /// Takes a live block of exactly this order from its owner, whatever is known of its contents.
+    pub(crate) fn win_block(
+        &self,
+        pageblocks: &Pageblocks<'_>,
+        frame: FrameIdx,
+        order: Order,
+        to: Tag,
+    ) -> Result<(), Unwon> {
+        match self.win(pageblocks, frame, Tag::Allocated(order), to) {
+            Err(Unwon::Is(Tag::AllocatedZero(o))) if o == order => {
+                self.win(pageblocks, frame, Tag::AllocatedZero(order), to)
+            }
+            other => other,
+        }
+    }
+}
