@@ -127,6 +127,13 @@ pub struct SweepRow {
     pub spills: u64,
     /// Whether refills and spills can be seen; where not, both are 0.
     pub moves_seen: bool,
+    /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for allocators
+    /// that bias nothing to a CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub biased_share: Option<f64>,
+    /// How often a pageblock's bias was taken back in all samples of the row, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revocations: Option<u64>,
     /// Blocks handled in all samples of the row.
     #[serde(skip)]
     pub blocks: u64,
@@ -343,6 +350,8 @@ fn row(setting: &Setting, allocator: &'static str, m: &Measured, noise: &Noise) 
         refills,
         spills,
         moves_seen: m.moves.is_some(),
+        biased_share: m.biased.map(|(share, _)| share),
+        revocations: m.biased.map(|(_, revoked)| revoked),
         blocks: m.blocks,
         x_floor: 0.0,
         floor: "",
@@ -369,6 +378,7 @@ fn apart(setting: &Setting, uml: &Uml) -> Option<SweepRow> {
         moves: Some((r.refills, r.spills)),
         blocks: 0,
         overlap: 1.0,
+        biased: None,
         samples: UML_SAMPLES,
     };
     Some(SweepRow { apart: true, ..row(setting, "linux-uml", &measured, &Noise::default()) })

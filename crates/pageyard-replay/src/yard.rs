@@ -68,6 +68,14 @@ impl<P: PerCpu> ReplayEngine for OwnedPageyard<P> {
     fn fallbacks(&self) -> Option<Fallbacks> {
         None
     }
+
+    fn is_biased_here(&self, pfn: Pfn) -> Option<bool> {
+        P::BIASES.then(|| Pageyard::is_biased_here(self, pfn))
+    }
+
+    fn revocations(&self) -> Option<u64> {
+        P::BIASES.then(|| self.bias_stats().revoked)
+    }
 }
 
 /// An engine that counts what a replay asks of it.

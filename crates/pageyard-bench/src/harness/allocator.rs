@@ -45,6 +45,17 @@ pub(crate) trait Allocator {
         Some((0, 0))
     }
 
+    /// Says whether a free of a block by the calling thread would be checked without a locked instruction; `None` where that is
+    /// not known.
+    fn is_biased_here(&self, _: Pfn) -> Option<bool> {
+        None
+    }
+
+    /// Returns how often a pageblock's bias was taken back so far, likewise.
+    fn revocations(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns the engine that it is, if it is one of the project's.
     fn engine(&self) -> Option<&dyn PageAllocator> {
         None

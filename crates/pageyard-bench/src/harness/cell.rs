@@ -49,6 +49,9 @@ pub(crate) struct Measured {
     pub blocks: u64,
     /// The share of the time in which all threads ran; 1 for one thread.
     pub overlap: f64,
+    /// The share of the frees that were checked without a locked instruction, and revocations in all samples, where there
+    /// is such a thing.
+    pub biased: Option<(f64, u64)>,
     /// Samples that count.
     pub samples: usize,
 }
@@ -68,6 +71,7 @@ struct Turn<'a> {
     load: Load,
     /// Refills and spills before the first of them.
     before: Option<(u64, u64)>,
+    revoked_before: Option<u64>,
     taken: u64,
     missing: u64,
 }
@@ -92,6 +96,12 @@ impl Turn<'_> {
         Sample::Counts([total, share, overlap])
     }
 
+    /// Returns revocations so far, and then runs a pass more that counts.
+    fn biased(&self, team: &Team) -> Option<(f64, u64)> {
+        let revoked = self.subject.revocations()? - self.revoked_before?;
+        Some((self.subject.biased_share(team, self.threads, &self.load)?, revoked))
+    }
+
     /// Sums up; `None` where blocks were missing, or half of the samples do not count.
     fn measured(&self, wanted: usize, [totals, shares, overlaps]: &[Samples; 3]) -> Option<Measured> {
         if self.missing > 0 || totals.len() <= wanted / 2 {
@@ -106,6 +116,7 @@ impl Turn<'_> {
             moves: self.subject.moves().zip(self.before).map(|(b, a)| (b.0 - a.0, b.1 - a.1)),
             blocks: self.load.all_blocks() * self.taken * self.threads as u64,
             overlap: overlaps.median(),
+            biased: None,
             samples: totals.len(),
         })
     }
@@ -146,13 +157,17 @@ impl Cell {
             threads,
             load,
             before: subject.moves(),
+            revoked_before: subject.revocations(),
             taken: 0,
             missing: 0,
         });
         let mut turns: Vec<Turn<'_>> = turns.collect();
         let series = Sampler::new(self.samples).warmed().run(&mut turns, |t| t.sample(team, clock));
-        let mut measured: Vec<Option<Measured>> =
-            turns.iter().zip(&series).map(|(turn, series)| turn.measured(self.samples, series)).collect();
+        let measured = turns.iter().zip(&series).map(|(turn, series)| {
+            let biased = turn.biased(team);
+            turn.measured(self.samples, series).map(|m| Measured { biased, ..m })
+        });
+        let mut measured: Vec<Option<Measured>> = measured.collect();
         let pair = [measured.remove(0), measured.pop().flatten()];
         let noise = Noise::of(pair.map(|m| m.map_or(0.0, |m| m.total_ns_median)), &watch);
         CellResult { measured, noise }

@@ -12,8 +12,10 @@ use pageyard_linux::LinuxAllocator;
 use pageyard_replay::engine::ReplayEngine;
 
 /// The engines that benchmarks measure, in the order of their rows, each with its best settings: its own.
-pub(crate) const ROWS: [&str; 7] = [
+pub(crate) const ROWS: [&str; 9] = [
     "pageyard",
+    "pageyard-unbiased",
+    "pageyard-no-lists",
     "pageyard-exclusive",
     "pageyard-alone",
     "pageyard-trylock",
@@ -27,6 +29,8 @@ pub(crate) const ROWS: [&str; 7] = [
 pub(crate) enum Engine {
     /// The lock-free engine, by restartable sequences.
     Restartable(pageyard::Config),
+    /// The same without biased pageblocks: each free is checked by a locked instruction.
+    Unbiased(pageyard::Config),
     /// The same, by a lock that is tried once.
     TryLock(pageyard::Config),
     /// The same, by its owner: for one thread.
@@ -85,6 +89,8 @@ impl Engine {
         let own = pageyard::Config::new(cpus);
         Some(match row {
             "pageyard" => Engine::Restartable(own),
+            "pageyard-unbiased" => Engine::Unbiased(own),
+            "pageyard-no-lists" => Engine::Restartable(pageyard::Config { pcp: false, ..own }),
             "pageyard-exclusive" => Engine::Exclusive(own),
             "pageyard-alone" => Engine::Alone(own),
             "pageyard-trylock" => Engine::TryLock(own),
@@ -117,6 +123,10 @@ impl Engine {
                 // A thread may be moved to any CPU.
                 let config = pageyard::Config { cpus: possible_cpus(), ..*config };
                 visit.visit(Pageyard::owned(map, config, Rseq::new()?)?)
+            }
+            Engine::Unbiased(config) => {
+                let config = pageyard::Config { cpus: possible_cpus(), ..*config };
+                visit.visit(Pageyard::owned(map, config, Rseq::new()?.unbiased())?)
             }
             Engine::TryLock(config) => visit.visit(trylock(map, *config)?),
             Engine::Exclusive(config) => visit.visit(exclusive_on_one_thread(map, *config)?),
@@ -184,8 +194,17 @@ mod tests {
     #[test]
     fn every_row_has_the_engine_that_it_is_named_after() {
         let regions = one_zone(1 << 15);
-        let types =
-            ["Rseq", "Exclusive", "Alone", "TryLock", "LinuxAllocator", "LinuxAllocator", "LinuxAllocator"];
+        let types = [
+            "Rseq",
+            "Rseq",
+            "Rseq",
+            "Exclusive",
+            "Alone",
+            "TryLock",
+            "LinuxAllocator",
+            "LinuxAllocator",
+            "LinuxAllocator",
+        ];
         for (row, part) in ROWS.into_iter().zip(types) {
             match Engine::listed(row, 2).unwrap().on(&map_of(&regions), Name) {
                 Ok(name) => assert!(name.contains(part), "{row}: {name}"),

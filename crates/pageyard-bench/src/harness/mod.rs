@@ -11,6 +11,7 @@
 //! * `cell`: one setting measured on many subjects, beside a pair that must agree.
 
 pub(crate) mod allocator;
+pub(crate) mod bias;
 pub(crate) mod cell;
 pub(crate) mod clock;
 pub mod costs;

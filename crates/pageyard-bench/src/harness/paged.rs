@@ -4,6 +4,7 @@ use super::allocator::Allocator;
 use super::engines::{Measurable, Visit};
 use super::subject::{Alone, Shared, Subject};
 use pageyard::{Context, Counter, CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags};
+use pageyard_replay::engine::ReplayEngine;
 
 /// An engine, asked for blocks of one order.
 ///
@@ -18,7 +19,7 @@ impl<A, const ORDER: u8> Paged<A, ORDER> {
     }
 }
 
-impl<A: PageAllocator + 'static, const ORDER: u8> Allocator for Paged<A, ORDER> {
+impl<A: ReplayEngine + 'static, const ORDER: u8> Allocator for Paged<A, ORDER> {
     #[inline(always)]
     fn take(&self, cpu: usize) -> Option<Pfn> {
         self.0.alloc(&Cx::on(CpuId(cpu as u32)), &Self::request()).ok()
@@ -62,6 +63,14 @@ impl<A: PageAllocator + 'static, const ORDER: u8> Allocator for Paged<A, ORDER> 
     fn moves(&self) -> Option<(u64, u64)> {
         let stats = self.0.stats();
         Some((stats[Counter::PcpRefill], stats[Counter::PcpDrain]))
+    }
+
+    fn is_biased_here(&self, block: Pfn) -> Option<bool> {
+        self.0.is_biased_here(block)
+    }
+
+    fn revocations(&self) -> Option<u64> {
+        self.0.revocations()
     }
 
     fn engine(&self) -> Option<&dyn PageAllocator> {

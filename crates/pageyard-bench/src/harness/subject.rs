@@ -1,6 +1,7 @@
 //! A subject: an allocator under its name, behind an interface that costs nothing in its inner loops.
 
 use super::allocator::Allocator;
+use super::bias::Counted;
 use super::handover::{self, Crossed};
 use super::load::{Busy, Load, Mix, Taken};
 use super::loops;
@@ -34,6 +35,22 @@ pub(crate) trait Subject {
 
     /// Makes the calls of a recorded mix on this many threads, each of them all; or `None` where it cannot.
     fn mix(&self, _: &Team, _: usize, _: &Mix) -> Option<Vec<Busy>> {
+        None
+    }
+
+    /// Runs a sample, and returns the share of its frees that were checked without a locked instruction, or `None` where that is
+    /// not known.
+    fn biased_share(&self, _: &Team, _: usize, _: &Load) -> Option<f64> {
+        None
+    }
+
+    /// The same for [`cross`](Subject::cross).
+    fn biased_share_across(&self, _: &Team, _: usize) -> Option<f64> {
+        None
+    }
+
+    /// Returns how often a pageblock's bias was taken back so far, or `None` where there is none.
+    fn revocations(&self) -> Option<u64> {
         None
     }
 
@@ -124,6 +141,23 @@ impl<A: Allocator + Send + Sync + 'static> Subject for Shared<A> {
 
     fn cross(&self, team: &Team, groups: usize) -> Option<Crossed> {
         handover::run(team, self.allocator.clone(), groups)
+    }
+
+    fn biased_share(&self, team: &Team, threads: usize, load: &Load) -> Option<f64> {
+        let counted = Counted::new(self.allocator.clone())?;
+        let subject = Shared { name: self.name, allocator: counted, bulk: self.bulk };
+        subject.sample(team, threads, load)?;
+        Some(subject.allocator.share())
+    }
+
+    fn biased_share_across(&self, team: &Team, groups: usize) -> Option<f64> {
+        let counted = Counted::new(self.allocator.clone())?;
+        handover::run(team, counted.clone(), groups)?;
+        Some(counted.share())
+    }
+
+    fn revocations(&self) -> Option<u64> {
+        self.allocator.revocations()
     }
 
     fn mix(&self, team: &Team, threads: usize, mix: &Mix) -> Option<Vec<Busy>> {

@@ -44,6 +44,18 @@ impl CrossDocument<'_> {
                 r.row.elapsed_less_queue_ns
             );
         }
+        for r in &self.rows {
+            if let (Some(share), Some(revoked), Some(each)) =
+                (r.row.biased_share, r.row.revocations, r.row.revocations_per_100_000)
+            {
+                let _ = writeln!(
+                    text,
+                    "  {}: {:.0} % of its frees without a lock; bias taken back {revoked} times, {each:.2} in 100,000 frees",
+                    r.row.allocator,
+                    100.0 * share
+                );
+            }
+        }
         skipped_text(&mut text, self.skipped);
         text
     }

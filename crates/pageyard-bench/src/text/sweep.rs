@@ -125,4 +125,21 @@ fn tables(text: &mut String, table: &Table<'_>) {
             Some(format!("{:.1}+{:.1}", row.refills_per_1000_blocks?, row.spills_per_1000_blocks?))
         });
     }
+    let biased: Vec<_> = table
+        .names
+        .iter()
+        .filter(|n| table.rows.iter().any(|r| r.row.allocator == **n && r.row.biased_share.is_some()))
+        .collect();
+    if !biased.is_empty() {
+        text.push('\n');
+        table.head(text, "frees without a lock, %");
+        for name in &biased {
+            table.line(text, name, |b| Some(format!("{:.0}", 100.0 * table.at(name, b)?.row.biased_share?)));
+        }
+        text.push('\n');
+        table.head(text, "bias taken back, times");
+        for name in &biased {
+            table.line(text, name, |b| Some(table.at(name, b)?.row.revocations?.to_string()));
+        }
+    }
 }

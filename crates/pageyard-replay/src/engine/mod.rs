@@ -35,6 +35,17 @@ pub trait ReplayEngine: PageAllocator {
     /// Returns how often each requested type (first index) took from each other type; `None` where the engine counts
     /// fallbacks without their types.
     fn fallbacks(&self) -> Option<Fallbacks>;
+
+    /// Says whether a free of this block by the calling thread, on the CPU that it runs on, would be checked without a locked
+    /// instruction; `None` where the engine does not bias pageblocks to CPUs.
+    fn is_biased_here(&self, _: Pfn) -> Option<bool> {
+        None
+    }
+
+    /// Returns how often a pageblock's bias was taken back, likewise.
+    fn revocations(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Fallbacks by the type asked for and the type taken from.

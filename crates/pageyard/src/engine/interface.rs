@@ -27,10 +27,12 @@ unsafe impl<P: PerCpu, O: Observer, C: Clear> PageAllocator for Pageyard<'_, P, 
         self.free(cx, pfn, order)
     }
 
+    #[inline(always)]
     fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         self.alloc_bulk(cx, request, out)
     }
 
+    #[inline(always)]
     fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
         self.free_bulk(cx, pfns, order, wrong);
     }

@@ -133,8 +133,9 @@ impl<'m> FrameMap<'m> {
         !self.bits[block.get() * WORDS + word].load(SeqCst) & WORD_MASK
     }
 
-    /// Takes up to `n` single frames of a reservation, adding them to `taken`; returns how many it took.
-    pub(crate) fn claim_single(&self, block: BlockIdx, n: u32, taken: &mut Masks) -> u32 {
+    /// Takes up to `n` single frames of a reservation, adding them to `taken`; returns how many it took. `broken` is raised to the
+    /// largest run that it took from: the hint has to be looked at if that is as large.
+    pub(crate) fn claim_single(&self, block: BlockIdx, n: u32, taken: &mut Masks, broken: &mut u8) -> u32 {
         let mut left = n;
         for pass in 0..PASSES {
             for (w, mask) in taken.iter_mut().enumerate() {
@@ -148,6 +149,7 @@ impl<'m> FrameMap<'m> {
                 // with them.
                 let old = self.bits[block.get() * WORDS + w].fetch_or(want, AcqRel);
                 let got = want & !old;
+                *broken = (*broken).max(run_broken(!old, got));
                 *mask |= got;
                 left -= got.count_ones();
                 if left == 0 {
@@ -158,8 +160,16 @@ impl<'m> FrameMap<'m> {
         n - left
     }
 
-    /// Takes up to `n` blocks of `order`, each inside a word, adding their frames to `taken`; returns how many.
-    pub(crate) fn claim_runs(&self, block: BlockIdx, order: u8, n: u32, taken: &mut Masks) -> u32 {
+    /// Takes up to `n` blocks of `order`, each inside a word, adding their frames to `taken`; returns how many. `broken`: as in
+    /// [`FrameMap::claim_single`].
+    pub(crate) fn claim_runs(
+        &self,
+        block: BlockIdx,
+        order: u8,
+        n: u32,
+        taken: &mut Masks,
+        broken: &mut u8,
+    ) -> u32 {
         let mut left = n;
         for pass in 0..2 {
             for (w, mask) in taken.iter_mut().enumerate() {
@@ -168,6 +178,9 @@ impl<'m> FrameMap<'m> {
                 let mut old = word.load(Relaxed);
                 loop {
                     let free = !old & WORD_MASK;
+                    if free.count_ones() < 1 << order {
+                        break;
+                    }
                     let whole = pass == 0 && free == WORD_MASK && left << order < WORD_FRAMES;
                     let want = if whole { 0 } else { pick(free, order, left) };
                     if want == 0 {
@@ -176,6 +189,7 @@ impl<'m> FrameMap<'m> {
                     // ORDER: Acquire pairs with the Release in `release_bits`.
                     match word.compare_exchange(old, old | want, AcqRel, Relaxed) {
                         Ok(_) => {
+                            *broken = (*broken).max(run_broken(free, want));
                             *mask |= want;
                             left -= want.count_ones() >> order;
                             break;
@@ -263,6 +277,12 @@ impl<'m> FrameMap<'m> {
         (!old | mask) & WORD_MASK
     }
 
+    /// Gives frames of one word back; returns the largest run among and around them.
+    pub(crate) fn release_word(&self, block: BlockIdx, word: usize, mask: u64) -> u8 {
+        let free = self.release_bits(block, word, mask);
+        self.run_around(block, free)
+    }
+
     /// Gives frames back; returns the largest run among and around them.
     pub(crate) fn release_masks(&self, block: BlockIdx, masks: &Masks) -> u8 {
         // The words to write are found first, without a branch for each: any of them may be set.
@@ -271,8 +291,7 @@ impl<'m> FrameMap<'m> {
         while left != 0 {
             let w = left.trailing_zeros() as usize;
             left &= left - 1;
-            let free = self.release_bits(block, w, masks[w % WORDS]);
-            run = run.max(self.run_around(block, free));
+            run = run.max(self.release_word(block, w, masks[w % WORDS]));
         }
         run
     }
@@ -452,6 +471,17 @@ impl<'m> FrameMap<'m> {
     }
 }
 
+/// Returns the order of the largest run of a word that was taken from: none's where what is left has one as large, a pageblock's where
+/// the word was all free, and so may be part of a larger run.
+#[inline]
+fn run_broken(free: u64, taken: u64) -> u8 {
+    if free & WORD_MASK == WORD_MASK {
+        return BLOCK_ORDER;
+    }
+    let before = largest(free & WORD_MASK);
+    if before == largest(free & WORD_MASK & !taken) { 0 } else { before.unwrap_or(0) }
+}
+
 /// Returns the masks of the `2^order` frames at `offset` in a pageblock.
 pub(crate) fn masks_of(offset: u32, order: u8) -> Masks {
     let mut masks = [0; WORDS];
@@ -503,12 +533,12 @@ mod tests {
     fn single_frames_spare_whole_words() {
         with_frames(1, |f| {
             let mut taken = [0; WORDS];
-            assert_eq!(f.claim_single(FIRST, 3, &mut taken), 3);
+            assert_eq!(f.claim_single(FIRST, 3, &mut taken, &mut 0), 3);
             let mut more = [0; WORDS];
-            assert_eq!(f.claim_single(FIRST, 5, &mut more), 5);
+            assert_eq!(f.claim_single(FIRST, 5, &mut more, &mut 0), 5);
             assert_eq!((taken[0], more[0]), (0b111, 0b1111_1000), "the word that is spoiled already");
             let mut word = [0; WORDS];
-            assert_eq!(f.claim_single(FIRST, 64, &mut word), 64);
+            assert_eq!(f.claim_single(FIRST, 64, &mut word, &mut 0), 64);
             assert_eq!(f.scan(FIRST), Some(8));
         });
     }
@@ -550,7 +580,7 @@ mod tests {
             let change = f.update(FIRST, |s| s.claim(512 - 3, 1)).unwrap();
             assert_eq!(change.old.free(), 512);
             let mut taken = [0; WORDS];
-            assert_eq!(f.claim_single(FIRST, 509, &mut taken), 509);
+            assert_eq!(f.claim_single(FIRST, 509, &mut taken, &mut 0), 509);
             assert_eq!(f.correct_hint(FIRST).new.fit(), Some(1));
             let given = masks_of(0, 7);
             let run = f.release_masks(FIRST, &given);

@@ -11,7 +11,7 @@ use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::marks::{Mark, wants_highatomic};
-use crate::engine::zone::pageblocks::Want;
+use crate::engine::zone::pageblocks::{Got, Want};
 use crate::engine::zone::steal::Stolen;
 use crate::error::{AllocError, BadRequest};
 use crate::migratetype::Migratetype;
@@ -227,13 +227,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             let block = zone.pageblocks.claim_run(order, ty, cpu, effort)?;
             return Some(self.hand_out(zone, cx, block.first_frame(), request.order, request.migratetype));
         }
-        let list = list_of(order, ty);
-        if let Some(list) = list
-            && let Some(pfn) = self.take_listed(zone, cx, request, list)
-        {
+        let Some(list) = zone.list(order, ty) else {
+            return self.allocate_unlisted(zone, cx, request, effort);
+        };
+        if let Some(pfn) = self.take_listed(zone, cx, request, list) {
             return Some(pfn);
         }
-        let mut blocks = list.map_or(1, |list| self.refill_size(zone, cx, request, list));
+        let mut blocks = self.refill_size(zone, cx, request, list);
         let mut area = if blocks as usize > BATCH { self.scratch_areas.take(cpu) } else { None };
         let mut stack = StackScratch::new();
         let items = match &mut area {
@@ -241,38 +241,81 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             None => stack.scratch().items,
         };
         blocks = blocks.min(items.len() as u32);
-        let want = Want { ty, order, blocks, cpu };
-        let watched = list.map(|list| (list, zone.pageblocks.watch_isolations()));
+        let watch = zone.pageblocks.watch_isolations();
         let atomic = wants_highatomic(request);
-        if atomic {
-            let reserved = Want { ty: Migratetype::HighAtomic as u8, blocks: 1, ..want };
-            if let Some(got) = zone.pageblocks.claim(reserved, effort) {
-                return Some(self.hand_out_first(zone, cx, &got, request, None, items));
-            }
+        if atomic && let Some(pfn) = self.take_reserved(zone, cx, request, effort) {
+            return Some(pfn);
         }
         if order == BLOCK_ORDER
             && !atomic
-            && let Some(list) = list
             && let Some(pfn) = self.claim_wholes(zone, cx, request, list, blocks, effort)
         {
             return Some(pfn);
         }
+        let got = self.claim_or_steal(zone, Want { ty, order, blocks, cpu }, effort)?;
+        let pfn = self.hand_out_first(zone, cx, &got, request, Some((list, watch)), items);
+        self.reserve_for(zone, cx, request, &got);
+        Some(pfn)
+    }
+
+    /// Allocates one block past the lists.
+    fn allocate_unlisted(
+        &self,
+        zone: &Zone<'_>,
+        cx: &Cx,
+        request: &Request,
+        effort: &mut SearchEffort,
+    ) -> Option<Pfn> {
+        let want = Want { ty: request.migratetype as u8, order: request.order.get(), blocks: 1, cpu: cx.cpu };
+        if wants_highatomic(request)
+            && let Some(pfn) = self.take_reserved(zone, cx, request, effort)
+        {
+            return Some(pfn);
+        }
+        let got = self.claim_or_steal(zone, want, effort)?;
+        let pfn = self.hand_out(zone, cx, got.first(), request.order, request.migratetype);
+        self.reserve_for(zone, cx, request, &got);
+        Some(pfn)
+    }
+
+    /// Allocates a block of what is reserved for high-order requests that cannot wait.
+    fn take_reserved(
+        &self,
+        zone: &Zone<'_>,
+        cx: &Cx,
+        request: &Request,
+        effort: &mut SearchEffort,
+    ) -> Option<Pfn> {
+        let ty = Migratetype::HighAtomic as u8;
+        let want = Want { ty, order: request.order.get(), blocks: 1, cpu: cx.cpu };
+        let got = zone.pageblocks.claim(want, effort)?;
+        Some(self.hand_out(zone, cx, got.first(), request.order, request.migratetype))
+    }
+
+    /// Reserves the pageblock that such a request was served from.
+    fn reserve_for(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, got: &Got) {
+        if wants_highatomic(request)
+            && request.order.get() < BLOCK_ORDER
+            && zone.pageblocks.reserve_highatomic(got.block)
+        {
+            self.count(cx.cpu, Counter::HighatomicReserve, 1);
+        }
+    }
+
+    /// Claims blocks of their type, or of another; a pageblock that no CPU worked on may then be biased to this one.
+    fn claim_or_steal(&self, zone: &Zone<'_>, want: Want, effort: &mut SearchEffort) -> Option<Got> {
         let got = match zone.pageblocks.claim(want, effort) {
             Some(got) => got,
             None => {
                 let (got, stolen) = zone.pageblocks.steal(want, effort)?;
-                self.note_stolen(cx.cpu, zone, stolen);
+                self.note_stolen(want.cpu, zone, stolen);
                 got
             }
         };
         if P::BIASES && got.fresh {
             self.ask_for_bias(&zone.pageblocks, got.block);
         }
-        let pfn = self.hand_out_first(zone, cx, &got, request, watched, items);
-        if atomic && order < BLOCK_ORDER && zone.pageblocks.reserve_highatomic(got.block) {
-            self.count(cx.cpu, Counter::HighatomicReserve, 1);
-        }
-        Some(pfn)
+        Some(got)
     }
 
     /// Takes a block of one of the CPU's lists: the one freed last, or the one freed first where a cold one is wanted.

@@ -11,7 +11,7 @@ use crate::engine::map::watch::Unchanged;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::scratch::{Scratch, StackScratch};
-use crate::engine::pcp::tuning::{MOST_WHOLES, list_of};
+use crate::engine::pcp::tuning::MOST_WHOLES;
 use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
@@ -95,7 +95,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     #[inline(never)]
     pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame.get() as u64)
-            && let Some(list) = list_of(order.get(), state.list_ty())
+            && let Some(list) = zone.list(order.get(), state.list_ty())
         {
             let wanted = zone.lists.tuning.moved(order.get(), zone.runs.note(cpu, list, false)) as usize;
             let mut area = if wanted > BATCH { self.scratch_areas.take(cpu) } else { None };

@@ -69,7 +69,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         // SAFETY: it has a state, of which this is the watch.
         let win = || unsafe {
             let frame = FrameIdx::new(frame as usize);
-            self.wins(&zone.pageblocks, (frame, watch), Tag::Allocated(order), Tag::Free)
+            self.wins(&zone.pageblocks.frames, (frame, watch), Tag::Allocated(order), Tag::Free)
         };
         self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
     }
@@ -169,8 +169,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 
     /// Wins a live block's tag where the likely one was not there, or says why it cannot be freed.
-    #[cold]
-    #[inline(never)]
+    #[inline]
     fn win_slow(&self, zone: &Zone<'_>, frame: FrameIdx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.win_block(&zone.pageblocks, frame, order, Tag::Free)
             .map_err(|unwon| why_not(&zone.pageblocks, unwon, frame, pfn, order))
@@ -180,12 +179,15 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     #[inline]
     pub(crate) fn free_won(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame.get() as u64)
-            && let Some(list) = list_of(order.get(), state.list_ty())
-            && self.percpu.push(zone.lists.all(), cpu, list, frame.item(), watch, || true) == Pushed::Kept
+            && let Some(list) = zone.list(order.get(), state.list_ty())
         {
+            if self.percpu.push(zone.lists.all(), cpu, list, frame.item(), watch, || true) != Pushed::Kept {
+                self.free_into_full_list(zone, cpu, frame, order);
+            }
             return;
         }
-        self.free_into_full_list(zone, cpu, frame, order);
+        self.count(cpu, Counter::Pgfree, order.frames().0);
+        self.release_items(zone, cpu, &[frame.item()], order.get());
     }
 
     /// Splits a block. As [`PageAllocator::split`](crate::PageAllocator::split).

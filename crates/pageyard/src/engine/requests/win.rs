@@ -4,6 +4,7 @@
 use crate::clear::Clear;
 use crate::engine::geometry::{BlockIdx, FrameIdx};
 use crate::engine::map::bias::{Bias, BiasState, BiasWord};
+use crate::engine::map::frame_map::FrameMap;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Watch;
 use crate::engine::pcp::bias_asks::BiasStats;
@@ -28,46 +29,45 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Replaces a tag that is probably `from`. Says whether it was.
     ///
     /// # Safety
-    /// It is a frame of the zone: [`FrameMap::state_of`](crate::engine::map::frame_map::FrameMap::state_of) returned the watch
+    /// It is a frame of the zone: [`FrameMap::state_of`] returned the watch
     /// for it.
     #[inline(always)]
     pub(crate) unsafe fn wins<'a>(
         &self,
-        pageblocks: &Pageblocks<'a>,
+        frames: &FrameMap<'a>,
         (frame, watch): (FrameIdx, Watch<'a>),
         from: Tag,
         to: Tag,
     ) -> bool {
         if !P::BIASES {
             // SAFETY: the caller's promise.
-            return unsafe { pageblocks.frames.win(P::ALONE, frame, from, to) };
+            return unsafe { frames.win(P::ALONE, frame, from, to) };
         }
         // SAFETY: the caller's promise.
-        let place = unsafe { pageblocks.frames.place(frame, watch) };
+        let place = unsafe { frames.place(frame, watch) };
         let attempt = if place.is_shared() {
             self.percpu.win_shared(place, from.byte(), to.byte())
         } else {
             self.percpu.win_biased(place, from.byte(), to.byte())
         };
-        attempt == Winning::Won || self.win_cold(pageblocks, frame, from, to)
+        attempt == Winning::Won || self.win_cold(frames, frame, from, to)
     }
 
     #[cold]
     #[inline(never)]
-    fn win_cold(&self, pageblocks: &Pageblocks<'_>, frame: FrameIdx, from: Tag, to: Tag) -> bool {
-        self.win(pageblocks, frame, from, to).is_ok()
+    fn win_cold(&self, frames: &FrameMap<'_>, frame: FrameIdx, from: Tag, to: Tag) -> bool {
+        self.win(frames, frame, from, to).is_ok()
     }
 
     /// Replaces a tag: of several that try, one does.
     #[inline(never)]
     pub(crate) fn win(
         &self,
-        pageblocks: &Pageblocks<'_>,
+        frames: &FrameMap<'_>,
         frame: FrameIdx,
         from: Tag,
         to: Tag,
     ) -> Result<(), Unwon> {
-        let frames = &pageblocks.frames;
         if !P::BIASES {
             return frames.retag(frame, from, to).map_err(Unwon::Is);
         }
@@ -169,6 +169,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.zone_of(pfn).map(|(zone, frame)| zone.pageblocks.frames.bias(frame.block()).load().state())
     }
 
+    /// Says whether a frame's pageblock is biased to the CPU that the calling thread runs on at this moment.
+    #[must_use]
+    pub fn is_biased_here(&self, pfn: Pfn) -> bool {
+        let own = self.percpu.own_cpu().map(BiasState::Biased);
+        own.is_some() && self.bias_of(pfn) == own
+    }
+
     /// Takes a live block of exactly this order from its owner, whatever is known of its contents.
     pub(crate) fn win_block(
         &self,
@@ -177,9 +184,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         order: Order,
         to: Tag,
     ) -> Result<(), Unwon> {
-        match self.win(pageblocks, frame, Tag::Allocated(order), to) {
+        match self.win(&pageblocks.frames, frame, Tag::Allocated(order), to) {
             Err(Unwon::Is(Tag::AllocatedZero(o))) if o == order => {
-                self.win(pageblocks, frame, Tag::AllocatedZero(order), to)
+                self.win(&pageblocks.frames, frame, Tag::AllocatedZero(order), to)
             }
             other => other,
         }

@@ -8,10 +8,12 @@
 //! that is not marked, which is on a bin.)
 
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER, WORDS};
+use crate::engine::geometry::{
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, WORD_FRAMES, WORD_ORDER, WORDS,
+};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
-use crate::engine::map::frame_map::{Masks, masks_of};
+use crate::engine::map::frame_map::{Change, Masks, masks_of};
 use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
@@ -181,16 +183,27 @@ impl Pageblocks<'_> {
             self.work_on(slot, block);
         }
         let reserved = change.old.free() - change.new.free();
-        let (mut masks, mut gave) = ([0; WORDS], false);
+        let (mut masks, mut gave, mut broken) = ([0; WORDS], false, 0);
         let taken = match order {
-            0 => self.frames.claim_single(block, reserved, &mut masks),
-            1..=WORD_ORDER => self.frames.claim_runs(block, order, reserved >> order, &mut masks),
-            _ => u32::from(self.frames.claim_words(block, order, &mut masks, &mut gave)),
+            0 => self.frames.claim_single(block, reserved, &mut masks, &mut broken),
+            1..=WORD_ORDER => {
+                self.frames.claim_runs(block, order, reserved >> order, &mut masks, &mut broken)
+            }
+            _ => {
+                broken = BLOCK_ORDER;
+                u32::from(self.frames.claim_words(block, order, &mut masks, &mut gave))
+            }
         } << order;
         if taken < reserved || gave {
             self.return_reserved(cpu, block, reserved - taken);
         }
-        let hint = self.frames.correct_hint(block);
+        let hint = if broken >= change.new.hint() {
+            self.frames.correct_hint(block)
+        } else {
+            // No run as large as that was taken from.
+            let state = self.frames.state(block);
+            Change { old: state, new: state }
+        };
         // Every transition settles the bins on both its sides: another thread may have seen the state in between.
         self.index.moved(&self.frames, block, hint.old, hint.new);
         self.index.moved(&self.frames, block, change.old, change.new);
@@ -294,6 +307,29 @@ impl Pageblocks<'_> {
         slot: Option<(u8, &A64)>,
     ) -> Released {
         let n = masks.iter().map(|m| m.count_ones()).sum();
+        self.release_bits(block, n, zero, slot, || self.frames.release_masks(block, masks))
+    }
+
+    /// Releases one block, below a pageblock's order, that the caller owns; the tags of its frames say so already.
+    pub(crate) fn release_one(&self, frame: FrameIdx, order: u8, zero: bool) -> Released {
+        let (block, n) = (frame.block(), 1 << order);
+        if order > WORD_ORDER {
+            return self.release(block, &masks_of(frame.offset(), order), zero, None);
+        }
+        let mask = (u64::MAX >> (64 - n)) << (frame.offset() & (WORD_FRAMES - 1));
+        self.release_bits(block, n, zero, None, || self.frames.release_word(block, frame.word(), mask))
+    }
+
+    /// Releases `n` frames of a pageblock, whose bits `give` gives; it returns the largest run among and around them.
+    #[inline(always)]
+    fn release_bits(
+        &self,
+        block: BlockIdx,
+        n: u32,
+        zero: bool,
+        slot: Option<(u8, &A64)>,
+        give: impl FnOnce() -> u8,
+    ) -> Released {
         // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
         let state = self.frames.state(block);
         if zero && !state.has_zero() {
@@ -301,13 +337,13 @@ impl Pageblocks<'_> {
         } else if !zero && state.is_all_zero() {
             self.frames.update(block, BlockState::dirtied);
         }
-        let run = self.frames.release_masks(block, masks);
-        let give = |s: BlockState| {
+        let run = give();
+        let raise = |s: BlockState| {
             let next = s.release(n, run);
             let goes_on = slot.is_some_and(|(ty, _)| ty == s.ty() && next.free() <= MOST_FREE);
             Some(if goes_on { next.with_current(true) } else { next })
         };
-        let Some(change) = self.frames.update(block, give) else {
+        let Some(change) = self.frames.update(block, raise) else {
             return Released { freed: FrameDelta::ZERO, adopted: false };
         };
         let adopted = change.new.is_current() && !change.old.is_current();

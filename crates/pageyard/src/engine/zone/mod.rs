@@ -19,6 +19,7 @@ pub(super) mod wholes;
 use crate::compaction::ZoneState;
 use crate::engine::pcp::lists::Lists;
 use crate::engine::pcp::runs::Runs;
+use crate::engine::pcp::tuning::list_of;
 use crate::memmap::NR_ZONE_KINDS;
 use crate::units::Frames;
 use crate::watermark::{ReserveRule, Watermarks};
@@ -48,4 +49,11 @@ pub(crate) struct Zone<'m> {
     pub(crate) choices: ChoiceHints,
     /// The order that the background reclaimer was woken for.
     pub(crate) reclaim_wake: ReclaimWake,
+}
+
+impl Zone<'_> {
+    /// Returns the list of blocks of an order and a type, where CPUs have one that holds any.
+    pub(crate) fn list(&self, order: u8, ty: u8) -> Option<usize> {
+        list_of(order, ty).filter(|_| self.lists.tuning.high_of(order) > 0)
+    }
 }

@@ -62,6 +62,14 @@ pub(crate) struct Got {
     pub(crate) fresh: bool,
 }
 
+impl Got {
+    /// Returns the first frame of the lowest block of it.
+    pub(crate) fn first(&self) -> FrameIdx {
+        let word = self.masks.iter().position(|mask| *mask != 0).unwrap_or(0);
+        self.block.frame(((word as u32) << WORD_ORDER) + self.masks[word].trailing_zeros() % BLOCK_FRAMES)
+    }
+}
+
 /// A zone.
 pub(crate) struct Pageblocks<'m> {
     /// Its number.
@@ -278,8 +286,7 @@ impl<'m> Pageblocks<'m> {
                     self.frames.set_tag(f, Tag::FreeZero);
                 }
             }
-            let masks = masks_of(frame.offset(), order);
-            let released = self.release(block, &masks, zero, None);
+            let released = self.release_one(frame, order, zero);
             self.add_free(cpu, released.freed);
         }
     }
