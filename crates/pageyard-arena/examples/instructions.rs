@@ -221,6 +221,9 @@ fn main() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: 1. this program has one thread and no signal handler. 2. It makes no `Rseq` by `new`.
     engine(|| unsafe { Rseq::pretending(CpuId(0)) });
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as above.
+    engine(|| unsafe { Rseq::pretending(CpuId(0)) }.biased());
     reference("linux-6.18");
     reference("linux-6.1");
     reference("linux-4.10");

@@ -65,15 +65,16 @@ fn main() {
         Err(why) => return eprintln!("not measured: {why}"),
     };
     let stacks = CpuStacks::new(possible_cpus(), 1 << 14).expect("sequences are there");
+    let biased = Rseq::new().expect("as before").biased();
+    let biased = engine(biased).expect("the map is small enough");
     let restartable = engine(rseq).expect("the map is small enough");
-    let unbiased = engine(Rseq::new().expect("as before").unbiased()).expect("the map is small enough");
     let trylock = engine(TryLock).expect("the map is small enough");
     // SAFETY: the only thread makes one call after the other.
     let alone = engine(unsafe { Alone::by_instance() }).expect("the map is small enough");
     let subjects: [Subject<'_>; 5] = [
         ("floor-rseq", Box::new(|held, lifo| floor_pass(&stacks, held, lifo))),
         ("pageyard", Box::new(|held, lifo| engine_pass(&restartable, held, lifo))),
-        ("pageyard-unbiased", Box::new(|held, lifo| engine_pass(&unbiased, held, lifo))),
+        ("pageyard-biased", Box::new(|held, lifo| engine_pass(&biased, held, lifo))),
         ("pageyard-alone", Box::new(|held, lifo| engine_pass(&alone, held, lifo))),
         ("pageyard-trylock", Box::new(|held, lifo| engine_pass(&trylock, held, lifo))),
     ];
@@ -106,5 +107,5 @@ fn main() {
             println!();
         }
     }
-    println!("{:?} {:?}", restartable.percpu().counts(), restartable.bias_stats());
+    println!("{:?} {:?}", restartable.percpu().counts(), biased.bias_stats());
 }

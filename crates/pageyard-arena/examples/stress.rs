@@ -7,18 +7,18 @@
 //! What it does and what must hold: `pageyard_testkit::storm`.
 
 use pageyard::{Alone, Exclusive, PerCpu, TryLock};
-use pageyard_arena::rseq::possible_cpus;
+use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_testkit::storm::{self, Guard, Mix, Naming, Plan, Report, Rule, Variant};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-const USAGE: &str = "usage: stress [--seconds N] [--percpu rseq,trylock,exclusive,alone] [--seed N] [--threads N] [--rounds N]
+const USAGE: &str = "usage: stress [--seconds N] [--percpu rseq,biased,trylock,exclusive,alone] [--seed N] [--threads N] [--rounds N]
               [--only KINDS] [--without KINDS] [--ignore RULES] [--go-on] [--all-cpus]
 Runs every kind of call at once for N seconds under each protection of the per-CPU lists (60 each by default).
 KINDS and RULES are names separated by commas; a wrong one is answered with all of them.";
 
 /// The variants, in the order in which they run.
-const VARIANTS: [&str; 4] = ["rseq", "trylock", "exclusive", "alone"];
+const VARIANTS: [&str; 5] = ["rseq", "biased", "trylock", "exclusive", "alone"];
 
 /// What the command line says.
 struct Asked {
@@ -90,7 +90,8 @@ fn main() -> ExitCode {
             asked.plan.seed
         );
         let report = match *name {
-            "rseq" => rseq(&asked.plan),
+            "rseq" => rseq(&asked.plan, "rseq", |rseq| rseq),
+            "biased" => rseq(&asked.plan, "biased", Rseq::biased),
             "trylock" => Some(storm::run(&asked.plan, &any("trylock", &|| TryLock))),
             "exclusive" => Some(exclusive(&asked.plan)),
             _ => Some(alone(&asked.plan)),
@@ -150,22 +151,23 @@ fn alone(plan: &Plan) -> Report {
 }
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-fn rseq(plan: &Plan) -> Option<Report> {
-    use pageyard_arena::rseq::{Rseq, register_thread};
+fn rseq<P: PerCpu>(plan: &Plan, name: &'static str, of: fn(Rseq) -> P) -> Option<Report> {
+    use pageyard_arena::rseq::register_thread;
     if let Err(why) = Rseq::new() {
-        eprintln!("rseq: left out, because this process cannot use restartable sequences: {why}");
+        eprintln!("{name}: left out, because this process cannot use restartable sequences: {why}");
         return None;
     }
-    let make = || Rseq::new().unwrap_or_else(|why| panic!("there were restartable sequences before: {why}"));
+    let make =
+        || of(Rseq::new().unwrap_or_else(|why| panic!("there were restartable sequences before: {why}")));
     let register = || -> Guard { Box::new(register_thread()) };
     // A thread takes the lists of the CPU that it runs on, whichever that is.
-    let variant = Variant { cpus: possible_cpus(), enter: &register, ..any("rseq", &make) };
+    let variant = Variant { cpus: possible_cpus(), enter: &register, ..any(name, &make) };
     Some(storm::run(plan, &variant))
 }
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-fn rseq(_: &Plan) -> Option<Report> {
-    eprintln!("rseq: left out, because restartable sequences are for Linux on x86-64");
+fn rseq<P: PerCpu>(_: &Plan, name: &'static str, _: fn(Rseq) -> P) -> Option<Report> {
+    eprintln!("{name}: left out, because restartable sequences are for Linux on x86-64");
     None
 }
 

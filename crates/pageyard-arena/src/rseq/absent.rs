@@ -6,7 +6,10 @@ use pageyard::{CpuId, PerCpu};
 
 /// Nothing: restartable sequences are for Linux on x86-64.
 #[derive(Debug)]
-pub enum Rseq {}
+pub enum Rseq<const BIASED: bool = false> {}
+
+/// Nothing either.
+pub type BiasedRseq = Rseq<true>;
 
 /// Nothing: threads are registered on Linux.
 #[derive(Debug)]
@@ -45,6 +48,14 @@ impl Rseq {
         Err(Unavailable::Platform)
     }
 
+    /// Makes it one that biases pageblocks to CPUs.
+    #[must_use]
+    pub fn biased(self) -> BiasedRseq {
+        match self {}
+    }
+}
+
+impl<const BIASED: bool> Rseq<BIASED> {
     /// Returns what interrupted it.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -77,7 +88,7 @@ impl CpuStacks {
 }
 
 // SAFETY: there is none.
-unsafe impl PerCpu for Rseq {
+unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
     const NAME: &'static str = "pageyard";
 
     fn pop(&self, _: CpuLists<'_>, _: CpuId, _: usize) -> Option<u32> {

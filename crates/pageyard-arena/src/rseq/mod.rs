@@ -5,6 +5,7 @@
 //! * `area`: each thread's area that the kernel writes, and who registered it; [`current_cpu`].
 //! * `barrier`: `membarrier`, by which one thread makes the sequences of another CPU restart.
 //! * `sequences`: the sequences, in assembly; `emit`: what they have in common.
+//! * `locked`: what a locked instruction costs here.
 //! * `percpu`: [`Rseq`], the engine's variant; [`Counts`], what interrupted it.
 //! * `stack`: the smallest thing that such sequences can do, a floor for benchmarks.
 //!
@@ -18,6 +19,7 @@ mod area;
 mod barrier;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod emit;
+mod locked;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod percpu;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -29,13 +31,14 @@ mod stack;
 mod absent;
 
 pub use answers::{Counts, Unavailable};
+pub use locked::bias_pays;
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use area::{Registered, current_cpu, possible_cpus, register_thread};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-pub use percpu::Rseq;
+pub use percpu::{BiasedRseq, Rseq};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use stack::CpuStacks;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
-pub use absent::{CpuStacks, Registered, Rseq, current_cpu, possible_cpus, register_thread};
+pub use absent::{BiasedRseq, CpuStacks, Registered, Rseq, current_cpu, possible_cpus, register_thread};

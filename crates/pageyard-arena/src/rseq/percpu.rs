@@ -26,14 +26,16 @@ const SHARDS: usize = 16;
 /// the slow path. An instance should have lists for as many CPUs as [`possible_cpus`](super::possible_cpus) says; a
 /// thread on another CPU, and one that is not registered, is served by the zones.
 #[derive(Debug)]
-pub struct Rseq {
+pub struct Rseq<const BIASED: bool = false> {
     area: Area,
     counts: Box<[Shard; SHARDS]>,
-    /// Whether pageblocks may be biased.
-    bias: bool,
     /// Whether the only user is one thread that the kernel knows nothing of.
     pretends: bool,
 }
+
+/// [`Rseq`] whose pageblocks are biased to the CPU that takes blocks from them: frees there are checked without a locked instruction, at
+/// the price of 18 other instructions. Worth it where [`bias_pays`](super::bias_pays) says so.
+pub type BiasedRseq = Rseq<true>;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -64,7 +66,7 @@ impl Rseq {
         }
         barrier::register()?;
         MAKER.with_borrow_mut(|maker| drop(maker.replace(registered)));
-        Ok(Rseq { area, counts: Box::default(), bias: true, pretends: false })
+        Ok(Rseq { area, counts: Box::default(), pretends: false })
     }
 
     /// Makes one that runs the same instructions without the kernel's knowledge, as if the thread were always on `cpu`:
@@ -75,16 +77,17 @@ impl Rseq {
     /// of this process is registered in an area of this crate.
     #[must_use]
     pub unsafe fn pretending(cpu: CpuId) -> Rseq {
-        Rseq { area: Area::pretending(cpu), counts: Box::default(), bias: true, pretends: true }
+        Rseq { area: Area::pretending(cpu), counts: Box::default(), pretends: true }
     }
 
-    /// The same without biased pageblocks: every free is checked by a locked instruction, as for blocks that are always freed on
-    /// another CPU.
+    /// Makes it one that biases pageblocks to CPUs.
     #[must_use]
-    pub fn unbiased(self) -> Rseq {
-        Rseq { bias: false, ..self }
+    pub fn biased(self) -> BiasedRseq {
+        Rseq { area: self.area, counts: self.counts, pretends: self.pretends }
     }
+}
 
+impl<const BIASED: bool> Rseq<BIASED> {
     /// Returns what interrupted it so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -220,9 +223,9 @@ unsafe fn add(head: *const u8, counter: usize, n: u64) {
 //            another thread, or a signal handler, ran on that CPU since its first: so none overlaps another.
 //         2. A drain uses lists only after their slot was pointed elsewhere and every sequence that read it before
 //            ended or restarted; it points the slot back when it is done.
-unsafe impl PerCpu for Rseq {
-    const NAME: &'static str = "pageyard";
-    const BIASES: bool = true;
+unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
+    const NAME: &'static str = if BIASED { "pageyard-biased" } else { "pageyard" };
+    const BIASES: bool = BIASED;
 
     #[inline(always)]
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
@@ -389,7 +392,7 @@ unsafe impl PerCpu for Rseq {
     }
 
     fn own_cpu(&self) -> Option<CpuId> {
-        self.bias.then(|| self.area.cpu()).filter(|cpu| *cpu <= i32::MAX as u32).map(CpuId)
+        Some(self.area.cpu()).filter(|cpu| *cpu <= i32::MAX as u32).map(CpuId)
     }
 
     fn barrier_on(&self, cpu: CpuId) -> bool {

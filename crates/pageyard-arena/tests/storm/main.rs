@@ -24,10 +24,9 @@ fn threads() -> u32 {
     2 * std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
-#[test]
-fn sequences_lose_nothing() {
+/// Runs a storm on restartable sequences, with pageblocks biased to CPUs or not.
+fn storm_on_sequences<const BIASED: bool>(rseq: Rseq<BIASED>) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
-    let rseq = Rseq::new().expect("this host has restartable sequences");
     let engine =
         load::machine(|map, config| Pageyard::owned(map, config, rseq), possible_cpus().max(2)).unwrap();
     let storm = load::run(&engine, threads(), allocations());
@@ -37,6 +36,19 @@ fn sequences_lose_nothing() {
     assert!(storm.in_handlers >= allocations(), "the storm was too weak");
     assert!(counts.aborts > 0 && counts.drains > 0, "nothing was interrupted: {counts:?}");
     assert_eq!(counts.strangers, 0);
+    let bias = engine.bias_stats();
+    println!("{bias:?}");
+    assert_eq!((bias.armed > 0, bias.revoked > 0), (BIASED, BIASED), "{bias:?}");
+}
+
+#[test]
+fn sequences_lose_nothing() {
+    storm_on_sequences(Rseq::new().expect("this host has restartable sequences"));
+}
+
+#[test]
+fn biased_sequences_lose_nothing() {
+    storm_on_sequences(Rseq::new().expect("this host has restartable sequences").biased());
 }
 
 #[test]

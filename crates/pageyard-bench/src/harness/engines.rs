@@ -14,7 +14,7 @@ use pageyard_replay::engine::ReplayEngine;
 /// The engines that benchmarks measure, in the order of their rows, each with its best settings: its own.
 pub(crate) const ROWS: [&str; 9] = [
     "pageyard",
-    "pageyard-unbiased",
+    "pageyard-biased",
     "pageyard-no-lists",
     "pageyard-exclusive",
     "pageyard-alone",
@@ -29,8 +29,8 @@ pub(crate) const ROWS: [&str; 9] = [
 pub(crate) enum Engine {
     /// The lock-free engine, by restartable sequences.
     Restartable(pageyard::Config),
-    /// The same without biased pageblocks: each free is checked by a locked instruction.
-    Unbiased(pageyard::Config),
+    /// The same with pageblocks biased to CPUs.
+    Biased(pageyard::Config),
     /// The same, by a lock that is tried once.
     TryLock(pageyard::Config),
     /// The same, by its owner: for one thread.
@@ -89,7 +89,7 @@ impl Engine {
         let own = pageyard::Config::new(cpus);
         Some(match row {
             "pageyard" => Engine::Restartable(own),
-            "pageyard-unbiased" => Engine::Unbiased(own),
+            "pageyard-biased" => Engine::Biased(own),
             "pageyard-no-lists" => Engine::Restartable(pageyard::Config { pcp: false, ..own }),
             "pageyard-exclusive" => Engine::Exclusive(own),
             "pageyard-alone" => Engine::Alone(own),
@@ -124,9 +124,9 @@ impl Engine {
                 let config = pageyard::Config { cpus: possible_cpus(), ..*config };
                 visit.visit(Pageyard::owned(map, config, Rseq::new()?)?)
             }
-            Engine::Unbiased(config) => {
+            Engine::Biased(config) => {
                 let config = pageyard::Config { cpus: possible_cpus(), ..*config };
-                visit.visit(Pageyard::owned(map, config, Rseq::new()?.unbiased())?)
+                visit.visit(Pageyard::owned(map, config, Rseq::new()?.biased())?)
             }
             Engine::TryLock(config) => visit.visit(trylock(map, *config)?),
             Engine::Exclusive(config) => visit.visit(exclusive_on_one_thread(map, *config)?),

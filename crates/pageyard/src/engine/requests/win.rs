@@ -50,13 +50,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         } else {
             self.percpu.win_biased(place, from.byte(), to.byte())
         };
-        attempt == Winning::Won || self.win_cold(frames, frame, from, to)
+        attempt == Winning::Won || self.win_cold(frames, frame, from.byte(), to.byte())
     }
 
     #[cold]
     #[inline(never)]
-    fn win_cold(&self, frames: &FrameMap<'_>, frame: FrameIdx, from: Tag, to: Tag) -> bool {
-        self.win(frames, frame, from, to).is_ok()
+    fn win_cold(&self, frames: &FrameMap<'_>, frame: FrameIdx, from: u8, to: u8) -> bool {
+        self.win(frames, frame, Tag::from_byte(from), Tag::from_byte(to)).is_ok()
     }
 
     /// Replaces a tag: of several that try, one does.
