@@ -69,7 +69,8 @@ pub enum FreeError {
     Misaligned,
     /// The CPU is not one of the instance's.
     NoSuchCpu,
-    /// Another call is at work on the block, which is still allocated: it is being split.
+    /// The block is still allocated: another call is splitting it, or the kernel refused the barrier that frees of it need (biased
+    /// pageblocks).
     Busy,
 }
 
@@ -191,7 +192,7 @@ impl fmt::Display for FreeError {
             }
             FreeError::Misaligned => f.write_str("no block of this order starts at this frame"),
             FreeError::NoSuchCpu => f.write_str("the CPU is not one of the instance's"),
-            FreeError::Busy => f.write_str("the block is being split: free its parts when that has ended"),
+            FreeError::Busy => f.write_str("the block is in use: it is being split, or the kernel refused a barrier; free it, or its parts, later"),
         }
     }
 }

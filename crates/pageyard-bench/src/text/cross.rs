@@ -50,9 +50,8 @@ impl CrossDocument<'_> {
             {
                 let _ = writeln!(
                     text,
-                    "  {}: {:.0} % of its frees without a lock; bias taken back {revoked} times, {each:.2} in 100,000 frees",
-                    r.row.allocator,
-                    100.0 * share
+                    "  {}: {share:.2} of its frees without a lock; bias taken back {revoked} times, {each:.2} in 100,000 frees",
+                    r.row.allocator
                 );
             }
         }

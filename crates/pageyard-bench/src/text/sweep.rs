@@ -132,9 +132,9 @@ fn tables(text: &mut String, table: &Table<'_>) {
         .collect();
     if !biased.is_empty() {
         text.push('\n');
-        table.head(text, "frees without a lock, %");
+        table.head(text, "share of frees without a lock");
         for name in &biased {
-            table.line(text, name, |b| Some(format!("{:.0}", 100.0 * table.at(name, b)?.row.biased_share?)));
+            table.line(text, name, |b| Some(format!("{:.2}", table.at(name, b)?.row.biased_share?)));
         }
         text.push('\n');
         table.head(text, "bias taken back, times");

@@ -483,7 +483,10 @@ fn bench_bulk() {
 fn bench_cross() {
     let result = cross(&CrossOptions::quick(), &mut |_, _| ());
     let document = result.document();
-    check(&document.text(), &document.json(), &["64 at a time"], &[AGREED]);
+    let text = document.text();
+    // Where there are no restartable sequences, nothing is biased.
+    let each = if text.contains("100,000 frees") { &["100,000 frees"][..] } else { &[] };
+    check(&text, &document.json(), &[&["64 at a time"], each].concat(), &[AGREED]);
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! * bits are taken only by the claim that reserved that many frames in the descriptor, and given only by the owner of
 //!   the frames;
 //! * while a descriptor says huge or hole, its bits are not looked at;
-//! * a frame's tag is written by its owner, and by the free that wins it from `Allocated` with a compare-and-swap.
+//! * a frame's tag is written by its owner, and by the free that wins it from `Allocated`, in a way that its pageblock's
+//!   [bias](super::bias) allows.
 
 use super::bias::{BiasWord, PAIR, TagPlace};
 use super::descriptor::BlockState;

@@ -13,7 +13,10 @@ use crate::units::CpuId;
 /// an empty pop, a push of nothing. Callers then go to the zone.
 ///
 /// # Safety
-/// No two operations on one list may overlap: an item that two pops return is a frame that two callers own.
+/// 1. No two operations on one list may overlap: an item that two pops return is a frame that two callers own.
+/// 2. With [`BIASES`](PerCpu::BIASES): [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared) replace a tag in one
+///    step, and only if since they began no other thread ran on their CPU and no [`barrier`](PerCpu::barrier) or
+///    [`barrier_on`](PerCpu::barrier_on) that returned `true` reached it; and only if what they read of the bias in between allows it.
 pub unsafe trait PerCpu: Sync {
     /// The name of an engine that uses it.
     const NAME: &'static str;

@@ -126,7 +126,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         barrier
     }
 
-    /// Biases a pageblock, which the calling CPU works on from now on, to it, unless that would be taken back soon.
+    /// Biases a pageblock, which no CPU worked on and the calling one has just taken frames of, to it, unless that would be taken back
+    /// soon.
     #[cold]
     #[inline(never)]
     pub(crate) fn ask_for_bias(&self, pageblocks: &Pageblocks<'_>, block: BlockIdx) {

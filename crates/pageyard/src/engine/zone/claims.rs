@@ -197,11 +197,12 @@ impl Pageblocks<'_> {
         if taken < reserved || gave {
             self.return_reserved(cpu, block, reserved - taken);
         }
-        let hint = if broken >= change.new.hint() {
+        // Read after the bits were taken: another claim may have lowered it. A claim that found less than it reserved followed a
+        // hint that was too large, whatever it took.
+        let state = self.frames.state(block);
+        let hint = if taken < reserved || broken >= state.hint() {
             self.frames.correct_hint(block)
         } else {
-            // No run as large as that was taken from.
-            let state = self.frames.state(block);
             Change { old: state, new: state }
         };
         // Every transition settles the bins on both its sides: another thread may have seen the state in between.
