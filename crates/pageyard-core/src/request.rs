@@ -36,7 +36,7 @@ bitflags! {
     }
 }
 
-/// The nodes that a request may be served from: bit *n* is node *n*. A memory map has no others ([`MAX_NODES`](crate::memmap::MAX_NODES)).
+/// The nodes that a request may be served from: bit *n* is node *n*. A memory map has no others ([`MAX_NODES`]).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NodeMask(pub u64);
 

@@ -96,7 +96,7 @@ impl<P: PerCpu> Arena<P> {
     ///
     /// # Safety
     /// Only blocks that were allocated through it are freed or split through it, and a block is called zeros only if it is. Otherwise a
-    /// [`Block`] could share its bytes with another one.
+    /// [`Block`](super::Block) could share its bytes with another one.
     #[must_use]
     pub unsafe fn engine(&self) -> &OwnedPageyard<P, (), Zeros> {
         &self.yard

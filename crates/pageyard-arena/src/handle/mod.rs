@@ -1,6 +1,6 @@
 //! Long-lived data that compaction may move: a frame behind a handle, in its place only while it is pinned.
 //!
-//! * `slot`: [`slot::Slot`], what is known of a handle, in one word; its transitions are pure.
+//! * `slot`: `Slot`, what is known of a handle, in one word; its transitions are pure.
 //! * `table`: the slots, and whose frame is whose.
 //! * `owned`: [`Handle`] and its pins, [`Pinned`] and [`PinnedMut`].
 //! * `moves`: the arena as the owner that moves its frames, and [`Arena::compact`](crate::Arena::compact).

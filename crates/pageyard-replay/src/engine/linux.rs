@@ -75,7 +75,7 @@ pub struct InLinux {
     pub knob: &'static str,
     /// Where Linux decides it.
     pub place: Place,
-    /// The knob's values with the releases that have each; the value [`ANY`] stands for all of them.
+    /// The knob's values with the releases that have each; the value `ANY` stands for all of them.
     pub values: &'static [(&'static str, Releases)],
     /// What else is to be known, or empty.
     pub note: &'static str,
