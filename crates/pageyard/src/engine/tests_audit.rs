@@ -7,7 +7,7 @@ use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
 use super::sync::{Relaxed, SeqCst};
 use super::yard::{Config, Metadata, Pageyard};
-use super::zone::pageblocks::Pageblocks;
+use super::zone::pageblocks::{Pageblocks, Take, Want};
 use crate::allocator::Cx;
 use crate::memmap::{MemoryMap, Region, ZoneKind};
 use crate::migratetype::Migratetype;
@@ -116,6 +116,25 @@ fn the_audit_finds_a_hint_that_is_too_small() {
         let z = zone(e);
         z.transit(CpuId(0), PARTLY, |s| Some(s.with_hint(2)));
     }));
+}
+
+// The audit lets a hint be too large. What it misleads lowers it.
+#[test]
+fn a_hint_that_is_too_large_is_lowered_by_the_claim_that_it_misled() {
+    with_engine(|e| {
+        let z = zone(e);
+        // Of one pageblock every second frame.
+        for frame in (0..512).step_by(2) {
+            let pfn = Pfn(512 * WHOLE.get() as u64 + frame);
+            e.claim_exact(&CX, pfn, Order::ZERO, Migratetype::Movable).unwrap();
+        }
+        z.transit(CpuId(0), WHOLE, |s| Some(s.with_hint(8)));
+        let (ty, cpu) = (Migratetype::Movable as u8, CpuId(0));
+        let want = Want { ty, order: 2, blocks: 1, cpu };
+        assert!(z.claim_of(WHOLE, want, Take::Same, false).is_none());
+        assert_eq!(z.frames.state(WHOLE).hint(), 0);
+        e.audit().unwrap();
+    });
 }
 
 #[test]
