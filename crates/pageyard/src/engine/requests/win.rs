@@ -16,12 +16,13 @@ use crate::units::{CpuId, Order, Pfn};
 
 /// Attempts that may be interrupted before a free does without sequences.
 const ATTEMPTS: u32 = 8;
+
 /// Why a tag was not won.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unwon {
     /// It is this one.
     Is(Tag),
-    /// The pageblock is biased to a CPU, and the barrier that would end that failed.
+    /// The pageblock is biased to a CPU, and the barrier that would end that failed; or 255 threads without sequences are at it.
     Busy,
 }
 
@@ -29,8 +30,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Replaces a tag that is probably `from`. Says whether it was.
     ///
     /// # Safety
-    /// It is a frame of the zone: [`FrameMap::state_of`] returned the watch
-    /// for it.
+    /// It is a frame of the zone: [`FrameMap::state_of`] returned the watch for it.
     #[inline(always)]
     pub(crate) unsafe fn wins<'a>(
         &self,
