@@ -34,7 +34,7 @@ pub struct Rseq<const BIASED: bool = false> {
 }
 
 /// [`Rseq`] whose pageblocks are biased to the CPU that takes blocks from them: frees there are checked without a locked instruction, at
-/// the price of 18 other instructions. Worth it where [`bias_pays`](super::bias_pays) says so.
+/// the price of 18 other instructions. [`bias_pays`](super::bias_pays) says whether it is likely to be worth that.
 pub type BiasedRseq = Rseq<true>;
 
 #[derive(Debug, Default)]

@@ -451,8 +451,8 @@ pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: usize) -> (i64
 pub(super) unsafe fn win_biased(area: Area, place: RawPlace, from: u8, to: u8) -> i64 {
     let result;
     // SAFETY: 1. The place is of a pageblock and a frame that exist: the caller's promise.
-    //         2. Another sequence on this CPU makes the kernel restart this one, and so does a barrier, which whoever takes the bias
-    //            away issues before any other way to win the tag begins.
+    //         2. Another sequence on this CPU makes the kernel restart this one, and so does the barrier that comes between the end
+    //            of a bias and any other way to win the tag.
     unsafe {
         sequence!(
             {

@@ -1,4 +1,4 @@
-//! Pageblocks that are biased to a CPU: of all frees of one allocation, right ones and stale ones, one wins, whoever makes them and
+//! Pageblocks that are biased to a CPU: of all frees of one allocation, right ones and stale ones, one wins, on whatever threads and
 //! whatever becomes of the bias meanwhile.
 
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, explore, once, stop_everywhere, stop_from_here};

@@ -253,7 +253,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return Some(pfn);
         }
         let got = self.claim_or_steal(zone, Want { ty, order, blocks, cpu }, effort)?;
-        let pfn = self.hand_out_first(zone, cx, &got, request, Some((list, watch)), items);
+        let pfn = self.hand_out_first(zone, cx, &got, request, (list, watch), items);
         self.reserve_for(zone, cx, request, &got);
         Some(pfn)
     }
@@ -414,7 +414,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
         let want = Want { ty, order, blocks: 1, cpu: cx.cpu };
         let got = zone.pageblocks.sweep(want, &usable(request), effort)?;
-        Some(self.hand_out_first(zone, cx, &got, request, None, &mut [0]))
+        Some(self.hand_out(zone, cx, got.first(), request.order, request.migratetype))
     }
 
     /// Says why a request was refused, from the zones as they are now.

@@ -67,7 +67,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         cx: &Cx,
         got: &Got,
         request: &Request,
-        list: Option<(usize, Unchanged<'_>)>,
+        (list, watch): (usize, Unchanged<'_>),
         items: &mut [u32],
     ) -> Pfn {
         let (order, base) = (request.order.get(), got.block.first_frame());
@@ -81,8 +81,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         });
         let Some((first, rest)) = items[..n].split_last_mut() else { return zone.pageblocks.pfn(base) };
         if !rest.is_empty() {
-            let fitted =
-                list.map_or(0, |(l, watch)| self.percpu.refill(zone.lists.all(), cx.cpu, l, rest, watch));
+            let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest, watch);
             self.count(cx.cpu, Counter::PcpRefill, 1);
             self.release_items(zone, cx.cpu, &rest[fitted..], order);
         }
