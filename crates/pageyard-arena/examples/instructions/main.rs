@@ -1,9 +1,12 @@
 //! Paths whose instructions `bench/instructions/run` counts, engine by engine. Each call of [`counted`] is one case:
-//! only it is counted, and a line on standard output gives its name and number of operations. Everything is
-//! deterministic: one thread, no clock, no random numbers.
+//! only it is counted, and a line on standard output gives its name and number of operations; with `--locked` also how many of its
+//! instructions were locked, of the lock-free engine's own. Everything is deterministic: one thread, no clock, no random numbers.
 //!
 //! Restartable sequences run on an area that is not registered with the kernel, with a fixed CPU number: the tool that
 //! counts knows nothing of registered ones.
+
+#[cfg(target_arch = "x86_64")]
+mod locked;
 
 use pageyard::{
     Alone, Caches, Clear, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata,
@@ -42,6 +45,15 @@ struct Case<'a>(&'a mut dyn FnMut());
 
 /// Counts a case and prints its line.
 fn counted(engine: &str, what: &str, operations: usize, mut run: impl FnMut()) {
+    #[cfg(target_arch = "x86_64")]
+    if std::env::args().nth(1).as_deref() == Some("--locked") {
+        if engine == "pageyard" || engine == "pageyard-biased" {
+            println!("{engine} {what} {operations} {}", locked::count(&mut run));
+        } else {
+            run();
+        }
+        return;
+    }
     counted_case(black_box(&mut Case(&mut run)));
     println!("{engine} {what} {operations}");
 }
@@ -156,6 +168,34 @@ fn other_zone(engine: &str, a: &impl PageAllocator) {
     a.audit().expect("nothing is lost");
 }
 
+/// Without lists: blocks of an order one by one, and many at a time, in a zone whose pageblocks are half used.
+fn zone_path(engine: &str, a: &impl PageAllocator, order: Order) {
+    let request = Request::new(order, Migratetype::Movable);
+    let fill = || std::iter::from_fn(|| a.alloc(&CX, &request).ok());
+    let mut used: Vec<Pfn> = fill().take(((FRAMES >> order.get()) / 4 * 3) as usize).collect();
+    let mut at = 0;
+    used.retain(|pfn| {
+        at += 1;
+        at % 2 == 0 || a.free(&CX, *pfn, order).is_err()
+    });
+    let pairs = || {
+        for _ in 0..BATCH {
+            if let Ok(pfn) = a.alloc(&CX, &request) {
+                let _ = black_box(a.free(&CX, pfn, order));
+            }
+        }
+    };
+    pairs();
+    counted(engine, &format!("unlisted-pair-{order}"), BATCH, pairs);
+    let mut held = vec![Pfn(0); BATCH];
+    let mut take = || held.fill_with(|| a.alloc(&CX, &request).unwrap_or(Pfn(0)));
+    take();
+    counted(engine, &format!("unlisted-alloc-{order}"), BATCH, take);
+    let give = || held.iter().for_each(|pfn| assert!(a.free(&CX, *pfn, order).is_ok()));
+    counted(engine, &format!("unlisted-free-{order}"), BATCH, give);
+    a.audit().expect("nothing is lost");
+}
+
 fn two_nodes() -> [Region; 2] {
     [(0, FRAMES, 0), (FRAMES, FRAMES / 4, 1)].map(|(start, frames, node)| {
         Region::managed(Pfn(start), Frames(frames), NodeId(node), ZoneKind::Normal)
@@ -179,10 +219,11 @@ fn engine<P: PerCpu>(make: impl Fn() -> P) {
         regions: &[Region],
         percpu: P,
         clearer: C,
+        pcp: bool,
         run: impl FnOnce(&Pageyard<'_, P, (), C>),
     ) {
         let map = MemoryMap::new(regions).expect("the regions are a map");
-        let mut config = Config::new(1);
+        let mut config = Config { pcp, ..Config::new(1) };
         config.watermark.min_free_kbytes = Some(1024);
         let layout = Pageyard::<P>::layout(&map, &config).expect("the map is small enough").layout;
         let mut memory = vec![0; layout.size() + layout.align()];
@@ -192,10 +233,13 @@ fn engine<P: PerCpu>(make: impl Fn() -> P) {
         let yard = Pageyard::with_clearer(&map, config, percpu, (), clearer, metadata);
         run(&yard.expect("there is memory enough"));
     }
-    on(&one_zone(), make(), (), |a| lists(P::NAME, a));
-    on(&two_nodes(), make(), (), |a| other_zone(P::NAME, a));
-    on(&eight_nodes(), make(), (), |a| walk(P::NAME, a));
-    on(&one_zone().map(Region::zeroed), make(), Never, |a| zeros(P::NAME, a));
+    on(&one_zone(), make(), (), true, |a| lists(P::NAME, a));
+    on(&two_nodes(), make(), (), true, |a| other_zone(P::NAME, a));
+    on(&eight_nodes(), make(), (), true, |a| walk(P::NAME, a));
+    on(&one_zone().map(Region::zeroed), make(), Never, true, |a| zeros(P::NAME, a));
+    for order in [0, 4, 6, 8, 9].map(Order::of) {
+        on(&one_zone(), make(), (), false, |a| zone_path(P::NAME, a, order));
+    }
 }
 
 fn reference(preset: &str) {
