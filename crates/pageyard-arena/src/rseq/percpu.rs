@@ -4,7 +4,7 @@ use super::answers::{Counts, Unavailable};
 use super::area::{Area, Registered, find, register_thread};
 use super::emit::{ABORTED, CARRY, LOST};
 use super::{barrier, sequences};
-use pageyard::engine::{CpuLists, Pushed, RawLists, TagPlace, Unchanged, Watch, Winning};
+use pageyard::engine::{CpuLists, CpuWords, Pushed, RawLists, TagPlace, Unchanged, Watch, Winning};
 use pageyard::{CpuId, PerCpu};
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
@@ -189,6 +189,35 @@ impl<const BIASED: bool> Rseq<BIASED> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn add_again(&self, words: CpuWords<'_>, n: u64, mut answer: i64) -> Option<u64> {
+        for _ in 1..BEGINNINGS {
+            if answer != ABORTED {
+                break;
+            }
+            self.count(|s| &s.aborts);
+            let (again, now) = self.add_once(words, n);
+            if again >= 0 {
+                return Some(now);
+            }
+            answer = again;
+        }
+        if answer == ABORTED {
+            self.count(|s| &s.aborts);
+            self.count(|s| &s.fallbacks);
+        }
+        words.add_shared(n);
+        None
+    }
+
+    // Never inlined: a loop over it would be unrolled into seven sequences.
+    #[inline(never)]
+    fn add_once(&self, words: CpuWords<'_>, n: u64) -> (i64, u64) {
+        // SAFETY: as in `add` below.
+        unsafe { sequences::add(self.area, words.raw(), n) }
+    }
+
     /// Adds items; returns how many, and to which list.
     fn extend(
         &self,
@@ -369,6 +398,13 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
 
     fn reaches_others(&self) -> bool {
         true
+    }
+
+    #[inline(always)]
+    fn add(&self, words: CpuWords<'_>, _: CpuId, n: u64) -> Option<u64> {
+        // SAFETY: the words are borrowed for as long as this runs, and nothing else writes those of CPUs.
+        let (answer, now) = unsafe { sequences::add(self.area, words.raw(), n) };
+        if answer >= 0 { Some(now) } else { self.add_again(words, n, answer) }
     }
 
     #[inline(always)]

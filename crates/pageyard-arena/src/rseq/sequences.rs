@@ -9,7 +9,7 @@
 
 use super::area::{Area, CPU_ID};
 use super::emit::sequence;
-use pageyard::engine::{RawLists, RawPlace, Unchanged, Watch};
+use pageyard::engine::{RawCpuWords, RawLists, RawPlace, Unchanged, Watch};
 
 const WORD: usize = RawLists::WORD;
 const START: usize = RawLists::START;
@@ -439,6 +439,38 @@ pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: usize) -> (i64
         );
     }
     (result, head)
+}
+
+/// Adds to the word of the CPU that runs this; returns an answer that is not negative, and what the word is then.
+///
+/// # Safety
+/// The words are an instance's, alive, and those of CPUs are written by this sequence only.
+#[inline(always)]
+pub(super) unsafe fn add(area: Area, words: RawCpuWords, n: u64) -> (i64, u64) {
+    let (result, now);
+    // SAFETY: 1. There is a word for each CPU below the number that it is compared with. 2. As in `pop`, 3.
+    unsafe {
+        sequence!(
+            {
+                "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "cmp {cpus:e}, {t:e}",
+                "jbe 5b",
+                "imul {t}, {each}",
+                "add {t}, {first}",
+                "add {n}, qword ptr [{t}]",
+                "mov qword ptr [{t}], {n}",
+            }
+            area = in(reg) area.0,
+            cpus = in(reg) words.cpus,
+            first = in(reg) words.first,
+            each = in(reg) words.each,
+            n = inout(reg) n => now,
+            t = out(reg) result,
+            CPU_ID = const CPU_ID,
+            options(nostack),
+        );
+    }
+    (result, now)
 }
 
 /// Replaces a tag by plain accesses where its pageblock is biased to the CPU that runs this: a negative answer is that of

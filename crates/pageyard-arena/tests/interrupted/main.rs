@@ -75,7 +75,7 @@ fn interrupt_everywhere(action: Action, judge: impl Fn(&Place, &Machine, Operati
     missed.dedup();
     let sequences = reached.len();
     println!("{action:?}: {hit} places in {sequences} sequences interrupted; {} more copies", missed.len());
-    // Pop, push, both in bulk, the spill, the move of the count, the floor, and both ways to win a tag, each at least once.
+    // Pop, push, both in bulk, the spill, the move of the count, the floor, both ways to win a tag, and counting, each at least once.
     let kinds: std::collections::BTreeSet<_> = reached.values().map(|op| op.kind()).collect();
     assert_eq!(kinds.len(), operations::KINDS, "{kinds:?}");
     // The compiler may keep copies of a sequence that nothing here runs into: they differ by their registers only.

@@ -17,7 +17,7 @@ const PLACES: u32 = 2 * HIGH + 64;
 /// The list that is used.
 const LIST: usize = 0;
 /// Kinds of operations.
-pub const KINDS: usize = 9;
+pub const KINDS: usize = 10;
 /// The frame that is freed, and the tag of a block of order 0 that is allocated.
 const FRAME: u32 = 7;
 const ALLOCATED: u8 = 0x80;
@@ -55,6 +55,8 @@ pub enum Operation {
     StackPop,
     /// Adds one to it.
     StackPush,
+    /// Adds to a word of the CPU.
+    Count,
 }
 
 impl Operation {
@@ -72,6 +74,7 @@ impl Operation {
         Operation::FreeShared,
         Operation::StackPop,
         Operation::StackPush,
+        Operation::Count,
     ];
 
     /// Returns which of its kind of sequences it is the first to run.
@@ -87,6 +90,7 @@ impl Operation {
             Operation::StackPop | Operation::StackPush => 6,
             Operation::FreeBiased => 7,
             Operation::FreeShared => 8,
+            Operation::Count => 9,
         }
     }
 
@@ -157,6 +161,11 @@ static CURRENT: AtomicPtr<Machine> = AtomicPtr::new(null_mut());
 static HANDLER_TOOK: [AtomicU32; 64] = [const { AtomicU32::new(u32::MAX) }; 64];
 static HANDLER_GAVE: [AtomicU32; 64] = [const { AtomicU32::new(u32::MAX) }; 64];
 
+/// How often it added to a word of its CPU.
+static HANDLER_ADDED: AtomicU64 = AtomicU64::new(0);
+/// What the operation adds to one, and what the handler does.
+const ADDED: [u64; 2] = [3, 100];
+
 /// How often it took one.
 static HANDLER_POPS: AtomicU32 = AtomicU32::new(0);
 
@@ -177,6 +186,10 @@ fn noted(log: &[AtomicU32]) -> impl Iterator<Item = u32> {
 pub fn in_handler(action: Action) {
     // SAFETY: the machine lives until the operation has ended, and only this thread uses it.
     let m = unsafe { &*CURRENT.load(SeqCst) };
+    if action != Action::Migrate && action != Action::Nothing {
+        m.count(ADDED[1]);
+        HANDLER_ADDED.fetch_add(1, SeqCst);
+    }
     match action {
         Action::PopAndPush => {
             if let Some(item) = m.pop_in_handler()
@@ -237,6 +250,7 @@ impl Machine {
             Box::leak(Box::new(LooseLists::new(unsafe { &mut *memory }, 2, HIGH).expect("it is enough")));
         HANDLER_POPS.store(0, SeqCst);
         TWIN_WON.store(0, SeqCst);
+        HANDLER_ADDED.store(0, SeqCst);
         HANDLER_TOOK.iter().chain(&HANDLER_GAVE).for_each(|s| s.store(u32::MAX, SeqCst));
         Machine {
             rseq: Rseq::new().expect("this host has restartable sequences"),
@@ -330,6 +344,11 @@ impl Machine {
     }
 
     #[inline(never)]
+    fn count(&self, n: u64) {
+        let _ = self.rseq.add(self.lists.counts(), CpuId(0), n);
+    }
+
+    #[inline(never)]
     fn win_biased(&self) -> Winning {
         self.rseq.win_biased(self.lists.place(FRAME), ALLOCATED, FREE)
     }
@@ -396,6 +415,10 @@ impl Machine {
             }
             Operation::StackPop => usize::from(self.stack_pop().is_some()),
             Operation::StackPush => usize::from(self.stack_push(99)),
+            Operation::Count => {
+                self.count(ADDED[0]);
+                0
+            }
         };
         if op.takes() {
             self.taken = out[..n].to_vec();
@@ -480,7 +503,7 @@ impl Machine {
         let accepted = match op {
             _ if !done && !op.frees() => 0,
             _ if op.takes() => 0,
-            _ if op.of_stack() => 0,
+            _ if op.of_stack() || op == Operation::Count => 0,
             _ if op.frees() => self.freed(),
             _ => self.answer.expect("it came to its end"),
         };
@@ -511,6 +534,9 @@ impl Machine {
             (Operation::StackPush, true) => 1,
             _ => 0,
         };
+        let counted: u64 = self.lists.counted().sum();
+        let own = if op == Operation::Count && done { ADDED[0] } else { 0 };
+        assert_eq!(counted, own + ADDED[1] * HANDLER_ADDED.load(SeqCst), "{op:?}: what was counted");
         let stacks: usize = self.stack_after.iter().take(cpus().min(2)).sum();
         assert_eq!(stacks as i64, 10 * cpus().min(2) as i64 + change, "{op:?}");
     }
@@ -561,7 +587,10 @@ impl Machine {
             return;
         }
         assert_eq!(self.after[1 - cpu], self.before[1 - cpu], "{place}: {op:?}");
-        if op.of_stack() {
+        if op == Operation::Count {
+            let counted: Vec<u64> = self.lists.counted().collect();
+            assert_eq!(counted[cpu], ADDED[0], "{place}: {counted:?}");
+        } else if op.of_stack() {
             assert_eq!(self.stack_after[1 - cpu], 10, "{place}: {op:?}");
         } else {
             assert_ne!(self.after[cpu], self.before[cpu], "{place}: {op:?}");

@@ -25,7 +25,7 @@ use crate::memmap::ZoneKind;
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
 use crate::stats::Counter;
-use crate::units::{BlockId, CompactorId, CpuId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
+use crate::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
 use core::ops::Range;
 
 /// How many compactors a descriptor can tell apart, each with its two ends.
@@ -57,7 +57,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             if order > Order::ZERO {
                 self.tell_freed(zone, frame, order);
             }
-            zone.pageblocks.release_block(CpuId(0), frame, order.get(), false);
+            zone.pageblocks.free.add(zone.pageblocks.release_block(frame, order.get(), false));
         }
         won
     }
@@ -125,7 +125,7 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
     fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool) {
         let pageblocks = &self.zone_at(zone).pageblocks;
         let at = pageblocks.block_of(block);
-        pageblocks.transit(CpuId(0), at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
+        pageblocks.transit(at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
     }
 
     fn frame(&self, pfn: Pfn) -> FrameState {
@@ -203,7 +203,7 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
                             scan.next = pageblocks.pfn(frame);
                             return scan;
                         }
-                    } else if pageblocks.claim_exactly(CpuId(0), frame, 0) {
+                    } else if pageblocks.claim_exactly(frame, 0) {
                         let _fits = out.push(self.hold(zone, frame));
                     }
                 }
@@ -234,7 +234,8 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
             let ty = pageblocks.frames.state(block).ty();
             let claim = Want { ty, order: 0, blocks: room, cpu: cx.cpu };
             let Some(got) = pageblocks.claim_of(block, claim, Take::Same, false) else { continue };
-            let mut claimed = Claimed { pageblocks, cpu: cx.cpu, block, left: got.masks };
+            pageblocks.free.add(got.claimed);
+            let mut claimed = Claimed { pageblocks, block, left: got.masks };
             while let Some(frame) = claimed.next() {
                 if !offer(self.hold(zone, frame)) {
                     break;
@@ -281,13 +282,9 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         }
         if order == BLOCK_ORDER {
             let want = Want { ty: m as u8, order, blocks: 1, cpu: cx.cpu };
-            pageblocks.claim_of(
-                at,
-                want,
-                if ty == m as u8 { Take::Same } else { Take::Convert { from: ty } },
-                false,
-            )?;
-        } else if !pageblocks.claim_exactly(cx.cpu, frame, order) {
+            let how = if ty == m as u8 { Take::Same } else { Take::Convert { from: ty } };
+            pageblocks.free.add(pageblocks.claim_of(at, want, how, false)?.claimed);
+        } else if !pageblocks.claim_exactly(frame, order) {
             return None;
         }
         Some(self.hand_out(zone, cx, frame, block.order, m))
@@ -301,7 +298,6 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
 /// Frames of one pageblock that were claimed and not handed on yet. Those left go back, even where a callback panics.
 struct Claimed<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
-    cpu: CpuId,
     block: BlockIdx,
     left: Masks,
 }
@@ -326,7 +322,7 @@ impl Drop for Claimed<'_, '_> {
         }
         if back.iter().any(|mask| *mask != 0) {
             let released = self.pageblocks.release(self.block, &back, false, None);
-            self.pageblocks.add_free(self.cpu, released.freed);
+            self.pageblocks.free.add(released.freed);
         }
     }
 }

@@ -8,7 +8,7 @@ use super::zone::Zone;
 use crate::allocator::Cx;
 use crate::clear::Clear;
 use crate::observer::Observer;
-use crate::units::{CompactorId, CpuId, PageblockId};
+use crate::units::{CompactorId, PageblockId};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
@@ -22,13 +22,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// `set_migratetype_isolate`, without `zone_pcp_disable`: a push reads isolation again where it commits.
     pub fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
         self.has_cpu(cx.cpu)
-            && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.isolate(cx.cpu, at) || any)
+            && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.isolate(at) || any)
     }
 
     /// Takes an isolated pageblock back into allocation. Says whether it was isolated and the instance has the CPU.
     pub fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
         self.has_cpu(cx.cpu)
-            && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.restore(cx.cpu, at) || any)
+            && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.restore(at) || any)
     }
 
     /// Leases a pageblock to a compactor: no other compactor gets it, and it is not allocated as a whole meanwhile.
@@ -38,7 +38,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     pub fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {
         let Ok(by) = u8::try_from(by.0) else { return false };
         let first = self.parts_of(block).next();
-        first.is_some_and(|(zone, at)| zone.pageblocks.transit(CpuId(0), at, |s| s.lease(by)))
+        first.is_some_and(|(zone, at)| zone.pageblocks.transit(at, |s| s.lease(by)))
     }
 
     /// Ends the lease of a pageblock, whichever compactor has it. Says whether it was leased.
@@ -55,7 +55,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     fn end_lease_if(&self, block: PageblockId, is_ended: impl Fn(u8) -> bool) -> bool {
         let end = |s: BlockState| s.owner().filter(|owner| is_ended(*owner)).map(|_| s.unlease());
         let first = self.parts_of(block).next();
-        first.is_some_and(|(zone, at)| zone.pageblocks.transit(CpuId(0), at, end))
+        first.is_some_and(|(zone, at)| zone.pageblocks.transit(at, end))
     }
 
     /// Returns the number that a pageblock is leased to.

@@ -5,7 +5,7 @@
 //! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `sync`: the one file that names atomics; `words`: runs in a word of bits.
 //! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with
 //!   pure transitions; `frame_map`: where they lie; `watch`: rereading one of them; `bias`: how tags are won; `tree`, `index`: which pageblocks
-//!   can serve what; `count`: the free frames, counted per CPU.
+//!   can serve what; `cpu_words`: a word of each CPU; `count`: the free frames, counted in such words.
 //! * `pcp`: per-CPU pages. `tuning`, `list`, `lists`: what CPUs keep for themselves; `percpu`: how a list is kept to
 //!   one user at a time; `runs`: how much moves; `bias_asks`: which CPUs ask for bias; `scratch`: where it is sorted. Nothing here knows of zones.
 //! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several,
@@ -42,6 +42,7 @@ mod zone;
 mod zonelists;
 
 pub use map::bias::{BiasState, RawPlace, TagPlace};
+pub use map::cpu_words::{CpuWords, RawCpuWords};
 pub use map::watch::{Unchanged, Watch};
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;

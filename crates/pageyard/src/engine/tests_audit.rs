@@ -84,7 +84,7 @@ fn the_audit_finds_a_pageblock_that_is_marked_and_has_a_slot_of_another_type_onl
         let z = zone(e);
         let marked = worked_on(z);
         let unmovable = Migratetype::Unmovable as u8;
-        z.transit(CpuId(0), marked, |s| Some(s.with_type(unmovable).with_current(true)));
+        z.transit(marked, |s| Some(s.with_type(unmovable).with_current(true)));
     }));
 }
 
@@ -114,7 +114,7 @@ fn the_audit_finds_a_bit_that_is_free_under_an_allocated_frame() {
 fn the_audit_finds_a_hint_that_is_too_small() {
     assert!(finds(|e| {
         let z = zone(e);
-        z.transit(CpuId(0), PARTLY, |s| Some(s.with_hint(2)));
+        z.transit(PARTLY, |s| Some(s.with_hint(2)));
     }));
 }
 
@@ -128,7 +128,7 @@ fn a_hint_that_is_too_large_is_lowered_by_the_claim_that_it_misled() {
             let pfn = Pfn(512 * WHOLE.get() as u64 + frame);
             e.claim_exact(&CX, pfn, Order::ZERO, Migratetype::Movable).unwrap();
         }
-        z.transit(CpuId(0), WHOLE, |s| Some(s.with_hint(8)));
+        z.transit(WHOLE, |s| Some(s.with_hint(8)));
         let (ty, cpu) = (Migratetype::Movable as u8, CpuId(0));
         let want = Want { ty, order: 2, blocks: 1, cpu };
         assert!(z.claim_of(WHOLE, want, Take::Same, false).is_none());
@@ -138,8 +138,45 @@ fn a_hint_that_is_too_large_is_lowered_by_the_claim_that_it_misled() {
 }
 
 #[test]
+fn a_claim_from_what_a_cpu_works_on_lowers_the_hint_that_it_breaks_or_that_misled_it() {
+    with_engine(|e| {
+        let (z, ty, cpu) = (zone(e), Migratetype::Movable as u8, CpuId(0));
+        let block = worked_on(z);
+        let claim = |order| {
+            let one = z.claim_here(cpu, ty, order)?;
+            z.free.add(one.claimed);
+            z.frames.allocate_tag(one.frame, order);
+            assert_eq!(one.frame.block(), block);
+            Some(one.frame)
+        };
+        // Its first frames are in use: one run of 256 is left, then none, then one of 128.
+        assert_eq!(z.frames.state(block).hint(), 8);
+        claim(8).expect("there is one");
+        assert_eq!(z.frames.state(block).hint(), 7);
+        claim(6).expect("there is one, beside the other of 128");
+        claim(7).expect("there is one");
+        assert!(z.frames.state(block).hint() < 6);
+        while z.frames.state(block).free() > 16 {
+            claim(0).expect("there are some");
+        }
+        let free: [u64; 8] = core::array::from_fn(|word| z.frames.free_bits(block, word));
+        let is_free = |frame: &u32| free[*frame as usize / 64] >> (frame % 64) & 1 != 0;
+        for (_, frame) in (0..512).filter(is_free).enumerate().filter(|(n, _)| n % 2 == 0) {
+            let pfn = z.pfn(block.frame(frame));
+            e.claim_exact(&CX, pfn, Order::ZERO, Migratetype::Movable).unwrap();
+        }
+        assert_eq!((z.frames.state(block).free(), z.frames.state(block).hint()), (8, 0));
+        z.transit(block, |s| Some(s.with_hint(8)));
+        let counted = z.free();
+        assert!(claim(3).is_none(), "the hint misled it");
+        assert_eq!((z.frames.state(block).free(), z.frames.state(block).hint(), z.free()), (8, 0, counted));
+        e.audit().unwrap();
+    });
+}
+
+#[test]
 fn the_audit_finds_frames_that_are_free_and_not_counted() {
-    assert!(finds(|e| zone(e).add_free(CpuId(0), FrameDelta::between(1, 0))));
+    assert!(finds(|e| zone(e).free.add(FrameDelta::between(1, 0))));
 }
 
 #[test]
@@ -164,7 +201,7 @@ fn the_audit_finds_a_lost_block() {
 #[test]
 fn the_audit_finds_a_huge_pageblock_that_no_block_names() {
     assert!(finds(|e| {
-        zone(e).transit(CpuId(0), WHOLE, |s| s.claim_whole());
+        zone(e).transit(WHOLE, |s| s.claim_whole());
     }));
 }
 

@@ -103,6 +103,22 @@ pub(crate) const fn pick(bits: u64, order: u8, n: u32) -> u64 {
     spread(few | more, order)
 }
 
+/// Returns one of the runs of `2^order` in `bits`, all its bits, as [`pick`] prefers them; 0 where there is none.
+#[inline]
+pub(crate) const fn pick_one(bits: u64, order: u8) -> u64 {
+    let all = runs(bits, order);
+    let single = if order < 6 {
+        let pairs = double(all, order);
+        all & !(pairs | pairs << (1u32 << order))
+    } else {
+        all
+    };
+    let some = if single != 0 { single } else { all };
+    let first = some & some.wrapping_neg();
+    // As many bits from there on.
+    first.wrapping_mul(u64::MAX >> (64 - (1u32 << order)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +152,18 @@ mod tests {
         }
         assert_eq!(lowest(0b1011_0100, 3), 0b0011_0100);
         assert_eq!(lowest(0b100, 3), 0b100);
+    }
+
+    #[test]
+    fn picking_one_is_picking_of_one() {
+        let mut bits = 0x9e37_79b9_7f4a_7c15u64;
+        for i in 0..2000 {
+            bits = bits.rotate_left(9).wrapping_mul(0x2545_f491_4f6c_dd1d) | bits >> (i % 64);
+            for order in 0..=6 {
+                assert_eq!(pick_one(bits, order), pick(bits, order, 1), "{bits:#x}");
+            }
+        }
+        assert_eq!((pick_one(0, 3), pick_one(u64::MAX, 6)), (0, u64::MAX));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! An instance: its configuration, its size query, its construction.
 
 use super::geometry::{BLOCK_ORDER, FrameIdx, LINE, ZONE_LIMIT};
+use super::map::count::FrameDelta;
+use super::map::cpu_words::CpuWords;
 use super::pcp::bias_asks::BiasAsks;
 use super::pcp::lists::Lists;
 use super::pcp::percpu::PerCpu;
@@ -224,7 +226,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         let zonelists =
             zonelists::Parts::carve(carver, map, zones, &spans, config.cpus.max(1), &mut percpu_bytes);
         let before = carver.used();
-        let counters = carver.zeroed(cpus * COUNTER_WORDS);
+        let counters = carver.zeroed((cpus + 1) * COUNTER_WORDS);
         let efforts = carver.zeroed(cpus * LINE / 8);
         let bias_asks = BiasAsks::carve(carver, cpus);
         let scratch_areas = ScratchAreas::carve(carver, cpus, room);
@@ -355,14 +357,17 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Adds to a counter of a CPU.
     #[inline]
     pub(crate) fn count(&self, cpu: CpuId, counter: Counter, n: u64) {
-        // ORDER: Relaxed: a counter orders nothing.
-        self.counters[cpu.index() * COUNTER_WORDS + counter as usize].fetch_add(n, Relaxed);
+        let _ = self.percpu.add(CpuWords::new(self.counters, COUNTER_WORDS, counter as usize), cpu, n);
+    }
+
+    /// Adds to a zone's count of free frames, on a CPU.
+    #[inline]
+    pub(crate) fn add_free(&self, zone: &Zone<'_>, cpu: CpuId, n: FrameDelta) {
+        zone.pageblocks.free.add_to_own(n, |words, n| self.percpu.add(words, cpu, n));
     }
 
     /// Returns a counter, all CPUs together.
     pub(crate) fn counted(&self, counter: Counter) -> u64 {
-        // ORDER: Relaxed: a counter orders nothing.
-        let of = |cpu: &[A64]| cpu[counter as usize].load(Relaxed);
-        self.counters.chunks_exact(COUNTER_WORDS).map(of).fold(0, u64::wrapping_add)
+        CpuWords::new(self.counters, COUNTER_WORDS, counter as usize).sum()
     }
 }

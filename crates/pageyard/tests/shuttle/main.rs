@@ -12,3 +12,4 @@ mod engine;
 mod isolation;
 mod reservations;
 mod runs;
+mod unlisted;

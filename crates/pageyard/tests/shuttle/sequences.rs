@@ -5,7 +5,7 @@
 //! where the kernel asks. Lists are kept by a try-lock here: the sequences that use lists are tested instruction by instruction in
 //! `pageyard-arena`; what is modelled is how tags are won.
 
-use pageyard::engine::{BiasState, CpuLists, Pushed, TagPlace, Unchanged, Watch, Winning};
+use pageyard::engine::{BiasState, CpuLists, CpuWords, Pushed, TagPlace, Unchanged, Watch, Winning};
 use pageyard::{CpuId, PerCpu, TryLock};
 use shuttle::rand::Rng;
 use shuttle::thread::ThreadId;
@@ -169,6 +169,18 @@ unsafe impl PerCpu for Sequences {
 
     fn reaches_others(&self) -> bool {
         true
+    }
+
+    fn add(&self, words: CpuWords<'_>, _: CpuId, n: u64) -> Option<u64> {
+        for _ in 0..8 {
+            let Some(sequence) = self.begin() else { break };
+            let now = words.add_if(CpuId(sequence.cpu), n, || sequence.goes_on());
+            if now.is_some() {
+                return now;
+            }
+        }
+        words.add_shared(n);
+        None
     }
 
     fn win_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {

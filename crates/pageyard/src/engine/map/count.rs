@@ -1,8 +1,9 @@
 //! The count of a zone's free frames: a sum, and what each CPU has not added to it yet, each on its own cache line.
 
+use super::cpu_words::CpuWords;
 use crate::engine::geometry::LINE_WORDS;
-use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
-use crate::units::{CpuId, Frames};
+use crate::engine::sync::{A64, Acquire, Carver, Relaxed, Release};
+use crate::units::Frames;
 
 /// What all CPUs together may keep from the sum: the zone's frames divided by this.
 const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
@@ -12,6 +13,7 @@ const MOST: u64 = 1 << 16;
 const TRIES: usize = 8;
 
 /// By how many frames a count changes.
+#[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameDelta(i64);
 
@@ -48,22 +50,23 @@ impl core::ops::AddAssign for FrameDelta {
 /// # Linux
 /// `zone_page_state`, `zone_page_state_snapshot` and `percpu_drift_mark`.
 pub(crate) struct FreeCount<'m> {
-    sum: &'m [A64],
+    /// What each CPU keeps, a line each, and behind them the sum.
+    words: &'m [A64],
+    /// The first of these parts, and the second.
     kept: &'m [A64],
+    sum: &'m [A64],
     /// Frames that a CPU keeps at most.
     most: u64,
 }
 
-// ORDER: SeqCst where what is kept and the sum are changed and read together: the order of the two writes is what makes
-// a reading that finds one of them find too much rather than too little. Relaxed elsewhere: a count orders nothing.
+// ORDER: Release where what is kept and the sum are changed one after the other, and Acquire where they are read: a reading that
+// finds the second change finds the first one too, and so too much rather than too little. Relaxed elsewhere: a count orders nothing.
 impl<'m> FreeCount<'m> {
     /// Carves the count of a zone.
     pub(crate) fn carve(carver: &mut Carver<'m>, managed: Frames, cpus: usize) -> FreeCount<'m> {
-        FreeCount {
-            sum: carver.zeroed(LINE_WORDS),
-            kept: carver.zeroed(cpus * LINE_WORDS),
-            most: (managed.0 / KEPT / cpus as u64).min(MOST),
-        }
+        let words = carver.zeroed((cpus + 1) * LINE_WORDS);
+        let (kept, sum) = words.split_at(words.len().saturating_sub(LINE_WORDS));
+        FreeCount { words, kept, sum, most: (managed.0 / KEPT / cpus as u64).min(MOST) }
     }
 
     /// Sets the count, before the zone is published.
@@ -71,35 +74,54 @@ impl<'m> FreeCount<'m> {
         self.sum[0].store(frames.0, Relaxed);
     }
 
-    /// Adds frames on behalf of a CPU.
+    /// Adds frames to the sum.
     #[inline]
-    pub(crate) fn add(&self, cpu: CpuId, delta: FrameDelta) {
-        let FrameDelta(n) = delta;
+    pub(crate) fn add(&self, FrameDelta(n): FrameDelta) {
+        if n != 0 {
+            self.sum[0].fetch_add(n as u64, Release);
+        }
+    }
+
+    /// Adds frames to what a CPU keeps: `own` adds to the word of a CPU, and returns what it is then, or adds to the sum.
+    #[inline(always)]
+    pub(crate) fn add_to_own(
+        &self,
+        FrameDelta(n): FrameDelta,
+        own: impl Fn(CpuWords<'m>, u64) -> Option<u64>,
+    ) {
         if n == 0 {
             return;
         }
         if self.most == 0 {
-            self.sum[0].fetch_add(n as u64, Relaxed);
+            self.sum[0].fetch_add(n as u64, Release);
             return;
         }
-        let kept = &self.kept[cpu.index() * LINE_WORDS];
-        let now = kept.fetch_add(n as u64, SeqCst).wrapping_add(n as u64) as i64;
-        if now.unsigned_abs() > self.most {
-            // Frames in transit are counted twice rather than not at all: too low a count would refuse a request for
-            // frames that have long been free.
-            if now > 0 {
-                self.sum[0].fetch_add(now as u64, SeqCst);
-                kept.fetch_add(now.wrapping_neg() as u64, SeqCst);
-            } else {
-                kept.fetch_add(now.wrapping_neg() as u64, SeqCst);
-                self.sum[0].fetch_add(now as u64, SeqCst);
-            }
+        let kept = CpuWords::new(self.words, LINE_WORDS, 0);
+        if let Some(now) = own(kept, n as u64).map(|now| now as i64)
+            && now.unsigned_abs() > self.most
+        {
+            self.fold(now, kept, own);
+        }
+    }
+
+    /// Moves frames that a CPU keeps to the sum.
+    #[cold]
+    #[inline(never)]
+    fn fold(&self, now: i64, kept: CpuWords<'m>, own: impl Fn(CpuWords<'m>, u64) -> Option<u64>) {
+        // Frames in transit are counted twice rather than not at all: too low a count would refuse a request for
+        // frames that have long been free. Which CPU's word they leave is all the same: the thread may have moved.
+        if now > 0 {
+            self.sum[0].fetch_add(now as u64, Release);
+            let _ = own(kept, now.wrapping_neg() as u64);
+        } else {
+            let _ = own(kept, now.wrapping_neg() as u64);
+            self.sum[0].fetch_add(now as u64, Release);
         }
     }
 
     /// Returns the count. While some frames have not arrived it can be below zero, which counts as none.
     pub(crate) fn get(&self) -> u64 {
-        let mut sum = self.sum[0].load(SeqCst);
+        let mut sum = self.sum[0].load(Acquire);
         if self.most == 0 {
             return (sum as i64).max(0) as u64;
         }
@@ -108,12 +130,12 @@ impl<'m> FreeCount<'m> {
             // By hand: the compiler's code for an iterator with steps costs a walk over eight zones up to 6 % more.
             let (mut kept, mut at) = (0u64, 0);
             while let Some(one) = self.kept.get(at) {
-                kept = kept.wrapping_add(one.load(SeqCst));
+                kept = kept.wrapping_add(one.load(Acquire));
                 at += LINE_WORDS;
             }
             largest = largest.max(sum.wrapping_add(kept) as i64);
             // A sum that stayed the same belongs to what was kept meanwhile.
-            let now = self.sum[0].load(SeqCst);
+            let now = self.sum[0].load(Acquire);
             if now == sum {
                 return (sum.wrapping_add(kept) as i64).max(0) as u64;
             }
@@ -136,6 +158,7 @@ impl<'m> FreeCount<'m> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::units::CpuId;
 
     #[test]
     fn what_cpus_keep_counts_and_is_never_taken_for_more_than_it_is() {
@@ -146,7 +169,7 @@ mod tests {
         count.set(Frames(2048));
         let mut is = 2048;
         for (cpu, n) in [(0, -16), (1, -16), (0, -1), (1, 32), (1, -500), (0, 7)] {
-            count.add(CpuId(cpu), FrameDelta(n));
+            count.add_to_own(FrameDelta(n), |words, n| words.add_locked(CpuId(cpu), n));
             is += n;
             assert_eq!(count.get(), is as u64);
             for mark in [0, 1500, is as u64 - 10, is as u64, 5000] {

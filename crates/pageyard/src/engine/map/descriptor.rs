@@ -214,6 +214,12 @@ impl BlockState {
         Some(Bin { ty, class: bucket * FITS + fit })
     }
 
+    /// Says whether some CPU works on part of it, so that it is on no bin, for sure.
+    #[inline(always)]
+    pub(crate) const fn is_off_the_index(self) -> bool {
+        self.0 & CURRENT != 0 && self.0 & USED != 0
+    }
+
     /// Says whether the index keeps it on the bin of whole pageblocks of type `ty`: what [`BlockState::bin`] says, in
     /// one comparison.
     #[inline(always)]
@@ -247,6 +253,21 @@ impl BlockState {
         // meanwhile, and leave the run that the hint stands for. `FrameMap::correct_hint` lowers it when the bits are
         // taken.
         Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))
+    }
+
+    /// Reserves one block of an order below a pageblock's for a request of type `ty`, where that changes nothing else: some CPU works on
+    /// part of it, and no free frame is known to hold zeros.
+    #[inline(always)]
+    pub(crate) const fn claim_in_place(self, order: u8, ty: u8) -> Option<BlockState> {
+        let code = (ty ^ Migratetype::Movable as u8) as u64;
+        let used = self.0 & USED;
+        let next = used + (1 << (USED_SHIFT + order as u32));
+        let is_plain =
+            self.0 & (TYPE | ISOLATED | HUGE | HOLE | SOME_ZERO | ALL_ZERO | CURRENT) == code | CURRENT;
+        if !is_plain || used == 0 || next > FULL || self.hint() < order {
+            return None;
+        }
+        Some(BlockState(self.0 - used + next))
     }
 
     /// Reserves `n` frames of whatever type it has.

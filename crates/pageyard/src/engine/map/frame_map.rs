@@ -12,9 +12,11 @@ use super::bias::{BiasWord, PAIR, TagPlace};
 use super::descriptor::BlockState;
 use super::tag::Tag;
 use super::watch::Watch;
-use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS};
+use crate::engine::geometry::{
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_MASK, WORD_ORDER, WORDS,
+};
 use crate::engine::sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
-use crate::engine::words::{largest, lowest, pick, runs};
+use crate::engine::words::{largest, lowest, pick, pick_one, runs};
 
 /// The bits of a pageblock: those taken, or those to be given.
 pub(crate) type Masks = [u64; WORDS];
@@ -30,6 +32,62 @@ const HINT_TRIES: usize = 8;
 pub(crate) struct Change {
     pub(crate) old: BlockState,
     pub(crate) new: BlockState,
+}
+
+/// What a claim took of a pageblock.
+pub(crate) struct Took {
+    /// The frames.
+    pub(crate) masks: Masks,
+    /// The order of the largest run that it broke and left no other of in that word, or more: the hint has to be looked at if it is no
+    /// larger.
+    pub(crate) broken: u8,
+    /// Whether bits were given back, so that another thread may have seen them as taken and lowered the hint, which a release of nothing
+    /// must raise again.
+    pub(crate) gave: bool,
+}
+
+impl Took {
+    /// Nothing yet.
+    pub(crate) const fn nothing() -> Took {
+        Took { masks: [0; WORDS], broken: 0, gave: false }
+    }
+
+    /// Adds frames of a word, of which `free` were free before.
+    #[inline]
+    fn add(&mut self, word: usize, mask: u64, free: u64) {
+        self.masks[word] |= mask;
+        self.broken = self.broken.max(run_broken(free, mask));
+    }
+}
+
+/// One block that a claim took, inside of a word.
+pub(crate) struct TookOne {
+    word: usize,
+    mask: u64,
+    /// What was free in the word before.
+    free: u64,
+}
+
+impl TookOne {
+    /// Returns its first frame.
+    #[inline(always)]
+    pub(crate) fn first(&self, block: BlockIdx) -> FrameIdx {
+        block.frame(((self.word as u32) << WORD_ORDER) + self.mask.trailing_zeros())
+    }
+
+    /// Returns its frames.
+    pub(crate) fn masks(&self) -> Masks {
+        let mut masks = [0; WORDS];
+        masks[self.word] = self.mask;
+        masks
+    }
+
+    /// Says whether it may have broken the run that a hint stands for.
+    #[inline(always)]
+    pub(crate) fn breaks(&self, hint: u8) -> bool {
+        let lost = || runs(self.free, hint) != 0 && runs(self.free & !self.mask, hint) == 0;
+        hint > 0 && (self.free == WORD_MASK || (hint <= WORD_ORDER && lost()))
+    }
 }
 
 /// The free bits, tags and descriptors of a zone. A copy in a loop's own variable stays in registers.
@@ -134,12 +192,40 @@ impl<'m> FrameMap<'m> {
         !self.bits[block.get() * WORDS + word].load(SeqCst) & WORD_MASK
     }
 
-    /// Takes up to `n` single frames of a reservation, adding them to `taken`; returns how many it took. `broken` is raised to the
-    /// largest run that it took from: the hint has to be looked at if that is as large.
-    pub(crate) fn claim_single(&self, block: BlockIdx, n: u32, taken: &mut Masks, broken: &mut u8) -> u32 {
+    /// Takes one block of an order up to a word's, for which its frames were reserved.
+    #[inline]
+    pub(crate) fn claim_one(&self, block: BlockIdx, order: u8) -> Option<TookOne> {
+        for pass in 0..PASSES {
+            for at in 0..WORDS {
+                let word = &self.bits[block.get() * WORDS + at];
+                // ORDER: SeqCst, as in `free_bits`.
+                let mut old = word.load(SeqCst);
+                loop {
+                    let free = !old & WORD_MASK;
+                    // Words that are already spoiled come first, unless a whole word is wanted.
+                    if free == 0 || (pass == 0 && free == WORD_MASK && order < WORD_ORDER) {
+                        break;
+                    }
+                    let mask = pick_one(free, order);
+                    if mask == 0 {
+                        break;
+                    }
+                    // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is done with them.
+                    match word.compare_exchange(old, old | mask, AcqRel, Relaxed) {
+                        Ok(_) => return Some(TookOne { word: at, mask, free }),
+                        Err(now) => old = now,
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Takes up to `n` single frames of a reservation; returns how many it took.
+    pub(crate) fn claim_single(&self, block: BlockIdx, n: u32, took: &mut Took) -> u32 {
         let mut left = n;
         for pass in 0..PASSES {
-            for (w, mask) in taken.iter_mut().enumerate() {
+            for w in 0..WORDS {
                 let free = self.free_bits(block, w);
                 // Words that are already spoiled come first, unless a whole word is wanted.
                 if free == 0 || (pass == 0 && free == WORD_MASK && left < WORD_FRAMES) {
@@ -150,8 +236,7 @@ impl<'m> FrameMap<'m> {
                 // with them.
                 let old = self.bits[block.get() * WORDS + w].fetch_or(want, AcqRel);
                 let got = want & !old;
-                *broken = (*broken).max(run_broken(!old, got));
-                *mask |= got;
+                took.add(w, got, !old);
                 left -= got.count_ones();
                 if left == 0 {
                     return n;
@@ -161,19 +246,11 @@ impl<'m> FrameMap<'m> {
         n - left
     }
 
-    /// Takes up to `n` blocks of `order`, each inside a word, adding their frames to `taken`; returns how many. `broken`: as in
-    /// [`FrameMap::claim_single`].
-    pub(crate) fn claim_runs(
-        &self,
-        block: BlockIdx,
-        order: u8,
-        n: u32,
-        taken: &mut Masks,
-        broken: &mut u8,
-    ) -> u32 {
+    /// Takes up to `n` blocks of `order`, each inside a word; returns how many.
+    pub(crate) fn claim_runs(&self, block: BlockIdx, order: u8, n: u32, took: &mut Took) -> u32 {
         let mut left = n;
         for pass in 0..2 {
-            for (w, mask) in taken.iter_mut().enumerate() {
+            for w in 0..WORDS {
                 let word = &self.bits[block.get() * WORDS + w];
                 // ORDER: Relaxed: the compare-and-swap decides.
                 let mut old = word.load(Relaxed);
@@ -190,8 +267,7 @@ impl<'m> FrameMap<'m> {
                     // ORDER: Acquire pairs with the Release in `release_bits`.
                     match word.compare_exchange(old, old | want, AcqRel, Relaxed) {
                         Ok(_) => {
-                            *broken = (*broken).max(run_broken(free, want));
-                            *mask |= want;
+                            took.add(w, want, free);
                             left -= want.count_ones() >> order;
                             break;
                         }
@@ -206,16 +282,16 @@ impl<'m> FrameMap<'m> {
         n - left
     }
 
-    /// Takes one block of an order above a word's, adding its frames to `taken`; `false` where it found none.
+    /// Takes one block of an order above a word's; `false` where it found none.
     ///
     /// Words are taken in ascending order, each as a whole. Where one of them is not free, exactly those that were
-    /// taken are given back, and the next place is tried. `gave` says whether that happened: then another thread may
-    /// have seen those words as taken and lowered the hint, which a release of nothing must raise again.
-    pub(crate) fn claim_words(&self, block: BlockIdx, order: u8, taken: &mut Masks, gave: &mut bool) -> bool {
+    /// taken are given back, and the next place is tried.
+    pub(crate) fn claim_words(&self, block: BlockIdx, order: u8, took: &mut Took) -> bool {
+        took.broken = BLOCK_ORDER;
         let span = 1 << (order - WORD_ORDER);
         for first in (0..WORDS).step_by(span) {
-            if self.claim_words_at(block, first, span, gave) {
-                for mask in &mut taken[first..first + span] {
+            if self.claim_words_at(block, first, span, &mut took.gave) {
+                for mask in &mut took.masks[first..first + span] {
                     *mask = WORD_MASK;
                 }
                 return true;
@@ -288,13 +364,16 @@ impl<'m> FrameMap<'m> {
     pub(crate) fn release_masks(&self, block: BlockIdx, masks: &Masks) -> u8 {
         // The words to write are found first, without a branch for each: any of them may be set.
         let mut left = masks.iter().enumerate().fold(0, |set, (w, mask)| set | u32::from(*mask != 0) << w);
-        let mut run = 0;
+        let (mut run, mut fills) = (0, false);
         while left != 0 {
             let w = left.trailing_zeros() as usize;
             left &= left - 1;
-            run = run.max(self.release_word(block, w, masks[w % WORDS]));
+            let free = self.release_bits(block, w, masks[w % WORDS]);
+            fills |= free == WORD_MASK;
+            run = run.max(largest(free).unwrap_or(0));
         }
-        run
+        // Words that are free as wholes may be parts of a larger run: looked for once, behind the last of them.
+        if fills { self.run_around(block, WORD_MASK) } else { run }
     }
 
     /// Returns the largest run that a word with the bits `free` has or is part of.
@@ -309,13 +388,24 @@ impl<'m> FrameMap<'m> {
 
     /// Returns the largest run of free bits in a pageblock.
     pub(crate) fn scan(&self, block: BlockIdx) -> Option<u8> {
+        self.scan_for(block, u8::MAX)
+    }
+
+    /// Returns the largest run of free bits in a pageblock, or one that is `enough`.
+    fn scan_for(&self, block: BlockIdx, enough: u8) -> Option<u8> {
         let (mut best, mut full) = (None, 0u64);
         for w in 0..WORDS {
             let free = self.free_bits(block, w);
             if free == WORD_MASK {
+                if enough <= WORD_ORDER {
+                    return Some(WORD_ORDER);
+                }
                 full |= 1 << w;
-            } else if full == 0 {
+            } else if full == 0 && free != 0 {
                 best = best.max(largest(free));
+                if best >= Some(enough) {
+                    return best;
+                }
             }
         }
         if full != 0 { largest(full).map(|k| k + WORD_ORDER) } else { best }
@@ -347,7 +437,7 @@ impl<'m> FrameMap<'m> {
             }
             // Even where nothing is free for a claim: bits may still be set, for reservations that have not taken them
             // yet and releases that are not counted yet, and only their runs say how far the hint may be lowered.
-            let run = self.scan(block).unwrap_or(0);
+            let run = self.scan_for(block, state.hint()).unwrap_or(0);
             if run >= state.hint() {
                 return Change { old: state, new: state };
             }
@@ -496,6 +586,12 @@ pub(crate) fn masks_of(offset: u32, order: u8) -> Masks {
     masks
 }
 
+/// Returns the first frame of those in `masks`.
+pub(crate) fn first_of(block: BlockIdx, masks: &Masks) -> FrameIdx {
+    let word = masks.iter().position(|mask| *mask != 0).unwrap_or(0);
+    block.frame(((word as u32) << WORD_ORDER) + masks[word].trailing_zeros() % BLOCK_FRAMES)
+}
+
 /// Calls `visit` with the first frame in the pageblock of each block of `order` in `masks`, highest first.
 pub(crate) fn for_each_down(masks: &Masks, order: u8, mut visit: impl FnMut(u32)) {
     if order > WORD_ORDER {
@@ -533,14 +629,41 @@ mod tests {
     #[test]
     fn single_frames_spare_whole_words() {
         with_frames(1, |f| {
-            let mut taken = [0; WORDS];
-            assert_eq!(f.claim_single(FIRST, 3, &mut taken, &mut 0), 3);
-            let mut more = [0; WORDS];
-            assert_eq!(f.claim_single(FIRST, 5, &mut more, &mut 0), 5);
-            assert_eq!((taken[0], more[0]), (0b111, 0b1111_1000), "the word that is spoiled already");
-            let mut word = [0; WORDS];
-            assert_eq!(f.claim_single(FIRST, 64, &mut word, &mut 0), 64);
+            let mut taken = Took::nothing();
+            assert_eq!(f.claim_single(FIRST, 3, &mut taken), 3);
+            let mut more = Took::nothing();
+            assert_eq!(f.claim_single(FIRST, 5, &mut more), 5);
+            assert_eq!(
+                (taken.masks[0], more.masks[0]),
+                (0b111, 0b1111_1000),
+                "the word that is spoiled already"
+            );
+            let mut word = Took::nothing();
+            assert_eq!(f.claim_single(FIRST, 64, &mut word), 64);
             assert_eq!(f.scan(FIRST), Some(8));
+        });
+    }
+
+    #[test]
+    fn one_block_spares_whole_words_and_runs_and_says_what_it_broke() {
+        with_frames(1, |f| {
+            // In word 2 a pair and four frames are free; all others are whole.
+            f.set_taken(FIRST, 2, !0b1111_0011);
+            let take = |order| f.claim_one(FIRST, order).expect("there is one");
+            let one = take(0);
+            assert_eq!((one.word, one.mask, one.first(FIRST)), (2, 0b1, FIRST.frame(128)));
+            assert!(!one.breaks(1) && !one.breaks(0) && !one.breaks(7), "there are pairs among the four");
+            assert_eq!(take(0).mask, 0b10);
+            let pair = take(1);
+            assert_eq!(pair.mask, 0b11_0000);
+            assert!(pair.breaks(2) && !pair.breaks(1));
+            let word = take(6);
+            assert_eq!((word.word, word.mask), (0, WORD_MASK));
+            assert!(word.breaks(6) && word.breaks(8));
+            for _ in 0..6 {
+                take(6);
+            }
+            assert!(f.claim_one(FIRST, 6).is_none());
         });
     }
 
@@ -549,17 +672,17 @@ mod tests {
         with_frames(1, |f| {
             // One frame in word 5 is used: order 8 has one place, order 7 three.
             f.set_taken(FIRST, 5, 1 << 17);
-            let mut taken = [0; WORDS];
-            assert!(f.claim_words(FIRST, 8, &mut taken, &mut false));
-            assert_eq!(taken[..4], [u64::MAX; 4]);
-            assert!(!f.claim_words(FIRST, 8, &mut [0; WORDS], &mut false));
+            let mut taken = Took::nothing();
+            assert!(f.claim_words(FIRST, 8, &mut taken));
+            assert_eq!(taken.masks[..4], [u64::MAX; 4]);
+            assert!(!f.claim_words(FIRST, 8, &mut Took::nothing()));
             assert_eq!(f.free_bits(FIRST, 4), u64::MAX);
             assert_eq!(f.free_bits(FIRST, 5), !(1 << 17));
-            let mut pair = [0; WORDS];
-            assert!(f.claim_words(FIRST, 7, &mut pair, &mut false));
-            assert_eq!(pair[6..], [u64::MAX; 2]);
-            assert!(!f.claim_words(FIRST, 7, &mut [0; WORDS], &mut false));
-            assert_eq!(f.release_masks(FIRST, &taken), 8);
+            let mut pair = Took::nothing();
+            assert!(f.claim_words(FIRST, 7, &mut pair));
+            assert_eq!(pair.masks[6..], [u64::MAX; 2]);
+            assert!(!f.claim_words(FIRST, 7, &mut Took::nothing()));
+            assert_eq!(f.release_masks(FIRST, &taken.masks), 8);
         });
     }
 
@@ -580,8 +703,8 @@ mod tests {
         with_frames(1, |f| {
             let change = f.update(FIRST, |s| s.claim(512 - 3, 1)).unwrap();
             assert_eq!(change.old.free(), 512);
-            let mut taken = [0; WORDS];
-            assert_eq!(f.claim_single(FIRST, 509, &mut taken, &mut 0), 509);
+            let mut taken = Took::nothing();
+            assert_eq!(f.claim_single(FIRST, 509, &mut taken), 509);
             assert_eq!(f.correct_hint(FIRST).new.fit(), Some(1));
             let given = masks_of(0, 7);
             let run = f.release_masks(FIRST, &given);

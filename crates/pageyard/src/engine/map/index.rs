@@ -96,8 +96,14 @@ impl<'m> Index<'m> {
     }
 
     /// Follows a change of a descriptor from one bin to another.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn moved(&self, frames: &FrameMap<'_>, block: BlockIdx, old: BlockState, new: BlockState) {
+        if !old.is_off_the_index() || !new.is_off_the_index() {
+            self.moved_on_it(frames, block, old, new);
+        }
+    }
+
+    fn moved_on_it(&self, frames: &FrameMap<'_>, block: BlockIdx, old: BlockState, new: BlockState) {
         let (from, to) = (old.bin(), new.bin());
         if from == to {
             return;

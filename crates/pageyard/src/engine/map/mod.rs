@@ -2,10 +2,12 @@
 //!
 //! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` rereads one of them; `bias`
 //! says how tags are won;
-//! `frame_map` is where they lie; `tree` and `index` say which pageblocks can serve what; `count` adds up what is free.
+//! `frame_map` is where they lie; `tree` and `index` say which pageblocks can serve what; `cpu_words`
+//! are what each CPU counts for itself; `count` adds up what is free.
 
 pub(super) mod bias;
 pub(super) mod count;
+pub(super) mod cpu_words;
 pub(super) mod descriptor;
 pub(super) mod frame_map;
 pub(super) mod index;

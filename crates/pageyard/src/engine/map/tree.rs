@@ -130,9 +130,13 @@ impl<'m> Forest<'m> {
     #[inline]
     pub(crate) fn bits_of(&self, bit: usize, trees: usize) -> u64 {
         let at = self.shape.place(0, bit >> FAN_ORDER);
-        let words = self.words[at..].iter().step_by(self.shape.words).take(trees).rev();
-        // ORDER: SeqCst: see `settle`.
-        words.fold(0, |bits, word| bits << 1 | word.load(SeqCst) >> (bit & (FAN - 1)) & 1)
+        let mut bits = 0;
+        // By hand: an iterator with steps, reversed, is twice as many instructions.
+        for tree in 0..trees {
+            // ORDER: SeqCst: see `settle`.
+            bits |= (self.words[tree * self.shape.words + at].load(SeqCst) >> (bit & (FAN - 1)) & 1) << tree;
+        }
+        bits
     }
 
     /// Says whether a bit is set.

@@ -2,7 +2,9 @@
 
 use super::list::{END, FIELD, Head, List};
 use super::tuning::{LISTS, Tuning, is_requested, order_of};
+use crate::engine::geometry::LINE_WORDS;
 use crate::engine::map::bias::{BiasWord, PAIR, TagPlace};
+use crate::engine::map::cpu_words::CpuWords;
 use crate::engine::map::watch::{Unchanged, Watch};
 use crate::engine::sync::{A8, A64, APtr, Carver, Relaxed, Release, SeqCst};
 use crate::error::MapError;
@@ -177,6 +179,8 @@ pub struct LooseLists<'m> {
     /// A descriptor, and the bias behind it.
     words: &'m [A64],
     tags: &'m [A8],
+    /// Words of the CPUs, a line each, and of all.
+    counts: &'m [A64],
 }
 
 impl<'m> LooseLists<'m> {
@@ -205,6 +209,7 @@ impl<'m> LooseLists<'m> {
             lists: Lists::carve(carver, cpus as usize, tuning),
             words: carver.zeroed(PAIR),
             tags: carver.zeroed(Self::FRAMES as usize),
+            counts: carver.zeroed((cpus as usize + 1) * LINE_WORDS),
         }
     }
 
@@ -230,6 +235,17 @@ impl<'m> LooseLists<'m> {
     /// Changes what is watched, for good.
     pub fn change(&self) {
         self.words[0].fetch_or(Watch::OUT.into(), SeqCst);
+    }
+
+    /// Returns words to count in.
+    #[must_use]
+    pub fn counts(&self) -> CpuWords<'_> {
+        CpuWords::new(self.counts, LINE_WORDS, 0)
+    }
+
+    /// Returns what is in them: those of the CPUs, and that of all.
+    pub fn counted(&self) -> impl Iterator<Item = u64> {
+        self.counts.iter().step_by(LINE_WORDS).map(|word| word.load(SeqCst))
     }
 
     /// Returns the place of a frame's tag, which is 0.

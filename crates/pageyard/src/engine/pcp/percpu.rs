@@ -4,6 +4,7 @@ use super::list::{List, Pushed};
 use super::lists::CpuLists;
 use crate::engine::geometry::BATCH;
 use crate::engine::map::bias::TagPlace;
+use crate::engine::map::cpu_words::CpuWords;
 use crate::engine::map::watch::{Unchanged, Watch};
 use crate::units::CpuId;
 
@@ -102,6 +103,12 @@ pub unsafe trait PerCpu: Sync {
 
     /// Says whether an allocation may drain the lists of CPUs other than its own.
     fn reaches_others(&self) -> bool;
+
+    /// Adds to the word of a CPU that `cpu` names, or of the one that it finds out to run on, so that nothing is lost; returns what the
+    /// word is then. Where it cannot, it adds to the word that all share, and returns `None`.
+    fn add(&self, words: CpuWords<'_>, cpu: CpuId, n: u64) -> Option<u64> {
+        words.add_locked(cpu, n)
+    }
 
     /// Replaces a tag by plain accesses, in a sequence that found the pageblock biased to the CPU that it runs on.
     fn win_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
@@ -239,6 +246,11 @@ macro_rules! unguarded {
 
         fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.pop_oldest(out))
+        }
+
+        #[inline(always)]
+        fn add(&self, words: CpuWords<'_>, cpu: CpuId, n: u64) -> Option<u64> {
+            words.add_alone(cpu, n)
         }
     };
 }

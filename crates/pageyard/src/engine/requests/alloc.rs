@@ -82,7 +82,35 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     #[cold]
     #[inline(never)]
     fn alloc_slow(&self, cx: Cx, request: Request) -> Result<Pfn, AllocError> {
-        self.alloc_miss(&cx, &request, || None)
+        match self.alloc_here(&cx, &request) {
+            Some(pfn) => Ok(pfn),
+            None => self.alloc_miss(&cx, &request, || None),
+        }
+    }
+
+    /// Allocates a block that has no list from what the CPU works on: the usual case of such a request, without the search.
+    #[inline]
+    fn alloc_here(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
+        let (order, ty) = (request.order.get(), request.migratetype as u8);
+        let plain = order < BLOCK_ORDER
+            && request.nodes == NodeMask::ALL
+            && request.migratetype.is_requested()
+            && !request.flags.contains(RequestFlags::ZERO)
+            && !self.wants_zeros(request)
+            && !wants_highatomic(request);
+        if !plain || !self.has_cpu(cx.cpu) {
+            return None;
+        }
+        let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone)?;
+        if zone.list(order, ty).is_some() || !zone.passes(request, Mark::Low) {
+            return None;
+        }
+        let one = zone.pageblocks.claim_here(cx.cpu, ty, order)?;
+        self.add_free(zone, cx.cpu, one.claimed);
+        let pfn = self.hand_out(zone, cx, one.frame, request.order, request.migratetype);
+        self.note_effort(cx.cpu, SearchEffort { steps: 1 });
+        self.note_origin(cx.cpu, request, pfn);
+        Some(pfn)
     }
 
     /// Serves a request that no list had a block for: the one ladder that all requests climb. `help` is the step for those
@@ -289,6 +317,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let ty = Migratetype::HighAtomic as u8;
         let want = Want { ty, order: request.order.get(), blocks: 1, cpu: cx.cpu };
         let got = zone.pageblocks.claim(want, effort)?;
+        self.add_free(zone, cx.cpu, got.claimed);
         Some(self.hand_out(zone, cx, got.first(), request.order, request.migratetype))
     }
 
@@ -312,6 +341,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 got
             }
         };
+        self.add_free(zone, want.cpu, got.claimed);
         if P::BIASES && got.fresh {
             self.ask_for_bias(&zone.pageblocks, got.block);
         }
@@ -414,6 +444,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
         let want = Want { ty, order, blocks: 1, cpu: cx.cpu };
         let got = zone.pageblocks.sweep(want, &usable(request), effort)?;
+        self.add_free(zone, cx.cpu, got.claimed);
         Some(self.hand_out(zone, cx, got.first(), request.order, request.migratetype))
     }
 

@@ -50,7 +50,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let mut items = [0; MOST_WHOLES];
         let n = (n as usize).min(MOST_WHOLES);
         let watch = zone.pageblocks.watch_isolations();
-        let n = zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu, &mut items[..n], effort);
+        let (n, claimed) =
+            zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu, &mut items[..n], effort);
+        self.add_free(zone, cx.cpu, claimed);
         let (first, rest) = items[..n].split_first_mut()?;
         if !rest.is_empty() {
             let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest, watch);
@@ -115,8 +117,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 }
             }
         }
-        self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_items(zone, cpu, &[frame.item()], order.get());
+        self.free_unlisted(zone, cpu, frame, order);
     }
 
     /// Takes the oldest items from a list, `wanted` or what there is room for; returns how many.
@@ -148,11 +149,16 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         n + self.percpu.spill(lists, cpu, list, &mut items[n..n + more])
     }
 
+    /// Releases one block without an owner.
+    pub(crate) fn release_one(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: u8) {
+        let zero = zone.pageblocks.frames.tag(frame) == Tag::FreeZero;
+        self.add_free(zone, cpu, zone.pageblocks.release_block(frame, order, zero));
+    }
+
     /// Releases blocks without an owner.
     pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: u8) {
         if let [item] = items {
-            let zero = zone.pageblocks.frames.tag(FrameIdx::of_item(*item)) == Tag::FreeZero;
-            return zone.pageblocks.release_block(cpu, FrameIdx::of_item(*item), order, zero);
+            return self.release_one(zone, cpu, FrameIdx::of_item(*item), order);
         }
         let mut stack = StackScratch::new();
         for some in items.chunks(BATCH) {
@@ -169,19 +175,19 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let zeros = self.zero_seen[0].load(Relaxed) != 0;
         if order > WORD_ORDER && (zeros || order < BLOCK_ORDER) {
             for item in &scratch.items[..n] {
-                let frame = FrameIdx::of_item(*item);
-                pageblocks.release_block(cpu, frame, order, pageblocks.frames.tag(frame) == Tag::FreeZero);
+                self.release_one(zone, cpu, FrameIdx::of_item(*item), order);
             }
             return;
         }
         if order == BLOCK_ORDER {
             scratch.items[..n].sort_unstable();
-            return pageblocks.release_wholes(cpu, &scratch.items[..n]);
+            return self.add_free(zone, cpu, pageblocks.release_wholes(&scratch.items[..n]));
         }
         let dirty = if zeros { zeros_last(pageblocks, &mut scratch.items[..n], order) } else { n };
         for (group, zero) in [(0..dirty, false), (dirty..n, true)] {
             if !group.is_empty() {
-                release_group(pageblocks, cpu, scratch, group, order, zero);
+                let freed = release_group(pageblocks, cpu, scratch, group, order, zero);
+                self.add_free(zone, cpu, freed);
             }
         }
     }
@@ -205,7 +211,7 @@ fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usiz
     dirty
 }
 
-/// Releases blocks that all hold zeros, or of which none is known to.
+/// Releases blocks that all hold zeros, or of which none is known to; returns what to add to the count of free frames.
 fn release_group(
     pageblocks: &Pageblocks<'_>,
     cpu: CpuId,
@@ -213,7 +219,7 @@ fn release_group(
     group: Range<usize>,
     order: u8,
     zero: bool,
-) {
+) -> FrameDelta {
     let mut freed = FrameDelta::ZERO;
     let first = FrameIdx::of_item(scratch.items[group.start]).block();
     let ty = pageblocks.frames.state(first).ty();
@@ -226,5 +232,5 @@ fn release_group(
             vacant = slot();
         }
     });
-    pageblocks.add_free(cpu, freed);
+    freed
 }

@@ -149,7 +149,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             self.free_won(zone, cx.cpu, frame, order);
         } else {
             self.count(cx.cpu, Counter::Pgfree, order.frames().0);
-            zone.pageblocks.release_block(cx.cpu, frame, order.get(), true);
+            self.add_free(zone, cx.cpu, zone.pageblocks.release_block(frame, order.get(), true));
         }
     }
 
@@ -186,8 +186,13 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             }
             return;
         }
+        self.free_unlisted(zone, cpu, frame, order);
+    }
+
+    /// Puts a block whose tag was won back into its zone.
+    pub(crate) fn free_unlisted(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_items(zone, cpu, &[frame.item()], order.get());
+        self.release_one(zone, cpu, frame, order.get());
     }
 
     /// Splits a block. As [`PageAllocator::split`](crate::PageAllocator::split).
@@ -220,7 +225,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             for block in frame.block().run(1 << (from.get() - BLOCK_ORDER)) {
                 pageblocks.frames.take_huge(block);
                 if let Some(change) = pageblocks.frames.update(block, |s| s.shatter()) {
-                    pageblocks.changed(cx.cpu, block, change);
+                    pageblocks.changed(block, change);
                 }
             }
         }
@@ -255,9 +260,9 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             return Err(ClaimError::OutsideArena);
         }
         let claimed = if order.get() < BLOCK_ORDER {
-            pageblocks.claim_exactly(cx.cpu, frame, order.get())
+            pageblocks.claim_exactly(frame, order.get())
         } else {
-            pageblocks.claim_run_at(cx.cpu, frame.block(), order.get(), migratetype as u8, true)
+            pageblocks.claim_run_at(frame.block(), order.get(), migratetype as u8, true)
         };
         if !claimed {
             let managed = frame.run(order.frames().0 as usize).all(|f| pageblocks.is_managed(f));

@@ -11,7 +11,7 @@ use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use crate::migratetype::Migratetype;
-use crate::units::{BlockId, CpuId, Order};
+use crate::units::{BlockId, Order};
 
 const _: () = assert!(WORDS <= Chooser::WORDS, "a chooser has room for the words of a pageblock");
 
@@ -79,7 +79,7 @@ impl Pageblocks<'_> {
             }
             if hopeless || !chooser.resumed {
                 // Nothing in it can be emptied until something is freed.
-                self.transit(CpuId(0), block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
+                self.transit(block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
             }
             chooser.pageblock = None;
         }

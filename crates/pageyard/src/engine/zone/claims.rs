@@ -1,34 +1,22 @@
-//! Claims from a zone, for blocks up to a pageblock: from the pageblocks that a CPU works on, or from the fullest that
-//! fits.
-//!
-//! Each CPU works on a few pageblocks of each type, its current ones. Those are on no bin of the index, so taking
-//! frames from them and giving some back writes nothing that CPUs share; other CPUs find them through the CPU's slots,
-//! when no bin has anything. While nothing runs, every pageblock marked as current has a slot that names it: the thread
-//! that marks one then puts it into a slot, and the thread that takes it out unmarks it. (A slot can name a pageblock
-//! that is not marked, which is on a bin.)
+//! Claims from a zone, for blocks up to a pageblock: from the pageblocks that a CPU [works on](super::current), or from the
+//! fullest that fits.
 
+use super::current::{SLOTS, named};
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
 use crate::engine::geometry::{
-    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, WORD_FRAMES, WORD_ORDER, WORDS,
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_ORDER, WORDS,
 };
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
-use crate::engine::map::frame_map::{Change, Masks, masks_of};
+use crate::engine::map::frame_map::{Change, Masks, Took, masks_of};
 use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
-use crate::engine::sync::{A64, AcqRel, Relaxed};
-use crate::migratetype::Migratetype;
+use crate::engine::sync::A64;
 use crate::units::CpuId;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
 const CLAIM_TRIES: usize = 16;
-
-/// Pageblocks of a type that a CPU works on: a list that swings between empty and full writes no index, as long as what
-/// moves lies in no more than these.
-const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
-/// Slots of a CPU, whole cache lines.
-pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multiple_of(LINE_WORDS);
 
 /// A CPU keeps working on a pageblock that it gives frames back to only while no more than these are free: emptier ones
 /// are left to become whole.
@@ -104,50 +92,6 @@ impl Pageblocks<'_> {
         BlockIdx::new(((share * self.frames.len() as u64) >> 32) as usize & !(CPU_ALIGN - 1))
     }
 
-    fn cpus(&self) -> usize {
-        self.current.len() / SLOTS_OF_CPU
-    }
-
-    fn cpu_ids(&self) -> impl Iterator<Item = CpuId> {
-        (0..self.cpus() as u32).map(CpuId)
-    }
-
-    /// Returns the slots of the pageblocks of a type that a CPU works on.
-    #[inline]
-    fn slots(&self, cpu: CpuId, ty: u8) -> &[A64] {
-        &self.current[cpu.index() * SLOTS_OF_CPU + usize::from(ty) * SLOTS..][..SLOTS]
-    }
-
-    /// Says whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is a
-    /// current one.
-    pub(crate) fn is_in_a_slot(&self, block: BlockIdx, ty: u8) -> bool {
-        self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
-    }
-
-    /// Returns a slot whose pageblock has nothing left, or is no CPU's current one any more.
-    pub(crate) fn vacant(&self, cpu: CpuId, ty: u8) -> Option<&A64> {
-        self.slots(cpu, ty).iter().find(|slot| {
-            named(slot).is_none_or(|block| {
-                let state = self.frames.state(block);
-                state.free() == 0 || !state.is_current() || state.ty() != ty
-            })
-        })
-    }
-
-    /// Puts a pageblock, which the caller has marked, into a slot, and lets go of the one before.
-    fn work_on(&self, slot: &A64, block: BlockIdx) {
-        // ORDER: Release pairs with the Acquire of the thread that takes this one out of the slot: it then unmarks it
-        // after it was marked here.
-        let before = slot.swap(block.get() as u64 + 1, AcqRel) as usize;
-        if before != block.get() + 1
-            && let Some(before) = before.checked_sub(1).map(BlockIdx::new)
-            && let Some(change) =
-                self.frames.update(before, |s| s.is_current().then(|| s.with_current(false)))
-        {
-            self.index.moved(&self.frames, before, change.old, change.new);
-        }
-    }
-
     /// Claims blocks from one pageblock, at least one, if it has the type and anything that fits. `work_on` says
     /// whether the CPU works on it from now on, if anything is left.
     #[inline]
@@ -174,7 +118,7 @@ impl Pageblocks<'_> {
             Some(if work_on && next.free() > 0 { next.with_current(true) } else { next })
         };
         let change = self.frames.update(block, reserve)?;
-        self.add_free(cpu, self.count_change(change));
+        let mut claimed = self.count_change(change);
         // Where it was a current one and its type changed, the slots of that type do not lead to it any more.
         let fresh = !change.old.is_current() || change.old.ty() != change.new.ty();
         if change.new.is_current() && fresh {
@@ -183,24 +127,19 @@ impl Pageblocks<'_> {
             self.work_on(slot, block);
         }
         let reserved = change.old.free() - change.new.free();
-        let (mut masks, mut gave, mut broken) = ([0; WORDS], false, 0);
+        let mut took = Took::nothing();
         let taken = match order {
-            0 => self.frames.claim_single(block, reserved, &mut masks, &mut broken),
-            1..=WORD_ORDER => {
-                self.frames.claim_runs(block, order, reserved >> order, &mut masks, &mut broken)
-            }
-            _ => {
-                broken = BLOCK_ORDER;
-                u32::from(self.frames.claim_words(block, order, &mut masks, &mut gave))
-            }
+            0 => self.frames.claim_single(block, reserved, &mut took),
+            1..=WORD_ORDER => self.frames.claim_runs(block, order, reserved >> order, &mut took),
+            _ => u32::from(self.frames.claim_words(block, order, &mut took)),
         } << order;
-        if taken < reserved || gave {
-            self.return_reserved(cpu, block, reserved - taken);
+        if taken < reserved || took.gave {
+            claimed += self.return_reserved(block, reserved - taken);
         }
         // Read after the bits were taken: another claim may have lowered it. A claim that found less than it reserved followed a
         // hint that was too large, whatever it took.
         let state = self.frames.state(block);
-        let hint = if taken < reserved || broken >= state.hint() {
+        let hint = if taken < reserved || took.broken >= state.hint() {
             self.frames.correct_hint(block)
         } else {
             Change { old: state, new: state }
@@ -209,19 +148,20 @@ impl Pageblocks<'_> {
         self.index.moved(&self.frames, block, hint.old, hint.new);
         self.index.moved(&self.frames, block, change.old, change.new);
         if taken == 0 {
+            self.free.add(claimed);
             if let Take::Convert { from } = how {
                 let undo = |s: BlockState| (s.ty() == ty).then(|| s.with_type(from));
                 if let Some(change) = self.frames.update(block, undo) {
-                    self.changed(cpu, block, change);
+                    self.changed(block, change);
                 }
             }
             return None;
         }
         let all = change.old.is_all_zero() && hint.new.is_all_zero();
         if all || (order > 0 && hint.new.has_zero()) {
-            self.settle_zero(block, &masks, order, all);
+            self.settle_zero(block, &took.masks, order, all);
         }
-        Some(Got { block, masks, fresh })
+        Some(Got { block, masks: took.masks, fresh, claimed })
     }
 
     fn claim_whole_of(&self, block: BlockIdx, want: Want, how: Take) -> Option<Got> {
@@ -233,16 +173,16 @@ impl Pageblocks<'_> {
         let claim =
             |s: BlockState| Some(if s.ty() == from { s.claim_whole()? } else { return None }.with_type(to));
         let change = self.frames.update(block, claim)?;
-        self.changed(want.cpu, block, change);
+        self.index.moved(&self.frames, block, change.old, change.new);
         self.settle_whole_zero(block, change.old);
         let mut masks = [0; WORDS];
         masks[0] = 1;
-        Some(Got { block, masks, fresh: false })
+        Some(Got { block, masks, fresh: false, claimed: self.count_change(change) })
     }
 
     /// Notes in the tags what a claim from a pageblock with known zeros took.
     #[cold]
-    fn settle_zero(&self, block: BlockIdx, masks: &Masks, order: u8, all: bool) {
+    pub(super) fn settle_zero(&self, block: BlockIdx, masks: &Masks, order: u8, all: bool) {
         crate::engine::map::frame_map::for_each_down(masks, order, |offset| {
             let first = block.frame(offset);
             if all {
@@ -267,25 +207,29 @@ impl Pageblocks<'_> {
         }
     }
 
-    /// Returns a reservation that was not taken, and says what runs there are after bits were given back.
+    /// Returns a reservation that was not taken, and says what runs there are after bits were given back; returns what to add to the
+    /// count of free frames.
     #[cold]
-    fn return_reserved(&self, cpu: CpuId, block: BlockIdx, n: u32) {
+    pub(super) fn return_reserved(&self, block: BlockIdx, n: u32) -> FrameDelta {
         let run = self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1);
-        if let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) {
-            self.changed(cpu, block, change);
-        }
+        let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) else {
+            return FrameDelta::ZERO;
+        };
+        self.index.moved(&self.frames, block, change.old, change.new);
+        self.count_change(change)
     }
 
     /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
-    pub(crate) fn claim_exactly(&self, cpu: CpuId, frame: FrameIdx, order: u8) -> bool {
+    pub(crate) fn claim_exactly(&self, frame: FrameIdx, order: u8) -> bool {
         let (block, n) = (frame.block(), 1 << order);
         let masks = masks_of(frame.offset(), order);
         let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
-        self.add_free(cpu, self.count_change(change));
+        let mut claimed = self.count_change(change);
         let taken = self.frames.claim_bits(block, &masks);
         if !taken {
-            self.return_reserved(cpu, block, n);
+            claimed += self.return_reserved(block, n);
         }
+        self.free.add(claimed);
         let hint = self.frames.correct_hint(block);
         self.index.moved(&self.frames, block, hint.old, hint.new);
         self.index.moved(&self.frames, block, change.old, change.new);
@@ -361,15 +305,8 @@ impl Pageblocks<'_> {
 /// The result of a release.
 #[must_use]
 pub(crate) struct Released {
-    /// What to add to the count of free frames, by [`Pageblocks::add_free`].
+    /// What to add to the count of free frames.
     pub(crate) freed: FrameDelta,
     /// Whether the CPU works on the pageblock from now on.
     pub(crate) adopted: bool,
-}
-
-/// Returns the pageblock that a slot names: a hint; the descriptor decides.
-#[inline]
-fn named(slot: &A64) -> Option<BlockIdx> {
-    // ORDER: Relaxed: a hint.
-    (slot.load(Relaxed) as usize).checked_sub(1).map(BlockIdx::new)
 }

@@ -33,7 +33,7 @@ impl Pageblocks<'_> {
         for _ in 0..RUN_TRIES {
             let first = self.index.find_run(order, BlockIdx::new(start % self.frames.len()), effort)?;
             effort.step();
-            if self.claim_run_at(cpu, first, order, ty, false) {
+            if self.claim_run_at(first, order, ty, false) {
                 return Some(first);
             }
         }
@@ -45,7 +45,7 @@ impl Pageblocks<'_> {
     ///
     /// Until all are claimed each is a pageblock allocated as a whole that no tag names. A thread that dies in between
     /// therefore leaves nothing that a recount from the tags would not find.
-    pub(crate) fn claim_run_at(&self, cpu: CpuId, first: BlockIdx, order: u8, to: u8, exact: bool) -> bool {
+    pub(crate) fn claim_run_at(&self, first: BlockIdx, order: u8, to: u8, exact: bool) -> bool {
         let blocks = 1 << (order - BLOCK_ORDER);
         if first.get() + blocks > self.frames.len() {
             return false;
@@ -57,11 +57,11 @@ impl Pageblocks<'_> {
             let Some(change) = self.frames.update(block, claim) else {
                 for mine in first.run(block.get() - first.get()) {
                     self.frames.set_tag(mine.first_frame(), Tag::Free);
-                    self.release_whole(cpu, mine, false);
+                    self.free.add(self.release_whole(mine, false));
                 }
                 return false;
             };
-            self.changed(cpu, block, change);
+            self.changed(block, change);
             self.settle_whole_zero(block, change.old);
             zero &= self.frames.tag(block.first_frame()) == Tag::FreeZero;
             if block > first {
@@ -108,8 +108,7 @@ impl Pageblocks<'_> {
     /// Looks at every aligned run of whole pageblocks, and claims one.
     #[cold]
     pub(crate) fn sweep_runs(&self, order: u8, ty: u8) -> Option<BlockIdx> {
-        let first =
-            self.runs_of(order).find(|first| self.claim_run_at(CpuId(0), *first, order, ty, false))?;
+        let first = self.runs_of(order).find(|first| self.claim_run_at(*first, order, ty, false))?;
         Some(first)
     }
 

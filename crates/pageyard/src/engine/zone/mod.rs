@@ -1,13 +1,14 @@
 //! A zone, as Linux means it: a span of frames of one kind and node, its lists, its watermarks. The files below it
 //! claim blocks from its pageblocks and release them; none of those knows of lists.
 //!
-//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `claims` is every claim and release up to a
-//! pageblock; `wholes` several pageblocks, `high` runs of them, `steal` what other types have; `hints` and `choose` what
+//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `current` what each CPU works
+//! on; `claims` is every claim and release up to a pageblock; `wholes` several pageblocks, `high` runs of them, `steal` what other types have; `hints` and `choose` what
 //! compaction is told to empty; `marks` how far down a request may go.
 
 #[cfg(not(loom))]
 pub(super) mod choose;
 pub(super) mod claims;
+pub(super) mod current;
 pub(super) mod high;
 #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
 pub(super) mod hints;

@@ -1,12 +1,12 @@
 //! A zone: its frame map, its index, its counts; how blocks up to a pageblock's order are claimed and released.
 
-use super::claims::SLOTS_OF_CPU;
+use super::current::SLOTS_OF_CPU;
 use crate::engine::geometry::{
     BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER,
 };
 use crate::engine::map::count::{FrameDelta, FreeCount};
 use crate::engine::map::descriptor::BlockState;
-use crate::engine::map::frame_map::{Change, FrameMap, Masks, masks_of};
+use crate::engine::map::frame_map::{Change, FrameMap, Masks, first_of, masks_of};
 use crate::engine::map::index::Index;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
@@ -60,13 +60,14 @@ pub(crate) struct Got {
     pub(crate) masks: Masks,
     /// Whether no CPU worked on it before.
     pub(crate) fresh: bool,
+    /// What to add to the count of free frames.
+    pub(crate) claimed: FrameDelta,
 }
 
 impl Got {
     /// Returns the first frame of the lowest block of it.
     pub(crate) fn first(&self) -> FrameIdx {
-        let word = self.masks.iter().position(|mask| *mask != 0).unwrap_or(0);
-        self.block.frame(((word as u32) << WORD_ORDER) + self.masks[word].trailing_zeros() % BLOCK_FRAMES)
+        first_of(self.block, &self.masks)
     }
 }
 
@@ -82,7 +83,7 @@ pub(crate) struct Pageblocks<'m> {
     pub(crate) frames: FrameMap<'m>,
     /// Its index.
     pub(crate) index: Index<'m>,
-    free: FreeCount<'m>,
+    pub(crate) free: FreeCount<'m>,
     counts: &'m [A64],
     /// Each CPU's slots, by type: the pageblocks that it works on, plus one.
     pub(crate) current: &'m [A64],
@@ -230,65 +231,65 @@ impl<'m> Pageblocks<'m> {
         (self.counts[which].load(Relaxed) as i64).max(0) as u64
     }
 
-    /// Follows a transition of a descriptor, made on a CPU, in the counts and then in the index.
-    #[inline]
-    pub(crate) fn changed(&self, cpu: CpuId, block: BlockIdx, change: Change) {
-        self.add_free(cpu, self.count_change(change));
+    /// Follows a transition of a descriptor in the counts and then in the index.
+    pub(crate) fn changed(&self, block: BlockIdx, change: Change) {
+        self.free.add(self.count_change(change));
         self.index.moved(&self.frames, block, change.old, change.new);
     }
 
-    /// Adds to the count of free frames.
-    #[inline]
-    pub(crate) fn add_free(&self, cpu: CpuId, n: FrameDelta) {
-        self.free.add(cpu, n);
-    }
-
-    /// Counts a transition, except for what it returns: the caller adds that to the count of free frames, by
-    /// [`Pageblocks::add_free`].
+    /// Counts a transition, except for what it returns: that has to be added to the count of free frames.
     #[inline]
     pub(crate) fn count_change(&self, change: Change) -> FrameDelta {
         let Change { old, new } = change;
         if old.ty().max(new.ty()) >= Migratetype::HighAtomic as u8 {
-            for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
-                let of = |s: BlockState| if s.ty() == ty as u8 { s.counted() } else { 0 };
-                let n = FrameDelta::between(of(old), of(new));
-                if n != FrameDelta::ZERO {
-                    // ORDER: Relaxed: a count orders nothing.
-                    self.counts[which].fetch_add(n.wrapping(), Relaxed);
-                }
-            }
+            self.count_by_type(change);
         }
         FrameDelta::between(old.counted(), new.counted())
     }
 
-    // Releases.
-
-    /// Releases a pageblock that was claimed as a whole.
-    pub(crate) fn release_whole(&self, cpu: CpuId, block: BlockIdx, zero: bool) {
-        if let Some(change) = self.frames.update(block, |s| s.release_whole(zero)) {
-            self.changed(cpu, block, change);
+    /// Counts a transition of a pageblock that not all requests can use.
+    #[cold]
+    fn count_by_type(&self, Change { old, new }: Change) {
+        for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
+            let of = |s: BlockState| if s.ty() == ty as u8 { s.counted() } else { 0 };
+            let n = FrameDelta::between(of(old), of(new));
+            if n != FrameDelta::ZERO {
+                // ORDER: Relaxed: a count orders nothing.
+                self.counts[which].fetch_add(n.wrapping(), Relaxed);
+            }
         }
     }
 
-    /// Releases one block whose tag was won already.
-    pub(crate) fn release_block(&self, cpu: CpuId, frame: FrameIdx, order: u8, zero: bool) {
+    // Releases.
+
+    /// Releases a pageblock that was claimed as a whole; returns what to add to the count of free frames.
+    pub(crate) fn release_whole(&self, block: BlockIdx, zero: bool) -> FrameDelta {
+        let Some(change) = self.frames.update(block, |s| s.release_whole(zero)) else {
+            return FrameDelta::ZERO;
+        };
+        self.index.moved(&self.frames, block, change.old, change.new);
+        self.count_change(change)
+    }
+
+    /// Releases one block whose tag was won already; returns what to add to the count of free frames.
+    pub(crate) fn release_block(&self, frame: FrameIdx, order: u8, zero: bool) -> FrameDelta {
         let block = frame.block();
         if order >= BLOCK_ORDER {
             if zero {
                 self.frames.set_tag(frame, Tag::Free);
             }
+            let mut freed = FrameDelta::ZERO;
             for b in block.run(1 << (order - BLOCK_ORDER)) {
-                self.release_whole(cpu, b, zero);
+                freed += self.release_whole(b, zero);
             }
-        } else {
-            if zero {
-                for f in frame.run(1 << order) {
-                    self.frames.set_tag(f, Tag::FreeZero);
-                }
-            }
-            let released = self.release_one(frame, order, zero);
-            self.add_free(cpu, released.freed);
+            return freed;
         }
+        if zero {
+            for f in frame.run(1 << order) {
+                self.frames.set_tag(f, Tag::FreeZero);
+            }
+        }
+        self.release_one(frame, order, zero).freed
     }
 
     // Transitions of a pageblock as such.
@@ -296,20 +297,19 @@ impl<'m> Pageblocks<'m> {
     /// Runs a transition of a pageblock and counts it; says whether it applied.
     pub(crate) fn transit(
         &self,
-        cpu: CpuId,
         block: BlockIdx,
         transition: impl Fn(BlockState) -> Option<BlockState>,
     ) -> bool {
         let change = self.frames.update(block, transition);
         if let Some(change) = change {
-            self.changed(cpu, block, change);
+            self.changed(block, change);
         }
         change.is_some()
     }
 
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and frees into it stay there.
-    pub(crate) fn isolate(&self, cpu: CpuId, block: BlockIdx) -> bool {
-        let isolated = self.transit(cpu, block, BlockState::isolate);
+    pub(crate) fn isolate(&self, block: BlockIdx) -> bool {
+        let isolated = self.transit(block, BlockState::isolate);
         // ORDER: SeqCst: after the descriptor. A watcher of this count read it before the descriptors.
         self.counts[ISOLATIONS].fetch_add(u64::from(isolated), SeqCst);
         isolated
@@ -322,13 +322,13 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Takes a pageblock back into allocation.
-    pub(crate) fn restore(&self, cpu: CpuId, block: BlockIdx) -> bool {
-        self.transit(cpu, block, BlockState::restore)
+    pub(crate) fn restore(&self, block: BlockIdx) -> bool {
+        self.transit(block, BlockState::restore)
     }
 
     /// Changes a pageblock's type.
     pub(crate) fn set_type(&self, block: BlockIdx, from: u8, to: u8) -> bool {
-        self.transit(CpuId(0), block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
+        self.transit(block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
     }
 
     /// Returns the zone's managed frames.

@@ -11,22 +11,22 @@ use crate::units::CpuId;
 
 impl Pageblocks<'_> {
     /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts
-    /// and the index are written once; returns how many.
+    /// and the index are written once; returns how many, and what to add to the count of free frames.
     pub(crate) fn claim_wholes(
         &self,
         ty: u8,
         cpu: CpuId,
         out: &mut [u32],
         effort: &mut SearchEffort,
-    ) -> usize {
+    ) -> (usize, FrameDelta) {
         let start = self.start_of(cpu);
         let Some((found, bin)) = self.index.find(ty, Bins::fitting(BLOCK_ORDER), start, effort) else {
-            return 0;
+            return (0, FrameDelta::ZERO);
         };
         if !bin.is_whole() {
-            return 0;
+            return (0, FrameDelta::ZERO);
         }
-        let (mut n, mut freed, mut settle) = (0, FrameDelta::ZERO, 0);
+        let (mut n, mut claimed, mut settle) = (0, FrameDelta::ZERO, 0);
         for block in self.index.wholes(ty, found) {
             if n == out.len() {
                 break;
@@ -36,18 +36,18 @@ impl Pageblocks<'_> {
             settle |= self.index.word_of(block).1;
             let claim = |s: BlockState| if s.ty() == ty { s.claim_whole() } else { None };
             let Some(change) = self.frames.update(block, claim) else { continue };
-            freed += self.count_change(change);
+            claimed += self.count_change(change);
             self.settle_whole_zero(block, change.old);
             out[n] = block.first_frame().item();
             n += 1;
         }
-        self.add_free(cpu, freed);
         self.index.settle_wholes(&self.frames, ty, self.index.word_of(found).0, settle);
-        n
+        (n, claimed)
     }
 
-    /// Releases pageblocks that were claimed as wholes, in ascending order, and of no known contents.
-    pub(crate) fn release_wholes(&self, cpu: CpuId, items: &[u32]) {
+    /// Releases pageblocks that were claimed as wholes, in ascending order, and of no known contents; returns what to
+    /// add to the count of free frames.
+    pub(crate) fn release_wholes(&self, items: &[u32]) -> FrameDelta {
         let mut freed = FrameDelta::ZERO;
         let mut pending: Option<(u8, usize, u64)> = None;
         for item in items {
@@ -69,7 +69,7 @@ impl Pageblocks<'_> {
             };
         }
         self.settle_pending(pending);
-        self.add_free(cpu, freed);
+        freed
     }
 
     fn settle_pending(&self, pending: Option<(u8, usize, u64)>) {

@@ -1,0 +1,106 @@
+//! A word of each CPU, which only that CPU adds to, and one behind them that all share: what is counted there is their sum.
+//!
+//! A CPU adds to its own word without a locked instruction, if calls on one CPU never overlap, or in a restartable sequence.
+
+use crate::engine::sync::{A64, Acquire, Relaxed, Release};
+use crate::units::CpuId;
+
+/// Some words for each CPU, of which one is meant, and as many behind them that all share.
+#[derive(Clone, Copy)]
+pub struct CpuWords<'m> {
+    words: &'m [A64],
+    each: usize,
+    at: usize,
+}
+
+/// Where they lie, for a [`PerCpu`](crate::PerCpu) that is written in assembly.
+#[derive(Clone, Copy, Debug)]
+pub struct RawCpuWords {
+    /// The word of CPU 0.
+    pub first: *const u64,
+    /// Bytes from one CPU's to the next one's.
+    pub each: usize,
+    /// How many CPUs have one.
+    pub cpus: u32,
+}
+
+impl<'m> CpuWords<'m> {
+    /// Means the words at `at` of `each` for each CPU; the last `each` of `words` are those that all share.
+    #[inline(always)]
+    pub(crate) fn new(words: &'m [A64], each: usize, at: usize) -> CpuWords<'m> {
+        CpuWords { words, each, at }
+    }
+
+    #[inline(always)]
+    fn cpus(self) -> usize {
+        (self.words.len() / self.each).saturating_sub(1)
+    }
+
+    #[inline(always)]
+    fn of(self, cpu: CpuId) -> Option<&'m A64> {
+        if cpu.index() < self.cpus() { self.words.get(cpu.index() * self.each + self.at) } else { None }
+    }
+
+    /// Returns where they lie.
+    #[inline(always)]
+    #[must_use]
+    pub fn raw(self) -> RawCpuWords {
+        let first = self.words.as_ptr().wrapping_add(self.at).cast();
+        RawCpuWords { first, each: self.each * size_of::<A64>(), cpus: self.cpus() as u32 }
+    }
+
+    /// Adds to a CPU's word by a locked instruction, whatever else runs; returns what it is then. Where there is no such CPU, adds
+    /// to the word that all share.
+    #[must_use]
+    pub fn add_locked(self, cpu: CpuId, n: u64) -> Option<u64> {
+        let Some(word) = self.of(cpu) else {
+            self.add_shared(n);
+            return None;
+        };
+        // ORDER: Release pairs with the Acquire in `CpuWords::sum`.
+        Some(word.fetch_add(n, Release).wrapping_add(n))
+    }
+
+    /// The same without a locked instruction: no other call adds to that CPU's word meanwhile.
+    #[inline(always)]
+    #[must_use]
+    pub fn add_alone(self, cpu: CpuId, n: u64) -> Option<u64> {
+        let Some(word) = self.of(cpu) else {
+            self.add_shared(n);
+            return None;
+        };
+        // ORDER: Relaxed: only this call writes it. Release, as in `add_locked`.
+        let now = word.load(Relaxed).wrapping_add(n);
+        word.store(now, Release);
+        Some(now)
+    }
+
+    /// Adds to the word that all share.
+    pub fn add_shared(self, n: u64) {
+        if let Some(word) = self.shared() {
+            // ORDER: Release, as in `add_locked`.
+            word.fetch_add(n, Release);
+        }
+    }
+
+    fn shared(self) -> Option<&'m A64> {
+        self.words.get(self.cpus() * self.each + self.at)
+    }
+
+    /// Returns the sum of all.
+    pub(crate) fn sum(self) -> u64 {
+        // ORDER: Acquire pairs with the Release of the additions.
+        let of = |words: &[A64]| words[self.at].load(Acquire);
+        self.words.chunks_exact(self.each).map(of).fold(0, u64::wrapping_add)
+    }
+
+    /// Adds to a CPU's word, for a [`PerCpu`](crate::PerCpu) that is modelled, in two steps: reads it, and writes it where `last` says
+    /// so, which is asked in the same step. Returns what it is then, or `None` where nothing was added.
+    #[cfg(shuttle)]
+    pub fn add_if(self, cpu: CpuId, n: u64, last: impl Fn() -> bool) -> Option<u64> {
+        let word = self.of(cpu)?;
+        let now = word.load(Relaxed).wrapping_add(n);
+        // Not what is there now is added to: an addition that came in between would be lost.
+        word.update_if(|_| last().then_some(now)).ok().map(|_| now)
+    }
+}

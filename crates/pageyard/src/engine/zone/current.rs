@@ -1,0 +1,135 @@
+//! The pageblocks that a CPU works on.
+//!
+//! Each CPU works on a few pageblocks of each type, its current ones. Those are on no bin of the index, so taking
+//! frames from them and giving some back writes nothing that CPUs share; other CPUs find them through the CPU's slots,
+//! when no bin has anything. While nothing runs, every pageblock marked as current has a slot that names it: the thread
+//! that marks one then puts it into a slot, and the thread that takes it out unmarks it. (A slot can name a pageblock
+//! that is not marked, which is on a bin.)
+
+use super::pageblocks::Pageblocks;
+use crate::engine::geometry::{BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER};
+use crate::engine::map::count::FrameDelta;
+use crate::engine::map::frame_map::{Masks, Took, first_of};
+use crate::engine::sync::{A64, AcqRel, Relaxed};
+use crate::migratetype::Migratetype;
+use crate::units::CpuId;
+
+/// Pageblocks of a type that a CPU works on: a list that swings between empty and full writes no index, as long as what
+/// moves lies in no more than these.
+pub(super) const SLOTS: usize = if cfg!(loom) { 1 } else { 4 };
+/// Slots of a CPU, whole cache lines.
+pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multiple_of(LINE_WORDS);
+
+/// One block that was claimed.
+pub(crate) struct One {
+    /// Its first frame.
+    pub(crate) frame: FrameIdx,
+    /// What to add to the count of free frames.
+    pub(crate) claimed: FrameDelta,
+}
+
+impl Pageblocks<'_> {
+    /// Claims one block of an order below a pageblock's from what a CPU works on, where no bin of the index is concerned: the usual
+    /// case, in two locked instructions up to a word's order. Where there is none, [`Pageblocks::claim`] finds out why.
+    #[inline]
+    pub(crate) fn claim_here(&self, cpu: CpuId, ty: u8, order: u8) -> Option<One> {
+        for slot in self.slots(cpu, ty) {
+            let Some(block) = named(slot) else { continue };
+            // On no bin before and after, so there is no bin to settle.
+            let Some(change) = self.frames.update(block, |s| s.claim_in_place(order, ty)) else { continue };
+            let claimed = FrameDelta::between(change.old.free(), change.new.free());
+            if order > WORD_ORDER {
+                let mut took = Took::nothing();
+                let found = self.frames.claim_words(block, order, &mut took);
+                return self.end_claim(block, order, found.then_some(took.masks), took.gave, claimed);
+            }
+            let took = self.frames.claim_one(block, order);
+            // Read after the bits were taken: another claim may have lowered the hint, or a free brought frames that hold zeros.
+            let state = self.frames.state(block);
+            return match took {
+                Some(took) if !took.breaks(state.hint()) && (order == 0 || !state.has_zero()) => {
+                    Some(One { frame: took.first(block), claimed })
+                }
+                took => self.end_claim(block, order, took.map(|took| took.masks()), false, claimed),
+            };
+        }
+        None
+    }
+
+    /// Ends such a claim where the hint may be too large now, where zeros are to be noted, or where it found nothing. `gave` says whether
+    /// bits were given back.
+    #[inline(never)]
+    fn end_claim(
+        &self,
+        block: BlockIdx,
+        order: u8,
+        took: Option<Masks>,
+        gave: bool,
+        mut claimed: FrameDelta,
+    ) -> Option<One> {
+        if took.is_none() || gave {
+            claimed += self.return_reserved(block, if took.is_none() { 1 << order } else { 0 });
+        }
+        let hint = self.frames.correct_hint(block);
+        self.index.moved(&self.frames, block, hint.old, hint.new);
+        let Some(masks) = took else {
+            self.free.add(claimed);
+            return None;
+        };
+        if order > 0 && hint.new.has_zero() {
+            self.settle_zero(block, &masks, order, false);
+        }
+        Some(One { frame: first_of(block, &masks), claimed })
+    }
+
+    pub(super) fn cpus(&self) -> usize {
+        self.current.len() / SLOTS_OF_CPU
+    }
+
+    pub(super) fn cpu_ids(&self) -> impl Iterator<Item = CpuId> {
+        (0..self.cpus() as u32).map(CpuId)
+    }
+
+    /// Returns the slots of the pageblocks of a type that a CPU works on.
+    #[inline]
+    pub(super) fn slots(&self, cpu: CpuId, ty: u8) -> &[A64] {
+        &self.current[cpu.index() * SLOTS_OF_CPU + usize::from(ty) * SLOTS..][..SLOTS]
+    }
+
+    /// Says whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is a
+    /// current one.
+    pub(crate) fn is_in_a_slot(&self, block: BlockIdx, ty: u8) -> bool {
+        self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
+    }
+
+    /// Returns a slot whose pageblock has nothing left, or is no CPU's current one any more.
+    pub(crate) fn vacant(&self, cpu: CpuId, ty: u8) -> Option<&A64> {
+        self.slots(cpu, ty).iter().find(|slot| {
+            named(slot).is_none_or(|block| {
+                let state = self.frames.state(block);
+                state.free() == 0 || !state.is_current() || state.ty() != ty
+            })
+        })
+    }
+
+    /// Puts a pageblock, which the caller has marked, into a slot, and lets go of the one before.
+    pub(super) fn work_on(&self, slot: &A64, block: BlockIdx) {
+        // ORDER: Release pairs with the Acquire of the thread that takes this one out of the slot: it then unmarks it
+        // after it was marked here.
+        let before = slot.swap(block.get() as u64 + 1, AcqRel) as usize;
+        if before != block.get() + 1
+            && let Some(before) = before.checked_sub(1).map(BlockIdx::new)
+            && let Some(change) =
+                self.frames.update(before, |s| s.is_current().then(|| s.with_current(false)))
+        {
+            self.index.moved(&self.frames, before, change.old, change.new);
+        }
+    }
+}
+
+/// Returns the pageblock that a slot names: a hint; the descriptor decides.
+#[inline]
+pub(super) fn named(slot: &A64) -> Option<BlockIdx> {
+    // ORDER: Relaxed: a hint.
+    (slot.load(Relaxed) as usize).checked_sub(1).map(BlockIdx::new)
+}
