@@ -427,6 +427,23 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         }
     }
 
+    #[inline(always)]
+    fn win_eight_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        // SAFETY: as in `win_biased`, and the caller's frame is the first of a word.
+        let answer = unsafe { sequences::win_eight_biased(self.area, place.raw(), from, to) };
+        if answer >= 0 { Winning::Won } else { self.unwon(answer) }
+    }
+
+    #[inline(always)]
+    fn win_eight_shared(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        // SAFETY: as in `win_eight_biased`.
+        match unsafe { sequences::win_eight_shared(self.area, place.raw(), from, to) } {
+            (answer, _) if answer < 0 => self.unwon(answer),
+            (_, true) => Winning::Won,
+            (_, false) => Winning::Lost,
+        }
+    }
+
     fn own_cpu(&self) -> Option<CpuId> {
         Some(self.area.cpu()).filter(|cpu| *cpu <= i32::MAX as u32).map(CpuId)
     }

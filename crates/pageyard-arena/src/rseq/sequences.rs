@@ -166,13 +166,25 @@ pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mu
                 "imul {pop}, {t}",
                 "add {word}, {pop}",
                 "jc 6b",
+                // Four at a time, then one by one.
                 "xor {i:e}, {i:e}",
+                "mov {x}, {t}",
+                "and {x}, -4",
+                "jz 8f",
                 "7:",
+                "movdqu {four}, xmmword ptr [{from} + {i} * 4]",
+                "movdqu xmmword ptr [{out} + {i} * 4], {four}",
+                "add {i}, 4",
+                "cmp {i}, {x}",
+                "jne 7b",
+                "8:",
+                "cmp {i}, {t}",
+                "je 9f",
                 "mov {x:e}, dword ptr [{from} + {i} * 4]",
                 "mov dword ptr [{out} + {i} * 4], {x:e}",
                 "inc {i}",
-                "cmp {i}, {t}",
-                "jne 7b",
+                "jmp 8b",
+                "9:",
                 "mov qword ptr [{head} + {WORD}], {word}",
             }
             area = in(reg) area.0,
@@ -186,6 +198,7 @@ pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mu
             head = out(reg) _,
             word = out(reg) _,
             x = out(reg) _,
+            four = out(xmm_reg) _,
             from = out(reg) _,
             i = out(reg) _,
             CPU_ID = const CPU_ID,
@@ -251,13 +264,25 @@ pub(super) unsafe fn push_many(
                 "shr {to}, {END}",
                 "and {to:e}, {ENDS}",
                 "lea {to}, [{head} + {to} * 4]",
+                // Four at a time, then one by one.
                 "xor {i:e}, {i:e}",
+                "mov {x}, {t}",
+                "and {x}, -4",
+                "jz 8f",
+                "7:",
+                "movdqu {four}, xmmword ptr [{from} + {i} * 4]",
+                "movdqu xmmword ptr [{to} + {i} * 4], {four}",
+                "add {i}, 4",
+                "cmp {i}, {x}",
+                "jne 7b",
                 "8:",
+                "cmp {i}, {t}",
+                "je 9f",
                 "mov {x:e}, dword ptr [{from} + {i} * 4]",
                 "mov dword ptr [{to} + {i} * 4], {x:e}",
                 "inc {i}",
-                "cmp {i}, {t}",
-                "jne 8b",
+                "jmp 8b",
+                "9:",
                 "imul {x}, {t}, {PUSH}",
                 "add {word}, {x}",
                 "mov qword ptr [{head} + {WORD}], {word}",
@@ -274,6 +299,7 @@ pub(super) unsafe fn push_many(
             to = out(reg) _,
             i = inout(reg) watched => _,
             x = inout(reg) was => _,
+            four = out(xmm_reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
             START = const START,
@@ -329,13 +355,25 @@ pub(super) unsafe fn spill(
                 "mov {from}, {end}",
                 "sub {from}, {rest}",
                 "lea {from}, [{head} + {from} * 4]",
+                // Four at a time, then one by one.
                 "xor {i:e}, {i:e}",
+                "mov {x}, {t}",
+                "and {x}, -4",
+                "jz 8f",
                 "7:",
+                "movdqu {four}, xmmword ptr [{from} + {i} * 4]",
+                "movdqu xmmword ptr [{out} + {i} * 4], {four}",
+                "add {i}, 4",
+                "cmp {i}, {x}",
+                "jne 7b",
+                "8:",
+                "cmp {i}, {t}",
+                "je 9f",
                 "mov {x:e}, dword ptr [{from} + {i} * 4]",
                 "mov dword ptr [{out} + {i} * 4], {x:e}",
                 "inc {i}",
-                "cmp {i}, {t}",
-                "jne 7b",
+                "jmp 8b",
+                "9:",
                 "sub {rest}, {t}",
                 // From here on `n` is the end of the places, and `out` their start.
                 "mov {out:e}, dword ptr [{head} + {START}]",
@@ -385,6 +423,7 @@ pub(super) unsafe fn spill(
             from = out(reg) _,
             i = out(reg) _,
             x = out(reg) _,
+            four = out(xmm_reg) _,
             CPU_ID = const CPU_ID,
             WORD = const WORD,
             START = const START,
@@ -439,6 +478,77 @@ pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: usize) -> (i64
         );
     }
     (result, head)
+}
+
+/// As [`win_biased`], of eight tags of one aligned word, all or none.
+///
+/// # Safety
+/// As there; the frame's number is a multiple of eight.
+#[inline(always)]
+pub(super) unsafe fn win_eight_biased(area: Area, place: RawPlace, from: u8, to: u8) -> i64 {
+    let result;
+    // SAFETY: as in `win_biased`. Tags begin at a cache line, so the eight are aligned.
+    unsafe {
+        sequence!(
+            {
+                "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "or {t:e}, {BIASED}",
+                "cmp dword ptr [{words} + {at} * 8 + {BIAS}], {t:e}",
+                "jne 5b",
+                "cmp qword ptr [{tags} + {frame}], {from}",
+                "jne 6b",
+                "mov qword ptr [{tags} + {frame}], {to}",
+            }
+            area = in(reg) area.0,
+            words = in(reg) place.words,
+            at = in(reg) place.at,
+            tags = in(reg) place.tags,
+            frame = in(reg) place.frame,
+            from = in(reg) u64::from_ne_bytes([from; 8]),
+            to = in(reg) u64::from_ne_bytes([to; 8]),
+            t = out(reg) result,
+            CPU_ID = const CPU_ID,
+            BIAS = const RawPlace::BIAS,
+            BIASED = const RawPlace::BIASED,
+            options(nostack),
+        );
+    }
+    result
+}
+
+/// As [`win_shared`], of eight tags of one aligned word, all or none; says whether they were `from`.
+///
+/// # Safety
+/// As [`win_eight_biased`].
+#[inline(always)]
+pub(super) unsafe fn win_eight_shared(area: Area, place: RawPlace, from: u8, to: u8) -> (i64, bool) {
+    let (result, was): (i64, u64);
+    let from = u64::from_ne_bytes([from; 8]);
+    // SAFETY: as in `win_eight_biased`.
+    unsafe {
+        sequence!(
+            {
+                "mov {t:e}, dword ptr fs:[{area} + {CPU_ID}]",
+                "test {t:e}, {t:e}",
+                "js 5b",
+                "cmp dword ptr [{words} + {at} * 8 + {BIAS}], 0",
+                "jne 5b",
+                "lock cmpxchg qword ptr [{tags} + {frame}], {to}",
+            }
+            area = in(reg) area.0,
+            words = in(reg) place.words,
+            at = in(reg) place.at,
+            tags = in(reg) place.tags,
+            frame = in(reg) place.frame,
+            to = in(reg) u64::from_ne_bytes([to; 8]),
+            inout("rax") from => was,
+            t = out(reg) result,
+            CPU_ID = const CPU_ID,
+            BIAS = const RawPlace::BIAS,
+            options(nostack),
+        );
+    }
+    (result, was == from)
 }
 
 /// Adds to the word of the CPU that runs this; returns an answer that is not negative, and what the word is then.

@@ -14,12 +14,16 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 const HIGH: u32 = 24;
 /// Places that its items may lie in.
 const PLACES: u32 = 2 * HIGH + 64;
+/// Items that move at a time: four at once, and two one by one.
+const MANY: u32 = 6;
 /// The list that is used.
 const LIST: usize = 0;
 /// Kinds of operations.
-pub const KINDS: usize = 10;
+pub const KINDS: usize = 12;
 /// The frame that is freed, and the tag of a block of order 0 that is allocated.
 const FRAME: u32 = 7;
+/// Frames that are freed at once, of which it is one.
+const EIGHT: u32 = 8;
 const ALLOCATED: u8 = 0x80;
 const FREE: u8 = 0;
 /// Where the count of pops begins in a list's word, and its highest value.
@@ -57,6 +61,10 @@ pub enum Operation {
     StackPush,
     /// Adds to a word of the CPU.
     Count,
+    /// Frees eight blocks at once, whose pageblock is biased to the first CPU.
+    FreeEightBiased,
+    /// Frees eight whose pageblock is shared.
+    FreeEightShared,
 }
 
 impl Operation {
@@ -75,6 +83,8 @@ impl Operation {
         Operation::StackPop,
         Operation::StackPush,
         Operation::Count,
+        Operation::FreeEightBiased,
+        Operation::FreeEightShared,
     ];
 
     /// Returns which of its kind of sequences it is the first to run.
@@ -91,13 +101,29 @@ impl Operation {
             Operation::FreeBiased => 7,
             Operation::FreeShared => 8,
             Operation::Count => 9,
+            Operation::FreeEightBiased => 10,
+            Operation::FreeEightShared => 11,
         }
     }
 
     /// Says whether it wins a tag.
     pub fn frees(self) -> bool {
         use Operation::*;
-        matches!(self, FreeBiased | FreeShared)
+        matches!(self, FreeBiased | FreeShared | FreeEightBiased | FreeEightShared)
+    }
+
+    /// Says whether it wins eight, which go into no list.
+    pub fn frees_eight(self) -> bool {
+        matches!(self, Operation::FreeEightBiased | Operation::FreeEightShared)
+    }
+
+    /// Returns the frames that it frees.
+    fn freed(self) -> std::ops::Range<u32> {
+        match self {
+            _ if self.frees_eight() => 0..EIGHT,
+            _ if self.frees() => FRAME..FRAME + 1,
+            _ => 0..0,
+        }
     }
 
     fn takes(self) -> bool {
@@ -223,7 +249,7 @@ pub fn in_handler(action: Action) {
             });
         }
         Action::FreeTwin if m.lists.place(FRAME).read() != FREE => {
-            let (won, kept) = m.free();
+            let (won, kept) = m.free(FRAME);
             TWIN_WON.store(u32::from(won), SeqCst);
             if won && !kept {
                 note(&HANDLER_TOOK, FRAME);
@@ -306,14 +332,15 @@ impl Machine {
         self.prepare(op);
         self.given = match op {
             Operation::Push => vec![5000],
-            _ if op.frees() => vec![FRAME],
-            Operation::PushMany | Operation::Refill => {
-                vec![5000, 5001, 5002, 5003]
-            }
+            _ if op.frees() => op.freed().collect(),
+            Operation::PushMany | Operation::Refill => (5000..5000 + MANY).collect(),
             _ => Vec::new(),
         };
-        self.lists.set_tag(FRAME, if op.frees() { ALLOCATED } else { FREE });
-        self.lists.set_bias((op == Operation::FreeBiased).then_some(CpuId(0)));
+        for frame in 0..EIGHT {
+            self.lists.set_tag(frame, if op.freed().contains(&frame) { ALLOCATED } else { FREE });
+        }
+        let biased = matches!(op, Operation::FreeBiased | Operation::FreeEightBiased);
+        self.lists.set_bias(biased.then_some(CpuId(0)));
         CURRENT.store(&raw mut *self, SeqCst);
         OPERATION.store(op as usize, SeqCst);
         // SAFETY: 1. The thread uses the machine, which outlives it: it is joined. 2. It may end itself by a system
@@ -349,20 +376,39 @@ impl Machine {
     }
 
     #[inline(never)]
-    fn win_biased(&self) -> Winning {
-        self.rseq.win_biased(self.lists.place(FRAME), ALLOCATED, FREE)
+    fn win_biased(&self, frame: u32) -> Winning {
+        self.rseq.win_biased(self.lists.place(frame), ALLOCATED, FREE)
     }
 
     #[inline(never)]
-    fn win_shared(&self) -> Winning {
-        self.rseq.win_shared(self.lists.place(FRAME), ALLOCATED, FREE)
+    fn win_shared(&self, frame: u32) -> Winning {
+        self.rseq.win_shared(self.lists.place(frame), ALLOCATED, FREE)
     }
 
-    /// Wins the tag as the engine does: eight times by sequences, and then without. Says whether it did.
-    fn win(&self) -> bool {
+    #[inline(never)]
+    fn win_eight_biased(&self) -> Winning {
+        self.rseq.win_eight_biased(self.lists.place(0), ALLOCATED, FREE)
+    }
+
+    #[inline(never)]
+    fn win_eight_shared(&self) -> Winning {
+        self.rseq.win_eight_shared(self.lists.place(0), ALLOCATED, FREE)
+    }
+
+    /// Wins eight tags as the engine does: at once, or each for itself. Returns how many.
+    fn win_eight(&self, op: Operation) -> Vec<u32> {
+        let shared = self.lists.place(0).is_shared();
+        if (if shared { self.win_eight_shared() } else { self.win_eight_biased() }) == Winning::Won {
+            return op.freed().collect();
+        }
+        op.freed().filter(|frame| self.win(*frame)).collect()
+    }
+
+    /// Wins a tag as the engine does: eight times by sequences, and then without. Says whether it did.
+    fn win(&self, frame: u32) -> bool {
         for _ in 0..8 {
-            let shared = self.lists.place(FRAME).is_shared();
-            match if shared { self.win_shared() } else { self.win_biased() } {
+            let shared = self.lists.place(frame).is_shared();
+            match if shared { self.win_shared(frame) } else { self.win_biased(frame) } {
                 Winning::Won => return true,
                 Winning::Lost => return false,
                 Winning::Interrupted => {}
@@ -371,13 +417,13 @@ impl Machine {
             }
         }
         self.lists.set_bias(None);
-        self.lists.win(FRAME, ALLOCATED, FREE)
+        self.lists.win(frame, ALLOCATED, FREE)
     }
 
-    /// Frees the block. Says whether it won, and whether it is in a list.
-    fn free(&self) -> (bool, bool) {
-        let won = self.win();
-        (won, won && self.push(FRAME))
+    /// Frees a block. Says whether it won, and whether it is in a list.
+    fn free(&self, frame: u32) -> (bool, bool) {
+        let won = self.win(frame);
+        (won, won && self.push(frame))
     }
 
     #[inline(never)]
@@ -392,7 +438,7 @@ impl Machine {
 
     fn operate(&mut self, op: Operation) {
         let (rseq, lists) = (&self.rseq, self.lists.all());
-        let mut out = [0; 4];
+        let mut out = [0; MANY as usize];
         let cpu = CpuId(0);
         let given = self.given.clone();
         let n = match op {
@@ -406,12 +452,19 @@ impl Machine {
             Operation::Refill => rseq.refill(lists, cpu, LIST, &given, self.lists.unchanged()),
             Operation::Spill | Operation::SpillAtTheEnd => rseq.spill(lists, cpu, LIST, &mut out),
             Operation::FreeBiased | Operation::FreeShared => {
-                let (won, kept) = self.free();
+                let (won, kept) = self.free(FRAME);
                 self.wins += usize::from(won);
                 if won && !kept {
                     self.left_over.push(FRAME);
                 }
                 usize::from(kept)
+            }
+            Operation::FreeEightBiased | Operation::FreeEightShared => {
+                let won = self.win_eight(op);
+                self.wins += won.len();
+                // What the engine would push at once goes to its zone here.
+                self.left_over.extend(&won);
+                0
             }
             Operation::StackPop => usize::from(self.stack_pop().is_some()),
             Operation::StackPush => usize::from(self.stack_push(99)),
@@ -490,8 +543,8 @@ impl Machine {
     }
 
     /// Returns how often the block was freed, and checks that no two frees say that they did it.
-    fn freed(&self) -> usize {
-        let freed = usize::from(self.lists.place(FRAME).read() == FREE);
+    fn freed(&self, op: Operation) -> usize {
+        let freed = op.freed().filter(|frame| self.lists.place(*frame).read() == FREE).count();
         let won = self.wins + TWIN_WON.load(SeqCst) as usize;
         // A thread that ended after it won did not say so.
         assert!(won == freed || (self.answer.is_none() && won == 0), "{won} frees of one block won");
@@ -504,7 +557,7 @@ impl Machine {
             _ if !done && !op.frees() => 0,
             _ if op.takes() => 0,
             _ if op.of_stack() || op == Operation::Count => 0,
-            _ if op.frees() => self.freed(),
+            _ if op.frees() => self.freed(op),
             _ => self.answer.expect("it came to its end"),
         };
         let sum = |items: Vec<u32>| {
@@ -548,9 +601,13 @@ impl Machine {
             return self.balance(op, true);
         }
         assert_eq!(self.answer, None, "{place}: the thread went on");
-        if op.frees() && self.freed() == 1 && !self.after.iter().flatten().any(|item| *item == FRAME) {
-            // It was won and in no list yet: the block that a thread in the middle of a call takes along.
-            self.left_over.push(FRAME);
+        if op.frees() {
+            // Won and in no list yet: what a thread in the middle of a call takes along.
+            let lost = |frame: &u32| {
+                self.lists.place(*frame).read() == FREE
+                    && !self.after.iter().flatten().any(|item| item == frame)
+            };
+            self.left_over.extend(op.freed().filter(lost).collect::<Vec<_>>());
         }
         if place.after && !op.frees() {
             // It happened, and its result went with the thread.
@@ -566,8 +623,12 @@ impl Machine {
             // A thread that ended after the count's move did not reach the pop.
             _ if op.carries() && self.after[0].len() == own.len() => (Vec::new(), Some(0)),
             Operation::Pop | Operation::PopAndCarry => (own[own.len() - 1..].to_vec(), Some(1)),
-            Operation::PopMany | Operation::PopManyAndCarry => (own[own.len() - 4..].to_vec(), Some(4)),
-            Operation::Spill | Operation::SpillAtTheEnd => (own[..4].to_vec(), Some(4)),
+            Operation::PopMany | Operation::PopManyAndCarry => {
+                (own[own.len() - MANY as usize..].to_vec(), Some(MANY as usize))
+            }
+            Operation::Spill | Operation::SpillAtTheEnd => {
+                (own[..MANY as usize].to_vec(), Some(MANY as usize))
+            }
             _ => (Vec::new(), Some(self.given.len().max(1))),
         }
     }
@@ -590,6 +651,8 @@ impl Machine {
         if op == Operation::Count {
             let counted: Vec<u64> = self.lists.counted().collect();
             assert_eq!(counted[cpu], ADDED[0], "{place}: {counted:?}");
+        } else if op.frees_eight() {
+            assert_eq!(self.left_over.len(), EIGHT as usize, "{place}");
         } else if op.of_stack() {
             assert_eq!(self.stack_after[1 - cpu], 10, "{place}: {op:?}");
         } else {

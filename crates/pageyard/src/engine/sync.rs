@@ -7,7 +7,7 @@
 //! * With the feature `step-hook` a function that a test installs runs before every atomic step.
 //!
 //! Metadata is carved from the caller's memory as typed slices: a byte that is part of an [`A8`] is never part of an
-//! [`A64`], so that atomics of different sizes never overlap.
+//! [`A64`], so that atomics of different sizes never overlap. (`map::eight` has instructions that are eight of one size.)
 
 use super::geometry::LINE;
 use core::marker::PhantomData;
@@ -166,6 +166,33 @@ atomic! {
 atomic! {
     /// An atomic of eight bytes.
     A64, AtomicU64, u64
+}
+
+#[cfg(shuttle)]
+impl A8 {
+    /// Replaces all of some values by what `to` makes of each, if that is something for every one and `last` says so, in one step. Says
+    /// whether it was; `None` where `last` said no.
+    pub(crate) fn update_all_if(
+        these: &[A8],
+        last: impl FnOnce() -> bool,
+        to: impl Fn(u8) -> Option<u8>,
+    ) -> Option<bool> {
+        // The scheduler switches before this load only: see `update_if`.
+        these[0].load(SeqCst);
+        if !last() {
+            return None;
+        }
+        // SAFETY: as in `update_if`.
+        let now = |a: &A8| unsafe { *(*(&raw const a.0).cast_mut()).get_mut() };
+        let all = these.iter().all(|a| to(now(a)).is_some());
+        for a in these.iter().filter(|_| all) {
+            if let Some(new) = to(now(a)) {
+                // SAFETY: as in `update_if`.
+                unsafe { *(*(&raw const a.0).cast_mut()).get_mut() = new };
+            }
+        }
+        Some(all)
+    }
 }
 
 /// An atomic pointer to something that is shared.

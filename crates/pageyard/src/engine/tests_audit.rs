@@ -159,6 +159,7 @@ fn a_claim_from_what_a_cpu_works_on_lowers_the_hint_that_it_breaks_or_that_misle
         while z.frames.state(block).free() > 16 {
             claim(0).expect("there are some");
         }
+        assert!(z.frames.state(block).hint() <= 4, "each that broke the largest run lowered it");
         let free: [u64; 8] = core::array::from_fn(|word| z.frames.free_bits(block, word));
         let is_free = |frame: &u32| free[*frame as usize / 64] >> (frame % 64) & 1 != 0;
         for (_, frame) in (0..512).filter(is_free).enumerate().filter(|(n, _)| n % 2 == 0) {

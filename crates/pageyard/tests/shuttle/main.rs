@@ -8,6 +8,7 @@ mod sequences;
 
 mod bias;
 mod compaction;
+mod eight;
 mod engine;
 mod isolation;
 mod reservations;

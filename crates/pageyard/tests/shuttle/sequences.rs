@@ -218,6 +218,41 @@ unsafe impl PerCpu for Sequences {
         }
     }
 
+    fn win_eight_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        let Some(sequence) = self.begin() else { return Winning::Elsewhere };
+        let bias = place.bias();
+        if !sequence.goes_on() {
+            return Winning::Interrupted;
+        }
+        if bias != BiasState::Biased(CpuId(sequence.cpu)) {
+            return Winning::Elsewhere;
+        }
+        let are = place.are_eight(from);
+        if !sequence.goes_on() {
+            return Winning::Interrupted;
+        }
+        if !are {
+            return Winning::Lost;
+        }
+        if place.write_eight_if(to, || sequence.goes_on()) { Winning::Won } else { Winning::Interrupted }
+    }
+
+    fn win_eight_shared(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        let Some(sequence) = self.begin() else { return Winning::Elsewhere };
+        let bias = place.bias();
+        if !sequence.goes_on() {
+            return Winning::Interrupted;
+        }
+        if bias != BiasState::Shared {
+            return Winning::Elsewhere;
+        }
+        match place.swap_eight_if(from, to, || sequence.goes_on()) {
+            Some(true) => Winning::Won,
+            Some(false) => Winning::Lost,
+            None => Winning::Interrupted,
+        }
+    }
+
     fn own_cpu(&self) -> Option<CpuId> {
         CPU.with(Cell::get).map(CpuId)
     }

@@ -13,6 +13,8 @@
 //! Who meets a pageblock that is being revoked issues the barrier too, and waits for no other thread. Proof, and what was tried:
 //! `docs/design/frame-map.md`.
 
+#[cfg(shuttle)]
+use super::eight::{EIGHT, Eight};
 use super::watch::Watch;
 use crate::engine::sync::{A8, A64, Acquire, Relaxed, SeqCst};
 use crate::units::CpuId;
@@ -200,6 +202,33 @@ impl<'m> TagPlace<'m> {
         let word = unsafe { &*self.words.add(self.at + 1) };
         // ORDER: Relaxed: the sequence reads it again.
         word.load(Relaxed) & STATE == 0
+    }
+
+    #[cfg(shuttle)]
+    fn eight(&self) -> Eight<'m> {
+        // SAFETY: as in `tag`: of its zone's tags, which come by whole pageblocks, and it is the first of a word.
+        let tags = unsafe { core::slice::from_raw_parts(self.tags.add(self.frame), EIGHT) };
+        Eight::at(tags, 0).expect("eight tags lie in a word")
+    }
+
+    /// Says whether the tag and the seven behind it are all `from`, for a [`PerCpu`](crate::PerCpu) that is not written in assembly.
+    #[cfg(shuttle)]
+    #[must_use]
+    pub fn are_eight(self, from: u8) -> bool {
+        self.eight().are(from)
+    }
+
+    /// Replaces them, likewise, where all are `from` and `last` says so, which is asked in the same step. Says whether they were, or
+    /// `None` where `last` said no.
+    #[cfg(shuttle)]
+    pub fn swap_eight_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
+        self.eight().swap_if(from, to, last)
+    }
+
+    /// Writes them, likewise, whatever they are.
+    #[cfg(shuttle)]
+    pub fn write_eight_if(self, to: u8, last: impl FnOnce() -> bool) -> bool {
+        self.eight().write_if(to, last)
     }
 
     /// Reads the bias, for a [`PerCpu`](crate::PerCpu) that is not written in assembly.

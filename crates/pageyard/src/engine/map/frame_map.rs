@@ -10,6 +10,7 @@
 
 use super::bias::{BiasWord, PAIR, TagPlace};
 use super::descriptor::BlockState;
+use super::eight::Eight;
 use super::tag::Tag;
 use super::watch::Watch;
 use crate::engine::geometry::{
@@ -17,6 +18,7 @@ use crate::engine::geometry::{
 };
 use crate::engine::sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
 use crate::engine::words::{largest, lowest, pick, pick_one, runs};
+use crate::units::Order;
 
 /// The bits of a pageblock: those taken, or those to be given.
 pub(crate) type Masks = [u64; WORDS];
@@ -522,6 +524,23 @@ impl<'m> FrameMap<'m> {
             tag.store(to.byte(), Relaxed);
         }
         mine
+    }
+
+    /// Replaces the tags of a frame, whose number is a multiple of eight, and of the seven behind it; `false` where not all of them are
+    /// `from`, and perhaps where they are.
+    #[inline(always)]
+    pub(crate) fn win_eight(&self, alone: bool, first: FrameIdx, from: Tag, to: Tag) -> bool {
+        Eight::at(self.tags, first.get()).is_some_and(|eight| {
+            if alone { eight.replace(from.byte(), to.byte()) } else { eight.swap(from.byte(), to.byte()) }
+        })
+    }
+
+    /// Marks a frame and the seven behind it, all of them the caller's, as blocks of one frame, where nothing is known of their contents.
+    /// Says whether it did.
+    #[inline(always)]
+    pub(crate) fn allocate_eight(&self, first: FrameIdx) -> bool {
+        let (free, live) = (Tag::Free.byte(), Tag::Allocated(Order::ZERO).byte());
+        Eight::at(self.tags, first.get()).is_some_and(|eight| eight.replace(free, live))
     }
 
     /// Returns where the tag of a frame lies that is to be won, and its pageblock's bias.

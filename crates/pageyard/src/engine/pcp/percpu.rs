@@ -122,6 +122,18 @@ pub unsafe trait PerCpu: Sync {
         Winning::Elsewhere
     }
 
+    /// As [`win_biased`](PerCpu::win_biased), of a tag whose place is a multiple of eight and the seven behind it: all or none.
+    fn win_eight_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        let _ = (place, from, to);
+        Winning::Elsewhere
+    }
+
+    /// As [`win_shared`](PerCpu::win_shared), likewise.
+    fn win_eight_shared(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        let _ = (place, from, to);
+        Winning::Elsewhere
+    }
+
     /// Returns the CPU that pageblocks can be biased to for the calling thread: the one it runs on.
     fn own_cpu(&self) -> Option<CpuId> {
         None

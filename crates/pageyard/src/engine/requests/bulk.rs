@@ -3,6 +3,8 @@
 use crate::allocator::Cx;
 use crate::clear::{Caches, Clear};
 use crate::engine::geometry::{BATCH, FrameIdx};
+use crate::engine::map::eight::{EIGHT, begins_eight, lowest_of};
+use crate::engine::map::frame_map::FrameMap;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
 use crate::engine::pcp::percpu::PerCpu;
@@ -53,10 +55,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 let n = BATCH.min(out.len() - got);
                 let n = self.percpu.pop_many(zone.lists.all(), cx.cpu, list, &mut items[..n]);
                 let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
-                for (slot, item) in out[got..].iter_mut().zip(&items[..n]) {
-                    frames.allocate_listed(*item, order);
-                    *slot = Pfn(base + u64::from(*item));
-                }
+                hand_out_items(&frames, base, &items[..n], &mut out[got..got + n], order);
                 got += n;
                 if n > 0 {
                     continue;
@@ -226,8 +225,16 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     ) -> (usize, usize) {
         let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
         let (mut n, mut list) = (0, 0);
-        for (pfn, item) in pfns.iter().zip(items.iter_mut()) {
-            let frame = pfn.0.wrapping_sub(base);
+        while n < items.len().min(pfns.len()) {
+            let frame = pfns[n].0.wrapping_sub(base);
+            if order == Order::ZERO
+                && begins_eight(frame)
+                && let (Some(pfns), Some(items)) = (pfns[n..].first_chunk(), items[n..].first_chunk_mut())
+                && let Some(of) = self.win_eight(zone, pfns, (n > 0).then_some(list), items)
+            {
+                (n, list) = (n + EIGHT, of);
+                continue;
+            }
             let Some((state, watch)) = frames.state_of(frame) else { break };
             let Some(of) = list_of(order.get(), state.list_ty()) else { break };
             if n > 0 && of != list {
@@ -241,10 +248,34 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             if !won {
                 break;
             }
-            *item = frame as u32;
+            items[n] = frame as u32;
             (n, list) = (n + 1, of);
         }
         (n, list)
+    }
+
+    /// Wins eight frames of a zone at once, if they are neighbours and one list takes them, which has to be `list` if that is given;
+    /// returns the list. Where it does not, each is to be won for itself.
+    #[inline(always)]
+    fn win_eight(
+        &self,
+        zone: &Zone<'_>,
+        pfns: &[Pfn; EIGHT],
+        list: Option<usize>,
+        items: &mut [u32; EIGHT],
+    ) -> Option<usize> {
+        let base = zone.pageblocks.base;
+        let lowest = lowest_of(|i| pfns[i].0.wrapping_sub(base))?;
+        let frames = zone.pageblocks.frames;
+        let (state, watch) = frames.state_of(lowest)?;
+        let of = list_of(0, state.list_ty()).filter(|of| list.is_none_or(|list| list == *of))?;
+        let first = (FrameIdx::new(lowest as usize), watch);
+        // SAFETY: they have a state, which is one for all eight.
+        let won = unsafe { self.wins_eight(&frames, first, Tag::Allocated(Order::ZERO), Tag::Free) };
+        for i in 0..EIGHT {
+            items[i] = pfns[i].0.wrapping_sub(base) as u32;
+        }
+        won.then_some(of)
     }
 
     /// Puts blocks of a zone whose tags were won into a list, as far as it goes.
@@ -261,5 +292,32 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         for item in &items[n..] {
             self.free_won(zone, cpu, FrameIdx::of_item(*item), order);
         }
+    }
+}
+
+/// Marks blocks that were taken from a list as live, frames that are neighbours eight at a time, and writes their numbers. The slices are
+/// of one length.
+#[inline(always)]
+fn hand_out_items(frames: &FrameMap<'_>, base: u64, items: &[u32], out: &mut [Pfn], order: u8) {
+    let len = items.len().min(out.len());
+    let (items, out) = (&items[..len], &mut out[..len]);
+    let mut n = 0;
+    while n < len {
+        if order == 0
+            && begins_eight(items[n].into())
+            && let (Some(eight), Some(out)) =
+                (items[n..].first_chunk::<EIGHT>(), out[n..].first_chunk_mut::<EIGHT>())
+            && let Some(lowest) = lowest_of(|i| eight[i].into())
+            && frames.allocate_eight(FrameIdx::new(lowest as usize))
+        {
+            for i in 0..EIGHT {
+                out[i] = Pfn(base + u64::from(eight[i]));
+            }
+            n += EIGHT;
+            continue;
+        }
+        frames.allocate_listed(items[n], order);
+        out[n] = Pfn(base + u64::from(items[n]));
+        n += 1;
     }
 }

@@ -53,6 +53,32 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         attempt == Winning::Won || self.win_cold(frames, frame, from.byte(), to.byte())
     }
 
+    /// Replaces the tag of a frame, whose number is a multiple of eight, and of the seven behind it. Says whether it did: where it did
+    /// not, nothing is known, and each is to be won for itself.
+    ///
+    /// # Safety
+    /// As [`Pageyard::wins`].
+    #[inline(always)]
+    pub(crate) unsafe fn wins_eight<'a>(
+        &self,
+        frames: &FrameMap<'a>,
+        (first, watch): (FrameIdx, Watch<'a>),
+        from: Tag,
+        to: Tag,
+    ) -> bool {
+        if !P::BIASES {
+            return frames.win_eight(P::ALONE, first, from, to);
+        }
+        // SAFETY: the caller's promise.
+        let place = unsafe { frames.place(first, watch) };
+        let attempt = if place.is_shared() {
+            self.percpu.win_eight_shared(place, from.byte(), to.byte())
+        } else {
+            self.percpu.win_eight_biased(place, from.byte(), to.byte())
+        };
+        attempt == Winning::Won
+    }
+
     #[cold]
     #[inline(never)]
     fn win_cold(&self, frames: &FrameMap<'_>, frame: FrameIdx, from: u8, to: u8) -> bool {

@@ -1,0 +1,175 @@
+//! Eight tags at once, where they lie in one aligned word.
+//!
+//! The processor reads and writes the word in one step. What it *means* is eight steps, each of one tag: loads, stores, or
+//! compare-and-swaps, of which each may fail although the tag is what was expected; here they do so together. So nothing is relied on
+//! that eight single ones would not do. Where no instruction is known to do that, or a checker looks at each, there is none, and callers
+//! go tag by tag.
+
+use crate::engine::sync::A8;
+
+/// Tags of a word.
+pub(crate) const EIGHT: usize = 8;
+
+/// Whether there is such an instruction.
+pub(crate) const AT_ONCE: bool =
+    cfg!(any(shuttle, all(target_arch = "x86_64", not(any(loom, miri, feature = "step-hook")))));
+
+/// Eight tags of one word.
+#[derive(Clone, Copy)]
+pub(crate) struct Eight<'m>(&'m [A8; EIGHT]);
+
+impl<'m> Eight<'m> {
+    /// Returns the tags from `first` on, a multiple of eight; tags begin at a cache line.
+    #[inline(always)]
+    pub(crate) fn at(tags: &'m [A8], first: usize) -> Option<Eight<'m>> {
+        debug_assert!(first.is_multiple_of(EIGHT) && (tags.as_ptr() as usize).is_multiple_of(EIGHT));
+        if AT_ONCE { tags.get(first..)?.first_chunk().map(Eight) } else { None }
+    }
+
+    /// Replaces each by a compare-and-swap, if all are `from`. Says whether they were.
+    #[inline(always)]
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    pub(crate) fn swap(self, from: u8, to: u8) -> bool {
+        let from = u64::from_ne_bytes([from; EIGHT]);
+        let was: u64;
+        // SAFETY: it reads and writes eight bytes that are borrowed, aligned, and allow changes through shared references. Other threads
+        //         use single ones of them, by instructions of their own, which the processor orders with this one.
+        // ORDER: the instruction is a full barrier, so as AcqRel in `FrameMap::win`.
+        unsafe {
+            core::arch::asm!(
+                "lock cmpxchg qword ptr [{tags}], {to}",
+                tags = in(reg) self.0.as_ptr(),
+                to = in(reg) u64::from_ne_bytes([to; EIGHT]),
+                inout("rax") from => was,
+                options(nostack),
+            );
+        }
+        was == from
+    }
+
+    /// Replaces each by a load and a store, if all are `from`; meanwhile no other thread writes one. Says whether they were.
+    #[inline(always)]
+    #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
+    pub(crate) fn replace(self, from: u8, to: u8) -> bool {
+        let tags = self.0.as_ptr();
+        let now: u64;
+        // SAFETY: as in `swap`.
+        unsafe {
+            core::arch::asm!("mov {now}, qword ptr [{tags}]", tags = in(reg) tags, now = out(reg) now,
+                options(nostack, readonly, preserves_flags));
+        }
+        if now != u64::from_ne_bytes([from; EIGHT]) {
+            return false;
+        }
+        let to = u64::from_ne_bytes([to; EIGHT]);
+        // SAFETY: as in `swap`.
+        // ORDER: a store of this processor is a release one, as in `FrameMap::set_tag`.
+        unsafe {
+            core::arch::asm!("mov qword ptr [{tags}], {to}", tags = in(reg) tags, to = in(reg) to,
+                options(nostack, preserves_flags));
+        }
+        true
+    }
+
+    /// As above, one step of the scheduler.
+    #[cfg(shuttle)]
+    pub(crate) fn swap(self, from: u8, to: u8) -> bool {
+        self.swap_if(from, to, || true).unwrap_or(false)
+    }
+
+    #[cfg(shuttle)]
+    pub(crate) fn replace(self, from: u8, to: u8) -> bool {
+        self.swap(from, to)
+    }
+
+    /// The same where `last` says so, which is asked in the same step; `None` where it said no.
+    #[cfg(shuttle)]
+    pub(crate) fn swap_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
+        A8::update_all_if(self.0, last, |now| (now == from).then_some(to))
+    }
+
+    /// Writes all where `last` says so, which is asked in the same step. Says whether it did.
+    #[cfg(shuttle)]
+    pub(crate) fn write_if(self, to: u8, last: impl FnOnce() -> bool) -> bool {
+        A8::update_all_if(self.0, last, |_| Some(to)).is_some()
+    }
+
+    /// Says whether all are `from`, in one step.
+    #[cfg(shuttle)]
+    pub(crate) fn are(self, from: u8) -> bool {
+        A8::update_all_if(self.0, || true, |now| (now == from).then_some(from)).unwrap_or(false)
+    }
+
+    #[cfg(not(any(shuttle, all(target_arch = "x86_64", not(any(loom, miri))))))]
+    pub(crate) fn swap(self, _: u8, _: u8) -> bool {
+        false
+    }
+
+    #[cfg(not(any(shuttle, all(target_arch = "x86_64", not(any(loom, miri))))))]
+    pub(crate) fn replace(self, _: u8, _: u8) -> bool {
+        false
+    }
+}
+
+/// Returns the lowest of eight frames, which `frame` numbers, where they are neighbours whose tags lie in one word, in either direction.
+#[inline(always)]
+pub(crate) fn lowest_of(frame: impl Fn(usize) -> u64) -> Option<u64> {
+    let first = frame(0);
+    let up = first & 1 == 0;
+    let (lowest, step) = if up { (first, 1) } else { (frame(EIGHT - 1), u64::MAX) };
+    let mut in_a_row = begins_eight(first);
+    for i in 1..EIGHT {
+        in_a_row &= frame(i) == first.wrapping_add(step.wrapping_mul(i as u64));
+    }
+    in_a_row.then_some(lowest)
+}
+
+/// Says whether a frame can be the first of such: three of four are neither the first nor the last of a word.
+#[inline(always)]
+pub(crate) fn begins_eight(frame: u64) -> bool {
+    AT_ONCE && frame.wrapping_add(1) & 6 == 0
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::engine::sync::{Carver, Relaxed};
+
+    #[test]
+    fn neighbours_are_seen_in_both_directions_and_nothing_else_is_taken_for_them() {
+        let row = |first: u64, step: u64| -> [u64; EIGHT] {
+            core::array::from_fn(|i| first.wrapping_add(step.wrapping_mul(i as u64)))
+        };
+        let down = u64::MAX;
+        if AT_ONCE {
+            assert_eq!(lowest_of(|i| row(16, 1)[i]), Some(16));
+            assert_eq!(lowest_of(|i| row(23, down)[i]), Some(16));
+        }
+        assert_eq!(lowest_of(|i| row(17, 1)[i]), None, "in two words");
+        assert_eq!(lowest_of(|i| row(22, down)[i]), None, "in two words");
+        assert_eq!(lowest_of(|i| row(16, 0)[i]), None);
+        assert_eq!(lowest_of(|i| row(16, down)[i]), None);
+        for (i, wrong) in (0..EIGHT).flat_map(|i| [(i, 16 + (i as u64 ^ 1)), (i, u64::MAX)]) {
+            let mut eight = row(16, 1);
+            eight[i] = wrong;
+            assert_eq!(lowest_of(|i| eight[i]), None, "{eight:?}");
+        }
+    }
+
+    #[test]
+    fn eight_are_replaced_together_or_not_at_all() {
+        let mut memory = [0u8; 256];
+        let mut carver = Carver::of(&mut memory);
+        let tags: &[A8] = carver.zeroed(24);
+        let bytes = || -> [u8; 24] { core::array::from_fn(|i| tags[i].load(Relaxed)) };
+        let Some(eight) = Eight::at(tags, 8) else { return };
+        assert!(!eight.swap(1, 2) && !eight.replace(1, 2) && bytes() == [0; 24]);
+        assert!(eight.swap(0, 5));
+        assert_eq!((&bytes()[..8], &bytes()[8..16], &bytes()[16..]), (&[0; 8][..], &[5; 8][..], &[0; 8][..]));
+        tags[15].store(6, Relaxed);
+        assert!(!eight.swap(5, 2) && !eight.replace(5, 2));
+        tags[15].store(5, Relaxed);
+        assert!(eight.replace(5, 9) && bytes()[8..16] == [9; 8] && bytes()[16] == 0);
+        assert!(Eight::at(tags, 24).is_none());
+    }
+}
