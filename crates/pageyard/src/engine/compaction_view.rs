@@ -320,8 +320,9 @@ impl Drop for Claimed<'_, '_> {
         while let Some(frame) = self.next() {
             self.pageblocks.frames.set_tag(frame, Tag::Free);
         }
-        if back.iter().any(|mask| *mask != 0) {
-            let released = self.pageblocks.release(self.block, &back, false, None);
+        let n = back.iter().map(|mask| mask.count_ones()).sum();
+        if n > 0 {
+            let released = self.pageblocks.release(self.block, n, &back, false, None);
             self.pageblocks.free.add(released.freed);
         }
     }

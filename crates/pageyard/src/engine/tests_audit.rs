@@ -106,7 +106,7 @@ fn the_audit_finds_a_bit_that_is_taken_by_nobody() {
 #[test]
 fn the_audit_finds_a_bit_that_is_free_under_an_allocated_frame() {
     assert!(finds(|e| {
-        zone(e).frames.release_masks(PARTLY, &masks_of(9, 0));
+        zone(e).frames.release_masks(PARTLY, &masks_of(9, 0), 0);
     }));
 }
 

@@ -5,6 +5,7 @@ mod child;
 mod panicking;
 mod scripted_zone;
 
+mod bulk;
 mod clearing;
 mod compaction_leases;
 mod compaction_scanners;

@@ -168,7 +168,7 @@ mod tests {
         assert!(carver.fits() && count.most == 16);
         count.set(Frames(2048));
         let mut is = 2048;
-        for (cpu, n) in [(0, -16), (1, -16), (0, -1), (1, 32), (1, -500), (0, 7)] {
+        for (cpu, n) in [(0, -16), (1, -16), (0, -1), (1, 32), (1, 40), (1, -500), (0, 7)] {
             count.add_to_own(FrameDelta(n), |words, n| words.add_locked(CpuId(cpu), n));
             is += n;
             assert_eq!(count.get(), is as u64);

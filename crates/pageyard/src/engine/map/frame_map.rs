@@ -356,14 +356,15 @@ impl<'m> FrameMap<'m> {
         (!old | mask) & WORD_MASK
     }
 
-    /// Gives frames of one word back; returns the largest run among and around them.
-    pub(crate) fn release_word(&self, block: BlockIdx, word: usize, mask: u64) -> u8 {
+    /// Gives frames of one word back; returns the largest run among and around them, or 0 where none is above `hint`.
+    #[inline]
+    pub(crate) fn release_word(&self, block: BlockIdx, word: usize, mask: u64, hint: u8) -> u8 {
         let free = self.release_bits(block, word, mask);
-        self.run_around(block, free)
+        if free == WORD_MASK { self.run_around(block) } else { run_above(free, hint) }
     }
 
-    /// Gives frames back; returns the largest run among and around them.
-    pub(crate) fn release_masks(&self, block: BlockIdx, masks: &Masks) -> u8 {
+    /// Gives frames back; returns as [`FrameMap::release_word`].
+    pub(crate) fn release_masks(&self, block: BlockIdx, masks: &Masks, hint: u8) -> u8 {
         // The words to write are found first, without a branch for each: any of them may be set.
         let mut left = masks.iter().enumerate().fold(0, |set, (w, mask)| set | u32::from(*mask != 0) << w);
         let (mut run, mut fills) = (0, false);
@@ -372,18 +373,14 @@ impl<'m> FrameMap<'m> {
             left &= left - 1;
             let free = self.release_bits(block, w, masks[w % WORDS]);
             fills |= free == WORD_MASK;
-            run = run.max(largest(free).unwrap_or(0));
+            run = run.max(run_above(free, hint));
         }
         // Words that are free as wholes may be parts of a larger run: looked for once, behind the last of them.
-        if fills { self.run_around(block, WORD_MASK) } else { run }
+        if fills { self.run_around(block) } else { run }
     }
 
-    /// Returns the largest run that a word with the bits `free` has or is part of.
-    #[inline]
-    fn run_around(&self, block: BlockIdx, free: u64) -> u8 {
-        if free != WORD_MASK {
-            return largest(free).unwrap_or(0);
-        }
+    /// Returns the largest run of a pageblock of which a word has become free as a whole.
+    fn run_around(&self, block: BlockIdx) -> u8 {
         store_load_fence();
         self.scan(block).map_or(WORD_ORDER, |run| run.min(BLOCK_ORDER - 1))
     }
@@ -592,6 +589,12 @@ fn run_broken(free: u64, taken: u64) -> u8 {
     if before == largest(free & WORD_MASK & !taken) { 0 } else { before.unwrap_or(0) }
 }
 
+/// Returns the largest run of a word, or 0 where it has none above `hint`.
+#[inline(always)]
+fn run_above(free: u64, hint: u8) -> u8 {
+    if hint < WORD_ORDER && runs(free, hint + 1) != 0 { largest(free).unwrap_or(0) } else { 0 }
+}
+
 /// Returns the masks of the `2^order` frames at `offset` in a pageblock.
 pub(crate) fn masks_of(offset: u32, order: u8) -> Masks {
     let mut masks = [0; WORDS];
@@ -701,7 +704,7 @@ mod tests {
             assert!(f.claim_words(FIRST, 7, &mut pair));
             assert_eq!(pair.masks[6..], [u64::MAX; 2]);
             assert!(!f.claim_words(FIRST, 7, &mut Took::nothing()));
-            assert_eq!(f.release_masks(FIRST, &taken.masks), 8);
+            assert_eq!(f.release_masks(FIRST, &taken.masks, 0), 8);
         });
     }
 
@@ -726,7 +729,7 @@ mod tests {
             assert_eq!(f.claim_single(FIRST, 509, &mut taken), 509);
             assert_eq!(f.correct_hint(FIRST).new.fit(), Some(1));
             let given = masks_of(0, 7);
-            let run = f.release_masks(FIRST, &given);
+            let run = f.release_masks(FIRST, &given, 1);
             assert_eq!(f.update(FIRST, |s| Some(s.release(128, run))).unwrap().new.fit(), Some(7));
         });
     }

@@ -148,7 +148,7 @@ pub(crate) struct Scratch<'a> {
 const FEW_CHANGES: usize = 16;
 
 impl Scratch<'_> {
-    /// Calls `give` with each pageblock that a group of items, blocks of `order`, lies in, and all their frames in it.
+    /// Calls `give` with each pageblock that a group of items, blocks of `order`, lies in, how many of them do, and all their frames in it.
     ///
     /// Items in few runs are taken as they come, others are sorted first. A pageblock can come twice: in the first
     /// case, and where pageblocks far apart share a group.
@@ -156,24 +156,25 @@ impl Scratch<'_> {
         &mut self,
         group: Range<usize>,
         order: u8,
-        mut give: impl FnMut(BlockIdx, &Masks),
+        mut give: impl FnMut(BlockIdx, u32, &Masks),
     ) {
         let n = group.len();
         let items = &self.items[group.clone()];
         let changes = items.windows(2).filter(|w| w[0] >> BLOCK_ORDER != w[1] >> BLOCK_ORDER).count();
         let ones = u64::MAX >> (64 - (1u32 << order));
-        let add = |masks: &mut Masks, item: u32| {
-            let offset = item & (BLOCK_FRAMES - 1);
-            masks[(offset >> WORD_ORDER) as usize & (WORDS - 1)] |= ones << (offset & (WORD_FRAMES - 1));
-        };
         let items = if changes <= n / FEW_CHANGES { items } else { self.sorted(group) };
-        let mut masks = [0; WORDS];
+        let (mut masks, mut blocks) = ([0; WORDS], 0);
         for (i, item) in items.iter().enumerate() {
-            add(&mut masks, *item);
+            let offset = item & (BLOCK_FRAMES - 1);
+            let mask = &mut masks[(offset >> WORD_ORDER) as usize & (WORDS - 1)];
+            let frames = ones << (offset & (WORD_FRAMES - 1));
+            // Counted by their bits, not by their number, as they are given.
+            blocks += u32::from(*mask & frames == 0);
+            *mask |= frames;
             let block = item >> BLOCK_ORDER;
             if items.get(i + 1).is_none_or(|next| next >> BLOCK_ORDER != block) {
-                give(FrameIdx::of_item(*item).block(), &masks);
-                masks = [0; WORDS];
+                give(FrameIdx::of_item(*item).block(), blocks, &masks);
+                (masks, blocks) = ([0; WORDS], 0);
             }
         }
     }
@@ -231,7 +232,8 @@ mod tests {
             }
             let (mut seen, mut frames) = ([0; 5], 0);
             let n = scratch.items.len();
-            scratch.by_pageblock(0..n, 3, |block, masks| {
+            scratch.by_pageblock(0..n, 3, |block, given, masks| {
+                assert_eq!(masks.iter().map(|m| m.count_ones()).sum::<u32>(), given << 3);
                 let at = blocks.iter().position(|b| *b as usize == block.get()).unwrap();
                 seen[at] += 1;
                 for i in (0..n).filter(|i| blocks[i % 5] as usize == block.get()) {

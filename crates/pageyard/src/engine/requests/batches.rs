@@ -225,8 +225,8 @@ fn release_group(
     let ty = pageblocks.frames.state(first).ty();
     let slot = || pageblocks.vacant(cpu, ty).map(|slot| (ty, slot));
     let mut vacant = slot();
-    scratch.by_pageblock(group, order, |block, masks| {
-        let released = pageblocks.release(block, masks, zero, vacant);
+    scratch.by_pageblock(group, order, |block, n, masks| {
+        let released = pageblocks.release(block, n << order, masks, zero, vacant);
         freed += released.freed;
         if released.adopted {
             vacant = slot();

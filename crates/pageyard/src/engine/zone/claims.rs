@@ -211,12 +211,18 @@ impl Pageblocks<'_> {
     /// count of free frames.
     #[cold]
     pub(super) fn return_reserved(&self, block: BlockIdx, n: u32) -> FrameDelta {
-        let run = self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1);
+        let run = self.run_now(block);
         let Some(change) = self.frames.update(block, |s| Some(s.release(n, run))) else {
             return FrameDelta::ZERO;
         };
         self.index.moved(&self.frames, block, change.old, change.new);
         self.count_change(change)
+    }
+
+    /// Returns the largest run of a pageblock.
+    #[cold]
+    fn run_now(&self, block: BlockIdx) -> u8 {
+        self.frames.scan(block).unwrap_or(0).min(BLOCK_ORDER - 1)
     }
 
     /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
@@ -242,30 +248,34 @@ impl Pageblocks<'_> {
 
     // Releases, here because they make pageblocks current too.
 
-    /// Releases frames of one pageblock that the caller owns; their tags say `Free` already. `slot`, if given, is one
-    /// of the CPU's, into which the pageblock can be put.
+    /// Releases the `n` frames in `masks` of one pageblock, which the caller owns; their tags say `Free` already. `slot`, if given, is
+    /// one of the CPU's, into which the pageblock can be put.
     pub(crate) fn release(
         &self,
         block: BlockIdx,
+        n: u32,
         masks: &Masks,
         zero: bool,
         slot: Option<(u8, &A64)>,
     ) -> Released {
-        let n = masks.iter().map(|m| m.count_ones()).sum();
-        self.release_bits(block, n, zero, slot, || self.frames.release_masks(block, masks))
+        debug_assert_eq!(n, masks.iter().map(|m| m.count_ones()).sum());
+        self.release_bits(block, n, zero, slot, |hint| self.frames.release_masks(block, masks, hint))
     }
 
     /// Releases one block, below a pageblock's order, that the caller owns; the tags of its frames say so already.
     pub(crate) fn release_one(&self, frame: FrameIdx, order: u8, zero: bool) -> Released {
         let (block, n) = (frame.block(), 1 << order);
         if order > WORD_ORDER {
-            return self.release(block, &masks_of(frame.offset(), order), zero, None);
+            return self.release(block, n, &masks_of(frame.offset(), order), zero, None);
         }
         let mask = (u64::MAX >> (64 - n)) << (frame.offset() & (WORD_FRAMES - 1));
-        self.release_bits(block, n, zero, None, || self.frames.release_word(block, frame.word(), mask))
+        self.release_bits(block, n, zero, None, |hint| {
+            self.frames.release_word(block, frame.word(), mask, hint)
+        })
     }
 
-    /// Releases `n` frames of a pageblock, whose bits `give` gives; it returns the largest run among and around them.
+    /// Releases `n` frames of a pageblock, whose bits `give` gives; it returns the largest run among and around them, or 0 where that is
+    /// not above the hint that it is told.
     #[inline(always)]
     fn release_bits(
         &self,
@@ -273,7 +283,7 @@ impl Pageblocks<'_> {
         n: u32,
         zero: bool,
         slot: Option<(u8, &A64)>,
-        give: impl FnOnce() -> u8,
+        give: impl FnOnce(u8) -> u8,
     ) -> Released {
         // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
         let state = self.frames.state(block);
@@ -282,8 +292,11 @@ impl Pageblocks<'_> {
         } else if !zero && state.is_all_zero() {
             self.frames.update(block, BlockState::dirtied);
         }
-        let run = give();
+        let hint = state.hint();
+        let run = give(hint);
         let raise = |s: BlockState| {
+            // Lowered meanwhile: what was not above it then may be now.
+            let run = if s.hint() < hint { self.run_now(block).max(run) } else { run };
             let next = s.release(n, run);
             let goes_on = slot.is_some_and(|(ty, _)| ty == s.ty() && next.free() <= MOST_FREE);
             Some(if goes_on { next.with_current(true) } else { next })
