@@ -4,7 +4,7 @@
 //! [`Allocator`](crate::harness::allocator::Allocator).
 
 use super::Skipped;
-use super::peers::{self, BuddyBare, BuddyLocked};
+use super::peers::{self, BuddyBare, BuddyLocked, Peer};
 use crate::harness::engines::{Engine, ROWS, map_of, one_zone};
 use crate::harness::floors::{FLOOR, FloorArray, FloorRseq, FloorTrylock};
 use crate::harness::paged::AsSubject;
@@ -26,6 +26,11 @@ pub const ORDERS: [u8; 4] = [0, 3, 6, 9];
 pub(super) const ALONE: [&str; 4] =
     ["floor-array", "pageyard-exclusive", "pageyard-alone", "buddy_system_allocator"];
 
+/// Says whether a benchmark measures an allocator of this name itself.
+pub(super) fn is_measured_here(name: &str) -> bool {
+    name.starts_with("floor-") || ROWS.contains(&name) || peers::names().any(|peer| peer == name)
+}
+
 /// The subjects for blocks of one order.
 pub(super) struct Subjects {
     pub all: Vec<Box<dyn Subject>>,
@@ -36,15 +41,24 @@ impl Subjects {
     /// Makes the floors, engines and allocators that live in this process, for blocks of an order of [`ORDERS`].
     pub fn inside(order: Order) -> Subjects {
         match order.get() {
-            0 => Subjects::of::<0>(),
-            3 => Subjects::of::<3>(),
-            6 => Subjects::of::<6>(),
-            9 => Subjects::of::<9>(),
+            0 => Subjects::of::<0>(MEMORY),
+            3 => Subjects::of::<3>(MEMORY),
+            6 => Subjects::of::<6>(MEMORY),
+            9 => Subjects::of::<9>(MEMORY),
             _ => Subjects { all: Vec::new(), skipped: Vec::new() },
         }
     }
 
-    fn of<const ORDER: u8>() -> Subjects {
+    /// Makes those that serve blocks of several orders: in this process over a zone of this many frames, and in separate ones.
+    pub fn of_several_orders(frames: u64, command: Option<&Path>, cpus: &[usize]) -> Subjects {
+        let mut subjects = Subjects::of::<0>(frames);
+        subjects.all.retain(|s| !s.name().starts_with("floor"));
+        subjects.skipped.retain(|s| !s.allocator.starts_with("floor"));
+        subjects.add(peers::of_any_size(command, cpus));
+        subjects
+    }
+
+    fn of<const ORDER: u8>(memory: u64) -> Subjects {
         let mut subjects = Subjects { all: Vec::new(), skipped: Vec::new() };
         let floor = FloorArray::new(FLOOR);
         subjects.all.push(Box::new(Alone { name: "floor-array", allocator: floor, bulk: true }));
@@ -54,7 +68,7 @@ impl Subjects {
         }
         let floor = FloorTrylock::new(CPUS as usize, FLOOR);
         subjects.all.push(Box::new(Shared::new("floor-trylock", floor, false)));
-        let regions = one_zone(MEMORY);
+        let regions = one_zone(memory);
         for row in ROWS {
             let engine = Engine::listed(row, CPUS).expect("each row has an engine");
             let visit = AsSubject::<ORDER> { name: row, one_thread: engine.is_for_one_thread() };
@@ -64,9 +78,9 @@ impl Subjects {
             }
         }
         let order = Order::of(ORDER);
-        let bare = BuddyBare::new(MEMORY, order);
+        let bare = BuddyBare::new(memory, order);
         subjects.all.push(Box::new(Alone { name: "buddy_system_allocator", allocator: bare, bulk: false }));
-        let locked = BuddyLocked::new(MEMORY, order);
+        let locked = BuddyLocked::new(memory, order);
         subjects.all.push(Box::new(Shared::new("buddy_system_allocator-locked", locked, false)));
         subjects
     }
@@ -78,13 +92,17 @@ impl Subjects {
     /// Adds the peers that live in separate processes. `command` is what starts them; without it they are skipped.
     pub fn with_outside(mut self, order: Order, command: Option<&Path>, cpus: &[usize]) -> Subjects {
         if order == Order::ZERO {
-            for (name, peer) in peers::outside(command, cpus) {
-                match peer {
-                    Ok(subject) => self.all.push(subject),
-                    Err(why) => self.skip(name, why),
-                }
-            }
+            self.add(peers::outside(command, cpus));
         }
         self
+    }
+
+    fn add(&mut self, peers: Vec<Peer>) {
+        for (name, peer) in peers {
+            match peer {
+                Ok(subject) => self.all.push(subject),
+                Err(why) => self.skip(name, why),
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, Subjects};
+use crate::external::{CrossFigures, External, ExternalNote};
 use crate::harness::allocator::Allocator;
 pub use crate::harness::handover::GROUP;
 use crate::harness::handover::Padded;
@@ -47,6 +48,12 @@ pub struct CrossRow {
     /// How often in all samples, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocations: Option<u64>,
+    /// Whether it comes from a file of rows that was measured elsewhere; left out otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
+    /// Whether ratios to rows of this machine mean anything.
+    #[serde(skip)]
+    pub compares: bool,
     /// Refills and spills in all samples, where they can be seen.
     #[serde(skip)]
     pub moves: Option<(u64, u64)>,
@@ -67,6 +74,8 @@ pub struct Cross {
     pub queue_ns: f64,
     /// What disturbed it: the queue by itself, measured first and last in each turn, is the pair that must agree.
     pub noise: Noise,
+    /// The source of rows that were measured elsewhere.
+    pub external: Option<ExternalNote>,
 }
 
 /// Groups in a sample.
@@ -81,13 +90,15 @@ pub struct CrossOptions {
     groups: usize,
     /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
     pub command: Option<PathBuf>,
+    /// Rows that were measured elsewhere.
+    pub external: Option<External<CrossFigures>>,
 }
 
 impl CrossOptions {
     /// All of it.
     #[must_use]
     pub fn full() -> CrossOptions {
-        CrossOptions { samples: SAMPLES, groups: GROUPS, command: None }
+        CrossOptions { samples: SAMPLES, groups: GROUPS, command: None, external: None }
     }
 
     /// Samples of a quarter of the length.
@@ -160,10 +171,37 @@ pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cros
             });
         }
     }
+    if let Some(external) = &options.external {
+        result.add_external(external);
+    }
     for allocator in ALONE {
         result.skipped.push(Skipped { allocator, why: "it is for one thread".into() });
     }
     result
+}
+
+impl Cross {
+    fn add_external(&mut self, external: &External<CrossFigures>) {
+        let mut note = ExternalNote::of(external, &self.machine);
+        for (allocator, f) in &external.rows {
+            self.rows.push(CrossRow {
+                allocator,
+                alloc_ns: f.alloc_ns,
+                free_ns: f.free_ns,
+                total_ns_min: f.total_ns_min,
+                total_ns_median: f.total_ns_median,
+                elapsed_ns_median: f.elapsed_ns_median,
+                elapsed_less_queue_ns: f.elapsed_less_queue_ns,
+                biased_share: f.biased_share,
+                revocations_per_100_000: None,
+                revocations: f.revocations,
+                external: true,
+                compares: note.show(),
+                moves: None,
+            });
+        }
+        self.external = Some(note);
+    }
 }
 
 fn row(
@@ -183,6 +221,8 @@ fn row(
         biased_share: None,
         revocations_per_100_000: None,
         revocations: None,
+        external: false,
+        compares: true,
         moves,
     }
 }

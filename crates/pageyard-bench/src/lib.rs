@@ -1,9 +1,9 @@
 //! Benchmarks and experiments: what a frame costs here and in the alternatives, and documents reproduced.
 //!
 //! * [`sweep`]: batches of all sizes, allocated and freed; [`bulk`]: many frames with one call; [`cross`]: taken on one
-//!   CPU and given back on another; [`scale`]: from 1 GiB to 1 TiB, lists bypassed; [`refused`]: requests that fail;
-//!   [`primitives`]: what paths are made of.
-//! * [`document`]: the results as JSON documents, and as text.
+//!   CPU and given back on another; [`mixed`]: several orders in bursts; [`scale`]: from 1 GiB to 1 TiB, lists bypassed;
+//!   [`refused`]: requests that fail; [`primitives`]: what paths are made of.
+//! * [`document`]: the results as JSON documents, and as text; [`external`]: rows that were measured elsewhere.
 //! * [`experiment`]: a document's table, beside what this machine measures.
 //! * `contestants`: who is measured, from a private array (the floor) to the reference and to [`peers`].
 //! * `harness`: what all of them measure with.
@@ -19,8 +19,10 @@ pub mod cross;
 pub mod document;
 mod error;
 pub mod experiment;
+pub mod external;
 pub mod fault;
 mod harness;
+pub mod mixed;
 pub mod peers;
 pub mod primitives;
 pub mod refused;

@@ -3,8 +3,10 @@
 use super::peers::uml::{self, Uml};
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, MEMORY, Subjects};
+use crate::external::{External, ExternalNote, SweepFigures};
 use crate::harness::cell::{Cell, Measured};
 use crate::harness::machine::{Machine, Taken, Watch};
+pub use crate::harness::pattern::Pattern;
 use crate::harness::subject::Subject;
 use crate::harness::team::{Team, cpus};
 use pageyard::Order;
@@ -13,45 +15,6 @@ use std::path::PathBuf;
 
 /// A batch larger than all lists, of single frames on one thread, freed at random: the coldest case.
 pub const LARGEST_BATCH: usize = 200_000;
-
-/// The order in which a batch is given back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Pattern {
-    /// As it was taken.
-    Fifo,
-    /// The last one first.
-    Lifo,
-    /// At random, the same for every subject and sample.
-    Shuffled,
-}
-
-impl Pattern {
-    /// Every pattern.
-    pub const ALL: [Pattern; 3] = [Pattern::Fifo, Pattern::Lifo, Pattern::Shuffled];
-
-    /// Returns the name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Pattern::Fifo => "fifo",
-            Pattern::Lifo => "lifo",
-            Pattern::Shuffled => "shuffled",
-        }
-    }
-
-    /// Returns the places of a batch in the order that they are given back.
-    pub(super) fn order(self, batch: usize) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..batch as u32).collect();
-        match self {
-            Pattern::Fifo => {}
-            Pattern::Lifo => order.reverse(),
-            Pattern::Shuffled => fastrand::Rng::with_seed(batch as u64).shuffle(&mut order),
-        }
-        order
-    }
-}
 
 /// What to sweep.
 #[derive(Clone, Debug)]
@@ -70,6 +33,8 @@ pub struct SweepOptions {
     pub command: Option<PathBuf>,
     /// Rows that `bench/linux/run` left; without it they are looked for where it leaves them.
     pub linux_uml: Option<PathBuf>,
+    /// Rows that were measured elsewhere.
+    pub external: Option<External<SweepFigures>>,
 }
 
 impl SweepOptions {
@@ -84,6 +49,7 @@ impl SweepOptions {
             samples: SAMPLES,
             command: None,
             linux_uml: None,
+            external: None,
         }
     }
 
@@ -156,6 +122,12 @@ pub struct SweepRow {
     /// Whether it was measured in another run.
     #[serde(rename = "measured_apart")]
     pub apart: bool,
+    /// Whether it comes from a file of rows that was measured elsewhere; left out otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub external: bool,
+    /// Whether ratios to rows of this machine mean anything.
+    #[serde(skip)]
+    pub compares: bool,
 }
 
 /// A sweep's result.
@@ -177,6 +149,8 @@ pub struct Sweep {
     pub taken: Taken,
     /// The source of rows that were measured separately.
     pub note: Option<String>,
+    /// The source of rows that were measured elsewhere.
+    pub external: Option<ExternalNote>,
 }
 
 /// Runs a sweep. `progress` is told how many of how many settings are done.
@@ -184,6 +158,7 @@ pub struct Sweep {
 pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Sweep {
     let mut sweep = Sweep { machine: Machine::measured(), samples: options.samples, ..Sweep::default() };
     let uml = sweep.linux_uml(options);
+    sweep.external = options.external.as_ref().map(|external| ExternalNote::of(external, &sweep.machine));
     let watch = Watch::start();
     let cpus = cpus();
     let team = Team::new(&cpus);
@@ -198,7 +173,8 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
                     let setting =
                         Setting { order: *order, batch: *batch, pattern: *pattern, threads: *threads };
                     if setting.is_sensible() && *threads <= team.len() {
-                        sweep.measure(&setting, &team, &subjects.all, uml.as_ref());
+                        sweep.measure(&setting, &team, &subjects.all);
+                        sweep.add_apart(&setting, uml.as_ref(), options.external.as_ref());
                     }
                     done += 1;
                     progress(done, all as u64);
@@ -231,10 +207,15 @@ impl Setting {
         (row.order, row.batch, row.pattern, row.threads)
             == (self.order.get(), self.batch, self.pattern, threads)
     }
+
+    fn is_of(&self, row: &SweepFigures) -> bool {
+        (row.order, row.batch, row.pattern, row.threads)
+            == (self.order.get(), self.batch, self.pattern, self.threads)
+    }
 }
 
 impl Sweep {
-    fn measure(&mut self, setting: &Setting, team: &Team, subjects: &[Box<dyn Subject>], uml: Option<&Uml>) {
+    fn measure(&mut self, setting: &Setting, team: &Team, subjects: &[Box<dyn Subject>]) {
         let order = setting.pattern.order(setting.batch).into();
         let subjects: Vec<&dyn Subject> = subjects
             .iter()
@@ -246,23 +227,37 @@ impl Sweep {
         self.settings.0 += 1;
         self.settings.1 += usize::from(outcome.noise.disturbs());
         self.apart_most = self.apart_most.max(outcome.noise.apart);
-        let first = self.rows.len();
         for (subject, measured) in subjects.iter().zip(outcome.measured) {
             match measured {
                 Some(m) => self.rows.push(row(setting, subject.name(), &m, &outcome.noise)),
                 None => self.skip(subject.name(), why_not(setting)),
             }
         }
-        if setting.threads == 1 {
-            self.rows.extend(uml.into_iter().flat_map(|u| apart(setting, u)));
+    }
+
+    /// Adds the rows of a setting that were measured apart to those that were just measured, and the ratios.
+    fn add_apart(&mut self, setting: &Setting, uml: Option<&Uml>, external: Option<&External<SweepFigures>>) {
+        let of_setting = |figures: &SweepFigures| setting.is_of(figures);
+        for figures in uml.iter().flat_map(|uml| &uml.rows).filter(|figures| of_setting(figures)) {
+            self.rows.push(apart(setting, uml::NAME, figures));
         }
+        for (name, figures) in external.iter().flat_map(|e| &e.rows).filter(|(_, f)| of_setting(f)) {
+            let compares = self.external.as_mut().is_none_or(ExternalNote::show);
+            self.rows.push(SweepRow { external: true, compares, ..apart(setting, name, figures) });
+        }
+        self.add_ratios(setting);
+    }
+
+    fn add_ratios(&mut self, setting: &Setting) {
+        let first = self.rows.iter().position(|row| setting.is(row, setting.threads));
+        let first = first.unwrap_or(self.rows.len());
         let floor = ["floor-rseq", if setting.threads == 1 { "floor-array" } else { "floor-trylock" }];
         let base = floor.iter().find_map(|f| self.rows[first..].iter().find(|r| r.allocator == *f)).cloned();
         for i in first..self.rows.len() {
             let one = |r: &&SweepRow| setting.is(r, 1) && r.allocator == self.rows[i].allocator;
             let one = self.rows.iter().find(one).map_or(0.0, |r| r.total_ns_median);
             let row = &mut self.rows[i];
-            if let Some(base) = &base {
+            if let Some(base) = base.as_ref().filter(|_| row.compares) {
                 row.floor = base.allocator;
                 row.x_floor = row.total_ns_median / base.total_ns_median.max(0.01);
             }
@@ -360,26 +355,30 @@ fn row(setting: &Setting, allocator: &'static str, m: &Measured, noise: &Noise) 
         samples: m.samples,
         disturbed: noise.disturbs(),
         apart: false,
+        external: false,
+        compares: true,
     }
 }
 
-/// Samples of each row that `bench/linux/run` takes.
-const UML_SAMPLES: usize = 15;
-
-/// The row that Linux left for a setting.
-fn apart(setting: &Setting, uml: &Uml) -> Option<SweepRow> {
-    let (order, pattern) = (setting.order.get(), setting.pattern.name());
-    let r = uml.rows.iter().find(|r| (r.order, r.batch, &*r.pattern) == (order, setting.batch, pattern))?;
+/// The row of figures that were measured apart.
+fn apart(setting: &Setting, allocator: &'static str, figures: &SweepFigures) -> SweepRow {
+    let f = figures;
     let measured = Measured {
-        alloc_ns: r.alloc_ns,
-        free_ns: r.free_ns,
-        total_ns_min: r.total_ns_min,
-        total_ns_median: r.total_ns_median,
-        moves: Some((r.refills, r.spills)),
+        alloc_ns: f.alloc_ns,
+        free_ns: f.free_ns,
+        total_ns_min: f.total_ns_min,
+        total_ns_median: f.total_ns_median,
+        moves: f.moves,
         blocks: 0,
         overlap: 1.0,
         biased: None,
-        samples: UML_SAMPLES,
+        samples: f.samples as usize,
     };
-    Some(SweepRow { apart: true, ..row(setting, "linux-uml", &measured, &Noise::default()) })
+    SweepRow {
+        apart: true,
+        disturbed: f.disturbed,
+        biased_share: f.biased_share,
+        revocations: f.revocations,
+        ..row(setting, allocator, &measured, &Noise::default())
+    }
 }

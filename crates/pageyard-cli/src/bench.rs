@@ -5,16 +5,16 @@ use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
 use pageyard_bench::document::{
-    BulkDocument, ClearDocument, CrossDocument, FaultDocument, PrimitivesDocument, ScaleDocument,
-    SweepDocument,
+    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PrimitivesDocument,
+    ScaleDocument, SweepDocument,
 };
 use pageyard_trace::Document;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Measures what a frame costs on this machine, in the engine and in its alternatives.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard bench bulk --json\n\n\
+    after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard bench bulk --json\n  pageyard bench mixed --threads 1 --external other.json\n\n\
                   Close other programs, and pin nothing: the benchmark pins itself. It reports what disturbed a run."
 )]
 pub struct Bench {
@@ -49,7 +49,9 @@ enum What {
     /// What paths are made of: the rows of document 000, and what the engine relies on
     Primitives,
     /// Taken on one CPU, handed over 64 at a time, given back on the other
-    Cross(Samples),
+    Cross(Cross),
+    /// Orders by their recorded shares, in bursts, while half of a zone is in use; frames touched or not
+    Mixed(Mixed),
     /// From 1 GiB to 1 TiB, bypassing the per-CPU lists
     Scale,
     /// How fast memory becomes zeros: every primitive, by how much is cleared with one call, from 4 KiB to 1 GiB
@@ -71,6 +73,9 @@ struct Sweep {
     linux_uml: Option<PathBuf>,
 
     #[command(flatten)]
+    external: External,
+
+    #[command(flatten)]
     samples: Samples,
 
     /// Measure these orders only
@@ -90,6 +95,43 @@ struct Sweep {
     pattern: Vec<bench::sweep::Pattern>,
 }
 
+#[derive(Args, Clone, Default)]
+struct Cross {
+    #[command(flatten)]
+    samples: Samples,
+
+    #[command(flatten)]
+    external: External,
+}
+
+#[derive(Args, Clone, Default)]
+struct Mixed {
+    #[command(flatten)]
+    samples: Samples,
+
+    /// Measure these numbers of threads only
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=2))]
+    threads: Vec<u8>,
+
+    #[command(flatten)]
+    external: External,
+}
+
+/// Another allocator's rows.
+#[derive(Args, Clone, Default)]
+struct External {
+    /// Show rows that were measured elsewhere beside these: a document as --json prints it, with other allocators' names
+    #[arg(long, value_name = "FILE.json")]
+    external: Option<PathBuf>,
+}
+
+impl External {
+    /// Reads the file, if there is one, with the function for the benchmark's rows.
+    fn read<T>(&self, read: impl Fn(&Path) -> Result<T, String>) -> Result<Option<T>, Failure> {
+        self.external.as_deref().map(read).transpose().map_err(Failure)
+    }
+}
+
 fn order(text: &str) -> Result<pageyard_bench::Order, String> {
     let known = text.parse().ok().filter(|n| bench::ORDERS.contains(n));
     known.and_then(pageyard_bench::Order::new).ok_or_else(|| "an order here is 0, 3, 6 or 9".to_owned())
@@ -101,17 +143,30 @@ fn pattern(text: &str) -> Result<bench::sweep::Pattern, String> {
 }
 
 impl Sweep {
-    fn options(&self, quick: bool) -> bench::sweep::SweepOptions {
+    fn options(&self, quick: bool) -> Result<bench::sweep::SweepOptions, Failure> {
         use bench::sweep::SweepOptions;
         let mut options = if quick { SweepOptions::quick() } else { SweepOptions::full() };
         options.command = command();
         options.linux_uml = self.linux_uml.clone();
+        options.external = self.external.read(bench::external::External::read)?;
         options.samples = self.samples.samples.unwrap_or(options.samples);
         set(&mut options.orders, self.order.clone());
         set(&mut options.batches, self.batch.iter().map(|n| *n as usize).collect());
         set(&mut options.threads, self.threads.iter().map(|n| usize::from(*n)).collect());
         set(&mut options.patterns, self.pattern.clone());
-        options
+        Ok(options)
+    }
+}
+
+impl Mixed {
+    fn options(&self, quick: bool) -> Result<bench::mixed::MixedOptions, Failure> {
+        use bench::mixed::MixedOptions;
+        let mut options = if quick { MixedOptions::quick() } else { MixedOptions::full() };
+        options.command = command();
+        options.samples = self.samples.samples.unwrap_or(options.samples);
+        options.external = self.external.read(bench::external::External::read)?;
+        set(&mut options.threads, self.threads.iter().map(|n| usize::from(*n)).collect());
+        Ok(options)
     }
 }
 
@@ -141,7 +196,7 @@ impl Bench {
                 if let Some(file) = asked.linux_uml.as_deref() {
                     bench::peers::check_uml(file).map_err(Failure)?;
                 }
-                let options = asked.options(self.quick);
+                let options = asked.options(self.quick)?;
                 let result = bench::sweep::sweep(&options, &mut |done, all| bar.at("sweep", done, all));
                 drop(bar);
                 let document = SweepDocument { quick: self.quick, ..result.document() };
@@ -162,15 +217,23 @@ impl Bench {
                 drop(bar);
                 show(json, &result.document(), PrimitivesDocument::text)
             }
-            What::Cross(Samples { samples }) => {
+            What::Cross(asked) => {
                 use bench::cross::CrossOptions;
                 let mut options = if self.quick { CrossOptions::quick() } else { CrossOptions::full() };
                 options.command = command();
-                options.samples = samples.unwrap_or(options.samples);
+                options.samples = asked.samples.samples.unwrap_or(options.samples);
+                options.external = asked.external.read(bench::external::External::read)?;
                 let result = bench::cross::cross(&options, &mut |done, all| bar.at("cross", done, all));
                 drop(bar);
                 let document = CrossDocument { quick: self.quick, ..result.document() };
                 show(json, &document, CrossDocument::text)
+            }
+            What::Mixed(asked) => {
+                let options = asked.options(self.quick)?;
+                let result = bench::mixed::mixed(&options, &mut |done, all| bar.at("mixed", done, all));
+                drop(bar);
+                let document = MixedDocument { quick: self.quick, ..result.document() };
+                show(json, &document, MixedDocument::text)
             }
             What::Scale => {
                 use bench::scale::ScaleOptions;

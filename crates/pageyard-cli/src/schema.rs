@@ -24,7 +24,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 16] = [
+const SCHEMAS: [Schema; 17] = [
     schema!("replay", "pageyard replay --json"),
     schema!("summary", "pageyard summary --json"),
     schema!("summary-host", "pageyard summary --host --json"),
@@ -35,6 +35,7 @@ const SCHEMAS: [Schema; 16] = [
     schema!("bench-bulk", "pageyard bench bulk --json"),
     schema!("bench-primitives", "pageyard bench primitives --json"),
     schema!("bench-cross", "pageyard bench cross --json"),
+    schema!("bench-mixed", "pageyard bench mixed --json"),
     schema!("bench-scale", "pageyard bench scale --json"),
     schema!("bench-clear", "pageyard bench clear --json"),
     schema!("bench-fault", "pageyard bench fault --json"),

@@ -2,6 +2,7 @@
 
 use super::{DisturbanceDocument, times};
 use crate::cross::{Cross, CrossRow, GROUP};
+use crate::external::ExternalNote;
 use crate::harness::machine::Machine;
 use crate::harness::noise::Skipped;
 use pageyard_trace::Document;
@@ -25,6 +26,9 @@ pub struct CrossDocument<'a> {
     pub rows: Vec<CrossRowDocument<'a>>,
     /// What was not measured.
     pub skipped: &'a [Skipped],
+    /// The source of rows that were measured elsewhere; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external: Option<&'a ExternalNote>,
 }
 
 impl Document for CrossDocument<'_> {
@@ -71,6 +75,7 @@ impl Cross {
             queue_ns_median: self.queue_ns,
             rows: self.rows.iter().map(|row| CrossRowDocument::of(row, floor)).collect(),
             skipped: &self.skipped,
+            external: self.external.as_ref(),
         }
     }
 }
@@ -78,6 +83,7 @@ impl Cross {
 impl<'a> CrossRowDocument<'a> {
     fn of(row: &'a CrossRow, floor: Option<&CrossRow>) -> CrossRowDocument<'a> {
         let (refills, spills) = row.moves.unwrap_or_default();
+        let floor = floor.filter(|_| row.compares);
         CrossRowDocument {
             row,
             threads: 2,

@@ -6,6 +6,7 @@ mod bulk;
 mod clear;
 mod cross;
 mod fault;
+mod mixed;
 mod primitives;
 mod scale;
 mod sweep;
@@ -14,6 +15,7 @@ pub use bulk::{BufferRowDocument, BulkDisturbance, BulkDocument, BulkRowDocument
 pub use clear::{ClearDocument, ClearRowDocument};
 pub use cross::{CrossDocument, CrossRowDocument};
 pub use fault::{FaultDocument, FaultRowDocument};
+pub use mixed::{MixedDocument, MixedRowDocument, ShareDocument};
 pub use primitives::{PrimitiveRowDocument, PrimitivesDocument};
 pub use scale::{RefusedRowDocument, ScaleDocument, ScaleRowDocument};
 pub use sweep::{SweepDocument, SweepRowDocument};
@@ -77,8 +79,12 @@ fn times(figure: f64, of: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::{CrossDocument, MixedDocument, SweepDocument};
     use crate::bulk::Where;
+    use crate::external::{CrossFigures, Figures, MixedFigures, SweepFigures};
+    use crate::mixed::MixedPattern;
     use crate::sweep::Pattern;
+    use pageyard_trace::Document;
 
     #[test]
     fn a_document_names_things_as_texts_and_options_do() {
@@ -88,5 +94,15 @@ mod tests {
         for at in [Where::InCache, Where::Across] {
             assert_eq!(serde_json::to_value(at).unwrap(), at.name());
         }
+        for pattern in MixedPattern::ALL {
+            assert_eq!(serde_json::to_value(pattern).unwrap(), pattern.name());
+        }
+    }
+
+    #[test]
+    fn rows_from_elsewhere_are_read_under_the_schema_that_they_are_written_under() {
+        assert_eq!(SweepFigures::SCHEMA, SweepDocument::SCHEMA);
+        assert_eq!(MixedFigures::SCHEMA, MixedDocument::SCHEMA);
+        assert_eq!(CrossFigures::SCHEMA, CrossDocument::SCHEMA);
     }
 }

@@ -1,6 +1,7 @@
 //! `bench sweep` as a document.
 
 use super::{DisturbanceDocument, known, times};
+use crate::external::ExternalNote;
 use crate::harness::machine::Machine;
 use crate::harness::noise::Skipped;
 use crate::sweep::{Sweep, SweepRow};
@@ -30,6 +31,9 @@ pub struct SweepDocument<'a> {
     /// What is to be known of rows that were measured apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<&'a str>,
+    /// The source of rows that were measured elsewhere; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external: Option<&'a ExternalNote>,
 }
 
 impl Document for SweepDocument<'_> {
@@ -58,7 +62,7 @@ pub struct SweepRowDocument<'a> {
     /// Spills, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spills_per_1000_blocks: Option<f64>,
-    /// The share of the time in which all threads ran; left out for one thread.
+    /// The share of the time in which all threads ran; left out for one thread, and for a row that was measured apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_pct: Option<f64>,
     /// With more threads, how many times as many blocks they handle as one thread does; left out where that is not known.
@@ -81,6 +85,7 @@ impl Sweep {
             rows: self.rows.iter().map(|row| SweepRowDocument::of(row, &self.rows)).collect(),
             skipped: &self.skipped,
             note: self.note.as_deref(),
+            external: self.external.as_ref(),
         }
     }
 }
@@ -98,7 +103,7 @@ impl<'a> SweepRowDocument<'a> {
             blocks,
             refills_per_1000_blocks: per_1000(row.refills),
             spills_per_1000_blocks: per_1000(row.spills),
-            overlap_pct: (row.threads > 1).then_some(100.0 * row.overlap),
+            overlap_pct: (row.threads > 1 && !row.apart).then_some(100.0 * row.overlap),
             x_one_thread: known(row.x_one_thread),
             x_engines: x_engines(row, rows),
         }
@@ -112,7 +117,7 @@ impl<'a> SweepRowDocument<'a> {
 }
 
 fn x_engines(row: &SweepRow, rows: &[SweepRow]) -> BTreeMap<&'static str, f64> {
-    if OURS.contains(&row.allocator) || row.allocator.starts_with("floor") {
+    if OURS.contains(&row.allocator) || row.allocator.starts_with("floor") || !row.compares {
         return BTreeMap::new();
     }
     let setting = |r: &SweepRow| (r.order, r.batch, r.pattern, r.threads);

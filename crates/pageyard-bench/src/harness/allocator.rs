@@ -1,6 +1,7 @@
 //! An allocator as the timed loops see it.
 
-use pageyard::{Context, PageAllocator, Pfn};
+use super::mixed::memory::Memory;
+use pageyard::{Context, Order, PageAllocator, Pfn};
 
 /// Takes and gives back blocks of one order, by number.
 pub(crate) trait Allocator {
@@ -38,6 +39,22 @@ pub(crate) trait Allocator {
     #[inline(always)]
     fn give_in(&self, cpu: usize, _: Context, block: Pfn) {
         self.give(cpu, block);
+    }
+
+    /// Takes a block of this order, for a mixed load; an allocator of blocks of one order takes none.
+    #[inline(always)]
+    fn take_of(&self, _cpu: usize, _: Order) -> Option<Pfn> {
+        None
+    }
+
+    /// Gives such a block back.
+    #[inline(always)]
+    fn give_of(&self, _cpu: usize, _block: Pfn, _: Order) {}
+
+    /// Writes a word of each frame of such a block: of `memory`, where the allocator has none of its own.
+    #[inline(always)]
+    fn touch(&self, memory: &Memory, block: Pfn, order: Order) {
+        memory.touch(block, order);
     }
 
     /// Returns refills and spills so far, or `None` where they cannot be seen.

@@ -1,7 +1,7 @@
 //! How many frees are checked without a locked instruction: counted in a pass of its own, so that counting costs no row anything.
 
 use super::allocator::Allocator;
-use pageyard::{Context, Pfn};
+use pageyard::{Context, Order, Pfn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -57,5 +57,14 @@ impl Allocator for Counted {
     fn give_in(&self, cpu: usize, context: Context, block: Pfn) {
         self.count(block);
         self.allocator.give_in(cpu, context, block);
+    }
+
+    fn take_of(&self, cpu: usize, order: Order) -> Option<Pfn> {
+        self.allocator.take_of(cpu, order)
+    }
+
+    fn give_of(&self, cpu: usize, block: Pfn, order: Order) {
+        self.count(block);
+        self.allocator.give_of(cpu, block, order);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::clock::now_ns;
 use super::team::{Pinned, Team, cpus};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs;
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// What operations cost that an allocator's paths are made of: the least of a few short samples, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Costs {
     /// The processor's family, by the kernel's number; left out where it has none.

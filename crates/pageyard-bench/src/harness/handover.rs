@@ -42,7 +42,7 @@ impl Crossed {
 pub(crate) struct Padded(pub AtomicUsize);
 
 /// A ring between two threads, a group in each slot.
-struct Queue {
+pub(crate) struct Queue {
     slots: Vec<[AtomicU64; GROUP]>,
     written: Padded,
     read: Padded,
@@ -51,7 +51,7 @@ struct Queue {
 }
 
 /// Reports that a side is gone if it panics.
-struct Guard<'a>(&'a AtomicBool);
+pub(crate) struct Guard<'a>(&'a AtomicBool);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
@@ -63,7 +63,8 @@ impl Drop for Guard<'_> {
 }
 
 impl Queue {
-    fn new() -> Queue {
+    /// Makes an empty one.
+    pub fn new() -> Queue {
         let slots = (0..SLOTS).map(|_| [const { AtomicU64::new(0) }; GROUP]).collect();
         let (written, read) = (Padded(AtomicUsize::new(0)), Padded(AtomicUsize::new(0)));
         Queue { slots, written, read, gone: AtomicBool::new(false) }
@@ -85,7 +86,13 @@ impl Queue {
         }
     }
 
-    fn send(&self, nth: usize, group: &[Pfn; GROUP]) {
+    /// Returns what each side keeps while it uses the queue.
+    pub fn guard(&self) -> Guard<'_> {
+        Guard(&self.gone)
+    }
+
+    /// Writes the group of this number, once there is room for it.
+    pub fn send(&self, nth: usize, group: &[Pfn; GROUP]) {
         // ORDER: Acquire pairs with the Release in `receive`: the slot was read before it is written again.
         self.wait(|| nth - self.read.0.load(Ordering::Acquire) < SLOTS);
         for (slot, block) in self.slots[nth % SLOTS].iter().zip(group) {
@@ -96,7 +103,8 @@ impl Queue {
         self.written.0.store(nth + 1, Ordering::Release);
     }
 
-    fn receive(&self, nth: usize, group: &mut [Pfn; GROUP]) {
+    /// Reads the group of this number, once it is there.
+    pub fn receive(&self, nth: usize, group: &mut [Pfn; GROUP]) {
         // ORDER: Acquire pairs with the Release in `send`: the group is there.
         self.wait(|| self.written.0.load(Ordering::Acquire) > nth);
         for (slot, block) in self.slots[nth % SLOTS].iter().zip(group) {
@@ -133,7 +141,7 @@ where
 }
 
 fn taking<A: Allocator>(a: &A, queue: &Queue, groups: usize) -> Busy {
-    let _guard = Guard(&queue.gone);
+    let _guard = queue.guard();
     let mut group = [MISSING; GROUP];
     let mut side = Busy { ns: 0, start: now_ns(), end: 0, missing: 0 };
     for nth in 0..groups {
@@ -150,7 +158,7 @@ fn taking<A: Allocator>(a: &A, queue: &Queue, groups: usize) -> Busy {
 }
 
 fn giving<A: Allocator>(a: &A, queue: &Queue, groups: usize) -> Busy {
-    let _guard = Guard(&queue.gone);
+    let _guard = queue.guard();
     let mut group = [MISSING; GROUP];
     let mut side = Busy { ns: 0, start: now_ns(), end: 0, missing: 0 };
     for nth in 0..groups {

@@ -4,7 +4,7 @@ use pageyard::Context;
 use std::sync::Arc;
 
 /// What one sample does: rounds in which a batch is taken, then given back.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Load {
     /// The order in which a batch is given back, by place; its length is the batch.
     pub order: Arc<[u32]>,

@@ -2,11 +2,11 @@
 
 use super::clock::now_ns;
 use super::costs::Costs;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{fmt, fs};
 
 /// The machine, for the head of a table.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
     /// The processor's name.

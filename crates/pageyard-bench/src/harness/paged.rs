@@ -60,6 +60,22 @@ impl<A: ReplayEngine + 'static, const ORDER: u8> Allocator for Paged<A, ORDER> {
         let _ = self.0.free(&cx, block, Order::of(ORDER));
     }
 
+    /// Only what serves single frames is asked for other orders too: the loops are compiled once for each engine.
+    #[inline(always)]
+    fn take_of(&self, cpu: usize, order: Order) -> Option<Pfn> {
+        if ORDER > 0 {
+            return None;
+        }
+        self.0.alloc(&Cx::on(CpuId(cpu as u32)), &Request::new(order, Migratetype::Movable)).ok()
+    }
+
+    #[inline(always)]
+    fn give_of(&self, cpu: usize, block: Pfn, order: Order) {
+        if ORDER == 0 {
+            let _ = self.0.free(&Cx::on(CpuId(cpu as u32)), block, order);
+        }
+    }
+
     fn moves(&self) -> Option<(u64, u64)> {
         let stats = self.0.stats();
         Some((stats[Counter::PcpRefill], stats[Counter::PcpDrain]))

@@ -5,6 +5,7 @@ use super::bias::Counted;
 use super::handover::{self, Crossed};
 use super::load::{Busy, Load, Mix, Taken};
 use super::loops;
+use super::mixed::work::{self, Work};
 use super::team::Team;
 use pageyard::PageAllocator;
 use std::sync::Arc;
@@ -38,6 +39,11 @@ pub(crate) trait Subject {
         None
     }
 
+    /// Does the work of each thread of a mixed load, or `None` where it cannot.
+    fn mixed(&self, _: &Team, _: &Work) -> Option<Vec<Busy>> {
+        None
+    }
+
     /// Runs a sample, and returns the share of its frees that were checked without a locked instruction, or `None` where that is
     /// not known.
     fn biased_share(&self, _: &Team, _: usize, _: &Load) -> Option<f64> {
@@ -46,6 +52,11 @@ pub(crate) trait Subject {
 
     /// The same for [`cross`](Subject::cross).
     fn biased_share_across(&self, _: &Team, _: usize) -> Option<f64> {
+        None
+    }
+
+    /// The same for [`mixed`](Subject::mixed).
+    fn biased_share_of_mixed(&self, _: &Team, _: &Work) -> Option<f64> {
         None
     }
 
@@ -82,6 +93,10 @@ impl<A: Allocator> Subject for Alone<A> {
 
     fn can(&self, threads: usize, call: usize) -> bool {
         threads == 1 && (call == 1 || self.bulk)
+    }
+
+    fn mixed(&self, _: &Team, work: &Work) -> Option<Vec<Busy>> {
+        (work.load.setting.threads == 1).then(|| vec![work::run(&self.allocator, 0, work)])
     }
 }
 
@@ -154,6 +169,17 @@ impl<A: Allocator + Send + Sync + 'static> Subject for Shared<A> {
         let counted = Counted::new(self.allocator.clone())?;
         handover::run(team, counted.clone(), groups)?;
         Some(counted.share())
+    }
+
+    fn mixed(&self, team: &Team, work: &Work) -> Option<Vec<Busy>> {
+        self.on(team, work.load.setting.threads, work, work::run)
+    }
+
+    fn biased_share_of_mixed(&self, team: &Team, work: &Work) -> Option<f64> {
+        let counted = Counted::new(self.allocator.clone())?;
+        let subject = Shared { name: self.name, allocator: counted, bulk: self.bulk };
+        subject.mixed(team, work)?;
+        Some(subject.allocator.share())
     }
 
     fn revocations(&self) -> Option<u64> {

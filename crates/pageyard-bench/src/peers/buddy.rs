@@ -42,6 +42,16 @@ impl Allocator for BuddyBare {
     fn give(&self, _: usize, frame: Pfn) {
         self.with(|a| a.dealloc(frame.0 as usize, self.frames));
     }
+
+    #[inline(always)]
+    fn take_of(&self, _: usize, order: Order) -> Option<Pfn> {
+        self.with(|a| a.alloc(1 << order.get()))?.map(|frame| Pfn(frame as u64))
+    }
+
+    #[inline(always)]
+    fn give_of(&self, _: usize, frame: Pfn, order: Order) {
+        self.with(|a| a.dealloc(frame.0 as usize, 1 << order.get()));
+    }
 }
 
 /// `buddy_system_allocator` behind its own spin lock.
@@ -68,5 +78,15 @@ impl Allocator for BuddyLocked {
     #[inline(always)]
     fn give(&self, _: usize, frame: Pfn) {
         self.inner.lock().dealloc(frame.0 as usize, self.frames);
+    }
+
+    #[inline(always)]
+    fn take_of(&self, _: usize, order: Order) -> Option<Pfn> {
+        self.inner.lock().alloc(1 << order.get()).map(|frame| Pfn(frame as u64))
+    }
+
+    #[inline(always)]
+    fn give_of(&self, _: usize, frame: Pfn, order: Order) {
+        self.inner.lock().dealloc(frame.0 as usize, 1 << order.get());
     }
 }

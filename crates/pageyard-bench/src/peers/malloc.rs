@@ -4,13 +4,18 @@
 //! align to their size; blocks that are not count as missing, and the row is left out. No block is touched, and an
 //! untimed pass comes first, so the figures do not include a first touch. Settings keep free memory from going back to
 //! the system, and let a thread keep as much as it wants.
+//!
+//! A mixed load also asks for larger blocks, which are page-aligned in mimalloc and tcmalloc. jemalloc begins them at a random
+//! cache line; its aligned call does not, but passes over the cache of the thread and is slower. So its plain call has the
+//! row, and less is asked of it than of the others.
 #![allow(unsafe_code, reason = "another allocator's functions are foreign")]
 
 use super::remote::Remote;
 use crate::harness::allocator::Allocator;
+use crate::harness::mixed::memory::Memory;
 use crate::harness::subject::Subject;
 use libloading::{Library, os::unix};
-use pageyard::{PAGE_SIZE, Pfn};
+use pageyard::{Order, PAGE_SIZE, Pfn};
 use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
@@ -115,6 +120,9 @@ pub(super) fn load(name: &str) -> Result<Loaded, String> {
     })
 }
 
+/// Bytes of a cache line.
+const LINE: u64 = 64;
+
 /// glibc's `RTLD_DEEPBIND`.
 const DEEPBIND: i32 = 8;
 
@@ -129,8 +137,36 @@ impl Allocator for Loaded {
 
     #[inline(always)]
     fn give(&self, _: usize, block: Pfn) {
-        // SAFETY: it came from `take`, and each block is given back once.
+        // SAFETY: it came from `take` or `take_of`, and each block is given back once.
         unsafe { (self.free)(block.0 as *mut c_void) };
+    }
+
+    #[inline(always)]
+    fn take_of(&self, cpu: usize, order: Order) -> Option<Pfn> {
+        if order == Order::ZERO {
+            return self.take(cpu);
+        }
+        // SAFETY: any size may be asked for.
+        let block = unsafe { (self.malloc)((PAGE_SIZE as usize) << order.get()) } as u64;
+        if block.is_multiple_of(LINE) {
+            return (block != 0).then_some(Pfn(block));
+        }
+        self.give(cpu, Pfn(block));
+        None
+    }
+
+    #[inline(always)]
+    fn give_of(&self, cpu: usize, block: Pfn, _: Order) {
+        self.give(cpu, block);
+    }
+
+    #[inline(always)]
+    fn touch(&self, _: &Memory, block: Pfn, order: Order) {
+        for frame in 0..1u64 << order.get() {
+            // SAFETY: 1. `take_of` was asked for so many bytes, and the block is not given back yet. 2. Its start is aligned to a
+            //         cache line.
+            unsafe { ((block.0 + frame * PAGE_SIZE) as *mut u64).write_volatile(block.0) };
+        }
     }
 
     fn moves(&self) -> Option<(u64, u64)> {

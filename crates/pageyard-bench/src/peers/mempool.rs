@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 /// The program.
 const SOURCE: &str = include_str!("rte_mempool.c");
 
-const NAME: &str = "rte_mempool-512";
+pub(super) const NAME: &str = "rte_mempool-512";
 
 /// Compiles the program and starts it on these CPUs.
 pub(super) fn start(cpus: &[usize]) -> Result<Box<dyn Subject>, String> {

@@ -27,12 +27,22 @@ pub fn check_uml(file: &Path) -> Result<(), String> {
 }
 
 /// A peer by name: the subject, or why there is none.
-type Peer = (&'static str, Result<Box<dyn Subject>, String>);
+pub(super) type Peer = (&'static str, Result<Box<dyn Subject>, String>);
 
 /// Starts the peers that live in separate processes.
 pub(super) fn outside(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
-    let mut peers: Vec<Peer> =
-        malloc::PEERS.iter().map(|p| (p.name, malloc::start(p, command, cpus))).collect();
-    peers.push(("rte_mempool-512", mempool::start(cpus)));
+    let mut peers = of_any_size(command, cpus);
+    peers.push((mempool::NAME, mempool::start(cpus)));
     peers
+}
+
+/// Starts those of them that serve blocks of any size.
+pub(super) fn of_any_size(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
+    malloc::PEERS.iter().map(|p| (p.name, malloc::start(p, command, cpus))).collect()
+}
+
+/// Returns the names of the peers.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let buddies = ["buddy_system_allocator", "buddy_system_allocator-locked"];
+    malloc::PEERS.iter().map(|p| p.name).chain(buddies).chain([mempool::NAME, uml::NAME])
 }

@@ -4,10 +4,15 @@
 //! order. A request: threads, batch, blocks a call, rounds, chunk, split, then the order of the frees by place. The
 //! answer, for each thread: how many marks, missing blocks, then marks, nanoseconds of taking and of giving back. A
 //! request without an order asks for blocks across CPUs, as many groups as rounds; its answer has four marks, the
-//! result, or none. Before the first request the process says whether it can serve: a status, and a text.
+//! result, or none. Without blocks a call either, it asks for work on a mixed load: rounds are the blocks of a pass, chunk is the
+//! pattern and whether frames are touched, split the phase. The process makes the same calls from the same seed, and an answer
+//! has the clock at the start and at the end. Before the first request the process says whether it can serve: a status, and a
+//! text.
 
 use crate::harness::handover::Crossed;
-use crate::harness::load::{Load, Taken};
+use crate::harness::load::{Busy, Load, Taken};
+use crate::harness::mixed::sequence::MixedPattern;
+use crate::harness::mixed::work::{Phase, Setting, Work};
 use crate::harness::subject::Subject;
 use crate::harness::team::Team;
 use std::cell::RefCell;
@@ -75,9 +80,9 @@ impl Remote {
         self
     }
 
-    fn ask(&self, threads: usize, load: &Load) -> io::Result<Vec<Taken>> {
+    fn ask(&self, threads: usize, request: &[u8]) -> io::Result<Vec<Taken>> {
         let (input, output) = &mut *self.pipes.borrow_mut();
-        input.write_all(&request(threads, load))?;
+        input.write_all(request)?;
         input.flush()?;
         (0..threads).map(|_| read_taken(output)).collect()
     }
@@ -89,7 +94,7 @@ impl Subject for Remote {
     }
 
     fn sample(&self, _: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>> {
-        self.ask(threads, load).ok()
+        self.ask(threads, &request(threads, load)).ok()
     }
 
     fn moves(&self) -> Option<(u64, u64)> {
@@ -109,11 +114,17 @@ impl Subject for Remote {
             return None;
         }
         let load = Load { order: Arc::new([]), bulk: false, call: 1, rounds: groups, chunk: 1, split: 0 };
-        let (input, output) = &mut *self.pipes.borrow_mut();
-        input.write_all(&request(2, &load)).ok()?;
-        input.flush().ok()?;
-        let words = read_taken(output).ok()?.marks.try_into().ok()?;
-        Some(Crossed::of_words(words))
+        let taken = self.ask(1, &request(2, &load)).ok()?.pop()?;
+        Some(Crossed::of_words(taken.marks.try_into().ok()?))
+    }
+
+    fn mixed(&self, _: &Team, work: &Work) -> Option<Vec<Busy>> {
+        let Setting { threads, .. } = work.load.setting;
+        if !self.crosses || threads > self.threads {
+            return None;
+        }
+        let taken = self.ask(threads, &request_of_mixed(&work.load.setting, work.phase)).ok()?;
+        taken.iter().map(busy).collect()
     }
 }
 
@@ -132,15 +143,58 @@ pub(super) fn request(threads: usize, load: &Load) -> Vec<u8> {
     words.flat_map(u32::to_ne_bytes).collect()
 }
 
+/// The phases of a mixed load, by their words.
+const PHASES: [Phase; 2] = [Phase::Open, Phase::Pass];
+
+/// Writes the request for work on a mixed load.
+fn request_of_mixed(setting: &Setting, phase: Phase) -> Vec<u8> {
+    let pattern = MixedPattern::ALL.iter().position(|p| *p == setting.pattern).unwrap_or_default();
+    let phase = PHASES.iter().position(|p| *p == phase).unwrap_or_default();
+    let chunk = pattern * 2 + usize::from(setting.touched);
+    let words = [setting.threads, 0, 0, setting.blocks, chunk, phase];
+    words.into_iter().flat_map(|n| (n as u32).to_ne_bytes()).collect()
+}
+
+/// What a process is asked for.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// A sample of batches, on so many threads.
+    Batches(usize, Load),
+    /// So many groups across CPUs.
+    Across(usize),
+    /// Work on a mixed load.
+    Mixed(Setting, Phase),
+}
+
 /// Reads a request; `None` where there will be none any more.
-pub(super) fn read_request(input: &mut impl Read) -> Option<(usize, Load)> {
+pub(super) fn read_request(input: &mut impl Read) -> Option<Request> {
     let mut head = [0; 6];
     for word in &mut head {
         *word = read_u32(input).ok()?;
     }
     let order: io::Result<Arc<[u32]>> = (0..head[1]).map(|_| read_u32(input)).collect();
-    let [threads, _, call, rounds, chunk, split] = head.map(|n| n as usize);
-    Some((threads, Load { order: order.ok()?, bulk: call > 1, call, rounds, chunk: chunk.max(1), split }))
+    let (order, [threads, _, call, rounds, chunk, split]) = (order.ok()?, head.map(|n| n as usize));
+    Some(match (order.is_empty(), call) {
+        (true, 0) => {
+            let (pattern, touched) = (*MixedPattern::ALL.get(chunk / 2)?, chunk % 2 == 1);
+            Request::Mixed(Setting { threads, pattern, touched, blocks: rounds }, *PHASES.get(split)?)
+        }
+        (true, _) => Request::Across(rounds),
+        (false, _) => {
+            let load = Load { order, bulk: call > 1, call, rounds, chunk: chunk.max(1), split };
+            Request::Batches(threads, load)
+        }
+    })
+}
+
+/// What a thread's work on a mixed load took, as an answer has it.
+pub(super) fn taken(busy: &Busy) -> Taken {
+    Taken { marks: vec![busy.start, busy.end], alloc: busy.ns, free: 0, missing: busy.missing }
+}
+
+fn busy(taken: &Taken) -> Option<Busy> {
+    let [start, end] = taken.marks[..] else { return None };
+    Some(Busy { ns: taken.alloc, start, end, missing: taken.missing })
 }
 
 /// Writes what a thread took.
@@ -201,7 +255,9 @@ mod tests {
     #[test]
     fn what_is_said_is_what_is_heard() {
         let load = Load { order: [2, 0, 1].into(), bulk: true, call: 3, rounds: 8, chunk: 4, split: 2 };
-        let (threads, heard) = read_request(&mut &request(2, &load)[..]).unwrap();
+        let Some(Request::Batches(threads, heard)) = read_request(&mut &request(2, &load)[..]) else {
+            panic!("a sample of batches was asked for")
+        };
         assert_eq!((threads, &heard.order[..]), (2, &[2, 0, 1][..]));
         assert_eq!((heard.call, heard.rounds, heard.chunk, heard.split), (3, 8, 4, 2));
         assert!(read_request(&mut &request(2, &load)[..30]).is_none());
@@ -209,5 +265,20 @@ mod tests {
         assert_eq!(read_taken(&mut &answer(&taken)[..]).unwrap(), taken);
         assert_eq!(greeting(&mut &greet(1, "no")[..]).unwrap(), (1, "no".into()));
         assert!(greeting(&mut &[0, 0, 0, 0, 255, 255, 255, 255][..]).is_err());
+    }
+
+    #[test]
+    fn work_on_a_mixed_load_is_heard_as_it_was_said() {
+        let across = Load { order: Arc::new([]), bulk: false, call: 1, rounds: 7, chunk: 1, split: 0 };
+        assert!(matches!(read_request(&mut &request(2, &across)[..]), Some(Request::Across(7))));
+        for (pattern, phase) in MixedPattern::ALL.into_iter().flat_map(|p| PHASES.map(|phase| (p, phase))) {
+            let setting = Setting { threads: 2, pattern, touched: phase == Phase::Pass, blocks: 77 };
+            let heard = read_request(&mut &request_of_mixed(&setting, phase)[..]);
+            let Some(Request::Mixed(heard, in_phase)) = heard else { panic!("{heard:?}") };
+            assert_eq!((heard, in_phase), (setting, phase));
+        }
+        let worked = Busy { ns: 5, start: 10, end: 15, missing: 3 };
+        let back = busy(&read_taken(&mut &answer(&taken(&worked))[..]).unwrap()).unwrap();
+        assert_eq!((back.ns, back.start, back.end, back.missing), (5, 10, 15, 3));
     }
 }

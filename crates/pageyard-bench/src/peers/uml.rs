@@ -1,5 +1,6 @@
 //! Rows of Linux itself, measured under User Mode Linux: see `bench/linux`.
 
+use crate::external::{Fields, Figures, SweepFigures};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,28 +8,11 @@ use std::path::{Path, PathBuf};
 /// Where `bench/linux/run` leaves its rows, from the root of the repository.
 pub const DEFAULT: &str = "target/linux-uml.json";
 
-/// One row as it was left, in nanoseconds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct UmlRow {
-    /// Order of the blocks.
-    pub order: u8,
-    /// Blocks in a batch.
-    pub batch: usize,
-    /// The pattern's name.
-    pub pattern: String,
-    /// Taking.
-    pub alloc_ns: f64,
-    /// Giving back.
-    pub free_ns: f64,
-    /// Both, the fastest sample.
-    pub total_ns_min: f64,
-    /// Both, the median.
-    pub total_ns_median: f64,
-    /// Refills in all samples.
-    pub refills: u64,
-    /// Spills in all samples.
-    pub spills: u64,
-}
+/// The name of its rows.
+pub const NAME: &str = "linux-uml";
+
+/// Samples of each row that `bench/linux/run` takes, and does not write.
+const SAMPLES: u64 = 15;
 
 /// What was left.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +24,7 @@ pub struct Uml {
     /// What User Mode Linux leaves out.
     pub left_out: String,
     /// The rows.
-    pub rows: Vec<UmlRow>,
+    pub rows: Vec<SweepFigures>,
 }
 
 /// Reads the rows, or says why there are none.
@@ -58,20 +42,10 @@ pub fn read(file: Option<&Path>) -> Result<Uml, String> {
 fn parse(text: &str) -> Option<Uml> {
     let all: Value = serde_json::from_str(text).ok()?;
     let word = |v: &Value, key: &str| v.get(key)?.as_str().map(str::to_owned);
-    let rows = all.get("rows")?.as_array()?.iter().map(|r| {
-        let ns = |key: &str| r.get(key)?.as_f64().filter(|ns| *ns >= 0.0);
-        let n = |key: &str| r.get(key)?.as_u64();
-        Some(UmlRow {
-            order: u8::try_from(n("order")?).ok()?,
-            batch: usize::try_from(n("batch")?).ok()?,
-            pattern: word(r, "pattern")?,
-            alloc_ns: ns("alloc_ns")?,
-            free_ns: ns("free_ns")?,
-            total_ns_min: ns("total_ns_min")?,
-            total_ns_median: ns("total_ns_median")?,
-            refills: n("refills")?,
-            spills: n("spills")?,
-        })
+    let rows = all.get("rows")?.as_array()?.iter().map(|row| {
+        let mut row = row.clone();
+        row.as_object_mut()?.insert("samples".to_owned(), SAMPLES.into());
+        SweepFigures::read(&Fields::of(&row).ok()?).ok()
     });
     Some(Uml {
         kernel: word(&all, "kernel")?,
@@ -87,11 +61,14 @@ mod tests {
 
     #[test]
     fn a_row_with_a_part_missing_spoils_the_file() {
-        let row = r#"{"order":0,"batch":64,"pattern":"fifo","alloc_ns":13.5,"free_ns":14.0,"total_ns_min":27.0,
+        let row = r#"{"threads":1,"order":0,"batch":64,"pattern":"fifo","alloc_ns":13.5,"free_ns":14.0,"total_ns_min":27.0,
             "total_ns_median":27.5,"refills":0,"spills":2}"#;
         let file = |rows: &str| format!(r#"{{"kernel":"6.1","cpu":"c","left_out":"much","rows":[{rows}]}}"#);
         let uml = parse(&file(row)).unwrap();
-        assert_eq!((uml.rows[0].batch, uml.rows[0].total_ns_median, uml.rows[0].spills), (64, 27.5, 2));
+        assert_eq!(
+            (uml.rows[0].batch, uml.rows[0].total_ns_median, uml.rows[0].moves),
+            (64, 27.5, Some((0, 2)))
+        );
         assert_eq!(parse(&file(&row.replace("27.5", "null"))), None);
         assert_eq!(parse("{}"), None);
         assert!(read(Some(Path::new("/nowhere/at-all.json"))).unwrap_err().contains("bench/linux/run"));

@@ -1,6 +1,8 @@
 //! `bench cross` as text.
 
-use super::{disturbance_text, machine_text, quick_text, samples_text, skipped_text};
+use super::{
+    disturbance_text, external_text, machine_text, quick_text, samples_text, shown_name, skipped_text,
+};
 use crate::cross::GROUP;
 use crate::document::CrossDocument;
 use std::fmt::Write;
@@ -36,7 +38,7 @@ impl CrossDocument<'_> {
             let _ = writeln!(
                 text,
                 "  {:<30} {ratio:>12} {:>9.2} {:>9.2} {:>9.2} {:>9.2} {:>12.2}",
-                r.row.allocator,
+                shown_name(r.row.allocator, r.row.external),
                 r.row.total_ns_median,
                 r.row.alloc_ns,
                 r.row.free_ns,
@@ -55,6 +57,7 @@ impl CrossDocument<'_> {
                 );
             }
         }
+        external_text(&mut text, self.external);
         skipped_text(&mut text, self.skipped);
         text
     }

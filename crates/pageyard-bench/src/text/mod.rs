@@ -4,13 +4,16 @@ mod bulk;
 mod clear;
 mod cross;
 mod fault;
+mod mixed;
 mod primitives;
 mod scale;
 mod sweep;
 
 use crate::Skipped;
 use crate::document::DisturbanceDocument;
+use crate::external::ExternalNote;
 use crate::harness::machine::{Machine, Taken};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Says first that a run was quick, and what the whole benchmark has beside it.
@@ -29,6 +32,27 @@ fn machine_text(m: &Machine) -> String {
 
 fn samples_text(samples: usize) -> String {
     format!("Each row has {samples} samples, taken in turn; figures are their medians.\n")
+}
+
+/// Returns an allocator's name as a table has it: marked where its row was measured elsewhere.
+fn shown_name(name: &str, external: bool) -> Cow<'_, str> {
+    if external { format!("{name} (external)").into() } else { name.into() }
+}
+
+/// Says where external rows come from, and in what that machine is not like this one.
+fn external_text(text: &mut String, note: Option<&ExternalNote>) {
+    let Some(note) = note else { return };
+    let _ = write!(text, "\n(external): not measured in this run, but on {}", machine_text(&note.machine));
+    for difference in &note.differences {
+        let _ = writeln!(text, "WARNING: (external) rows do not compare with the others: {difference}.");
+    }
+    if note.rows_left_out > 0 {
+        let _ = writeln!(
+            text,
+            "{} rows of the file are of settings that were not measured here.",
+            note.rows_left_out
+        );
+    }
 }
 
 fn skipped_text(text: &mut String, skipped: &[Skipped]) {

@@ -1,6 +1,8 @@
 //! `bench sweep` as text: ratios first, nanoseconds after.
 
-use super::{disturbance_text, machine_text, quick_text, samples_text, skipped_text};
+use super::{
+    disturbance_text, external_text, machine_text, quick_text, samples_text, shown_name, skipped_text,
+};
 use crate::document::{SweepDocument, SweepRowDocument};
 use std::fmt::Write;
 
@@ -39,7 +41,8 @@ impl<'a> Table<'a> {
     }
 
     fn line(&self, text: &mut String, name: &str, figure: impl Fn(usize) -> Option<String>) {
-        let _ = write!(text, "  {name:<32}");
+        let external = self.rows.iter().any(|r| r.row.allocator == name && r.row.external);
+        let _ = write!(text, "  {:<32}", shown_name(name, external));
         for batch in &self.batches {
             let _ = write!(text, " {:>8}", figure(*batch).unwrap_or_else(|| "-".into()));
         }
@@ -73,6 +76,7 @@ impl SweepDocument<'_> {
         if let Some(note) = &self.note {
             let _ = writeln!(text, "\n{note}.");
         }
+        external_text(&mut text, self.external);
         skipped_text(&mut text, self.skipped);
         text
     }

@@ -1,5 +1,6 @@
 //! The command as a user meets it.
 
+mod external;
 mod knobs;
 mod limits;
 mod numbers;

@@ -12,6 +12,7 @@ use pageyard_bench::document::ScaleDocument;
 use pageyard_bench::experiment::{self, Published, Settings};
 use pageyard_bench::fault::{FaultOptions, fault};
 use pageyard_bench::machine::Machine;
+use pageyard_bench::mixed::{MixedOptions, mixed};
 use pageyard_bench::primitives::primitives;
 use pageyard_bench::refused::refused;
 use pageyard_bench::scale::{ScaleOptions, scale};
@@ -487,6 +488,15 @@ fn bench_cross() {
     // Where there are no restartable sequences, nothing is biased.
     let each = if text.contains("100,000 frees") { &["100,000 frees"][..] } else { &[] };
     check(&text, &document.json(), &[&["64 at a time"], each].concat(), &[AGREED]);
+}
+
+#[test]
+fn bench_mixed() {
+    let mut options = MixedOptions::quick();
+    options.samples = 3;
+    let result = mixed(&options, &mut |_, _| ());
+    let document = result.document();
+    check(&document.text(), &document.json(), &["in 100,000"], &[AGREED]);
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use boon::{Compiler, Schemas};
 use pageyard_bench::document::{
-    BulkDocument, ClearDocument, CrossDocument, FaultDocument, PrimitivesDocument, ScaleDocument,
-    SweepDocument,
+    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PrimitivesDocument,
+    ScaleDocument, SweepDocument,
 };
 use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
 use pageyard_record::host::HostDocument;
@@ -47,6 +47,7 @@ fn generated() -> Vec<Value> {
         schema::<BulkDocument<'_>>(),
         schema::<PrimitivesDocument<'_>>(),
         schema::<CrossDocument<'_>>(),
+        schema::<MixedDocument<'_>>(),
         schema::<ScaleDocument<'_>>(),
         schema::<ClearDocument<'_>>(),
         schema::<FaultDocument<'_>>(),

@@ -262,6 +262,52 @@ fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
 }
 
 #[test]
+fn a_mixed_load_has_a_row_of_every_allocator_or_says_why_not() {
+    let v = json(&["bench", "mixed", "--quick", "--samples", "3", "--json"]);
+    assert_eq!((&v["samples"], &v["quick"]), (&3.into(), &true.into()));
+    assert!(v["machine"]["cpu"].is_string() && v.get("external").is_none(), "{v}");
+    let shares: f64 = v["orders"].as_array().unwrap().iter().map(|o| o["share"].as_f64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{v}");
+    let rows = v["rows"].as_array().unwrap();
+    for row in rows {
+        for key in ["ns_median", "harness_ns", "less_harness_ns"] {
+            assert!(row[key].is_number(), "{key} {row}");
+        }
+        assert!(row["failed"].as_u64().unwrap() <= row["requests"].as_u64().unwrap(), "{row}");
+        assert_eq!(row["pattern"], "local", "{row}");
+        assert!(row.get("external").is_none(), "{row}");
+    }
+    let skipped: Vec<&Value> = v["skipped"].as_array().unwrap().iter().map(|s| &s["allocator"]).collect();
+    let is_there = |name: &str, threads: u64, touched: bool| {
+        let row = |r: &&Value| r["allocator"] == name && r["threads"] == threads && r["touched"] == touched;
+        rows.iter().filter(row).count() == 1 || skipped.iter().any(|s| **s == name || **s == "all")
+    };
+    for name in [
+        "pageyard",
+        "pageyard-biased",
+        "pageyard-no-lists",
+        "pageyard-exclusive",
+        "pageyard-alone",
+        "pageyard-trylock",
+        "pageyard-linux",
+        "pageyard-linux-6.1",
+        "pageyard-linux-4.10",
+        "buddy_system_allocator",
+        "buddy_system_allocator-locked",
+        "mimalloc",
+        "jemalloc",
+        "tcmalloc",
+    ] {
+        for (threads, touched) in [(1, false), (1, true), (2, false), (2, true)] {
+            assert!(is_there(name, threads, touched), "{name}, {threads}, {touched}: {skipped:?}");
+        }
+    }
+    assert!(rows.iter().all(|r| r["allocator"] != "harness" && r["allocator"] != "rte_mempool-512"));
+    let why = failure(&["bench", "mixed", "--threads", "3"]);
+    assert!(why.contains("1..=2"), "{why}");
+}
+
+#[test]
 fn primitives_begin_with_the_thirteen_of_the_document() {
     let v = json(&["bench", "primitives", "--json"]);
     let rows = v["rows"].as_array().unwrap();
@@ -406,6 +452,7 @@ fn names_cannot_command_a_terminal() {
         &["experiment", "zonelist", "--samples", EVIL],
         &["experiment", "zonelist", "--report", EVIL],
         &["bench", EVIL],
+        &["bench", "cross", "--external", EVIL],
     ] {
         harmless(arguments);
     }

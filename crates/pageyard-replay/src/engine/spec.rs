@@ -13,7 +13,7 @@ use pageyard_linux::{Config, LinuxAllocator};
 use std::sync::OnceLock;
 
 /// The variants of the lock-free engine.
-pub(super) const YARDS: [&str; 3] = ["pageyard", "pageyard-exclusive", "pageyard-trylock"];
+pub(super) const YARDS: [&str; 4] = ["pageyard", "pageyard-biased", "pageyard-exclusive", "pageyard-trylock"];
 
 /// An engine with its knobs set, ready to be built over a memory map.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ enum Design {
     /// The lock-free engine, with its lists used by restartable sequences on the CPU that a call really runs on; a
     /// try-lock where this host has none.
     Restartable(Box<pageyard::Config>),
+    /// The same with pageblocks biased to CPUs.
+    Biased(Box<pageyard::Config>),
 }
 
 impl EngineSpec {
@@ -76,6 +78,7 @@ impl EngineSpec {
             (Some(config), _) => Design::Linux(Box::new(config)),
             (None, "pageyard-exclusive") => Design::Exclusive(yard),
             (None, "pageyard-trylock") => Design::TryLock(yard),
+            (None, "pageyard-biased") => Design::Biased(yard),
             (None, _) => Design::Restartable(yard),
         };
         Ok(EngineSpec { design, label: name.to_owned(), settings: knobs.to_vec() })
@@ -190,6 +193,7 @@ impl EngineSpec {
             Design::Exclusive(_) => "pageyard-exclusive",
             Design::TryLock(_) => "pageyard-trylock",
             Design::Restartable(_) => "pageyard",
+            Design::Biased(_) => "pageyard-biased",
         }
     }
 
@@ -199,7 +203,7 @@ impl EngineSpec {
         match &self.design {
             Design::Linux(config) => config.leaves_out,
             Design::Exclusive(_) | Design::TryLock(_) => "",
-            Design::Restartable(_) => without_sequences(),
+            Design::Restartable(_) | Design::Biased(_) => without_sequences(),
         }
     }
 
@@ -208,7 +212,10 @@ impl EngineSpec {
     pub fn yard(&self) -> Option<&pageyard::Config> {
         match &self.design {
             Design::Linux(_) => None,
-            Design::Exclusive(config) | Design::TryLock(config) | Design::Restartable(config) => Some(config),
+            Design::Exclusive(config)
+            | Design::TryLock(config)
+            | Design::Restartable(config)
+            | Design::Biased(config) => Some(config),
         }
     }
 
@@ -218,9 +225,10 @@ impl EngineSpec {
         let mut spec = self.clone();
         let watermark = match &mut spec.design {
             Design::Linux(config) => &mut config.watermark,
-            Design::Exclusive(config) | Design::TryLock(config) | Design::Restartable(config) => {
-                &mut config.watermark
-            }
+            Design::Exclusive(config)
+            | Design::TryLock(config)
+            | Design::Restartable(config)
+            | Design::Biased(config) => &mut config.watermark,
         };
         watermark.min_free_kbytes = watermark.min_free_kbytes.or(kib);
         spec
@@ -232,9 +240,10 @@ impl EngineSpec {
         let mut spec = self.clone();
         match &mut spec.design {
             Design::Linux(config) => config.compaction.enabled = false,
-            Design::Exclusive(config) | Design::TryLock(config) | Design::Restartable(config) => {
-                config.compaction.enabled = false;
-            }
+            Design::Exclusive(config)
+            | Design::TryLock(config)
+            | Design::Restartable(config)
+            | Design::Biased(config) => config.compaction.enabled = false,
         }
         spec
     }
@@ -268,10 +277,15 @@ impl EngineSpec {
                 let config = pageyard::Config { cpus, ..**config };
                 Pageyard::owned(map, config, pageyard::TryLock).map(|e| user.with(e))
             }
-            Design::Restartable(config) => match Rseq::new() {
+            Design::Restartable(config) | Design::Biased(config) => match Rseq::new() {
                 Ok(rseq) => {
-                    let cpus = cpus.max(possible_cpus());
-                    Pageyard::owned(map, pageyard::Config { cpus, ..**config }, rseq).map(|e| user.with(e))
+                    let config = pageyard::Config { cpus: cpus.max(possible_cpus()), ..**config };
+                    match &self.design {
+                        Design::Biased(_) => {
+                            Pageyard::owned(map, config, rseq.biased()).map(|e| user.with(e))
+                        }
+                        _ => Pageyard::owned(map, config, rseq).map(|e| user.with(e)),
+                    }
                 }
                 Err(_) => {
                     let config = pageyard::Config { cpus, ..**config };
@@ -296,7 +310,10 @@ impl EngineSpec {
                 let lists: u64 = map.zones().map(|(_, span)| list_bytes(config, span.managed.0, cpus)).sum();
                 spanned * LINUX_BYTES_A_FRAME + lists
             }
-            Design::Exclusive(config) | Design::TryLock(config) | Design::Restartable(config) => {
+            Design::Exclusive(config)
+            | Design::TryLock(config)
+            | Design::Restartable(config)
+            | Design::Biased(config) => {
                 let cpus = cpus.max(possible_cpus());
                 let layout = Pageyard::<TryLock>::layout(map, &pageyard::Config { cpus, ..**config });
                 layout.map_or(0, |l| l.layout.size() as u64)

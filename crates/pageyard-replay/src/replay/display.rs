@@ -138,6 +138,14 @@ impl fmt::Display for EngineReport {
                 count(w.waits),
                 w.wait_ns as f64 / 1e6
             )?;
+            if let (Some(share), Some(revoked)) = (w.biased_share, w.revocations) {
+                writeln!(
+                    f,
+                    "  bias          {:.1} % of frees on the CPU that the pageblock was biased to; taken back {} times",
+                    share * 100.0,
+                    count(revoked)
+                )?;
+            }
         }
         self.opening(f)?;
         self.outcome(f)?;

@@ -171,7 +171,7 @@ impl Failures {
 }
 
 /// Threads of a replay, and how they got in each other's way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waiting {
     /// Threads, one a CPU.
@@ -180,6 +180,13 @@ pub struct Waiting {
     pub waits: u64,
     /// Nanoseconds they waited; not in the latencies.
     pub wait_ns: u64,
+    /// The share of the frees whose pageblock was biased to the CPU that freed, asked just before each; left out for engines that
+    /// bias nothing to a CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub biased_share: Option<f64>,
+    /// How often a pageblock's bias was taken back while the threads ran, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revocations: Option<u64>,
 }
 
 /// One engine's replay.

@@ -257,13 +257,20 @@ fn on_a_thread_a_cpu(
     })?;
     run.seconds.replay = start.elapsed();
     run.clock.sample_last(&taken);
+    let waiting = Waiting {
+        threads: found.threads,
+        waits: found.waits,
+        wait_ns: found.wait_ns,
+        biased_share: found.biased_share(),
+        revocations: found.revocations,
+    };
     let totals = CallTotals {
         alloc: found.alloc.summary(),
         free: found.free.summary(),
         failures: found.failures,
         refusals: found.refusals,
         held_frames: taken.len(),
-        waiting: Some(Waiting { threads: found.threads, waits: found.waits, wait_ns: found.wait_ns }),
+        waiting: Some(waiting),
         slow_path: None,
     };
     run.finish(trial, totals)

@@ -162,6 +162,8 @@ struct Shared<'a, E: ?Sized> {
     /// For each place: 1 + the engine's frame, [`EMPTY`] or [`REFUSED`].
     places: Vec<AtomicU32>,
     taken: &'a SharedFrameSet,
+    /// Whether the engine biases pageblocks to CPUs, so that it is counted which frees found theirs biased to their own.
+    biases: bool,
 }
 
 /// What one thread found.
@@ -178,6 +180,12 @@ pub struct Found {
     pub wait_ns: u64,
     /// Threads that made calls.
     pub threads: u32,
+    /// Frees, where the engine biases pageblocks to CPUs.
+    frees: u64,
+    /// Of those, the ones whose pageblock was biased to the CPU that freed.
+    biased_frees: u64,
+    /// How often a bias was taken back, likewise.
+    pub revocations: Option<u64>,
 }
 
 impl Found {
@@ -192,7 +200,15 @@ impl Found {
             waits: 0,
             wait_ns: 0,
             threads: 0,
+            frees: 0,
+            biased_frees: 0,
+            revocations: None,
         }
+    }
+
+    /// Returns the share of the frees whose pageblock was biased to the CPU that freed; `None` where the engine biases none.
+    pub fn biased_share(&self) -> Option<f64> {
+        self.revocations.map(|_| self.biased_frees as f64 / self.frees.max(1) as f64)
     }
 
     fn add(&mut self, other: Found) {
@@ -202,6 +218,8 @@ impl Found {
         self.refusals.add(other.refusals);
         self.waits += other.waits;
         self.wait_ns += other.wait_ns;
+        self.frees += other.frees;
+        self.biased_frees += other.biased_frees;
     }
 }
 
@@ -219,7 +237,8 @@ impl Plan {
         let empty = self.places as usize - self.opening.len();
         let places =
             self.opening.into_iter().chain(std::iter::repeat_n(EMPTY, empty)).map(AtomicU32::new).collect();
-        let shared = Shared { engine, places, taken };
+        let revoked = engine.revocations();
+        let shared = Shared { engine, places, taken, biases: revoked.is_some() };
         let mut sum = Found::new(clock_ns, refusals.clone());
         let mut tick = Some(tick);
         // A CPU that does nothing needs no thread.
@@ -269,6 +288,7 @@ impl Plan {
             }
             Ok(())
         })?;
+        sum.revocations = engine.revocations().zip(revoked).map(|(after, before)| after - before);
         Ok(sum)
     }
 }
@@ -336,6 +356,11 @@ impl<E: ReplayEngine + ?Sized> Shared<'_, E> {
 
     fn free(&self, cx: &Cx, at: Pfn, order: Order, found: &mut Found) {
         let engine = self.engine;
+        // Asked before the call, and not timed with it: another engine's frees cost no more than they would without.
+        if self.biases {
+            found.frees += 1;
+            found.biased_frees += u64::from(engine.is_biased_here(at).unwrap_or(false));
+        }
         if found.free.time(|| engine.free(cx, at, order)).is_err() {
             found.failures.refused_frees += 1;
         }

@@ -71,6 +71,25 @@ fn every_recording_replays_soundly_on_a_thread_a_cpu() {
 }
 
 #[test]
+fn a_replay_on_threads_says_how_many_frees_found_their_pageblock_biased_to_their_cpu() {
+    let options = ReplayOptions { threads: true, ..ReplayOptions::default() };
+    let report = run_with(&find("build").unwrap(), &["pageyard-biased", "pageyard", "linux-6.18"], &options);
+    let document = report.json();
+    for (engine, document) in report.engines.iter().zip(document["engines"].as_array().unwrap()) {
+        assert!(engine.is_sound(), "{}: {engine}", engine.name);
+        let (threads, text) = (&document["threads"], engine.to_string());
+        // Where the host has no restartable sequences, nothing is biased.
+        if engine.name == "pageyard-biased" && pageyard_arena::rseq::Rseq::new().is_ok() {
+            assert!((0.0..=1.0).contains(&threads["biased_share"].as_f64().unwrap()), "{threads}");
+            assert!(threads["revocations"].is_u64() && text.contains("taken back"), "{threads}\n{text}");
+        } else {
+            assert!(threads.get("biased_share").is_none() && threads.get("revocations").is_none());
+            assert!(!text.contains("taken back"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn an_engine_for_one_thread_is_not_run_on_two() {
     let trace = Trace::open(&find("build").unwrap()).unwrap();
     let engine = EngineSpec::parse_all(&["pageyard-exclusive"], &[]).unwrap();

@@ -1,0 +1,188 @@
+//! A file of rows: read within bounds, and refused with what to do.
+
+use super::compare::differences;
+use super::fields::{Fields, check_name};
+use super::rows::Figures;
+use crate::contestants::is_measured_here;
+use crate::harness::machine::Machine;
+use pageyard_trace::shown;
+use serde_json::Value;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// The largest file that is read, in bytes: a full sweep has less than a megabyte.
+const LARGEST: u64 = 16 << 20;
+
+/// The most rows: more than any benchmark has settings, for a few allocators.
+const MOST_ROWS: usize = 10_000;
+
+/// Rows that were measured elsewhere.
+#[derive(Clone, Debug)]
+pub struct External<F> {
+    /// Where.
+    pub machine: Machine,
+    /// The allocators, each with the figures of a setting.
+    pub rows: Vec<(&'static str, F)>,
+}
+
+impl<F> External<F> {
+    /// Says in what the machine is not like this one, a sentence each. Where it is not, ratios between the two mean nothing.
+    #[must_use]
+    pub fn differences(&self, here: &Machine) -> Vec<String> {
+        differences(&self.machine, here)
+    }
+}
+
+#[expect(private_bounds, reason = "the benchmarks are all that have figures")]
+impl<F: Figures> External<F> {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong with it and what to do, in one sentence.
+    pub fn read(path: &Path) -> Result<External<F>, String> {
+        let name = shown(&path.display().to_string());
+        let mut text = Vec::new();
+        let opened = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut text));
+        opened.map_err(|e| format!("{name} cannot be read ({e}); --external takes a file of rows"))?;
+        if text.len() as u64 > LARGEST {
+            return Err(format!("{name} is larger than 16 MiB; leave only the rows to be shown in it"));
+        }
+        parse(&text).map_err(|why| format!("{name}: {why}"))
+    }
+}
+
+fn parse<F: Figures>(text: &[u8]) -> Result<External<F>, String> {
+    let file: Value = serde_json::from_slice(text)
+        .map_err(|e| format!("it is not JSON ({e}); write it as the benchmark's --json does"))?;
+    match file.get("schema").and_then(Value::as_str) {
+        Some(schema) if schema == F::SCHEMA => {}
+        Some(other) => {
+            return Err(format!("its schema is {}, and this benchmark reads {}", shown(other), F::SCHEMA));
+        }
+        None => return Err(format!("it has no schema; add \"schema\": \"{}\"", F::SCHEMA)),
+    }
+    let machine = machine(file.get("machine"))?;
+    let rows = file.get("rows").and_then(Value::as_array);
+    let rows = rows.filter(|rows| (1..=MOST_ROWS).contains(&rows.len()));
+    let rows = rows.ok_or_else(|| format!("it has no list `rows` of 1 to {MOST_ROWS} rows; add it"))?;
+    let mut read: Vec<(&str, F)> = Vec::new();
+    for (i, row) in rows.iter().enumerate() {
+        let wrong = |why: String| format!("row {} of `rows`: {why}", i + 1);
+        let fields = Fields::of(row).map_err(wrong)?;
+        let name = fields.name("allocator").map_err(wrong)?;
+        if is_measured_here(name) {
+            return Err(wrong(format!(
+                "{name} is measured here; give the row another name, or leave it out"
+            )));
+        }
+        let figures = F::read(&fields).map_err(wrong)?;
+        if read.iter().any(|(other, of)| *other == name && of.is_of_the_setting_of(&figures)) {
+            return Err(wrong(format!("{name} has a row of this setting already; leave one of them out")));
+        }
+        read.push((name, figures));
+    }
+    let mut names: Vec<&'static str> = Vec::new();
+    let mut keep = |name: &str| {
+        names.iter().copied().find(|kept| *kept == name).unwrap_or_else(|| {
+            // A row's name is known for as long as the program runs, as those of the allocators here are.
+            names.push(Box::leak(name.into()));
+            names[names.len() - 1]
+        })
+    };
+    let rows = read.into_iter().map(|(name, figures)| (keep(name), figures)).collect();
+    Ok(External { machine, rows })
+}
+
+fn machine(value: Option<&Value>) -> Result<Machine, String> {
+    let value = value.ok_or("it has no `machine`; add the one that the benchmark's --json prints there")?;
+    let wrong = |why: String| format!("its `machine` {why}");
+    let machine: Machine = serde_json::from_value(value.clone())
+        .map_err(|e| wrong(format!("cannot be read: {}", shown(&e.to_string()))))?;
+    check_name(&machine.cpu).map_err(|why| wrong(format!("is of a `cpu` that {why}")))?;
+    check_name(&machine.kernel).map_err(|why| wrong(format!("has a `kernel` that {why}")))?;
+    let costs = machine.costs.into_iter().flat_map(|c| {
+        [Some(c.locked_ns), Some(c.store_to_load_ns), c.handover_ns, c.membarrier_ns].into_iter().flatten()
+    });
+    if costs.into_iter().any(|ns| !(0.0..1e9).contains(&ns)) {
+        return Err(wrong("has `costs` that are not nanoseconds from 0 to 1e9; correct them".to_owned()));
+    }
+    Ok(machine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CrossFigures, MixedFigures, SweepFigures};
+    use super::*;
+
+    const MIXED: &str = r#"{"schema": "pageyard.bench-mixed/1",
+        "machine": {"cpu": "EPYC", "cpus": 2, "kernel": "6.1", "costs": {"locked_ns": 2.3, "store_to_load_ns": 0.8}},
+        "rows": [{"allocator": "mine", "threads": 1, "pattern": "local", "touched": false, "ns_median": 30.5,
+            "harness_ns": 4.5, "requests": 1000, "failed": 1, "samples": 15}]}"#;
+
+    fn refused(text: &str) -> String {
+        let why = parse::<MixedFigures>(text.as_bytes()).unwrap_err();
+        assert!(why.lines().count() == 1 && !why.chars().any(char::is_control), "{why}");
+        why
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_was_written() {
+        let external = parse::<MixedFigures>(MIXED.as_bytes()).unwrap();
+        let (name, figures) = &external.rows[0];
+        assert_eq!((*name, figures.ns_median, figures.harness_ns, figures.failed), ("mine", 30.5, 4.5, 1));
+        assert_eq!((&*external.machine.cpu, external.machine.costs.unwrap().locked_ns), ("EPYC", 2.3));
+        assert_eq!((figures.biased_share, figures.disturbed), (None, false));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_to_do() {
+        for (from, to, says) in [
+            ("{\"schema\"", "\"schema\"", "it is not JSON"),
+            ("bench-mixed", "bench-sweep", "this benchmark reads pageyard.bench-mixed/1"),
+            ("\"schema\"", "\"scheme\"", "add \"schema\": \"pageyard.bench-mixed/1\""),
+            ("\"machine\"", "\"host\"", "it has no `machine`"),
+            ("\"kernel\"", "\"release\"", "missing field `kernel`"),
+            ("2.3", "-1", "its `machine` has `costs`"),
+            ("2.3", "1e10", "its `machine` has `costs`"),
+            ("EPYC", "\\u001b[2J", "its `machine` is of a `cpu` that has characters that a terminal acts on"),
+            ("\"rows\"", "\"row\"", "it has no list `rows`"),
+            ("[{", "[7, {", "row 1 of `rows`: it is not an object"),
+            ("mine", "pageyard", "pageyard is measured here"),
+            ("mine", "linux-uml", "linux-uml is measured here"),
+            ("mine", "a\\u001bb", "characters that a terminal acts on"),
+            ("mine", "a\\nb", "characters that a terminal acts on"),
+            ("\"mine\"", "\"\"", "has 0 bytes"),
+            ("\"ns_median\"", "\"ns\"", "it has no `ns_median`"),
+            ("30.5", "-3", "its `ns_median` is not a number of nanoseconds"),
+            ("30.5", "NaN", "it is not JSON"),
+            ("30.5", "1e999", "it is not JSON"),
+            ("30.5", "1e10", "its `ns_median` is not a number of nanoseconds"),
+            ("30.5", "\"30\"", "its `ns_median` is not a number of nanoseconds"),
+            ("30.5", "null", "its `ns_median` is not a number of nanoseconds"),
+            ("30.5", "0", "its `ns_median` is 0"),
+            ("1000", "1.5", "its `requests` is not a whole number"),
+            ("1000", "0", "its `failed` is 1, of 0"),
+            ("local", "global", "write local or handed-over"),
+            ("false", "0", "its `touched` is neither true nor false"),
+        ] {
+            assert!(MIXED.contains(from), "{from}");
+            let why = refused(&MIXED.replacen(from, to, 1));
+            assert!(why.contains(says), "{from}, {to}: {why}");
+        }
+        let row = MIXED.split_once("[{").unwrap().1.split_once("}]").unwrap().0;
+        let twice = MIXED.replace("}]}", &format!("}}, {{{row}}}]}}"));
+        assert!(refused(&twice).contains("row 2 of `rows`: mine has a row of this setting already"));
+        let long = refused(&MIXED.replace("mine", &"x".repeat(65)));
+        assert!(long.contains("has 65 bytes"), "{long}");
+        assert!(refused(&"[".repeat(100_000)).contains("it is not JSON"));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_or_too_large_is_named() {
+        let why = External::<SweepFigures>::read(Path::new("/nowhere/at-all.json")).unwrap_err();
+        assert!(why.contains("/nowhere/at-all.json cannot be read"), "{why}");
+        let why = External::<CrossFigures>::read(Path::new("/dev/zero")).unwrap_err();
+        assert!(why.contains("/dev/zero is larger than 16 MiB"), "{why}");
+    }
+}
