@@ -21,6 +21,13 @@ pub enum BadRequest {
     NoSuchCpu,
     /// Zeroed frames were asked for, and the instance cannot clear frames.
     CannotZero,
+    /// The count of frames is zero, or larger than one block can be.
+    Size {
+        /// What was asked for.
+        frames: Frames,
+        /// The most that can be.
+        most: Frames,
+    },
 }
 
 /// Why an allocation failed.
@@ -159,6 +166,9 @@ impl fmt::Display for BadRequest {
             BadRequest::CannotZero => f.write_str(
                 "nothing here can clear frames: ask without ZERO, and clear the block unless was_zeroed says it is clear",
             ),
+            BadRequest::Size { frames, most } => {
+                write!(f, "{frames} frames were asked for; ask for at least 1 and at most {most}")
+            }
         }
     }
 }

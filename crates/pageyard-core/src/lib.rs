@@ -31,6 +31,7 @@
 //! * [`error`]: why a request was refused; [`reason`]: one rule for every engine that picks the error.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
 //!   engine asks for when memory runs short.
+//! * [`range`]: ranges of frames, and why a call on one was refused.
 //! * [`observer`]: what is told of blocks as they change hands; [`clear`]: what clears them.
 //! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
 #![no_std]
@@ -52,6 +53,7 @@ pub mod metrics;
 pub mod migratetype;
 pub mod observer;
 pub mod proctext;
+pub mod range;
 pub mod reason;
 pub mod reclaim;
 pub mod request;
@@ -68,6 +70,7 @@ pub use gfp::{Gfp, GfpMap};
 pub use memmap::{MemoryMap, Region, ZoneKind, ZoneSpan};
 pub use migratetype::Migratetype;
 pub use observer::Observer;
+pub use range::{ContigError, FrameRange, RangeError, RangeFault};
 pub use reclaim::{Failure, Helpers, PressureAllocator, Reclaim};
 pub use request::{NodeMask, Request, RequestFlags};
 pub use stats::{Census, Counter, PcpStats, Stats, ZoneStats};

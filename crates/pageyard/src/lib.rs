@@ -26,6 +26,12 @@
 //! calls are those of [`PageAllocator`], which every engine has; [`Pageyard`] has them too, under the same names.
 //! [`compaction`] and [`reclaim`] say what an owner of frames can offer when memory runs short.
 //!
+//! # Ranges of frames
+//! Beyond blocks of a power of two, [`Pageyard`] has [`free_range`](Pageyard::free_range) (frames in any pieces, whatever blocks they were),
+//! [`alloc_exact`](Pageyard::alloc_exact) (any count, aligned as asked), [`alloc_frames`](Pageyard::alloc_frames) (in one piece, or in the
+//! largest there are), [`visit_free_blocks`](Pageyard::visit_free_blocks) (for balloons), and `alloc_contig_range`, `declare_cma` and
+//! `alloc_cma` (a range by its numbers, emptied if need be), `offline_range` and `online_range`. `docs/design/ranges.md` says how they work.
+//!
 //! # Features
 //! Without any feature, the crate is `no_std` and never allocates.
 //!

@@ -182,6 +182,16 @@ impl<'a, O: Migrate> Moving<'a, O> {
         self.cluster.frames[at].take()
     }
 
+    /// Returns the frame at a place.
+    pub(super) fn frame(&self, at: usize) -> Option<Pfn> {
+        self.cluster.frames[at].as_ref().map(|(pfn, _)| *pfn)
+    }
+
+    /// Returns the first frame that is still here.
+    pub(super) fn first(&self) -> Option<Pfn> {
+        self.cluster.frames[..self.cluster.filled].iter().flatten().map(|(pfn, _)| *pfn).next()
+    }
+
     /// Puts the frame at a place back: it will not move.
     pub(super) fn refuse(&mut self, at: usize) {
         self.refused = true;

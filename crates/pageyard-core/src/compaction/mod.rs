@@ -5,6 +5,7 @@
 //! * [`Plan`]: what to achieve; [`fn@suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step
 //!   at a time.
 //! * [`Work`], [`Outcome`]: what it did, and how it ended.
+//! * [`fn@evacuate`]: moving everything out of a range.
 //! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when to hold off.
 //!
 //! Inside, from the bottom up:
@@ -23,6 +24,7 @@ mod chosen;
 mod cluster;
 mod direct;
 mod driver;
+mod evacuate;
 mod free_scan;
 mod held;
 mod job;
@@ -43,6 +45,7 @@ pub use background::{compact_everything, compact_in_background, forget_hints_if_
 pub use cluster::CLUSTER;
 pub use direct::{Tried, compact_for_request};
 pub use driver::{Compactor, Progress};
+pub use evacuate::{Stuck, evacuate};
 pub use knobs::{Deferral, KnobError, Knobs, Scope, Skip};
 pub use migrate::{Busy, Migrate, MigrateError, Mode};
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};

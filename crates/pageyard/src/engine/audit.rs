@@ -50,7 +50,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             let count = count_zone(&zone.pageblocks)?;
             let cached = self.count_lists(zone, &count)?;
             check_zone(zone, &count)?;
-            census.managed += zone.pageblocks.span.managed;
+            census.managed += zone.online.managed();
             census.free += Frames(count.free);
             census.isolated += Frames(count.isolated);
             census.allocated += Frames(count.allocated);
@@ -234,6 +234,6 @@ fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
     same("free frames in reserved pageblocks", pageblocks.highatomic_free(), count.highatomic_free)?;
     same("free frames of contiguous areas", pageblocks.cma_free(), count.cma_free)?;
     let all = count.free + count.isolated + count.allocated + count.loose;
-    same("managed frames", pageblocks.span.managed.0, all)?;
+    same("managed frames", zone.online.managed().0, all)?;
     pageblocks.index.check(&pageblocks.frames).map_err(|what| fail(pageblocks, what, FrameIdx::new(0), 0, 0))
 }

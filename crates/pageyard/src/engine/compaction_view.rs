@@ -21,7 +21,7 @@ use crate::compaction::{
     Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases,
     PageblockInfo, Plan, Role, ZoneState, ZoneView,
 };
-use crate::memmap::ZoneKind;
+use crate::memmap::{ZoneKind, ZoneSpan};
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
 use crate::stats::Counter;
@@ -42,7 +42,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 
     /// Marks a frame that was just claimed as one that compaction holds.
-    fn hold(&self, zone: &Zone<'_>, frame: FrameIdx) -> Pfn {
+    pub(super) fn hold(&self, zone: &Zone<'_>, frame: FrameIdx) -> Pfn {
         zone.pageblocks.frames.allocate_tag(frame, 0);
         zone.pageblocks.pfn(frame)
     }
@@ -72,7 +72,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Leases for Pageyard<'_, P, O, C> {
 impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> {
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let zone = self.zones.get(zone.index())?;
-        Some(ZoneView { span: zone.pageblocks.span, free: Frames(zone.pageblocks.free()), marks: zone.marks })
+        let span = ZoneSpan { managed: zone.online.managed(), ..zone.pageblocks.span };
+        Some(ZoneView { span, free: Frames(zone.pageblocks.free()), marks: zone.online.marks() })
     }
 
     fn zone_state(&self, zone: ZoneId) -> &ZoneState {
@@ -296,15 +297,15 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
 }
 
 /// Frames of one pageblock that were claimed and not handed on yet. Those left go back, even where a callback panics.
-struct Claimed<'a, 'm> {
-    pageblocks: &'a Pageblocks<'m>,
-    block: BlockIdx,
-    left: Masks,
+pub(super) struct Claimed<'a, 'm> {
+    pub(super) pageblocks: &'a Pageblocks<'m>,
+    pub(super) block: BlockIdx,
+    pub(super) left: Masks,
 }
 
 impl Claimed<'_, '_> {
     /// Takes the lowest frame.
-    fn next(&mut self) -> Option<FrameIdx> {
+    pub(super) fn next(&mut self) -> Option<FrameIdx> {
         let word = self.left.iter().position(|mask| *mask != 0)?;
         let bit = self.left[word].trailing_zeros();
         self.left[word] &= self.left[word] - 1;

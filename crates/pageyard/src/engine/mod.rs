@@ -15,6 +15,7 @@
 //! * `yard`: an instance, its configuration and construction.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of several that try; `bulk`; `batches`: what moves between
 //!   zones and lists; `origin`: which nodes requests were served from.
+//! * `ranges`: frames by their numbers, in any pieces.
 //! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `compaction_view`: what
 //!   compaction sees.
 //! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
@@ -31,6 +32,7 @@ mod map;
 #[cfg(feature = "alloc")]
 mod owned;
 mod pcp;
+mod ranges;
 mod report;
 mod requests;
 mod sync;
@@ -50,6 +52,9 @@ pub use pcp::bias_asks::BiasStats;
 pub use pcp::list::{List, Pushed};
 pub use pcp::lists::{CpuLists, LooseLists, RawLists};
 pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock, Winning};
+#[cfg(not(loom))]
+pub use ranges::CmaArea;
+pub use ranges::{Visit, Visited};
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

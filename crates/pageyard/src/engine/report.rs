@@ -10,6 +10,7 @@ use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
 use crate::allocator::Drained;
 use crate::clear::Clear;
+use crate::memmap::ZoneSpan;
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
 use crate::stats::{Counter, PcpStats, Stats, ZoneStats};
@@ -62,10 +63,10 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         // ORDER: Relaxed, here and below: what is reported orders nothing.
         let reserved = z.highatomic_blocks().load(Relaxed);
         Some(ZoneStats {
-            span: z.span,
+            span: ZoneSpan { managed: zone.online.managed(), ..z.span },
             free: Frames(z.free()),
             cached: Frames((0..self.config.cpus).map(|cpu| cached(zone, CpuId(cpu))).sum()),
-            watermarks: zone.marks,
+            watermarks: zone.online.marks(),
             boost: Frames(z.boost().load(Relaxed)),
             protection: zone.protection,
             highatomic: Frames(reserved << BLOCK_ORDER),

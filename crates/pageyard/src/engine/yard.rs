@@ -12,6 +12,7 @@ use super::pcp::tuning::Tuning;
 use super::sync::{A64, Carver, Relaxed};
 use super::zone::Zone;
 use super::zone::hints::{ChoiceHints, ReclaimWake};
+use super::zone::online::Online;
 use super::zone::pageblocks::Pageblocks;
 use super::zonelists::{self, Zonelists};
 use crate::clear::Clear;
@@ -214,7 +215,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 pageblocks,
                 lists,
                 runs,
-                marks,
+                online: Online::new(span.managed, marks),
                 reserve_rule: config.reserve_rule,
                 protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
                 max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),

@@ -233,3 +233,44 @@ fn without_a_clearer_zeros_are_refused() {
         assert_eq!(Pageyard::owned(&map, config, TryLock).err(), Some(MapError::CannotClear));
     }
 }
+
+#[test]
+fn ranges_are_cleared_where_every_block_is() {
+    let blocks = [(0, 9), (512, 0), (513, 0), (514, 1), (1024, 10)];
+    let free = |e: &Engine<'_>, first, frames| e.free_range(&CX, Pfn(first), Frames(frames));
+    let memory = Memory::new(true);
+    let e = engine(&memory, |config| config.init_on_free = true);
+    for (pfn, order) in blocks {
+        e.claim_exact(&CX, Pfn(pfn), Order::of(order), Migratetype::Movable).unwrap();
+    }
+    memory.cleared();
+    free(&e, 100, 416).unwrap();
+    free(&e, 1025, 1000).unwrap();
+    assert_eq!(memory.cleared(), 1416, "each frame that was freed, and no other");
+    for pfn in (100..516).chain(1025..2025).map(Pfn) {
+        assert!(memory.is_clear(pfn, Order::ZERO));
+    }
+    assert!(!memory.is_clear(Pfn(99), Order::ZERO) && !memory.is_clear(Pfn(2025), Order::ZERO));
+    e.drain(pageyard::CpuSet::All);
+    e.audit().unwrap();
+    e.claim_exact(&CX, Pfn(1040), Order::of(4), Migratetype::Movable).unwrap();
+    assert!(e.was_zeroed(Pfn(1040)), "and that is known");
+    // Where clearing panics, what was cleared is free, and the rest is live.
+    memory.panics.store(true, Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| free(&e, 0, 100))).is_err());
+    memory.panics.store(false, Relaxed);
+    assert_eq!(e.audit().unwrap().allocated, Frames(100 + 24 + 16));
+    free(&e, 0, 100).unwrap();
+
+    let memory = Memory::new(true);
+    let e = engine(&memory, |config| config.init_on_alloc = true);
+    let first = e.alloc_exact(&CX, Frames(13), Order::ZERO, &plain(Order::ZERO)).unwrap();
+    assert!((0..13).all(|n| memory.is_clear(Pfn(first.0 + n), Order::ZERO)));
+    let owner = &pageyard::reclaim::NoHelp;
+    e.alloc_contig_range(&CX, Pfn(2000), Frames(700), Migratetype::Movable, owner).unwrap();
+    assert!((2000..2700).all(|pfn| memory.is_clear(Pfn(pfn), Order::ZERO)));
+    let keep = |_| pageyard::engine::Visit::Keep;
+    let kept = e.visit_free_blocks(&CX, Order::of(9), Pfn(3072), Frames(1), keep).unwrap();
+    assert_eq!(kept.kept, Frames(512));
+    assert!(memory.is_clear(Pfn(3072), Order::of(9)));
+}

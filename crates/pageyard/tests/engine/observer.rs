@@ -2,11 +2,12 @@
 //! observer that panics leaves an engine whose audit finds nothing but the block that was being handed over.
 
 use pageyard::compaction::{Compactor, Goal, Knobs, Mode, Plan, Progress};
+use pageyard::engine::Visit;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
-    CompactorId, Config, CpuId, CpuSet, Cx, Exclusive, Frames, MapError, MemoryMap, Migratetype, NodeId,
-    Observer, Order, OwnedPageyard, PageAllocator, Pageyard, PerCpu, Pfn, PressureAllocator, Region, Request,
-    RequestFlags, TryLock, ZoneId, ZoneKind,
+    BlockId, CompactorId, Config, CpuId, CpuSet, Cx, Exclusive, FrameRange, Frames, MapError, MemoryMap,
+    Migratetype, NodeId, Observer, Order, OwnedPageyard, PageAllocator, Pageyard, PerCpu, Pfn,
+    PressureAllocator, Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
 use pageyard_testkit::generate::{Generator, PROFILES};
 use pageyard_testkit::owner::{Fault, Owner, Use};
@@ -382,6 +383,33 @@ fn an_observer_that_panics_leaks_what_was_being_handed_over_and_nothing_else() {
         engine.free_bulk(&CX, &out[..n / 2], Order::ZERO, &mut |pfn, why| panic!("{pfn}: {why:?}"));
     });
     assert!(panics[..3].iter().all(|n| *n > 0), "{panics:?}");
+}
+
+#[test]
+fn an_observer_that_panics_over_a_range_leaves_what_it_was_told_of_free_and_the_rest_live() {
+    let panics = at_every_event(Knobs::engine(), |engine| {
+        let free = |first, frames| engine.free_range(&CX, first, Frames(frames)).unwrap();
+        let ring = engine.alloc_exact(&CX, Frames(700), Order::ZERO, &movable(Order::ZERO)).unwrap();
+        free(Pfn(ring.0 + 33), 600);
+        for (pfn, order) in [(4096, 10), (5120, 9), (5632, 0), (5633, 0), (5634, 1), (5636, 2), (5640, 3)] {
+            engine.claim_exact(&CX, Pfn(pfn), Order::of(order), Migratetype::Movable).unwrap();
+        }
+        free(Pfn(4096 + 77), 1459);
+        free(Pfn(5633), 9);
+        let mut out = [FrameRange::default(); 4];
+        let n = engine.alloc_frames(&CX, Frames(90), Order::of(2), &movable(Order::ZERO), &mut out).unwrap();
+        out[..n].iter().for_each(|piece| free(piece.first, piece.frames.0));
+        let keep = |block: BlockId| if block.pfn.0 < 2048 { Visit::Keep } else { Visit::Return };
+        engine.visit_free_blocks(&CX, HUGE, Pfn(1024), Frames(2048), keep).unwrap();
+        let owner = Owner::new(engine, Fault::None);
+        for pfn in [6000, 6700].map(Pfn) {
+            engine.claim_exact(&CX, pfn, Order::ZERO, Migratetype::Movable).unwrap();
+            owner.keep(pfn, Order::ZERO, Use::Movable);
+        }
+        engine.alloc_contig_range(&CX, Pfn(5900), Frames(1000), Migratetype::Unmovable, &owner).unwrap();
+        free(Pfn(5900), 999);
+    });
+    assert!(panics.iter().all(|n| *n > 0), "{panics:?}");
 }
 
 #[test]

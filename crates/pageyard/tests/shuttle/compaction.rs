@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex};
 const SCHEDULES: usize = 300;
 
 /// The owner of single frames that can be moved.
-struct Owner {
-    m: Arc<Machine>,
+pub struct Owner {
+    pub m: Arc<Machine>,
     /// Its frames, and whether each is isolated.
     held: Mutex<BTreeMap<u64, bool>>,
     /// Frames moved, of all schedules of a model.
@@ -31,7 +31,7 @@ struct Owner {
 
 impl Owner {
     /// Makes an owner of some frames of each of the pageblocks.
-    fn of(m: &Arc<Machine>, frames: impl IntoIterator<Item = u64>, moves: &Arc<AtomicU64>) -> Arc<Owner> {
+    pub fn of(m: &Arc<Machine>, frames: impl IntoIterator<Item = u64>, moves: &Arc<AtomicU64>) -> Arc<Owner> {
         let held = frames.into_iter().map(|pfn| (m.exact(pfn, 0).unwrap().0.0, false)).collect();
         Arc::new(Owner { m: m.clone(), held: Mutex::new(held), moves: moves.clone() })
     }
@@ -56,7 +56,7 @@ impl Owner {
     }
 
     /// Checks that compaction left nothing behind, and everything else.
-    fn end(&self, pageblocks: u64, mut held: Vec<Block>) {
+    pub fn end(&self, pageblocks: u64, mut held: Vec<Block>) {
         for block in (0..pageblocks).map(PageblockId) {
             assert!(self.m.engine.lease_pageblock(block, CompactorId(99)), "{block:?} is not leased");
             assert!(self.m.engine.unlease_pageblock(block));
@@ -113,11 +113,11 @@ unsafe impl Migrate for Owner {
 }
 
 /// A few frames in use in each of some pageblocks, the first with the fewest.
-fn scattered(pageblocks: u64) -> impl Iterator<Item = u64> {
+pub fn scattered(pageblocks: u64) -> impl Iterator<Item = u64> {
     (0..pageblocks).flat_map(|block| (0..3 + block).map(move |n| block * PAGEBLOCK + 61 * n + 5))
 }
 
-fn compact_all(o: &Owner, cpu: u32) -> Vec<Block> {
+pub fn compact_all(o: &Owner, cpu: u32) -> Vec<Block> {
     o.m.engine.compact_zone_with(&Cx::on(CpuId(cpu)), ZoneId(0), o).unwrap();
     Vec::new()
 }
@@ -130,7 +130,7 @@ fn request(o: &Owner, cpu: u32, order: u8) -> Vec<Block> {
 }
 
 /// What runs beside a compaction: allocations, frees, bulk calls, drains, isolation.
-fn calls(o: &Owner, cpu: u32, n: usize) -> Vec<Block> {
+pub fn calls(o: &Owner, cpu: u32, n: usize) -> Vec<Block> {
     let mut rng = shuttle::rand::thread_rng();
     let mut held: Vec<Block> = Vec::new();
     for _ in 0..n {
@@ -155,7 +155,7 @@ fn calls(o: &Owner, cpu: u32, n: usize) -> Vec<Block> {
     held
 }
 
-type Part = fn(&Owner) -> Vec<Block>;
+pub type Part = fn(&Owner) -> Vec<Block>;
 
 fn run(name: &str, pcp: bool, parts: &'static [Part]) {
     let moves = Arc::new(AtomicU64::new(0));

@@ -8,9 +8,11 @@ mod sequences;
 
 mod bias;
 mod compaction;
+mod contig;
 mod eight;
 mod engine;
 mod isolation;
+mod ranges;
 mod reservations;
 mod runs;
 mod unlisted;

@@ -9,3 +9,4 @@ mod costs;
 mod isolation;
 mod one;
 mod pairs;
+mod ranges;

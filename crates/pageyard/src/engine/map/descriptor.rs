@@ -18,7 +18,7 @@ use crate::migratetype::Migratetype;
 /// | 3 | isolated |
 /// | 4..14 | frames that are not free |
 /// | 14 | huge: allocated as a whole, its bits untouched |
-/// | 15 | hole: no frame is managed, its bits untouched |
+/// | 15 | hole: no frame is managed, its bits untouched; with huge, one that was taken offline |
 /// | 16..20 | how far `hint` is below the largest order inside a pageblock |
 /// | 20 | some free frames' tags may say that they hold zeros: set before the bit of such a frame is given |
 /// | 21 | every frame whose bit is free holds zeros: cleared before a bit of any other frame is given |
@@ -362,6 +362,48 @@ impl BlockState {
         if self.is_isolated() { Some(BlockState(self.0 & !ISOLATED)) } else { None }
     }
 
+    /// Reserves `n` frames of a pageblock that the caller has isolated: for all others those cannot be had.
+    #[cfg(not(loom))]
+    pub(crate) const fn claim_isolated(self, n: u32) -> Option<BlockState> {
+        if !self.is_isolated() || self.0 & (HUGE | HOLE) != 0 || self.free() < n {
+            return None;
+        }
+        Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))
+    }
+
+    /// Takes a whole pageblock that the caller has isolated, as [`BlockState::claim_whole`] takes others. A lease is no obstacle: its
+    /// compactor takes nothing of an isolated pageblock.
+    #[cfg(not(loom))]
+    pub(crate) const fn claim_whole_isolated(self) -> Option<BlockState> {
+        if !self.is_isolated() {
+            return None;
+        }
+        let kept = self.0 & (ISOLATED | OWNER);
+        match BlockState(self.0 & !(ISOLATED | OWNER)).claim_whole() {
+            Some(next) => Some(BlockState(next.0 | kept)),
+            None => None,
+        }
+    }
+
+    /// Takes a pageblock offline that the caller has isolated and claimed as a whole: it is a hole, and what else was said of it is
+    /// forgotten.
+    #[cfg(not(loom))]
+    pub(crate) const fn take_offline(self) -> Option<BlockState> {
+        if !self.is_huge() || !self.is_isolated() {
+            return None;
+        }
+        Some(BlockState(self.0 & !(SEQUENCE_ONE - 1) | FULL | HOLE | HUGE))
+    }
+
+    /// Makes a pageblock that is offline, or, with `added`, a hole from the start, a free movable one.
+    #[cfg(not(loom))]
+    pub(crate) const fn bring_online(self, added: bool) -> Option<BlockState> {
+        if !self.is_hole() || self.is_huge() == added {
+            return None;
+        }
+        Some(BlockState((self.0 & !(SEQUENCE_ONE - 1)).wrapping_add(SEQUENCE_ONE)))
+    }
+
     /// Leases it to a compactor, unless it is leased.
     pub(crate) const fn lease(self, by: u8) -> Option<BlockState> {
         if self.0 & (OWNER | HOLE) != 0 || by == u8::MAX {
@@ -475,6 +517,37 @@ mod tests {
         assert_eq!(isolated.bin(), None);
         let more = isolated.release(12, 3);
         assert_eq!((more.counted(), more.restore().unwrap().counted()), (0, 512));
+    }
+
+    #[test]
+    fn only_an_isolated_pageblock_is_claimed_as_isolated() {
+        assert_eq!((FRESH.claim_isolated(1), FRESH.claim_whole_isolated()), (None, None));
+        let isolated = FRESH.isolate().unwrap();
+        let some = isolated.claim_isolated(100).unwrap();
+        assert_eq!((some.free(), some.is_isolated(), some.claim_isolated(413)), (412, true, None));
+        assert_eq!(some.claim_whole_isolated(), None);
+        let leased = FRESH.lease(3).unwrap().isolate().unwrap();
+        let whole = leased.claim_whole_isolated().unwrap();
+        assert!(whole.is_huge() && whole.is_isolated());
+        assert_eq!((whole.owner(), whole.claim_whole_isolated()), (Some(3), None));
+    }
+
+    #[test]
+    fn what_is_offline_serves_nothing_until_it_is_online() {
+        let whole = FRESH.isolate().unwrap().claim_whole_isolated().unwrap();
+        assert_eq!((FRESH.take_offline(), FRESH.claim_whole().unwrap().take_offline()), (None, None));
+        let offline = whole.take_offline().unwrap();
+        assert!(offline.is_hole() && !offline.is_isolated() && offline.bin().is_none());
+        assert_eq!((offline.claim_any(1), offline.claim_whole(), offline.isolate()), (None, None, None));
+        assert_eq!(
+            (offline.lease(1), offline.take_offline(), offline.bring_online(true)),
+            (None, None, None)
+        );
+        assert!(offline.bring_online(false).unwrap().is_whole());
+        let hole = BlockState::partial(0);
+        assert_eq!(hole.bring_online(false), None);
+        assert!(hole.bring_online(true).unwrap().is_whole());
+        assert_eq!(FRESH.bring_online(true), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! that eight single ones would not do. Where no instruction is known to do that, or a checker looks at each, there is none, and callers
 //! go tag by tag.
 
+use crate::engine::geometry::FrameIdx;
 use crate::engine::sync::A8;
 
 /// Tags of a word.
@@ -122,6 +123,12 @@ pub(crate) fn lowest_of(frame: impl Fn(usize) -> u64) -> Option<u64> {
         in_a_row &= frame(i) == first.wrapping_add(step.wrapping_mul(i as u64));
     }
     in_a_row.then_some(lowest)
+}
+
+/// Says whether eight tags at once begin with a frame's.
+#[inline(always)]
+pub(crate) fn begins_word(frame: FrameIdx) -> bool {
+    AT_ONCE && frame.get().is_multiple_of(EIGHT)
 }
 
 /// Says whether a frame can be the first of such: three of four are neither the first nor the last of a word.

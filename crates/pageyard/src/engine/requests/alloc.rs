@@ -333,7 +333,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 
     /// Claims blocks of their type, or of another; a pageblock that no CPU worked on may then be biased to this one.
     fn claim_or_steal(&self, zone: &Zone<'_>, want: Want, effort: &mut SearchEffort) -> Option<Got> {
-        let got = match zone.pageblocks.claim(want, effort) {
+        let pageblocks = &zone.pageblocks;
+        let got = match pageblocks.claim(want, effort).or_else(|| pageblocks.claim_cma(want, effort)) {
             Some(got) => got,
             None => {
                 let (got, stolen) = zone.pageblocks.steal(want, effort)?;
@@ -443,7 +444,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return Some(self.hand_out(zone, cx, block.first_frame(), request.order, request.migratetype));
         }
         let want = Want { ty, order, blocks: 1, cpu: cx.cpu };
-        let got = zone.pageblocks.sweep(want, &usable(request), effort)?;
+        let got = zone.pageblocks.sweep(want, &usable(request), effort);
+        let got = got.or_else(|| zone.pageblocks.sweep_cma(want, effort))?;
         self.add_free(zone, cx.cpu, got.claimed);
         Some(self.hand_out(zone, cx, got.first(), request.order, request.migratetype))
     }

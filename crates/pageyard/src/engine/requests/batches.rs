@@ -32,7 +32,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         if wanted <= least {
             return least;
         }
-        let kept = zone.marks.high.0 + zone.protection[request.highest_zone.index()].0;
+        let kept = zone.online.high().0 + zone.protection[request.highest_zone.index()].0;
         let spare = zone.pageblocks.free_above(kept, u64::from(wanted) << order) >> order;
         u64::from(wanted).min(spare).max(least.into()) as u32
     }

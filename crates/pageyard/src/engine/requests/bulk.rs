@@ -279,7 +279,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Puts blocks of a zone whose tags were won into a list, as far as it goes.
-    fn push_won(
+    pub(crate) fn push_won(
         &self,
         zone: &Zone<'_>,
         cpu: CpuId,

@@ -141,7 +141,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 
     /// Puts a block whose tag was won, and which holds zeros, into a list, or back into its zone.
-    fn free_known_zero(&self, zone: &Zone<'_>, cx: &Cx, frame: FrameIdx, order: Order) {
+    pub(crate) fn free_known_zero(&self, zone: &Zone<'_>, cx: &Cx, frame: FrameIdx, order: Order) {
         // ORDER: Relaxed: it is set before the block is free, and stays.
         self.zero_seen[0].store(1, Relaxed);
         if list_of(order.get(), 0).is_some() {
@@ -290,7 +290,13 @@ impl Drop for Undo<'_, '_> {
 
 /// Says why the block of `order` at a frame whose tag was not won cannot be freed.
 #[cold]
-fn why_not(pageblocks: &Pageblocks<'_>, unwon: Unwon, frame: FrameIdx, pfn: Pfn, order: Order) -> FreeError {
+pub(crate) fn why_not(
+    pageblocks: &Pageblocks<'_>,
+    unwon: Unwon,
+    frame: FrameIdx,
+    pfn: Pfn,
+    order: Order,
+) -> FreeError {
     if !pageblocks.is_managed(frame) {
         return FreeError::OutsideArena;
     }

@@ -116,7 +116,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         for priority in (0..=Priority::START.0).rev().map(Priority) {
             for zone in self.walk(cx.cpu, request) {
                 // Compaction has what it needs here: reclaiming more would only throw things out.
-                let room = zone.marks.high.0 + 2 * order.frames().0;
+                let room = zone.online.high().0 + 2 * order.frames().0;
                 if order > COSTLY && self.config.compaction.enabled && zone.pageblocks.free() > room {
                     continue;
                 }
@@ -159,7 +159,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         // ORDER: Relaxed: a boost orders nothing.
         let boost = zone.pageblocks.boost().load(Relaxed);
         let gap = if order > Order::ZERO { 2 * order.frames().0 } else { 0 };
-        let target = zone.marks.high.0 + boost + gap;
+        let target = zone.online.high().0 + boost + gap;
         let mut sum = Reclaimed::default();
         let mut priority = Priority::START;
         while priority > Priority::HARDEST {

@@ -77,9 +77,12 @@ impl Pageblocks<'_> {
         true
     }
 
-    /// Changes the type of a pageblock that is claimed as a whole.
-    fn convert_owned(&self, block: BlockIdx, to: u8) {
+    /// Changes the type of a pageblock that is claimed as a whole, or isolated, unless it belongs to a contiguous area.
+    pub(crate) fn convert_owned(&self, block: BlockIdx, to: u8) {
         let from = self.frames.state(block).ty();
+        if from == Migratetype::Cma as u8 {
+            return;
+        }
         if self.set_type(block, from, to) && from == Migratetype::HighAtomic as u8 {
             // ORDER: Relaxed: a count orders nothing.
             self.highatomic_blocks().fetch_add(u64::MAX, Relaxed);

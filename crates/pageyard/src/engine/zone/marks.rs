@@ -40,8 +40,8 @@ impl Zone<'_> {
         // ORDER: Relaxed: the boost orders nothing.
         let boost = self.pageblocks.boost().load(Relaxed);
         let min = match mark {
-            Mark::Low => self.marks.low.0 + boost,
-            Mark::Min => self.reserve_rule.lower(self.marks.min, request.flags).0,
+            Mark::Low => self.online.low().0 + boost,
+            Mark::Min => self.reserve_rule.lower(self.online.min(), request.flags).0,
             Mark::None => return 0,
         };
         let mut kept = min + self.protection[request.highest_zone.index()].0;

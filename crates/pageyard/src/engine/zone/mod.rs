@@ -1,18 +1,23 @@
 //! A zone, as Linux means it: a span of frames of one kind and node, its lists, its watermarks. The files below it
 //! claim blocks from its pageblocks and release them; none of those knows of lists.
 //!
-//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `current` what each CPU works
-//! on; `claims` is every claim and release up to a pageblock; `wholes` several pageblocks, `high` runs of them, `steal` what other types have; `hints` and `choose` what
-//! compaction is told to empty; `marks` how far down a request may go.
+//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `current` what each CPU works on; `claims` is every
+//! claim and release up to a pageblock; `wholes` several pageblocks, `high` runs of them, `steal` what other types have; `cma` what
+//! contiguous areas lend; `hints` and `choose` what compaction is told to empty; `isolated` claims what was isolated for it; `online` how
+//! much of the zone there is, `marks` how far down a request may go.
 
 #[cfg(not(loom))]
 pub(super) mod choose;
 pub(super) mod claims;
+pub(super) mod cma;
 pub(super) mod current;
 pub(super) mod high;
 #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
 pub(super) mod hints;
+#[cfg(not(loom))]
+pub(super) mod isolated;
 pub(super) mod marks;
+pub(super) mod online;
 pub(super) mod pageblocks;
 pub(super) mod steal;
 pub(super) mod wholes;
@@ -23,8 +28,9 @@ use crate::engine::pcp::runs::Runs;
 use crate::engine::pcp::tuning::list_of;
 use crate::memmap::NR_ZONE_KINDS;
 use crate::units::Frames;
-use crate::watermark::{ReserveRule, Watermarks};
+use crate::watermark::ReserveRule;
 use hints::{ChoiceHints, ReclaimWake};
+use online::Online;
 use pageblocks::Pageblocks;
 
 /// A zone.
@@ -35,7 +41,8 @@ pub(crate) struct Zone<'m> {
     pub(crate) lists: Lists<'m>,
     /// How they missed before.
     pub(crate) runs: Runs<'m>,
-    pub(crate) marks: Watermarks,
+    /// How much of it is online, and its watermarks.
+    pub(crate) online: Online,
     /// Who may go below them, and how far.
     pub(crate) reserve_rule: ReserveRule,
     /// What it keeps back from requests that a higher kind of zone could have served, by that kind.

@@ -1,0 +1,102 @@
+//! Moving everything out of a range of frames.
+
+use super::cluster::{Cluster, Moving, Turn};
+use super::migrate::{Busy, Migrate, MigrateError, Mode};
+use super::targets::Targets;
+use super::view::{CompactionView, FrameState, FreeStock};
+use crate::allocator::Cx;
+use crate::units::{Frames, Order, Pfn};
+use core::ops::Range;
+
+/// Why a range could not be emptied. What was moved until then stays where it is now.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Stuck {
+    /// This frame is in use and does not move: it is part of a larger block, or its owner refused.
+    At(Pfn),
+    /// There was no free frame to move to.
+    NoTarget,
+}
+
+/// Moves the contents of each single frame of a range that is in use to a free frame elsewhere; returns how many moved.
+///
+/// The range has been taken out of allocation, so that what becomes free there stays free. `refill` adds free frames to a stock, each
+/// an allocated block of order 0 that no caller knows of; those that are not needed are given back.
+///
+/// Frames that are free or in transit are passed over: the caller claims the range afterwards, and learns of them then.
+///
+/// # Errors
+/// [`Stuck`], for the first frame that stays.
+///
+/// # Linux
+/// `__alloc_contig_migrate_range`.
+pub fn evacuate<M: CompactionView, O: Migrate>(
+    map: &M,
+    owner: &O,
+    cx: &Cx,
+    range: Range<Pfn>,
+    mode: Mode,
+    mut refill: impl FnMut(&mut FreeStock),
+) -> Result<Frames, Stuck> {
+    let (mut cluster, mut targets) = (Cluster::new(owner, mode), Targets::new(map));
+    let mut moved = 0;
+    for pfn in (range.start.0..range.end.0).map(Pfn) {
+        match map.frame(pfn) {
+            FrameState::Allocated(Order::ZERO) => match cluster.isolate(pfn) {
+                Ok(()) | Err(Busy::Gone) => {}
+                Err(Busy::Pinned | Busy::Locked) => return Err(Stuck::At(pfn)),
+            },
+            FrameState::Allocated(_) | FrameState::Tail => return Err(Stuck::At(pfn)),
+            FrameState::Hole | FrameState::Free(_) | FrameState::Inside | FrameState::Cached => {}
+        }
+        if cluster.is_full() {
+            moved += move_all(map, cx, &mut cluster, &mut targets, &mut refill)?;
+        }
+    }
+    moved += move_all(map, cx, &mut cluster, &mut targets, &mut refill)?;
+    Ok(Frames(moved))
+}
+
+/// Moves what was isolated; what stays is put back.
+fn move_all<M: CompactionView, O: Migrate>(
+    map: &M,
+    cx: &Cx,
+    cluster: &mut Cluster<'_, O>,
+    targets: &mut Targets<'_, M>,
+    refill: &mut impl FnMut(&mut FreeStock),
+) -> Result<u64, Stuck> {
+    let (mut moving, mut moved) = (Moving::new(cluster.take()), 0);
+    loop {
+        let at = match moving.turn() {
+            Turn::Frame(at) => at,
+            Turn::Again => continue,
+            Turn::Over(0) => return Ok(moved),
+            Turn::Over(_) => return Err(moving.first().map_or(Stuck::NoTarget, Stuck::At)),
+        };
+        let Some(to) = targets.next() else {
+            refill(targets.stock());
+            if targets.is_empty() {
+                return Err(Stuck::NoTarget);
+            }
+            continue;
+        };
+        match moving.migrate(at, to) {
+            Ok(()) => {
+                // As in `Pass::move_one`: what the owner's token does when it is dropped comes last.
+                let gone = moving.remove(at);
+                targets.used();
+                moved += 1;
+                if let Some((from, token)) = gone {
+                    map.migrated(from, to);
+                    map.free_migrated(cx, from);
+                    drop(token);
+                }
+            }
+            Err(MigrateError::Again) => {}
+            Err(MigrateError::Refused) => {
+                return Err(moving.frame(at).map_or(Stuck::NoTarget, Stuck::At));
+            }
+            Err(MigrateError::Gone) => drop(moving.remove(at)),
+        }
+        moving.pass(at);
+    }
+}

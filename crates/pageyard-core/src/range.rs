@@ -1,0 +1,152 @@
+//! Ranges of frames, and why a call on one was refused.
+
+use crate::error::FreeError;
+use crate::units::{Frames, Pfn};
+use core::fmt;
+
+/// Frames that follow each other: any count of them, starting anywhere.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct FrameRange {
+    /// The first frame.
+    pub first: Pfn,
+    /// How many there are.
+    pub frames: Frames,
+}
+
+impl FrameRange {
+    /// Makes a range.
+    #[must_use]
+    pub const fn new(first: Pfn, frames: Frames) -> FrameRange {
+        FrameRange { first, frames }
+    }
+
+    /// Returns the first frame behind the range, or `None` where that is past the largest frame number.
+    #[must_use]
+    pub const fn end(self) -> Option<Pfn> {
+        match self.first.0.checked_add(self.frames.0) {
+            Some(end) => Some(Pfn(end)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for FrameRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} frames from {}", self.frames, self.first)
+    }
+}
+
+/// What is wrong with a range, or with the frame at which a call on it stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RangeFault {
+    /// The range has no frames.
+    Empty,
+    /// The range reaches past the largest frame number.
+    Overflow,
+    /// The frame cannot be freed.
+    Free(FreeError),
+}
+
+/// Why a range was not freed as a whole: where it stopped, and what was freed before that.
+///
+/// The frames in front of [`at`](RangeError::at) are free; those from there on are as they were, except that a live block
+/// which crosses an end of the range may have been split there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RangeError {
+    /// The first frame that was not freed.
+    pub at: Pfn,
+    /// How many frames in front of it were.
+    pub freed: Frames,
+    /// Why it was not.
+    pub why: RangeFault,
+}
+
+impl fmt::Display for RangeFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RangeFault::Empty => f.write_str("the range has no frames"),
+            RangeFault::Overflow => f.write_str("the range reaches past the largest frame number"),
+            RangeFault::Free(why) => why.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for RangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "frame {}: {} ({} frames were freed before it)", self.at, self.why, self.freed)
+    }
+}
+
+/// Why a contiguous range could not be had.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ContigError {
+    /// The range has no frames, or reaches past the largest frame number.
+    BadRange,
+    /// The range does not begin or end at a pageblock, where the call is about whole ones.
+    Misaligned,
+    /// The CPU is not one of the instance's.
+    NoSuchCpu,
+    /// This frame is not the instance's, or lies in another zone than the first one.
+    OutsideArena {
+        /// The frame.
+        at: Pfn,
+    },
+    /// The pageblock of this frame has been taken out of allocation by another call.
+    Isolated {
+        /// The first frame of the range in it.
+        at: Pfn,
+    },
+    /// This frame is in use and could not be moved, or was in a list that could not be emptied.
+    Busy {
+        /// The frame.
+        at: Pfn,
+    },
+    /// There is no free frame to move the contents to.
+    NoTarget,
+}
+
+impl fmt::Display for ContigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ContigError::BadRange => {
+                f.write_str("the range has no frames, or reaches past the largest frame number")
+            }
+            ContigError::Misaligned => f.write_str("the range does not consist of whole pageblocks"),
+            ContigError::NoSuchCpu => f.write_str("the CPU is not one of the instance's"),
+            ContigError::OutsideArena { at } => {
+                write!(f, "frame {at} is not the allocator's, or lies in another zone than the first one")
+            }
+            ContigError::Isolated { at } => {
+                write!(
+                    f,
+                    "the pageblock of frame {at} was taken out of allocation by another call; try later"
+                )
+            }
+            ContigError::Busy { at } => write!(f, "frame {at} is in use and cannot be moved"),
+            ContigError::NoTarget => f.write_str("there is no free frame to move the contents to"),
+        }
+    }
+}
+
+impl core::error::Error for ContigError {}
+impl core::error::Error for RangeFault {}
+impl core::error::Error for RangeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn a_range_past_the_last_frame_number_has_no_end() {
+        assert_eq!(FrameRange::new(Pfn(8), Frames(3)).end(), Some(Pfn(11)));
+        assert_eq!(FrameRange::new(Pfn(u64::MAX), Frames(1)).end(), None);
+    }
+
+    #[test]
+    fn an_error_says_where_and_what_was_done() {
+        let why = RangeFault::Free(FreeError::NotAllocated);
+        let error = RangeError { at: Pfn(70), freed: Frames(6), why };
+        assert_eq!(error.to_string(), "frame 70: the frame is free already (6 frames were freed before it)");
+    }
+}

@@ -1,0 +1,195 @@
+//! Pageblocks that go offline and come back, and memory that is added later.
+
+use crate::child::in_child;
+use crate::panicking::{ISOLATE, MIGRATE, at_every_callback};
+use pageyard::compaction::Knobs;
+use pageyard::reclaim::NoHelp;
+use pageyard::{
+    Config, ContigError, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap, Migratetype, NodeId, Order,
+    OwnedPageyard, PageblockId, Pageyard, Pfn, RangeFault, Region, Request, RequestFlags, TryLock, ZoneId,
+    ZoneKind,
+};
+use pageyard_testkit::owner::{Fault, Owner, Use};
+
+const CX: Cx = Cx::on(CpuId(0));
+const ALL: u64 = 64 * 512;
+
+type Yard = OwnedPageyard<TryLock>;
+
+fn machine(regions: &[Region]) -> Yard {
+    Pageyard::owned(&MemoryMap::new(regions).unwrap(), Config::new(2), TryLock).unwrap()
+}
+
+fn region(first: u64, frames: u64) -> Region {
+    Region::managed(Pfn(first), Frames(frames), NodeId(0), ZoneKind::Normal)
+}
+
+fn offline(yard: &Yard, first: u64, frames: u64) -> Result<(), ContigError> {
+    yard.offline_range(&CX, Pfn(first), Frames(frames), &NoHelp)
+}
+
+fn online(yard: &Yard, first: u64, frames: u64) -> Result<(), ContigError> {
+    yard.online_range(&CX, Pfn(first), Frames(frames))
+}
+
+/// Checks the books: this many frames are managed, and this many of them allocated; and the watermarks are those of a zone that size.
+fn managed(yard: &Yard, frames: u64, allocated: u64) {
+    let census = yard.audit().unwrap();
+    assert!(census.is_conserved(), "{census:?}");
+    assert_eq!((census.managed, census.allocated), (Frames(frames), Frames(allocated)));
+    assert_eq!(census.isolated, Frames::ZERO);
+    let stats = yard.zone_stats(ZoneId(0)).unwrap();
+    assert_eq!(stats.span.managed, Frames(frames));
+    let same = machine(&[region(0, frames)]).zone_stats(ZoneId(0)).unwrap();
+    assert_eq!(stats.watermarks, same.watermarks, "{frames} frames");
+}
+
+/// Allocates everything, in blocks of an order, and says how many frames there were.
+fn takes_all(yard: &Yard, order: u8) -> u64 {
+    let request = Request::new(Order::of(order), Migratetype::Movable).with(RequestFlags::MEMALLOC);
+    let blocks: Vec<Pfn> = std::iter::from_fn(|| yard.alloc(&CX, &request).ok()).collect();
+    for pfn in &blocks {
+        assert!(yard.free(&CX, *pfn, request.order).is_ok());
+    }
+    yard.drain(CpuSet::All);
+    (blocks.len() as u64) << order
+}
+
+#[test]
+fn what_is_offline_is_not_managed_until_it_is_back() {
+    let yard = machine(&[region(0, ALL)]);
+    for (first, frames) in [(512, 512), (0, 1024), (ALL - 512, 512), (2048, 16 * 512)] {
+        offline(&yard, first, frames).unwrap();
+        managed(&yard, ALL - frames, 0);
+        assert_eq!((takes_all(&yard, 0), takes_all(&yard, 9)), (ALL - frames, ALL - frames));
+        assert_eq!(yard.free(&CX, Pfn(first), Order::ZERO), Err(FreeError::OutsideArena));
+        let freed = yard.free_range(&CX, Pfn(first), Frames(frames)).unwrap_err();
+        assert_eq!((freed.at, freed.why), (Pfn(first), RangeFault::Free(FreeError::OutsideArena)));
+        assert!(yard.claim_exact(&CX, Pfn(first), Order::of(9), Migratetype::Movable).is_err());
+        assert!(!yard.isolate(&CX, PageblockId(first / 512)));
+        assert_eq!(offline(&yard, first, frames), Err(ContigError::OutsideArena { at: Pfn(first) }));
+        online(&yard, first, frames).unwrap();
+        managed(&yard, ALL, 0);
+        assert_eq!(online(&yard, first, frames), Err(ContigError::Busy { at: Pfn(first) }));
+    }
+    assert_eq!(takes_all(&yard, 14), ALL, "runs of pageblocks are whole again");
+}
+
+#[test]
+fn contents_move_first_and_what_stays_is_named() {
+    let yard = machine(&[region(0, ALL)]);
+    let owner = Owner::new(&*yard, Fault::None);
+    for pfn in (7..ALL).step_by(100).map(Pfn) {
+        yard.claim_exact(&CX, pfn, Order::ZERO, Migratetype::Movable).unwrap();
+        owner.keep(pfn, Order::ZERO, Use::Movable);
+    }
+    let held = owner.frames();
+    assert_eq!(offline(&yard, 1024, 512), Err(ContigError::Busy { at: Pfn(1107) }), "nothing moves it");
+    yard.offline_range(&CX, Pfn(1024), Frames(1024), &owner).unwrap();
+    assert!(owner.pfns().iter().all(|pfn| !(1024..2048).contains(&pfn.0)));
+    managed(&yard, ALL - 1024, held);
+    owner.check(&[]);
+    online(&yard, 1536, 512).unwrap();
+    managed(&yard, ALL - 512, held);
+    // A block of several frames stays, and with it the pageblock.
+    yard.claim_exact(&CX, Pfn(1536), Order::of(2), Migratetype::Movable).unwrap();
+    assert_eq!(
+        yard.offline_range(&CX, Pfn(1536), Frames(512), &owner),
+        Err(ContigError::Busy { at: Pfn(1536) })
+    );
+    managed(&yard, ALL - 512, held + 4);
+}
+
+#[test]
+fn memory_that_is_added_later_comes_online_once() {
+    let mut later = region(8 * 512, 8 * 512);
+    later.managed = false;
+    let yard = machine(&[region(0, 8 * 512), later, region(16 * 512, 100)]);
+    // SAFETY: no frame here is real memory.
+    let add = |first, frames| unsafe { yard.add_range(&CX, Pfn(first), Frames(frames)) };
+    let census = yard.audit().unwrap();
+    assert_eq!(census.managed, Frames(8 * 512 + 100));
+    assert_eq!(online(&yard, 4096, 512), Err(ContigError::Busy { at: Pfn(4096) }), "it was never there");
+    assert_eq!(add(0, 512), Err(ContigError::Busy { at: Pfn(0) }), "it is there");
+    assert_eq!(add(4096 + 7 * 512, 1024), Err(ContigError::OutsideArena { at: Pfn(16 * 512 + 100) }));
+    assert_eq!(add(4097, 511), Err(ContigError::Misaligned));
+    add(4096, 1024).unwrap();
+    assert_eq!(add(4096, 1024), Err(ContigError::Busy { at: Pfn(4096) }));
+    assert_eq!(yard.audit().unwrap().free, Frames(10 * 512 + 100));
+    // Once it was there it goes and comes as all other memory.
+    offline(&yard, 4096, 512).unwrap();
+    assert_eq!(add(4096, 512), Err(ContigError::Busy { at: Pfn(4096) }));
+    online(&yard, 4096, 512).unwrap();
+    add(5120, 6 * 512).unwrap();
+    assert_eq!(takes_all(&yard, 9), 16 * 512);
+    assert_eq!(yard.audit().unwrap().managed, Frames(16 * 512 + 100));
+}
+
+#[test]
+fn wrong_ranges_are_refused() {
+    let yard = machine(&[region(0, ALL)]);
+    for call in [offline, online] {
+        assert_eq!(call(&yard, 512, 0), Err(ContigError::BadRange));
+        assert_eq!(call(&yard, 512, u64::MAX), Err(ContigError::BadRange));
+        assert_eq!(call(&yard, 100, 512), Err(ContigError::Misaligned));
+        assert_eq!(call(&yard, 512, 100), Err(ContigError::Misaligned));
+        assert_eq!(call(&yard, ALL, 512), Err(ContigError::OutsideArena { at: Pfn(ALL) }));
+    }
+    let nowhere = Cx::on(CpuId(9));
+    assert_eq!(yard.offline_range(&nowhere, Pfn(0), Frames(512), &NoHelp), Err(ContigError::NoSuchCpu));
+    assert_eq!(yard.online_range(&nowhere, Pfn(0), Frames(512)), Err(ContigError::NoSuchCpu));
+    let area = yard.declare_cma(&CX, Pfn(1024), Frames(512)).unwrap();
+    assert_eq!(offline(&yard, 512, 1024), Err(ContigError::Busy { at: area.range().first }));
+    assert!(yard.isolate(&CX, PageblockId(7)));
+    assert_eq!(offline(&yard, 6 * 512, 1024), Err(ContigError::Isolated { at: Pfn(7 * 512) }));
+    yard.restore(&CX, PageblockId(7));
+    managed(&yard, ALL, 0);
+}
+
+#[test]
+fn a_panic_of_the_owner_takes_nothing_offline() {
+    in_child("hotplug::a_panic_of_the_owner_takes_nothing_offline", || {
+        at_every_callback("offline", Knobs::engine(), &[ISOLATE, MIGRATE], |yard, keeper| {
+            if yard.offline_range(&CX, Pfn(0), Frames(512), keeper).is_ok() {
+                yard.online_range(&CX, Pfn(0), Frames(512)).unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn pageblocks_come_and_go_beside_everything_else() {
+    let yard = &machine(&[region(0, ALL)]);
+    let owner = &Owner::new(&**yard, Fault::None);
+    std::thread::scope(|s| {
+        for cpu in 0..2 {
+            s.spawn(move || {
+                let (cx, mut random) = (Cx::on(CpuId(cpu)), fastrand::Rng::with_seed(cpu.into()));
+                for _ in 0..300 {
+                    let (first, frames) = (Pfn(512 * random.u64(..62)), Frames(512 * random.u64(1..3)));
+                    if yard.offline_range(&cx, first, frames, owner).is_ok() {
+                        yard.online_range(&cx, first, frames).unwrap();
+                    }
+                }
+            });
+        }
+        s.spawn(move || {
+            let mut random = fastrand::Rng::with_seed(9);
+            let request = Request::new(Order::ZERO, Migratetype::Movable);
+            for _ in 0..20_000 {
+                if random.bool() {
+                    if let Ok(pfn) = yard.alloc(&CX, &request) {
+                        owner.keep(pfn, Order::ZERO, Use::Movable);
+                    }
+                } else if let Some(pfn) = owner.any(random.usize(..1000)) {
+                    owner.free(&CX, pfn);
+                }
+            }
+        });
+    });
+    owner.check(&[]);
+    owner.free_if(&CX, |_| true);
+    yard.drain(CpuSet::All);
+    managed(yard, ALL, 0);
+    assert_eq!(takes_all(yard, 9), ALL);
+}
