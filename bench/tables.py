@@ -199,14 +199,37 @@ INSTRUCTIONS = "\n### Instructions\n\n"
 
 
 def instructions(root):
-    counts = {}
+    counts, locked = {}, {}
     for line in (root / "bench/instructions/counts.txt").read_text().splitlines():
         if not line.startswith("#"):
-            engine, path, n = line.split()
+            engine, path, n, n_locked = line.split()
             counts.setdefault(engine, {})[path] = n
+            if n_locked != "-":
+                locked.setdefault(engine, {})[path] = n_locked
+
+    def of(counts, paths):
+        return [[f"`{e}`"] + [c.get(p, "-") for p in paths] for e, c in counts.items()]
+
     paths = list(dict.fromkeys(p for c in counts.values() for p in c))
-    rows = [[f"`{e}`"] + [c.get(p, "-") for p in paths] for e, c in counts.items()]
-    return INSTRUCTIONS + table(["an operation"] + paths, rows)
+    listed = [p for p in paths if not p.startswith("unlisted")]
+    out = INSTRUCTIONS + table(["an operation"] + listed, of(counts, listed))
+    out += "\nLocked ones among them (and fences, and exchanges with memory):\n\n"
+    out += table(["an operation"] + listed, of(locked, listed))
+    # Blocks without lists, by order: instructions, and locked ones.
+    engines = [e for e, c in counts.items() if any(p.startswith("unlisted") for p in c)]
+    kinds = [("unlisted-pair", "a pair"), ("unlisted-alloc", "64 allocated, each"), ("unlisted-free", "64 freed, each")]
+    orders = list(dict.fromkeys(p.rsplit("-", 1)[1] for p in paths if p.startswith("unlisted")))
+    rows = []
+    for engine in engines:
+        for kind, what in kinds:
+            cells = []
+            for order in orders:
+                path = f"{kind}-{order}"
+                more = locked.get(engine, {}).get(path)
+                cells.append(f"{float(counts[engine][path]):.0f}" + (f" ({float(more):g})" if more else ""))
+            rows.append([f"`{engine}`", what] + cells)
+    out += "\nBlocks past the lists, in a zone whose pageblocks are half used; locked ones in brackets:\n\n"
+    return out + table(["", "order"] + orders, rows)
 
 
 def main():
