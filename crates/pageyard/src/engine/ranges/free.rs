@@ -20,6 +20,9 @@ use crate::units::{Frames, Order, Pfn};
 /// owners of parts of one block seldom see each other.
 const LOOKS: u32 = if cfg!(any(loom, shuttle, feature = "step-hook")) { 1 } else { 64 };
 
+/// Blocks, if all are like the first, up to which a range is freed one by one.
+const FEW: usize = 15;
+
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Frees the frames of a range of one zone, whatever blocks they were allocated as, from the lowest up: what was one block can come
     /// back in parts, and several blocks at once.
@@ -48,6 +51,27 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// # Linux
     /// `free_contig_range`, and `free_pages_exact`. Difference: those want single pages, which the caller has split before.
     pub fn free_range(&self, cx: &Cx, first: Pfn, frames: Frames) -> Result<(), RangeError> {
+        let found = self.zone_of(first);
+        // The whole of one block, first of all: such a call costs little more than `free`.
+        if let Some((zone, start)) = found
+            && let Some(order) = zone.pageblocks.frames.tag(start).allocated()
+            && order.frames() == frames
+            && self.free(cx, first, order).is_ok()
+        {
+            return Ok(());
+        }
+        self.free_blocks(cx, FrameRange::new(first, frames), found)
+    }
+
+    /// Frees a range that is not the whole of one block, or cannot be freed as such.
+    #[inline(never)]
+    fn free_blocks(
+        &self,
+        cx: &Cx,
+        range: FrameRange,
+        found: Option<(&'m Zone<'m>, FrameIdx)>,
+    ) -> Result<(), RangeError> {
+        let FrameRange { first, frames } = range;
         let refused = |at, why| Err(RangeError { at, freed: Frames::ZERO, why });
         if !self.has_cpu(cx.cpu) {
             return refused(first, RangeFault::Free(FreeError::NoSuchCpu));
@@ -55,33 +79,40 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         if frames == Frames::ZERO {
             return refused(first, RangeFault::Empty);
         }
-        let Some(end) = FrameRange::new(first, frames).end() else {
-            return refused(first, RangeFault::Overflow);
-        };
+        let Some(end) = range.end() else { return refused(first, RangeFault::Overflow) };
         let outside = RangeFault::Free(FreeError::OutsideArena);
-        let Some((zone, start)) = self.zone_of(first) else { return refused(first, outside) };
+        let Some((zone, start)) = found else { return refused(first, outside) };
         let zone_end = zone.pageblocks.span.end();
         if end > zone_end {
             return refused(zone_end, outside);
         }
-        let order = zone.pageblocks.frames.tag(start).allocated().unwrap_or_default();
-        if order.frames() == frames && self.free(cx, first, order).is_ok() {
-            return Ok(());
+        let end = start.plus(frames.0 as usize);
+        let (mut at, mut order) = (start, Order::ZERO);
+        // A few blocks are freed one by one: gathering them has a fixed part.
+        while let Some(found) = zone.pageblocks.frames.tag(at).allocated() {
+            let after = at.plus(found.frames().0 as usize);
+            order = found;
+            let few = (end.get() - at.get()) >> found.get() <= FEW;
+            if after > end || !few || self.free(cx, zone.pageblocks.pfn(at), found).is_err() {
+                break;
+            }
+            at = after;
+            if at == end {
+                return Ok(());
+            }
         }
-        self.free_frames(zone, cx, start, frames, order)
+        self.free_frames(zone, cx, (start, at, end), order)
     }
 
-    /// Frees a range, the first block of which is probably of this order.
+    /// Frees a range from `at` on, the first block of which is probably of this order.
     #[inline(never)]
     fn free_frames(
         &self,
         zone: &Zone<'m>,
         cx: &Cx,
-        start: FrameIdx,
-        frames: Frames,
+        (start, mut at, end): (FrameIdx, FrameIdx, FrameIdx),
         mut order: Order,
     ) -> Result<(), RangeError> {
-        let (mut at, end) = (start, start.plus(frames.0 as usize));
         let mut gathered = Gathered::new(self, zone, cx.cpu);
         while at < end {
             match self.win_next(zone, at, end, &mut order) {
@@ -126,7 +157,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             }
             let found = self.find_next(zone, at, end)?;
             if found == *order {
-                // The guess was right: it holds zeros, or another call was faster, or it is not to be had.
+                // The guess was right: it holds zeros, or another call was faster, or it cannot be won now.
                 match self.win_block(&zone.pageblocks, at, found, Tag::Free) {
                     Ok(()) => return Ok(1),
                     Err(Unwon::Busy) => return Err(FreeError::Busy),
