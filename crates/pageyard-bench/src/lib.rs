@@ -28,6 +28,8 @@ pub mod primitives;
 pub mod refused;
 pub mod scale;
 pub mod sweep;
+
+pub use harness::locked::{LockedPair, count as count_locked};
 mod text;
 
 pub use contestants::ORDERS;

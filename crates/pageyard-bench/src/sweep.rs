@@ -5,6 +5,7 @@ use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, MEMORY, Subjects};
 use crate::external::{External, ExternalNote, SweepFigures};
 use crate::harness::cell::{Cell, Measured};
+use crate::harness::locked::LockedPairs;
 use crate::harness::machine::{Machine, Taken, Watch};
 pub use crate::harness::pattern::Pattern;
 use crate::harness::subject::Subject;
@@ -100,6 +101,10 @@ pub struct SweepRow {
     /// How often a pageblock's bias was taken back in all samples of the row, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocations: Option<u64>,
+    /// Locked instructions of one block, taken and given back, counted by stepping through one pass in another process; left out where
+    /// that was not counted: only the lock-free engine's, one thread, first in first out, batches up to 64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locked_per_pair: Option<f64>,
     /// Blocks handled in all samples of the row.
     #[serde(skip)]
     pub blocks: u64,
@@ -184,6 +189,7 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
     }
     sweep.taken = watch.seen();
     sweep.left_out(options, team.len());
+    sweep.add_locked(options);
     sweep
 }
 
@@ -267,6 +273,20 @@ impl Sweep {
         }
     }
 
+    /// Adds what a process of its own counts of locked instructions.
+    fn add_locked(&mut self, options: &SweepOptions) {
+        let of = |row: &SweepRow| (Order::of(row.order), row.batch);
+        let counts = |row: &SweepRow| !row.apart && (row.threads, row.pattern) == (1, Pattern::Fifo);
+        let mut settings: Vec<_> = self.rows.iter().filter(|row| counts(row)).map(of).collect();
+        settings.sort_unstable();
+        settings.dedup();
+        let locked = LockedPairs::ask(options.command.as_deref(), settings.into_iter());
+        for row in self.rows.iter_mut().filter(|row| counts(row)) {
+            let (order, batch) = of(row);
+            row.locked_per_pair = locked.of(row.allocator, order, batch);
+        }
+    }
+
     /// Says once that an allocator has no row in a setting.
     fn skip(&mut self, allocator: &'static str, why: String) {
         let skipped = Skipped { allocator, why };
@@ -347,6 +367,7 @@ fn row(setting: &Setting, allocator: &'static str, m: &Measured, noise: &Noise) 
         moves_seen: m.moves.is_some(),
         biased_share: m.biased.map(|(share, _)| share),
         revocations: m.biased.map(|(_, revoked)| revoked),
+        locked_per_pair: None,
         blocks: m.blocks,
         x_floor: 0.0,
         floor: "",

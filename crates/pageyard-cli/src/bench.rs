@@ -58,6 +58,12 @@ enum What {
     Clear(Samples),
     /// What it takes until memory can be used: the kernel's faults, and blocks of an arena, on each kind of memory
     Fault(Samples),
+    /// Count the locked instructions of pairs for the benchmark that started this
+    #[command(hide = true)]
+    Locked {
+        /// What to count, `ORDER:BATCH` each
+        settings: Vec<String>,
+    },
     /// Serve samples of one peer to the benchmark that started this
     #[command(hide = true)]
     Peer {
@@ -263,6 +269,11 @@ impl Bench {
                 drop(bar);
                 let document = FaultDocument { quick: self.quick, ..result.document() };
                 show(json, &document, FaultDocument::text)
+            }
+            What::Locked { settings } => {
+                let pairs = bench::count_locked(&settings).map_err(Failure)?;
+                println!("{}", serde_json::to_string(&pairs).map_err(std::io::Error::from)?);
+                Ok(())
             }
             What::Peer { name } => bench::peers::serve(&name).map_err(Failure::from),
         }

@@ -5,7 +5,7 @@
 //! * `area`: each thread's area that the kernel writes, and who registered it; [`current_cpu`].
 //! * `barrier`: `membarrier`, by which one thread makes the sequences of another CPU restart.
 //! * `sequences`: the sequences, in assembly; `emit`: what they have in common.
-//! * `locked`: what a locked instruction costs here.
+//! * `locked`: what a locked instruction costs here; `stepped`: how many of them a call takes.
 //! * `percpu`: [`Rseq`], the engine's variant; [`Counts`], what interrupted it.
 //! * `stack`: the smallest thing that such sequences can do, a floor for benchmarks.
 //!
@@ -26,6 +26,8 @@ mod percpu;
 mod sequences;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod stack;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod stepped;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod absent;
@@ -39,6 +41,8 @@ pub use area::{Registered, current_cpu, possible_cpus, register_thread};
 pub use percpu::{BiasedRseq, Rseq};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 pub use stack::CpuStacks;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use stepped::locked_instructions;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 pub use absent::{BiasedRseq, CpuStacks, Registered, Rseq, current_cpu, possible_cpus, register_thread};

@@ -20,6 +20,7 @@ pub(crate) mod engines;
 pub(crate) mod floors;
 pub(crate) mod handover;
 pub(crate) mod load;
+pub(crate) mod locked;
 mod loops;
 pub mod machine;
 pub(crate) mod mixed;

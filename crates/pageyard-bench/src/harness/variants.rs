@@ -28,6 +28,34 @@ pub(super) fn alone_on_one_thread(
     Pageyard::owned(map, config, unsafe { Alone::by_instance() })
 }
 
+/// Makes the variant by restartable sequences that the kernel knows nothing of, to be stepped through.
+///
+/// # Errors
+/// [`MapError`].
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(super) fn pretending_on_one_thread(
+    map: &MemoryMap<'_>,
+    config: Config,
+) -> Result<OwnedPageyard<pageyard_arena::rseq::Rseq>, MapError> {
+    // SAFETY: its caller is a process that counts locked instructions: one thread of it uses the engine, none of its signal handlers
+    //         does, and it registers no thread.
+    Pageyard::owned(map, config, unsafe { pageyard_arena::rseq::Rseq::pretending(pageyard::CpuId(0)) })
+}
+
+/// The same with pageblocks biased to CPUs.
+///
+/// # Errors
+/// [`MapError`].
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub(super) fn pretending_biased_on_one_thread(
+    map: &MemoryMap<'_>,
+    config: Config,
+) -> Result<OwnedPageyard<pageyard_arena::rseq::BiasedRseq>, MapError> {
+    // SAFETY: as above.
+    let rseq = unsafe { pageyard_arena::rseq::Rseq::pretending(pageyard::CpuId(0)) };
+    Pageyard::owned(map, config, rseq.biased())
+}
+
 /// Makes a reference without locks on its per-CPU lists.
 ///
 /// # Errors

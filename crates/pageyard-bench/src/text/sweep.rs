@@ -129,6 +129,18 @@ fn tables(text: &mut String, table: &Table<'_>) {
             Some(format!("{:.1}+{:.1}", row.refills_per_1000_blocks?, row.spills_per_1000_blocks?))
         });
     }
+    let locked: Vec<_> = table
+        .names
+        .iter()
+        .filter(|n| table.rows.iter().any(|r| r.row.allocator == **n && r.row.locked_per_pair.is_some()))
+        .collect();
+    if !locked.is_empty() {
+        text.push('\n');
+        table.head(text, "locked instructions a pair");
+        for name in &locked {
+            table.line(text, name, |b| Some(format!("{:.2}", table.at(name, b)?.row.locked_per_pair?)));
+        }
+    }
     let biased: Vec<_> = table
         .names
         .iter()

@@ -5,16 +5,13 @@
 //! Restartable sequences run on an area that is not registered with the kernel, with a fixed CPU number: the tool that
 //! counts knows nothing of registered ones.
 
-#[cfg(target_arch = "x86_64")]
-mod locked;
-
 use pageyard::{
     Alone, Caches, Clear, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata,
     Migratetype, NodeId, NodeMask, Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request,
     RequestFlags, TryLock, ZoneKind,
 };
 #[cfg(target_arch = "x86_64")]
-use pageyard_arena::rseq::Rseq;
+use pageyard_arena::rseq::{Rseq, locked_instructions};
 use pageyard_linux::LinuxAllocator;
 use std::hint::black_box;
 
@@ -48,7 +45,8 @@ fn counted(engine: &str, what: &str, operations: usize, mut run: impl FnMut()) {
     #[cfg(target_arch = "x86_64")]
     if std::env::args().nth(1).as_deref() == Some("--locked") {
         if engine == "pageyard" || engine == "pageyard-biased" {
-            println!("{engine} {what} {operations} {}", locked::count(&mut run));
+            let locked = locked_instructions(&mut run).expect("there is a handler");
+            println!("{engine} {what} {operations} {locked}");
         } else {
             run();
         }
