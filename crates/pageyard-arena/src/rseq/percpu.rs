@@ -429,13 +429,19 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
 
     #[inline(always)]
     fn win_eight_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
-        // SAFETY: as in `win_biased`, and the caller's frame is the first of a word.
+        if !place.raw().frame.is_multiple_of(8) {
+            return Winning::Elsewhere;
+        }
+        // SAFETY: as in `win_biased`; the frame is the first of a word, and there are whole words of tags.
         let answer = unsafe { sequences::win_eight_biased(self.area, place.raw(), from, to) };
         if answer >= 0 { Winning::Won } else { self.unwon(answer) }
     }
 
     #[inline(always)]
     fn win_eight_shared(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
+        if !place.raw().frame.is_multiple_of(8) {
+            return Winning::Elsewhere;
+        }
         // SAFETY: as in `win_eight_biased`.
         match unsafe { sequences::win_eight_shared(self.area, place.raw(), from, to) } {
             (answer, _) if answer < 0 => self.unwon(answer),

@@ -12,7 +12,7 @@ use crate::units::{CompactorId, PageblockId};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
-    /// there. Says whether any of it was there to take and the instance has the CPU.
+    /// there. Says whether there was any of it and no part was isolated already, and the instance has the CPU.
     ///
     /// Frames in per-CPU lists are not reached. After a [`drain`](Pageyard::drain) of all CPUs that [is
     /// complete](crate::Drained::is_complete), no allocation that begins is served from the pageblock until it is
@@ -21,8 +21,20 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// # Linux
     /// `set_migratetype_isolate`, without `zone_pcp_disable`: a push reads isolation again where it commits.
     pub fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
-        self.has_cpu(cx.cpu)
-            && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.isolate(at) || any)
+        let parts = || self.parts_of(block).filter(|(zone, at)| !zone.pageblocks.frames.state(*at).is_hole());
+        if !self.has_cpu(cx.cpu) {
+            return false;
+        }
+        for (n, (zone, at)) in parts().enumerate() {
+            if !zone.pageblocks.isolate(at) {
+                // Where zones share it, all of it or nothing: another call has a part, and restores that itself.
+                parts().take(n).for_each(|(zone, at)| {
+                    zone.pageblocks.restore(at);
+                });
+                return false;
+            }
+        }
+        parts().next().is_some()
     }
 
     /// Takes an isolated pageblock back into allocation. Says whether it was isolated and the instance has the CPU.

@@ -30,6 +30,17 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         drained
     }
 
+    /// The same of all lists that a call on a CPU may empty: all, or its own, and then the others count as in use.
+    #[cfg_attr(loom, allow(dead_code, reason = "contiguous ranges are not modelled"))]
+    pub(crate) fn drain_reached(&self, cpu: CpuId) -> Drained {
+        if self.percpu.reaches_others() {
+            return self.drain(CpuSet::All);
+        }
+        let mut drained = self.drain(CpuSet::One(cpu));
+        drained.busy += self.config.cpus.saturating_sub(1);
+        drained
+    }
+
     /// Returns the counters.
     #[must_use]
     pub fn stats(&self) -> Stats {

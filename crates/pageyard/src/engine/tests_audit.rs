@@ -176,6 +176,23 @@ fn a_claim_from_what_a_cpu_works_on_lowers_the_hint_that_it_breaks_or_that_misle
 }
 
 #[test]
+fn a_push_is_refused_where_the_pageblock_became_part_of_an_area() {
+    with_engine(|e| {
+        let z = zone(e);
+        let (state, watch) = z.frames.state_of(PARTLY.first_frame().get() as u64).unwrap();
+        assert!(watch.stands() && !state.is_isolated());
+        // Isolated, changed and restored since.
+        assert!(z.set_type(PARTLY, Migratetype::Movable as u8, Migratetype::Cma as u8));
+        assert!(!watch.stands());
+        for ty in Migratetype::REQUESTED {
+            let from = z.frames.state(PARTLY).ty();
+            z.transit(PARTLY, |s| Some(s.with_type(ty as u8)));
+            assert!(watch.stands(), "{from} to {ty:?}");
+        }
+    });
+}
+
+#[test]
 fn the_audit_finds_frames_that_are_free_and_not_counted() {
     assert!(finds(|e| zone(e).free.add(FrameDelta::between(1, 0))));
 }

@@ -20,6 +20,7 @@ mod observer;
 mod panics;
 mod placement;
 mod pressure;
+mod range_edges;
 mod range_threads;
 mod ranges;
 mod reserve;

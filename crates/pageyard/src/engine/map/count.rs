@@ -60,7 +60,8 @@ pub(crate) struct FreeCount<'m> {
 }
 
 // ORDER: Release where what is kept and the sum are changed one after the other, and Acquire where they are read: a reading that
-// finds the second change finds the first one too, and so too much rather than too little. Relaxed elsewhere: a count orders nothing.
+// finds the second change finds the first one too, and so too much rather than too little; unless other CPUs' changes bring the sum back to
+// what it was, or frames move from a CPU that is yet to be read to one that was: then one reading is off by those in transit. Relaxed elsewhere: a count orders nothing.
 impl<'m> FreeCount<'m> {
     /// Carves the count of a zone.
     pub(crate) fn carve(carver: &mut Carver<'m>, managed: Frames, cpus: usize) -> FreeCount<'m> {
@@ -109,13 +110,22 @@ impl<'m> FreeCount<'m> {
     #[inline(never)]
     fn fold(&self, now: i64, kept: CpuWords<'m>, own: impl Fn(CpuWords<'m>, u64) -> Option<u64>) {
         // Frames in transit are counted twice rather than not at all: too low a count would refuse a request for
-        // frames that have long been free. Which CPU's word they leave is all the same: the thread may have moved.
-        if now > 0 {
-            self.sum[0].fetch_add(now as u64, Release);
-            let _ = own(kept, now.wrapping_neg() as u64);
-        } else {
-            let _ = own(kept, now.wrapping_neg() as u64);
-            self.sum[0].fetch_add(now as u64, Release);
+        // frames that have long been free. Which CPU's word they leave is all the same; where the thread has moved meanwhile, that one may
+        // keep too much then, and is next.
+        let mut now = now;
+        for _ in 0..TRIES {
+            let left = if now > 0 {
+                self.sum[0].fetch_add(now as u64, Release);
+                own(kept, now.wrapping_neg() as u64)
+            } else {
+                let left = own(kept, now.wrapping_neg() as u64);
+                self.sum[0].fetch_add(now as u64, Release);
+                left
+            };
+            match left.map(|left| left as i64) {
+                Some(left) if left.unsigned_abs() > self.most => now = left,
+                _ => return,
+            }
         }
     }
 

@@ -22,8 +22,9 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Bits of a descriptor's lowest byte that keep blocks out of lists.
-    pub const OUT: u8 = ISOLATED as u8;
+    /// Bits of a descriptor's lowest byte that keep blocks out of lists: isolated, and of a type whose number is four or more (contiguous
+    /// areas), which it may have become since the list was chosen.
+    pub const OUT: u8 = ISOLATED as u8 | 4;
 
     /// Watches one of some descriptors.
     ///

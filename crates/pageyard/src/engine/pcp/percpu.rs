@@ -122,7 +122,8 @@ pub unsafe trait PerCpu: Sync {
         Winning::Elsewhere
     }
 
-    /// As [`win_biased`](PerCpu::win_biased), of a tag whose place is a multiple of eight and the seven behind it: all or none.
+    /// As [`win_biased`](PerCpu::win_biased), of a tag whose place is a multiple of eight and the seven behind it: all or none. Tags come by
+    /// eights. `Elsewhere` where its place is none.
     fn win_eight_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
         let _ = (place, from, to);
         Winning::Elsewhere

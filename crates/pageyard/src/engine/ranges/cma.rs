@@ -11,7 +11,7 @@ use crate::engine::zone::isolated::by_pageblock;
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
 use crate::range::{ContigError, FrameRange};
-use crate::units::{CpuSet, Frames, Order, PAGEBLOCK_ORDER, Pfn};
+use crate::units::{Frames, Order, PAGEBLOCK_ORDER, Pfn};
 
 /// A contiguous area of one instance, as [`Pageyard::declare_cma`] made it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -36,7 +36,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     ///
     /// # Errors
     /// [`ContigError::Misaligned`] where it does not begin and end at pageblocks; [`ContigError::Busy`] where one of these belongs to an area, or a
-    /// per-CPU list could not be emptied because it was in use; otherwise as [`alloc_contig_range`](Pageyard::alloc_contig_range).
+    /// per-CPU list could not be emptied because it was in use, or is another CPU's under [`Exclusive::by_cpu`](crate::Exclusive::by_cpu); otherwise as [`alloc_contig_range`](Pageyard::alloc_contig_range).
     /// Nothing changed.
     ///
     /// # Concurrency
@@ -59,7 +59,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return Err(ContigError::Busy { at: pageblocks.pfn(frame) });
         }
         // What lies in lists of other types would be handed out to requests that are not movable.
-        if !self.drain(CpuSet::All).is_complete() {
+        if !self.drain_reached(cx.cpu).is_complete() {
             return Err(ContigError::Busy { at: first });
         }
         blocks().for_each(|frame| pageblocks.lend(frame.block()));
@@ -70,7 +70,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// moves what movable requests have put there. To be freed by [`free_range`](Pageyard::free_range), in any parts.
     ///
     /// # Errors
-    /// [`ContigError::BadRange`] for no frames, or more than the area has; otherwise why the last place that was tried could not be had.
+    /// [`ContigError::BadRange`] for no frames, or more than the area has; otherwise why the last place that was tried was refused.
     /// Nothing is allocated.
     ///
     /// # Concurrency

@@ -17,7 +17,7 @@ use crate::migratetype::Migratetype;
 use crate::observer::Observer;
 use crate::range::{ContigError, FrameRange};
 use crate::request::Request;
-use crate::units::{CpuSet, Frames, Order, Pfn};
+use crate::units::{Frames, Order, Pfn};
 
 /// Times that the range is emptied and claimed before it counts as busy: frames that were on their way somewhere the first time have
 /// arrived the next.
@@ -50,7 +50,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// # Concurrency
     /// Lock-free. Other calls go on, and are served from other pageblocks. Two calls whose ranges have a pageblock in common exclude each other: one gets
     /// [`ContigError::Isolated`], and nothing waits for the other. [`ContigError::Busy`] can be temporary, where another thread holds a list or was
-    /// about to allocate the frame.
+    /// about to allocate the frame. Under [`Exclusive::by_cpu`](crate::Exclusive::by_cpu) frames in the lists of other CPUs are
+    /// busy: those drain their own.
     ///
     /// # Panics
     /// Where `owner` panics, the frames that it has not moved are put back, nothing is allocated, and the pageblocks are in allocation. Where the
@@ -115,7 +116,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         let range = || pageblocks.pfn(first)..pageblocks.pfn(end);
         let mut stuck = ContigError::NoTarget;
         for _ in 0..PASSES {
-            self.drain(CpuSet::All);
+            self.drain_reached(cx.cpu);
             // Before anything moves: a block that cannot move.
             let is_large = |frame: &FrameIdx| pageblocks.frames.tag(*frame).allocated() > Some(Order::ZERO);
             if let Some(frame) = first.run(end.get() - first.get()).find(is_large) {

@@ -27,7 +27,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// block. Nothing is allocated.
     ///
     /// # Concurrency
-    /// Lock-free. The rest cannot be freed where the kernel refuses the barrier that frees of biased pageblocks need: then it stays allocated.
+    /// Lock-free. The rest cannot be freed where a free is [`Busy`](crate::FreeError::Busy) (the kernel refuses the barrier that frees of biased
+    /// pageblocks need, or 255 threads without sequences free there): then it stays allocated.
     ///
     /// # Panics
     /// An observer that panics leaves live what was not reported as free by then; it has no owner.
@@ -72,7 +73,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 
     /// Allocates `frames` frames in as few pieces as there are: in one, or else the largest blocks first, none smaller than `least`
     /// but for what is left at the end. Writes the pieces to `out`, from the front, and returns how many there are. Each is aligned
-    /// to `least`; blocks that lie next to each other are one piece. The request's own order is not looked at.
+    /// to `least`; blocks that lie next to each other in one zone are one piece. The request's own order is not looked at.
     ///
     /// Each piece is freed by [`free_range`](Pageyard::free_range), all of it or in any parts.
     ///
@@ -128,7 +129,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             && !pieces.out.is_empty()
             && let Ok(first) = self.alloc_exact(cx, frames, least, &lightly)
         {
-            pieces.add(FrameRange::new(first, frames));
+            pieces.add(FrameRange::new(first, frames), |_| false);
             return Ok(());
         }
         let (mut left, mut most) = (frames, LARGEST);
@@ -140,7 +141,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             match self.alloc_exact(cx, piece, least, &Request { order, ..*how }) {
                 Ok(first) => {
                     let range = FrameRange::new(first, piece);
-                    if !pieces.add(range) {
+                    // A range is freed within its zone.
+                    let zone = |pfn| self.zone_of(pfn).map(|(zone, _)| zone.pageblocks.id);
+                    if !pieces.add(range, |last| zone(last) == zone(first)) {
                         let _ = self.free_range(cx, first, piece);
                         return Err(AllocError::Fragmented { order, free: self.free_for(cx, request) });
                     }
@@ -184,9 +187,10 @@ struct Pieces<'o> {
 }
 
 impl Pieces<'_> {
-    /// Adds a piece, to the last one where it lies next to it; `false` where there is no room.
-    fn add(&mut self, new: FrameRange) -> bool {
-        if let Some(last) = self.out[..self.len].last_mut() {
+    /// Adds a piece, to the last one where it lies next to it and `joins` says so of that one's first frame; `false` where there is no
+    /// room.
+    fn add(&mut self, new: FrameRange, joins: impl Fn(Pfn) -> bool) -> bool {
+        if let Some(last) = self.out[..self.len].last_mut().filter(|last| joins(last.first)) {
             let joined = Frames(last.frames.0 + new.frames.0);
             if last.end() == Some(new.first) {
                 last.frames = joined;

@@ -54,7 +54,7 @@ impl<'a, 'm, P: PerCpu, O: Observer, C: Clear> Gathered<'a, 'm, P, O, C> {
         self.frames += frames;
     }
 
-    /// Puts blocks into their list, if there is one.
+    /// Puts blocks of one pageblock into their list, if there is one.
     fn push(&self, first: FrameIdx, n: usize, order: Order) -> bool {
         let (zone, pageblocks) = (self.zone, &self.zone.pageblocks);
         if n <= FEW && zone.list(order.get(), 0).is_some() {
@@ -80,7 +80,11 @@ impl<'a, 'm, P: PerCpu, O: Observer, C: Clear> Gathered<'a, 'm, P, O, C> {
     #[cold]
     fn add_wholes(&self, first: FrameIdx, n: usize, order: Order) {
         let (zone, blocks) = (self.zone, n << (order.get() - BLOCK_ORDER));
-        if order.get() == BLOCK_ORDER && n <= FEW_WHOLES && self.push(first, n, order) {
+        if order.get() == BLOCK_ORDER && n <= FEW_WHOLES {
+            // One by one: each is of a type of its own, and may be isolated.
+            for block in first.block().run(n) {
+                self.yard.free_won(zone, self.cpu, block.first_frame(), order);
+            }
             return;
         }
         self.yard.count(self.cpu, Counter::Pgfree, (blocks << BLOCK_ORDER) as u64);

@@ -50,10 +50,13 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         let claimed = self.empty_and_claim(cx, place, owner)?;
         for block in blocks() {
             pageblocks.convert_owned(block, Migratetype::Movable as u8);
-            pageblocks.transit(block, BlockState::take_offline);
+            // It is this call's, claimed as a whole; but another one may have ended its isolation.
+            while !pageblocks.transit(block, BlockState::take_offline) {
+                pageblocks.isolate(block);
+            }
         }
-        core::mem::forget(claimed);
-        drop(isolated);
+        // What is offline is neither claimed nor isolated: another call may have it online again.
+        core::mem::forget((claimed, isolated));
         zone.online.change(frames, false);
         self.settle_watermarks();
         Ok(())
