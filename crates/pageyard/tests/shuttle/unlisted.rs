@@ -53,3 +53,26 @@ fn threads_of_two_cpus_that_move_and_one_without_sequences_count_together() {
 fn claims_that_break_each_others_runs_leave_hints_that_are_large_enough() {
     counted(&[Some(0), Some(0), Some(0)], false, &[7, 5, 8, 0]);
 }
+
+#[test]
+fn a_free_beside_a_claim_that_lowers_the_hint_is_known_to_it() {
+    explore("a free of four frames, and a claim of the only larger run", || {
+        run_on(Some(0));
+        let m = Machine::of(1, Config { pcp: false, ..Config::new(2) }, Sequences::new(2, false));
+        let mut words: Vec<Block> = (0..7).map(|_| m.movable(0, 6).unwrap()).collect();
+        let mut parts = m.split(words.pop().unwrap(), 2);
+        let part = parts.pop().unwrap();
+        let claim = {
+            let m = m.clone();
+            thread::spawn(move || {
+                run_on(Some(1));
+                m.movable(1, 6)
+            })
+        };
+        m.free(0, part);
+        let claimed = claim.join().unwrap();
+        assert!(claimed.is_some(), "there is one");
+        // What the end of it asks: that hints are large enough.
+        m.end(words.into_iter().chain(parts).chain(claimed));
+    });
+}
