@@ -2,6 +2,7 @@
 //!
 //! * [`arena`]: frames that are real memory, with the engine over them.
 //! * [`handle`]: long-lived data that compaction may move.
+//! * [`purge`]: free memory given back to the host, now and then or when memory is short.
 //! * [`rseq`]: per-CPU lists without lock or mask, by restartable sequences.
 //! * [`backing`]: memory of the host: transparent and reserved huge pages, files in memory, faulted in and given back.
 //! * [`clear`]: frames made zeros, as fast as the processor can.
@@ -10,7 +11,9 @@ pub mod arena;
 pub mod backing;
 pub mod clear;
 pub mod handle;
+pub mod purge;
 pub mod rseq;
 
-pub use arena::{Arena, ArenaBuilder, ArenaError, Block, Blocks};
+pub use arena::{Arena, ArenaBuilder, ArenaError, Block, Blocks, Pages};
 pub use handle::{Background, Handle, Pinned, PinnedMut};
+pub use purge::{Purger, PurgerBuilder};

@@ -109,6 +109,13 @@ impl<'a, P: PerCpu> Block<'a, P> {
         std::mem::forget(self);
     }
 
+    /// Gives it up: its arena, its first frame, and its order.
+    pub(super) fn into_parts(self) -> (&'a Arena<P>, Pfn, Order) {
+        let parts = (self.arena, self.pfn, self.order);
+        std::mem::forget(self);
+        parts
+    }
+
     fn bytes(&self) -> usize {
         (self.order.frames().0 * PAGE_SIZE) as usize
     }

@@ -69,7 +69,7 @@ impl<'a> ArenaBuilder<'a> {
     }
 
     /// Sets the engine's configuration. By default it has lists for every CPU and keeps no reserve: a process has no
-    /// interrupts to serve.
+    /// interrupts to serve. A configuration for fewer CPUs than this host can have is one for all of them: any thread may call.
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
@@ -107,11 +107,13 @@ impl<'a> ArenaBuilder<'a> {
         let region = Region::managed(Pfn(0), mapping.frames(), NodeId(0), ZoneKind::Normal);
         // Zeros or not, the kernel's memory is not touched here.
         let regions = [if mapping.is_fresh() { region.zeroed() } else { region }];
-        let config = self.config.unwrap_or_else(|| {
+        let mut config = self.config.unwrap_or_else(|| {
             let mut config = Config::new(possible_cpus());
             config.watermark.min_free_kbytes = Some(0);
             config
         });
+        config.cpus = config.cpus.max(possible_cpus());
+        let clears_all = config.init_on_alloc || config.init_on_free;
         let clearer = self.clearer.unwrap_or_else(|| *Clearer::of_this_machine());
         // SAFETY: the arena drops its engine before its mapping, and the map below has the mapping's frames.
         let zeros = unsafe { Zeros::new(mapping.start(), clearer) };
@@ -119,6 +121,6 @@ impl<'a> ArenaBuilder<'a> {
         if let Some(how) = &self.prefault {
             mapping.prefault(how)?;
         }
-        Ok(Arena::new(yard, mapping)?)
+        Ok(Arena::new(yard, mapping, clears_all)?)
     }
 }

@@ -6,10 +6,7 @@ use crate::backing::{BackingError, Mapping};
 use crate::clear::Clearer;
 use crate::handle::Table;
 use crate::rseq::{Rseq, current_cpu};
-use pageyard::{
-    AllocError, AuditError, Census, CpuId, Cx, Frames, Migratetype, OwnedPageyard, PAGE_SIZE,
-    PAGEBLOCK_ORDER, PerCpu, Pfn, Request, Stats,
-};
+use pageyard::{AllocError, AuditError, Census, CpuId, Cx, OwnedPageyard, PAGE_SIZE, PerCpu, Pfn, Stats};
 use std::ptr::NonNull;
 
 /// Memory of the host in frames, with the engine over it.
@@ -21,14 +18,25 @@ pub struct Arena<P: PerCpu = Rseq> {
     yard: OwnedPageyard<P, (), Zeros>,
     mapping: Mapping,
     table: Table,
+    /// Whether the engine clears every block that is allocated or freed.
+    clears_all: bool,
     /// Zero in a child of a fork.
     alive: Alive,
 }
 
 impl<P: PerCpu> Arena<P> {
-    pub(super) fn new(yard: OwnedPageyard<P, (), Zeros>, mapping: Mapping) -> Result<Arena<P>, BackingError> {
+    pub(super) fn new(
+        yard: OwnedPageyard<P, (), Zeros>,
+        mapping: Mapping,
+        clears_all: bool,
+    ) -> Result<Arena<P>, BackingError> {
         let table = Table::new(mapping.frames())?;
-        Ok(Arena { yard, mapping, table, alive: Alive::new()? })
+        Ok(Arena { yard, mapping, table, clears_all, alive: Alive::new()? })
+    }
+
+    /// Says whether the engine clears every block that is allocated or freed.
+    pub(crate) fn clears_all(&self) -> bool {
+        self.clears_all
     }
 
     /// Says whether this is a copy of an arena in a child of a fork: it hands nothing out, and takes nothing back.
@@ -44,51 +52,6 @@ impl<P: PerCpu> Arena<P> {
 
     pub(crate) fn table(&self) -> &Table {
         &self.table
-    }
-
-    /// Gives memory that is free, in pageblocks of 2 MiB, back to the host: up to `most` frames. Returns how many that were. They
-    /// are still the arena's, and zeros; the next write to each waits for the kernel.
-    ///
-    /// # Errors
-    /// [`BackingError`] where the host does not take them.
-    pub fn purge(&self, most: Frames) -> Result<Frames, BackingError> {
-        let mut given = Frames::ZERO;
-        if self.is_inert() {
-            return Ok(given);
-        }
-        let order = PAGEBLOCK_ORDER;
-        let request = Request::new(order, Migratetype::Movable).without(pageyard::RequestFlags::WAKE_RECLAIM);
-        let mut held = Vec::new();
-        // All first, and then back: what is given back would be found again.
-        while given.0 + held.len() as u64 * order.frames().0 < most.0
-            && let Ok(pfn) = self.yard.alloc(&self.cx(), &request)
-        {
-            held.push(pfn);
-        }
-        let mut refused = None;
-        for pfn in held {
-            let clear = if refused.is_some() {
-                false
-            } else {
-                // SAFETY: it was allocated above, and nothing else has it.
-                match unsafe { self.mapping.purge(pfn, order.frames()) } {
-                    Ok(frames) => {
-                        given.0 += frames.0;
-                        frames == order.frames()
-                    }
-                    Err(why) => {
-                        refused = Some(why);
-                        false
-                    }
-                }
-            };
-            let freed = match clear {
-                true => self.yard.free_zeroed(&self.cx(), pfn, order),
-                false => self.yard.free(&self.cx(), pfn, order),
-            };
-            debug_assert_eq!(freed, Ok(()), "it was allocated above");
-        }
-        refused.map_or(Ok(given), Err)
     }
 
     /// Returns the engine, whose frames are this memory, for what this interface lacks. What is allocated there is the caller's to

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! # #[cfg(all(target_os = "linux", target_arch = "x86_64"))] {
-//! use pageyard::Order;
+//! use pageyard::{Frames, Order};
 //! use pageyard_arena::Arena;
 //!
 //! let arena = Arena::builder().size(64 << 20).build()?; // huge pages where the host grants them
@@ -12,6 +12,8 @@
 //! assert!(page.iter().all(|byte| *byte == 0));
 //! let mut data = arena.alloc_movable()?; // compaction may move it while it is not pinned
 //! data.pin_mut()[..5].copy_from_slice(&buffer[..5]);
+//! let ring = arena.alloc_bytes_zeroed(13 * 4096)?; // 13 frames, not 16
+//! let (head, rest) = ring.split_at(Frames(5)).unwrap(); // two owners; each frees its part
 //! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -19,7 +21,7 @@
 //! * `builder`: [`ArenaBuilder`]; `error`: [`ArenaError`].
 //! * `memory`: [`Arena`]; `alive`: whether it is the one that was built, or a copy in a child of a fork;
 //!   `block`: [`Block`], bytes that are freed when it is dropped; `bulk`: [`Blocks`], many of them;
-//!   `zeros`: [`Zeros`], what clears them for the engine.
+//!   `pages`: [`Pages`], as many bytes as asked for, which can be split; `zeros`: [`Zeros`], what clears them for the engine.
 
 mod alive;
 mod block;
@@ -27,6 +29,7 @@ mod builder;
 mod bulk;
 mod error;
 mod memory;
+mod pages;
 mod zeros;
 
 pub use block::Block;
@@ -34,6 +37,7 @@ pub use builder::ArenaBuilder;
 pub use bulk::Blocks;
 pub use error::ArenaError;
 pub use memory::Arena;
+pub use pages::Pages;
 pub use zeros::Zeros;
 
 #[cfg(test)]

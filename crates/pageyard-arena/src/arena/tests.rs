@@ -1,7 +1,9 @@
 use super::*;
 use crate::backing::{Backing, PageSize, Prefault};
 use crate::clear::{Clearer, Primitive};
-use pageyard::{Frames, Order, PAGE_SIZE, TryLock};
+use pageyard::{
+    AllocError, BadRequest, Frames, Migratetype, Order, PAGE_SIZE, Request, RequestFlags, TryLock,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -83,21 +85,93 @@ fn bulk_blocks_are_cleared_and_freed_together() {
 }
 
 #[test]
-fn memory_is_given_back_and_is_zeros_afterwards() {
-    for backing in [Backing::Anonymous, Backing::Memfd(PageSize::Base)] {
-        let arena = Arena::builder().size(16 * MIB).backing(backing).build_locked().unwrap();
-        let mut block = arena.alloc(Order::of(9)).unwrap();
-        block.fill(0xA5);
-        let kept = block.pfn();
-        assert_eq!(arena.purge(Frames(u64::MAX)), Ok(Frames(7 * 512)), "all but the block that is in use");
-        assert!(block.iter().all(|byte| *byte == 0xA5));
-        drop(block);
-        assert_eq!(arena.purge(Frames(512)), Ok(Frames(512)));
-        assert_eq!(arena.purge(Frames(u64::MAX)), Ok(Frames(8 * 512)));
-        let zeroed = std::iter::from_fn(|| arena.alloc_zeroed(Order::of(9)).ok()).collect::<Vec<_>>();
-        assert_eq!(zeroed.len(), 8, "{kept} too");
-        assert!(zeroed.iter().all(|block| arena.was_zeroed(block) && block.iter().all(|b| *b == 0)));
-        drop(zeroed);
+fn bytes_are_as_many_frames_as_they_need_and_no_more() {
+    let arena = small(8 * MIB);
+    for (bytes, frames) in [(1, 1), (4096, 1), (4097, 2), (13 * 4096, 13), (3 * MIB + 1, 769)] {
+        let mut pages = arena.alloc_bytes(bytes).unwrap();
+        pages.fill(0xA5);
+        assert_eq!((pages.frames(), pages.len()), (Frames(frames), 4096 * frames as usize));
+        arena.yard().drain(pageyard::CpuSet::All);
+        assert_eq!(arena.audit().unwrap().allocated, Frames(frames));
+        drop(pages);
+        assert!(arena.alloc_bytes_zeroed(bytes).unwrap().iter().all(|byte| *byte == 0));
+    }
+    for order in 0..=9 {
+        let pages = arena.alloc_bytes_aligned(5 * 4096, Order::of(order)).unwrap();
+        assert!(pages.as_ptr().addr().get().is_multiple_of(4096 << order));
+        assert_eq!((pages.len(), pages.pfn().0 % (1 << order)), (5 * 4096, 0));
+    }
+    let atomic = Request::new(Order::of(7), Migratetype::Unmovable).with(RequestFlags::NON_BLOCKING);
+    assert_eq!(arena.alloc_bytes_as(8193, Order::of(2), &atomic).unwrap().frames(), Frames(3));
+    all_free(&arena);
+}
+
+#[test]
+fn bytes_that_no_arena_has_are_refused() {
+    let arena = small(8 * MIB);
+    for bytes in [0, (1 << 30) + 1, usize::MAX] {
+        let why = arena.alloc_bytes(bytes).unwrap_err();
+        assert!(matches!(why, AllocError::BadRequest(BadRequest::Size { .. })), "{bytes}: {why}");
+    }
+    assert!(arena.alloc_bytes(9 * MIB).is_err() && arena.alloc_bytes(1 << 30).is_err());
+    assert!(arena.alloc_bytes_aligned(4096, Order::of(18)).is_err());
+    all_free(&arena);
+}
+
+#[test]
+fn pages_are_split_anywhere_and_each_part_is_its_own() {
+    let arena = small(16 * MIB);
+    for (frames, at) in
+        [(13, 5), (2, 1), (512, 1), (512, 511), (700, 513), (1024, 512), (1024, 300), (1, 1), (7, 0)]
+    {
+        let mut pages = arena.alloc_bytes(frames * 4096).unwrap();
+        pages.iter_mut().enumerate().for_each(|(n, byte)| *byte = (n / 4096) as u8);
+        let pfn = pages.pfn();
+        let (first, mut second) = match pages.split_at(Frames(at)) {
+            Ok(parts) => parts,
+            Err(whole) => {
+                assert!(at == 0 || at >= frames as u64);
+                assert_eq!((whole.pfn(), whole.frames()), (pfn, Frames(frames as u64)));
+                continue;
+            }
+        };
+        assert_eq!((first.pfn(), first.frames(), second.pfn()), (pfn, Frames(at), pfn + Frames(at)));
+        let own = arena.yard().order_of(second.pfn());
+        assert!(own.is_some(), "no block has frames of both");
+        assert_eq!(first.frames().0 + second.frames().0, frames as u64);
+        drop(first);
+        let mut other = arena.alloc_bytes_zeroed(at as usize * 4096).unwrap();
+        other.fill(0xFF);
+        assert!(second.iter().enumerate().all(|(n, byte)| *byte == (at as usize + n / 4096) as u8));
+        second.fill(1);
+        assert!(other.iter().all(|byte| *byte == 0xFF));
+    }
+    let half = Pages::from(arena.alloc(Order::of(9)).unwrap()).split_at(Frames(200)).unwrap();
+    assert_eq!(half.1.frames(), Frames(312));
+    assert!(half.0.split_at(Frames(200)).is_err(), "the second part would be empty");
+    drop(half.1);
+    all_free(&arena);
+}
+
+#[test]
+fn parts_are_freed_and_split_by_several_threads_at_once() {
+    let arena = small(16 * MIB);
+    let mut seed = fastrand::Rng::with_seed(5);
+    for _ in 0..200 {
+        let mut parts = vec![arena.alloc_bytes(1000 * 4096).unwrap()];
+        for _ in 0..20 {
+            let part = parts.swap_remove(seed.usize(..parts.len()));
+            match part.split_at(Frames(seed.u64(..1000))) {
+                Ok((first, second)) => parts.extend([first, second]),
+                Err(whole) => parts.push(whole),
+            }
+        }
+        assert_eq!(parts.iter().map(|part| part.frames().0).sum::<u64>(), 1000);
+        std::thread::scope(|scope| {
+            for part in parts {
+                scope.spawn(move || drop(part.split_at(Frames(3))));
+            }
+        });
         all_free(&arena);
     }
 }
@@ -124,6 +198,36 @@ fn an_arena_says_why_it_cannot_be_built() {
     let huge = Arena::builder().size(1 << 46).backing(Backing::HugeTlb(PageSize::Huge1G)).build_locked();
     assert!(text(huge.err().unwrap()).contains("/sys/kernel/mm/hugepages"));
     assert!(text(Arena::builder().size(MIB).node(1000).build_locked().err().unwrap()).contains("node 1000"));
+}
+
+#[test]
+fn sizes_are_rounded_up_or_refused() {
+    let built = |bytes| Arena::builder().size(bytes).build_locked();
+    for (bytes, frames) in [(1, 1), (4095, 1), (4097, 2), (2 * MIB + 1, 513), (3 * MIB - 1, 768)] {
+        let arena = built(bytes).unwrap();
+        assert_eq!(arena.mapping().frames(), Frames(frames), "{bytes}");
+        let blocks: Vec<_> = std::iter::from_fn(|| arena.alloc(Order::ZERO).ok()).collect();
+        assert_eq!(blocks.len() as u64, frames, "{bytes}");
+        drop(blocks);
+        all_free(&arena);
+    }
+    for bytes in [0, 1 << 50, isize::MAX as usize, usize::MAX - 4095, usize::MAX] {
+        assert!(built(bytes).is_err(), "{bytes}");
+        assert_eq!(bytes == 0, matches!(built(bytes), Err(ArenaError::NoSize)));
+    }
+}
+
+#[test]
+fn a_configuration_for_one_cpu_serves_threads_on_all() {
+    let mut config = pageyard::Config::new(1);
+    config.watermark.min_free_kbytes = Some(0);
+    let arena = Arena::builder().size(8 * MIB).config(config).build_locked().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 * crate::rseq::possible_cpus() {
+            scope.spawn(|| (0..1000).for_each(|_| drop(arena.alloc(Order::ZERO).unwrap())));
+        }
+    });
+    all_free(&arena);
 }
 
 #[test]
@@ -168,11 +272,15 @@ fn a_childs_arena_is_inert() {
     let mut block = arena.alloc(Order::ZERO).unwrap();
     block.fill(7);
     let handle = arena.alloc_movable().unwrap();
+    let pages = arena.alloc_bytes(3 * 4096).unwrap();
     // SAFETY: the child calls nothing that another thread of this process may hold a lock of, and ends without unwinding.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let inert = arena.is_inert() && arena.alloc(Order::ZERO).is_err() && block[0] == 7;
-        drop((block, handle));
+        let inert = arena.is_inert()
+            && arena.alloc(Order::ZERO).is_err()
+            && arena.alloc_bytes(1).is_err()
+            && block[0] == 7;
+        drop((block, handle, pages.split_at(Frames(1))));
         // SAFETY: nothing that this process holds needs to be given back.
         unsafe { libc::_exit(if inert { 0 } else { 1 }) };
     }
@@ -181,6 +289,6 @@ fn a_childs_arena_is_inert() {
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the child's copy hands nothing out");
     assert!(!arena.is_inert() && block.iter().all(|byte| *byte == 7));
-    drop((block, handle));
+    drop((block, handle, pages));
     all_free(&arena);
 }

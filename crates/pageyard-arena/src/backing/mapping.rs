@@ -7,6 +7,7 @@ use crate::clear::Extent;
 use pageyard::{Frames, PAGE_SIZE};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::process::{Resource, getrlimit};
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -253,6 +254,11 @@ fn file(bytes: usize, page: PageSize, backing: Backing) -> Result<Mapping, Backi
     }
     let files = "raise the limit of open files (ulimit -n) or of file sizes (ulimit -f)";
     let fail = |why: rustix::io::Errno| refused("a file in memory", &why, files);
+    // The kernel answers a file that is too large with a signal that ends the process (SIGXFSZ).
+    if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| bytes as u64 > *limit) {
+        let why = format!("{bytes} bytes are more than the limit of {limit}");
+        return Err(BackingError::Refused { what: "a file in memory", why, setting: files });
+    }
     let file = memfd_create("pageyard", flags).map_err(fail)?;
     ftruncate(&file, bytes as u64).map_err(fail)?;
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).map_err(fail)?;

@@ -63,17 +63,23 @@ fn memory_is_faulted_in_by_threads_and_says_how_far_it_is() {
         };
         mapping.prefault(&Prefault { threads, progress: &progress }).unwrap();
         assert_eq!(most.into_inner(), 200 * MIB);
-        assert_eq!(resident(&mapping), 200 * MIB / 4096);
+        assert_eq!(mapping.resident(Pfn(0), mapping.frames()), mapping.frames());
     }
 }
 
-fn resident(mapping: &Mapping) -> usize {
-    let mut pages = vec![0_u8; mapping.bytes() / 4096];
-    // SAFETY: one byte for each page of the mapping.
-    let answer =
-        unsafe { libc::mincore(mapping.start().as_ptr().cast(), mapping.bytes(), pages.as_mut_ptr()) };
-    assert_eq!(answer, 0);
-    pages.iter().filter(|page| **page & 1 == 1).count()
+#[test]
+fn frames_are_resident_from_their_first_write_until_they_are_given_back() {
+    let mut mapping = Mapping::new(4 * MIB, Backing::AnonymousBase).unwrap();
+    assert_eq!(mapping.resident(Pfn(0), Frames(u64::MAX)), Frames(0));
+    for page in [0, 511, 512, 1023] {
+        mapping.as_bytes_mut()[page * 4096].write(1);
+    }
+    assert_eq!(mapping.resident(Pfn(0), Frames(u64::MAX)), Frames(4));
+    assert_eq!(mapping.resident(Pfn(511), Frames(2)), Frames(2));
+    assert_eq!(mapping.resident(Pfn(1024), Frames(7)), Frames(0));
+    // SAFETY: nothing uses it.
+    unsafe { mapping.purge(Pfn(0), Frames(512)) }.unwrap();
+    assert_eq!(mapping.resident(Pfn(0), Frames(u64::MAX)), Frames(2));
 }
 
 #[test]

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Background {
     stop: Arc<(Mutex<bool>, Condvar)>,
     thread: Option<JoinHandle<()>>,
+    /// The process whose thread it is: a child of a fork has a copy of this, and no thread.
+    process: u32,
 }
 
 /// Free memory of which more than this share is too scattered for a huge frame is compacted.
@@ -48,7 +50,7 @@ impl Background {
             }
         };
         let thread = std::thread::Builder::new().name("pageyard-compact".into()).spawn(look)?;
-        Ok(Background { stop, thread: Some(thread) })
+        Ok(Background { stop, thread: Some(thread), process: std::process::id() })
     }
 
     /// Stops it, and waits until it has ended.
@@ -57,6 +59,10 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(self.thread.take());
+            return;
+        }
         *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.1.notify_all();
         if let Some(thread) = self.thread.take() {
