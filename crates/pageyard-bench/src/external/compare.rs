@@ -48,6 +48,7 @@ mod tests {
             store_to_load_ns: 1.0,
             handover_ns: None,
             membarrier_ns: None,
+            membarrier_running_ns: None,
         };
         let here = Machine { cpu: "A".into(), cpus: 2, kernel: "6.18".into(), costs: Some(costs) };
         let with = |costs| Machine { costs: Some(costs), ..here.clone() };

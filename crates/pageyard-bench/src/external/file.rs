@@ -102,7 +102,8 @@ fn machine(value: Option<&Value>) -> Result<Machine, String> {
     check_name(&machine.cpu).map_err(|why| wrong(format!("is of a `cpu` that {why}")))?;
     check_name(&machine.kernel).map_err(|why| wrong(format!("has a `kernel` that {why}")))?;
     let costs = machine.costs.into_iter().flat_map(|c| {
-        [Some(c.locked_ns), Some(c.store_to_load_ns), c.handover_ns, c.membarrier_ns].into_iter().flatten()
+        let barriers = [c.membarrier_ns, c.membarrier_running_ns];
+        [Some(c.locked_ns), Some(c.store_to_load_ns), c.handover_ns].into_iter().chain(barriers).flatten()
     });
     if costs.into_iter().any(|ns| !(0.0..1e9).contains(&ns)) {
         return Err(wrong("has `costs` that are not nanoseconds from 0 to 1e9; correct them".to_owned()));

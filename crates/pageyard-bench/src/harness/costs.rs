@@ -27,9 +27,12 @@ pub struct Costs {
     /// A line written on one CPU until it is seen on another; left out where this process may use one CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handover_ns: Option<f64>,
-    /// `membarrier` for this process while another of its threads runs; left out where the kernel refuses it, or one CPU has to do.
+    /// `membarrier` for this process while none of its other threads runs; left out where the kernel refuses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub membarrier_ns: Option<f64>,
+    /// The same while another of its threads runs; left out where one CPU has to do, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub membarrier_running_ns: Option<f64>,
 }
 
 /// Samples of each; the least counts, since whatever disturbs one makes it longer.
@@ -53,7 +56,8 @@ impl Costs {
             locked_ns: least(locked),
             store_to_load_ns: least(store_to_load),
             handover_ns: least_of(|| handover(&team)),
-            membarrier_ns: least_of(|| membarrier(&team)),
+            membarrier_ns: least_of(|| barriers()),
+            membarrier_running_ns: least_of(|| barriers_beside(&team)),
         }
     }
 }
@@ -124,10 +128,19 @@ fn handover(team: &Team) -> Option<f64> {
     laps(team, 1 << 11)
 }
 
-fn membarrier(team: &Team) -> Option<f64> {
+/// Returns what a `membarrier` takes.
+fn barriers() -> Option<f64> {
     use rustix::thread::{MembarrierCommand as Command, membarrier};
     const BARRIERS: u64 = 1 << 6;
     membarrier(Command::RegisterPrivateExpedited).ok()?;
+    let start = now_ns();
+    let all = (0..BARRIERS).all(|_| membarrier(Command::PrivateExpedited).is_ok());
+    let took = (now_ns() - start) as f64 / BARRIERS as f64;
+    all.then_some(took)
+}
+
+/// The same while another thread runs.
+fn barriers_beside(team: &Team) -> Option<f64> {
     let (running, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let took = team.run(2, move |cpu| {
         // ORDER: Acquire and Release pair with each other; they order nothing else.
@@ -141,11 +154,9 @@ fn membarrier(team: &Team) -> Option<f64> {
         while !running.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
-        let start = now_ns();
-        let all = (0..BARRIERS).all(|_| membarrier(Command::PrivateExpedited).is_ok());
-        let took = (now_ns() - start) as f64 / BARRIERS as f64;
+        let took = barriers();
         done.store(true, Ordering::Release);
-        all.then_some(took)
+        took
     })?;
     took[0]
 }
@@ -166,6 +177,9 @@ impl fmt::Display for Costs {
         }
         if let Some(ns) = self.membarrier_ns {
             write!(f, ", membarrier {ns:.0}")?;
+        }
+        if let Some(ns) = self.membarrier_running_ns {
+            write!(f, ", beside another thread {ns:.0}")?;
         }
         Ok(())
     }
@@ -189,7 +203,14 @@ mod tests {
         assert_eq!(costs, Costs::of_this_machine());
         assert_eq!(costs.handover_ns.is_some(), cpus().len() > 1);
         assert_eq!(costs.to_string().lines().count(), 1);
-        let alone = Costs { family: None, model: None, handover_ns: None, membarrier_ns: None, ..costs };
+        let alone = Costs {
+            family: None,
+            model: None,
+            handover_ns: None,
+            membarrier_ns: None,
+            membarrier_running_ns: None,
+            ..costs
+        };
         assert!(alone.to_string().starts_with("ns: a locked instruction"), "{alone}");
     }
 }
