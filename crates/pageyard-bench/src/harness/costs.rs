@@ -56,7 +56,7 @@ impl Costs {
             locked_ns: least(locked),
             store_to_load_ns: least(store_to_load),
             handover_ns: least_of(|| handover(&team)),
-            membarrier_ns: least_of(|| barriers()),
+            membarrier_ns: least_of(barriers),
             membarrier_running_ns: least_of(|| barriers_beside(&team)),
         }
     }
