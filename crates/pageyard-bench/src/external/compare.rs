@@ -27,8 +27,7 @@ pub(super) fn differences(there: &Machine, here: &Machine) -> Vec<String> {
             }
         }
         _ => differences.push(
-            "the file does not say what a locked instruction takes there (`machine.costs.locked_ns`)"
-                .to_owned(),
+            "the file does not say what a locked instruction takes there (`machine.locked_ns`)".to_owned(),
         ),
     }
     differences

@@ -106,7 +106,7 @@ fn machine(value: Option<&Value>) -> Result<Machine, String> {
         [Some(c.locked_ns), Some(c.store_to_load_ns), c.handover_ns].into_iter().chain(barriers).flatten()
     });
     if costs.into_iter().any(|ns| !(0.0..1e9).contains(&ns)) {
-        return Err(wrong("has `costs` that are not nanoseconds from 0 to 1e9; correct them".to_owned()));
+        return Err(wrong("has times that are not nanoseconds from 0 to 1e9; correct them".to_owned()));
     }
     Ok(machine)
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     const MIXED: &str = r#"{"schema": "pageyard.bench-mixed/1",
-        "machine": {"cpu": "EPYC", "cpus": 2, "kernel": "6.1", "costs": {"locked_ns": 2.3, "store_to_load_ns": 0.8}},
+        "machine": {"cpu": "EPYC", "cpus": 2, "kernel": "6.1", "locked_ns": 2.3, "store_to_load_ns": 0.8},
         "rows": [{"allocator": "mine", "threads": 1, "pattern": "local", "touched": false, "ns_median": 30.5,
             "harness_ns": 4.5, "requests": 1000, "failed": 1, "samples": 15}]}"#;
 
@@ -144,8 +144,8 @@ mod tests {
             ("\"schema\"", "\"scheme\"", "add \"schema\": \"pageyard.bench-mixed/1\""),
             ("\"machine\"", "\"host\"", "it has no `machine`"),
             ("\"kernel\"", "\"release\"", "missing field `kernel`"),
-            ("2.3", "-1", "its `machine` has `costs`"),
-            ("2.3", "1e10", "its `machine` has `costs`"),
+            ("2.3", "-1", "its `machine` has times"),
+            ("2.3", "1e10", "its `machine` has times"),
             ("EPYC", "\\u001b[2J", "its `machine` is of a `cpu` that has characters that a terminal acts on"),
             ("\"rows\"", "\"row\"", "it has no list `rows`"),
             ("[{", "[7, {", "row 1 of `rows`: it is not an object"),

@@ -16,7 +16,7 @@ pub struct Machine {
     /// The running kernel.
     pub kernel: String,
     /// What its own operations cost; left out where that was not measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
     pub costs: Option<Costs>,
 }
 

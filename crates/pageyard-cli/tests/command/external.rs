@@ -29,7 +29,7 @@ fn refused(arguments: &[&str]) -> String {
 fn mixed() -> Value {
     json!({
         "schema": "pageyard.bench-mixed/1",
-        "machine": { "cpu": "a CPU elsewhere", "cpus": 7, "kernel": "6.99", "costs": { "locked_ns": 77.25, "store_to_load_ns": 0.75 } },
+        "machine": { "cpu": "a CPU elsewhere", "cpus": 7, "kernel": "6.99", "locked_ns": 77.25, "store_to_load_ns": 0.75 },
         "rows": [
             { "allocator": "elsewhere", "threads": 1, "pattern": "local", "touched": false, "ns_median": 31.25,
               "harness_ns": 4.75, "requests": 1000, "failed": 0, "samples": 15 },
@@ -59,7 +59,7 @@ fn rows_of_a_mixed_load_stand_marked_beside_ours() {
     assert_eq!(marked(&document, "elsewhere")["ns_median"], 31.25);
     let note = &document["external"];
     assert_eq!((&note["machine"]["cpu"], &note["rows_left_out"]), (&"a CPU elsewhere".into(), &1.into()));
-    let here = document["machine"]["costs"]["locked_ns"].as_f64().unwrap();
+    let here = document["machine"]["locked_ns"].as_f64().unwrap();
     let locked = format!("a locked instruction takes 77.25 ns there, and {here:.2} here");
     assert_eq!(note["differences"][1], locked.as_str());
     let text = String::from_utf8(pageyard(&arguments).stdout).unwrap();
