@@ -74,7 +74,7 @@ fn a_visited_block_cannot_be_allocated_and_a_kept_one_is_the_callers() {
             others.push(pfn);
         }
         others.iter().for_each(|pfn| yard.free(&CX, *pfn, any.order).unwrap());
-        assert!(yard.free_range(&CX, block.pfn, Frames(1)).is_err(), "it is nobody's to free");
+        assert!(yard.free_range(&CX, block.pfn, Frames(1)).is_err(), "it has no owner that could free it");
         if block.pfn.0 < 1024 { Visit::Keep } else { Visit::Return }
     });
     assert_eq!(did, Visited { next: None, blocks: 8, kept: Frames(1024), below_low: false });

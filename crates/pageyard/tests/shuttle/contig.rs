@@ -164,7 +164,7 @@ fn a_pageblock_that_goes_offline_beside_everything_else() {
                 match o.m.engine.offline_range(&cx(cpu), first, n, &*o) {
                     Ok(()) => {
                         gone.fetch_add(1, Relaxed);
-                        // It is nobody else's to bring back.
+                        // No other call brings it back.
                         o.m.engine.online_range(&cx(cpu), first, n).unwrap();
                     }
                     Err(
