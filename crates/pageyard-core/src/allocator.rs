@@ -112,6 +112,18 @@ pub unsafe trait PageAllocator: Sync {
     /// one `Ok` between them.
     fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError>;
 
+    /// Frees a block whose last fragment was given up. An engine for which that differs from any other free says so.
+    ///
+    /// # Errors
+    /// As [`free`](PageAllocator::free).
+    ///
+    /// # Linux
+    /// The end of `page_frag_free`.
+    #[inline(always)]
+    fn free_frag(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        self.free(cx, pfn, order)
+    }
+
     /// Allocates blocks until `out` is full or an allocation fails; returns how many it wrote, from the front.
     fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         for (got, slot) in out.iter_mut().enumerate() {
@@ -208,6 +220,12 @@ macro_rules! forward_page_allocator {
             fn free(&self, cx: &$crate::Cx, pfn: $crate::Pfn, order: $crate::Order) -> Result<(), $crate::FreeError> {
                 let $this = self;
                 $to.free(cx, pfn, order)
+            }
+
+            #[inline(always)]
+            fn free_frag(&self, cx: &$crate::Cx, pfn: $crate::Pfn, order: $crate::Order) -> Result<(), $crate::FreeError> {
+                let $this = self;
+                $to.free_frag(cx, pfn, order)
             }
 
             #[inline]

@@ -77,5 +77,5 @@ pub use stats::{Census, Counter, PcpStats, Stats, ZoneStats};
 pub use topology::{NodeSet, Topology};
 pub use units::{
     BlockId, CompactorId, CpuId, CpuSet, Frames, NR_ORDERS, Nanos, NodeId, Order, PAGE_SIZE, PAGEBLOCK_ORDER,
-    PageblockId, Pfn, ZoneId,
+    PageblockId, Pfn, PhysAddr, ZoneId,
 };

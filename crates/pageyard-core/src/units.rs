@@ -28,6 +28,13 @@ impl Pfn {
         PageblockId(self.0 >> PAGEBLOCK_ORDER.0)
     }
 
+    /// Returns the address of this frame's first byte.
+    #[must_use]
+    #[inline]
+    pub const fn address(self) -> PhysAddr {
+        PhysAddr(self.0 * PAGE_SIZE)
+    }
+
     /// Says whether a block of `order` may start here.
     #[must_use]
     #[inline]
@@ -47,6 +54,27 @@ impl Pfn {
     #[inline]
     pub const fn align_up(self, order: Order) -> Pfn {
         Pfn(self.0.saturating_add(order.frames().0 - 1) & !(order.frames().0 - 1))
+    }
+}
+
+/// A byte of physical memory: its number, counted from the first byte of frame 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(transparent)]
+pub struct PhysAddr(pub u64);
+
+impl PhysAddr {
+    /// Returns the frame that holds this byte.
+    #[must_use]
+    #[inline]
+    pub const fn pfn(self) -> Pfn {
+        Pfn(self.0 / PAGE_SIZE)
+    }
+
+    /// Returns which byte of its frame this is.
+    #[must_use]
+    #[inline]
+    pub const fn offset(self) -> u64 {
+        self.0 % PAGE_SIZE
     }
 }
 

@@ -12,7 +12,8 @@ use pageyard_core::{Migratetype, Order};
 pub enum FragFree {
     /// To the zone.
     Buddy,
-    /// A single frame to the per-CPU list, larger blocks to the zone (A. Lu's patch of November 2018).
+    /// To the per-CPU list, where lists take blocks of its order: of single frames (A. Lu's patch of November 2018), or, with
+    /// `pcp_high_orders`, of larger blocks too.
     Pcp,
 }
 

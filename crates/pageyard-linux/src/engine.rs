@@ -24,6 +24,10 @@ unsafe impl PageAllocator for LinuxAllocator {
         self.free_checked(cx, pfn, order, To::Hot)
     }
 
+    fn free_frag(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        self.free_frag(cx, pfn, order)
+    }
+
     fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         self.alloc_bulk(cx, request, out)
     }

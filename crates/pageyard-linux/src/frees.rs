@@ -94,16 +94,21 @@ impl LinuxAllocator {
         self.free_checked(cx, pfn, order, To::Cold)
     }
 
-    /// Frees a block whose last fragment was given up, to the place that `frag_free` names.
+    /// Frees a block whose last fragment was given up, to the place that `frag_free` names: past the lists, or as any other
+    /// free, to the lists where they take blocks of this order.
     ///
     /// # Errors
     /// As [`pageyard_core::PageAllocator::free`].
     ///
     /// # Linux
-    /// `page_frag_free`, after the last reference.
+    /// `page_frag_free`, after the last reference: `__free_pages_ok` before the patch; then `free_unref_page` for what
+    /// `pcp_allowed_order` allows, which is order 0 until 5.13, and from then on orders up to 3 and a huge page's.
     pub fn free_frag(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let listed = self.config.frag_free == FragFree::Pcp && order == Order::ZERO;
-        self.free_checked(cx, pfn, order, if listed { To::Hot } else { To::Zone })
+        let to = match self.config.frag_free {
+            FragFree::Buddy => To::Zone,
+            FragFree::Pcp => To::Hot,
+        };
+        self.free_checked(cx, pfn, order, to)
     }
 
     /// Empties the lists of some CPUs; returns how many frames went back to their zones.

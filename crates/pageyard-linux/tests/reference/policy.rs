@@ -309,20 +309,42 @@ fn a_block_of_two_pageblocks_is_set_aside_with_both() {
     sound(&a);
 }
 
+/// Frees blocks of orders 0 to 4 as fragments' blocks; returns how many frames each left in the lists.
+fn listed_fragments(config: &Config) -> [u64; 5] {
+    let a = normal(1 << 16, config);
+    let blocks = [0, 1, 2, 3, 4].map(|order| take(&a, order, Unmovable));
+    let cached = || a.zone_stats(ZoneId(0)).unwrap().cached.0;
+    let left = [0, 1, 2, 3, 4].map(|order: u8| {
+        let before = cached();
+        a.free_frag(&CX, blocks[usize::from(order)], Order::of(order)).unwrap();
+        let after = cached();
+        assert!(
+            a.free_frag(&CX, blocks[usize::from(order)], Order::of(order)).is_err(),
+            "a second free is found"
+        );
+        after - before
+    });
+    sound(&a);
+    left
+}
+
 #[test]
 fn a_fragments_frame_goes_where_the_knob_says() {
-    for (frag_free, drained) in [("buddy", 0), ("pcp", 1)] {
+    for (frag_free, listed) in [("buddy", [0; 5]), ("pcp", [1, 0, 0, 0, 0])] {
         let mut config = bare(Config::linux_4_10());
         config.set("frag_free", frag_free).unwrap();
-        let a = normal(1 << 16, &config);
-        let (single, pair) = (take(&a, 0, Movable), take(&a, 1, Movable));
-        let cached = || a.zone_stats(ZoneId(0)).unwrap().cached.0;
-        let before = cached();
-        a.free_frag(&CX, single, Order::ZERO).unwrap();
-        a.free_frag(&CX, pair, Order::of(1)).unwrap();
-        assert_eq!(cached() - before, drained, "{frag_free}: larger blocks never go to a list");
-        assert!(a.free_frag(&CX, single, Order::ZERO).is_err(), "a second free is found");
-        sound(&a);
+        assert_eq!(listed_fragments(&config), listed, "{frag_free}: these lists have single frames only");
+    }
+}
+
+#[test]
+fn fragments_blocks_of_up_to_eight_frames_go_to_the_lists_that_take_them() {
+    for config in [Config::linux_6_1(), Config::linux_6_18()] {
+        let config = bare(config);
+        assert_eq!(listed_fragments(&config), [1, 2, 4, 8, 0], "{}", config.name);
+        let mut buddy = config.clone();
+        buddy.set("frag_free", "buddy").unwrap();
+        assert_eq!(listed_fragments(&buddy), [0; 5], "{}", config.name);
     }
 }
 
