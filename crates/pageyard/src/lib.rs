@@ -32,6 +32,9 @@
 //! largest there are), [`visit_free_blocks`](Pageyard::visit_free_blocks) (for balloons), and `alloc_contig_range`, `declare_cma` and
 //! `alloc_cma` (a range by its numbers, emptied if need be), `offline_range` and `online_range`. `docs/design/ranges.md` says how they work.
 //!
+//! # Packets
+//! [`packets`] has buffers for packets over any engine: fragments of blocks, and pools whose pages come back from any CPU.
+//!
 //! # Features
 //! Without any feature, the crate is `no_std` and never allocates.
 //!
@@ -67,6 +70,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod engine;
+pub mod packets;
 mod placement;
 
 #[cfg(feature = "alloc")]

@@ -35,7 +35,7 @@ mod pcp;
 mod ranges;
 mod report;
 mod requests;
-mod sync;
+pub(crate) mod sync;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests_audit;
 mod words;
@@ -43,9 +43,12 @@ mod yard;
 mod zone;
 mod zonelists;
 
+pub(crate) use geometry::LINE;
 pub use map::bias::{BiasState, RawPlace, TagPlace};
 pub use map::cpu_words::{CpuWords, RawCpuWords};
 pub use map::watch::{Unchanged, Watch};
+#[cfg(feature = "alloc")]
+pub(crate) use owned::Memory as OwnedMemory;
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;
 pub use pcp::bias_asks::BiasStats;

@@ -20,7 +20,7 @@ pub struct OwnedPageyard<P: PerCpu, O: Observer = (), C: Clear = ()> {
 }
 
 /// Zeroed memory, which a system with virtual memory sets aside only as it is touched.
-struct Memory(*mut u8, Layout);
+pub(crate) struct Memory(*mut u8, Layout);
 
 // SAFETY: it is owned memory, and nothing reaches it but the instance, which is `Sync` itself.
 unsafe impl Send for Memory {}
@@ -28,13 +28,22 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    fn zeroed(bytes: usize) -> Result<Memory, MapError> {
-        let error = MapError::NoMemory { needed: bytes };
+    /// Takes memory from the global allocator; `None` where it has too little.
+    pub(crate) fn zeroed(bytes: usize) -> Option<Memory> {
         // A large alignment would have some allocators clear the memory themselves, and so touch all of it.
-        let layout = Layout::from_size_align(bytes.max(1), 16).map_err(|_| error)?;
+        let layout = Layout::from_size_align(bytes.max(1), 16).ok()?;
         // SAFETY: the layout is not empty.
         let at = unsafe { alloc_zeroed(layout) };
-        if at.is_null() { Err(error) } else { Ok(Memory(at, layout)) }
+        (!at.is_null()).then_some(Memory(at, layout))
+    }
+
+    /// Lends the memory to whatever owns it.
+    ///
+    /// # Safety
+    /// It is lent once, and what is made of it is dropped before the memory and lent out for no longer than a borrow of their owner.
+    pub(crate) unsafe fn for_its_owner(&mut self) -> &'static mut [u8] {
+        // SAFETY: 1. It is that large and initialised. 2. Nothing else has it, and it lives long enough, as the caller promised.
+        unsafe { core::slice::from_raw_parts_mut(self.0, self.1.size()) }
     }
 }
 
@@ -96,10 +105,11 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'static, P, O, C> {
         observer: O,
         clearer: C,
     ) -> Result<OwnedPageyard<P, O, C>, MapError> {
-        let memory = Memory::zeroed(Pageyard::<P>::layout(map, &config)?.layout.size())?;
-        // SAFETY: 1. It is that large and initialised. 2. Nothing else has it. 3. It outlives the instance, because it
-        //         is dropped after it, and nothing that an instance lends out lives longer than a borrow of itself.
-        let bytes = unsafe { core::slice::from_raw_parts_mut(memory.0, memory.1.size()) };
+        let needed = Pageyard::<P>::layout(map, &config)?.layout.size();
+        let mut memory = Memory::zeroed(needed).ok_or(MapError::NoMemory { needed })?;
+        // SAFETY: it outlives the instance, because it is dropped after it, and nothing that an instance lends out lives longer than a
+        //         borrow of itself.
+        let bytes = unsafe { memory.for_its_owner() };
         // SAFETY: it is fresh from `alloc_zeroed`.
         let metadata = unsafe { Metadata::assume_zeroed(bytes) };
         let yard = Pageyard::with_clearer(map, config, percpu, observer, clearer, metadata)?;

@@ -99,6 +99,11 @@ impl<'m> Metadata<'m> {
     pub unsafe fn assume_zeroed(memory: &'m mut [u8]) -> Metadata<'m> {
         Metadata(memory)
     }
+
+    /// Returns the memory.
+    pub(crate) fn into_memory(self) -> &'m mut [u8] {
+        self.0
+    }
 }
 
 /// A lock-free page-frame allocator.

@@ -1,0 +1,218 @@
+//! Fragments of an allocator's blocks, and a CPU's cache of them.
+
+use super::carve::{Carve, LARGEST, Retired};
+use super::error::PacketsError;
+use super::fragment::{Fragment, FragmentOwner, Parts};
+use super::use_table::{Owner, UseTable};
+use crate::allocator::{Cx, PageAllocator};
+use crate::error::{AllocError, BadRequest, FreeError};
+use crate::migratetype::Migratetype;
+use crate::request::{Request, RequestFlags};
+use crate::units::{Frames, Order, PAGE_SIZE, Pfn, PhysAddr};
+use core::alloc::Layout;
+
+/// Which blocks fragments are carved from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FragConfig {
+    /// The request for a block. Its order is tried first, without effort; then a single frame. At most order 9.
+    pub request: Request,
+}
+
+impl FragConfig {
+    /// Blocks of 32 KiB, unmovable.
+    ///
+    /// # Linux
+    /// `PAGE_FRAG_CACHE_MAX_ORDER`.
+    #[must_use]
+    pub const fn new() -> FragConfig {
+        FragConfig { request: Request::new(Order::of(3), Migratetype::Unmovable) }
+    }
+}
+
+impl Default for FragConfig {
+    fn default() -> FragConfig {
+        FragConfig::new()
+    }
+}
+
+/// What the fragments of an allocator's blocks are given back to, from any CPU. Each CPU carves them with a [`PageFrag`].
+///
+/// # Examples
+#[cfg_attr(feature = "alloc", doc = "```")]
+#[cfg_attr(not(feature = "alloc"), doc = "```ignore")]
+/// use pageyard::packets::{FragConfig, FragPages, UseTable};
+/// use pageyard::*;
+/// use core::alloc::Layout;
+///
+/// let regions = [Region::managed(Pfn(0), Frames(1 << 15), NodeId(0), ZoneKind::Normal)];
+/// let yard = Pageyard::owned(&MemoryMap::new(&regions)?, Config::new(2), TryLock)?;
+/// let table = UseTable::of(&*yard)?;
+/// let pages = FragPages::new(&*yard, &table, FragConfig::new())?;
+///
+/// let (receive, complete) = (Cx::on(CpuId(0)), Cx::on(CpuId(1)));
+/// let mut cache = pages.cache();
+/// let buffer = cache.alloc(&receive, Layout::from_size_align(1664, 64)?).unwrap();
+/// buffer.put(&complete).unwrap(); // on any CPU; the last one takes the block along
+/// cache.drain(&receive);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct FragPages<'t, A: PageAllocator> {
+    allocator: A,
+    table: &'t UseTable<'t>,
+    owner: Owner,
+    config: FragConfig,
+}
+
+impl<'t, A: PageAllocator> FragPages<'t, A> {
+    /// Makes an owner of fragments.
+    ///
+    /// # Errors
+    /// [`PacketsError::Order`], [`PacketsError::TooManyOwners`].
+    pub fn new(
+        allocator: A,
+        table: &'t UseTable<'t>,
+        config: FragConfig,
+    ) -> Result<FragPages<'t, A>, PacketsError> {
+        let order = config.request.order;
+        if order > LARGEST {
+            return Err(PacketsError::Order { order, largest: LARGEST });
+        }
+        Ok(FragPages { allocator, table, owner: table.enter()?, config })
+    }
+
+    /// Makes a cache, for one user at a time.
+    pub fn cache(&self) -> PageFrag<'_, 't, A> {
+        PageFrag { pages: self, carve: Carve::none() }
+    }
+
+    /// Returns the allocator.
+    pub fn allocator(&self) -> &A {
+        &self.allocator
+    }
+
+    /// Returns how many uses a block has, carver's included; 0 where nothing of it is in use.
+    ///
+    /// # Concurrency
+    /// An estimate, unless the caller has one of the uses.
+    pub fn uses_of(&self, block: Pfn) -> u32 {
+        if self.table.covers(block, Frames(1)) { self.table.uses(block, self.owner) } else { 0 }
+    }
+
+    /// Takes a block for a buffer: of the order asked for, or a single frame.
+    #[cold]
+    fn block(&self, cx: &Cx, layout: Layout) -> Result<(Pfn, Order), AllocError> {
+        let wanted = self.config.request;
+        let light = wanted.with(RequestFlags::NORETRY).without(RequestFlags::MEMALLOC);
+        let single = Request { order: Order::ZERO, ..wanted };
+        let first = if wanted.order == Order::ZERO { wanted } else { light };
+        let (pfn, order) = match self.allocator.alloc(cx, &first) {
+            Ok(pfn) => (pfn, wanted.order),
+            // A single frame is too small for it.
+            Err(why) if wanted.order == Order::ZERO || !Carve::fits(layout, Order::ZERO) => return Err(why),
+            Err(_) => (self.allocator.alloc(cx, &single)?, Order::ZERO),
+        };
+        if self.table.covers(pfn, order.frames()) {
+            return Ok((pfn, order));
+        }
+        let _ = self.allocator.free(cx, pfn, order);
+        Err(AllocError::BadRequest(BadRequest::NoZone))
+    }
+}
+
+impl<A: PageAllocator> Drop for FragPages<'_, A> {
+    fn drop(&mut self) {
+        self.table.leave(self.owner);
+    }
+}
+
+impl<A: PageAllocator> FragmentOwner for FragPages<'_, A> {}
+
+impl<A: PageAllocator> Parts for FragPages<'_, A> {
+    #[inline(always)]
+    fn table(&self) -> &UseTable<'_> {
+        self.table
+    }
+
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    fn block_of(&self, at: PhysAddr) -> Option<(Pfn, Order)> {
+        let (pfn, large) = (at.pfn(), self.config.request.order);
+        let head = pfn.align_down(large);
+        // Blocks do not overlap: if the larger one is allocated, this byte lies in it.
+        let (block, order) = match self.allocator.order_of(head) {
+            Some(order) if order == large => (head, large),
+            _ => (pfn, Order::ZERO),
+        };
+        self.table.covers(block, order.frames()).then_some((block, order))
+    }
+
+    #[inline]
+    fn take_back(&self, cx: &Cx, block: Pfn, order: Order) -> Result<(), FreeError> {
+        self.allocator.free_frag(cx, block, order)
+    }
+}
+
+/// A cache of fragments: the block that one user carves.
+///
+/// An allocation costs no atomic operation: the block's uses were counted in advance. [`drain`](PageFrag::drain) it before it is
+/// dropped: the block of a cache that is dropped stays in use.
+///
+/// # Linux
+/// `struct page_frag_cache`, with `page_frag_alloc_align`.
+pub struct PageFrag<'o, 't, A: PageAllocator> {
+    pages: &'o FragPages<'t, A>,
+    carve: Carve,
+}
+
+impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
+    /// Carves a buffer of this size and alignment.
+    ///
+    /// # Errors
+    /// [`BadRequest::Size`] for a buffer of no bytes, or one that is larger than a block, or whose alignment is (unless the block at
+    /// hand happens to have it); otherwise the allocator's. Buffers larger than a frame fail where there are only single frames.
+    #[inline(always)]
+    pub fn alloc(&mut self, cx: &Cx, layout: Layout) -> Result<Fragment<'o, FragPages<'t, A>>, AllocError> {
+        let at = match self.carve.carve(layout) {
+            Some(at) => at,
+            None => self.alloc_slow(cx, layout)?,
+        };
+        Ok(Fragment::new(self.pages, at, layout.size(), self.carve.order()))
+    }
+
+    /// Carves it from the same block, if that has come back, or from another.
+    #[cold]
+    #[inline(never)]
+    fn alloc_slow(&mut self, cx: &Cx, layout: Layout) -> Result<PhysAddr, AllocError> {
+        let FragPages { table, owner, config, .. } = *self.pages;
+        let most = config.request.order;
+        if !Carve::fits(layout, most) {
+            let frames = Frames((layout.size() as u64).div_ceil(PAGE_SIZE));
+            return Err(AllocError::BadRequest(BadRequest::Size { frames, most: most.frames() }));
+        }
+        if Carve::fits(layout, self.carve.order())
+            && self.carve.again(table, owner)
+            && let Some(at) = self.carve.carve(layout)
+        {
+            return Ok(at);
+        }
+        // The next block first: if there is none, this one can still be carved for smaller buffers.
+        let (block, order) = self.pages.block(cx, layout)?;
+        self.drain(cx);
+        self.carve.start(table, owner, block, order);
+        // A block that fits has room.
+        self.carve.carve(layout).ok_or(AllocError::OutOfMemory)
+    }
+
+    /// Stops carving: the block goes back to the allocator, now or with its last fragment.
+    ///
+    /// # Linux
+    /// `__page_frag_cache_drain`.
+    pub fn drain(&mut self, cx: &Cx) {
+        if let Some(Retired::Unused(block, order)) = self.carve.retire(self.pages.table, self.pages.owner) {
+            // Refused only for a CPU that the allocator does not have: the block stays allocated.
+            let _ = self.pages.allocator.free(cx, block, order);
+        }
+    }
+}

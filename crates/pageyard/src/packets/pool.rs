@@ -1,0 +1,448 @@
+//! A pool of pages, and what any CPU can do with it: give pages back, and ask what it has counted.
+
+use super::carve::LARGEST;
+use super::consumer::{Consumer, PoolConsumer};
+use super::error::{PacketsError, PutError, Refused};
+use super::fragment::{FragmentOwner, Parts};
+use super::placed::{self, Placed};
+use super::ring::Ring;
+use super::stats::{Count, Own, PoolStats};
+use super::use_table::{Owner, UseTable};
+use crate::allocator::{Cx, PageAllocator};
+use crate::engine::Metadata;
+use crate::engine::sync::{A32, Carver, SeqCst};
+use crate::error::FreeError;
+use crate::migratetype::Migratetype;
+use crate::request::Request;
+use crate::units::{Order, Pfn, PhysAddr};
+
+/// How large a pool's pages and its ring are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolConfig {
+    /// The request for a page: its order is at most 9.
+    pub request: Request,
+    /// Slots of the ring for pages that come back from other CPUs: a power of two.
+    ///
+    /// # Linux
+    /// `page_pool_params.pool_size`.
+    pub ring: u32,
+}
+
+impl PoolConfig {
+    /// The most slots that a ring has.
+    pub const MOST_SLOTS: u32 = 1 << 20;
+
+    /// Unmovable single frames, and a ring of 1,024.
+    #[must_use]
+    pub const fn new() -> PoolConfig {
+        PoolConfig { request: Request::new(Order::ZERO, Migratetype::Unmovable), ring: 1024 }
+    }
+
+    fn check(&self) -> Result<(), PacketsError> {
+        let order = self.request.order;
+        if order > LARGEST {
+            return Err(PacketsError::Order { order, largest: LARGEST });
+        }
+        if !self.ring.is_power_of_two() || self.ring > Self::MOST_SLOTS {
+            return Err(PacketsError::Ring { slots: self.ring });
+        }
+        Ok(())
+    }
+}
+
+impl Default for PoolConfig {
+    fn default() -> PoolConfig {
+        PoolConfig::new()
+    }
+}
+
+/// What is done once for each page when it enters a pool, and once when it leaves: mapping it for a device.
+///
+/// The value of a page stays with it while it is recycled. `()` maps nothing.
+///
+/// # Linux
+/// `PP_FLAG_DMA_MAP` and `page_pool_get_dma_addr`.
+pub trait PageMap: Sync {
+    /// Whether pages have values at all.
+    const MAPS: bool = true;
+
+    /// Maps a page; returns its value, or `None` where that is not possible. A page whose mapping panics goes back to the
+    /// allocator.
+    fn map(&self, page: Pfn, order: Order) -> Option<u64>;
+
+    /// Ends that, before the page goes to the allocator. If this panics, the page stays in use, under its address.
+    fn unmap(&self, page: Pfn, order: Order, value: u64);
+}
+
+impl PageMap for () {
+    const MAPS: bool = false;
+
+    fn map(&self, _: Pfn, _: Order) -> Option<u64> {
+        Some(0)
+    }
+
+    fn unmap(&self, _: Pfn, _: Order, _: u64) {}
+}
+
+/// A pool of pages of one order. One consumer at a time takes pages; any CPU gives them back.
+///
+/// # Examples
+#[cfg_attr(feature = "alloc", doc = "```")]
+#[cfg_attr(not(feature = "alloc"), doc = "```ignore")]
+/// use pageyard::packets::{PagePool, PoolConfig, UseTable};
+/// use pageyard::*;
+///
+/// let regions = [Region::managed(Pfn(0), Frames(1 << 15), NodeId(0), ZoneKind::Normal)];
+/// let yard = Pageyard::owned(&MemoryMap::new(&regions)?, Config::new(2), TryLock)?;
+/// let table = UseTable::of(&*yard)?;
+/// let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ())?;
+///
+/// let (receive, complete) = (Cx::on(CpuId(0)), Cx::on(CpuId(1)));
+/// let mut consumer = pool.consumer().unwrap(); // the receive queue's
+/// let page = consumer.get(&receive)?;
+/// page.put(&complete)?; // from any CPU, through the ring
+/// assert_eq!(pool.stats().recycle_ring, 1);
+/// assert_eq!(consumer.close(&receive), 0, "no page is still out");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Linux
+/// `struct page_pool`.
+pub struct PagePool<'t, A: PageAllocator, M: PageMap = ()> {
+    pub(super) allocator: A,
+    pub(super) table: &'t UseTable<'t>,
+    pub(super) owner: Owner,
+    pub(super) request: Request,
+    pub(super) map: M,
+    pub(super) ring: Placed<Ring<'t>>,
+    pub(super) consumer: Consumer,
+    /// Not 0 once the pool was closed.
+    closed: A32,
+    /// Pages that came from the allocator.
+    pub(super) came: Own,
+    /// Pages that the pool has no more.
+    pub(super) gone: Count,
+    ring_full: Count,
+    released_refcnt: Count,
+}
+
+impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
+    fn carve(config: &PoolConfig) -> impl Fn(&mut Carver<'t>) -> Ring<'t> + use<'t, A, M> {
+        let slots = config.ring as usize;
+        move |c| Ring::new(c.zeroed(slots))
+    }
+
+    fn with(
+        allocator: A,
+        table: &'t UseTable<'t>,
+        config: PoolConfig,
+        map: M,
+        ring: Placed<Ring<'t>>,
+    ) -> Result<Self, PacketsError> {
+        if M::MAPS && !table.keeps_values() {
+            return Err(PacketsError::NoValues);
+        }
+        let closed = A32::new(0);
+        let (consumer, came) = (Consumer::new(), Own::default());
+        let (gone, ring_full, released_refcnt) = Default::default();
+        let (owner, request) = (table.enter()?, config.request);
+        Ok(PagePool {
+            allocator,
+            table,
+            owner,
+            request,
+            map,
+            ring,
+            consumer,
+            closed,
+            came,
+            gone,
+            ring_full,
+            released_refcnt,
+        })
+    }
+
+    /// Returns the bytes of memory that a pool's ring needs.
+    ///
+    /// # Errors
+    /// [`PacketsError::Order`], [`PacketsError::Ring`].
+    pub fn bytes(config: &PoolConfig) -> Result<usize, PacketsError> {
+        config.check()?;
+        Ok(placed::bytes(Self::carve(config)))
+    }
+
+    /// Makes a pool with its ring in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`PagePool::bytes`]; [`PacketsError::MemoryTooSmall`], [`PacketsError::NoValues`], [`PacketsError::TooManyOwners`].
+    pub fn new(
+        allocator: A,
+        table: &'t UseTable<'t>,
+        config: PoolConfig,
+        map: M,
+        memory: Metadata<'t>,
+    ) -> Result<Self, PacketsError> {
+        config.check()?;
+        Self::with(allocator, table, config, map, Placed::new(memory, Self::carve(&config))?)
+    }
+
+    /// Makes a pool that owns its ring's memory.
+    ///
+    /// # Errors
+    /// As [`PagePool::new`], with [`PacketsError::NoMemory`].
+    #[cfg(feature = "alloc")]
+    pub fn owned(
+        allocator: A,
+        table: &'t UseTable<'t>,
+        config: PoolConfig,
+        map: M,
+    ) -> Result<Self, PacketsError> {
+        config.check()?;
+        let slots = config.ring as usize;
+        let ring = Placed::owned(move |c| Ring::new(c.zeroed(slots)))?;
+        Self::with(allocator, table, config, map, ring)
+    }
+
+    /// Returns the pool's consumer; `None` while there is one. That of a closed pool gets no pages, and can close it again.
+    #[must_use]
+    pub fn consumer(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
+        PoolConsumer::enter(self)
+    }
+
+    /// Returns the pool's consumer although there was one, which is gone without a trace: its thread was killed.
+    ///
+    /// A page that it was about to hand out, or to put into its cache, can be in neither place: then it is in use for good, unless
+    /// it is given back by its address.
+    ///
+    /// # Safety
+    /// The former consumer is never used again, not even dropped.
+    #[must_use]
+    pub unsafe fn consumer_of_the_dead(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
+        self.consumer.leave();
+        self.consumer()
+    }
+
+    /// Says whether the pool was closed: what comes back goes to the allocator.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst) != 0
+    }
+
+    /// Says that the pool is closed, before whoever closes it takes the pages out of its ring.
+    pub(super) fn close(&self) {
+        // ORDER: SeqCst, before the loads of `sweep`: whoever writes to the ring looks here afterwards. One of both sees the other.
+        self.closed.store(1, SeqCst);
+        crate::engine::sync::store_load_fence();
+    }
+
+    /// Returns how many pages the pool has: handed out, in its cache, or in its ring.
+    ///
+    /// # Linux
+    /// `page_pool_inflight`.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        self.came.get().wrapping_sub(self.gone.get())
+    }
+
+    /// Returns the counters.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        let ring = self.ring.slices.count() as u64;
+        let mut stats = self.consumer.stats(self.request.order);
+        stats.recycle_ring += ring;
+        stats.recycle_ring_full = self.ring_full.get();
+        stats.released_refcnt = self.released_refcnt.get();
+        stats.pages = self.pages();
+        stats.in_ring = ring;
+        stats
+    }
+
+    /// Returns the allocator.
+    pub fn allocator(&self) -> &A {
+        &self.allocator
+    }
+
+    /// Returns what maps the pages.
+    pub fn map(&self) -> &M {
+        &self.map
+    }
+
+    /// Calls `f` with the address of each page that is out as a bare address or as fragments, and with how many uses it has.
+    ///
+    /// After a crash this says which pages somebody has to give back. It reads the whole table.
+    pub fn visit_in_use(&self, f: &mut dyn FnMut(PhysAddr, u32)) {
+        self.table.visit(self.owner, &mut |pfn, uses| f(pfn.address(), uses));
+    }
+
+    /// Returns the number of a page among those that the ring and the cache can hold: never 0.
+    #[inline(always)]
+    pub(super) fn number(&self, page: Pfn) -> u32 {
+        let order = self.request.order.get();
+        ((page.0 >> order) - (self.table.first().0 >> order)) as u32 + 1
+    }
+
+    /// Returns the page of a number.
+    #[inline(always)]
+    pub(super) fn page(&self, number: u32) -> Pfn {
+        let order = self.request.order.get();
+        Pfn((u64::from(number - 1) + (self.table.first().0 >> order)) << order)
+    }
+
+    /// Puts a page, which the caller owns, into the ring; one that has no room there goes to the allocator.
+    #[inline]
+    pub(super) fn recycle(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+        let number = self.number(page);
+        match self.ring.slices.push(number) {
+            // ORDER: SeqCst, in `is_closed`, after the compare-and-swap of `push`: see `close`.
+            Some(_) if !self.is_closed() => return Ok(()),
+            // Whoever closed the pool may have looked there before. If they took the page out, it is theirs.
+            Some(nth) if !self.ring.slices.undo(nth, number) => return Ok(()),
+            Some(_) => {}
+            None => self.ring_full.add(1),
+        }
+        self.free(cx, page)
+    }
+
+    /// Gives a page, which the caller owns, back to the allocator.
+    pub(super) fn free(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+        self.unmap(page);
+        let order = self.request.order;
+        match self.allocator.free(cx, page, order) {
+            Ok(()) => {
+                self.gone.add(1);
+                Ok(())
+            }
+            Err(why) => {
+                // It is still the caller's, as it was; a device that cannot map it again has it without a value.
+                self.table.set_value(page, self.map.map(page, order).unwrap_or(0));
+                Err(why)
+            }
+        }
+    }
+
+    fn unmap(&self, page: Pfn) {
+        if M::MAPS {
+            // If this panics, the page stays in use.
+            self.table.start(page, self.owner, 1);
+            self.map.unmap(page, self.request.order, self.table.value(page));
+            self.table.start(page, self.owner, 0);
+        }
+    }
+
+    /// Takes a page, which the caller owns, out of the pool.
+    fn take_out(&self, page: Pfn) {
+        self.unmap(page);
+        self.gone.add(1);
+        self.released_refcnt.add(1);
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> Drop for PagePool<'_, A, M> {
+    fn drop(&mut self) {
+        // While pages are out under their addresses, nobody else must get the number that tells whose they are.
+        if self.pages() == 0 {
+            self.table.leave(self.owner);
+        }
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> FragmentOwner for PagePool<'_, A, M> {}
+
+impl<A: PageAllocator, M: PageMap> Parts for PagePool<'_, A, M> {
+    #[inline(always)]
+    fn table(&self) -> &UseTable<'_> {
+        self.table
+    }
+
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    #[inline]
+    fn block_of(&self, at: PhysAddr) -> Option<(Pfn, Order)> {
+        let order = self.request.order;
+        let block = at.pfn().align_down(order);
+        self.table.covers(block, order.frames()).then_some((block, order))
+    }
+
+    #[inline]
+    fn take_back(&self, cx: &Cx, block: Pfn, _: Order) -> Result<(), FreeError> {
+        self.recycle(cx, block)
+    }
+}
+
+/// A page of a pool, its holder's alone. It is given back once: by [`put`](PoolPage::put) from any CPU, or to the consumer.
+///
+/// A page that is dropped stays out: the pool can be closed, but always counts it.
+#[must_use = "a page that is dropped stays out"]
+pub struct PoolPage<'p, 't, A: PageAllocator, M: PageMap = ()> {
+    pool: &'p PagePool<'t, A, M>,
+    page: Pfn,
+}
+
+impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
+    #[inline(always)]
+    pub(super) fn new(pool: &'p PagePool<'t, A, M>, page: Pfn) -> Self {
+        PoolPage { pool, page }
+    }
+
+    /// Returns its first frame.
+    #[must_use]
+    #[inline(always)]
+    pub fn pfn(&self) -> Pfn {
+        self.page
+    }
+
+    /// Returns its order.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.pool.request.order
+    }
+
+    /// Returns the value that it got when it was mapped; 0 in a pool that maps nothing.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.pool.table.value(self.page)
+    }
+
+    /// Says whether it is a page of this pool.
+    #[inline(always)]
+    pub(super) fn is_of(&self, pool: &PagePool<'t, A, M>) -> bool {
+        core::ptr::eq(self.pool, pool)
+    }
+
+    /// Gives it back to its pool, through the ring. One locked instruction, if there is room.
+    ///
+    /// # Errors
+    /// [`Refused`], with the page, where the ring is full or the pool closed, and the allocator refuses the page: the CPU is not one
+    /// of its own.
+    #[inline]
+    pub fn put(self, cx: &Cx) -> Result<(), Refused<Self>> {
+        let done = self.pool.recycle(cx, self.page);
+        done.map_err(|why| Refused { why: PutError::Free(why), item: self })
+    }
+
+    /// Turns it into its address, to be given back by [`FragmentOwner::put_raw`] or [`PoolConsumer::put_raw`].
+    #[must_use = "the page is in use until its address is given back"]
+    #[inline]
+    pub fn into_raw(self) -> PhysAddr {
+        self.pool.table.start(self.page, self.pool.owner, 1);
+        self.page.address()
+    }
+
+    /// Takes it out of the pool: it is the caller's block now, and the allocator's to take back.
+    ///
+    /// # Linux
+    /// `page_pool_release_page`: what a driver does with a page that it cannot recycle.
+    #[must_use = "the block is the caller's, who frees it"]
+    pub fn release(self) -> Pfn {
+        self.pool.take_out(self.page);
+        self.page
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> core::fmt::Debug for PoolPage<'_, '_, A, M> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("PoolPage").field(&self.page).finish()
+    }
+}
