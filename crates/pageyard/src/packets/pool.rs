@@ -10,7 +10,7 @@ use super::stats::{Count, Own, PoolStats};
 use super::use_table::{Owner, UseTable};
 use crate::allocator::{Cx, PageAllocator};
 use crate::engine::Metadata;
-use crate::engine::sync::{A32, Carver, SeqCst};
+use crate::engine::sync::{A32, Carver, SeqCst, store_load_fence};
 use crate::error::FreeError;
 use crate::migratetype::Migratetype;
 use crate::request::Request;
@@ -232,7 +232,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     pub(super) fn close(&self) {
         // ORDER: SeqCst, before the loads of `sweep`: whoever writes to the ring looks here afterwards. One of both sees the other.
         self.closed.store(1, SeqCst);
-        crate::engine::sync::store_load_fence();
+        store_load_fence();
     }
 
     /// Returns how many pages the pool has: handed out, in its cache, or in its ring.
@@ -292,7 +292,9 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     #[inline]
     pub(super) fn recycle(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
         let number = self.number(page);
-        match self.ring.slices.push(number) {
+        let written = self.ring.slices.push(number);
+        store_load_fence();
+        match written {
             // ORDER: SeqCst, in `is_closed`, after the compare-and-swap of `push`: see `close`.
             Some(_) if !self.is_closed() => return Ok(()),
             // Whoever closed the pool may have looked there before. If they took the page out, it is theirs.

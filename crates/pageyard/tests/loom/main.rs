@@ -6,5 +6,6 @@
 mod common;
 
 mod engine;
+mod packets;
 mod reservations;
 mod runs;

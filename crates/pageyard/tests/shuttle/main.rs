@@ -12,6 +12,7 @@ mod contig;
 mod eight;
 mod engine;
 mod isolation;
+mod packets;
 mod ranges;
 mod reservations;
 mod runs;
