@@ -2,7 +2,9 @@
 //!
 //! * [`sweep`]: batches of all sizes, allocated and freed; [`bulk`]: many frames with one call; [`cross`]: taken on one
 //!   CPU and given back on another; [`mixed`]: several orders in bursts; [`scale`]: from 1 GiB to 1 TiB, lists bypassed;
-//!   [`refused`]: requests that fail; [`primitives`]: what paths are made of.
+//!   [`refused`]: requests that fail; [`pools`]: buffers for packets; [`primitives`]: what paths are made of.
+//! * [`clear`], [`fault`], [`stream`]: memory itself: how fast it becomes zeros, what it takes until it can be used, how many bytes
+//!   a second go between it and a processor.
 //! * [`document`]: the results as JSON documents, and as text; [`external`]: rows that were measured elsewhere.
 //! * [`experiment`]: a document's table, beside what this machine measures.
 //! * `contestants`: who is measured, from a private array (the floor) to the reference and to [`peers`].
@@ -24,9 +26,11 @@ pub mod fault;
 mod harness;
 pub mod mixed;
 pub mod peers;
+pub mod pools;
 pub mod primitives;
 pub mod refused;
 pub mod scale;
+pub mod stream;
 pub mod sweep;
 
 pub use harness::locked::{LockedPair, count as count_locked};

@@ -5,8 +5,8 @@ use crate::progress::Progress;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
 use pageyard_bench::document::{
-    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PrimitivesDocument,
-    ScaleDocument, SweepDocument,
+    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PoolsDocument,
+    PrimitivesDocument, ScaleDocument, StreamDocument, SweepDocument,
 };
 use pageyard_trace::Document;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Measures what a frame costs on this machine, in the engine and in its alternatives.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard bench bulk --json\n  pageyard bench mixed --threads 1 --external other.json\n\n\
+    after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard bench bulk --json\n  pageyard bench mixed --threads 1 --external other.json\n  pageyard bench stream --elements 40000000\n\n\
                   Close other programs, and pin nothing: the benchmark pins itself. It reports what disturbed a run."
 )]
 pub struct Bench {
@@ -52,12 +52,16 @@ enum What {
     Cross(Cross),
     /// Orders by their recorded shares, in bursts, while half of a zone is in use; frames touched or not
     Mixed(Mixed),
+    /// Buffers for packets: pools of pages, fragments, and what programs use without them
+    Pools(Samples),
     /// From 1 GiB to 1 TiB, bypassing the per-CPU lists
     Scale,
     /// How fast memory becomes zeros: every primitive, by how much is cleared with one call, from 4 KiB to 1 GiB
     Clear(Samples),
     /// What it takes until memory can be used: the kernel's faults, and blocks of an arena, on each kind of memory
     Fault(Samples),
+    /// McCalpin's STREAM: bytes a second between processor and memory, with one thread and with one on each CPU
+    Stream(Stream),
     /// Count the locked instructions of pairs for the benchmark that started this
     #[command(hide = true)]
     Locked {
@@ -123,6 +127,21 @@ struct Mixed {
     external: External,
 }
 
+#[derive(Args, Clone, Default)]
+#[command(
+    after_help = "Examples:\n  pageyard bench stream\n  pageyard bench stream --elements 40000000 --samples 29\n\n\
+                  Figures are those of the memory where an array is at least four times as large as the caches. A result that \
+                  does not validate is an error."
+)]
+struct Stream {
+    /// Give each of the three arrays this many elements of 8 bytes [default: 10000000]
+    #[arg(long, value_name = "N", value_parser = elements)]
+    elements: Option<bench::stream::Elements>,
+
+    #[command(flatten)]
+    samples: Samples,
+}
+
 /// Another allocator's rows.
 #[derive(Args, Clone, Default)]
 struct External {
@@ -141,6 +160,11 @@ impl External {
 fn order(text: &str) -> Result<pageyard_bench::Order, String> {
     let known = text.parse().ok().filter(|n| bench::ORDERS.contains(n));
     known.and_then(pageyard_bench::Order::new).ok_or_else(|| "an order here is 0, 3, 6 or 9".to_owned())
+}
+
+fn elements(text: &str) -> Result<bench::stream::Elements, String> {
+    let number = text.parse().map_err(|_| "elements are a whole number, written like 10000000".to_owned())?;
+    bench::stream::Elements::new(number).map_err(|why| why.to_string())
 }
 
 fn pattern(text: &str) -> Result<bench::sweep::Pattern, String> {
@@ -173,6 +197,16 @@ impl Mixed {
         options.external = self.external.read(bench::external::External::read)?;
         set(&mut options.threads, self.threads.iter().map(|n| usize::from(*n)).collect());
         Ok(options)
+    }
+}
+
+impl Stream {
+    fn options(&self, quick: bool) -> bench::stream::StreamOptions {
+        use bench::stream::StreamOptions;
+        let mut options = if quick { StreamOptions::quick() } else { StreamOptions::full() };
+        options.samples = self.samples.samples.unwrap_or(options.samples);
+        options.elements = self.elements.unwrap_or(options.elements);
+        options
     }
 }
 
@@ -241,6 +275,15 @@ impl Bench {
                 let document = MixedDocument { quick: self.quick, ..result.document() };
                 show(json, &document, MixedDocument::text)
             }
+            What::Pools(Samples { samples }) => {
+                use bench::pools::PoolsOptions;
+                let mut options = if self.quick { PoolsOptions::quick() } else { PoolsOptions::full() };
+                options.samples = samples.unwrap_or(options.samples);
+                let result = bench::pools::pools(&options, &mut |done, all| bar.at("pools", done, all));
+                drop(bar);
+                let document = PoolsDocument { quick: self.quick, ..result.document() };
+                show(json, &document, PoolsDocument::text)
+            }
             What::Scale => {
                 use bench::scale::ScaleOptions;
                 let options = if self.quick { ScaleOptions::quick() } else { ScaleOptions::full() };
@@ -269,6 +312,15 @@ impl Bench {
                 drop(bar);
                 let document = FaultDocument { quick: self.quick, ..result.document() };
                 show(json, &document, FaultDocument::text)
+            }
+            What::Stream(asked) => {
+                let options = asked.options(self.quick);
+                let result = bench::stream::stream(&options, &mut |done, all| bar.at("stream", done, all))?;
+                drop(bar);
+                // Whoever asks for all samples has the whole benchmark.
+                let quick = self.quick && options.samples < bench::stream::SAMPLES;
+                let document = StreamDocument { quick, ..result.document() };
+                show(json, &document, StreamDocument::text)
             }
             What::Locked { settings } => {
                 let pairs = bench::count_locked(&settings).map_err(Failure)?;

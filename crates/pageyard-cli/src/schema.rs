@@ -24,7 +24,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 17] = [
+const SCHEMAS: [Schema; 19] = [
     schema!("replay", "pageyard replay --json"),
     schema!("summary", "pageyard summary --json"),
     schema!("summary-host", "pageyard summary --host --json"),
@@ -36,9 +36,11 @@ const SCHEMAS: [Schema; 17] = [
     schema!("bench-primitives", "pageyard bench primitives --json"),
     schema!("bench-cross", "pageyard bench cross --json"),
     schema!("bench-mixed", "pageyard bench mixed --json"),
+    schema!("bench-pools", "pageyard bench pools --json"),
     schema!("bench-scale", "pageyard bench scale --json"),
     schema!("bench-clear", "pageyard bench clear --json"),
     schema!("bench-fault", "pageyard bench fault --json"),
+    schema!("bench-stream", "pageyard bench stream --json"),
     schema!("experiment", "pageyard experiment NAME --json"),
     schema!("experiments", "pageyard experiment --json"),
     schema!("knobs", "pageyard knobs --json"),

@@ -7,8 +7,10 @@ mod clear;
 mod cross;
 mod fault;
 mod mixed;
+mod pools;
 mod primitives;
 mod scale;
+mod stream;
 mod sweep;
 
 pub use bulk::{BufferRowDocument, BulkDisturbance, BulkDocument, BulkRowDocument};
@@ -16,8 +18,10 @@ pub use clear::{ClearDocument, ClearRowDocument};
 pub use cross::{CrossDocument, CrossRowDocument};
 pub use fault::{FaultDocument, FaultRowDocument};
 pub use mixed::{MixedDocument, MixedRowDocument, ShareDocument};
+pub use pools::{PoolRowDocument, PoolsDocument};
 pub use primitives::{PrimitiveRowDocument, PrimitivesDocument};
 pub use scale::{RefusedRowDocument, ScaleDocument, ScaleRowDocument};
+pub use stream::{PublishedStreamDocument, StreamDocument, StreamRowDocument, ValidatedDocument};
 pub use sweep::{SweepDocument, SweepRowDocument};
 
 use crate::harness::machine::Taken;
@@ -83,6 +87,7 @@ mod tests {
     use crate::bulk::Where;
     use crate::external::{CrossFigures, Figures, MixedFigures, SweepFigures};
     use crate::mixed::MixedPattern;
+    use crate::pools;
     use crate::sweep::Pattern;
     use pageyard_trace::Document;
 
@@ -92,6 +97,9 @@ mod tests {
             assert_eq!(serde_json::to_value(pattern).unwrap(), pattern.name());
         }
         for at in [Where::InCache, Where::Across] {
+            assert_eq!(serde_json::to_value(at).unwrap(), at.name());
+        }
+        for at in [pools::Where::Same, pools::Where::Across] {
             assert_eq!(serde_json::to_value(at).unwrap(), at.name());
         }
         for pattern in MixedPattern::ALL {

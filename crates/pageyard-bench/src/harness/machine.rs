@@ -3,6 +3,7 @@
 use super::clock::now_ns;
 use super::costs::Costs;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::{fmt, fs};
 
 /// The machine, for the head of a table.
@@ -42,24 +43,47 @@ impl Machine {
     }
 }
 
+/// Reads a file of `/sys/devices/system/cpu`; `None` where it cannot be read.
+type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+fn read_cpu(path: &str) -> Option<String> {
+    fs::read_to_string(format!("/sys/devices/system/cpu/{path}")).ok()
+}
+
+/// Returns the caches that a CPU has for data, smallest first: bytes, and the CPUs that share each.
+fn data_caches(cpu: usize, read: Read<'_>) -> Vec<(u64, String)> {
+    let cache = |index: u32| {
+        let file = |name: &str| read(&format!("cpu{cpu}/cache/index{index}/{name}"));
+        let holds_data = file("type").is_some_and(|kind| kind.trim() != "Instruction");
+        let kib = file("size")?.trim().strip_suffix('K')?.parse::<u64>().ok()?;
+        let shared_by = file("shared_cpu_list").unwrap_or_else(|| cpu.to_string());
+        holds_data.then_some((kib << 10, shared_by))
+    };
+    let mut caches: Vec<_> = (0..8).filter_map(cache).collect();
+    caches.sort_unstable();
+    caches
+}
+
 /// Returns the sizes of the first CPU's caches for data, in bytes, smallest first; none where the kernel does not say.
 pub(crate) fn caches() -> Vec<u64> {
-    let read = |index: u32, file: &str| {
-        fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}"))
-    };
-    let size = |index: u32| {
-        let holds_data = read(index, "type").is_ok_and(|kind| kind.trim() != "Instruction");
-        let kib = read(index, "size").ok()?.trim().strip_suffix('K')?.parse::<u64>().ok()?;
-        holds_data.then_some(kib << 10)
-    };
-    let mut sizes: Vec<u64> = (0..8).filter_map(size).collect();
-    sizes.sort_unstable();
-    sizes
+    data_caches(0, &read_cpu).into_iter().map(|(bytes, _)| bytes).collect()
 }
 
 /// Returns the size of the last-level cache, in bytes.
 pub(crate) fn last_level_cache() -> Option<u64> {
     caches().last().copied()
+}
+
+/// Returns the bytes of all last-level caches that these CPUs use; `None` where the kernel does not say.
+pub(crate) fn last_level_caches(cpus: &[usize]) -> Option<u64> {
+    last_level_of(cpus, &read_cpu)
+}
+
+fn last_level_of(cpus: &[usize], read: Read<'_>) -> Option<u64> {
+    let last = |cpu: &usize| data_caches(*cpu, read).pop().map(|(bytes, shared_by)| (shared_by, bytes));
+    // CPUs that share a cache name it by the same list.
+    let caches = cpus.iter().map(last).collect::<Option<BTreeMap<String, u64>>>()?;
+    Some(caches.into_values().sum()).filter(|bytes| *bytes > 0)
 }
 
 impl fmt::Display for Machine {
@@ -131,4 +155,51 @@ fn waited_ms() -> f64 {
         text.split_whitespace().nth(1)?.parse::<f64>().ok()
     });
     waits.sum::<f64>() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four CPUs in two pairs; each pair has an L3 of 32 MiB, each CPU an L1 for data, one for instructions and an L2.
+    fn two_pairs(path: &str) -> Option<String> {
+        let (cpu, rest) = path.strip_prefix("cpu")?.split_once("/cache/index")?;
+        let (index, file) = rest.split_once('/')?;
+        let (kind, size, pair) = match index {
+            "0" => ("Data", "32K", false),
+            "1" => ("Instruction", "64K", false),
+            "2" => ("Unified", "1024K", false),
+            "3" => ("Unified", "32768K", true),
+            _ => return None,
+        };
+        let first = cpu.parse::<usize>().ok().filter(|cpu| *cpu < 4)? / 2 * 2;
+        Some(match file {
+            "type" => kind.to_owned() + "\n",
+            "size" => size.to_owned() + "\n",
+            "shared_cpu_list" if pair => format!("{first}-{}\n", first + 1),
+            "shared_cpu_list" => format!("{cpu}\n"),
+            _ => return None,
+        })
+    }
+
+    #[test]
+    fn a_cache_that_cpus_share_counts_once() {
+        for (cpus, mib) in [(&[0][..], 32), (&[0, 1], 32), (&[3, 1], 64), (&[0, 1, 2, 3], 64)] {
+            assert_eq!(last_level_of(cpus, &two_pairs), Some(mib << 20), "{cpus:?}");
+        }
+        let sizes =
+            |cpu| data_caches(cpu, &two_pairs).into_iter().map(|(bytes, _)| bytes >> 10).collect::<Vec<_>>();
+        assert_eq!(sizes(2), [32, 1024, 32768]);
+    }
+
+    #[test]
+    fn caches_that_the_kernel_does_not_name_have_no_size() {
+        assert_eq!(last_level_of(&[0, 4], &two_pairs), None);
+        assert_eq!(last_level_of(&[0], &|_| None), None);
+        assert_eq!(
+            last_level_of(&[0], &|path| Some(if path.ends_with("type") { "Data" } else { "many" }.into())),
+            None
+        );
+        assert_eq!(last_level_of(&[], &two_pairs), None);
+    }
 }

@@ -32,8 +32,13 @@ pub(super) type Peer = (&'static str, Result<Box<dyn Subject>, String>);
 /// Starts the peers that live in separate processes.
 pub(super) fn outside(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
     let mut peers = of_any_size(command, cpus);
-    peers.push((mempool::NAME, mempool::start(cpus)));
+    peers.push(dpdk(cpus));
     peers
+}
+
+/// Starts DPDK's pools.
+pub(super) fn dpdk(cpus: &[usize]) -> Peer {
+    (mempool::NAME, mempool::start(cpus))
 }
 
 /// Starts those of them that serve blocks of any size.

@@ -5,8 +5,10 @@ mod clear;
 mod cross;
 mod fault;
 mod mixed;
+mod pools;
 mod primitives;
 mod scale;
+mod stream;
 mod sweep;
 
 use crate::Skipped;

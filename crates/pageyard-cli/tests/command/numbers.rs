@@ -8,6 +8,7 @@ use pageyard_bench::Order;
 use pageyard_bench::bulk::{BulkOptions, bulk};
 use pageyard_bench::clear::{ClearOptions, clear};
 use pageyard_bench::cross::{CrossOptions, cross};
+use pageyard_bench::pools::{PoolsOptions, pools};
 use pageyard_bench::document::ScaleDocument;
 use pageyard_bench::experiment::{self, Published, Settings};
 use pageyard_bench::fault::{FaultOptions, fault};
@@ -16,6 +17,7 @@ use pageyard_bench::mixed::{MixedOptions, mixed};
 use pageyard_bench::primitives::primitives;
 use pageyard_bench::refused::refused;
 use pageyard_bench::scale::{ScaleOptions, scale};
+use pageyard_bench::stream::{Elements, StreamOptions, stream};
 use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
 use pageyard_record::HostSummary;
 use pageyard_record::host::AskedFor;
@@ -491,6 +493,13 @@ fn bench_cross() {
 }
 
 #[test]
+fn bench_pools() {
+    let result = pools(&PoolsOptions { samples: 3, ..PoolsOptions::quick() }, &mut |_, _| ());
+    let document = result.document();
+    check(&document.text(), &document.json(), &["at a time"], &[AGREED]);
+}
+
+#[test]
 fn bench_mixed() {
     let mut options = MixedOptions::quick();
     options.samples = 3;
@@ -511,6 +520,24 @@ fn bench_fault() {
     let options = FaultOptions { samples: 3, ..FaultOptions::quick() };
     let result = fault(&options, &mut |_, _| ());
     check_short(&result.document().text(), &result.document().json(), &["10^9"], &[AGREED]);
+}
+
+#[test]
+fn bench_stream() {
+    let options = StreamOptions { elements: Elements::new(123_456).unwrap(), samples: 5 };
+    let mut result = stream(&options, &mut |_, _| ()).unwrap();
+    // So that there is a warning of it on every machine.
+    result.last_level_caches = Some(33 << 20);
+    let document = result.document();
+    let text = document.text();
+    assert!(
+        text.contains("33.0 MiB") && text.contains("WARNING") && text.contains("leaves 5 samples"),
+        "{text}"
+    );
+    assert!(text.contains("both nodes, 56 threads") && text.contains("34944.0"), "{text}");
+    check_short(&text, &document.json(), &["10^6"], &[AGREED]);
+    let without = result.document_beside(&Published::none()).text();
+    assert!(!without.contains("published") && without.contains("Triad"), "{without}");
 }
 
 #[test]

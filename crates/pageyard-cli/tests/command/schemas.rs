@@ -4,8 +4,8 @@
 
 use boon::{Compiler, Schemas};
 use pageyard_bench::document::{
-    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PrimitivesDocument,
-    ScaleDocument, SweepDocument,
+    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PoolsDocument,
+    PrimitivesDocument, ScaleDocument, StreamDocument, SweepDocument,
 };
 use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
 use pageyard_record::host::HostDocument;
@@ -51,6 +51,8 @@ fn generated() -> Vec<Value> {
         schema::<ScaleDocument<'_>>(),
         schema::<ClearDocument<'_>>(),
         schema::<FaultDocument<'_>>(),
+        schema::<StreamDocument<'_>>(),
+        schema::<PoolsDocument<'_>>(),
         schema::<ExperimentDocument<'_>>(),
         schema::<ExperimentsDocument>(),
         schema::<KnobsDocument<'_>>(),
@@ -137,6 +139,7 @@ fn what_the_verbs_print_is_what_the_schemas_describe() {
         &["bench", "cross", "--quick", "--samples", "3", "--json"],
         &["bench", "clear", "--quick", "--samples", "3", "--json"],
         &["bench", "fault", "--quick", "--samples", "3", "--json"],
+        &["bench", "stream", "--quick", "--elements", "100000", "--json"],
     ] {
         document(&stdout(arguments));
     }

@@ -308,6 +308,74 @@ fn a_mixed_load_has_a_row_of_every_allocator_or_says_why_not() {
 }
 
 #[test]
+fn a_stream_has_the_four_operations_for_each_number_of_threads_and_is_valid() {
+    let v = json(&["bench", "stream", "--elements", "200000", "--samples", "4", "--json"]);
+    assert_eq!((&v["elements"], &v["samples"], &v["repetitions"]), (&200_000.into(), &4.into(), &5.into()));
+    assert_eq!((&v["array_bytes"], &v["quick"]), (&1_600_000.into(), &false.into()));
+    let cpus = v["machine"]["cpus"].as_u64().unwrap();
+    let counts = if cpus == 1 { vec![1] } else { vec![1, cpus] };
+    let rows = v["rows"].as_array().unwrap();
+    let found: Vec<_> =
+        rows.iter().map(|r| (r["threads"].as_u64().unwrap(), r["kernel"].as_str().unwrap())).collect();
+    let expected = counts.iter().flat_map(|n| ["Copy", "Scale", "Add", "Triad"].map(|kernel| (*n, kernel)));
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    for row in rows {
+        let [shortest, mean, longest] = ["min_ns", "avg_ns", "max_ns"].map(|key| row[key].as_f64().unwrap());
+        assert!(0.0 < shortest && shortest <= mean && mean <= longest, "{row}");
+        let mbps = 200_000.0 * row["bytes_per_element"].as_f64().unwrap() / shortest * 1000.0;
+        assert!((row["mbps_best"].as_f64().unwrap() / mbps - 1.0).abs() < 1e-9, "{row}");
+    }
+    let validated = v["validated"].as_array().unwrap();
+    assert_eq!(validated.len(), counts.len());
+    for array in validated.iter().flat_map(|v| v["arrays"].as_array().unwrap()) {
+        assert!(array["average_relative_error"].as_f64() < v["tolerance"].as_f64(), "{array}");
+        assert_eq!(array["wrong_elements"], 0, "{array}");
+    }
+    assert_eq!(v["published"].as_array().unwrap().len(), 8);
+    assert!(v["clock_step_ns"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_quick_stream_says_what_it_cannot_show() {
+    let text = |arguments: &[&str]| {
+        let out = pageyard(&[&["bench", "stream", "--elements", "1000", "--quick"], arguments].concat());
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let quick = text(&[]);
+    assert!(quick.starts_with("A quick run: ") && quick.contains("It cannot show"), "{quick}");
+    assert!(quick.contains("WARNING: ") && quick.contains("Valid: "), "{quick}");
+    assert!(!text(&["--samples", "9"]).contains("quick"), "as many samples as the whole benchmark has");
+}
+
+#[test]
+fn a_stream_that_cannot_be_is_refused_in_a_sentence() {
+    let refusal = |arguments: &[&str]| failure(&[&["bench", "stream"], arguments].concat());
+    for (elements, says) in [
+        ("0", "at least 1"),
+        ("-1", "whole number"),
+        ("many", "whole number"),
+        ("99999999999999999999999", "whole number"),
+        ("18446744073709551615", "more than a process can address"),
+        ("1000000000000000", "ask for fewer --elements"),
+    ] {
+        let why = refusal(&[&format!("--elements={elements}")]);
+        assert!(why.contains(says), "{elements}: {why}");
+    }
+    for samples in ["2", "many"] {
+        let why = refusal(&["--samples", samples]);
+        assert!(why.contains("from 3 to"), "{why}");
+    }
+    let why = refusal(&["--samples", "250", "--elements", "1000"]);
+    assert!(why.contains("249") && why.contains("--samples"), "{why}");
+    let limited =
+        format!("ulimit -v 600000; exec {} bench stream --elements 30000000", env!("CARGO_BIN_EXE_pageyard"));
+    let out = Command::new("sh").args(["-c", &limited]).output().unwrap();
+    let why = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.code() == Some(1) && why.contains("ulimit -v") && why.lines().count() == 1, "{why}");
+}
+
+#[test]
 fn primitives_begin_with_the_thirteen_of_the_document() {
     let v = json(&["bench", "primitives", "--json"]);
     let rows = v["rows"].as_array().unwrap();
@@ -324,6 +392,7 @@ fn help_has_an_example_for_every_verb() {
         &["replay", "--help"],
         &["summary", "--help"],
         &["bench", "--help"],
+        &["bench", "stream", "--help"],
         &["experiment", "--help"],
     ] {
         let out = pageyard(verb);
@@ -452,6 +521,7 @@ fn names_cannot_command_a_terminal() {
         &["experiment", "zonelist", "--samples", EVIL],
         &["experiment", "zonelist", "--report", EVIL],
         &["bench", EVIL],
+        &["bench", "stream", "--elements", EVIL],
         &["bench", "cross", "--external", EVIL],
     ] {
         harmless(arguments);

@@ -1,0 +1,191 @@
+//! `bench pools`: buffers for packets, taken and given back on one CPU, or taken on one and given back on another.
+//!
+//! * `pool`: what a pool of buffers is, and the timed loops; `ours`: the project's pools and fragments; `others`: a floor, and what
+//!   programs do without them.
+//!
+//! Taking and giving back are timed by themselves, batch by batch; the clock's cost is taken off. On one CPU a batch of 64 stays in
+//! a consumer's cache; one of 1,024 does not, and goes through the ring or the allocator.
+
+mod others;
+mod ours;
+mod pool;
+
+use crate::harness::machine::{Machine, Watch};
+use crate::harness::noise::{Noise, Skipped};
+use crate::harness::sampler::{SAMPLES, Sample, Sampler};
+use crate::harness::team::{Team, cpus};
+use pool::{Measured, Work};
+use serde::Serialize;
+
+/// Where buffers are given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Where {
+    /// On the CPU that took them.
+    Same,
+    /// On another.
+    Across,
+}
+
+impl Where {
+    /// Returns its name, as options and documents have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Where::Same => "same",
+            Where::Across => "across",
+        }
+    }
+}
+
+/// One row, in nanoseconds a buffer.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PoolRow {
+    /// The pool.
+    pub pool: &'static str,
+    /// Threads that take and give back.
+    pub threads: usize,
+    /// Where buffers are given back.
+    #[serde(rename = "where")]
+    pub at: Where,
+    /// Buffers that are taken, then given back; across CPUs, those handed over at a time.
+    pub batch: usize,
+    /// Taking one, the median.
+    pub get_ns: f64,
+    /// Giving one back, the median.
+    pub put_ns: f64,
+    /// Both, the median.
+    pub pair_ns: f64,
+    /// Both, the fastest sample.
+    pub pair_ns_min: f64,
+}
+
+/// The result.
+#[derive(Clone, Debug, Default)]
+pub struct Pools {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// Samples of each row.
+    pub samples: usize,
+    /// The rows.
+    pub rows: Vec<PoolRow>,
+    /// What was not measured.
+    pub skipped: Vec<Skipped>,
+    /// What disturbed each setting: the first pool is measured again as the last, and the two must agree.
+    pub noise: Vec<Noise>,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolsOptions {
+    /// Samples of each row.
+    pub samples: usize,
+    /// Buffers that a sample takes on each thread.
+    buffers: usize,
+}
+
+impl PoolsOptions {
+    /// All of it.
+    #[must_use]
+    pub fn full() -> PoolsOptions {
+        PoolsOptions { samples: SAMPLES, buffers: 1 << 17 }
+    }
+
+    /// Samples of a quarter of the length.
+    #[must_use]
+    pub fn quick() -> PoolsOptions {
+        PoolsOptions { buffers: PoolsOptions::full().buffers / 4, ..PoolsOptions::full() }
+    }
+}
+
+/// A setting: threads, where buffers are given back, and how many at a time.
+const SETTINGS: [(usize, Where, usize); 5] = [
+    (1, Where::Same, 64),
+    (1, Where::Same, 1024),
+    (2, Where::Same, 64),
+    (2, Where::Same, 1024),
+    (2, Where::Across, pool::GROUP),
+];
+
+/// Measures. `progress` is told how many of how many turns are done.
+#[must_use]
+pub fn pools(options: &PoolsOptions, progress: &mut dyn FnMut(u64, u64)) -> Pools {
+    let mut result = Pools { machine: Machine::measured(), samples: options.samples, ..Pools::default() };
+    let cpus = cpus();
+    let team = Team::new(&cpus[..cpus.len().min(2)]);
+    let mut subjects = subjects(&mut result.skipped, &cpus);
+    let all = (SETTINGS.len() * options.samples) as u64;
+    for (nth, (threads, at, batch)) in SETTINGS.into_iter().enumerate() {
+        if threads > team.len() {
+            let why = format!("{} with 2 threads needs two CPUs, and this process may use one", at.name());
+            result.skipped.push(Skipped { allocator: "all", why });
+            continue;
+        }
+        let work = Work { threads, at, batch, buffers: options.buffers };
+        let mut tell = |done: usize| progress((nth * options.samples + done) as u64, all);
+        let watch = Watch::start();
+        let series = Sampler::new(options.samples).telling(&mut tell).run(&mut subjects, |subject| {
+            match subject.measure(&team, &work) {
+                Ok(figures) => Sample::from(figures),
+                Err(_) => Sample::Impossible,
+            }
+        });
+        let pair = [&series[0][2], &series[series.len() - 1][2]].map(|pair| pair.median());
+        result.noise.push(Noise::of(pair, &watch));
+        for (subject, [get, put, both]) in subjects.iter().zip(&series).take(series.len() - 1) {
+            if both.is_empty() {
+                let why = format!("it has no sample that counts ({} threads, {})", threads, at.name());
+                result.skipped.push(Skipped { allocator: subject.name(), why });
+                continue;
+            }
+            result.rows.push(PoolRow {
+                pool: subject.name(),
+                threads,
+                at,
+                batch,
+                get_ns: get.median(),
+                put_ns: put.median(),
+                pair_ns: both.median(),
+                pair_ns_min: both.min(),
+            });
+        }
+    }
+    result
+}
+
+/// Returns all that is measured; the last is the first once more.
+fn subjects(skipped: &mut Vec<Skipped>, cpus: &[usize]) -> Vec<Box<dyn Measured>> {
+    let mut subjects = ours::all(skipped);
+    subjects.extend(others::all(skipped, cpus));
+    subjects.insert(0, others::floor());
+    subjects.push(others::floor());
+    subjects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_pool_has_its_rows_and_loses_nothing() {
+        let options = PoolsOptions { samples: 3, buffers: 4096 };
+        let result = pools(&options, &mut |_, _| ());
+        let two = cpus().len() > 1;
+        for name in [
+            "floor-array",
+            "page-pool",
+            "page-pool-raw",
+            "page-frag",
+            "page-pool-frag",
+            "pageyard",
+            "mutexed-list",
+            "cached-lists",
+        ] {
+            let rows: Vec<_> = result.rows.iter().filter(|r| r.pool == name).collect();
+            assert_eq!(rows.len(), if two { SETTINGS.len() } else { 2 }, "{name}: {:?}", result.skipped);
+            assert!(rows.iter().all(|r| r.pair_ns > 0.0 && r.get_ns >= 0.0 && r.put_ns >= 0.0));
+        }
+    }
+}
