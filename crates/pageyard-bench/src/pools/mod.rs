@@ -136,7 +136,10 @@ pub fn pools(options: &PoolsOptions, progress: &mut dyn FnMut(u64, u64)) -> Pool
         result.noise.push(Noise::of(pair, &watch));
         for (subject, [get, put, both]) in subjects.iter().zip(&series).take(series.len() - 1) {
             if both.is_empty() {
-                let why = format!("it has no sample that counts ({} threads, {})", threads, at.name());
+                let why = match at {
+                    Where::Across => "its program takes and gives back on one CPU".to_owned(),
+                    Where::Same => format!("it has no sample that counts with {threads} threads"),
+                };
                 result.skipped.push(Skipped { allocator: subject.name(), why });
                 continue;
             }

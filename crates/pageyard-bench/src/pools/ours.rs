@@ -147,8 +147,8 @@ impl<E: Measurable> Pool for PoolFragments<E> {
     }
 
     #[inline(always)]
-    fn put(&'static self, _: &mut Consumer<E>, cpu: usize, buffer: Self::Buffer) {
-        let _ = buffer.put(&cx(cpu));
+    fn put(&'static self, user: &mut Consumer<E>, cpu: usize, buffer: Self::Buffer) {
+        let _ = user.put_frag(&cx(cpu), buffer);
     }
 
     #[inline(always)]

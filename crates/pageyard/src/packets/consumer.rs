@@ -237,16 +237,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     #[inline]
     pub fn put_raw(&mut self, cx: &Cx, at: PhysAddr) -> Result<(), PutError> {
         let pool = self.pool;
-        let (block, order) = pool.block_of(at).ok_or(PutError::OutsideTable)?;
-        if !pool.table.give_up(block, pool.owner, 1)? {
-            return Ok(());
-        }
-        if self.push(block) {
-            pool.consumer.cached.add(1);
-            return Ok(());
-        }
-        pool.consumer.cache_full.add(1);
-        pool.last_use(cx, block, order)
+        let (block, _) = pool.block_of(at).ok_or(PutError::OutsideTable)?;
+        if pool.table.give_up(block, pool.owner, 1)? { self.keep(cx, block) } else { Ok(()) }
     }
 
     /// Carves a buffer of this size and alignment from a page of the pool, which comes back to the pool with its last fragment.
@@ -263,6 +255,38 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
             None => self.frag_slow(cx, layout)?,
         };
         Ok(Fragment::new(self.pool, at, layout.size(), self.pool.request.order))
+    }
+
+    /// Gives back a fragment of a page of this pool, as [`Fragment::put`] does; the last takes the page to the cache.
+    ///
+    /// # Errors
+    /// As [`Fragment::put`]; [`PutError::WrongOwner`] for another pool's.
+    #[inline]
+    pub fn put_frag(
+        &mut self,
+        cx: &Cx,
+        fragment: Fragment<'p, PagePool<'t, A, M>>,
+    ) -> Result<(), Refused<Fragment<'p, PagePool<'t, A, M>>>> {
+        if !core::ptr::eq(fragment.owner(), self.pool) {
+            return Err(Refused { why: PutError::WrongOwner, item: fragment });
+        }
+        let block = fragment.block();
+        match self.pool.table.give_up_one(block) {
+            Ok(false) => Ok(()),
+            Ok(true) => self.keep(cx, block).map_err(|why| Refused { why, item: fragment }),
+            Err(why) => Err(Refused { why, item: fragment }),
+        }
+    }
+
+    /// Puts a page that nothing uses into the cache; one that has no room there, into the ring, and then to the allocator.
+    #[inline]
+    fn keep(&mut self, cx: &Cx, page: Pfn) -> Result<(), PutError> {
+        if self.push(page) {
+            self.pool.consumer.cached.add(1);
+            return Ok(());
+        }
+        self.pool.consumer.cache_full.add(1);
+        self.pool.last_use(cx, page, self.pool.request.order)
     }
 
     #[cold]

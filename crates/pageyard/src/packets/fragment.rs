@@ -66,6 +66,12 @@ impl<'o, O: FragmentOwner> Fragment<'o, O> {
         Fragment { owner, at, bytes: bytes as u32, order }
     }
 
+    /// Returns what it was carved by.
+    #[inline(always)]
+    pub(super) fn owner(&self) -> &'o O {
+        self.owner
+    }
+
     /// Returns the address of its first byte.
     #[must_use]
     #[inline]

@@ -260,6 +260,7 @@ fn a_page_of_fragments_comes_back_to_the_pool_with_the_last() {
     let before = free_frames(&yard);
     let table = UseTable::of(&*yard).unwrap();
     let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+    let other = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
     let mut consumer = pool.consumer().unwrap();
     let layout = Layout::from_size_align(1024, 64).unwrap();
     let mut held: Vec<_> = (0..5).map(|_| consumer.frag(&HERE, layout).unwrap()).collect();
@@ -279,7 +280,16 @@ fn a_page_of_fragments_comes_back_to_the_pool_with_the_last() {
     again.put(&HERE).unwrap();
     let again = consumer.frag(&HERE, Layout::from_size_align(4096, 1).unwrap()).unwrap();
     assert_eq!(pool.stats().alloc_fast, alone);
-    again.put(&HERE).unwrap();
+    // To the consumer itself: the page goes to the cache, if it is not being carved any more.
+    let (cached, next) = (pool.stats().recycle_cached, consumer.frag(&HERE, layout).unwrap());
+    assert_ne!(next.block(), again.block());
+    consumer.put_frag(&HERE, again).unwrap();
+    assert_eq!(pool.stats().recycle_cached, cached + 1);
+    let mut theirs = other.consumer().unwrap();
+    let refused = theirs.put_frag(&HERE, next).unwrap_err();
+    assert_eq!(refused.why, PutError::WrongOwner);
+    consumer.put_frag(&HERE, refused.item).unwrap();
+    assert_eq!(theirs.close(&HERE), 0);
     for bytes in [0, 4097] {
         let why = consumer.frag(&HERE, Layout::from_size_align(bytes, 1).unwrap()).map(drop);
         assert!(matches!(why, Err(GetError::Alloc(AllocError::BadRequest(BadRequest::Size { .. })))));
