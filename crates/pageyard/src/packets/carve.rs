@@ -70,13 +70,13 @@ impl Carve {
     pub fn start(&mut self, table: &UseTable<'_>, owner: Owner, head: Pfn, order: Order) {
         let (start, size) = (head.address().0, bytes_of(order));
         // A use for each byte, which is the smallest buffer, and one for the block itself.
+        table.start(head, owner, size + 1);
         *self = Carve { start, top: start + u64::from(size), bias: size + 1, order };
-        table.start(head, owner, self.bias);
     }
 
     /// Carves the same block once more if all its fragments have come back.
     pub fn again(&mut self, table: &UseTable<'_>, owner: Owner) -> bool {
-        let unused = self.bias > 0 && table.has_only(self.head(), self.bias);
+        let unused = self.bias > 0 && table.has_only(self.head(), owner, self.bias);
         if unused {
             self.start(table, owner, self.head(), self.order);
         }

@@ -4,6 +4,7 @@ use super::carve::{Carve, Retired};
 use super::error::{GetError, PutError, Refused};
 use super::fragment::{Fragment, Parts};
 use super::pool::{PageMap, PagePool, PoolPage};
+use super::ring::Ring;
 use super::stats::{Own, PoolStats};
 use crate::allocator::{Cx, PageAllocator};
 use crate::engine::sync::{A32, Acquire, Relaxed, Release};
@@ -28,6 +29,8 @@ const REFILL: usize = 64;
 struct Cache {
     numbers: [u32; CACHE],
     len: usize,
+    /// How many it takes: none once the pool is closed.
+    room: usize,
     carve: Carve,
 }
 
@@ -51,7 +54,7 @@ unsafe impl Sync for Consumer {}
 
 impl Consumer {
     pub fn new() -> Consumer {
-        let cache = Cache { numbers: [0; CACHE], len: 0, carve: Carve::none() };
+        let cache = Cache { numbers: [0; CACHE], len: 0, room: CACHE, carve: Carve::none() };
         let [fast, slow, empty, refill, cached, cache_full, from_ring] = Default::default();
         let (cache, held) = (UnsafeCell::new(cache), A32::new(0));
         Consumer { cache, held, fast, slow, empty, refill, cached, cache_full, from_ring }
@@ -116,9 +119,9 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     fn push(&mut self, page: Pfn) -> bool {
         let number = self.pool.number(page);
         let cache = self.cache();
-        let had_room = cache.len < CACHE;
+        let had_room = cache.len < cache.room;
         if had_room {
-            cache.numbers[cache.len] = number;
+            cache.numbers[cache.len % CACHE] = number;
             cache.len += 1;
         }
         had_room
@@ -150,19 +153,30 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         if pool.is_closed() {
             return Err(GetError::Closed);
         }
-        let cache = self.cache();
-        let got = pool.ring.slices.take(&mut cache.numbers[..REFILL]);
-        cache.len = got;
-        if got > 0 {
-            pool.consumer.from_ring.add(got as u64);
+        if self.take_from_ring(|ring, numbers| ring.take(numbers)) {
             pool.consumer.refill.add(1);
         } else {
             pool.consumer.empty.add(1);
-            pool.consumer.slow.add(1);
-            self.refill(cx)?;
+            match self.refill(cx) {
+                Ok(()) => pool.consumer.slow.add(1),
+                // What the ring's hint does not lead to is all that is left.
+                Err(why) if !self.take_from_ring(|ring, numbers| ring.take_anywhere(numbers)) => {
+                    return Err(why);
+                }
+                Err(_) => {}
+            }
         }
         // One was taken at least.
         self.pop().ok_or(GetError::Alloc(AllocError::OutOfMemory))
+    }
+
+    /// Fills the cache, which is empty, from the ring; says whether there was anything.
+    fn take_from_ring(&mut self, take: impl FnOnce(&Ring<'t>, &mut [u32]) -> usize) -> bool {
+        let pool = self.pool;
+        let cache = self.cache();
+        cache.len = take(&pool.ring.slices, &mut cache.numbers[..REFILL]);
+        pool.consumer.from_ring.add(cache.len as u64);
+        cache.len > 0
     }
 
     /// Takes pages from the allocator: one at least, or an error.
@@ -200,8 +214,10 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
             return Err(GetError::OutsideTable);
         }
         if M::MAPS {
-            pool.table.set_value(page, pool.map.map(page, order).ok_or(GetError::NotMapped)?);
+            let value = pool.map.map(page, order).filter(|value| *value != M::UNMAPPED);
+            pool.table.set_value(page, value.ok_or(GetError::NotMapped)?);
         }
+        pool.table.start(page, pool.owner, 0);
         Ok(())
     }
 
@@ -326,6 +342,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     /// `page_pool_destroy`.
     pub fn close(mut self, cx: &Cx) -> u64 {
         let pool = self.pool;
+        self.cache().room = 0;
         pool.close();
         self.retire(cx);
         let give = |page: Pfn| {
@@ -342,6 +359,33 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
             give(pool.page(number));
         });
         pool.pages()
+    }
+
+    /// Puts back into the ring, or the allocator, the pages of the pool that are nowhere: neither in its cache nor its ring, nor in use
+    /// under their addresses. Somebody was killed while moving them. Returns how many there were.
+    ///
+    /// It looks through the ring for each page that might be lost: an act for after a crash.
+    ///
+    /// # Safety
+    /// Nobody holds a [`PoolPage`] of this pool, only addresses and fragments, and no other call on the pool runs at the same time.
+    pub unsafe fn recover(&mut self, cx: &Cx) -> u64 {
+        let pool = self.pool;
+        let (step, mut lost) = (pool.request.order.frames(), 0);
+        let first = pool.table.first().align_up(pool.request.order);
+        let frames = pool.table.frames().0 - (first - pool.table.first()).0.min(pool.table.frames().0);
+        for nth in 0..frames / step.0 {
+            let page = first + Frames(nth * step.0);
+            if !pool.table.is_unused(page, pool.owner) {
+                continue;
+            }
+            let number = pool.number(page);
+            let cache = self.cache();
+            let is_idle = cache.numbers[..cache.len].contains(&number) || pool.ring.slices.holds(number);
+            if !is_idle {
+                lost += u64::from(pool.recycle(cx, page).is_ok());
+            }
+        }
+        lost
     }
 }
 

@@ -19,7 +19,7 @@ pub enum PacketsError {
         /// The largest.
         largest: Order,
     },
-    /// The table would be of no frames, or of more than 2^32.
+    /// The table would be of no frames, or of 2^32 and more.
     Frames,
     /// A table has this many owners of fragments and pools at most.
     TooManyOwners {
@@ -92,7 +92,7 @@ impl fmt::Display for PacketsError {
             PacketsError::Order { order, largest } => {
                 write!(f, "blocks of order {order} are too large for buffers: {largest} is the largest")
             }
-            PacketsError::Frames => write!(f, "a table is of 1 to 2^32 frames"),
+            PacketsError::Frames => write!(f, "a table is of 1 to 2^32 - 1 frames"),
             PacketsError::TooManyOwners { most } => write!(f, "a table has {most} owners at most"),
             PacketsError::NoValues => {
                 write!(

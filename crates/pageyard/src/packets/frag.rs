@@ -37,6 +37,9 @@ impl Default for FragConfig {
 
 /// What the fragments of an allocator's blocks are given back to, from any CPU. Each CPU carves them with a [`PageFrag`].
 ///
+/// Dropped, it reads its table once: where blocks are still in use, by their addresses or by caches that were not drained, no other
+/// owner gets its number, and they stay allocated.
+///
 /// # Examples
 #[cfg_attr(feature = "alloc", doc = "```")]
 #[cfg_attr(not(feature = "alloc"), doc = "```ignore")]
@@ -121,7 +124,12 @@ impl<'t, A: PageAllocator> FragPages<'t, A> {
 
 impl<A: PageAllocator> Drop for FragPages<'_, A> {
     fn drop(&mut self) {
-        self.table.leave(self.owner);
+        // While blocks are in use, nobody else must get the number that tells whose they are.
+        let mut in_use = false;
+        self.table.visit(self.owner, &mut |_, _| in_use = true);
+        if !in_use {
+            self.table.leave(self.owner);
+        }
     }
 }
 
@@ -205,14 +213,17 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
         self.carve.carve(layout).ok_or(AllocError::OutOfMemory)
     }
 
-    /// Stops carving: the block goes back to the allocator, now or with its last fragment.
+    /// Stops carving: the block goes back to the allocator, now or with its last fragment. Where the allocator refuses it, because the
+    /// CPU is not one of its own, the cache keeps it.
     ///
     /// # Linux
     /// `__page_frag_cache_drain`.
     pub fn drain(&mut self, cx: &Cx) {
-        if let Some(Retired::Unused(block, order)) = self.carve.retire(self.pages.table, self.pages.owner) {
-            // Refused only for a CPU that the allocator does not have: the block stays allocated.
-            let _ = self.pages.allocator.free(cx, block, order);
+        let pages = self.pages;
+        if let Some(Retired::Unused(block, order)) = self.carve.retire(pages.table, pages.owner)
+            && pages.allocator.free(cx, block, order).is_err()
+        {
+            self.carve.start(pages.table, pages.owner, block, order);
         }
     }
 }

@@ -11,7 +11,8 @@
 //! * `ring`: what comes back from other CPUs; `pool`: a pool, and what any CPU can do with it; `consumer`: its one consumer; `stats`.
 //! * `error`: what can be wrong.
 //!
-//! The layers point down in that order. Nothing is stored in the managed memory. A thread that stops anywhere blocks no other.
+//! The layers point down in that order. Nothing is stored in the managed memory. A thread that stops anywhere keeps no other from
+//! giving buffers back; a consumer that stops keeps its own queue from taking any.
 //! How it works, and what it costs: `docs/design/packets.md`.
 
 mod carve;

@@ -59,12 +59,16 @@ impl Default for PoolConfig {
 /// What is done once for each page when it enters a pool, and once when it leaves: mapping it for a device.
 ///
 /// The value of a page stays with it while it is recycled. `()` maps nothing.
+/// [`UNMAPPED`](PageMap::UNMAPPED) is no value.
 ///
 /// # Linux
 /// `PP_FLAG_DMA_MAP` and `page_pool_get_dma_addr`.
 pub trait PageMap: Sync {
     /// Whether pages have values at all.
     const MAPS: bool = true;
+
+    /// What stands for no value.
+    const UNMAPPED: u64 = u64::MAX;
 
     /// Maps a page; returns its value, or `None` where that is not possible. A page whose mapping panics goes back to the
     /// allocator.
@@ -85,6 +89,9 @@ impl PageMap for () {
 }
 
 /// A pool of pages of one order. One consumer at a time takes pages; any CPU gives them back.
+///
+/// Close it before it is dropped ([`PoolConsumer::close`]): pages of a pool that is dropped open stay allocated.
+/// [`RequestFlags::ZERO`](crate::RequestFlags::ZERO) holds for a page's first use only.
 ///
 /// # Examples
 #[cfg_attr(feature = "alloc", doc = "```")]
@@ -211,11 +218,12 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
 
     /// Returns the pool's consumer although there was one, which is gone without a trace: its thread was killed.
     ///
-    /// A page that it was about to hand out, or to put into its cache, can be in neither place: then it is in use for good, unless
-    /// it is given back by its address.
+    /// Up to 64 pages that it was moving can be nowhere; [`PoolConsumer::recover`] finds them, and the ones that others who were killed
+    /// were giving back.
     ///
     /// # Safety
-    /// The former consumer is never used again, not even dropped.
+    /// The former consumer is never used again, not even dropped; all it did happened before this call; no other call of this function
+    /// or of [`consumer`](PagePool::consumer) runs at the same time.
     #[must_use]
     pub unsafe fn consumer_of_the_dead(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
         self.consumer.leave();
@@ -241,7 +249,9 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     /// `page_pool_inflight`.
     #[must_use]
     pub fn pages(&self) -> u64 {
-        self.came.get().wrapping_sub(self.gone.get())
+        // In this order: a page comes before it goes.
+        let gone = self.gone.get();
+        self.came.get().saturating_sub(gone)
     }
 
     /// Returns the counters.
@@ -269,7 +279,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
 
     /// Calls `f` with the address of each page that is out as a bare address or as fragments, and with how many uses it has.
     ///
-    /// After a crash this says which pages somebody has to give back. It reads the whole table.
+    /// After a crash this says which pages somebody has to give back. The page that the consumer carves is among them, with the uses
+    /// that it has set aside: after [`PoolConsumer::close`] it is not. It reads the whole table.
     pub fn visit_in_use(&self, f: &mut dyn FnMut(PhysAddr, u32)) {
         self.table.visit(self.owner, &mut |pfn, uses| f(pfn.address(), uses));
     }
@@ -307,35 +318,54 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
 
     /// Gives a page, which the caller owns, back to the allocator.
     pub(super) fn free(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
-        self.unmap(page);
         let order = self.request.order;
+        self.unmap(page);
+        self.table.clear(page);
         match self.allocator.free(cx, page, order) {
             Ok(()) => {
                 self.gone.add(1);
                 Ok(())
             }
             Err(why) => {
-                // It is still the caller's, as it was; a device that cannot map it again has it without a value.
-                self.table.set_value(page, self.map.map(page, order).unwrap_or(0));
+                // It is still the caller's, as it was, unless it cannot be mapped again: then it has no value.
+                self.table.start(page, self.owner, 0);
+                if M::MAPS {
+                    let stays = StaysInUse(self.table, self.owner, page);
+                    let value = self.map.map(page, order).unwrap_or(M::UNMAPPED);
+                    core::mem::forget(stays);
+                    self.table.set_value(page, value);
+                }
                 Err(why)
             }
         }
     }
 
+    /// Ends the mapping of a page, which the caller owns.
     fn unmap(&self, page: Pfn) {
-        if M::MAPS {
-            // If this panics, the page stays in use.
-            self.table.start(page, self.owner, 1);
-            self.map.unmap(page, self.request.order, self.table.value(page));
-            self.table.start(page, self.owner, 0);
+        let value = self.table.value(page);
+        if M::MAPS && value != M::UNMAPPED {
+            let stays = StaysInUse(self.table, self.owner, page);
+            self.map.unmap(page, self.request.order, value);
+            core::mem::forget(stays);
+            self.table.set_value(page, M::UNMAPPED);
         }
     }
 
     /// Takes a page, which the caller owns, out of the pool.
     fn take_out(&self, page: Pfn) {
         self.unmap(page);
+        self.table.clear(page);
         self.gone.add(1);
         self.released_refcnt.add(1);
+    }
+}
+
+/// A page that a callback has: if that panics, it stays in use, under its address.
+struct StaysInUse<'a>(&'a UseTable<'a>, Owner, Pfn);
+
+impl Drop for StaysInUse<'_> {
+    fn drop(&mut self) {
+        self.0.start(self.2, self.1, 1);
     }
 }
 

@@ -19,6 +19,9 @@ use core::ops::Range;
 const USES_BITS: u32 = 24;
 const USES: u32 = (1 << USES_BITS) - 1;
 
+/// The most uses that a block can have: one for each byte of 2 MiB, and the block's own. More is less than none.
+const MOST: u32 = (1 << 21) + 1;
+
 /// Whether a table keeps a value for each page of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Values {
@@ -62,7 +65,7 @@ impl<'m> UseTable<'m> {
 
     fn check(frames: &Range<Pfn>) -> Result<Frames, PacketsError> {
         let n = frames.end.0.saturating_sub(frames.start.0);
-        if n == 0 || n > 1 << 32 { Err(PacketsError::Frames) } else { Ok(Frames(n)) }
+        if n == 0 || n > u64::from(u32::MAX) { Err(PacketsError::Frames) } else { Ok(Frames(n)) }
     }
 
     /// Returns the frames of all of an allocator's zones, holes included.
@@ -167,16 +170,17 @@ impl<'m> UseTable<'m> {
     /// Sets how many use a block, which nothing else uses.
     #[inline]
     pub(super) fn start(&self, block: Pfn, owner: Owner, uses: u32) {
-        debug_assert!(uses <= USES);
+        debug_assert!(uses <= MOST);
         // ORDER: Relaxed: whoever gives a use back got it from the caller, after this.
         self.word(block).store(u32::from(owner.0) << USES_BITS | uses, Relaxed);
     }
 
-    /// Says whether a block has exactly this many uses, all of them the caller's: then no other thread can change that.
+    /// Says whether a block is this owner's and has exactly this many uses, all of them the caller's: then no other thread can change
+    /// that.
     #[inline]
-    pub(super) fn has_only(&self, block: Pfn, uses: u32) -> bool {
+    pub(super) fn has_only(&self, block: Pfn, owner: Owner, uses: u32) -> bool {
         // ORDER: Acquire pairs with the Release of those who gave theirs back: they are done with the block.
-        self.word(block).load(Acquire) & USES == uses
+        self.word(block).load(Acquire) == u32::from(owner.0) << USES_BITS | uses
     }
 
     /// Gives up one use, which the caller has. Says whether it was the last.
@@ -186,21 +190,23 @@ impl<'m> UseTable<'m> {
         // ORDER: AcqRel: Release for whoever gives up the last use, Acquire for this thread if that is what it does.
         match word.fetch_add(1u32.wrapping_neg(), AcqRel) & USES {
             1 => Ok(true),
-            0 => Err(self.undo_underflow(block)),
-            _ => Ok(false),
+            2..=MOST => Ok(false),
+            _ => Err(self.undo_underflow(block)),
         }
     }
 
-    /// Puts back what was subtracted from nothing: somebody gave this use up by its address before.
+    /// Puts back what was subtracted from nothing: this use was given up before, by its address.
     #[cold]
     fn undo_underflow(&self, block: Pfn) -> PutError {
-        // Whoever sees the word meanwhile finds the next owner's number and many uses; it can be that this fails because the
-        // block has been handed out again, which set the word anew.
         let word = self.word(block);
-        let seen = word.load(Relaxed);
-        if seen & USES == USES {
+        let mut now = word.load(Relaxed);
+        // Where the block has been handed out again meanwhile, the word was set anew, and nothing is missing.
+        while now & USES > MOST {
             // ORDER: Relaxed: nothing is learnt or handed on.
-            let _ = word.compare_exchange(seen, seen.wrapping_add(1), Relaxed, Relaxed);
+            match word.compare_exchange(now, now.wrapping_add(1), Relaxed, Relaxed) {
+                Ok(_) => break,
+                Err(seen) => now = seen,
+            }
         }
         PutError::NotInUse
     }
@@ -210,7 +216,7 @@ impl<'m> UseTable<'m> {
         let word = self.word(block);
         let mut now = word.load(Relaxed);
         loop {
-            if now & USES == 0 {
+            if now & USES == 0 || now & USES > MOST {
                 return Err(PutError::NotInUse);
             }
             if now >> USES_BITS != u32::from(owner.0) {
@@ -230,7 +236,25 @@ impl<'m> UseTable<'m> {
     pub(super) fn uses(&self, block: Pfn, owner: Owner) -> u32 {
         // ORDER: Relaxed: an estimate, unless the caller has one of the uses.
         let now = self.word(block).load(Relaxed);
-        if now >> USES_BITS == u32::from(owner.0) { now & USES } else { 0 }
+        let uses = now & USES;
+        if now >> USES_BITS == u32::from(owner.0) && uses <= MOST { uses } else { 0 }
+    }
+
+    /// Says that a block has no owner any more.
+    pub(super) fn clear(&self, block: Pfn) {
+        // ORDER: Relaxed: the caller has the block.
+        self.word(block).store(0, Relaxed);
+    }
+
+    /// Says whether a block is this owner's and has no uses by the table: it is idle, or its holder's alone.
+    pub(super) fn is_unused(&self, block: Pfn, owner: Owner) -> bool {
+        // ORDER: Relaxed: asked while nothing else uses the owner's blocks.
+        self.word(block).load(Relaxed) == u32::from(owner.0) << USES_BITS
+    }
+
+    /// Returns the number of frames.
+    pub(super) fn frames(&self) -> Frames {
+        Frames(self.placed.slices.words.len() as u64)
     }
 
     /// Calls `f` with each block of `owner` that has uses by the table, and how many.

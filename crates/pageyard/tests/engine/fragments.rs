@@ -1,6 +1,8 @@
 //! Fragments of blocks: where they lie, when their block goes back, and what a wrong one is.
 
-use pageyard::packets::{FragConfig, FragPages, FragmentOwner, PacketsError, PutError, UseTable, Values};
+use pageyard::packets::{
+    FragConfig, FragPages, FragmentOwner, PacketsError, PagePool, PoolConfig, PutError, UseTable, Values,
+};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     AllocError, BadRequest, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Metadata, Migratetype, NodeId,
@@ -287,7 +289,9 @@ fn tables_lie_in_memory_that_is_large_enough() {
     let small = UseTable::new(frames.clone(), Values::None, Metadata::zeroed(&mut memory[..bytes / 2]));
     assert_eq!(small.err(), Some(PacketsError::MemoryTooSmall { needed: bytes }));
     assert_eq!(UseTable::bytes(&(Pfn(5)..Pfn(5)), Values::None), Err(PacketsError::Frames));
-    assert_eq!(UseTable::bytes(&(Pfn(0)..Pfn(1 << 33)), Values::None), Err(PacketsError::Frames));
+    // Its last frame would have no number.
+    assert_eq!(UseTable::bytes(&(Pfn(7)..Pfn(7 + (1 << 32))), Values::None), Err(PacketsError::Frames));
+    assert!(UseTable::bytes(&(Pfn(7)..Pfn(6 + (1 << 32))), Values::None).is_ok());
 }
 
 #[test]
@@ -329,4 +333,67 @@ fn buffers_given_back_on_other_threads_take_their_blocks_along() {
         }
     });
     assert_eq!(free_frames(&yard), before);
+}
+
+#[test]
+fn a_buffer_of_an_owner_that_is_gone_is_nobody_elses() {
+    let yard = yard();
+    let table = UseTable::of(&*yard).unwrap();
+    let pages = FragPages::new(&*yard, &table, FragConfig::new()).unwrap();
+    let mut cache = pages.cache();
+    let at = cache.alloc(&HERE, layout(32768, 1)).unwrap().into_raw();
+    cache.drain(&HERE);
+    drop(pages);
+    let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+    assert_eq!(pool.put_raw(&THERE, at), Err(PutError::WrongOwner));
+    assert_eq!((pool.stats().in_ring, pool.pages()), (0, 0));
+}
+
+#[test]
+fn a_block_that_wrong_frees_took_is_not_carved_again() {
+    let yard = yard();
+    let table = UseTable::of(&*yard).unwrap();
+    let [ours, theirs] = [0, 1].map(|_| FragPages::new(&*yard, &table, config(0)).unwrap());
+    let (mut a, mut b) = (ours.cache(), theirs.cache());
+    let at = a.alloc(&HERE, layout(4096, 1)).unwrap().into_raw();
+    for _ in 0..ours.uses_of(at.pfn()) {
+        ours.put_raw(&HERE, at).unwrap();
+    }
+    // It went back; another owner carves it now.
+    let first = b.alloc(&HERE, layout(2048, 1)).unwrap();
+    assert_eq!(first.block(), at.pfn(), "the list is last in, first out");
+    first.put(&HERE).unwrap();
+    let wrong = a.alloc(&HERE, layout(4096, 1)).unwrap();
+    assert_ne!(wrong.block(), at.pfn(), "it is another's");
+}
+
+#[test]
+fn a_drain_on_a_wrong_cpu_loses_no_block() {
+    let yard = yard();
+    let before = free_frames(&yard);
+    let table = UseTable::of(&*yard).unwrap();
+    let pages = FragPages::new(&*yard, &table, FragConfig::new()).unwrap();
+    let mut cache = pages.cache();
+    let buffer = cache.alloc(&HERE, layout(64, 1)).unwrap();
+    let at = buffer.address();
+    buffer.put(&HERE).unwrap();
+    cache.drain(&NOWHERE);
+    assert_eq!(yard.order_of(at.pfn().align_down(Order::of(3))), Some(Order::of(3)), "the cache keeps it");
+    cache.drain(&HERE);
+    assert_eq!(free_frames(&yard), before);
+}
+
+#[test]
+fn a_refused_buffer_is_refused_again() {
+    let yard = yard();
+    let table = UseTable::of(&*yard).unwrap();
+    let pages = FragPages::new(&*yard, &table, FragConfig::new()).unwrap();
+    let mut cache = pages.cache();
+    let buffer = cache.alloc(&HERE, layout(4096, 1)).unwrap();
+    cache.drain(&HERE);
+    let at = buffer.address();
+    pages.put_raw(&THERE, at).unwrap();
+    let refused = buffer.put(&HERE).unwrap_err();
+    assert_eq!(refused.item.put(&HERE).unwrap_err().why, PutError::NotInUse);
+    assert_eq!(pages.put_raw(&HERE, at), Err(PutError::NotInUse));
 }

@@ -2,8 +2,8 @@
 
 use crate::child::in_child;
 use pageyard::packets::{
-    FragmentOwner, GetError, PacketsError, PageMap, PagePool, PoolConfig, PoolStats, PutError, UseTable,
-    Values,
+    FragmentOwner, GetError, PacketsError, PageMap, PagePool, PoolConfig, PoolPage, PoolStats, PutError,
+    UseTable, Values,
 };
 use pageyard::{
     AllocError, BadRequest, Config, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap, Metadata, Migratetype,
@@ -11,10 +11,10 @@ use pageyard::{
     ZoneKind,
 };
 use std::alloc::Layout;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, mpsc};
 
 const HERE: Cx = Cx::on(CpuId(0));
 const THERE: Cx = Cx::on(CpuId(1));
@@ -328,12 +328,16 @@ struct Device {
     mapped: Mutex<BTreeMap<Pfn, u64>>,
     next: AtomicU64,
     refuses: AtomicBool,
+    /// Every tenth mapping panics, and every end of one.
     panics: AtomicBool,
+    /// Every mapping panics.
+    breaks: AtomicBool,
 }
 
 impl PageMap for Device {
     fn map(&self, page: Pfn, _: Order) -> Option<u64> {
         let value = self.next.fetch_add(1, Relaxed);
+        assert!(!self.breaks.load(Relaxed), "the device is broken");
         assert!(!(self.panics.load(Relaxed) && value % 10 == 9), "the device is broken");
         if self.refuses.load(Relaxed) {
             return None;
@@ -470,6 +474,169 @@ fn pages_that_come_back_from_several_threads_are_all_there() {
         });
         assert_eq!(out.load(Relaxed), 0);
         assert_eq!(pool.consumer().unwrap().close(&HERE), 0);
+        assert_eq!(free_frames(&yard), before);
+    }
+}
+
+#[test]
+fn a_closed_pools_consumer_keeps_nothing() {
+    let yard = yard_of(4096);
+    let before = free_frames(&yard);
+    let table = UseTable::of(&*yard).unwrap();
+    let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+    let mut consumer = pool.consumer().unwrap();
+    let (one, two) = (consumer.get(&HERE).unwrap(), consumer.get(&HERE).unwrap().into_raw());
+    assert_eq!(consumer.close(&HERE), 2);
+    let mut again = pool.consumer().unwrap();
+    again.put(&HERE, one).unwrap();
+    again.put_raw(&HERE, two).unwrap();
+    assert_eq!(again.get(&HERE).map(|p| p.into_raw()), Err(GetError::Closed));
+    drop(again);
+    assert_eq!((pool.pages(), free_frames(&yard)), (0, before));
+}
+
+#[test]
+fn a_table_that_begins_and_ends_within_blocks_numbers_those_that_it_covers() {
+    let yard = yard_of(4096);
+    let before = free_frames(&yard);
+    let (order, start) = (Order::of(3), 1 << 33);
+    let table = UseTable::owned(Pfn(start + 3)..Pfn(start + 4096 - 5), Values::None).unwrap();
+    let request = Request::new(order, Migratetype::Unmovable);
+    let pool = PagePool::owned(&*yard, &table, PoolConfig { request, ring: 512 }, ()).unwrap();
+    let mut consumer = pool.consumer().unwrap();
+    // The first block and the last are not covered wholly.
+    let ends = [Pfn(start), Pfn(start + 4096 - 8)];
+    assert_eq!(pool.put_raw(&HERE, ends[0].address()), Err(PutError::OutsideTable));
+    assert_eq!(pool.put_raw(&HERE, ends[1].address()), Err(PutError::OutsideTable));
+    ends.into_iter().for_each(|pfn| yard.claim_exact(&HERE, pfn, order, Migratetype::Unmovable).unwrap());
+    let mut seen = BTreeSet::new();
+    for _ in 0..3 {
+        let held: Vec<_> = (0..300).map(|_| consumer.get(&HERE).unwrap()).collect();
+        assert!(held.iter().all(|page| yard.order_of(page.pfn()) == Some(order)));
+        seen.extend(held.iter().map(PoolPage::pfn));
+        held.into_iter().for_each(|page| page.put(&THERE).unwrap());
+    }
+    assert_eq!(seen.len(), 300);
+    assert_eq!(consumer.close(&HERE), 0);
+    ends.into_iter().for_each(|pfn| yard.free(&HERE, pfn, order).unwrap());
+    assert_eq!(free_frames(&yard), before);
+}
+
+#[test]
+fn a_refused_page_whose_mapping_panics_stays_in_use() {
+    in_child("pools::a_refused_page_whose_mapping_panics_stays_in_use", || {
+        let yard = yard_of(4096);
+        let table = UseTable::owned(UseTable::frames_of(&*yard), Values::Kept).unwrap();
+        let pool = PagePool::owned(&*yard, &table, ring_of(1), Device::default()).unwrap();
+        let mut consumer = pool.consumer().unwrap();
+        let [one, two] = [0, 1].map(|_| consumer.get(&HERE).unwrap());
+        one.put(&HERE).unwrap();
+        let at = two.into_raw();
+        pool.map().breaks.store(true, Relaxed);
+        assert!(catch_unwind(AssertUnwindSafe(|| pool.put_raw(&NOWHERE, at))).is_err());
+        pool.map().breaks.store(false, Relaxed);
+        assert_eq!(pool.put_raw(&HERE, at), Ok(()));
+        assert_eq!(consumer.close(&HERE), 0);
+    });
+}
+
+#[test]
+fn what_was_not_mapped_is_not_unmapped() {
+    let yard = yard_of(4096);
+    let table = UseTable::owned(UseTable::frames_of(&*yard), Values::Kept).unwrap();
+    let pool = PagePool::owned(&*yard, &table, ring_of(1), Device::default()).unwrap();
+    let mut consumer = pool.consumer().unwrap();
+    let [one, two] = [0, 1].map(|_| consumer.get(&HERE).unwrap());
+    one.put(&HERE).unwrap();
+    pool.map().refuses.store(true, Relaxed);
+    let refused = two.put(&NOWHERE).unwrap_err();
+    pool.map().refuses.store(false, Relaxed);
+    assert_eq!(refused.item.value(), Device::UNMAPPED);
+    refused.item.put(&HERE).unwrap();
+    assert_eq!(consumer.close(&HERE), 0);
+    assert!(pool.map().mapped.lock().unwrap().is_empty());
+}
+
+/// A device that waits, while it unmaps, until somebody has tried something.
+struct Slow {
+    tell: Mutex<mpsc::Sender<Pfn>>,
+    told: Mutex<mpsc::Receiver<()>>,
+}
+
+impl PageMap for Slow {
+    fn map(&self, page: Pfn, _: Order) -> Option<u64> {
+        Some(page.0)
+    }
+
+    fn unmap(&self, page: Pfn, _: Order, _: u64) {
+        let _ = self.tell.lock().unwrap().send(page);
+        let _ = self.told.lock().unwrap().recv();
+    }
+}
+
+#[test]
+fn a_page_is_not_given_back_again_while_it_is_unmapped() {
+    let yard = yard_of(4096);
+    let table = UseTable::owned(UseTable::frames_of(&*yard), Values::Kept).unwrap();
+    let ((tell, hears), (tells, told)) = (mpsc::channel(), mpsc::channel());
+    let slow = Slow { tell: Mutex::new(tell), told: Mutex::new(told) };
+    let pool = PagePool::owned(&*yard, &table, ring_of(1), slow).unwrap();
+    let mut consumer = pool.consumer().unwrap();
+    let [one, two] = [0, 1].map(|_| consumer.get(&HERE).unwrap());
+    one.put(&HERE).unwrap();
+    let at = two.into_raw();
+    std::thread::scope(|s| {
+        let pool = &pool;
+        let first = s.spawn(move || pool.put_raw(&HERE, at));
+        let page = hears.recv().unwrap();
+        assert_eq!(page, at.pfn());
+        // Makes room, so that the second one lands in the ring.
+        while consumer.get(&HERE).is_ok() && pool.stats().in_ring > 0 {}
+        let second = pool.put_raw(&THERE, at);
+        tells.send(()).unwrap();
+        assert_eq!(first.join().unwrap(), Ok(()));
+        assert_eq!(second, Err(PutError::NotInUse));
+    });
+    assert!(yard.order_of(at.pfn()).is_none() && pool.stats().in_ring == 0, "free, and in the ring");
+}
+
+#[test]
+fn a_number_is_not_given_to_another_pool_while_pages_are_out_under_it() {
+    let yard = yard_of(4096);
+    let table = UseTable::of(&*yard).unwrap();
+    let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+    let mut consumer = pool.consumer().unwrap();
+    let at = consumer.get(&HERE).unwrap().into_raw();
+    assert_eq!(consumer.close(&HERE), 1);
+    drop(pool);
+    let next = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+    assert_eq!(next.put_raw(&HERE, at), Err(PutError::WrongOwner));
+}
+
+#[test]
+fn pages_that_somebody_was_moving_when_he_was_killed_are_recovered() {
+    let yard = yard_of(4096);
+    let before = free_frames(&yard);
+    let table = UseTable::of(&*yard).unwrap();
+    for order in [0, 3] {
+        let request = Request::new(Order::of(order), Migratetype::Unmovable);
+        let pool = PagePool::owned(&*yard, &table, PoolConfig { request, ring: 64 }, ()).unwrap();
+        let mut consumer = pool.consumer().unwrap();
+        let raw: Vec<_> = (0..100).map(|_| consumer.get(&HERE).unwrap().into_raw()).collect();
+        raw[..40].iter().for_each(|at| pool.put_raw(&THERE, *at).unwrap());
+        // A page that was handed out and whose holder is gone is no different from one that was on its way.
+        for _ in 0..7 {
+            let _ = consumer.get(&HERE).unwrap();
+        }
+        std::mem::forget(consumer);
+        // SAFETY: the former consumer was forgotten, on this thread.
+        let mut heir = unsafe { pool.consumer_of_the_dead() }.unwrap();
+        // SAFETY: nobody has a page but by its address, and nothing else runs.
+        assert_eq!(unsafe { heir.recover(&HERE) }, 7);
+        // SAFETY: as above.
+        assert_eq!(unsafe { heir.recover(&HERE) }, 0);
+        raw[40..].iter().for_each(|at| pool.put_raw(&THERE, *at).unwrap());
+        assert_eq!(heir.close(&HERE), 0);
         assert_eq!(free_frames(&yard), before);
     }
 }

@@ -92,7 +92,7 @@ impl Machine {
 #[test]
 fn a_page_is_handed_on_with_what_its_holder_wrote() {
     for ring in [64, 1] {
-        explore(2, move || {
+        explore(1, move || {
             let m = machine();
             let pool = m.pool(ring);
             let out = m.all(pool);
@@ -111,7 +111,7 @@ fn a_page_is_handed_on_with_what_its_holder_wrote() {
 
 #[test]
 fn a_ring_of_one_slot_is_used_again_and_again() {
-    explore(2, || {
+    explore(1, || {
         let m = machine();
         let pool = m.pool(1);
         let out = m.all(pool);
