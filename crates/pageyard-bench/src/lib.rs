@@ -5,6 +5,7 @@
 //!   [`refused`]: requests that fail; [`pools`]: buffers for packets; [`primitives`]: what paths are made of.
 //! * [`clear`], [`fault`], [`stream`]: memory itself: how fast it becomes zeros, what it takes until it can be used, how many bytes
 //!   a second go between it and a processor.
+//! * [`router`]: a host that forwards packets, simulated with real frames.
 //! * [`document`]: the results as JSON documents, and as text; [`external`]: rows that were measured elsewhere.
 //! * [`experiment`]: a document's table, beside what this machine measures.
 //! * `contestants`: who is measured, from a private array (the floor) to the reference and to [`peers`].
@@ -29,6 +30,7 @@ pub mod peers;
 pub mod pools;
 pub mod primitives;
 pub mod refused;
+pub mod router;
 pub mod scale;
 pub mod stream;
 pub mod sweep;

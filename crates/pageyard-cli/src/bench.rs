@@ -62,6 +62,8 @@ enum What {
     Fault(Samples),
     /// McCalpin's STREAM: bytes a second between processor and memory, with one thread and with one on each CPU
     Stream(Stream),
+    /// A forwarding host, simulated with real frames: where it drops, what its rings hold, which rings it needs
+    Router(crate::router::Router),
     /// Count the locked instructions of pairs for the benchmark that started this
     #[command(hide = true)]
     Locked {
@@ -223,7 +225,7 @@ fn command() -> Option<PathBuf> {
 }
 
 /// Prints a result as JSON or as text.
-fn show<T: Document>(json: bool, document: &T, to_text: impl Fn(&T) -> String) -> Result<(), Failure> {
+pub fn show<T: Document>(json: bool, document: &T, to_text: impl Fn(&T) -> String) -> Result<(), Failure> {
     if json { print_json(document) } else { print(&to_text(document)) }
 }
 
@@ -322,6 +324,7 @@ impl Bench {
                 let document = StreamDocument { quick, ..result.document() };
                 show(json, &document, StreamDocument::text)
             }
+            What::Router(asked) => asked.run(self.quick, json, bar),
             What::Locked { settings } => {
                 let pairs = bench::count_locked(&settings).map_err(Failure)?;
                 println!("{}", serde_json::to_string(&pairs).map_err(std::io::Error::from)?);

@@ -94,7 +94,7 @@ impl Experiment {
 }
 
 /// Says early that a report cannot be written: an experiment may take minutes.
-fn writable(path: &std::path::Path) -> Result<(), Failure> {
+pub fn writable(path: &std::path::Path) -> Result<(), Failure> {
     if !matches!(path.extension().and_then(|e| e.to_str()), Some("html" | "png")) {
         return Err(Failure(format!("{}: a report's name ends in .html or .png", path.display())));
     }

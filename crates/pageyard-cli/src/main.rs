@@ -10,6 +10,7 @@ mod output;
 mod progress;
 mod record;
 mod replay;
+mod router;
 mod schema;
 mod setting;
 mod size;

@@ -24,7 +24,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 19] = [
+const SCHEMAS: [Schema; 20] = [
     schema!("replay", "pageyard replay --json"),
     schema!("summary", "pageyard summary --json"),
     schema!("summary-host", "pageyard summary --host --json"),
@@ -41,6 +41,7 @@ const SCHEMAS: [Schema; 19] = [
     schema!("bench-clear", "pageyard bench clear --json"),
     schema!("bench-fault", "pageyard bench fault --json"),
     schema!("bench-stream", "pageyard bench stream --json"),
+    schema!("bench-router", "pageyard bench router --json"),
     schema!("experiment", "pageyard experiment NAME --json"),
     schema!("experiments", "pageyard experiment --json"),
     schema!("knobs", "pageyard knobs --json"),

@@ -7,6 +7,7 @@ mod fault;
 mod mixed;
 mod pools;
 mod primitives;
+mod router;
 mod scale;
 mod stream;
 mod sweep;

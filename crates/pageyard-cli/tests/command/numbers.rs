@@ -8,7 +8,7 @@ use pageyard_bench::Order;
 use pageyard_bench::bulk::{BulkOptions, bulk};
 use pageyard_bench::clear::{ClearOptions, clear};
 use pageyard_bench::cross::{CrossOptions, cross};
-use pageyard_bench::document::ScaleDocument;
+use pageyard_bench::document::{RouterDocument, ScaleDocument};
 use pageyard_bench::experiment::{self, Published, Settings};
 use pageyard_bench::fault::{FaultOptions, fault};
 use pageyard_bench::machine::Machine;
@@ -16,6 +16,7 @@ use pageyard_bench::mixed::{MixedOptions, mixed};
 use pageyard_bench::pools::{PoolsOptions, pools};
 use pageyard_bench::primitives::primitives;
 use pageyard_bench::refused::refused;
+use pageyard_bench::router::{self, RouterSettings};
 use pageyard_bench::scale::{ScaleOptions, scale};
 use pageyard_bench::stream::{Elements, StreamOptions, stream};
 use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
@@ -309,6 +310,22 @@ fn a_host() {
 }
 
 #[test]
+fn a_router() {
+    let mut settings = RouterSettings::default();
+    for (name, value) in [("cpus", "3"), ("offered-gbit", "40"), ("run-us", "2000"), ("warm-up-us", "500")] {
+        settings.set(name, value).unwrap();
+    }
+    let machine = Machine::this();
+    let routed = router::route(&settings).unwrap();
+    let one = RouterDocument::of_one(&machine, &routed);
+    check_short(&one.text(), &one.json(), &[], &[]);
+    settings.set("run-us", "300").unwrap();
+    let found = router::sweep(&settings, true, &mut |_, _| ()).unwrap();
+    let sweep = RouterDocument::of_sweep(&machine, &settings, &found);
+    check(&sweep.text(), &sweep.json(), &[], &[]);
+}
+
+#[test]
 fn a_recording() {
     let document = RecordDocument {
         trace: "a.trace",
@@ -494,7 +511,9 @@ fn bench_cross() {
 
 #[test]
 fn bench_pools() {
-    let result = pools(&PoolsOptions { samples: 3, ..PoolsOptions::quick() }, &mut |_, _| ());
+    let mut options = PoolsOptions::quick();
+    options.samples = 3;
+    let result = pools(&options, &mut |_, _| ());
     let document = result.document();
     check(&document.text(), &document.json(), &["at a time"], &[AGREED]);
 }

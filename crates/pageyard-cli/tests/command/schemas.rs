@@ -5,7 +5,7 @@
 use boon::{Compiler, Schemas};
 use pageyard_bench::document::{
     BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PoolsDocument,
-    PrimitivesDocument, ScaleDocument, StreamDocument, SweepDocument,
+    PrimitivesDocument, RouterDocument, ScaleDocument, StreamDocument, SweepDocument,
 };
 use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
 use pageyard_record::host::HostDocument;
@@ -53,6 +53,7 @@ fn generated() -> Vec<Value> {
         schema::<FaultDocument<'_>>(),
         schema::<StreamDocument<'_>>(),
         schema::<PoolsDocument<'_>>(),
+        schema::<RouterDocument<'_>>(),
         schema::<ExperimentDocument<'_>>(),
         schema::<ExperimentsDocument>(),
         schema::<KnobsDocument<'_>>(),
@@ -140,6 +141,20 @@ fn what_the_verbs_print_is_what_the_schemas_describe() {
         &["bench", "clear", "--quick", "--samples", "3", "--json"],
         &["bench", "fault", "--quick", "--samples", "3", "--json"],
         &["bench", "stream", "--quick", "--elements", "100000", "--json"],
+        &["bench", "router", "--quick", "--set", "cpus=4", "--set", "offered-gbit=10", "--json"],
+        &[
+            "bench",
+            "router",
+            "--quick",
+            "--sweep",
+            "--set",
+            "cpus=2",
+            "--set",
+            "run-us=500",
+            "--set",
+            "warm-up-us=100",
+            "--json",
+        ],
     ] {
         document(&stdout(arguments));
     }

@@ -1,9 +1,10 @@
 //! `page-frag`: frames of packets freed as fragments, to the zone or to the per-CPU list.
 //!
 //! * `contention`: a receive and a transmit-completion CPU; `work`: their other work for a packet; `verdict`: the
-//!   result.
+//!   result; `router`: what the thread said of its router, by the router model.
 
 mod contention;
+mod router;
 mod verdict;
 mod work;
 
@@ -21,6 +22,7 @@ const BUDDY: &str = "reference:buddy";
 const PCP: &str = "reference:pcp";
 const ENGINE: &str = "pageyard";
 const PROFILE: &str = "published:profile";
+const MODEL: &str = "model";
 
 const ONE: &str = "packets per second, 1 CPU";
 const TWO: &str = "packets per second, 2 CPUs";
@@ -37,7 +39,7 @@ impl Experiment for PageFrag {
 
     fn quick_cannot_show(&self) -> &'static str {
         "samples of 16,384 packets, where the full run has 131,072: it shows what freeing to the lists gains, and does not judge \
-         how long CPUs wait"
+         how long CPUs wait; and the router model's own settings, simulated for a shorter time, with no parameter moved"
     }
 
     fn columns(&self) -> &'static [(&'static str, &'static str)] {
@@ -49,6 +51,7 @@ impl Experiment for PageFrag {
             ),
             (PCP, "after the patch: it goes to the list of the CPU that frees it"),
             (ENGINE, "the lock-free engine, which has no zone lock; its lists are the CPU's own"),
+            (MODEL, "of the settings of a simulated router, those for which a claim of the thread holds"),
         ]
     }
 
@@ -63,10 +66,9 @@ impl Experiment for PageFrag {
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
         let mut rows = Rows::default();
         contention::measure(run, &mut rows)?;
+        router::measure(run, &mut rows)?;
         run.note("the reference is linux-4.10 with the frames of fragments going to the zone or to the list");
-        run.note(
-            "the model of a whole router (rings, coalescing, queues) and STREAM are not part of this table",
-        );
+        run.note("the router model has machines of its own: knobs that are set do not reach it");
         Ok(rows)
     }
 

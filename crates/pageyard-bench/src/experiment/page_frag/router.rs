@@ -1,0 +1,31 @@
+//! What the thread said of its router, as rows: for how many settings of the router model each claim holds.
+
+use super::MODEL;
+use crate::error::BenchError;
+use crate::experiment::{Rows, Run};
+use crate::router::claims::judge;
+
+const SECTION: &str = "The router model: settings for which a claim holds";
+
+/// Judges the claims, and says in a note for each what decides it.
+pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
+    let (judged, effort) = judge(run.quick, &mut |done, all| run.at("router", done, all))?;
+    rows.section(SECTION);
+    for claim in &judged {
+        let (_, settings) = claim.count();
+        rows.setting(if settings == 1 { "1 setting".to_owned() } else { format!("{settings} settings") });
+        rows.add(format!("claim: {}", claim.name), MODEL, claim.share_pct(), "% of settings");
+    }
+    rows.setting("");
+    run.note(format!(
+        "the router model has parameters that were chosen beforehand, and judges nobody's router: its rows say whether a claim \
+         follows from them, and from which. It simulated {} packets for that, {:.2} million a second of processor time",
+        pageyard_replay::text::count(effort.packets),
+        effort.packets as f64 * 1e3 / effort.cpu_ns.max(1) as f64
+    ));
+    for claim in &judged {
+        let moved = if run.quick { String::new() } else { format!(" Moved: {}", claim.moved) };
+        run.note(format!("claim: {}{moved}", claim.line()).trim_end_matches('.').to_owned());
+    }
+    Ok(())
+}

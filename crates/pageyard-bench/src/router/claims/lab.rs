@@ -1,0 +1,70 @@
+//! Runs settings, each once: claims share many.
+
+use super::super::report::RouterFigures;
+use super::super::run::{Effort, route};
+use super::super::settings::{Coalescing, RouterSettings};
+use crate::error::BenchError;
+
+/// Runs settings and remembers what came of them.
+pub(crate) struct Lab {
+    quick: bool,
+    known: Vec<(RouterSettings, RouterFigures)>,
+    effort: Effort,
+}
+
+impl Lab {
+    /// Makes one; a quick one simulates less time, too little for large rings to settle under overload.
+    pub fn new(quick: bool) -> Lab {
+        Lab { quick, known: Vec::new(), effort: Effort::default() }
+    }
+
+    /// Returns what came of a setting.
+    ///
+    /// # Errors
+    /// As [`route`].
+    pub fn run(&mut self, settings: &RouterSettings) -> Result<RouterFigures, BenchError> {
+        let settings = self.timed(settings);
+        if let Some((_, figures)) = self.known.iter().find(|(known, _)| *known == settings) {
+            return Ok(figures.clone());
+        }
+        let routed = route(&settings)?;
+        self.effort.add(routed.effort);
+        self.known.push((settings, routed.figures.clone()));
+        Ok(routed.figures)
+    }
+
+    /// The same with other parameters set.
+    ///
+    /// # Errors
+    /// As [`route`].
+    pub fn with(
+        &mut self,
+        settings: &RouterSettings,
+        set: &[(&str, &str)],
+    ) -> Result<RouterFigures, BenchError> {
+        self.run(&settings.with(set))
+    }
+
+    /// Says what all runs took.
+    pub fn effort(&self) -> Effort {
+        self.effort
+    }
+
+    /// Sets for how long a setting is simulated, so that queues have settled before anything is counted.
+    ///
+    /// A host that is offered more than it can forward fills its receive rings first: 458,752 descriptors at most, of which some
+    /// 5 million a second are filled. Adaptive coalescing looks at its rate every 64 interrupts, and takes several such looks.
+    fn timed(&self, settings: &RouterSettings) -> RouterSettings {
+        /// From so much on, Gbit/s, a claim means more than the host can forward.
+        const OVERLOAD: f64 = 100.0;
+        let adaptive = settings.rx.kind == Coalescing::Adaptive || settings.tx.kind == Coalescing::Adaptive;
+        let slow = adaptive || settings.offered_gbit >= OVERLOAD;
+        let (warm_up_us, run_us) = match (slow, self.quick) {
+            (false, false) => (10_000, 20_000),
+            (false, true) => (4_000, 6_000),
+            (true, false) => (80_000, 20_000),
+            (true, true) => (35_000, 5_000),
+        };
+        RouterSettings { warm_up_us, run_us, ..settings.clone() }
+    }
+}
