@@ -182,11 +182,14 @@ fn taking<P: Pool>(
 ) -> Option<Spent> {
     let mut user = pool.user(0)?;
     let mut spent = Spent { buffers: groups * GROUP, ..Spent::default() };
+    // Buffers go to memory of this CPU first: the group's was just read on the other.
+    let mut held = Vec::with_capacity(GROUP);
     for _ in 0..groups {
-        let mut group = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(GROUP));
         let start = now_ns();
-        take(pool, &mut user, 0, &mut group, GROUP)?;
+        take(pool, &mut user, 0, &mut held, GROUP)?;
         spent.get += (now_ns() - start) as f64 - clock;
+        let mut group = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(GROUP));
+        group.append(&mut held);
         send.send(group).ok()?;
     }
     pool.end(&mut user, 0);
@@ -201,10 +204,12 @@ fn giving<P: Pool>(
 ) -> Option<Spent> {
     let mut user = pool.giver(1);
     let mut spent = Spent::default();
+    let mut held = Vec::with_capacity(GROUP);
     for mut group in receive {
         spent.buffers += group.len();
+        held.append(&mut group);
         let start = now_ns();
-        give_across(pool, &mut user, &mut group);
+        give_across(pool, &mut user, &mut held);
         spent.put += (now_ns() - start) as f64 - clock;
         let _ = empty.try_send(group);
     }
