@@ -77,7 +77,7 @@ impl LinuxAllocator {
         while at < pfns.len() {
             let done = self.give_run(cx, &pfns[at..], order);
             if done == 0
-                && let Err(why) = self.free_checked(cx, pfns[at], order, To::Hot)
+                && let Err(why) = self.free_checked::<()>(cx, pfns[at], order, To::Hot)
             {
                 wrong(pfns[at], why);
             }
@@ -102,7 +102,7 @@ impl LinuxAllocator {
                 return false;
             }
             entered.pages.counts.taken.pgfree += order.frames().0;
-            zone.give_listed(&mut entered.pages, listed, **pfn, false, &self.config);
+            zone.give_listed::<()>(&mut entered.pages, listed, **pfn, false, &self.config);
             true
         });
         run.count()

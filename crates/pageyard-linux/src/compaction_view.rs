@@ -252,7 +252,7 @@ impl CompactionView for LinuxAllocator {
 
     fn free_migrated(&self, cx: &Cx, pfn: Pfn) {
         // A refused free means that the owner freed it too: it is already free.
-        let _ = self.free_checked(cx, pfn, Order::ZERO, To::Hot);
+        let _ = self.free_checked::<()>(cx, pfn, Order::ZERO, To::Hot);
     }
 
     fn drain_local(&self, cx: &Cx, zone: ZoneId) {

@@ -21,7 +21,7 @@ unsafe impl PageAllocator for LinuxAllocator {
     }
 
     fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_checked(cx, pfn, order, To::Hot)
+        self.free_checked::<()>(cx, pfn, order, To::Hot)
     }
 
     fn free_frag(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {

@@ -4,6 +4,7 @@
 use crate::allocator::LinuxAllocator;
 use crate::config::FragFree;
 use crate::pcp;
+use crate::place::{Place, Watch};
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
 use pageyard_core::{CpuId, CpuSet, Cx, Frames, FreeError, Order, Pfn, block};
@@ -54,7 +55,13 @@ impl LinuxAllocator {
     ///
     /// # Linux
     /// `free_unref_page`, and `free_one_page` past the lists.
-    pub(crate) fn free_checked(&self, cx: &Cx, pfn: Pfn, order: Order, to: To) -> Result<(), FreeError> {
+    pub(crate) fn free_checked<W: Watch>(
+        &self,
+        cx: &Cx,
+        pfn: Pfn,
+        order: Order,
+        to: To,
+    ) -> Result<(), FreeError> {
         let (zone, movable) = self.held(pfn, order)?;
         if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
@@ -73,13 +80,14 @@ impl LinuxAllocator {
                 return Err(FreeError::NotAllocated);
             }
             entered.pages.counts.taken.pgfree += order.frames().0;
-            zone.give_listed(&mut entered.pages, listed, pfn, to == To::Cold, &self.config);
+            zone.give_listed::<W>(&mut entered.pages, listed, pfn, to == To::Cold, &self.config);
             return Ok(());
         }
         if !zone.tags.swap(zone.number(pfn), from, Tag::Inside) {
             return Err(FreeError::NotAllocated);
         }
-        let mut locked = zone.lock();
+        let _section = W::enter(Place::FreeOnePage);
+        let mut locked = zone.lock_watched::<W>();
         // The type may have changed before the lock was taken.
         locked.free_one(pfn, order, zone.pageblocks.type_of(pfn), !self.config.keeps_lists_pure());
         locked.inner.counts.taken.pgfree += order.frames().0;
@@ -91,7 +99,7 @@ impl LinuxAllocator {
     /// # Errors
     /// As [`pageyard_core::PageAllocator::free`].
     pub fn free_cold(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        self.free_checked(cx, pfn, order, To::Cold)
+        self.free_checked::<()>(cx, pfn, order, To::Cold)
     }
 
     /// Frees a block whose last fragment was given up, to the place that `frag_free` names: past the lists, or as any other
@@ -104,11 +112,22 @@ impl LinuxAllocator {
     /// `page_frag_free`, after the last reference: `__free_pages_ok` before the patch; then `free_unref_page` for what
     /// `pcp_allowed_order` allows, which is order 0 until 5.13, and from then on orders up to 3 and a huge page's.
     pub fn free_frag(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let to = match self.config.frag_free {
-            FragFree::Buddy => To::Zone,
-            FragFree::Pcp => To::Hot,
+        self.free_frag_watched::<()>(cx, pfn, order)
+    }
+
+    /// Frees a fragment's block as [`LinuxAllocator::free_frag`] does; `W` is told where the thread is.
+    pub(crate) fn free_frag_watched<W: Watch>(
+        &self,
+        cx: &Cx,
+        pfn: Pfn,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        let (to, place) = match self.config.frag_free {
+            FragFree::Buddy => (To::Zone, Place::FreePagesOk),
+            FragFree::Pcp => (To::Hot, Place::FreeUnrefPage),
         };
-        self.free_checked(cx, pfn, order, to)
+        let _freeing = W::enter(place);
+        self.free_checked::<W>(cx, pfn, order, to)
     }
 
     /// Empties the lists of some CPUs; returns how many frames went back to their zones.

@@ -6,14 +6,14 @@
 //! | layer | files |
 //! |---|---|
 //! | settings | `protection`: who may use a CPU's lists; [`irq`]: what turns interrupts off, in user space; [`config`]: presets (`linux-4.6` to `linux-6.18`) and the knobs that tell them apart; `knobs`: knobs by name |
-//! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock |
+//! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock; [`place`]: where a thread is that frees |
 //! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
 //! | the zone | `zone`: its parts, and how they are locked |
 //! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `refill`: carries out what `pcp` decides; `boot`: a zone at the start |
 //! | the allocator | `zonelist`: which zones in which order; `allocator`: its state, none of its operations |
 //! | taking and giving | `walk`: a request goes from zone to zone; `frees`: every one checked; `exact`: one block by its frame number |
 //! | requests | `compaction_view`: what compaction sees; `reclaim`, `waiting`: reclaim, compaction and retries; `slowpath`: what is tried when no zone is above its low watermark; `requests`: one path for all |
-//! | top | `bulk`: by the array; `numa`: nodes and their counters; `opening`: recorded states and background work; `report`; `audit`: everything recounted; `engine`: the interface that all engines have |
+//! | top | `bulk`: by the array; `numa`: nodes and their counters; `opening`: recorded states and background work; `report`; `audit`: everything recounted; `engine`: the interface that all engines have; `one_by_one`: the same for page pools of 2018 |
 //!
 //! To follow a request, start at `requests` and go down: `walk`, `refill`, `pcp`, `fallback`, `buddy`.
 //!
@@ -54,10 +54,12 @@ pub mod irq;
 mod knobs;
 mod lock;
 mod numa;
+mod one_by_one;
 mod opening;
 mod pageblock;
 mod pcp;
 mod pcp_limits;
+pub mod place;
 mod protection;
 mod reclaim;
 mod refill;
@@ -78,4 +80,5 @@ pub use events::Fallbacks;
 pub use knobs::KnobError;
 pub use lock::LockStats;
 pub use numa::NumaStats;
+pub use one_by_one::OneByOne;
 pub use tag::MAX_PAGE_ORDER;

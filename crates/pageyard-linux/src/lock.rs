@@ -1,5 +1,6 @@
 //! The zone lock, which measures how long its callers wait for it. Layer: parts of a zone.
 
+use crate::place::{Place, Watch};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -61,7 +62,15 @@ impl<T> MeasuredLock<T> {
 
     /// Takes the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.lock_watched::<()>()
+    }
+
+    /// Takes the lock; `W` is told so.
+    #[inline]
+    pub fn lock_watched<W: Watch>(&self) -> MutexGuard<'_, T> {
+        let _taking = W::enter(Place::RawSpinLock);
         let guard = self.inner.try_lock().unwrap_or_else(|| {
+            let _waiting = W::enter(Place::SpinLockSlowpath);
             let start = Instant::now();
             let guard = self.wait();
             // ORDER: Relaxed: counters, which order nothing.

@@ -6,6 +6,7 @@ use crate::effort::{Effort, Mark};
 use crate::fallback::Found;
 use crate::freelist::End;
 use crate::pcp::{Listed, Spill};
+use crate::place::Watch;
 use crate::tag::Tag;
 use crate::zone::Zone;
 use pageyard_core::{Frames, Migratetype, Order, Pfn, ZoneKind};
@@ -51,10 +52,17 @@ impl Zone {
     /// Puts a freed block, tagged as such, into a CPU's list, and gives some back to the zone if the list holds too
     /// many.
     #[inline]
-    pub fn give_listed(&self, pages: &mut CpuPages, to: Listed, pfn: Pfn, cold: bool, config: &Config) {
+    pub fn give_listed<W: Watch>(
+        &self,
+        pages: &mut CpuPages,
+        to: Listed,
+        pfn: Pfn,
+        cold: bool,
+        config: &Config,
+    ) {
         pages.lists.put(to, pfn, if cold { End::Tail } else { End::Head });
         let Some(spill) = pages.policy.on_free(pages.lists.held(), to, self.pressure()) else { return };
-        self.spill(pages, &spill, config);
+        self.spill::<W>(pages, &spill, config);
         let order0 = Effort::plain(Mark::High);
         if spill.recheck
             && self.below_high.get()
@@ -69,11 +77,11 @@ impl Zone {
     /// # Linux
     /// `free_pcppages_bulk`.
     #[inline(never)]
-    fn spill(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
+    fn spill<W: Watch>(&self, pages: &mut CpuPages, spill: &Spill, config: &Config) -> u64 {
         if spill.frames == 0 || pages.lists.held() == 0 {
             return 0;
         }
-        let mut locked = self.lock();
+        let mut locked = self.lock_watched::<W>();
         pages.counts.drains += 1;
         let gone = pages.lists.spill(spill, |pfn| {
             let Tag::Cached(order) = self.tag(pfn) else { return None };
@@ -89,13 +97,13 @@ impl Zone {
     /// Empties a CPU's lists; returns how many frames went.
     pub fn drain(&self, pages: &mut CpuPages, config: &Config) -> Frames {
         let all = pages.policy.all();
-        Frames(self.spill(pages, &all, config))
+        Frames(self.spill::<()>(pages, &all, config))
     }
 
     /// Lets a CPU's lists shrink, once a second.
     pub fn tick(&self, pages: &mut CpuPages, config: &Config) {
         if let Some(spill) = pages.policy.on_tick(pages.lists.held()) {
-            self.spill(pages, &spill, config);
+            self.spill::<()>(pages, &spill, config);
         }
     }
 }

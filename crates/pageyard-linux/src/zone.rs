@@ -9,6 +9,7 @@ use crate::irq::{Interrupts, Section};
 use crate::lock::MeasuredLock;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pressure;
+use crate::place::Watch;
 use crate::slot::{Slot, SlotGuard};
 use crate::tag::{NR_PAGE_ORDERS, Tag, Tags};
 use pageyard_core::compaction::ZoneState;
@@ -80,6 +81,13 @@ impl Zone {
     pub fn lock(&self) -> Locked<'_> {
         let off = self.interrupts.off();
         Locked { zone: self, inner: self.lock.lock(), _off: off }
+    }
+
+    /// Takes the zone lock as [`Zone::lock`] does; `W` is told so.
+    #[inline]
+    pub fn lock_watched<W: Watch>(&self) -> Locked<'_> {
+        let off = self.interrupts.off();
+        Locked { zone: self, inner: self.lock.lock_watched::<W>(), _off: off }
     }
 
     /// Begins to use a CPU's lists, unless they are in use.

@@ -10,7 +10,8 @@ impl Handled {
     /// Handles `signal` with `handler`, with `blocked` signals blocked meanwhile.
     pub fn new(signal: Signal, blocked: SigSet, handler: extern "C" fn(i32)) -> nix::Result<Handled> {
         let action = SigAction::new(SigHandler::Handler(handler), SaFlags::SA_RESTART, blocked);
-        // SAFETY: the one handler there is, of `storm`, calls allocators only, which spin and use no memory but their own.
+        // SAFETY: 1. The handler of `storm` calls allocators only, which spin and use no memory but their own.
+        //         2. That of `profile` reads and writes cells of its thread, which need no destructor and so no memory.
         unsafe { sigaction(signal, &action) }.map(|before| Handled(signal, before))
     }
 }

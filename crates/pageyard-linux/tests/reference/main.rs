@@ -8,6 +8,7 @@ mod compaction_leases;
 mod counted_once;
 mod no_such_cpu;
 mod numa;
+mod one_by_one;
 mod policy;
 mod pressure;
 mod recorded;

@@ -101,6 +101,24 @@ impl<'t, A: PageAllocator> FragPages<'t, A> {
         if self.table.covers(block, Frames(1)) { self.table.uses(block, self.owner) } else { 0 }
     }
 
+    /// Makes one fragment of a whole block, which the caller owns: for a page that left its pool, or that a device filled. `None`
+    /// where the block does not start at a multiple of its size, lies outside the table, or is of an order that is neither a single
+    /// frame's nor that of the blocks carved here: then it is still the caller's.
+    ///
+    /// The block must be one of this allocator's, of that order: the allocator refuses any other when the fragment is given back.
+    ///
+    /// # Linux
+    /// `build_skb` on a page: its one reference is the buffer's.
+    #[inline]
+    pub fn whole(&self, block: Pfn, order: Order) -> Option<Fragment<'_, Self>> {
+        let known = order == Order::ZERO || order == self.config.request.order;
+        if !known || !block.is_aligned(order) || !self.table.covers(block, order.frames()) {
+            return None;
+        }
+        self.table.start(block, self.owner, 1);
+        Some(Fragment::new(self, block.address(), (order.frames().0 * PAGE_SIZE) as usize, order))
+    }
+
     /// Takes a block for a buffer: of the order asked for, or a single frame.
     #[cold]
     fn block(&self, cx: &Cx, layout: Layout) -> Result<(Pfn, Order), AllocError> {

@@ -397,3 +397,45 @@ fn a_refused_buffer_is_refused_again() {
     assert_eq!(refused.item.put(&HERE).unwrap_err().why, PutError::NotInUse);
     assert_eq!(pages.put_raw(&HERE, at), Err(PutError::NotInUse));
 }
+
+#[test]
+fn a_block_that_left_its_pool_is_one_fragment_and_goes_back_with_it() {
+    let yard = yard();
+    let before = free_frames(&yard);
+    let table = UseTable::of(&*yard).unwrap();
+    let pages = FragPages::new(&*yard, &table, FragConfig::new()).unwrap();
+    for order in [0, 3] {
+        let block = yard.alloc(&HERE, &config(order).request).unwrap();
+        let buffer = pages.whole(block, Order::of(order)).unwrap();
+        assert_eq!((buffer.address(), buffer.len()), (block.address(), 4096 << order));
+        assert_eq!((buffer.block(), pages.uses_of(block)), (block, 1));
+        buffer.put(&THERE).unwrap();
+        assert_eq!((pages.uses_of(block), yard.order_of(block)), (0, None));
+    }
+    // By its address, and once only.
+    let block = yard.alloc(&HERE, &config(0).request).unwrap();
+    let at = pages.whole(block, Order::ZERO).unwrap().into_raw();
+    pages.put_raw(&THERE, at).unwrap();
+    assert_eq!(pages.put_raw(&THERE, at), Err(PutError::NotInUse));
+    // Refused where the block goes back, and still the caller's then.
+    let block = yard.alloc(&HERE, &config(3).request).unwrap();
+    let refused = pages.whole(block, Order::ZERO).unwrap().put(&HERE).unwrap_err();
+    let allocated = Order::of(3);
+    assert_eq!(refused.why, PutError::Free(pageyard::FreeError::WrongOrder { allocated }));
+    pages.whole(block, allocated).unwrap().put(&HERE).unwrap();
+    assert_eq!(free_frames(&yard), before);
+}
+
+#[test]
+fn what_cannot_be_one_fragment_stays_the_callers() {
+    let yard = yard();
+    let table = UseTable::of(&*yard).unwrap();
+    let pages = FragPages::new(&*yard, &table, FragConfig::new()).unwrap();
+    let block = yard.alloc(&HERE, &config(3).request).unwrap();
+    for (at, order) in [(block, 2), (block, 4), (block + Frames(1), 3), (Pfn(0), 0), (Pfn(u64::MAX >> 12), 0)]
+    {
+        assert!(pages.whole(at, Order::of(order)).is_none(), "{at:?} {order}");
+    }
+    assert_eq!(pages.uses_of(block), 0);
+    yard.free(&HERE, block, Order::of(3)).unwrap();
+}

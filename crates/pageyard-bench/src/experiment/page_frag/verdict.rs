@@ -1,6 +1,9 @@
 //! The claims of `page-frag`, judged by its rows.
 
-use super::contention::{APART, GAIN};
+use super::contention::{self, APART, GAIN};
+use super::forward::Shape;
+use super::profile::{FUNCTIONS, Function, SAMPLES, WAITING};
+use super::work::Level;
 use super::{BUDDY, ENGINE, ONE, PCP, PROFILE, SHARE, TWO};
 use crate::experiment::Rows;
 use crate::experiment::claim::{Claim, Outcome};
@@ -9,7 +12,15 @@ use crate::experiment::figure::{Asked, Figure};
 const TWO_CPUS: &str = "two CPUs are needed to say anything about contention, and this process may use one";
 
 pub(super) fn claims(rows: &Rows) -> Vec<Claim> {
-    vec![more(rows), waits(rows), engine(rows)]
+    let mut claims = vec![more(rows), waits(rows)];
+    let others = |(shape, level): &(Shape, Level)| (*shape, *level) != (Shape::Both, Level::Scaled);
+    let loads = [Shape::Both, Shape::Split].into_iter().flat_map(|s| Level::ALL.map(|l| (s, l)));
+    claims.extend(loads.filter(others).map(|(shape, level)| gains(rows, shape, level)));
+    claims.extend(FUNCTIONS.iter().filter_map(|f| function(rows, f)));
+    claims.push(gone(rows));
+    claims.push(engine(rows));
+    claims.extend([Shape::Both, Shape::Split].map(|shape| three_times(rows, shape)));
+    claims
 }
 
 fn more(rows: &Rows) -> Claim {
@@ -61,6 +72,121 @@ fn waits(rows: &Rows) -> Claim {
     claim.measured(outcome, format!("from {before:.1} % to {after:.2} %{half}"))
 }
 
+/// The same by another amount of work or another division of labour than the first table's.
+fn gains(rows: &Rows, shape: Shape, level: Level) -> Claim {
+    let [rate, share, gain] = contention::metrics(shape, level);
+    let pair = contention::pair(shape, level);
+    let what = format!("So they do with {}, where {}", level.name(), says(shape));
+    let claim =
+        Claim::document(what)
+            .asked("at least 7 % more")
+            .on(rows, &[&gain], &[PCP])
+            .on(rows, &[&pair], &[BUDDY])
+            .on(rows, &[&share], &[BUDDY, PCP])
+            .figure(
+                Figure::own("packets a second, in multiples of what frees to the zone allow")
+                    .asked(1.07)
+                    .group(rows, "here, two CPUs", &three(&rate)[..2]),
+            );
+    let (Some(gained), Some(pair)) = (rows.get(&gain, PCP), rows.get(&pair, BUDDY)) else {
+        return claim.unmeasured(TWO_CPUS);
+    };
+    let waits = rows.get(&share, BUDDY).zip(rows.get(&share, PCP));
+    let waits = waits
+        .map_or(String::new(), |(before, after)| format!("; waits go from {before:.1} % to {after:.2} %"));
+    claim.measured(Outcome::of_effect(gained >= 7.0, gained, pair), format!("{gained:+.1} %{waits}"))
+}
+
+/// The division of labour, within a sentence.
+fn says(shape: Shape) -> &'static str {
+    match shape {
+        Shape::One => "one CPU does both ends",
+        Shape::Split => "one CPU receives and the other completes",
+        Shape::Both => "each CPU does both ends",
+    }
+}
+
+/// A function's share of the profile before the patch: `None` for those that were not published.
+fn function(rows: &Rows, f: &Function) -> Option<Claim> {
+    let published = rows.get(f.metric, PROFILE)?;
+    let claim = Claim::document(format!("Before the patch, {} takes this share of the CPUs' time", f.metric))
+        .asked("from half to twice the published share")
+        .published(Some(format!("{published:.2} % of samples")))
+        .on(rows, &[SAMPLES], &[BUDDY])
+        .figure(
+            Figure::shared("share of samples, %")
+                .group(rows, "published", &[("to the zone", f.metric, PROFILE)])
+                .group(rows, "here, two CPUs", &three(f.metric)),
+        )
+        .quick_is_too_small(
+            "it takes a tenth of the samples, whose error is as large as some of these shares",
+        );
+    let Some((here, samples)) = rows.get(f.metric, BUDDY).zip(rows.get(SAMPLES, BUDDY)) else {
+        return Some(claim.unmeasured("time by function was not sampled"));
+    };
+    let error = error_of(here, samples);
+    let seen = format!("{here:.2} % of samples, with a standard error of {error:.2}");
+    let bounds = [published / 2.0, published * 2.0];
+    let near = bounds.iter().any(|bound| (here - bound).abs() <= 2.0 * error);
+    let outcome = match near {
+        true => Outcome::NotCarried("it is within two standard errors of a bound".into()),
+        false => Outcome::of((bounds[0]..=bounds[1]).contains(&here)),
+    };
+    Some(claim.measured(outcome, seen))
+}
+
+/// Returns the standard error of a share of this many samples, in percent: with two samples more of each kind (Agresti and Coull,
+/// 1998), so that none seen is not taken for certainty.
+fn error_of(share: f64, samples: f64) -> f64 {
+    let all = samples + 4.0;
+    let share = (share * samples + 200.0) / all;
+    (share * (100.0 - share) / all).sqrt()
+}
+
+/// What the document says of the profile after the patch.
+fn gone(rows: &Rows) -> Claim {
+    let claim = Claim::document("After the patch, waiting for the zone lock is gone from the profile")
+        .asked("1 % of samples or less")
+        .published(Some("lock contention is gone".into()))
+        .on(rows, &[SAMPLES], &[PCP])
+        .figure(Figure::shared("queued_spin_lock_slowpath, % of samples").group(
+            rows,
+            "here, two CPUs",
+            &three(WAITING)[..2],
+        ))
+        .quick_is_too_small("it takes a tenth of the samples, whose error is as large as this share");
+    let Some((after, samples)) = rows.get(WAITING, PCP).zip(rows.get(SAMPLES, PCP)) else {
+        return claim.unmeasured("time by function was not sampled");
+    };
+    let error = error_of(after, samples);
+    claim.measured(
+        Outcome::of(after + 2.0 * error <= 1.0),
+        format!("{after:.2} % of samples, with a standard error of {error:.2}"),
+    )
+}
+
+/// The target for packets that are nothing but their pages.
+fn three_times(rows: &Rows, shape: Shape) -> Claim {
+    let [rate, ..] = contention::metrics(shape, Level::Bare);
+    let pair = contention::pair(shape, Level::Bare);
+    let what = format!(
+        "Without other work, where {}, the engine forwards three times what the better reference does",
+        says(shape)
+    );
+    let claim = Claim::target(what)
+        .asked("at least 3 times")
+        .on(rows, &[&pair], &[BUDDY])
+        .figure(Figure::shared("packets a second").group(rows, "two CPUs", &three(&rate)));
+    let reference = [BUDDY, PCP].iter().filter_map(|column| rows.get(&rate, column)).reduce(f64::max);
+    let (Some(best), Some(engine)) = (reference, rows.get(&rate, ENGINE)) else {
+        return claim.unmeasured(TWO_CPUS);
+    };
+    let times = engine / best;
+    let beyond = (times / 3.0 - 1.0) * 100.0;
+    let outcome = Outcome::of_effect(times >= 3.0, beyond, rows.get(&pair, BUDDY).unwrap_or(0.0));
+    claim.measured(outcome, format!("{times:.2} times"))
+}
+
 /// The three bars of a metric.
 fn three(metric: &str) -> [Asked<'_>; 3] {
     [("to the zone", metric, BUDDY), ("to the lists", metric, PCP), ("pageyard", metric, ENGINE)]
@@ -92,7 +218,7 @@ mod tests {
     use super::*;
 
     /// Rows of a run: packets a second and waits, before and after, and how far the same variant is from itself.
-    fn claims_of(gained: f64, waits: [f64; 2], pair: f64) -> Vec<Claim> {
+    fn rows_of(gained: f64, waits: [f64; 2], pair: f64) -> Rows {
         let mut rows = Rows::default();
         rows.section("Contention");
         for (column, one, two) in [(BUDDY, 2.0e6, 3.0e6), (PCP, 2.1e6, 3.0e6), (ENGINE, 3.0e6, 6.0e6)] {
@@ -104,7 +230,25 @@ mod tests {
         rows.add(SHARE, PCP, waits[1], "%");
         rows.add(APART, BUDDY, pair, "% apart");
         rows.add(GAIN, PROFILE, 7.0, "%");
-        claims(&rows)
+        rows
+    }
+
+    /// The three claims of the first table.
+    fn claims_of(gained: f64, waits: [f64; 2], pair: f64) -> Vec<Claim> {
+        let rows = rows_of(gained, waits, pair);
+        vec![more(&rows), super::waits(&rows), engine(&rows)]
+    }
+
+    /// Rows of a profile: a function's published share, its own before and after the patch, and how many samples there are.
+    fn profile(metric: &str, published: f64, own: [f64; 2], samples: f64) -> Rows {
+        let mut rows = Rows::default();
+        rows.section("Time by function");
+        rows.add(metric, PROFILE, published, "% of samples");
+        for (column, own) in [BUDDY, PCP].into_iter().zip(own) {
+            rows.add(metric, column, own, "% of samples");
+            rows.add(SAMPLES, column, samples, "");
+        }
+        rows
     }
 
     fn names(claims: &[Claim]) -> Vec<&str> {
@@ -129,10 +273,74 @@ mod tests {
 
     #[test]
     fn one_cpu_measures_nothing_and_a_quick_run_judges_no_share() {
-        assert_eq!(names(&claims(&Rows::default())), ["unmeasured"; 3]);
+        let none = claims(&Rows::default());
+        assert_eq!(names(&none), vec!["unmeasured"; none.len()]);
         let quick: Vec<Claim> =
             claims_of(47.0, [8.6, 0.1], 2.0).into_iter().map(Claim::of_a_quick_run).collect();
         assert_eq!(names(&quick), ["reproduced", "not_carried", "reproduced"]);
         assert!(quick[1].measured.contains("8.6 %"), "its figures stay");
+    }
+
+    #[test]
+    fn each_load_has_a_claim_of_its_own_with_sign_and_size() {
+        let [rate, share, gain] = contention::metrics(Shape::Split, Level::Router);
+        let judged = |gained: f64, pair: f64| {
+            let mut rows = Rows::default();
+            rows.section("By work for a packet, 2 CPUs");
+            rows.add(&rate, PCP, 2.0e6, "1/s");
+            rows.add(&share, BUDDY, 1.9, "%");
+            rows.add(&share, PCP, 0.3, "%");
+            rows.add(&gain, PCP, gained, "%");
+            rows.add(contention::pair(Shape::Split, Level::Router), BUDDY, pair, "% apart");
+            gains(&rows, Shape::Split, Level::Router)
+        };
+        assert_eq!(
+            names(&[judged(12.0, 2.0), judged(-4.0, 2.0), judged(3.0, 2.0)]),
+            ["reproduced", "missed", "missed"]
+        );
+        let within = judged(-2.2, 5.0);
+        assert_eq!(within.outcome.name(), "not_carried");
+        assert!(within.measured.contains("-2.2 %; waits go from 1.9 % to 0.30 %"), "{}", within.measured);
+        let all = claims(&rows_of(47.0, [12.0, 0.1], 2.0));
+        assert_eq!(all.iter().filter(|c| c.what.starts_with("So they do")).count(), 5);
+    }
+
+    #[test]
+    fn a_share_of_samples_is_judged_by_half_and_twice_unless_its_error_is_too_large() {
+        let judged = |own, samples| {
+            function(&profile("free_one_page", 10.0, [own, 0.0], samples), &FUNCTIONS[2]).unwrap()
+        };
+        let of = |own| judged(own, 10_000.0);
+        assert_eq!(
+            names(&[of(11.0), of(19.0), of(30.0), of(2.0)]),
+            ["reproduced", "reproduced", "missed", "missed"]
+        );
+        assert_eq!(names(&[of(20.3), judged(19.0, 500.0)]), ["not_carried"; 2]);
+        assert!(
+            of(11.0).measured.starts_with("11.00 % of samples, with a standard error of 0.31"),
+            "{}",
+            of(11.0).line()
+        );
+        let unpublished = profile("free_unref_page", 10.0, [1.0, 1.0], 100.0);
+        assert!(function(&unpublished, &FUNCTIONS[2]).is_none());
+        let after = |own| gone(&profile(WAITING, 10.1, [12.0, own], 10_000.0));
+        assert_eq!(names(&[after(0.02), after(0.95), after(3.0)]), ["reproduced", "missed", "missed"]);
+    }
+
+    #[test]
+    fn the_engine_is_set_against_the_better_reference() {
+        let judged = |[buddy, pcp, engine]: [f64; 3]| {
+            let [rate, ..] = contention::metrics(Shape::Both, Level::Bare);
+            let mut rows = Rows::default();
+            rows.section("By work for a packet, 2 CPUs");
+            for (column, packets) in [(BUDDY, buddy), (PCP, pcp), (ENGINE, engine)] {
+                rows.add(&rate, column, packets, "1/s");
+            }
+            rows.add(contention::pair(Shape::Both, Level::Bare), BUDDY, 2.0, "% apart");
+            three_times(&rows, Shape::Both)
+        };
+        let seen = [judged([7.0, 24.0, 110.0]), judged([24.0, 7.0, 60.0]), judged([7.0, 24.0, 72.5])];
+        assert_eq!(names(&seen), ["reproduced", "missed", "not_carried"]);
+        assert_eq!(seen[1].measured, "2.50 times");
     }
 }

@@ -1,7 +1,7 @@
 //! The rest of a router's work for a packet: look-ups that wait for memory, for a stated time.
 
 use crate::harness::clock::now_ns;
-use crate::harness::sampler::{SAMPLES, Sample, Sampler};
+use crate::harness::sampler::{Sample, Sampler};
 use std::hint::black_box;
 
 /// How much work a packet is, beside taking and freeing its frame.
@@ -35,16 +35,27 @@ impl Level {
             Level::Router => 1100.0,
         }
     }
+
+    /// Returns the look-ups, of this many nanoseconds each, that make half of the work: one at least where there is any.
+    fn look_ups(self, each: f64) -> usize {
+        let half = (self.ns() / 2.0 / each).round() as usize;
+        if self == Level::Bare { 0 } else { half.max(1) }
+    }
 }
 
 /// Entries of the table: 16 MiB, as a table of routes that does not fit into a core's caches.
 const ENTRIES: usize = 1 << 22;
+
+/// Samples of a look-up's time, of some ten microseconds each.
+const SHORT: usize = 151;
 
 /// A table to look things up in.
 pub(super) struct Work {
     table: Vec<u32>,
     /// Look-ups that make half of a packet's work, by level.
     half: [usize; 3],
+    /// Nanoseconds of a look-up when these were chosen.
+    each: f64,
 }
 
 impl Work {
@@ -52,19 +63,30 @@ impl Work {
     pub fn new() -> Work {
         let mut rng = fastrand::Rng::with_seed(4_711);
         let table: Vec<u32> = (0..ENTRIES).map(|_| rng.u32(..)).collect();
-        let mut work = Work { table, half: [0; 3] };
+        let mut work = Work { table, half: [0; 3], each: 0.0 };
+        work.each = work.measured();
+        work.half = Level::ALL.map(|level| level.look_ups(work.each));
+        work
+    }
+
+    /// Returns by how many percent a look-up takes longer now than when the work was set.
+    pub fn drifted(&self) -> f64 {
+        (self.measured() / self.each - 1.0) * 100.0
+    }
+
+    /// Measures a look-up, in nanoseconds.
+    fn measured(&self) -> f64 {
         let mut from = 0;
-        let costs = Sampler::new(SAMPLES).run(&mut [()], |()| {
-            const TIMES: usize = 20_000;
+        let costs = Sampler::new(SHORT).run(&mut [()], |()| {
+            const TIMES: usize = 2_000;
             from += 1;
             let start = now_ns();
-            black_box(work.look_up(from, TIMES));
+            black_box(self.look_up(from, TIMES));
             Sample::Counts([(now_ns() - start) as f64 / TIMES as f64])
         });
-        // The fastest: what a look-up takes when nothing else runs.
-        let each = costs[0][0].min().max(0.1);
-        work.half = Level::ALL.map(|level| (level.ns() / 2.0 / each).round() as usize);
-        work
+        // The fastest: what a look-up takes when nothing else runs. Samples are short, so that some are not interrupted on a busy
+        // machine.
+        costs[0][0].min().max(0.1)
     }
 
     /// Does one end's half of a packet's work. It begins where the work for the previous packet ended, so that no two
@@ -81,5 +103,17 @@ impl Work {
         (0..times).fold(from.wrapping_mul(0x9E37_79B9).wrapping_add(1), |at, i| {
             self.table[at & (ENTRIES - 1)] as usize + i
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_never_rounded_to_none() {
+        let look_ups = |each| Level::ALL.map(|level| level.look_ups(each));
+        assert_eq!(look_ups(10.0), [0, 8, 55]);
+        assert_eq!(look_ups(1000.0), [0, 1, 1]);
     }
 }

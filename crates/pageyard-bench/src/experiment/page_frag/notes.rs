@@ -1,0 +1,50 @@
+//! What a pass over the packets notes beside forwarding them: nothing where it is timed.
+
+use pageyard::Pfn;
+use pageyard_linux::place::Watch;
+
+/// A place in the experiment's own code that a profile shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// `napi_consume_skb`: the completion of one packet.
+    Consume,
+    /// `skb_release_data`: its header is read.
+    Release,
+    /// `page_frag_free`: its buffer is given back, the allocator's part included.
+    FragFree,
+}
+
+/// Notes of a pass.
+pub(super) trait Notes: Send + Sync + 'static {
+    /// What the reference tells where it is.
+    type Watch: Watch;
+    /// The stay in a place: it ends when this is dropped.
+    type Stay;
+    /// A thread's part in the pass: it ends when this is dropped.
+    type Thread;
+
+    /// Begins the part of the calling thread, which is this CPU.
+    fn begin(&self, cpu: usize) -> Self::Thread;
+
+    /// Says that the calling thread enters a place.
+    fn at(&self, stage: Stage) -> Self::Stay;
+
+    /// Says that a CPU received a packet into this frame.
+    fn received(&self, cpu: usize, page: Pfn);
+}
+
+/// A timed pass notes nothing, and no code is left of it.
+impl Notes for () {
+    type Watch = ();
+    type Stay = ();
+    type Thread = ();
+
+    #[inline(always)]
+    fn begin(&self, _: usize) {}
+
+    #[inline(always)]
+    fn at(&self, _: Stage) {}
+
+    #[inline(always)]
+    fn received(&self, _: usize, _: Pfn) {}
+}
