@@ -5,6 +5,7 @@
 //! Restartable sequences run on an area that is not registered with the kernel, with a fixed CPU number: the tool that
 //! counts knows nothing of registered ones.
 
+use pageyard::packets::{FragConfig, FragPages, PagePool, PoolConfig, PoolPage, UseTable};
 use pageyard::{
     Alone, Caches, Clear, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata,
     Migratetype, NodeId, NodeMask, Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request,
@@ -13,6 +14,7 @@ use pageyard::{
 #[cfg(target_arch = "x86_64")]
 use pageyard_arena::rseq::{Rseq, locked_instructions};
 use pageyard_linux::LinuxAllocator;
+use std::alloc::Layout;
 use std::hint::black_box;
 
 /// Frames of the machine with one zone: 1 GiB.
@@ -194,6 +196,48 @@ fn zone_path(engine: &str, a: &impl PageAllocator, order: Order) {
     a.audit().expect("nothing is lost");
 }
 
+/// Buffers for packets: pages of a pool that stay in its consumer's cache, or come back through its ring; by their addresses; fragments.
+fn packets(engine: &str, a: &impl PageAllocator) {
+    let table = UseTable::of(a).expect("there is memory");
+    let pool = PagePool::owned(a, &table, PoolConfig::new(), ()).expect("there is a number");
+    let mut consumer = pool.consumer().expect("there is none yet");
+    let mut held = Vec::with_capacity(BATCH);
+    for counts in [false, true] {
+        let case = |what: &str, run: &mut dyn FnMut()| {
+            if counts { counted(engine, what, BATCH, run) } else { run() }
+        };
+        case("pool-get", &mut || {
+            held.extend((0..BATCH).map(|_| consumer.get(&CX).expect("there are pages")))
+        });
+        case("pool-put", &mut || {
+            held.drain(..).for_each(|page| consumer.put(&CX, page).expect("it is the pool's"))
+        });
+        held.extend((0..BATCH).map(|_| consumer.get(&CX).expect("there are pages")));
+        case("pool-put-ring", &mut || held.drain(..).for_each(|page| page.put(&CX).expect("there is room")));
+        case("pool-get-ring", &mut || {
+            held.extend((0..BATCH).map(|_| consumer.get(&CX).expect("there are pages")))
+        });
+        let raw: Vec<_> = held.drain(..).map(PoolPage::into_raw).collect();
+        case("pool-put-raw", &mut || {
+            raw.iter().for_each(|at| consumer.put_raw(&CX, *at).expect("it is in use"))
+        });
+    }
+    assert_eq!(consumer.close(&CX), 0);
+    let pages = FragPages::new(a, &table, FragConfig::new()).expect("there is a number");
+    let (mut cache, layout) = (pages.cache(), Layout::new::<[u8; 2048]>());
+    let mut held = Vec::with_capacity(BATCH);
+    for counts in [false, true] {
+        let case = |what: &str, run: &mut dyn FnMut()| {
+            if counts { counted(engine, what, BATCH, run) } else { run() }
+        };
+        case("frag-alloc", &mut || {
+            held.extend((0..BATCH).map(|_| cache.alloc(&CX, layout).expect("there is memory")))
+        });
+        case("frag-put", &mut || held.drain(..).for_each(|buffer| buffer.put(&CX).expect("it is in use")));
+    }
+    cache.drain(&CX);
+}
+
 fn two_nodes() -> [Region; 2] {
     [(0, FRAMES, 0), (FRAMES, FRAMES / 4, 1)].map(|(start, frames, node)| {
         Region::managed(Pfn(start), Frames(frames), NodeId(node), ZoneKind::Normal)
@@ -232,6 +276,7 @@ fn engine<P: PerCpu>(make: impl Fn() -> P) {
         run(&yard.expect("there is memory enough"));
     }
     on(&one_zone(), make(), (), true, |a| lists(P::NAME, a));
+    on(&one_zone(), make(), (), true, |a| packets(P::NAME, a));
     on(&two_nodes(), make(), (), true, |a| other_zone(P::NAME, a));
     on(&eight_nodes(), make(), (), true, |a| walk(P::NAME, a));
     on(&one_zone().map(Region::zeroed), make(), Never, true, |a| zeros(P::NAME, a));
