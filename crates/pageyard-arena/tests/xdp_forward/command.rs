@@ -47,7 +47,7 @@ fn every_frame_is_accounted_for_after_a_worker_was_killed() {
     let document: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(document["frames_conserved"], true);
     let results = document["results"].as_array().unwrap();
-    assert_eq!(results.len(), 8, "four allocators, completions by the same worker and by another");
+    assert_eq!(results.len(), 10, "five allocators, completions by the same worker and by another");
     for result in results {
         let run = &result["runs"][0];
         assert_eq!(run["killed"].as_array().unwrap().len(), 1, "{result:#}");
@@ -83,7 +83,7 @@ fn wrong_options_are_refused_by_name() {
     for (arguments, expected) in [
         (&["--ring", "1000"][..], "use 512 or 1024"),
         (&["--queues", "0"], "`--queues` takes a number from 1 to 8"),
-        (&["--allocators", "slab"], "pool, engine, mutex, caches"),
+        (&["--allocators", "slab"], "pool, pool-trusting, engine, mutex, caches"),
         (&["--completion", "neither"], "same, other or both"),
         (&["--size"], "`--size` takes a value"),
         (&["--fast"], "`--fast` is not an option"),

@@ -367,7 +367,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     /// It looks through the ring for each page that might be lost: an act for after a crash.
     ///
     /// # Safety
-    /// Nobody holds a [`PoolPage`] of this pool, only addresses and fragments, and no other call on the pool runs at the same time.
+    /// Nobody holds a [`PoolPage`] of this pool, nor an address from [`PoolPage::into_address`] that becomes one again, only marked addresses
+    /// and fragments; and no other call on the pool runs at the same time.
     pub unsafe fn recover(&mut self, cx: &Cx) -> u64 {
         let pool = self.pool;
         let (step, mut lost) = (pool.request.order.frames(), 0);

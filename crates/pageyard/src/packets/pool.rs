@@ -285,6 +285,15 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         self.table.visit(self.owner, &mut |pfn, uses| f(pfn.address(), uses));
     }
 
+    /// Makes an address the page again that it was: for descriptors that a trusted queue hands back once each. Nothing is checked.
+    ///
+    /// # Safety
+    /// The address comes from [`PoolPage::into_address`] of a page of this pool, and is made a page once for each time that it did.
+    #[inline(always)]
+    pub unsafe fn from_address(&self, at: PhysAddr) -> PoolPage<'_, 't, A, M> {
+        PoolPage::new(self, at.pfn())
+    }
+
     /// Returns the number of a page among those that the ring and the cache can hold: never 0.
     #[inline(always)]
     pub(super) fn number(&self, page: Pfn) -> u32 {
@@ -459,6 +468,15 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
     #[inline]
     pub fn into_raw(self) -> PhysAddr {
         self.pool.table.start(self.page, self.pool.owner, 1);
+        self.page.address()
+    }
+
+    /// Turns it into its address without a mark: [`PagePool::from_address`] makes it a page again, and costs nothing.
+    ///
+    /// [`FragmentOwner::put_raw`] does not know of it, nor does [`PagePool::visit_in_use`].
+    #[must_use = "the page is out until its address is a page again"]
+    #[inline(always)]
+    pub fn into_address(self) -> PhysAddr {
         self.page.address()
     }
 

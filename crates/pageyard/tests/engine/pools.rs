@@ -640,3 +640,19 @@ fn pages_that_somebody_was_moving_when_he_was_killed_are_recovered() {
         assert_eq!(free_frames(&yard), before);
     }
 }
+
+#[test]
+fn an_address_without_a_mark_becomes_the_page_again_and_nothing_else_takes_it() {
+    let yard = yard_of(4096);
+    let before = free_frames(&yard);
+    let table = UseTable::of(&*yard).unwrap();
+    let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ()).unwrap();
+    let mut consumer = pool.consumer().unwrap();
+    let at = consumer.get(&HERE).unwrap().into_address();
+    assert_eq!(pool.put_raw(&THERE, at), Err(PutError::NotInUse), "it has no mark");
+    pool.visit_in_use(&mut |at, _| panic!("{at:?} is marked"));
+    // SAFETY: it is the address from above, for the first time.
+    let page = unsafe { pool.from_address(at) };
+    page.put(&THERE).unwrap();
+    assert_eq!((consumer.close(&HERE), free_frames(&yard)), (0, before));
+}

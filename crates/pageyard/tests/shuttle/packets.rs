@@ -9,6 +9,7 @@ use pageyard::{
 };
 use shuttle::thread;
 use std::alloc::Layout;
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -30,9 +31,35 @@ fn yard() -> Yard {
     Arc::new(Pageyard::owned(&MemoryMap::new(&regions).unwrap(), config, TryLock).unwrap())
 }
 
-/// Threads of a model live as long as the program; so does what they borrow.
+std::thread_local! {
+    /// What frees the values that a schedule lends; a schedule's threads share one thread of the host.
+    static LENT: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Made first in a schedule, and so dropped last: frees what it lent.
+struct Lender;
+
+impl Drop for Lender {
+    fn drop(&mut self) {
+        // A schedule that failed has threads that still use it.
+        if !std::thread::panicking() {
+            LENT.take().into_iter().rev().for_each(|free| free());
+        }
+    }
+}
+
+/// Lends a value to a schedule's threads, which cannot borrow: they live as long as the program, as far as the compiler knows.
+fn lend<T: 'static>(value: T) -> &'static T {
+    let value = Box::into_raw(Box::new(value));
+    // SAFETY: schedules end with all their threads joined and everything dropped that was made of what they lent; then this runs, once.
+    let free = move || drop(unsafe { Box::from_raw(value) });
+    LENT.with_borrow_mut(|lent| lent.push(Box::new(free)));
+    // SAFETY: it is there until the schedule's end.
+    unsafe { &*value }
+}
+
 fn table(yard: &Yard) -> &'static UseTable<'static> {
-    Box::leak(Box::new(UseTable::of(yard).unwrap()))
+    lend(UseTable::of(yard).unwrap())
 }
 
 fn pool(ring: u32) -> Pool {
@@ -69,6 +96,7 @@ fn end(pool: &Pool) {
 /// Three threads give pages back while the consumer takes some: none is in two hands, and all are there at the end.
 fn comes_back(ring: u32, each: usize, taken: usize) {
     explore(&format!("{each} pages from each of three threads, through a ring of {ring}"), move || {
+        let _lender = Lender;
         let pool = pool(ring);
         let mut out = take(&pool, 3 * each);
         let threads: Vec<_> = (1..4)
@@ -99,6 +127,7 @@ fn pages_come_back_through_rings_of_all_sizes() {
 #[test]
 fn a_ring_that_is_written_and_emptied_around_its_end_loses_nothing() {
     explore("writers that lag behind a ring's hint", || {
+        let _lender = Lender;
         let pool = pool(2);
         let mut out = take(&pool, 9);
         let threads: Vec<_> = (1..4)
@@ -123,6 +152,7 @@ fn a_ring_that_is_written_and_emptied_around_its_end_loses_nothing() {
 fn a_pool_that_is_closed_while_pages_come_back_keeps_none() {
     for ring in [1, 64, 1024] {
         explore(&format!("a ring of {ring} is closed while pages come back"), move || {
+            let _lender = Lender;
             let pool = pool(ring);
             let mut out = take(&pool, 4);
             let threads: Vec<_> = (1..3)
@@ -142,6 +172,7 @@ fn a_pool_that_is_closed_while_pages_come_back_keeps_none() {
 #[test]
 fn of_two_that_give_back_one_page_one_succeeds() {
     explore("a page given back twice at once", || {
+        let _lender = Lender;
         let pool = pool(64);
         let at = take(&pool, 1)[0];
         let other = {
@@ -159,10 +190,10 @@ fn of_two_that_give_back_one_page_one_succeeds() {
 fn a_block_goes_back_once_whoever_is_last() {
     for order in [0, 3] {
         explore(&format!("fragments of a block of order {order} against its carver's end"), move || {
+            let _lender = Lender;
             let pages = pages(order);
             let layout = Layout::from_size_align(512, 64).unwrap();
-            // A borrow of the pages for as long as the program runs: fragments go to threads.
-            let owner: &'static Pages = Box::leak(Box::new(pages.clone()));
+            let owner: &'static Pages = lend(pages.clone());
             let mut cache = owner.cache();
             let mut held: Vec<_> = (0..4).map(|_| cache.alloc(&cx(0), layout).unwrap()).collect();
             let threads: Vec<_> = (1..3)
@@ -181,7 +212,8 @@ fn a_block_goes_back_once_whoever_is_last() {
 #[test]
 fn a_block_that_comes_back_while_it_is_asked_for_is_carved_again_or_goes_back() {
     explore("the last fragments against a carver that needs room", || {
-        let owner: &'static Pages = Box::leak(Box::new(pages(0)));
+        let _lender = Lender;
+        let owner: &'static Pages = lend(pages(0));
         let layout = Layout::from_size_align(2048, 64).unwrap();
         let mut cache = owner.cache();
         let held: Vec<_> = (0..2).map(|_| cache.alloc(&cx(0), layout).unwrap()).collect();
@@ -199,7 +231,8 @@ fn a_block_that_comes_back_while_it_is_asked_for_is_carved_again_or_goes_back() 
 #[test]
 fn fragments_of_a_pools_page_take_it_back_through_the_ring() {
     explore("fragments of pages, given back on two CPUs, while the pool is used", || {
-        let owner: &'static Pool = Box::leak(Box::new(pool(64)));
+        let _lender = Lender;
+        let owner: &'static Pool = lend(pool(64));
         let layout = Layout::from_size_align(2048, 64).unwrap();
         let mut consumer = owner.consumer().unwrap();
         let mut held: Vec<_> = (0..4).map(|_| consumer.frag(&cx(0), layout).unwrap()).collect();
@@ -219,6 +252,7 @@ fn fragments_of_a_pools_page_take_it_back_through_the_ring() {
 #[test]
 fn owners_numbers_are_had_by_one_at_a_time() {
     explore_some("owners come and go", 200, || {
+        let _lender = Lender;
         let yard = yard();
         let table = table(&yard);
         let enter = move |yard: Yard| FragPages::new(yard, table, FragConfig::new()).unwrap();

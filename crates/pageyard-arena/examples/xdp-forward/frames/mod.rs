@@ -70,6 +70,8 @@ pub trait Store {
 pub enum Kind {
     /// Pageyard's pools of pages, one for each queue, over its engine.
     Pool,
+    /// The same, without the mark and its check: as the others here, it believes that a frame is put back once.
+    TrustingPool,
     /// Pageyard's engine alone, by bulk calls.
     Engine,
     /// A free list behind a lock, taken for each frame.
@@ -80,12 +82,13 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 4] = [Kind::Pool, Kind::Engine, Kind::Mutex, Kind::Caches];
+    pub const ALL: [Kind; 5] = [Kind::Pool, Kind::TrustingPool, Kind::Engine, Kind::Mutex, Kind::Caches];
 
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Pool => "pool",
+            Kind::TrustingPool => "pool-trusting",
             Kind::Engine => "engine",
             Kind::Mutex => "mutex",
             Kind::Caches => "caches",
@@ -98,7 +101,8 @@ impl Kind {
     /// Where there is no memory for it.
     pub fn make(self, frames: u32, queues: u32, counts: bool) -> io::Result<Box<dyn Store>> {
         Ok(match self {
-            Kind::Pool => Box::new(pool::Pools::new(frames, queues, counts)?),
+            Kind::Pool => Box::new(pool::Pools::new(frames, queues, true, counts)?),
+            Kind::TrustingPool => Box::new(pool::Pools::new(frames, queues, false, counts)?),
             Kind::Engine => Box::new(engine::Engine::new(frames, 2 * queues, counts)?),
             Kind::Mutex => Box::new(mutex::Locked::new(frames, counts)?),
             Kind::Caches => Box::new(caches::Cached::new(frames, counts)?),

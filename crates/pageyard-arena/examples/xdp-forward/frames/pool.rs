@@ -28,6 +28,8 @@ pub struct Pools {
     engine: Engine,
     queues: u32,
     frames: u32,
+    /// Whether pages are marked while they are out, and checked when they come back.
+    checks: bool,
     /// The table of uses, and its memory.
     uses: NonNull<UseTable<'static>>,
     uses_memory: (NonNull<u8>, usize),
@@ -43,17 +45,18 @@ fn refused(why: PacketsError) -> io::Error {
 }
 
 impl Pools {
-    /// Makes them for so many frames, over all queues.
+    /// Makes them for so many frames, over all queues; `checks`: pages are marked while they are out, and checked when they come back.
     ///
     /// # Errors
     /// Where there is no memory for them.
-    pub fn new(frames: u32, queues: u32, counts: bool) -> io::Result<Pools> {
+    pub fn new(frames: u32, queues: u32, checks: bool, counts: bool) -> io::Result<Pools> {
         let uses_bytes = UseTable::bytes(&Pools::range(frames), Values::None).map_err(refused)?;
         let ring_bytes = Pool::bytes(&Pools::config(frames)).map_err(refused)?;
         let pools = Pools {
             engine: Engine::new(frames, 2 * queues, false)?,
             queues,
             frames,
+            checks,
             uses: shared::bytes(size_of::<UseTable<'static>>())?.cast(),
             uses_memory: (shared::bytes(uses_bytes)?, uses_bytes),
             pools: shared::bytes(queues as usize * size_of::<Pool>())?.cast(),
@@ -115,7 +118,7 @@ impl Pools {
         if let Some(mut consumer) = self.consumer(queue) {
             while let Ok(page) = consumer.get(&supervisor) {
                 // Kept by its address: the queue's rings have it.
-                let _ = page.into_raw();
+                let _ = if self.checks { page.into_raw() } else { page.into_address() };
             }
         }
         for frame in others().filter(|frame| users[frame.0 as usize].is_none_or(|user| user > queue)) {
@@ -155,7 +158,14 @@ impl Store for Pools {
         let pool = self.pool(worker.0 % self.queues);
         // One that takes completions gives frames back and takes none.
         let consumer = (worker.0 < self.queues).then(|| pool.consumer()).flatten();
-        Box::new(Side { pool, consumer, cx: Cx::on(CpuId(worker.0)), worker, lines: self.lines })
+        Box::new(Side {
+            pool,
+            consumer,
+            cx: Cx::on(CpuId(worker.0)),
+            checks: self.checks,
+            worker,
+            lines: self.lines,
+        })
     }
 
     fn lines(&self) -> Option<u64> {
@@ -177,6 +187,7 @@ struct Side {
     pool: &'static Pool,
     consumer: Option<Consumer>,
     cx: Cx,
+    checks: bool,
     worker: Worker,
     lines: Lines,
 }
@@ -184,7 +195,8 @@ struct Side {
 impl Side {
     #[inline]
     fn count(&self, frames: &[Pfn]) {
-        if self.lines.counts() {
+        // Without marks, nobody touches the table.
+        if self.lines.counts() && self.checks {
             frames.iter().for_each(|frame| self.lines.touch(self.worker, frame.0 as usize / USES));
         }
     }
@@ -196,7 +208,7 @@ impl Frames for Side {
         let mut got = 0;
         while got < out.len() {
             let Ok(page) = consumer.get(&self.cx) else { break };
-            out[got] = page.into_raw().pfn();
+            out[got] = if self.checks { page.into_raw() } else { page.into_address() }.pfn();
             got += 1;
         }
         self.count(&out[..got]);
@@ -204,7 +216,16 @@ impl Frames for Side {
     }
 
     fn put(&mut self, frames: &[Pfn]) {
-        for frame in frames {
+        for frame in frames.iter().filter(|_| !self.checks) {
+            // SAFETY: the kernel hands each descriptor back once, and those that it had were made addresses in `get` or by the supervisor.
+            let page = unsafe { self.pool.from_address(frame.address()) };
+            // A page that is refused shows in the count of frames.
+            let _ = match &mut self.consumer {
+                Some(consumer) => consumer.put(&self.cx, page),
+                None => page.put(&self.cx),
+            };
+        }
+        for frame in frames.iter().filter(|_| self.checks) {
             // A page that is refused shows in the count of frames.
             let _ = match &mut self.consumer {
                 Some(consumer) => consumer.put_raw(&self.cx, frame.address()),
