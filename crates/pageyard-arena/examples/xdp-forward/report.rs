@@ -123,7 +123,7 @@ impl Report {
         let mut text = format!(
             "{} queues, rings of {}, {} frames, packets of {} bytes, XDP in {} mode; medians of {} runs; {:.2} ticks a ns\n\n\
              the allocator's share, in ticks of the processor's clock for each packet\n\
-             completion  allocator     get     put    both  both, ns worker, ns    share      lines   packets/s\n",
+             completion  allocator         get     put    both  both, ns worker, ns    share      lines   packets/s\n",
             sizes.queues,
             sizes.entries,
             sizes.frames,
@@ -136,7 +136,7 @@ impl Report {
             let cost = self.cost(kind, completion);
             let both = cost.get + cost.put;
             text += &format!(
-                "{:<11} {:<9} {:>7.1} {:>7.1} {:>7.1} {:>9.2} {:>10.0} {:>6.2} % {:>10} {:>11.0}\n",
+                "{:<11} {:<13} {:>7.1} {:>7.1} {:>7.1} {:>9.2} {:>10.0} {:>6.2} % {:>10} {:>11.0}\n",
                 completion.name(),
                 kind.name(),
                 cost.get,

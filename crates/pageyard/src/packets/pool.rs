@@ -107,7 +107,7 @@ impl PageMap for () {
 /// let (receive, complete) = (Cx::on(CpuId(0)), Cx::on(CpuId(1)));
 /// let mut consumer = pool.consumer().unwrap(); // the receive queue's
 /// let page = consumer.get(&receive)?;
-/// page.put(&complete)?; // from any CPU, through the ring
+/// page.put(&complete).unwrap(); // from any CPU, through the ring
 /// assert_eq!(pool.stats().recycle_ring, 1);
 /// assert_eq!(consumer.close(&receive), 0, "no page is still out");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -4,6 +4,10 @@ use super::super::report::RouterFigures;
 use super::super::run::{Effort, route};
 use super::super::settings::{Coalescing, RouterSettings};
 use crate::error::BenchError;
+use std::sync::{Mutex, PoisonError};
+
+/// What came of settings that this process has run, and what it took: one seed has one result.
+static KNOWN: Mutex<Vec<(RouterSettings, RouterFigures, Effort)>> = Mutex::new(Vec::new());
 
 /// Runs settings and remembers what came of them.
 pub(crate) struct Lab {
@@ -27,10 +31,10 @@ impl Lab {
         if let Some((_, figures)) = self.known.iter().find(|(known, _)| *known == settings) {
             return Ok(figures.clone());
         }
-        let routed = route(&settings)?;
-        self.effort.add(routed.effort);
-        self.known.push((settings, routed.figures.clone()));
-        Ok(routed.figures)
+        let (figures, effort) = ran(&settings)?;
+        self.effort.add(effort);
+        self.known.push((settings, figures.clone()));
+        Ok(figures)
     }
 
     /// The same with other parameters set.
@@ -67,4 +71,16 @@ impl Lab {
         };
         RouterSettings { warm_up_us, run_us, ..settings.clone() }
     }
+}
+
+/// Runs a setting, unless another lab of this process has.
+fn ran(settings: &RouterSettings) -> Result<(RouterFigures, Effort), BenchError> {
+    // Kept while it runs: who asks for the same meanwhile waits for it.
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, figures, effort)) = known.iter().find(|(known, ..)| known == settings) {
+        return Ok((figures.clone(), *effort));
+    }
+    let routed = route(settings)?;
+    known.push((settings.clone(), routed.figures.clone(), routed.effort));
+    Ok((routed.figures, routed.effort))
 }
