@@ -9,7 +9,7 @@ use pageyard_bench::bulk::{BulkOptions, bulk};
 use pageyard_bench::clear::{ClearOptions, clear};
 use pageyard_bench::cross::{CrossOptions, cross};
 use pageyard_bench::document::{RouterDocument, ScaleDocument};
-use pageyard_bench::experiment::{self, Published, Settings};
+use pageyard_bench::experiment::{self, ExperimentReport, Published, Settings};
 use pageyard_bench::fault::{FaultOptions, fault};
 use pageyard_bench::machine::Machine;
 use pageyard_bench::mixed::{MixedOptions, mixed};
@@ -387,7 +387,7 @@ fn an_experiment_with_a_setting() {
     let report = experiment::run(chosen, run, &Published::carried()).unwrap();
     let text = report.text();
     assert!(text.contains("percpu_pagelist_high_fraction=97") && text.contains("3 samples"), "{text}");
-    check(&text, &report.json(), &[], &[]);
+    check(&text, &report.json(), &[], &tally(&report));
 }
 
 #[test]
@@ -422,6 +422,11 @@ fn bench_scale() {
     );
 }
 
+/// The numbers of a report's tally, which counts its claims.
+fn tally(report: &ExperimentReport) -> Vec<f64> {
+    (0..=report.claims.len()).map(|n| n as f64).collect()
+}
+
 /// Runs an experiment with `--quick` and checks its text, and that every claim names rows that are there.
 fn experiment(name: &str, samples: Option<usize>) {
     let mut silent = |_: &'static str, _, _| {};
@@ -430,9 +435,7 @@ fn experiment(name: &str, samples: Option<usize>) {
     let report = experiment::run(experiment::find(name).unwrap(), run, &Published::carried()).unwrap();
     let text = report.text();
     assert!(text.starts_with("A quick run: not the document's setting ("), "{text}");
-    // The tally counts claims.
-    let claims: Vec<f64> = (0..=report.claims.len()).map(|n| n as f64).collect();
-    check(&text, &report.json(), &[], &claims);
+    check(&text, &report.json(), &[], &tally(&report));
     let (document, rows) = (report.json(), report.rows.iter().count());
     let has = |ground: &Value, column: &Value| {
         let row = |r: &&Value| {
