@@ -319,7 +319,7 @@ impl Bench {
                 let options = asked.options(self.quick);
                 let result = bench::stream::stream(&options, &mut |done, all| bar.at("stream", done, all))?;
                 drop(bar);
-                // Whoever asks for all samples has the whole benchmark.
+                // With all samples, it is the whole benchmark.
                 let quick = self.quick && options.samples < bench::stream::SAMPLES;
                 let document = StreamDocument { quick, ..result.document() };
                 show(json, &document, StreamDocument::text)

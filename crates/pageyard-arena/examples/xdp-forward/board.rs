@@ -10,7 +10,7 @@ pub const QUEUES: usize = 8;
 /// Workers that a run can have: for each queue one that receives, and one that takes completions.
 pub const WORKERS: usize = 2 * QUEUES;
 
-/// A worker's number: it stays with the place in the run, and whoever takes over from a worker that was killed has it too.
+/// A worker's number: it stays with the place in the run, and the worker that takes over from one that was killed has it too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Worker(pub u32);
 
@@ -153,7 +153,7 @@ impl Board {
     /// Gives an order; the supervisor alone does.
     pub fn give(&self, order: Order) {
         let changes = (self.order.load(Relaxed) >> 2) + 1;
-        // ORDER: Release pairs with the acquire in `order`: what the supervisor changed before is seen by whoever goes on.
+        // ORDER: Release pairs with the acquire in `order`: what the supervisor changed before is seen by the workers that go on.
         self.order.store(changes << 2 | order as u32, Release);
     }
 

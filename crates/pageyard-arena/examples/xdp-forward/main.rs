@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     };
     match forward(&options) {
         Ok(report) => {
-            // Whoever reads only the first lines has what they want.
+            // A reader of the first lines only has what they want.
             let _ = std::io::stdout().write_all(report.text(options.json).as_bytes());
             if report.is_sound() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }

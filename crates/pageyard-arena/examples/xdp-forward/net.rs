@@ -72,7 +72,7 @@ impl Network {
     /// afterwards.
     ///
     /// # Errors
-    /// [`Failure::Skip`] where this host lets nobody make them, or has no virtual devices.
+    /// [`Failure::Skip`] where this host lets no one make them, or has no virtual devices.
     pub fn new(queues: u32) -> Result<Network, Failure> {
         let make = || {
             let made = Namespace::new();

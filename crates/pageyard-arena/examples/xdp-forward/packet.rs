@@ -1,4 +1,4 @@
-//! The packets: Ethernet, IPv4, UDP, and a payload that says which packet it is and proves that nobody wrote over it.
+//! The packets: Ethernet, IPv4, UDP, and a payload that says which packet it is and proves that no one wrote over it.
 
 use std::sync::atomic::Ordering::Release;
 use std::sync::atomic::compiler_fence;

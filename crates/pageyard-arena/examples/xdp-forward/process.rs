@@ -45,7 +45,7 @@ impl Child {
     /// with its hands empty. Counted instructions reach every place in between.
     ///
     /// # Errors
-    /// [`Failure::Skip`] where the kernel lets nobody trace; that the child had ended before by itself.
+    /// [`Failure::Skip`] where the kernel lets no one trace; that the child had ended before by itself.
     pub fn kill_after(mut self, instructions: u32) -> Result<(), Failure> {
         self.check()?;
         let pid = self.pid.as_raw_nonzero().get();

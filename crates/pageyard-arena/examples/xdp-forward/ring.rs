@@ -1,6 +1,6 @@
 //! One ring between this program and the kernel: two indices and a power of two of entries, in memory that both map.
 //!
-//! A ring's state is in that shared memory alone; no process keeps indices of its own. So whoever takes over from a process that was
+//! A ring's state is in that shared memory alone; no process keeps indices of its own. So the process that takes over from one that was
 //! killed finds the ring exactly as it stood. Indices count from 0 and wrap at 2^32; they are never masked but to find an entry.
 
 use rustix::net::xdp::XdpRingOffset;
@@ -75,19 +75,19 @@ impl<T: Copy> Ring<T> {
 
     /// Writes entry `index`, for which there is [room](Ring::room).
     pub fn write(&self, index: u32, value: T) {
-        // SAFETY: within the ring, and nobody reads it before it is published.
+        // SAFETY: within the ring, and no one reads it before it is published.
         unsafe { self.entry(index).write_volatile(value) }
     }
 
     /// Publishes every entry below `to`: one store, which happens or does not.
     pub fn publish(&self, to: u32) {
-        // ORDER: Release pairs with the acquire of whoever consumes: the entries are written before they are seen.
+        // ORDER: Release pairs with the acquire of the side that consumes: the entries are written before they are seen.
         self.producer.store(to, Release);
     }
 
     /// Gives back every entry below `to`: one store, which happens or does not.
     pub fn release(&self, to: u32) {
-        // ORDER: Release pairs with the acquire of whoever produces: the entries are read before they are overwritten.
+        // ORDER: Release pairs with the acquire of the side that produces: the entries are read before they are overwritten.
         self.consumer.store(to, Release);
     }
 

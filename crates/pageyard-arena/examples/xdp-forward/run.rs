@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
 /// Puts right what a worker that was killed was doing between two rings.
 ///
 /// A move from RX to TX that happened is finished: the RX entries are given back. One that did not happen needs nothing, because its
-/// packets are on the RX ring; but a header that was being changed is put back, so that whoever takes over can route it.
+/// packets are on the RX ring; but a header that was being changed is put back, so that the next worker can route it.
 fn finish_move(rig: &Rig, queue: u32, slot: &Slot) {
     let (moving, queue) = (&slot.moving, &rig.queues[queue as usize]);
     let rx = &queue.input.rx;
@@ -290,7 +290,7 @@ fn sound(survey: &Survey) -> Result<(), Failure> {
     )))
 }
 
-/// Sets every count of the board to zero; nobody runs.
+/// Sets every count of the board to zero; no one runs.
 fn clear(setting: Setting<'_>) {
     let board = setting.board;
     let zero = |words: &[&AtomicU64]| words.iter().for_each(|word| word.store(0, Relaxed));

@@ -102,7 +102,7 @@ impl Socket {
         Ok(Socket { fd, fill, rx, tx, completion })
     }
 
-    /// Has the kernel send what the TX ring holds, within this call: in copy mode nobody else does. Packets that the device refuses are
+    /// Has the kernel send what the TX ring holds, within this call: in copy mode no one else does. Packets that the device refuses are
     /// gone, and it counts them; their frames come back through the completion ring as all do.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Where every frame is, read from the rings while nobody moves one; and what that says of an allocator.
+//! Where every frame is, read from the rings while no one moves one; and what that says of an allocator.
 //!
 //! A frame that a ring has, or that the kernel took out of one and has not passed on, is in use. No worker has one in its hands: those
 //! that live stand still with empty hands, and those that were killed have none. So every other frame is free.
@@ -87,7 +87,7 @@ impl Survey {
     /// Replaces the frames on fill rings by ones that follow each other, where no other ring has any, and looks again: a run then begins as
     /// a program does that has just started, and not with what the allocator before it left behind.
     ///
-    /// Entries that the kernel has not taken are this side's to change, while it takes none: nobody sends, and no packet is on its way.
+    /// Entries that the kernel has not taken are this side's to change, while it takes none: no one sends, and no packet is on its way.
     pub fn dealt(self, rig: &Rig) -> Survey {
         if !self.is_sound() || !rig.is_quiet() || self.places.rx + self.places.tx + self.places.completion > 0
         {

@@ -65,7 +65,7 @@ fn every_frame_is_accounted_for_after_a_worker_was_killed() {
 #[test]
 fn without_root_it_says_why_it_does_not_run() {
     let mut command = Command::new(example());
-    // Nobody in particular; a test that is not root itself has nothing to give up.
+    // A user without rights; a test that is not root itself has nothing to give up.
     if rustix::process::geteuid().is_root() {
         command.uid(65534).gid(65534);
     }

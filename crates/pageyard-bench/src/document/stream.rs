@@ -258,7 +258,7 @@ mod tests {
             "{why:?}"
         );
         result.last_level_caches = None;
-        assert!(warned(&result).is_empty(), "nothing is claimed of caches that nobody knows");
+        assert!(warned(&result).is_empty(), "nothing is claimed of caches that no one knows");
         result.rows[0].min_ns = 19;
         let why = warned(&result);
         assert!(why.len() == 1 && why[0].contains("19 steps"), "{why:?}");

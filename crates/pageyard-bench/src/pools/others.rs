@@ -2,7 +2,7 @@
 //! full stacks for empty ones under a lock, as sample programs for AF_XDP do; DPDK's pools.
 
 use super::Where;
-use super::pool::{Cannot, GROUP, Inside, Measured, Pool, Work};
+use super::pool::{Cannot, GROUP, Inside, Measured, Pool, Work, forever};
 use crate::harness::clock::clock_cost;
 use crate::harness::load::Load;
 use crate::harness::noise::Skipped;
@@ -13,11 +13,6 @@ use std::sync::Mutex;
 
 /// Buffers that each has.
 const BUFFERS: u64 = 1 << 14;
-
-/// Makes a value that lives as long as the program.
-fn forever<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
-}
 
 /// A floor: an array of numbers for each CPU, no checks; across CPUs, the numbers come from nowhere and go nowhere.
 pub(super) fn floor() -> Box<dyn Measured> {

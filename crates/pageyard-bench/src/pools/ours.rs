@@ -1,7 +1,7 @@
 //! The project's pools: pages of a pool, by themselves and by their addresses; fragments of blocks and of a pool's pages; and the
 //! engine itself, asked for each buffer.
 
-use super::pool::{Inside, Measured, Pool};
+use super::pool::{Inside, Measured, Pool, forever};
 use crate::harness::engines::{Engine, Measurable, Visit, map_of, one_zone};
 use crate::harness::noise::Skipped;
 use pageyard::packets::{
@@ -25,11 +25,6 @@ const BUFFER: Layout = match Layout::from_size_align(2048, 64) {
 
 fn cx(cpu: usize) -> Cx {
     Cx::on(CpuId(cpu as u32))
-}
-
-/// Makes a value that lives as long as the program.
-fn forever<T>(value: T) -> &'static T {
-    Box::leak(Box::new(value))
 }
 
 /// Makes all of them, over the engine as this host runs it best.

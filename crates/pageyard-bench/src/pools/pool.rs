@@ -50,6 +50,11 @@ pub(super) trait Pool: Send + Sync + 'static {
     fn end(&'static self, _: &mut Self::User, _: usize) {}
 }
 
+/// Makes a value that lives as long as the program.
+pub(super) fn forever<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
 /// It cannot be measured in this setting.
 pub(super) struct Cannot;
 

@@ -61,7 +61,7 @@ pub(crate) enum Count {
     Taken,
     /// Of those, from a pool.
     Recycled,
-    /// Requests for a frame that nobody could serve.
+    /// Requests for a frame that no one could serve.
     Refused,
 }
 

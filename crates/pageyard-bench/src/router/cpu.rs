@@ -159,7 +159,7 @@ impl Cpu {
             return Time::ZERO;
         }
         let (every, long) = (Time::from_us(settings.stall_every_us), Time::from_us(settings.stall_us));
-        // What passed while it was idle took it from nobody.
+        // What passed while it was idle took it from no one.
         let missed = now.since(self.stall_at).0 / every.0;
         let last = self.stall_at + Time(missed * every.0);
         self.stall_at = last + every;

@@ -160,7 +160,7 @@ pub(crate) struct Traded {
     pub taken: u64,
     /// Of those, from a pool.
     pub recycled: u64,
-    /// Requests that nobody could serve.
+    /// Requests that no one could serve.
     pub refused: u64,
     /// Frames that the allocator does not have: in rings, queues and pools.
     pub held: u64,

@@ -150,7 +150,7 @@ impl<'a, P: Packets> Host<'a, P> {
                 }
             }
         }
-        // What setting up did is no part of what is counted, and held nobody up.
+        // What setting up did is no part of what is counted, and held no one up.
         self.counts = Counts::NONE;
         self.zone_lock = Server::new();
         self.frames.traded.taken = 0;

@@ -8,7 +8,7 @@
 //! * `sweep`, `series`, `picture`: rings and coalescing, as tables and pictures;
 //! * `claims`: what a mailing list's thread said of one router.
 //!
-//! A model with chosen parameters judges nobody's router: it shows what follows from the parameters, and how far.
+//! A model with chosen parameters does not judge any real router: it shows what follows from the parameters, and how far.
 
 pub mod claims;
 mod coalesce;

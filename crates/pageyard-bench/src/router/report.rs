@@ -67,7 +67,7 @@ pub struct RouterFigures {
     pub sojourn_us: f64,
     /// Frames for packets that came from a pool, percent.
     pub recycled_pct: f64,
-    /// Requests for a frame a second that nobody could serve.
+    /// Requests for a frame a second that no one could serve.
     pub refused_per_s: f64,
     /// Packets whose header had left the cache, percent.
     pub cold_headers_pct: f64,

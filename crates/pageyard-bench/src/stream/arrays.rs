@@ -33,7 +33,7 @@ impl Part {
 fn filled(elements: usize, value: f64) -> Result<Vec<f64>, TryReserveError> {
     let mut array = Vec::new();
     array.try_reserve_exact(elements)?;
-    // A zero that the compiler knows would become memory that nobody has touched.
+    // A zero that the compiler knows would become memory that no one has touched.
     array.resize(elements, black_box(value));
     Ok(array)
 }

@@ -6,6 +6,7 @@ mod limits;
 mod numbers;
 mod printed;
 mod recording;
+mod router;
 mod schemas;
 mod series;
 mod verbs;

@@ -248,7 +248,7 @@ impl EngineReport {
         if seconds > 0.0 { self.rows as f64 / seconds } else { 0.0 }
     }
 
-    /// Returns the free huge frames at the end as a share of what the frames that nobody holds could make, in percent.
+    /// Returns the free huge frames at the end as a share of what the frames that no one holds could make, in percent.
     #[must_use]
     pub fn free_huge_pct(&self) -> f64 {
         self.samples.last().map_or(0.0, |s| s.free_huge_pct)

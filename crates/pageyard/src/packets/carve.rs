@@ -1,7 +1,8 @@
 //! Buffers from a block, downwards.
 
 use super::use_table::{Owner, UseTable};
-use crate::units::{Order, PAGE_SIZE, Pfn, PhysAddr};
+use crate::error::{AllocError, BadRequest};
+use crate::units::{Frames, Order, PAGE_SIZE, Pfn, PhysAddr};
 use core::alloc::Layout;
 
 /// The largest block that is carved: 2 MiB, so that its uses fit into a word of the table.
@@ -43,6 +44,12 @@ impl Carve {
     /// Says whether blocks of `order` can hold such a buffer.
     pub fn fits(layout: Layout, order: Order) -> bool {
         layout.size() > 0 && layout.size().max(layout.align()) <= bytes_of(order) as usize
+    }
+
+    /// Says that blocks of `order` cannot hold such a buffer.
+    pub fn refusal(layout: Layout, order: Order) -> AllocError {
+        let frames = Frames((layout.size() as u64).div_ceil(PAGE_SIZE));
+        AllocError::BadRequest(BadRequest::Size { frames, most: order.frames() })
     }
 
     /// Returns the block's order; of no block, the smallest.

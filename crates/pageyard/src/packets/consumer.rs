@@ -8,8 +8,8 @@ use super::ring::Ring;
 use super::stats::{Own, PoolStats};
 use crate::allocator::{Cx, PageAllocator};
 use crate::engine::sync::{A32, Acquire, Relaxed, Release};
-use crate::error::{AllocError, BadRequest};
-use crate::units::{Frames, Order, PAGE_SIZE, Pfn, PhysAddr};
+use crate::error::AllocError;
+use crate::units::{Frames, Order, Pfn, PhysAddr};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 
@@ -34,7 +34,7 @@ struct Cache {
     carve: Carve,
 }
 
-/// What belongs to a pool's consumer, whoever that is.
+/// What belongs to a pool's consumer, and stays when that is another.
 #[repr(align(128))]
 pub(super) struct Consumer {
     cache: UnsafeCell<Cache>,
@@ -245,8 +245,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         page.put(cx)
     }
 
-    /// Gives back a page by its address, as [`put_raw`](super::FragmentOwner::put_raw) of the pool does, but to the cache. One locked instruction, which is the
-    /// check.
+    /// Gives back a page by its address, as [`put_raw`](super::FragmentOwner::put_raw) of the pool does, but to the cache. One locked
+    /// instruction, which is the check.
     ///
     /// # Errors
     /// [`PutError`]; nothing changed.
@@ -260,7 +260,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     /// Carves a buffer of this size and alignment from a page of the pool, which comes back to the pool with its last fragment.
     ///
     /// # Errors
-    /// As [`PoolConsumer::get`]; [`BadRequest::Size`] for a buffer of no bytes, or larger than a page of the pool.
+    /// As [`PoolConsumer::get`]; [`BadRequest::Size`](crate::BadRequest::Size) for a buffer of no bytes, or larger than a page of the pool.
     ///
     /// # Linux
     /// `page_pool_alloc_frag`.
@@ -310,11 +310,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     fn frag_slow(&mut self, cx: &Cx, layout: Layout) -> Result<PhysAddr, GetError> {
         let (pool, order) = (self.pool, self.pool.request.order);
         if !Carve::fits(layout, order) {
-            let frames = Frames((layout.size() as u64).div_ceil(PAGE_SIZE));
-            return Err(GetError::Alloc(AllocError::BadRequest(BadRequest::Size {
-                frames,
-                most: order.frames(),
-            })));
+            return Err(GetError::Alloc(Carve::refusal(layout, order)));
         }
         if !self.cache().carve.again(pool.table, pool.owner) {
             let page = self.get(cx)?.pfn();
@@ -362,12 +358,14 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     }
 
     /// Puts back into the ring, or the allocator, the pages of the pool that are nowhere: neither in its cache nor its ring, nor in use
-    /// under their addresses. Somebody was killed while moving them. Returns how many there were.
+    /// under their addresses. A thread was killed while moving them. Returns how many there were.
+    ///
+    /// Blocks that a killed consumer had from the allocator and had not made pages of the pool yet, 64 at most, are not found.
     ///
     /// It looks through the ring for each page that might be lost: an act for after a crash.
     ///
     /// # Safety
-    /// Nobody holds a [`PoolPage`] of this pool, nor an address from [`PoolPage::into_address`] that becomes one again, only marked addresses
+    /// No thread holds a [`PoolPage`] of this pool, nor an address from [`PoolPage::into_address`] that becomes one again, only marked addresses
     /// and fragments; and no other call on the pool runs at the same time.
     pub unsafe fn recover(&mut self, cx: &Cx) -> u64 {
         let pool = self.pool;

@@ -8,7 +8,7 @@ use crate::allocator::{Cx, PageAllocator};
 use crate::error::{AllocError, BadRequest, FreeError};
 use crate::migratetype::Migratetype;
 use crate::request::{Request, RequestFlags};
-use crate::units::{Frames, Order, PAGE_SIZE, Pfn, PhysAddr};
+use crate::units::{Frames, Order, Pfn, PhysAddr};
 use core::alloc::Layout;
 
 /// Which blocks fragments are carved from.
@@ -116,7 +116,7 @@ impl<'t, A: PageAllocator> FragPages<'t, A> {
             return None;
         }
         self.table.start(block, self.owner, 1);
-        Some(Fragment::new(self, block.address(), (order.frames().0 * PAGE_SIZE) as usize, order))
+        Some(Fragment::new(self, block.address(), order.frames().as_bytes() as usize, order))
     }
 
     /// Takes a block for a buffer: of the order asked for, or a single frame.
@@ -142,7 +142,7 @@ impl<'t, A: PageAllocator> FragPages<'t, A> {
 
 impl<A: PageAllocator> Drop for FragPages<'_, A> {
     fn drop(&mut self) {
-        // While blocks are in use, nobody else must get the number that tells whose they are.
+        // While blocks are in use, no one else must get the number that tells whose they are.
         let mut in_use = false;
         self.table.visit(self.owner, &mut |_, _| in_use = true);
         if !in_use {
@@ -214,8 +214,7 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
         let FragPages { table, owner, config, .. } = *self.pages;
         let most = config.request.order;
         if !Carve::fits(layout, most) {
-            let frames = Frames((layout.size() as u64).div_ceil(PAGE_SIZE));
-            return Err(AllocError::BadRequest(BadRequest::Size { frames, most: most.frames() }));
+            return Err(Carve::refusal(layout, most));
         }
         if Carve::fits(layout, self.carve.order())
             && self.carve.again(table, owner)

@@ -50,7 +50,7 @@ pub(super) trait Parts: Sync {
 }
 
 /// A buffer, carved from a block. It is given back by [`put`](Fragment::put), on any CPU, which takes the fragment: a second time there is
-/// none to give. (Its [address](Fragment::address) is a number like any other; whoever gives that back as well gives it back twice.)
+/// none to give. (Its [address](Fragment::address) is a number like any other; giving that back as well is giving it back twice.)
 ///
 /// A fragment that is dropped stays in use: its block never goes back to the allocator, unless by its address.
 #[must_use = "a fragment that is dropped stays in use"]

@@ -218,8 +218,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
 
     /// Returns the pool's consumer although there was one, which is gone without a trace: its thread was killed.
     ///
-    /// Up to 64 pages that it was moving can be nowhere; [`PoolConsumer::recover`] finds them, and the ones that others who were killed
-    /// were giving back.
+    /// Up to 64 pages that it was moving can be nowhere; [`PoolConsumer::recover`] finds those that were the pool's already, and those that
+    /// other threads were giving back when they were killed.
     ///
     /// # Safety
     /// The former consumer is never used again, not even dropped; all it did happened before this call; no other call of this function
@@ -236,9 +236,9 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         self.closed.load(SeqCst) != 0
     }
 
-    /// Says that the pool is closed, before whoever closes it takes the pages out of its ring.
+    /// Says that the pool is closed, before its consumer takes the pages out of its ring.
     pub(super) fn close(&self) {
-        // ORDER: SeqCst, before the loads of `sweep`: whoever writes to the ring looks here afterwards. One of both sees the other.
+        // ORDER: SeqCst, before the loads of `sweep`: a thread that writes to the ring looks here afterwards. One of both sees the other.
         self.closed.store(1, SeqCst);
         store_load_fence();
     }
@@ -317,7 +317,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         match written {
             // ORDER: SeqCst, in `is_closed`, after the compare-and-swap of `push`: see `close`.
             Some(_) if !self.is_closed() => return Ok(()),
-            // Whoever closed the pool may have looked there before. If they took the page out, it is theirs.
+            // The consumer may have closed the pool and looked there before. If it took the page out, it is the consumer's.
             Some(nth) if !self.ring.slices.undo(nth, number) => return Ok(()),
             Some(_) => {}
             None => self.ring_full.add(1),
@@ -380,7 +380,7 @@ impl Drop for StaysInUse<'_> {
 
 impl<A: PageAllocator, M: PageMap> Drop for PagePool<'_, A, M> {
     fn drop(&mut self) {
-        // While pages are out under their addresses, nobody else must get the number that tells whose they are.
+        // While pages are out under their addresses, no one else must get the number that tells whose they are.
         if self.pages() == 0 {
             self.table.leave(self.owner);
         }

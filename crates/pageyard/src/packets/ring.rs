@@ -55,7 +55,7 @@ impl<'m> Ring<'m> {
         for nth in (0..TRIES).map(|i| from.wrapping_add(i)) {
             let slot = self.slot(nth);
             // ORDER: SeqCst: Release for the reader that takes the number; and the pool looks whether it was closed after this, while
-            // whoever closes it says so before looking here. Relaxed where it fails: nothing was learnt.
+            // the consumer says that it closes it before looking here. Relaxed where it fails: nothing was learnt.
             if slot.load(Relaxed) == EMPTY && slot.compare_exchange(EMPTY, number, SeqCst, Relaxed).is_ok() {
                 // ORDER: Release pairs with the Acquire in `take`: a reader that sees this sees the slot full.
                 self.tail.0.store(nth.wrapping_add(1), Release);
@@ -67,7 +67,7 @@ impl<'m> Ring<'m> {
 
     /// Takes a number back out of the slot that it was written to, if it is still there.
     pub fn undo(&self, nth: u32, number: u32) -> bool {
-        // ORDER: SeqCst, as in `push`: one of this and the sweep of whoever closes gets it.
+        // ORDER: SeqCst, as in `push`: one of this and the closing consumer's sweep gets it.
         self.slot(nth).compare_exchange(number, EMPTY, SeqCst, Relaxed).is_ok()
     }
 
@@ -127,7 +127,7 @@ impl<'m> Ring<'m> {
 
     /// Says whether a number is in it.
     pub fn holds(&self, number: u32) -> bool {
-        // ORDER: Relaxed: asked while nobody writes.
+        // ORDER: Relaxed: asked while no one writes.
         self.slots.iter().any(|slot| slot.load(Relaxed) == number)
     }
 

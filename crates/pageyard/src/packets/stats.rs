@@ -9,9 +9,9 @@ use crate::engine::sync::{A64, Relaxed};
 pub struct PoolStats {
     /// Pages handed out from the consumer's cache.
     pub alloc_fast: u64,
-    /// Times that the allocator was asked, for pages of order 0.
+    /// Times that the allocator gave pages, of order 0.
     pub alloc_slow: u64,
-    /// Times that the allocator was asked, for larger ones.
+    /// Times that the allocator gave a larger page.
     pub alloc_slow_high_order: u64,
     /// Times that the ring was empty, so that the allocator had to be asked.
     pub alloc_empty: u64,

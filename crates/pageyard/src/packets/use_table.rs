@@ -171,7 +171,7 @@ impl<'m> UseTable<'m> {
     #[inline]
     pub(super) fn start(&self, block: Pfn, owner: Owner, uses: u32) {
         debug_assert!(uses <= MOST);
-        // ORDER: Relaxed: whoever gives a use back got it from the caller, after this.
+        // ORDER: Relaxed: a thread that gives a use back got it from the caller, after this.
         self.word(block).store(u32::from(owner.0) << USES_BITS | uses, Relaxed);
     }
 
@@ -187,7 +187,7 @@ impl<'m> UseTable<'m> {
     #[inline(always)]
     pub(super) fn give_up_one(&self, block: Pfn) -> Result<bool, PutError> {
         let word = self.word(block);
-        // ORDER: AcqRel: Release for whoever gives up the last use, Acquire for this thread if that is what it does.
+        // ORDER: AcqRel: Release for the thread that gives up the last use, Acquire for this thread if that is what it does.
         match word.fetch_add(1u32.wrapping_neg(), AcqRel) & USES {
             1 => Ok(true),
             2..=MOST => Ok(false),

@@ -631,7 +631,7 @@ fn pages_that_somebody_was_moving_when_he_was_killed_are_recovered() {
         std::mem::forget(consumer);
         // SAFETY: the former consumer was forgotten, on this thread.
         let mut heir = unsafe { pool.consumer_of_the_dead() }.unwrap();
-        // SAFETY: nobody has a page but by its address, and nothing else runs.
+        // SAFETY: no one has a page but by its address, and nothing else runs.
         assert_eq!(unsafe { heir.recover(&HERE) }, 7);
         // SAFETY: as above.
         assert_eq!(unsafe { heir.recover(&HERE) }, 0);

@@ -176,7 +176,7 @@ fn a_block_is_its_last_users_before_it_is_anyone_elses() {
         let pages: &'static FragPages<'static, Yard> = Box::leak(Box::new(pages));
         let mut cache = pages.cache();
         let layout = Layout::from_size_align(1024, 64).unwrap();
-        // Two fragments, one for each of two threads: whoever is last writes all of the block, as its next owner would.
+        // Two fragments, one for each of two threads: the last writes all of the block, as its next owner would.
         let held = [0, 1].map(|_| cache.alloc(&cx(0), layout).unwrap());
         let block = held[0].block();
         cache.drain(&cx(0));

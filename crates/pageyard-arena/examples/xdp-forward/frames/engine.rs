@@ -25,7 +25,7 @@ const ZONE_LINES: u64 = 3;
 /// The engine.
 #[derive(Clone, Copy)]
 pub struct Engine {
-    /// Where the instance lies, in shared memory: made anew while nobody uses it.
+    /// Where the instance lies, in shared memory: made anew while no one uses it.
     yard: NonNull<Yard>,
     metadata: NonNull<u8>,
     metadata_bytes: usize,
@@ -86,7 +86,7 @@ impl Engine {
         Region::managed(Pfn(0), Count(u64::from(frames)), NodeId(0), ZoneKind::Normal)
     }
 
-    /// Makes the instance anew, with every frame free; nobody uses it.
+    /// Makes the instance anew, with every frame free; no one uses it.
     pub(super) fn make(&self) -> io::Result<()> {
         let region = [Engine::region(self.frames)];
         let map = MemoryMap::new(&region).map_err(refused)?;
@@ -110,7 +110,7 @@ impl Engine {
 
     /// Returns the instance. It lies where it lies for good; what is there is made anew by [`Engine::make`].
     pub(super) fn yard(&self) -> &'static Yard {
-        // SAFETY: `make` wrote it, and it stays mapped; whoever holds on to it while it is made anew stands still.
+        // SAFETY: `make` wrote it, and it stays mapped; a worker that holds on to it while it is made anew stands still.
         unsafe { self.yard.as_ref() }
     }
 }

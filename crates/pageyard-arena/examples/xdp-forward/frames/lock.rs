@@ -12,7 +12,7 @@ const SLEEPERS: u32 = 1 << 31;
 /// Looks at a lock that is held before sleeping: a holder has it for less than that.
 const LOOKS: u32 = 100;
 
-/// A lock; all zeros is free. One locked instruction takes it and one gives it back, while nobody waits.
+/// A lock; all zeros is free. One locked instruction takes it and one gives it back, while no one waits.
 #[repr(C)]
 pub struct Lock(AtomicU32);
 
@@ -61,7 +61,7 @@ impl Lock {
         }
     }
 
-    /// Undoes what `dead` did to others, who is no more: opens the lock if it held it, and wakes whoever sleeps, because it may have
+    /// Undoes what `dead` did to others, who is no more: opens the lock if it held it, and wakes those who sleep, because it may have
     /// opened the lock and not lived to wake anybody.
     pub fn open_after(&self, dead: Worker) {
         if self.0.load(Relaxed) & !SLEEPERS == dead.0 + 1 {
@@ -70,7 +70,7 @@ impl Lock {
         let _ = wake(&self.0, Flags::empty(), i32::MAX as u32);
     }
 
-    /// Frees the lock; nobody holds it or waits.
+    /// Frees the lock; no one holds it or waits.
     pub fn reset(&self) {
         self.0.store(FREE, Relaxed);
     }

@@ -1,7 +1,7 @@
 //! Where workers get frames from and put them back: one small interface, and allocators behind it.
 //!
 //! Each allocator's state lies in shared memory, because workers are processes and may be killed at any instruction, in the middle of a
-//! call too. What such a call leaves behind is nobody's guess: the rings say where every frame is that somebody uses, all others are
+//! call too. What such a call leaves behind cannot be relied on: the rings say where every frame is that somebody uses, all others are
 //! free, and [`Store::rebuild`] makes the allocator anew from that while every worker stands still. A lock whose holder died is opened
 //! first, so that the others can come to a stand; for that, every change under a lock takes effect by one store.
 //!
@@ -24,7 +24,7 @@ pub const BATCH: usize = 64;
 /// Who has a frame: the queue on whose rings it is; none where it is free.
 pub type User = Option<u32>;
 
-/// Returns the frames that nobody has.
+/// Returns the frames that no one has.
 fn free(users: &[User]) -> Vec<Pfn> {
     (0..).zip(users).filter(|(_, user)| user.is_none()).map(|(frame, _)| Pfn(frame)).collect()
 }
@@ -34,7 +34,7 @@ pub trait Frames {
     /// Takes up to `out.len()` frames, at most [`BATCH`]; returns how many it wrote, from the front. Fewer only where too few are left.
     fn get(&mut self, out: &mut [Pfn]) -> usize;
 
-    /// Gives frames back, at most [`BATCH`], whoever took them.
+    /// Gives frames back, at most [`BATCH`], no matter which worker took them.
     fn put(&mut self, frames: &[Pfn]);
 }
 
@@ -43,7 +43,7 @@ pub trait Frames {
 /// # Concurrency
 /// [`rebuild`](Store::rebuild) and [`drain`](Store::drain) are for times when no worker uses it.
 pub trait Store {
-    /// Makes it hold exactly the frames that nobody has.
+    /// Makes it hold exactly the frames that no one has.
     fn rebuild(&self, users: &[User]);
 
     /// Takes every frame that it can still hand out.

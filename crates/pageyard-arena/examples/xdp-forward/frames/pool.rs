@@ -76,7 +76,7 @@ impl Pools {
         PoolConfig { request: request(), ring: frames.next_power_of_two() }
     }
 
-    /// Makes all of it anew, with every frame in the engine; nobody uses it.
+    /// Makes all of it anew, with every frame in the engine; no one uses it.
     fn make(&self) -> io::Result<()> {
         self.engine.make()?;
         let (at, bytes) = self.uses_memory;
@@ -99,11 +99,11 @@ impl Pools {
     }
 
     fn pool(&self, queue: u32) -> &'static Pool {
-        // SAFETY: there are so many, `make` wrote them, and they stay mapped; whoever holds on to one while it is made anew stands still.
+        // SAFETY: there are so many, `make` wrote them, and they stay mapped; a worker that holds on to one while it is made anew stands still.
         unsafe { self.pools.add(queue as usize).as_ref() }
     }
 
-    /// Returns a queue's consumer, whoever was it before: nobody is now.
+    /// Returns a queue's consumer. There is no other now.
     fn consumer(&self, queue: u32) -> Option<Consumer> {
         // SAFETY: workers that stand still have dropped theirs, and of those that were killed nothing is left.
         unsafe { self.pool(queue).consumer_of_the_dead() }
@@ -136,7 +136,7 @@ impl Pools {
 
 /// Zeroes memory and lends it for good.
 fn fresh(at: NonNull<u8>, bytes: usize) -> Metadata<'static> {
-    // SAFETY: it is mapped for the rest of the program, and what lay there before is used by nobody any more.
+    // SAFETY: it is mapped for the rest of the program, and what lay there before is used no more.
     Metadata::zeroed(unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), bytes) })
 }
 
@@ -169,7 +169,7 @@ impl Store for Pools {
     }
 
     fn lines(&self) -> Option<u64> {
-        // A slot's line goes to whoever fills it and back to whoever empties it, and the ring's tail with each batch.
+        // A slot's line goes to the worker that fills it and back to the one that empties it, and the ring's tail with each batch.
         let through_rings: u64 = (0..self.queues).map(|queue| self.pool(queue).stats().recycle_ring).sum();
         self.lines.handed().map(|uses| uses + 2 * through_rings / SLOTS)
     }
@@ -195,7 +195,7 @@ struct Side {
 impl Side {
     #[inline]
     fn count(&self, frames: &[Pfn]) {
-        // Without marks, nobody touches the table.
+        // Without marks, no one touches the table.
         if self.lines.counts() && self.checks {
             frames.iter().for_each(|frame| self.lines.touch(self.worker, frame.0 as usize / USES));
         }

@@ -2,7 +2,7 @@
 //! that are no longer in a CPU's caches.
 //!
 //! Counts are of a pass of their own. The gain is then measured where each of the three is missing: on one CPU nothing waits and
-//! nothing changes hands; with headers that nobody touches, a frame's own memory is not needed.
+//! nothing changes hands; with headers that no one touches, a frame's own memory is not needed.
 
 use super::buffers::Leaves;
 use super::columns::{COLUMNS, Column, close, column, timed};

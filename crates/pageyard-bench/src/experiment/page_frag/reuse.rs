@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 const CPUS: usize = 2;
 
 /// No CPU has received into the frame.
-const NOBODY: u8 = u8::MAX;
+const NO_CPU: u8 = u8::MAX;
 
 /// The frames that packets were received into: by CPU, in order.
 pub(super) struct Frames {
@@ -38,7 +38,7 @@ impl Locks {
     fn taken(&self, cpu: u8) {
         // ORDER: Relaxed: the holder of the lock alone writes.
         let before = self.last.swap(cpu, Relaxed);
-        self.from_another.fetch_add(u64::from(before != NOBODY && before != cpu), Relaxed);
+        self.from_another.fetch_add(u64::from(before != NO_CPU && before != cpu), Relaxed);
     }
 }
 
@@ -94,8 +94,8 @@ pub(super) struct Reuse {
 impl Frames {
     /// Notes nothing yet, of frames up to this one.
     pub fn below(frames: u64) -> Frames {
-        let last = (0..frames).map(|_| AtomicU8::new(NOBODY)).collect();
-        let locks = Arc::new(Locks { last: AtomicU8::new(NOBODY), from_another: AtomicU64::new(0) });
+        let last = (0..frames).map(|_| AtomicU8::new(NO_CPU)).collect();
+        let locks = Arc::new(Locks { last: AtomicU8::new(NO_CPU), from_another: AtomicU64::new(0) });
         Frames { received: Default::default(), last, from_another: AtomicU64::new(0), locks }
     }
 
@@ -142,7 +142,7 @@ impl Notes for Frames {
     fn received(&self, cpu: usize, page: Pfn) {
         self.received[cpu].lock().unwrap_or_else(PoisonError::into_inner).push(page.0 as u32);
         let before = self.last[page.0 as usize].swap(cpu as u8, Relaxed);
-        self.from_another.fetch_add(u64::from(before != NOBODY && before != cpu as u8), Relaxed);
+        self.from_another.fetch_add(u64::from(before != NO_CPU && before != cpu as u8), Relaxed);
     }
 }
 
@@ -240,6 +240,6 @@ mod tests {
         takes(1, 2);
         takes(0, 1);
         drop(Taking::enter(Place::RawSpinLock));
-        assert_eq!(frames.reuse().locks_from_another, 2, "and what no noted thread takes is nobody's");
+        assert_eq!(frames.reuse().locks_from_another, 2, "and what no noted thread takes belongs to none");
     }
 }
