@@ -219,7 +219,9 @@ fn kill<P: PerCpu + 'static>(arena: Arena<P>) {
     let (left, all) = (blocks.len() as u64, shared.arena.mapping().frames().0);
     drop(blocks);
     let again = std::iter::from_fn(|| shared.arena.alloc(Order::ZERO).ok()).map(std::mem::forget).count();
-    assert_eq!(again as u64, left, "what is left comes back");
+    // More may come than the first time: a request takes what lies in another CPU's list only if it is drained, and this thread may
+    // have moved.
+    assert!((left..=all).contains(&(again as u64)), "what is left comes back: {again} after {left} of {all}");
     println!("{KILLS} threads ended; {} of {all} frames are lost; {:?}", all - left, shared.arena.audit());
     assert!(all - left <= KILLS * HELD);
 }
