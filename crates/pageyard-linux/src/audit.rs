@@ -46,7 +46,7 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
     for (cpu, pages) in pcps.iter().enumerate() {
         let mut frames = 0;
         for pfn in pages.lists.blocks() {
-            let Tag::Cached(order) = zone.tag(pfn) else {
+            let Tag::Cached(order, _) = zone.tag(pfn) else {
                 return Err(AuditError {
                     what: "a block in a per-CPU list is tagged otherwise",
                     zone: zone.id,
@@ -95,7 +95,7 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
                 }
                 audit_merged(&a, at, order, m)?;
             }
-            Tag::Cached(_) => {
+            Tag::Cached(..) => {
                 cached += 1;
                 census.cached += frames;
             }

@@ -14,7 +14,7 @@ use crate::tag::{MAX_PAGE_ORDER, Tag, Tags};
 use crate::zone::{Zone, ZoneInner};
 use pageyard_core::compaction::ZoneState;
 use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::{Frames, MemoryMap, Pfn, ZoneId, ZoneSpan, block, watermark};
+use pageyard_core::{Frames, MemoryMap, Pfn, ZoneId, ZoneKind, ZoneSpan, block, watermark};
 use std::sync::atomic::AtomicU64;
 
 /// The managed frames of each kind of zone, of one node and of the whole machine.
@@ -22,6 +22,15 @@ pub struct Managed {
     pub of_node: [Frames; NR_ZONE_KINDS],
     pub lowmem: Frames,
     pub min_free_kbytes: u64,
+}
+
+/// Says whether a zone has a lower one of its node to turn to before types are mixed.
+///
+/// # Linux
+/// `alloc_flags_nofragment`: `ZONE_NORMAL`, and on a machine of several nodes only where the node has a `ZONE_DMA32`.
+fn splits_late(map: &MemoryMap<'_>, span: &ZoneSpan) -> bool {
+    let lower = |z: &ZoneSpan| z.node == span.node && z.kind == ZoneKind::Dma32;
+    span.kind == ZoneKind::Normal && (map.nodes().len() == 1 || map.zones().any(|(_, z)| lower(&z)))
 }
 
 impl Zone {
@@ -43,12 +52,14 @@ impl Zone {
             knobs.watermark_scale_factor,
         );
         let limits = Limits::new(config, span.managed, marks.low, sharers);
-        let pages = || CpuPages::new(Pcp::new(config.pcp_policy, limits), config.pcp_lists());
+        let pages = || CpuPages::new(Pcp::new(config, limits), config.pcp_lists());
         let mut zone = Zone {
             id,
             span,
             tags: Tags::new(frames),
             pageblocks: Pageblocks::new(&span),
+            pure: config.keeps_lists_pure(),
+            splits_late: config.nofragment && splits_late(map, &span),
             free: Apart::default(),
             blocks: Default::default(),
             free_highatomic: Gauge::default(),

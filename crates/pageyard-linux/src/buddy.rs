@@ -45,6 +45,13 @@ impl Locked<'_> {
         }
     }
 
+    /// Sets every count of free blocks and frames to none, as after the lists were emptied at one stroke.
+    pub(crate) fn forget_counts(&self) {
+        self.zone.blocks.iter().flatten().for_each(|gauge| gauge.set(0));
+        self.zone.free.set(0);
+        self.zone.free_highatomic.set(0);
+    }
+
     /// Frees a block, merging it with its buddies while they are free.
     ///
     /// # Linux
@@ -54,6 +61,19 @@ impl Locked<'_> {
         let (pfn, order) = self.merge(pfn, order, m, keep_types);
         let end = if self.merge_likely(pfn, order) { End::Tail } else { End::Head };
         self.insert(pfn, order, m, end);
+    }
+
+    /// Frees a block that comes past the per-CPU lists: to the type of its pageblock, or, where lists are pure, each of its
+    /// pageblocks to its own.
+    ///
+    /// # Linux
+    /// `free_one_page`, and from 6.10 on `split_large_buddy`.
+    pub(crate) fn free_by_pageblock(&mut self, pfn: Pfn, order: Order, pure: bool) {
+        let unit = if pure { order.min(PAGEBLOCK_ORDER) } else { order };
+        for part in block::blocks(pfn, order.frames(), unit) {
+            let of = self.zone.pageblocks.type_of(part.pfn);
+            self.free_one(part.pfn, part.order, of, !pure);
+        }
     }
 
     /// Frees a block of memory that has never been used: to the tail, so that low frames are taken first.
@@ -162,9 +182,24 @@ impl Locked<'_> {
         (start >= self.zone.span.start && end <= self.zone.span.end()).then_some((start, end))
     }
 
+    /// Returns what of a pageblock moves with one of its blocks. Where the zone ends inside it nothing does; where the zone
+    /// begins inside it, what follows the block, or, where lists are pure, nothing either.
+    ///
+    /// # Linux
+    /// The beginning of `move_freepages_block`.
+    fn movable_part(&self, pfn: Pfn) -> Option<(Pfn, Pfn)> {
+        let start = pfn.align_down(PAGEBLOCK_ORDER);
+        let end = start + PAGEBLOCK_ORDER.frames();
+        match (start >= self.zone.span.start, end <= self.zone.span.end()) {
+            (true, true) => Some((start, end)),
+            (false, true) if !self.zone.pure => Some((pfn, end)),
+            _ => None,
+        }
+    }
+
     /// Counts what a pageblock holds; `None` if the zone ends inside it.
     pub(crate) fn survey(&self, pfn: Pfn) -> Option<Contents> {
-        let (mut at, end) = self.whole_pageblock(pfn)?;
+        let (mut at, end) = self.movable_part(pfn)?;
         let mut contents = Contents::default();
         while at < end {
             let tag = self.zone.tag(at);
@@ -178,23 +213,29 @@ impl Locked<'_> {
         Some(contents)
     }
 
-    /// Moves a pageblock's free blocks to the lists of type `to`.
+    /// Moves a pageblock's free blocks to the lists of type `to`; returns how many frames that was.
+    ///
+    /// Blocks that are on those lists already go to their end, too. Where lists are pure, a block larger than the pageblock
+    /// is divided first; otherwise it moves whole if it begins here.
     ///
     /// # Linux
     /// `move_freepages_block`.
-    pub(crate) fn move_free(&mut self, pfn: Pfn, to: Migratetype, end: End) {
-        let Some((mut at, last)) = self.whole_pageblock(pfn) else { return };
-        self.divide_larger(at);
+    pub(crate) fn move_free(&mut self, pfn: Pfn, to: Migratetype, end: End) -> Frames {
+        let Some((mut at, last)) = self.movable_part(pfn) else { return Frames::ZERO };
+        if self.zone.pure {
+            self.divide_larger(at);
+        }
+        let mut moved = Frames::ZERO;
         while at < last {
             let tag = self.zone.tag(at);
-            if let Tag::Buddy(order, from) = tag
-                && from != to
-            {
+            if let Tag::Buddy(order, from) = tag {
                 self.take_off(at, order, from);
                 self.insert(at, order, to, end);
+                moved += tag.frames();
             }
             at = at + tag.frames();
         }
+        moved
     }
 
     /// Divides a free block that is larger than a pageblock and holds `start`, so that each part is on its own type's
@@ -211,9 +252,9 @@ impl Locked<'_> {
         }
     }
 
-    /// Gives a pageblock a type and moves its free blocks along.
-    pub(crate) fn convert(&mut self, pfn: Pfn, to: Migratetype, end: End) {
+    /// Gives a pageblock a type and moves its free blocks along; returns how many frames those are.
+    pub(crate) fn convert(&mut self, pfn: Pfn, to: Migratetype, end: End) -> Frames {
         self.zone.pageblocks.set_type(pfn, to);
-        self.move_free(pfn, to, end);
+        self.move_free(pfn, to, end)
     }
 }

@@ -1,58 +1,104 @@
 //! Bulk requests: single frames by the array, under one hold of a CPU's lists. Layer: top.
 
 use crate::allocator::LinuxAllocator;
-use crate::effort::{Effort, Mark, Wake};
+use crate::effort::{Effort, Mark, Reach};
 use crate::frees::To;
 use crate::pcp;
 use crate::tag::Tag;
+use crate::zone::Zone;
 use crate::zonelist::{Inlined, Step};
+use pageyard_core::reclaim::{Helpers, NoHelp};
 use pageyard_core::{Cx, FreeError, Migratetype, Order, Pfn, Request, RequestFlags};
 
 impl LinuxAllocator {
     /// Fills `out`, as far as there are frames; returns how many.
     pub(crate) fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
-        let mut got = self.take_bulk(cx, request, out);
+        let mut got = 0;
         while got < out.len() {
-            match self.alloc(cx, request) {
-                Ok(pfn) => out[got] = pfn,
-                Err(_) => break,
+            match self.alloc_pages_bulk(cx, request, &mut out[got..]) {
+                0 => break,
+                more => got += more,
             }
-            got += 1;
         }
         got
     }
 
-    /// Takes single frames from the CPU's list of the first zone that has room for all; the caller asks for any missing
-    /// frames one by one.
+    /// Takes single frames from the CPU's list of one zone and returns how many: those it can have with one look at the
+    /// watermark, or else one, for which it tries as hard as any request. A caller that wants more asks again.
     ///
     /// # Linux
     /// `alloc_pages_bulk`.
+    pub fn alloc_pages_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+        self.alloc_pages_bulk_helped(cx, request, None::<&NoHelp>, out)
+    }
+
+    /// Does the same; the one frame for which it tries hard it may have with help.
+    pub fn alloc_pages_bulk_with<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        helpers: &H,
+        out: &mut [Pfn],
+    ) -> usize {
+        self.alloc_pages_bulk_helped(cx, request, Some(helpers), out)
+    }
+
+    fn alloc_pages_bulk_helped<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        help: Option<&H>,
+        out: &mut [Pfn],
+    ) -> usize {
+        let got = self.take_bulk(cx, request, out);
+        if got > 0 || out.is_empty() {
+            return got;
+        }
+        match self.alloc_helped(cx, request, help) {
+            Ok(pfn) => {
+                out[0] = pfn;
+                1
+            }
+            Err(_) => 0,
+        }
+    }
+
+    /// Takes single frames from the CPU's list of the first zone of the nearest node that has room for all; none where no zone
+    /// has.
     fn take_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         let m = request.migratetype;
-        if request.order != Order::ZERO || self.check(cx, request).is_err() {
+        if out.len() < 2 || request.order != Order::ZERO || self.check(cx, request).is_err() {
             return 0;
         }
         let Some(listed) = pcp::list_for_request(&self.config, cx.context, Order::ZERO, m) else { return 0 };
-        let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request);
-        let Some(first) = Inlined::next(list, 0, request.highest_zone, nodes) else { return 0 };
-        let effort = Effort {
-            wake: Wake::of(request),
-            nofragment: self.config.nofragment,
-            ..Effort::plain(Mark::Low)
-        };
-        let zone = &self.zones[list[first].zone];
+        let Ok(walk) = self.walk_of::<Inlined>(cx, request, Reach::Asked) else { return 0 };
+        let preferred = &walk.list[walk.first];
+        let span = &self.zones[preferred.zone].span;
+        let effort = Effort::plain(Mark::Low);
         // All of them must fit above the mark: one check covers them.
-        let kept =
-            zone.kept_from(Order::ZERO, request.highest_zone, zone.mark(Mark::Low), effort, &self.config);
-        if zone.free.get() <= kept + out.len() as u64 {
-            return 0;
-        }
+        let room = |zone: &Zone| {
+            let mark = zone.mark(Mark::Low) + out.len() as u64;
+            zone.enough(Order::ZERO, span.kind, mark, effort, &self.config)
+        };
+        let mut from = walk.first;
+        let place = loop {
+            let Some(at) = Inlined::next(walk.list, from, request.highest_zone, walk.nodes) else { return 0 };
+            let zone = &self.zones[walk.list[at].zone];
+            if zone.span.node != span.node {
+                return 0;
+            }
+            if room(zone) {
+                break walk.list[at].zone;
+            }
+            from = at + 1;
+        };
+        let zone = &self.zones[place];
         let cold = request.flags.contains(RequestFlags::COLD) && self.config.heeds_cold();
         let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) else { return 0 };
-        let origin = self.origin(cx, &list[first], list[first].zone);
+        let origin = self.origin(cx, preferred, place);
         let taken = Tag::Allocated(Order::ZERO, m == Migratetype::Movable);
         for (got, slot) in out.iter_mut().enumerate() {
-            match zone.take_listed(&mut entered.pages, listed, m, effort, cold, &self.config) {
+            match zone.take_next(&mut entered.pages, listed, m, effort, cold, &self.config) {
                 Some(pfn) => *slot = pfn,
                 None => return got,
             }
@@ -95,9 +141,10 @@ impl LinuxAllocator {
         let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) else { return 0 };
         let run = pfns.iter().take_while(|pfn| {
             let Some(tag) = zone.span.spans(**pfn).then(|| zone.tag(**pfn)) else { return false };
-            let Some(listed) = list(zone.pageblocks.type_of(**pfn)) else { return false };
+            let of = zone.pageblocks.type_of(**pfn);
+            let Some(listed) = list(of) else { return false };
             if !matches!(tag, Tag::Allocated(o, _) if o == order)
-                || !zone.tags.swap(zone.number(**pfn), tag, Tag::Cached(order))
+                || !zone.tags.swap(zone.number(**pfn), tag, Tag::Cached(order, of))
             {
                 return false;
             }

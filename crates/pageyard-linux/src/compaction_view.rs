@@ -69,7 +69,7 @@ impl Zone {
         });
         match holder {
             Some(Tag::Allocated(..)) => FrameState::Tail,
-            Some(Tag::Cached(_)) => FrameState::Cached,
+            Some(Tag::Cached(..)) => FrameState::Cached,
             _ => FrameState::Inside,
         }
     }
@@ -148,7 +148,7 @@ impl CompactionView for LinuxAllocator {
         match zone.tag(pfn) {
             Tag::Hole => FrameState::Hole,
             Tag::Buddy(order, _) => FrameState::Free(order),
-            Tag::Cached(_) => FrameState::Cached,
+            Tag::Cached(..) => FrameState::Cached,
             Tag::Allocated(order, _) => FrameState::Allocated(order),
             Tag::Inside => zone.inside(pfn),
         }

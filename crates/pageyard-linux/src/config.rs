@@ -5,7 +5,7 @@ pub use crate::protection::PcpProtection;
 use crate::irq::Interrupts;
 use pageyard_core::compaction;
 use pageyard_core::watermark::{ReserveRule, WatermarkKnobs};
-use pageyard_core::{Migratetype, Order};
+use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER};
 
 /// Where a page fragment's frame goes when its last reference is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,6 +35,35 @@ pub enum PcpPolicy {
     FreeFactor,
     /// `high` moves between `high_min` and `high_max` with demand (6.7 and later).
     Auto,
+}
+
+/// When a CPU that frees one block of order 1 to 3 after another gives up all that its lists hold, under
+/// [`PcpPolicy::Auto`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FreeHigh {
+    /// After a batch of frames without an allocation (6.7 to 6.15).
+    Batch,
+    /// After a batch and half of `high_min` (6.16 and later).
+    BatchAndHalf,
+}
+
+/// How the vmstat worker gives back what a CPU's lists hold above `high`, under [`PcpPolicy::Auto`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decay {
+    /// In one go.
+    AtOnce,
+    /// A batch at a time, each starting at the first list (6.12.117): blocks that are larger than what is left of a batch make it
+    /// give more.
+    ByBatch,
+}
+
+/// Who is spared the boost that fragmentation gives to the watermarks, and who wakes the background reclaimer for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BoostRule {
+    /// `GFP_ATOMIC` is spared; any request wakes (6.1).
+    Atomic,
+    /// Every high-priority request is spared; those wake that may (6.12 and later).
+    High,
 }
 
 /// How a request takes from pageblocks of another type.
@@ -84,6 +113,12 @@ pub struct Config {
     pub interrupts: Interrupts,
     /// How large they grow.
     pub pcp_policy: PcpPolicy,
+    /// When many freed blocks of order 1 to 3 empty them.
+    pub pcp_free_high: FreeHigh,
+    /// Whether they keep a batch of such blocks: Linux decides by the size of the processor's caches.
+    pub pcp_free_high_batch: bool,
+    /// How they shrink once a second.
+    pub pcp_decay: Decay,
     /// Whether they hold orders 1 to 3 and 9 as well as order 0.
     pub pcp_high_orders: bool,
     /// `vm.percpu_pagelist_high_fraction`: the share of a zone that all CPUs' lists may hold; 0 computes `high`.
@@ -94,14 +129,22 @@ pub struct Config {
     pub zonelist_iterator: ZonelistIterator,
     /// How types fall back.
     pub fallback: FallbackPolicy,
+    /// Who is spared a boost of the watermarks.
+    pub boost_rule: BoostRule,
     /// Whether a first attempt avoids mixing types in a pageblock, even at the cost of a lower zone (5.0 and later).
     pub nofragment: bool,
+    /// Whether requests that ignore the watermarks, those of tasks that are being killed and urgent ones that cannot wait take from
+    /// any node, whatever they ask for, once the nodes that they may use have nothing above the low watermark.
+    pub privileged_take_any_node: bool,
     /// How much is set aside for high-order requests that cannot wait.
     pub highatomic_limit: HighatomicLimit,
     /// Whether only *free* reserved frames are withheld from others (6.13 and later), or all reserved ones.
     pub highatomic_counts_free: bool,
     /// How often a request that waits tries again.
     pub retries: Retries,
+    /// Whether a zone from which nothing can be reclaimed counts its free frames as such when a request asks whether to try again
+    /// (6.13, and long-term branches since then).
+    pub reclaimable_counts_free: bool,
     /// Compaction.
     pub compaction: compaction::Knobs,
     /// What the preset leaves out of the kernel it is named after.
@@ -113,7 +156,8 @@ const NO_RECLAIM: &str = "Reclaim and compaction run only where a workload suppl
 
 impl Config {
     /// The names of the presets.
-    pub const PRESETS: [&'static str; 4] = ["linux-4.6", "linux-4.10", "linux-6.1", "linux-6.18"];
+    pub const PRESETS: [&'static str; 5] =
+        ["linux-4.6", "linux-4.10", "linux-6.1", "linux-6.12", "linux-6.18"];
 
     /// Returns a preset by name, with two CPUs.
     #[must_use]
@@ -122,6 +166,7 @@ impl Config {
             "linux-4.6" => Some(Config::linux_4_6()),
             "linux-4.10" => Some(Config::linux_4_10()),
             "linux-6.1" => Some(Config::linux_6_1()),
+            "linux-6.12" => Some(Config::linux_6_12()),
             "linux-6.18" => Some(Config::linux_6_18()),
             _ => None,
         }
@@ -152,15 +197,21 @@ impl Config {
             pcp_protection: PcpProtection::Irqsave,
             interrupts: Interrupts::None,
             pcp_policy: PcpPolicy::Classic,
+            pcp_free_high: FreeHigh::Batch,
+            pcp_free_high_batch: true,
+            pcp_decay: Decay::AtOnce,
             pcp_high_orders: false,
             percpu_pagelist_high_fraction: 0,
             frag_free: FragFree::Buddy,
             zonelist_iterator: ZonelistIterator::Inlined,
             fallback: FallbackPolicy::HalfFree,
+            boost_rule: BoostRule::Atomic,
             nofragment: false,
+            privileged_take_any_node: true,
             highatomic_limit: HighatomicLimit::PercentPlusOne,
             highatomic_counts_free: false,
             retries: Retries::Bounded,
+            reclaimable_counts_free: false,
             compaction: compaction::Knobs::linux_4_10(),
             leaves_out: NO_RECLAIM,
         }
@@ -179,8 +230,24 @@ impl Config {
             frag_free: FragFree::Pcp,
             fallback: FallbackPolicy::Alike,
             nofragment: true,
+            reclaimable_counts_free: true,
             compaction: compaction::Knobs::linux_6_1(),
             ..Config::linux_4_10()
+        }
+    }
+
+    /// Linux 6.12, as its long-term branch stands (6.12.117).
+    #[must_use]
+    pub fn linux_6_12() -> Config {
+        Config {
+            name: "linux-6.12",
+            pcp_policy: PcpPolicy::Auto,
+            pcp_decay: Decay::ByBatch,
+            fallback: FallbackPolicy::ClaimOrSteal,
+            boost_rule: BoostRule::High,
+            highatomic_limit: HighatomicLimit::PercentRounded,
+            highatomic_counts_free: true,
+            ..Config::linux_6_1()
         }
     }
 
@@ -189,11 +256,9 @@ impl Config {
     pub fn linux_6_18() -> Config {
         Config {
             name: "linux-6.18",
-            pcp_policy: PcpPolicy::Auto,
-            fallback: FallbackPolicy::ClaimOrSteal,
-            highatomic_limit: HighatomicLimit::PercentRounded,
-            highatomic_counts_free: true,
-            ..Config::linux_6_1()
+            pcp_free_high: FreeHigh::BatchAndHalf,
+            pcp_decay: Decay::AtOnce,
+            ..Config::linux_6_12()
         }
     }
 
@@ -210,6 +275,15 @@ impl Config {
             9 if self.pcp_high_orders => Some(12 + usize::from(m == Migratetype::Movable)),
             _ => None,
         }
+    }
+
+    /// Returns the order of the blocks in a per-CPU list.
+    ///
+    /// # Linux
+    /// `pindex_to_order`.
+    #[must_use]
+    pub(crate) fn pcp_order(list: usize) -> Order {
+        if list < 12 { Order::of((list / 3) as u8) } else { PAGEBLOCK_ORDER }
     }
 
     /// Says whether a request for cold frames gets them (4.x).

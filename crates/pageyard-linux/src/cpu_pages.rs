@@ -102,6 +102,17 @@ impl Lists {
         gone
     }
 
+    /// Iterates over the blocks of a list, next to be taken first.
+    pub fn list(&self, list: usize) -> impl Iterator<Item = Pfn> + '_ {
+        self.lists[list].iter().copied()
+    }
+
+    /// Empties the lists, whatever becomes of the blocks.
+    pub fn clear(&mut self) {
+        self.lists.iter_mut().for_each(VecDeque::clear);
+        self.held = 0;
+    }
+
     /// Iterates over the blocks in the lists.
     pub fn blocks(&self) -> impl Iterator<Item = Pfn> + '_ {
         self.lists.iter().flatten().copied()

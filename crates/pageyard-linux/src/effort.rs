@@ -12,6 +12,18 @@ pub enum Mark {
     High,
 }
 
+/// Which nodes a request may take from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Those that it asked for, as far as they are allowed.
+    Asked,
+    /// Any: it is too important for that. A request that keeps to one node still does.
+    ///
+    /// # Linux
+    /// No `ALLOC_CPUSET`, and no nodemask.
+    Any,
+}
+
 /// The request's relation to the background reclaimer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wake {
@@ -41,12 +53,20 @@ pub struct Effort {
     pub nofragment: bool,
     /// Whether the background reclaimer may be woken.
     pub wake: Wake,
+    /// Where it may take from.
+    pub reach: Reach,
 }
 
 impl Effort {
     /// An attempt without privileges, held to a watermark.
     pub fn plain(mark: Mark) -> Effort {
-        Effort { mark, reserves: RequestFlags::empty(), nofragment: false, wake: Wake::No }
+        Effort {
+            mark,
+            reserves: RequestFlags::empty(),
+            nofragment: false,
+            wake: Wake::No,
+            reach: Reach::Asked,
+        }
     }
 
     /// Says whether the reserve for high-order atomic requests is open to this one.

@@ -209,10 +209,8 @@ impl Locked<'_> {
 
     /// Gives every pageblock of a large block a type. The block itself stays on its list.
     fn convert_range(&mut self, pfn: Pfn, order: Order, m: Migratetype) {
-        for i in 0..1 << (order.get() - PAGEBLOCK_ORDER.get()) {
-            self.zone.pageblocks.set_type(Pfn(pfn.0 + i * PAGEBLOCK_ORDER.frames().0), m);
-            self.inner.counts.extfrag_claim += 1;
-        }
+        self.retype(pfn, order, m);
+        self.inner.counts.extfrag_claim += 1 << (order.get() - PAGEBLOCK_ORDER.get());
     }
 
     /// Raises the watermarks after types were mixed, so that reclaim frees whole pageblocks early.

@@ -18,6 +18,9 @@ struct List {
     len: u64,
 }
 
+/// An empty list.
+const NONE: List = List { head: NIL, tail: NIL, len: 0 };
+
 /// The end of a list to which a block goes: blocks are taken from the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
@@ -36,11 +39,15 @@ pub struct FreeLists {
 impl FreeLists {
     /// Makes empty lists for a zone of `frames` frames.
     pub fn new(frames: usize) -> FreeLists {
-        let none = List { head: NIL, tail: NIL, len: 0 };
         FreeLists {
             links: vec![Link { next: NIL, prev: NIL }; frames],
-            lists: [[none; Migratetype::COUNT]; NR_PAGE_ORDERS],
+            lists: [[NONE; Migratetype::COUNT]; NR_PAGE_ORDERS],
         }
+    }
+
+    /// Empties every list.
+    pub fn clear(&mut self) {
+        self.lists = [[NONE; Migratetype::COUNT]; NR_PAGE_ORDERS];
     }
 
     /// Returns the bytes that the links take.

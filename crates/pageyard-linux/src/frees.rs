@@ -67,16 +67,15 @@ impl LinuxAllocator {
             return Err(FreeError::NoSuchCpu);
         }
         let from = Tag::Allocated(order, movable);
+        let of = zone.pageblocks.type_of(pfn);
         let listed = match to {
             To::Zone => None,
-            To::Hot | To::Cold => {
-                pcp::list_for_free(&self.config, cx.context, order, zone.pageblocks.type_of(pfn))
-            }
+            To::Hot | To::Cold => pcp::list_for_free(&self.config, cx.context, order, of),
         };
         if let Some(listed) = listed
             && let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config)
         {
-            if !zone.tags.swap(zone.number(pfn), from, Tag::Cached(order)) {
+            if !zone.tags.swap(zone.number(pfn), from, Tag::Cached(order, of)) {
                 return Err(FreeError::NotAllocated);
             }
             entered.pages.counts.taken.pgfree += order.frames().0;
@@ -89,7 +88,7 @@ impl LinuxAllocator {
         let _section = W::enter(Place::FreeOnePage);
         let mut locked = zone.lock_watched::<W>();
         // The type may have changed before the lock was taken.
-        locked.free_one(pfn, order, zone.pageblocks.type_of(pfn), !self.config.keeps_lists_pure());
+        locked.free_by_pageblock(pfn, order, self.config.keeps_lists_pure());
         locked.inner.counts.taken.pgfree += order.frames().0;
         Ok(())
     }

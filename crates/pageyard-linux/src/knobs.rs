@@ -1,6 +1,9 @@
 //! Knobs: the reference's settings by name. Layer: settings, above `config`.
 
-use crate::config::{Config, FallbackPolicy, FragFree, PcpPolicy, PcpProtection, Retries, ZonelistIterator};
+use crate::config::{
+    BoostRule, Config, Decay, FallbackPolicy, FragFree, FreeHigh, PcpPolicy, PcpProtection, Retries,
+    ZonelistIterator,
+};
 use crate::irq::Interrupts;
 use std::fmt;
 
@@ -21,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 31] = [
+    pub const KNOBS: [(&'static str, &'static str); 37] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -32,6 +35,12 @@ impl Config {
         ("zonelist_iterator", "called or inlined"),
         ("pcp_policy", "classic, free_factor or auto"),
         ("pcp_high_orders", "true or false"),
+        ("pcp_free_high", "batch or batch_and_half"),
+        ("pcp_free_high_batch", "true or false"),
+        ("pcp_decay", "at_once or by_batch"),
+        ("boost_rule", "atomic or high"),
+        ("privileged_take_any_node", "true or false"),
+        ("reclaimable_counts_free", "true or false"),
         ("fallback", "half_free, alike or claim_or_steal"),
         ("nofragment", "true or false"),
         ("highatomic_counts_free", "true or false"),
@@ -121,6 +130,27 @@ impl Config {
                     _ => return Err(wrong()),
                 }
             }
+            "pcp_free_high" => {
+                self.pcp_free_high = match value {
+                    "batch" => FreeHigh::Batch,
+                    "batch_and_half" => FreeHigh::BatchAndHalf,
+                    _ => return Err(wrong()),
+                }
+            }
+            "pcp_decay" => {
+                self.pcp_decay = match value {
+                    "at_once" => Decay::AtOnce,
+                    "by_batch" => Decay::ByBatch,
+                    _ => return Err(wrong()),
+                }
+            }
+            "boost_rule" => {
+                self.boost_rule = match value {
+                    "atomic" => BoostRule::Atomic,
+                    "high" => BoostRule::High,
+                    _ => return Err(wrong()),
+                }
+            }
             "fallback" => {
                 self.fallback = match value {
                     "half_free" => FallbackPolicy::HalfFree,
@@ -140,6 +170,9 @@ impl Config {
                 self.compaction.set(&knob[COMPACTION.len()..], value).map_err(|_| wrong())?;
             }
             "pcp_high_orders" => self.pcp_high_orders = switch()?,
+            "pcp_free_high_batch" => self.pcp_free_high_batch = switch()?,
+            "privileged_take_any_node" => self.privileged_take_any_node = switch()?,
+            "reclaimable_counts_free" => self.reclaimable_counts_free = switch()?,
             "nofragment" => self.nofragment = switch()?,
             _ => self.highatomic_counts_free = switch()?,
         }
@@ -168,6 +201,12 @@ mod tests {
             ("fallback", "alike"),
             ("nofragment", "false"),
             ("highatomic_counts_free", "false"),
+            ("pcp_free_high", "batch"),
+            ("pcp_free_high_batch", "false"),
+            ("pcp_decay", "by_batch"),
+            ("boost_rule", "atomic"),
+            ("privileged_take_any_node", "false"),
+            ("reclaimable_counts_free", "false"),
         ] {
             let before = c.clone();
             c.set(knob, good).unwrap();

@@ -13,7 +13,7 @@
 //! | the allocator | `zonelist`: which zones in which order; `allocator`: its state, none of its operations |
 //! | taking and giving | `walk`: a request goes from zone to zone; `frees`: every one checked; `exact`: one block by its frame number |
 //! | requests | `compaction_view`: what compaction sees; `reclaim`, `waiting`: reclaim, compaction and retries; `slowpath`: what is tried when no zone is above its low watermark; `requests`: one path for all |
-//! | top | `bulk`: by the array; `numa`: nodes and their counters; `opening`: recorded states and background work; `report`; `audit`: everything recounted; `engine`: the interface that all engines have; `one_by_one`: the same for page pools of 2018 |
+//! | top | `bulk`: by the array; `numa`: nodes and their counters; `opening`: recorded states and background work; `exact_opening`: a state in every detail, taken and given; `report`; `audit`: everything recounted; `engine`: the interface that all engines have; `one_by_one`: the same for page pools of 2018 |
 //!
 //! To follow a request, start at `requests` and go down: `walk`, `refill`, `pcp`, `fallback`, `buddy`.
 //!
@@ -45,6 +45,7 @@ mod effort;
 mod engine;
 mod events;
 mod exact;
+mod exact_opening;
 mod fallback;
 mod freelist;
 mod frees;
@@ -77,6 +78,7 @@ mod zonelist;
 pub use allocator::LinuxAllocator;
 pub use config::Config;
 pub use events::Fallbacks;
+pub use exact_opening::{CpuOpening, FreeList, Opening, OpeningError, ZoneOpening};
 pub use knobs::KnobError;
 pub use lock::LockStats;
 pub use numa::NumaStats;

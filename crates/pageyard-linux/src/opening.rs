@@ -4,7 +4,7 @@ use crate::allocator::LinuxAllocator;
 use crate::freelist::End;
 use crate::pcp::Listed;
 use crate::tag::Tag;
-use pageyard_core::{CpuId, Migratetype, Order, PageblockId, Pfn, ZoneId};
+use pageyard_core::{CpuId, Migratetype, NodeId, Order, PageblockId, Pfn, ZoneId};
 
 impl LinuxAllocator {
     /// Gives a pageblock a migratetype and moves its free blocks along, for an opening state.
@@ -25,7 +25,7 @@ impl LinuxAllocator {
         let Some(slot) = zone.pcps.get(cpu.index()) else { return false };
         let Some(list) = self.config.pcp_list(order, m) else { return false };
         let mut pages = slot.lock();
-        if !zone.tags.swap(zone.number(pfn), Tag::Allocated(order, movable), Tag::Cached(order)) {
+        if !zone.tags.swap(zone.number(pfn), Tag::Allocated(order, movable), Tag::Cached(order, m)) {
             return false;
         }
         pages.lists.put(Listed { list, order }, pfn, if hottest { End::Head } else { End::Tail });
@@ -44,10 +44,25 @@ impl LinuxAllocator {
     /// # Linux
     /// The vmstat worker (`refresh_cpu_vm_stats`), every `vm.stat_interval`.
     pub fn vmstat_tick(&self) {
+        (0..self.config.cpus).for_each(|cpu| self.vmstat_tick_of(CpuId(cpu)));
+    }
+
+    /// Does that for one CPU; nothing where there is no such CPU.
+    pub fn vmstat_tick_of(&self, cpu: CpuId) {
         for zone in &self.zones {
-            for pages in &zone.pcps {
+            if let Some(pages) = zone.pcps.get(cpu.index()) {
                 zone.tick(&mut pages.lock(), &self.config);
             }
+        }
+    }
+
+    /// Lets the background reclaimer of a node go to sleep: its zones' lists may grow again, and no boost is left.
+    ///
+    /// # Linux
+    /// The end of `balance_pgdat`.
+    pub fn reclaim_ends(&self, node: NodeId) {
+        for zone in self.zones.iter().filter(|z| z.span.node == node && z.kswapd_woken.take()) {
+            zone.end_boost();
         }
     }
 
@@ -55,7 +70,7 @@ impl LinuxAllocator {
     /// [`LinuxAllocator::kswapd_tick`] ends its run, the per-CPU lists keep little.
     pub fn wake_kswapd(&self, zone: ZoneId) {
         if let Some(zone) = self.zones.get(zone.index()) {
-            zone.wake_kswapd(Order::ZERO);
+            self.reclaim_begins(zone.span.node, zone.span.kind, Order::ZERO);
         }
     }
 

@@ -59,6 +59,18 @@ impl Pageblocks {
         self.types[self.index(pfn)].store(m as u8, Ordering::Relaxed);
     }
 
+    /// Iterates over the migratetypes of all pageblocks, in order.
+    pub fn types(&self) -> impl Iterator<Item = Migratetype> + '_ {
+        // ORDER: Relaxed: see `type_of`.
+        self.types.iter().map(|t| Migratetype::ALL[t.load(Ordering::Relaxed) as usize])
+    }
+
+    /// Sets the migratetype of the zone's `n`th pageblock.
+    pub fn set_nth_type(&self, n: usize, m: Migratetype) {
+        // ORDER: Relaxed: see `type_of`.
+        self.types[n].store(m as u8, Ordering::Relaxed);
+    }
+
     /// Says whether an earlier scan found nothing to do in the pageblock.
     pub fn is_skipped(&self, pfn: Pfn) -> bool {
         // ORDER: Relaxed: a hint.

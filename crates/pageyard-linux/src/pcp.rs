@@ -2,7 +2,7 @@
 //! policy holds limits and what it has seen of the demand, and returns decisions. It moves nothing: `refill` does, from
 //! a list to the zone and back. Counts are in frames.
 
-use crate::config::{Config, PcpPolicy};
+use crate::config::{Config, Decay, FreeHigh, PcpPolicy};
 use crate::pcp_limits::Limits;
 use pageyard_core::{Context, Migratetype, Order, PcpStats};
 
@@ -16,6 +16,11 @@ const COSTLY_ORDER: u8 = 3;
 pub struct Pcp {
     policy: PcpPolicy,
     limits: Limits,
+    /// `Auto`: frames freed without an allocation after which a block of order 1 to 3 empties the lists.
+    many: u64,
+    /// `Auto`: whether the lists keep a batch then.
+    keeps_batch: bool,
+    decay: Decay,
     /// Above it the lists spill.
     high: u64,
     /// `FreeFactor`: how often the batch given back has doubled. `Auto`: how often the batch taken has.
@@ -24,6 +29,30 @@ pub struct Pcp {
     free_count: u64,
     /// Whether the block freed before this one was of order 1 to 3.
     freed_high_order: bool,
+}
+
+/// What a policy has seen of the demand.
+///
+/// # Linux
+/// The fields of `struct per_cpu_pages` that change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    /// Above it the lists spill.
+    pub high: u64,
+    /// `free_factor` until 6.6, `alloc_factor` later.
+    pub factor: u32,
+    /// `free_count`.
+    pub free_count: u64,
+    /// `PCPF_PREV_FREE_HIGH_ORDER`.
+    pub freed_high_order: bool,
+}
+
+/// Brings a value within bounds. Where the upper one is below the lower one, it is looked at first.
+///
+/// # Linux
+/// `clamp`.
+fn clamp(value: u64, least: u64, most: u64) -> u64 {
+    if value >= most { most } else { value.max(least) }
 }
 
 /// The list that a block goes through.
@@ -86,9 +115,39 @@ pub fn list_for_free(config: &Config, context: Context, order: Order, of: Migrat
 
 impl Pcp {
     /// Makes a policy that has seen nothing yet.
-    pub fn new(policy: PcpPolicy, limits: Limits) -> Pcp {
-        let high = limits.high_min;
-        Pcp { policy, limits, high, factor: 0, free_count: 0, freed_high_order: false }
+    pub fn new(config: &Config, limits: Limits) -> Pcp {
+        let many = match config.pcp_free_high {
+            FreeHigh::Batch => limits.batch,
+            FreeHigh::BatchAndHalf => limits.batch + limits.high_min / 2,
+        };
+        Pcp {
+            policy: config.pcp_policy,
+            limits,
+            many,
+            keeps_batch: config.pcp_free_high_batch,
+            decay: config.pcp_decay,
+            high: limits.high_min,
+            factor: 0,
+            free_count: 0,
+            freed_high_order: false,
+        }
+    }
+
+    /// Says what it has seen.
+    pub fn seen(&self) -> Seen {
+        Seen {
+            high: self.high,
+            factor: self.factor,
+            free_count: self.free_count,
+            freed_high_order: self.freed_high_order,
+        }
+    }
+
+    /// Makes it one that has seen something else.
+    pub fn set_seen(&mut self, seen: Seen) {
+        let Seen { high, factor, free_count, freed_high_order } = seen;
+        (self.high, self.factor) = (high, factor.min(BATCH_SCALE_MAX));
+        (self.free_count, self.freed_high_order) = (free_count, freed_high_order);
     }
 
     /// Returns how many blocks a list should have room for from the start: where lists stay short they never grow their
@@ -110,7 +169,7 @@ impl Pcp {
 
     /// Sets the limit above which lists spill, within its bounds.
     pub fn set_high(&mut self, high: u64) {
-        self.high = high.clamp(self.limits.high_min, self.limits.high_max);
+        self.high = clamp(high, self.limits.high_min, self.limits.high_max);
     }
 
     /// Notes a request.
@@ -133,7 +192,8 @@ impl Pcp {
     pub fn on_empty(&mut self, held: u64, order: Order, pressure: Pressure) -> u64 {
         let mut batch = self.limits.batch;
         if self.policy == PcpPolicy::Auto {
-            if self.limits.high_max < batch {
+            self.set_high(self.high);
+            if self.high < batch {
                 return 1;
             }
             if order == Order::ZERO {
@@ -145,6 +205,7 @@ impl Pcp {
                 high = self.high;
             }
             if order == Order::ZERO {
+                // Room for a batch stays.
                 let most = high.saturating_sub(held + self.limits.batch).max(self.limits.batch);
                 if batch <= most && self.factor < BATCH_SCALE_MAX {
                     self.factor += 1;
@@ -169,19 +230,29 @@ impl Pcp {
         Some(Spill { recheck: self.policy == PcpPolicy::Auto, ..self.spill(frames, freed.list) })
     }
 
-    /// Decides what goes back to the zone once a second, as `high` falls towards its least.
+    /// Decides what goes back to the zone once a second, as `high` falls towards its least: how many frames, and how
+    /// many at a time.
     ///
     /// # Linux
     /// `decay_pcp_high`, called by the vmstat worker.
-    pub fn on_tick(&mut self, held: u64) -> Option<Spill> {
+    pub fn on_tick(&mut self, held: u64) -> (u64, u64) {
         if self.policy != PcpPolicy::Auto {
-            return None;
+            return (0, 1);
         }
         if self.high > self.limits.high_min {
             let by_count = held.saturating_sub(self.limits.batch << BATCH_SCALE_MAX);
             self.high = by_count.max(self.high - (self.high >> 3)).max(self.limits.high_min);
         }
-        Some(self.spill(held.saturating_sub(self.high), 0))
+        let above = held.saturating_sub(self.high);
+        match self.decay {
+            Decay::AtOnce => (above, above.max(1)),
+            Decay::ByBatch => (above, self.limits.batch),
+        }
+    }
+
+    /// Gives some frames back, from the first list on.
+    pub fn some(&self, frames: u64) -> Spill {
+        self.spill(frames, 0)
     }
 
     /// Gives everything back.
@@ -224,7 +295,7 @@ impl Pcp {
             if doubled < most && self.factor < BATCH_SCALE_MAX {
                 self.factor += 1;
             }
-            doubled.clamp(self.limits.batch, most.max(self.limits.batch))
+            clamp(doubled, self.limits.batch, most)
         })
     }
 
@@ -234,11 +305,12 @@ impl Pcp {
         self.factor >>= 1;
         let all = Self::is_high_order(order)
             && self.freed_high_order
-            && self.free_count >= self.limits.batch + self.limits.high_min / 2;
+            && self.free_count >= self.many
+            && (!self.keeps_batch || held >= self.limits.batch);
         self.freed_high_order = Self::is_high_order(order);
         let longest = self.limits.batch << BATCH_SCALE_MAX;
         if self.free_count < longest {
-            self.free_count = (self.free_count + order.frames().0).min(longest);
+            self.free_count += order.frames().0;
         }
         let high = self.limit(held, all, longest, pressure);
         if held < high {
@@ -249,13 +321,17 @@ impl Pcp {
         } else if high < self.limits.batch {
             1
         } else {
-            self.free_count.clamp(self.limits.batch, (high - self.limits.batch).max(self.limits.batch))
+            clamp(self.free_count, self.limits.batch, high - self.limits.batch)
         })
     }
 
     /// Returns the count above which the lists spill, and moves `high` with demand.
     #[inline]
     fn limit(&mut self, held: u64, all: bool, longest: u64, pressure: Pressure) -> u64 {
+        self.set_high(self.high);
+        if self.high == 0 {
+            return 0;
+        }
         if all {
             self.high = self.high.saturating_sub(longest).max(self.limits.high_min);
             return 0;
@@ -278,7 +354,7 @@ impl Pcp {
             // Room for a burst of frees, so that it need not go through the zone.
             let needed = self.free_count + self.limits.batch;
             if high < needed {
-                self.high = needed.clamp(self.limits.high_min, self.limits.high_max);
+                self.set_high(needed);
             }
         }
         high
@@ -294,7 +370,7 @@ mod tests {
     const SINGLE: Listed = Listed { list: 1, order: Order::ZERO };
 
     fn pcp(config: &Config) -> Pcp {
-        Pcp::new(config.pcp_policy, Limits::new(config, Frames(1 << 20), Frames(5000), 2))
+        Pcp::new(config, Limits::new(config, Frames(1 << 20), Frames(5000), 2))
     }
 
     #[test]
@@ -344,7 +420,8 @@ mod tests {
         let below = Pressure { below_high: true, ..CALM };
         pcp.on_empty(0, Order::ZERO, below);
         assert_eq!(pcp.high, least + 63, "not while memory is short");
-        assert_eq!(pcp.on_tick(pcp.high + 10).unwrap().frames, 10 + 63);
+        let held = pcp.high + 10;
+        assert_eq!(pcp.on_tick(held), (10 + 63, 10 + 63), "at once");
         assert_eq!(pcp.high, least);
     }
 

@@ -6,31 +6,33 @@ use crate::effort::Mark;
 use crate::zone::Zone;
 use pageyard_core::compaction::{Work, compact_in_background, forget_hints_if_asked};
 use pageyard_core::reclaim::{Helpers, Priority, Reclaim, Reclaimed, Shortage};
-use pageyard_core::{Counter, Cx, Frames, Order};
+use pageyard_core::{Counter, Cx, Frames, NodeId, Order, ZoneKind};
 
 /// Frames that reclaim aims at. `SWAP_CLUSTER_MAX`.
 pub(crate) const CLUSTER: u64 = 32;
-impl Zone {
-    /// Wakes the background reclaimer for a block of this order.
-    pub(crate) fn wake_kswapd(&self, order: Order) {
-        self.kswapd_order.set(self.kswapd_order.get().max(u64::from(order.get())));
-        self.kswapd_woken.set(true);
-    }
-}
-
 impl LinuxAllocator {
-    /// Asks for reclaim in a zone; returns what it says, and by how much the zone's free memory grew meanwhile.
-    pub(crate) fn ask<R: Reclaim>(&self, cx: &Cx, help: &R, zone: &Zone, ask: &Shortage) -> (Reclaimed, u64) {
-        let before = zone.available();
+    /// Wakes the background reclaimer of a node for a block of this order: it begins at once, in every zone up to the highest
+    /// that the request may use.
+    ///
+    /// # Linux
+    /// `wakeup_kswapd`, and the beginning of `balance_pgdat` (`update_reclaim_active`).
+    pub(crate) fn reclaim_begins(&self, node: NodeId, highest: ZoneKind, order: Order) {
+        for zone in self.zones.iter().filter(|z| z.span.node == node && z.span.kind <= highest) {
+            zone.kswapd_order.set(zone.kswapd_order.get().max(u64::from(order.get())));
+            zone.kswapd_woken.set(true);
+        }
+    }
+
+    /// Asks for reclaim in a zone, and counts what it says.
+    pub(crate) fn ask<R: Reclaim>(&self, cx: &Cx, help: &R, ask: &Shortage) -> Reclaimed {
         let said = help.reclaim(cx, ask);
-        let grew = zone.available().saturating_sub(before);
         let (scanned, freed) = match ask.background {
             true => (Counter::PgscanKswapd, Counter::PgstealKswapd),
             false => (Counter::PgscanDirect, Counter::PgstealDirect),
         };
         self.counts.pressure.add(scanned, said.scanned.0);
         self.counts.pressure.add(freed, said.freed.0);
-        (said, grew)
+        said
     }
 
     /// One zone's part of the background reclaimer's run.
@@ -50,7 +52,7 @@ impl LinuxAllocator {
             }
             let want = Frames((target + 1 - free).max(CLUSTER));
             let ask = Shortage { zone: zone.id, want, order, priority, background: true };
-            let (said, _) = self.ask(cx, help, zone, &ask);
+            let said = self.ask(cx, help, &ask);
             sum.scanned += said.scanned;
             sum.freed += said.freed;
             priority.0 -= 1;

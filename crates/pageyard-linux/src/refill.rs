@@ -28,6 +28,23 @@ impl Zone {
         config: &Config,
     ) -> Option<Pfn> {
         pages.policy.on_request();
+        self.take_next(pages, from, m, effort, cold, config)
+    }
+
+    /// Takes a block as [`Zone::take_listed`] does, without telling the policy of a request: one of many.
+    ///
+    /// # Linux
+    /// `__rmqueue_pcplist`.
+    #[inline]
+    pub fn take_next(
+        &self,
+        pages: &mut CpuPages,
+        from: Listed,
+        m: Migratetype,
+        effort: Effort,
+        cold: bool,
+        config: &Config,
+    ) -> Option<Pfn> {
         if pages.lists.is_empty(from) {
             self.refill(pages, from, m, effort, config);
         }
@@ -43,7 +60,7 @@ impl Zone {
         let mut found = Found::default();
         for _ in 0..blocks {
             let Some(pfn) = locked.rmqueue(to.order, m, effort, config, &mut found) else { break };
-            self.set_tag(pfn, Tag::Cached(to.order));
+            self.set_tag(pfn, Tag::Cached(to.order, m));
             pages.lists.put(to, pfn, End::Tail);
         }
         pages.counts.refills += 1;
@@ -84,9 +101,12 @@ impl Zone {
         let mut locked = self.lock_watched::<W>();
         pages.counts.drains += 1;
         let gone = pages.lists.spill(spill, |pfn| {
-            let Tag::Cached(order) = self.tag(pfn) else { return None };
+            let Tag::Cached(order, with) = self.tag(pfn) else { return None };
             self.set_tag(pfn, Tag::Inside);
-            let of = self.pageblocks.type_of(pfn);
+            let of = match self.pageblocks.type_of(pfn) {
+                of if config.keeps_lists_pure() || of == Migratetype::Isolate => of,
+                _ => with,
+            };
             locked.free_one(pfn, order, of, !config.keeps_lists_pure());
             Some(order)
         });
@@ -102,8 +122,11 @@ impl Zone {
 
     /// Lets a CPU's lists shrink, once a second.
     pub fn tick(&self, pages: &mut CpuPages, config: &Config) {
-        if let Some(spill) = pages.policy.on_tick(pages.lists.held()) {
+        let (mut above, step) = pages.policy.on_tick(pages.lists.held());
+        while above > 0 {
+            let spill = pages.policy.some(above.min(step));
             self.spill::<()>(pages, &spill, config);
+            above -= above.min(step);
         }
     }
 }

@@ -2,13 +2,14 @@
 //! `waiting`.
 
 use crate::allocator::LinuxAllocator;
-use crate::effort::{Effort, Mark, Wake};
+use crate::effort::{Effort, Mark, Reach, Wake};
 use crate::events::Counts;
+use crate::waiting::Wait;
 use crate::zone::Zone;
 use crate::zonelist::Inlined;
 use pageyard_core::reason::{ZoneRoom, reason};
 use pageyard_core::reclaim::{Attempts, Failure, Helpers};
-use pageyard_core::{AllocError, BadRequest, CpuSet, Cx, Frames, Pfn, Request, RequestFlags};
+use pageyard_core::{AllocError, BadRequest, Cx, Frames, Pfn, Request, RequestFlags};
 
 /// The events that a request was already counted for: however often it tries, each counts once.
 #[derive(Default)]
@@ -35,9 +36,8 @@ impl LinuxAllocator {
     /// first attempt.
     ///
     /// # Linux
-    /// `__alloc_pages_slowpath`: the background reclaimer is woken, and reserves open to those entitled to them. A request that
-    /// may wait reclaims and compacts if there is help to do so; in any case it empties the per-CPU lists and gives the
-    /// high-atomic reserve back before it fails. The retry is `check_retry_cpuset`.
+    /// `__alloc_pages_slowpath`: the background reclaimer is woken, reserves open to those entitled to them, and a request that
+    /// may wait reclaims and compacts. The retry is `check_retry_cpuset`.
     #[cold]
     pub(crate) fn slow_path<H: Helpers>(
         &self,
@@ -80,73 +80,111 @@ impl LinuxAllocator {
         if !std::mem::replace(&mut counted.slow, true) {
             Counts::add(&self.counts.slow);
         }
-        let wake = counted.wake(request);
-        if wake != Wake::No {
-            if wake == Wake::Counts {
-                counted.woken = true;
-                Counts::add(&self.counts.wakes);
-            }
-            self.zones_for(cx, request).for_each(|zone| zone.wake_kswapd(request.order));
-        }
+        self.wake_all(cx, request, counted);
         let mut tried = Attempts::default();
+        // Entitled to more than the flags of the request say: that comes later.
         let effort = Effort {
             mark: Mark::Min,
-            reserves: request.flags,
+            reserves: request.flags.difference(RequestFlags::OOM_VICTIM),
             nofragment: false,
             wake: counted.wake(request),
+            reach: Reach::Asked,
         };
-        self.try_hard(cx, request, help, effort, &mut tried)
-            .ok_or_else(|| Failure { why: self.reason(cx, request, effort), tried })
+        let entitled = entitled(request, effort, self.config.privileged_take_any_node);
+        self.try_zones(cx, request, effort)
+            .or_else(|| self.try_harder(cx, request, help, effort, entitled, &mut tried))
+            .or_else(|| self.nofail(cx, request, effort))
+            .ok_or_else(|| Failure { why: self.reason(cx, request, entitled), tried })
     }
 
-    fn try_hard<H: Helpers>(
+    /// Wakes the background reclaimers of the nodes that the request may use.
+    ///
+    /// # Linux
+    /// `wake_all_kswapds`. It is called before each attempt; the reclaimers of this engine run when they are let to, so once is as
+    /// good.
+    fn wake_all(&self, cx: &Cx, request: &Request, counted: &mut Counted) {
+        let wake = counted.wake(request);
+        if wake == Wake::No {
+            return;
+        }
+        if wake == Wake::Counts {
+            counted.woken = true;
+            Counts::add(&self.counts.wakes);
+        }
+        let mut last = None;
+        for zone in self.zones_for(cx, request) {
+            if last.replace(zone.span.node) != Some(zone.span.node) {
+                self.reclaim_begins(zone.span.node, request.highest_zone, request.order);
+            }
+        }
+    }
+
+    /// What is tried after the first attempt with the request's own privileges: compaction, all that it is entitled to, and then
+    /// reclaim and compaction in turns.
+    fn try_harder<H: Helpers>(
         &self,
         cx: &Cx,
         request: &Request,
         help: Option<&H>,
         effort: Effort,
+        entitled: Effort,
         tried: &mut Attempts,
     ) -> Option<Pfn> {
-        let last = Effort { mark: Mark::None, ..effort };
-        let attempt = |effort| self.try_zones(cx, request, effort);
-        let memalloc = request.flags.contains(RequestFlags::MEMALLOC);
+        let mut wait = Wait::new(self, cx, request, help, effort, tried);
+        let reclaiming = request.flags.contains(RequestFlags::MEMALLOC);
         let waits = !request.flags.contains(RequestFlags::NON_BLOCKING);
-        attempt(effort)
-            .or_else(|| memalloc.then(|| attempt(last)).flatten())
-            .or_else(|| {
-                // Reclaim's own requests do not reclaim.
-                let help = help.filter(|_| waits && !memalloc)?;
-                self.wait_for(cx, request, help, effort, tried)
-            })
-            .or_else(|| (waits && self.give_reserves_back(cx, request)).then(|| attempt(effort)).flatten())
-            .or_else(|| {
-                let unlimited = RequestFlags::MEMALLOC | RequestFlags::NOFAIL;
-                request.flags.intersects(unlimited).then(|| attempt(last)).flatten()
-            })
+        if waits
+            && !request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::OOM_VICTIM)
+            && let Some(decided) = wait.compact_first()
+        {
+            return decided;
+        }
+        wait.set_effort(entitled);
+        // Reclaim's own requests do not reclaim.
+        wait.attempt().or_else(|| (waits && !reclaiming).then(|| wait.wait()).flatten())
     }
 
-    /// Empties the per-CPU lists and gives reserved pageblocks back; says whether that freed anything.
-    fn give_reserves_back(&self, cx: &Cx, request: &Request) -> bool {
-        let zones = || self.zones_for(cx, request);
-        let free = || zones().map(|z| z.free.get()).sum::<u64>();
-        let before = free();
-        self.drain(CpuSet::All);
-        let gave = zones().any(|z| z.unreserve_highatomic(request.migratetype, true));
-        gave || free() > before
+    /// The last attempt of a request that must not fail: it may take a part of the least watermark's reserve. Linux goes on
+    /// trying for ever; this engine says that it could not.
+    fn nofail(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
+        let flags = request.flags;
+        if !flags.contains(RequestFlags::NOFAIL) || flags.contains(RequestFlags::NON_BLOCKING) {
+            return None;
+        }
+        let most = Effort { mark: Mark::Min, reserves: RequestFlags::HIGH, wake: Wake::No, ..effort };
+        self.try_zones(cx, request, most)
     }
 
     /// Says why a request could not be served, from the zones' current state.
     fn reason(&self, cx: &Cx, request: &Request, effort: Effort) -> AllocError {
         let (order, highest) = (request.order, request.highest_zone);
-        let unlimited = request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NOFAIL);
-        let kept = |z: &Zone| match unlimited {
-            true => 0,
+        let kept = |z: &Zone| match effort.mark {
+            Mark::None => 0,
             // What it says is compared with the frames that are left when all but the last of the block are taken.
-            false => z
+            _ => z
                 .kept_from(order, highest, z.mark(effort.mark), effort, &self.config)
                 .saturating_sub(order.frames().0 - 1),
         };
         let room = |z: &Zone| ZoneRoom { free: Frames(z.free.get()), kept: Frames(kept(z)) };
         reason(order, self.zones_for(cx, request).map(room))
     }
+}
+
+/// Returns how a request tries once it uses all that it is entitled to.
+///
+/// # Linux
+/// `__gfp_pfmemalloc_flags`: those that reclaim ignore the watermarks, and those that are being killed take half; their other
+/// privileges do not count then. They, and high-priority requests that cannot wait, take from any node.
+fn entitled(request: &Request, effort: Effort, any_node: bool) -> Effort {
+    let flags = request.flags;
+    let any = if any_node { Reach::Any } else { Reach::Asked };
+    let none = RequestFlags::empty();
+    if flags.contains(RequestFlags::MEMALLOC) {
+        return Effort { mark: Mark::None, reserves: none, reach: any, ..effort };
+    }
+    if flags.contains(RequestFlags::OOM_VICTIM) {
+        return Effort { reserves: RequestFlags::OOM_VICTIM, reach: any, ..effort };
+    }
+    let urgent = flags.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+    Effort { reach: if urgent { any } else { Reach::Asked }, ..effort }
 }

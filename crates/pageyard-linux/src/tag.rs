@@ -18,27 +18,39 @@ pub enum Tag {
     Inside,
     /// The first frame of a block on a free list, and on which list.
     Buddy(Order, Migratetype),
-    /// The first frame of a block in a per-CPU list.
-    Cached(Order),
+    /// The first frame of a block in a per-CPU list, and the type it was cached with: where it goes when it is drained, until
+    /// 6.10.
+    Cached(Order, Migratetype),
     /// The first frame of a block that a caller holds, and whether its contents can be moved.
     Allocated(Order, bool),
 }
 
 const INSIDE: u8 = 1;
 const CACHED: u8 = 2;
-const ALLOCATED: u8 = CACHED + NR_PAGE_ORDERS as u8;
+const ALLOCATED: u8 = CACHED + (NR_PAGE_ORDERS * Migratetype::COUNT) as u8;
 const ALLOCATED_MOVABLE: u8 = ALLOCATED + NR_PAGE_ORDERS as u8;
 const BUDDY: u8 = ALLOCATED_MOVABLE + NR_PAGE_ORDERS as u8;
+
+/// Numbers a block of an order and a type.
+const fn listed(base: u8, order: Order, m: Migratetype) -> u8 {
+    base + m as u8 * NR_PAGE_ORDERS as u8 + order.get()
+}
+
+/// Undoes [`listed`].
+fn unlisted(n: u8) -> (Order, Migratetype) {
+    let orders = NR_PAGE_ORDERS as u8;
+    (Order::of(n % orders), Migratetype::ALL[(n / orders) as usize])
+}
 
 impl Tag {
     const fn encode(self) -> u8 {
         match self {
             Tag::Hole => 0,
             Tag::Inside => INSIDE,
-            Tag::Cached(order) => CACHED + order.get(),
+            Tag::Cached(order, m) => listed(CACHED, order, m),
             Tag::Allocated(order, false) => ALLOCATED + order.get(),
             Tag::Allocated(order, true) => ALLOCATED_MOVABLE + order.get(),
-            Tag::Buddy(order, m) => BUDDY + m as u8 * NR_PAGE_ORDERS as u8 + order.get(),
+            Tag::Buddy(order, m) => listed(BUDDY, order, m),
         }
     }
 
@@ -47,14 +59,15 @@ impl Tag {
         match raw {
             0 => Tag::Hole,
             INSIDE => Tag::Inside,
-            CACHED..ALLOCATED => Tag::Cached(order(CACHED)),
+            CACHED..ALLOCATED => {
+                let (order, m) = unlisted(raw - CACHED);
+                Tag::Cached(order, m)
+            }
             ALLOCATED..ALLOCATED_MOVABLE => Tag::Allocated(order(ALLOCATED), false),
             ALLOCATED_MOVABLE..BUDDY => Tag::Allocated(order(ALLOCATED_MOVABLE), true),
             _ => {
-                let n = raw - BUDDY;
-                let orders = NR_PAGE_ORDERS as u8;
-                let m = Migratetype::ALL[(n / orders) as usize];
-                Tag::Buddy(Order::of(n % orders), m)
+                let (order, m) = unlisted(raw - BUDDY);
+                Tag::Buddy(order, m)
             }
         }
     }
@@ -63,7 +76,7 @@ impl Tag {
     pub fn frames(self) -> Frames {
         match self {
             Tag::Hole | Tag::Inside => Frames(1),
-            Tag::Buddy(order, _) | Tag::Cached(order) | Tag::Allocated(order, _) => order.frames(),
+            Tag::Buddy(order, _) | Tag::Cached(order, _) | Tag::Allocated(order, _) => order.frames(),
         }
     }
 }
@@ -115,8 +128,9 @@ mod tests {
     fn every_tag_is_a_byte_and_back() {
         let mut all = vec![Tag::Hole, Tag::Inside];
         for order in Order::ZERO.up_to(MAX_PAGE_ORDER) {
-            all.extend([Tag::Cached(order), Tag::Allocated(order, false), Tag::Allocated(order, true)]);
+            all.extend([Tag::Allocated(order, false), Tag::Allocated(order, true)]);
             all.extend(Migratetype::ALL.map(|m| Tag::Buddy(order, m)));
+            all.extend(Migratetype::ALL.map(|m| Tag::Cached(order, m)));
         }
         let bytes: std::collections::HashSet<u8> = all.iter().map(|t| t.encode()).collect();
         assert_eq!(bytes.len(), all.len());
@@ -126,7 +140,8 @@ mod tests {
     #[test]
     fn of_two_swaps_from_the_same_state_one_wins() {
         let tags = Tags::new(1);
-        let (held, cached) = (Tag::Allocated(Order::ZERO, false), Tag::Cached(Order::ZERO));
+        let (held, cached) =
+            (Tag::Allocated(Order::ZERO, false), Tag::Cached(Order::ZERO, Migratetype::Movable));
         tags.set(0, held);
         assert!(tags.swap(0, held, cached));
         assert!(!tags.swap(0, held, cached));

@@ -25,50 +25,63 @@ const MAX_ROUNDS: u32 = 1024;
 /// # Linux
 /// `enum compact_priority`, the hardest last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Zeal {
+pub(crate) enum Zeal {
     Async,
     SyncLight,
     /// Every pageblock, whatever was deferred.
     SyncFull,
 }
 
-/// A request that waits.
-struct Wait<'a, H> {
+/// A request on the slow path, and what it has tried.
+pub(crate) struct Wait<'a, H> {
     engine: &'a LinuxAllocator,
     cx: &'a Cx,
     request: &'a Request,
-    help: &'a H,
+    /// Who can give frames up and move them; without, nothing can.
+    help: Option<&'a H>,
     effort: Effort,
     tried: &'a mut Attempts,
+    zeal: Zeal,
 }
 
-impl LinuxAllocator {
+impl<'a, H: Helpers> Wait<'a, H> {
+    pub(crate) fn new(
+        engine: &'a LinuxAllocator,
+        cx: &'a Cx,
+        request: &'a Request,
+        help: Option<&'a H>,
+        effort: Effort,
+        tried: &'a mut Attempts,
+    ) -> Wait<'a, H> {
+        Wait { engine, cx, request, help, effort, tried, zeal: Zeal::SyncLight }
+    }
+
+    /// Changes how it tries from now on.
+    pub(crate) fn set_effort(&mut self, effort: Effort) {
+        self.effort = effort;
+    }
+
     /// What a request that may wait does before it fails.
     ///
     /// # Linux
-    /// `__alloc_pages_slowpath`, from its first direct compaction on.
-    pub(crate) fn wait_for<H: Helpers>(
-        &self,
-        cx: &Cx,
-        request: &Request,
-        help: &H,
-        effort: Effort,
-        tried: &mut Attempts,
-    ) -> Option<Pfn> {
-        let mut wait = Wait { engine: self, cx, request, help, effort, tried };
-        match self.config.retries {
-            Retries::Progress => wait.by_progress(),
-            Retries::Bounded => wait.bounded(),
+    /// `__alloc_pages_slowpath`, from its first direct reclaim on.
+    pub(crate) fn wait(&mut self) -> Option<Pfn> {
+        match self.engine.config.retries {
+            Retries::Progress => self.by_progress(),
+            Retries::Bounded => self.bounded(),
         }
     }
-}
 
-impl<H: Helpers> Wait<'_, H> {
+    /// Whether the request can compact at all.
+    fn can_compact(&self) -> bool {
+        self.help.is_some() && self.engine.config.compaction.enabled
+    }
+
     fn zones(&self) -> impl Iterator<Item = &Zone> + Clone {
         self.engine.zones_for(self.cx, self.request)
     }
 
-    fn attempt(&self) -> Option<Pfn> {
+    pub(crate) fn attempt(&self) -> Option<Pfn> {
         self.engine.try_zones(self.cx, self.request, self.effort)
     }
 
@@ -106,39 +119,53 @@ impl<H: Helpers> Wait<'_, H> {
         self.compact(Mode::SyncLight, false)
     }
 
+    /// 4.7 and later: costly requests, and blocks that will not move, compact before they reclaim. Returns what the request gets,
+    /// if that is decided.
+    ///
+    /// # Linux
+    /// `__alloc_pages_slowpath`, its first direct compaction.
+    pub(crate) fn compact_first(&mut self) -> Option<Option<Pfn>> {
+        let Request { order, flags, migratetype, .. } = *self.request;
+        let first = self.is_costly() || (order > Order::ZERO && migratetype != Migratetype::Movable);
+        if self.engine.config.retries == Retries::Progress || !self.can_compact() || !first {
+            return None;
+        }
+        if let Some(pfn) = self.compact(Mode::Async, false) {
+            return Some(Some(pfn));
+        }
+        if self.is_costly() && flags.contains(RequestFlags::NORETRY) {
+            let useless = matches!(self.tried.outcome, None | Some(Outcome::Skipped | Outcome::Deferred));
+            if useless || flags.contains(RequestFlags::THIS_NODE) {
+                return Some(None);
+            }
+            self.zeal = Zeal::Async;
+        }
+        None
+    }
+
     /// 4.7 and later: what is retried depends on what could still help.
     fn bounded(&mut self) -> Option<Pfn> {
-        let (flags, costly, order) = (self.request.flags, self.is_costly(), self.request.order);
-        let mut zeal = Zeal::SyncLight;
-        if costly || (order > Order::ZERO && self.request.migratetype != Migratetype::Movable) {
-            if let Some(pfn) = self.compact(Mode::Async, false) {
-                return Some(pfn);
-            }
-            if costly && flags.contains(RequestFlags::NORETRY) {
-                if matches!(self.tried.outcome, None | Some(Outcome::Skipped | Outcome::Deferred)) {
-                    return None;
-                }
-                zeal = Zeal::Async;
-            }
-        }
+        let (flags, costly) = (self.request.flags, self.is_costly());
         let (mut idle, mut compactions) = (0, 0);
         loop {
             let (progress, got) = self.reclaim();
             if got.is_some() {
                 return got;
             }
-            let mode = if zeal == Zeal::Async { Mode::Async } else { Mode::SyncLight };
-            if let Some(pfn) = self.compact(mode, zeal == Zeal::SyncFull) {
+            let mode = if self.zeal == Zeal::Async { Mode::Async } else { Mode::SyncLight };
+            if let Some(pfn) = self.compact(mode, self.zeal == Zeal::SyncFull) {
                 return Some(pfn);
             }
-            let gives_up = flags.contains(RequestFlags::NORETRY)
-                || (costly && !flags.contains(RequestFlags::RETRY_MAYFAIL));
-            if gives_up {
+            let patient = flags.contains(RequestFlags::RETRY_MAYFAIL) && self.can_compact();
+            if flags.contains(RequestFlags::NORETRY) || (costly && !patient) {
                 return None;
             }
             let again = self.should_reclaim(progress, &mut idle)
-                || (progress > 0 && self.should_compact(&mut zeal, &mut compactions));
-            if !again || self.tried.reclaims >= MAX_ROUNDS {
+                || (progress > 0 && self.can_compact() && self.should_compact(&mut compactions));
+            if !again {
+                return self.last_look();
+            }
+            if self.tried.reclaims >= MAX_ROUNDS {
                 return None;
             }
             if let Some(pfn) = self.attempt() {
@@ -147,35 +174,52 @@ impl<H: Helpers> Wait<'_, H> {
         }
     }
 
+    /// Looks once more whether others have freed much meanwhile. There is nobody to kill here.
+    ///
+    /// # Linux
+    /// `__alloc_pages_may_oom`, its first attempt.
+    fn last_look(&self) -> Option<Pfn> {
+        self.engine.try_zones(self.cx, self.request, Effort::plain(Mark::High))
+    }
+
     /// # Linux
     /// `should_reclaim_retry`: would the request fit if everything reclaimable were reclaimed?
     fn should_reclaim(&self, progress: u64, idle: &mut u32) -> bool {
         *idle = if progress > 0 && !self.is_costly() { 0 } else { *idle + 1 };
-        if *idle > MAX_RECLAIM_RETRIES {
-            return self.zones().any(|z| z.unreserve_highatomic(self.request.migratetype, true));
+        (*idle <= MAX_RECLAIM_RETRIES && self.zones().any(|z| self.would_fit(z)))
+            || self.zones().any(|z| z.unreserve_highatomic(self.request.migratetype, true))
+    }
+
+    /// Returns the most frames of a zone that reclaim could free.
+    ///
+    /// # Linux
+    /// `zone_reclaimable_pages`.
+    fn reclaimable(&self, zone: &Zone) -> u64 {
+        match self.help.map_or(0, |help| help.reclaimable(zone.id).0) {
+            0 if self.engine.config.reclaimable_counts_free => zone.free.get(),
+            frames => frames,
         }
-        self.zones().any(|z| self.would_fit(z))
     }
 
     fn would_fit(&self, z: &Zone) -> bool {
         let Request { order, highest_zone, .. } = *self.request;
-        let all = z.free.get().saturating_add(self.help.reclaimable(z.id).0);
+        let all = z.free.get().saturating_add(self.reclaimable(z));
         let kept = z.kept_from(order, highest_zone, z.mark(Mark::Min), self.effort, &self.engine.config);
         all > kept && (order == Order::ZERO || z.has_block(order, self.effort))
     }
 
     /// # Linux
     /// `should_compact_retry`.
-    fn should_compact(&self, zeal: &mut Zeal, compactions: &mut u32) -> bool {
+    fn should_compact(&mut self, compactions: &mut u32) -> bool {
         let Request { order, .. } = *self.request;
-        if order == Order::ZERO || !self.engine.config.compaction.enabled {
+        if order == Order::ZERO {
             return false;
         }
         let outcome = self.tried.outcome;
         if outcome == Some(Outcome::Skipped) {
             // Too little is free to move things to. Would it be enough if everything were reclaimed?
             return self.zones().any(|z| {
-                let all = z.free.get() + self.help.reclaimable(z.id).0 / u64::from(order.get());
+                let all = z.free.get() + self.reclaimable(z) / u64::from(order.get());
                 all > z.mark(Mark::Low) + 2 * order.frames().0
             });
         }
@@ -187,10 +231,10 @@ impl<H: Helpers> Wait<'_, H> {
             }
         }
         let hardest = if self.is_costly() { Zeal::SyncLight } else { Zeal::SyncFull };
-        if *zeal >= hardest {
+        if self.zeal >= hardest {
             return false;
         }
-        *zeal = if *zeal == Zeal::Async { Zeal::SyncLight } else { Zeal::SyncFull };
+        self.zeal = if self.zeal == Zeal::Async { Zeal::SyncLight } else { Zeal::SyncFull };
         *compactions = 0;
         true
     }
@@ -200,11 +244,9 @@ impl<H: Helpers> Wait<'_, H> {
     fn compact(&mut self, mode: Mode, thorough: bool) -> Option<Pfn> {
         let engine = self.engine;
         let order = self.request.order;
-        if order == Order::ZERO || !engine.config.compaction.enabled {
-            return None;
-        }
+        let help = self.help.filter(|_| order > Order::ZERO && engine.config.compaction.enabled)?;
         let zones = self.zones().map(|z| z.id);
-        let tried = compact_for_request(engine, self.help, self.cx, self.request, zones, mode, thorough);
+        let tried = compact_for_request(engine, help, self.cx, self.request, zones, mode, thorough);
         self.tried.compactions += 1;
         self.tried.deferred += tried.deferred;
         self.tried.work += tried.work;
@@ -228,6 +270,9 @@ impl<H: Helpers> Wait<'_, H> {
     /// # Linux
     /// `__alloc_pages_direct_reclaim`.
     fn reclaim(&mut self) -> (u64, Option<Pfn>) {
+        if self.help.is_none() {
+            return (0, None);
+        }
         self.engine.counts.pressure.add(Counter::Allocstall, 1);
         self.tried.reclaims += 1;
         let progress = self.shrink();
@@ -246,21 +291,26 @@ impl<H: Helpers> Wait<'_, H> {
     /// # Linux
     /// `do_try_to_free_pages`: harder and harder until enough is free.
     fn shrink(&mut self) -> u64 {
+        let Some(help) = self.help else { return 0 };
+        // Those that it may use now: meanwhile the allowed nodes may change.
+        let zones: Vec<&Zone> = self.engine.zones_for(self.cx, self.request).collect();
+        let available = || zones.iter().map(|z| z.available()).sum::<u64>();
         let order = self.request.order;
         let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });
         let (mut gained, mut ready) = (0, false);
         for priority in (0..=Priority::START.0).rev().map(Priority) {
-            for i in 0..self.zones().count() {
-                let Some(z) = self.zones().nth(i) else { break };
+            for z in &zones {
                 // Compaction has what it needs here: reclaiming more would only evict useful pages.
                 let room = z.mark(Mark::High) + 2 * order.frames().0;
-                if self.is_costly() && self.engine.config.compaction.enabled && z.free.get() > room {
+                if self.is_costly() && self.can_compact() && z.free.get() > room {
                     ready = true;
                     continue;
                 }
                 let ask =
                     Shortage { zone: z.id, want: Frames(want - gained), order, priority, background: false };
-                let (said, grew) = self.engine.ask(self.cx, self.help, z, &ask);
+                let before = available();
+                let said = self.engine.ask(self.cx, help, &ask);
+                let grew = available().saturating_sub(before);
                 self.tried.reclaimed.scanned += said.scanned;
                 self.tried.reclaimed.freed += said.freed;
                 self.tried.gained += Frames(grew);

@@ -2,20 +2,21 @@
 //! giving.
 
 use crate::allocator::LinuxAllocator;
-use crate::effort::{Effort, Mark, Wake};
+use crate::config::{BoostRule, PcpPolicy};
+use crate::effort::{Effort, Mark, Reach, Wake};
 use crate::events::{Counts, Origin};
 use crate::fallback::Found;
 use crate::pcp;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Locked;
 use crate::zonelist::{Inlined, Step, Zoneref};
-use pageyard_core::{BadRequest, Cx, Migratetype, NodeMask, Pfn, Request, RequestFlags, ZoneKind};
+use pageyard_core::{BadRequest, Cx, Migratetype, NodeMask, Order, Pfn, Request, RequestFlags};
 
 /// What a request walks: a zonelist, the nodes it may take from (`None`: all), and the first entry that fits.
-struct Walk<'a> {
-    list: &'a [Zoneref],
-    nodes: Option<NodeMask>,
-    first: usize,
+pub(crate) struct Walk<'a> {
+    pub(crate) list: &'a [Zoneref],
+    pub(crate) nodes: Option<NodeMask>,
+    pub(crate) first: usize,
 }
 
 impl LinuxAllocator {
@@ -45,7 +46,7 @@ impl LinuxAllocator {
         request: &Request,
         wake: Wake,
     ) -> Result<Option<Pfn>, BadRequest> {
-        let walk = self.walk_of::<S>(cx, request)?;
+        let walk = self.walk_of::<S>(cx, request, Reach::Asked)?;
         let effort = Effort { wake, ..self.first_effort(&walk) };
         Ok(self.try_walk::<S>(cx, request, &walk, effort))
     }
@@ -53,8 +54,8 @@ impl LinuxAllocator {
     /// Returns how a request first tries.
     #[inline(always)]
     fn first_effort(&self, walk: &Walk<'_>) -> Effort {
-        let normal = self.zones[walk.list[walk.first].zone].span.kind == ZoneKind::Normal;
-        Effort { nofragment: self.config.nofragment && normal, ..Effort::plain(Mark::Low) }
+        let nofragment = self.zones[walk.list[walk.first].zone].splits_late;
+        Effort { nofragment, ..Effort::plain(Mark::Low) }
     }
 
     /// Determines once what a request walks, and which entry it prefers.
@@ -62,8 +63,13 @@ impl LinuxAllocator {
     /// # Linux
     /// `prepare_alloc_pages`.
     #[inline(always)]
-    fn walk_of<S: Step>(&self, cx: &Cx, request: &Request) -> Result<Walk<'_>, BadRequest> {
-        let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request);
+    pub(crate) fn walk_of<S: Step>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        reach: Reach,
+    ) -> Result<Walk<'_>, BadRequest> {
+        let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request, reach);
         let highest = request.highest_zone;
         let asked = if S::MASKS_ALL { nodes.or(Some(NodeMask::ALL)) } else { nodes };
         match S::next(list, 0, highest, asked) {
@@ -81,6 +87,7 @@ impl LinuxAllocator {
         let order = request.order;
         let preferred = &walk.list[walk.first];
         let node = self.zones[preferred.zone].span.node;
+        let auto = self.config.pcp_policy == PcpPolicy::Auto;
         let mut from = walk.first;
         while let Some(at) = S::next(walk.list, from, request.highest_zone, walk.nodes) {
             from = at + 1;
@@ -92,21 +99,24 @@ impl LinuxAllocator {
             let above = |mark| {
                 zone.watermark_ok(order, request.highest_zone, Effort { mark, ..effort }, &self.config)
             };
-            // Far from the watermarks one check is enough; near them the per-CPU lists are told to shrink.
-            let roomy = !zone.below_high.get() && above(Mark::High);
-            zone.below_high.set(!roomy);
+            // Far from the watermarks one check is enough; near them the per-CPU lists are told to shrink (6.7 and later).
+            let roomy = auto && !zone.below_high.get() && above(Mark::High);
+            if auto {
+                zone.below_high.set(!roomy);
+            }
             if !roomy && !above(effort.mark) {
                 continue;
             }
-            let Some(pfn) = self.take_from(walk.list[at].zone, cx, request, preferred, effort) else {
-                continue;
-            };
-            if effort.wake != Wake::No && zone.boosted.take() {
-                zone.kswapd_woken.set(true);
+            let got = self.take_from(walk.list[at].zone, cx, request, preferred, effort);
+            // Whether or not it got something: fragmentation has raised the watermarks.
+            let wakes = effort.wake != Wake::No || self.config.boost_rule == BoostRule::Atomic;
+            if wakes && zone.boosted.take() {
+                self.reclaim_begins(zone.span.node, zone.span.kind, Order::ZERO);
                 if effort.wake == Wake::Counts {
                     Counts::add(&self.counts.wakes);
                 }
             }
+            let Some(pfn) = got else { continue };
             if effort.is_highatomic(order) {
                 zone.reserve_highatomic(pfn, order, &self.config);
             }
@@ -120,7 +130,7 @@ impl LinuxAllocator {
 
     /// Walks the zonelist once more, on the slow path.
     pub(crate) fn try_zones(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
-        let walk = self.walk_of::<Inlined>(cx, request).ok()?;
+        let walk = self.walk_of::<Inlined>(cx, request, effort.reach).ok()?;
         self.try_walk::<Inlined>(cx, request, &walk, effort)
     }
 

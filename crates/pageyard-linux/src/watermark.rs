@@ -1,6 +1,6 @@
 //! Watermarks: may a request take from a zone? Layer: on the zone.
 
-use crate::config::Config;
+use crate::config::{BoostRule, Config};
 use crate::effort::{Effort, Mark};
 use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS};
 use crate::zone::Zone;
@@ -59,10 +59,14 @@ impl Zone {
         if self.enough(order, highest, self.mark(effort.mark), effort, config) {
             return true;
         }
-        // Single frames that cannot wait ignore the boost: it is meant to wake reclaim, not to fail requests.
+        // Urgent requests for single frames ignore the boost: it is meant to wake reclaim, not to fail requests.
+        let spared = match config.boost_rule {
+            BoostRule::Atomic => RequestFlags::HIGH | RequestFlags::NON_BLOCKING,
+            BoostRule::High => RequestFlags::HIGH,
+        };
         order == Order::ZERO
             && effort.mark == Mark::Min
-            && effort.reserves.contains(RequestFlags::HIGH)
+            && effort.reserves.contains(spared)
             && self.boost.get() > 0
             && self.enough(order, highest, self.marks.min.0, effort, config)
     }

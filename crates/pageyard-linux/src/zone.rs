@@ -34,6 +34,10 @@ pub struct Zone {
     pub span: ZoneSpan,
     pub tags: Tags,
     pub pageblocks: Pageblocks,
+    /// Whether a free block is always on the list of its pageblock's type (6.10 and later).
+    pub pure: bool,
+    /// Whether a request that prefers this zone first avoids mixing types in a pageblock.
+    pub splits_late: bool,
     pub free: Apart<Gauge>,
     /// Free blocks by order and type: what the lists hold, readable without the lock.
     pub blocks: Apart<[[Gauge; Migratetype::COUNT]; NR_PAGE_ORDERS]>,

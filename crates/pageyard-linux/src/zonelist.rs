@@ -2,6 +2,7 @@
 //! Layer: the allocator. It knows zones by index and span.
 
 use crate::config::{Config, ZonelistIterator};
+use crate::effort::Reach;
 use pageyard_core::{CpuId, MemoryMap, NodeId, NodeMask, NodeSet, Request, RequestFlags, ZoneKind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -86,8 +87,11 @@ impl Zonelists {
 
     /// Returns the list that a request walks, and the nodes that it may take from; `None` is all of them.
     #[inline]
-    pub fn for_request(&self, cpu: usize, request: &Request) -> (&[Zoneref], Option<NodeMask>) {
+    pub fn for_request(&self, cpu: usize, request: &Request, reach: Reach) -> (&[Zoneref], Option<NodeMask>) {
         let (_, home) = self.of_cpu[cpu];
+        if reach == Reach::Any && !request.flags.contains(RequestFlags::THIS_NODE) {
+            return (&self.all[home], None);
+        }
         let nodes = match (self.allowed.mask(), request.nodes) {
             (None, NodeMask::ALL) => None,
             (None, asked) => Some(asked),
@@ -110,7 +114,7 @@ impl Zonelists {
 
     /// Iterates over the places of the zones that may serve a request, best first.
     pub fn walk(&self, cpu: usize, request: &Request) -> impl Iterator<Item = usize> + Clone + '_ {
-        let (list, nodes) = self.for_request(cpu, request);
+        let (list, nodes) = self.for_request(cpu, request, Reach::Asked);
         let highest = request.highest_zone;
         list.iter().filter(move |z| z.fits(highest, nodes)).map(|z| z.zone)
     }

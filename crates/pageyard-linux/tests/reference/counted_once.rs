@@ -21,6 +21,7 @@ fn two_nodes() -> LinuxAllocator {
     let node = |n: u8| Region::managed(Pfn(u64::from(n) * 2048), Frames(2048), NodeId(n), ZoneKind::Normal);
     let mut config = bare(Config::linux_6_18());
     config.cpus = 2;
+    config.privileged_take_any_node = false;
     LinuxAllocator::new(&MemoryMap::new(&[node(0), node(1)]).unwrap(), &config).unwrap()
 }
 

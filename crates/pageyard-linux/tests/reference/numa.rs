@@ -13,6 +13,11 @@ const ZONE: u64 = 2048;
 
 /// Makes a machine of `nodes` nodes with three zones each, and a CPU for each node.
 fn machine(nodes: u8, distances: &[&[u8]], iterator: &str) -> LinuxAllocator {
+    configured(nodes, distances, iterator, false)
+}
+
+/// Makes such a machine; `any_node`: whether privileged requests may take from any node, as in Linux.
+fn configured(nodes: u8, distances: &[&[u8]], iterator: &str, any_node: bool) -> LinuxAllocator {
     let kinds = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal];
     let regions: Vec<Region> = (0..u64::from(nodes) * 3)
         .map(|i| Region::managed(Pfn(i * ZONE), Frames(ZONE), NodeId((i / 3) as u8), kinds[i as usize % 3]))
@@ -20,6 +25,7 @@ fn machine(nodes: u8, distances: &[&[u8]], iterator: &str) -> LinuxAllocator {
     let mut config = crate::common::bare(Config::linux_6_18());
     config.set("zonelist_iterator", iterator).unwrap();
     config.cpus = u32::from(nodes);
+    config.privileged_take_any_node = any_node;
     let map = MemoryMap::new(&regions).unwrap().with_topology(Topology { cpus: &[], distances });
     LinuxAllocator::new(&map, &config).unwrap()
 }
@@ -115,6 +121,25 @@ fn a_request_that_fails_while_the_allowed_nodes_change_is_tried_again() {
             stop.store(true, Ordering::Relaxed);
         });
         sound(&a);
+    }
+}
+
+#[test]
+fn privileged_requests_go_beyond_their_nodes_when_those_are_full() {
+    let atomic = RequestFlags::HIGH | RequestFlags::NON_BLOCKING;
+    let plain = Request::new(Order::of(4), Movable);
+    for (flags, beyond) in [
+        (RequestFlags::MEMALLOC, true),
+        (atomic, true),
+        (RequestFlags::OOM_VICTIM, true),
+        (RequestFlags::HIGH, false),
+        (RequestFlags::NON_BLOCKING, false),
+        (atomic | RequestFlags::THIS_NODE, false),
+    ] {
+        let a = configured(2, &[], "inlined", true);
+        let there = Request { nodes: NodeMask::only(NodeId(0)), ..plain }.with(flags);
+        let zones = order_of_use(&a, &CX, &there);
+        assert_eq!(zones, if beyond { vec![2, 1, 0, 5, 4, 3] } else { vec![2, 1, 0] }, "{flags:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use crate::common::normal;
 use pageyard_core::compaction::{Knobs, Scope, Skip};
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_testkit::pressure::pressure_suite;
-use pageyard_testkit::slow_order::{ASYNC, LIGHT, RECLAIM, Ways, slow_path_order};
+use pageyard_testkit::slow_order::{ASYNC, GivesBack, LIGHT, RECLAIM, Ways, slow_path_order};
 
 fn built(config: &Config) -> impl Fn(u64) -> LinuxAllocator + '_ {
     // Two CPUs, one of which the suite's other threads use.
@@ -43,7 +43,7 @@ const BOUNDED: Ways = Ways {
     retry_mayfail: &[ASYNC, RECLAIM, LIGHT],
     starved: [&[RECLAIM], &[], &[RECLAIM, RECLAIM]],
     small_movable: RECLAIM,
-    gives_back_first: false,
+    gives_back: GivesBack::Last,
 };
 
 /// A preset whose compactions look at every pageblock again; otherwise one would hide the next from the owner.
@@ -66,7 +66,12 @@ fn requests_wait_in_the_order_of_linux_4_10() {
 fn requests_wait_in_the_order_of_linux_4_6() {
     // Compaction comes first whatever is asked for, and a last one in the end even for those who do not retry. Patience
     // ends when as much was reclaimed as was asked for.
-    let ways =
-        Ways { noretry: &[ASYNC, RECLAIM, LIGHT], starved: [&[RECLAIM]; 3], small_movable: ASYNC, ..BOUNDED };
+    let ways = Ways {
+        noretry: &[ASYNC, RECLAIM, LIGHT],
+        starved: [&[RECLAIM]; 3],
+        small_movable: ASYNC,
+        gives_back: GivesBack::Never,
+        ..BOUNDED
+    };
     slow_path_order(built(&without_hints(Config::linux_4_6())), &ways);
 }

@@ -8,7 +8,7 @@ use pageyard::{
 };
 use pageyard_testkit::owner::{Fault, Owner, Use};
 use pageyard_testkit::pressure::pressure_suite;
-use pageyard_testkit::slow_order::{ASYNC, LIGHT, RECLAIM, Ways, slow_path_order};
+use pageyard_testkit::slow_order::{ASYNC, GivesBack, LIGHT, RECLAIM, Ways, slow_path_order};
 
 const CX: Cx = Cx::on(CpuId(0));
 const HUGE: Order = Order::of(9);
@@ -39,7 +39,7 @@ fn requests_wait_in_the_engines_order() {
         starved: [&[RECLAIM, RECLAIM], &[], &[RECLAIM, RECLAIM, RECLAIM]],
         // Compaction is cheap here, so it comes first for every block.
         small_movable: ASYNC,
-        gives_back_first: true,
+        gives_back: GivesBack::First,
     };
     slow_path_order(|frames| built(frames, Config::new(2), TryLock), &ways);
 }
