@@ -15,6 +15,7 @@ WITHOUT = {
     "pageyard": ["pageyard-linux", "pageyard-trace"],
     "pageyard-linux": ["pageyard", "pageyard-trace"],
     "pageyard-arena": ["pageyard-linux", "pageyard-trace"],
+    "pageyard-judge": ["pageyard", "pageyard-trace", "pageyard-testkit"],
     "pageyard-trace": ["pageyard-linux", "pageyard-record", "perf-event2", "clap"],
     "pageyard-record": ["pageyard-linux", "pageyard-replay", "plotters", "clap"],
     "pageyard-replay": ["pageyard-record", "pageyard-bench", "pageyard-testkit", "plotters", "libloading", "perf-event2",

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the judge and its driver tell each other, through a file that the guest sees as the memory of a PCI device.
+ *
+ * All numbers are little-endian. Offsets are bytes from the start of the file. The same layout is described, field by
+ * field, in docs/design/judge.md.
+ */
+#ifndef PAGEYARD_EXCHANGE_H
+#define PAGEYARD_EXCHANGE_H
+
+#define EXCHANGE_MAGIC 0x31656764756a7970ULL /* "pyjudge1" */
+#define EXCHANGE_VERSION 1
+
+/* Set in the number of a bulk request's frame once it is freed. */
+#define FRAME_FREED 0x80000000U
+
+/* Numbers of what is counted after an operation: 14 of each zone. */
+#define COUNTS 64
+
+enum status {
+	STATUS_WAITING, /* written by the driver */
+	STATUS_RUNNING,
+	STATUS_DONE,
+	STATUS_FAILED, /* `message` says why */
+};
+
+struct exchange {
+	u64 magic;
+	u32 version;
+	u32 status;
+	/* By the driver. */
+	u64 operations; /* how many */
+	u64 operations_at;
+	u64 answers_at; /* one for each operation */
+	u64 frames_at; /* what bulk requests got: frame numbers, in order */
+	u64 frames_room; /* frame numbers that fit */
+	u64 opening_at; /* where the state before goes */
+	u64 closing_at; /* and the state after */
+	u64 state_room; /* bytes for each of them */
+	u64 counts_at; /* what zones and lists count after each of the first operations, COUNTS numbers each */
+	u64 counts_room; /* operations that fit */
+	u32 drain_first; /* empty all lists before the opening is written */
+	u32 unused;
+	/* By the guest. */
+	u64 done; /* operations carried out */
+	u64 frames; /* frame numbers written */
+	u64 opening_len;
+	u64 closing_len;
+	char release[64];
+	char message[256];
+};
+
+enum kind {
+	OP_ALLOC, /* one block */
+	OP_FREE, /* the block of operation `arg`, or frame `sub` of a bulk request */
+	OP_ALLOC_BULK, /* `arg` single frames */
+	OP_FREE_BULK, /* all that is left of bulk request `arg` */
+	OP_FREE_FRAG, /* as the last fragment of a page does */
+	OP_DRAIN, /* the lists of all CPUs; with `arg` 1, of this one */
+	OP_TICK, /* the vmstat worker of this CPU */
+	OP_KSWAPD_ENDS, /* the background reclaimer of node `arg` goes to sleep */
+	OP_GIVE_UP, /* the block of operation `arg` can be reclaimed */
+	OP_KINDS,
+};
+
+enum flag {
+	FLAG_HIGH = 1 << 0,
+	FLAG_DIRECT = 1 << 1, /* may wait */
+	FLAG_KSWAPD = 1 << 2, /* may wake the background reclaimer */
+	FLAG_NORETRY = 1 << 3,
+	FLAG_MAYFAIL = 1 << 4,
+	FLAG_MEMALLOC = 1 << 5, /* as a task that is reclaiming */
+	FLAG_THISNODE = 1 << 6,
+	FLAG_COMP = 1 << 7,
+};
+
+struct operation {
+	u8 kind;
+	u8 cpu;
+	u8 order;
+	u8 type; /* 0 unmovable, 1 movable, 2 reclaimable */
+	u16 flags;
+	u8 zone; /* the highest that may serve: 0 DMA, 1 DMA32, 2 Normal, 3 Movable */
+	u8 nodes; /* a mask; 0: any */
+	u32 arg;
+	u16 sub;
+	u16 gives; /* each time this request reclaims, so many blocks that can be reclaimed are freed */
+};
+
+struct answer {
+	u64 result; /* frame number, ~0 for none; of bulk requests the count, of others 0 */
+	u16 wakes; /* times that the background reclaimer was woken */
+	u16 reclaims; /* times that the request reclaimed */
+	u32 counts; /* what every zone and list counts afterwards, folded into a number */
+};
+
+#endif

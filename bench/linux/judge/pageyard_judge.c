@@ -1,0 +1,806 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The judge: carries out a stream of operations in this kernel's own page allocator, and writes down what it
+ * answered and what its lists held before and after.
+ *
+ * All CPUs are held by threads of this module with interrupts off from the first dump to the last, so nobody else
+ * allocates or frees meanwhile. An operation names its CPU; they take turns, so a run can be repeated. Four functions
+ * are replaced by our own for that time: what wakes the background reclaimer, what reclaims for a request, what
+ * compacts for it, and the killer. Everything else is the kernel's own code.
+ */
+#include <linux/delay.h>
+#include <linux/ftrace.h>
+#include <linux/gfp.h>
+#include <linux/io.h>
+#include <linux/kprobes.h>
+#include <linux/kthread.h>
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include <linux/mmzone.h>
+#include <linux/module.h>
+#include <linux/pagevec.h>
+#include <linux/pci.h>
+#include <linux/sched/mm.h>
+#include <linux/utsname.h>
+#include <linux/version.h>
+#include <linux/vmstat.h>
+
+#include "exchange.h"
+
+#define IS_6_12 (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0))
+#define ORDERS 11
+#define JUDGED_CPUS 2
+
+MODULE_LICENSE("GPL");
+MODULE_DESCRIPTION("Carries out a stream of operations in the kernel's page allocator and writes down its answers");
+
+/* ---- What is not exported is found by name. ---- */
+
+static unsigned long (*lookup)(const char *name);
+static void (*drain_all)(struct zone *zone);
+static void (*drain_local)(struct zone *zone);
+static bool (*refresh_stats)(bool do_pagesets);
+static unsigned long (*block_flags)(const struct page *page, unsigned long pfn, unsigned long mask);
+#if IS_6_12
+static void (*free_folios)(struct folio_batch *folios);
+#else
+static void (*free_list_of_pages)(struct list_head *list);
+#endif
+
+static struct exchange *ex;
+static struct operation *ops;
+static struct answer *answers;
+static u32 *frames;
+
+static int fail(const char *why)
+{
+	pr_err("judge: %s\n", why);
+	strscpy(ex->message, why, sizeof(ex->message));
+	WRITE_ONCE(ex->status, STATUS_FAILED);
+	return -EINVAL;
+}
+
+static int find_lookup(void)
+{
+	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
+
+	if (register_kprobe(&probe) < 0)
+		return -ENOENT;
+	lookup = (void *)probe.addr;
+	unregister_kprobe(&probe);
+	return 0;
+}
+
+#define FIND(pointer, name)                                           \
+	do {                                                          \
+		pointer = (void *)lookup(name);                       \
+		if (!pointer)                                         \
+			return fail("this kernel has no " name);      \
+	} while (0)
+
+static int find_symbols(void)
+{
+	FIND(drain_all, "drain_all_pages");
+	FIND(drain_local, "drain_local_pages");
+	FIND(refresh_stats, "refresh_cpu_vm_stats");
+	FIND(block_flags, "get_pfnblock_flags_mask");
+#if IS_6_12
+	FIND(free_folios, "free_unref_folios");
+#else
+	FIND(free_list_of_pages, "free_unref_page_list");
+#endif
+	return 0;
+}
+
+/* ---- Blocks and what they hold. ---- */
+
+static bool nothing_to_isolate(struct page *page, isolate_mode_t mode)
+{
+	return false;
+}
+
+static int nothing_to_migrate(struct page *to, struct page *from, enum migrate_mode mode)
+{
+	return -EAGAIN;
+}
+
+static void nothing_to_put_back(struct page *page)
+{
+}
+
+static const struct movable_operations contents = {
+	.isolate_page = nothing_to_isolate,
+	.migrate_page = nothing_to_migrate,
+	.putback_page = nothing_to_put_back,
+};
+
+/* The contents of a movable block can be moved, as far as the allocator can tell: each frame says so. */
+static void fill(struct page *page, const struct operation *op)
+{
+	unsigned long i;
+
+	if (op->type == 1 && !(op->flags & FLAG_COMP))
+		for (i = 0; i < 1UL << op->order; i++)
+			page[i].mapping = (void *)((unsigned long)&contents | PAGE_MAPPING_MOVABLE);
+}
+
+static void empty(struct page *page, const struct operation *op)
+{
+	unsigned long i;
+
+	if (op->type == 1 && !(op->flags & FLAG_COMP))
+		for (i = 0; i < 1UL << op->order; i++)
+			page[i].mapping = NULL;
+}
+
+/* ---- What is replaced. ---- */
+
+static struct answer *now; /* the answer being written; only while an operation runs */
+static const struct operation *current_op;
+static u32 *offered; /* operations whose blocks can be reclaimed, first come, first freed */
+static u32 offered_first, offered_next;
+
+static void woken_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
+{
+	int i;
+
+	if (!now)
+		return;
+	/* It begins at once: zones up to the one asked for are being reclaimed. */
+	for (i = 0; i <= highest; i++) {
+		struct zone *below = zone->zone_pgdat->node_zones + i;
+
+		if (managed_zone(below))
+			set_bit(ZONE_RECLAIM_ACTIVE, &below->flags);
+	}
+	now->wakes++;
+}
+
+static unsigned long reclaimed(struct zonelist *zonelist, int order, gfp_t gfp, nodemask_t *nodes)
+{
+	unsigned long got = 0;
+	int i;
+
+	if (!now)
+		return 0;
+	now->reclaims++;
+	for (i = 0; i < current_op->gives && offered_first < offered_next; i++) {
+		u32 index = offered[offered_first++];
+		const struct operation *op = &ops[index];
+		struct page *page = pfn_to_page(answers[index].result);
+		struct zone *zone = page_zone(page);
+
+		/* What is freed elsewhere does not count, as it would not be reclaimed for this request. */
+		if (zone_idx(zone) <= gfp_zone(gfp) && (!nodes || node_isset(zone_to_nid(zone), *nodes)) &&
+		    (!(gfp & __GFP_THISNODE) || zone_to_nid(zone) == numa_node_id()))
+			got += 1UL << op->order;
+		empty(page, op);
+		__free_pages(page, op->order);
+	}
+	return got;
+}
+
+static int not_compacted(gfp_t gfp, unsigned int order, unsigned int flags, const void *ac, int prio,
+			 struct page **captured)
+{
+	return 1; /* COMPACT_SKIPPED */
+}
+
+static bool nobody_killed(void *oc)
+{
+	return false;
+}
+
+struct replacement {
+	const char *name;
+	void *by;
+	struct ftrace_ops ops;
+	bool on;
+};
+
+static void notrace go_to(unsigned long ip, unsigned long parent, struct ftrace_ops *fops, struct ftrace_regs *regs)
+{
+	struct replacement *r = container_of(fops, struct replacement, ops);
+
+#if IS_6_12
+	ftrace_regs_set_instruction_pointer(regs, (unsigned long)r->by);
+#else
+	ftrace_instruction_pointer_set(regs, (unsigned long)r->by);
+#endif
+}
+
+static struct replacement replaced[] = {
+	{ .name = "wakeup_kswapd", .by = woken_kswapd },
+	{ .name = "try_to_free_pages", .by = reclaimed },
+	{ .name = "try_to_compact_pages", .by = not_compacted },
+	{ .name = "out_of_memory", .by = nobody_killed },
+};
+
+static int replace_all(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(replaced); i++) {
+		struct replacement *r = &replaced[i];
+
+		r->ops.func = go_to;
+		r->ops.flags = FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_IPMODIFY;
+		if (ftrace_set_filter(&r->ops, (char *)r->name, strlen(r->name), 0) || register_ftrace_function(&r->ops))
+			return fail("a function could not be replaced");
+		r->on = true;
+	}
+	return 0;
+}
+
+static void restore_all(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(replaced); i++)
+		if (replaced[i].on)
+			unregister_ftrace_function(&replaced[i].ops);
+}
+
+/* ---- The state, written down in order. ---- */
+
+static u64 *out, *out_end;
+
+static void put(u64 word)
+{
+	if (out < out_end)
+		*out = word;
+	out++;
+}
+
+static int type_of(unsigned long pfn)
+{
+	return block_flags(pfn_to_page(pfn), pfn, 7);
+}
+
+static void put_list(struct list_head *list, bool cached)
+{
+	u64 *count = out;
+	u64 n = 0;
+	struct list_head *at;
+
+	put(0);
+	list_for_each(at, list) {
+		struct page *page = cached ? container_of(at, struct page, pcp_list) : container_of(at, struct page, buddy_list);
+		u64 word = page_to_pfn(page);
+
+#if !IS_6_12
+		/* Until 6.10 a cached block remembers a type. */
+		if (cached)
+			word |= (u64)page->index << 56;
+#endif
+		put(word);
+		n++;
+	}
+	if (count < out_end)
+		*count = n;
+}
+
+static void put_lists(struct zone *zone, int cpu)
+{
+	struct per_cpu_pages *pcp = per_cpu_ptr(zone->per_cpu_pageset, cpu);
+	int i;
+
+	put(pcp->count);
+	put(pcp->batch);
+#if IS_6_12
+	put(pcp->high);
+	put(pcp->high_min);
+	put(pcp->high_max);
+	put(pcp->alloc_factor);
+	put(pcp->free_count);
+	put(pcp->flags);
+#else
+	put(pcp->high);
+	put(pcp->high);
+	put(pcp->high);
+	put(pcp->free_factor);
+	put(0);
+	put(0);
+#endif
+	put(pcp->expire);
+	put(NR_PCP_LISTS);
+	for (i = 0; i < NR_PCP_LISTS; i++)
+		put_list(&pcp->lists[i], true);
+}
+
+static u64 numa_events(struct zone *zone, int item)
+{
+	u64 sum = atomic_long_read(&zone->vm_numa_event[item]);
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		sum += per_cpu_ptr(zone->per_cpu_zonestats, cpu)->vm_numa_event[item];
+	return sum;
+}
+
+static u64 vm_events(int item)
+{
+	u64 sum = 0;
+	int cpu;
+
+	for_each_online_cpu(cpu)
+		sum += per_cpu(vm_event_states, cpu).event[item];
+	return sum;
+}
+
+/* Bit 0: of this zone. Bit 1: held by somebody who can move it. Bit 2: never given to the allocator. */
+static u8 frame_state(struct zone *zone, unsigned long pfn)
+{
+	struct page *page;
+
+	if (!pfn_valid(pfn))
+		return 0;
+	page = pfn_to_page(pfn);
+	if (page_zone(page) != zone)
+		return 0;
+	return 1 | ((PageLRU(page) || __PageMovable(page)) && !PageBuddy(page) ? 2 : 0) | (PageReserved(page) ? 4 : 0);
+}
+
+static void put_zone(struct zone *zone)
+{
+	unsigned long first = zone->zone_start_pfn, end = zone_end_pfn(zone), pfn;
+	int order, type, cpu, i;
+
+	put(zone_to_nid(zone));
+	put(zone_idx(zone));
+	put(first);
+	put(zone->spanned_pages);
+	put(zone_managed_pages(zone));
+	put(zone->_watermark[WMARK_MIN]);
+	put(zone->_watermark[WMARK_LOW]);
+	put(zone->_watermark[WMARK_HIGH]);
+	put(zone->watermark_boost);
+	for (i = 0; i < MAX_NR_ZONES; i++)
+		put(zone->lowmem_reserve[i]);
+	put(test_bit(ZONE_RECLAIM_ACTIVE, &zone->flags));
+	put(test_bit(ZONE_BOOSTED_WATERMARK, &zone->flags));
+#if IS_6_12
+	put(test_bit(ZONE_BELOW_HIGH, &zone->flags));
+	put(zone->nr_reserved_highatomic);
+	put(zone->nr_free_highatomic);
+#else
+	put(0);
+	put(zone->nr_reserved_highatomic);
+	put(0);
+#endif
+	put(zone_page_state(zone, NR_FREE_PAGES));
+	/* There is no swap in the guest. */
+	put(zone_page_state(zone, NR_ZONE_INACTIVE_FILE) + zone_page_state(zone, NR_ZONE_ACTIVE_FILE));
+	put(numa_events(zone, NUMA_HIT));
+	put(numa_events(zone, NUMA_MISS));
+	put(numa_events(zone, NUMA_FOREIGN));
+	put(numa_events(zone, NUMA_LOCAL));
+	put(numa_events(zone, NUMA_OTHER));
+	put(numa_events(zone, NUMA_INTERLEAVE_HIT));
+	/* A word holds eight frames or pageblocks. */
+	for (pfn = first & ~511UL; pfn < end; pfn += 8 * 512) {
+		u64 word = 0;
+
+		for (i = 0; i < 8; i++)
+			if (pfn + i * 512 < end && pfn_valid(pfn + i * 512))
+				word |= (u64)type_of(pfn + i * 512) << (8 * i);
+		put(word);
+	}
+	for (pfn = first; pfn < end; pfn += 8) {
+		u64 word = 0;
+
+		for (i = 0; i < 8; i++)
+			if (pfn + i < end)
+				word |= (u64)frame_state(zone, pfn + i) << (8 * i);
+		put(word);
+	}
+	for (order = 0; order < ORDERS; order++)
+		for (type = 0; type < MIGRATE_TYPES; type++)
+			put_list(&zone->free_area[order].free_list[type], false);
+	for (cpu = 0; cpu < JUDGED_CPUS; cpu++)
+		put_lists(zone, cpu);
+}
+
+static u64 put_state(u64 at)
+{
+	u64 *start = (void *)ex + at;
+	u64 zones = 0;
+	int node, i;
+
+	out = start;
+	out_end = start + ex->state_room / 8;
+	for_each_online_node(node)
+		for (i = 0; i < MAX_NR_ZONES; i++)
+			zones += populated_zone(&NODE_DATA(node)->node_zones[i]);
+	put(zones);
+	put(nr_online_nodes);
+	put(MIGRATE_TYPES);
+	put(MAX_NR_ZONES);
+	put(!IS_6_12); /* whether a cached block remembers a type */
+	put(vm_events(PGFREE));
+	for (i = 0; i < MAX_NR_ZONES; i++)
+		put(vm_events(PGALLOC_DMA + i));
+	for_each_online_node(node)
+		for (i = 0; i < MAX_NR_ZONES; i++)
+			if (populated_zone(&NODE_DATA(node)->node_zones[i]))
+				put_zone(&NODE_DATA(node)->node_zones[i]);
+	return (out - start) * 8;
+}
+
+/* ---- The operations. ---- */
+
+static gfp_t gfp_of(const struct operation *op)
+{
+	gfp_t gfp = __GFP_NOWARN;
+
+	if (op->flags & FLAG_HIGH)
+		gfp |= __GFP_HIGH;
+	if (op->flags & FLAG_DIRECT)
+		gfp |= __GFP_DIRECT_RECLAIM;
+#ifdef __GFP_ATOMIC
+	else if (op->flags & FLAG_HIGH)
+		gfp |= __GFP_ATOMIC;
+#endif
+	if (op->flags & FLAG_KSWAPD)
+		gfp |= __GFP_KSWAPD_RECLAIM;
+	if (op->flags & FLAG_NORETRY)
+		gfp |= __GFP_NORETRY;
+	if (op->flags & FLAG_MAYFAIL)
+		gfp |= __GFP_RETRY_MAYFAIL;
+	if (op->flags & FLAG_THISNODE)
+		gfp |= __GFP_THISNODE;
+	if (op->flags & FLAG_COMP)
+		gfp |= __GFP_COMP;
+	if (op->type == 1)
+		gfp |= __GFP_MOVABLE;
+	if (op->type == 2)
+		gfp |= __GFP_RECLAIMABLE;
+	if (op->zone == 0)
+		gfp |= __GFP_DMA;
+	if (op->zone == 1)
+		gfp |= __GFP_DMA32;
+	if (op->zone == 3)
+		gfp |= __GFP_HIGHMEM;
+	return gfp;
+}
+
+static void request(const struct operation *op, struct answer *a)
+{
+	unsigned int noreclaim = 0;
+	nodemask_t mask = NODE_MASK_NONE, *nodes = NULL;
+	struct page *page;
+	int node;
+
+	if (op->nodes) {
+		for_each_online_node(node)
+			if (op->nodes & (1 << node))
+				node_set(node, mask);
+		nodes = &mask;
+	}
+	if (op->flags & FLAG_MEMALLOC)
+		noreclaim = memalloc_noreclaim_save();
+	if (op->kind == OP_ALLOC_BULK) {
+		static struct page *array[JUDGED_CPUS][512];
+		struct page **got = array[op->cpu];
+		unsigned long n, i;
+
+		memset(got, 0, sizeof(array[0]));
+		n = __alloc_pages_bulk(gfp_of(op), numa_node_id(), nodes, min_t(u32, op->arg, 512), NULL, got);
+		a->result = (ex->frames << 16) | n;
+		for (i = 0; i < n; i++) {
+			fill(got[i], op);
+			if (ex->frames < ex->frames_room)
+				frames[ex->frames++] = page_to_pfn(got[i]);
+		}
+	} else {
+		page = __alloc_pages(gfp_of(op), op->order, numa_node_id(), nodes);
+		if (page) {
+			a->result = page_to_pfn(page);
+			fill(page, op);
+		}
+	}
+	if (op->flags & FLAG_MEMALLOC)
+		memalloc_noreclaim_restore(noreclaim);
+}
+
+static void give_back(const struct operation *op)
+{
+	const struct operation *from = &ops[op->arg];
+	u64 got = answers[op->arg].result;
+	struct page *page;
+	u32 i;
+
+	if (got == ~0ULL)
+		return;
+	if (op->kind == OP_FREE_BULK) {
+		u32 *first = &frames[got >> 16], n = got & 0xffff;
+#if IS_6_12
+		struct folio_batch batch;
+
+		folio_batch_init(&batch);
+		for (i = 0; i < n; i++) {
+			if (first[i] & FRAME_FREED)
+				continue;
+			page = pfn_to_page(first[i]);
+			first[i] |= FRAME_FREED;
+			empty(page, from);
+			if (put_page_testzero(page) && !folio_batch_add(&batch, page_folio(page)))
+				free_folios(&batch);
+		}
+		if (batch.nr)
+			free_folios(&batch);
+#else
+		LIST_HEAD(list);
+
+		for (i = 0; i < n; i++) {
+			if (first[i] & FRAME_FREED)
+				continue;
+			page = pfn_to_page(first[i]);
+			first[i] |= FRAME_FREED;
+			empty(page, from);
+			if (put_page_testzero(page))
+				list_add_tail(&page->lru, &list);
+		}
+		free_list_of_pages(&list);
+#endif
+		return;
+	}
+	if (from->kind == OP_ALLOC_BULK) {
+		u32 *frame = &frames[(got >> 16) + op->sub];
+
+		if (op->sub >= (got & 0xffff) || *frame & FRAME_FREED)
+			return;
+		page = pfn_to_page(*frame);
+		*frame |= FRAME_FREED;
+	} else {
+		page = pfn_to_page(got);
+	}
+	empty(page, from);
+	if (op->kind == OP_FREE_FRAG)
+		page_frag_free(page_address(page));
+	else
+		__free_pages(page, from->kind == OP_ALLOC_BULK ? 0 : from->order);
+}
+
+static void kswapd_ends(int node)
+{
+	int i;
+
+	for (i = 0; i < MAX_NR_ZONES; i++) {
+		struct zone *zone = &NODE_DATA(node)->node_zones[i];
+
+		if (!managed_zone(zone) || !test_bit(ZONE_RECLAIM_ACTIVE, &zone->flags))
+			continue;
+		clear_bit(ZONE_RECLAIM_ACTIVE, &zone->flags);
+		spin_lock(&zone->lock);
+		zone->watermark_boost = 0;
+		spin_unlock(&zone->lock);
+	}
+}
+
+static u32 *counted, *counted_end;
+
+static u32 fold(u32 sum, u64 number)
+{
+	if (counted < counted_end)
+		*counted++ = number;
+	return (sum ^ (u32)number) * 0x9e3779b1U + 1;
+}
+
+/* What is counted after an operation. A difference shows here long before it shows in a frame number. */
+static u32 counts(void)
+{
+	u32 sum = 0;
+	int node, i, cpu;
+
+	for_each_online_node(node)
+		for (i = 0; i < MAX_NR_ZONES; i++) {
+			struct zone *zone = &NODE_DATA(node)->node_zones[i];
+
+			if (!populated_zone(zone))
+				continue;
+			sum = fold(sum, zone_page_state(zone, NR_FREE_PAGES));
+			sum = fold(sum, zone->watermark_boost);
+			sum = fold(sum, zone->nr_reserved_highatomic);
+			sum = fold(sum, test_bit(ZONE_RECLAIM_ACTIVE, &zone->flags));
+			sum = fold(sum, test_bit(ZONE_BOOSTED_WATERMARK, &zone->flags));
+#if IS_6_12
+			sum = fold(sum, test_bit(ZONE_BELOW_HIGH, &zone->flags));
+#else
+			sum = fold(sum, 0);
+#endif
+			for (cpu = 0; cpu < JUDGED_CPUS; cpu++) {
+				struct per_cpu_pages *pcp = per_cpu_ptr(zone->per_cpu_pageset, cpu);
+
+				sum = fold(sum, pcp->count);
+				sum = fold(sum, pcp->high);
+#if IS_6_12
+				sum = fold(sum, pcp->alloc_factor);
+				sum = fold(sum, pcp->free_count);
+#else
+				sum = fold(sum, pcp->free_factor);
+				sum = fold(sum, 0);
+#endif
+			}
+		}
+	return sum;
+}
+
+static void carry_out(u64 index)
+{
+	const struct operation *op = &ops[index];
+	struct answer *a = &answers[index];
+
+	*a = (struct answer){ .result = op->kind == OP_ALLOC ? ~0ULL : 0 };
+	current_op = op;
+	now = a;
+	switch (op->kind) {
+	case OP_ALLOC:
+	case OP_ALLOC_BULK:
+		request(op, a);
+		break;
+	case OP_FREE:
+	case OP_FREE_BULK:
+	case OP_FREE_FRAG:
+		give_back(op);
+		break;
+	case OP_DRAIN:
+		if (op->arg)
+			drain_local(NULL);
+		else
+			drain_all(NULL);
+		break;
+	case OP_TICK:
+		refresh_stats(true);
+		break;
+	case OP_KSWAPD_ENDS:
+		kswapd_ends(op->arg);
+		break;
+	case OP_GIVE_UP:
+		if (answers[op->arg].result != ~0ULL)
+			offered[offered_next++] = op->arg;
+		break;
+	}
+	now = NULL;
+	counted = (void *)ex + ex->counts_at + index * COUNTS * sizeof(u32);
+	counted_end = counted + (index < ex->counts_room ? COUNTS : 0);
+	a->counts = counts();
+}
+
+/* ---- Two threads hold the CPUs. ---- */
+
+static atomic_t arrived, masked, folded;
+static u64 turn;
+static bool opened, closed;
+
+static void meet(atomic_t *at)
+{
+	atomic_inc(at);
+	while (atomic_read(at) < JUDGED_CPUS)
+		cpu_relax();
+}
+
+/* Counters of free frames are exact from here on: no CPU keeps a difference to itself. */
+static void count_exactly(int cpu)
+{
+	int node, i;
+
+	refresh_stats(false);
+	for_each_online_node(node)
+		for (i = 0; i < MAX_NR_ZONES; i++) {
+			struct zone *zone = &NODE_DATA(node)->node_zones[i];
+
+			if (populated_zone(zone)) {
+				per_cpu_ptr(zone->per_cpu_zonestats, cpu)->stat_threshold = 0;
+				per_cpu_ptr(zone->per_cpu_pageset, cpu)->expire = 0;
+			}
+		}
+}
+
+static int hold(void *arg)
+{
+	int cpu = (long)arg;
+	u64 at;
+
+	preempt_disable();
+	meet(&arrived);
+	local_irq_disable();
+	meet(&masked);
+	count_exactly(cpu);
+	meet(&folded);
+	if (cpu == 0) {
+		if (ex->drain_first)
+			drain_all(NULL);
+		ex->opening_len = put_state(ex->opening_at);
+		smp_store_release(&opened, true);
+	}
+	while (!smp_load_acquire(&opened))
+		cpu_relax();
+	while ((at = smp_load_acquire(&turn)) < ex->operations) {
+		if (ops[at].cpu != cpu) {
+			cpu_relax();
+			continue;
+		}
+		carry_out(at);
+		WRITE_ONCE(ex->done, at + 1);
+		smp_store_release(&turn, at + 1);
+	}
+	if (cpu == 0) {
+		ex->closing_len = put_state(ex->closing_at);
+		smp_store_release(&closed, true);
+	}
+	while (!smp_load_acquire(&closed))
+		cpu_relax();
+	local_irq_enable();
+	preempt_enable();
+	return 0;
+}
+
+static int check(void)
+{
+	u64 i;
+
+	if (ex->magic != EXCHANGE_MAGIC || ex->version != EXCHANGE_VERSION)
+		return fail("the exchange is of another version than the judge");
+	for (i = 0; i < ex->operations; i++) {
+		const struct operation *op = &ops[i];
+		bool refers = op->kind == OP_FREE || op->kind == OP_FREE_BULK || op->kind == OP_FREE_FRAG || op->kind == OP_GIVE_UP;
+
+		if (op->kind >= OP_KINDS || op->cpu >= JUDGED_CPUS || op->order >= ORDERS || op->type > 2 || op->zone > 3)
+			return fail("an operation is out of range");
+		if (refers && op->arg >= i)
+			return fail("an operation names one that has not happened");
+		if (op->kind == OP_KSWAPD_ENDS && !node_online(op->arg))
+			return fail("an operation names a node that is not there");
+	}
+	return 0;
+}
+
+static int __init judge_init(void)
+{
+	struct pci_dev *dev = pci_get_device(0x1af4, 0x1110, NULL);
+	struct task_struct *held[JUDGED_CPUS];
+	int cpu, err;
+
+	if (!dev || pci_enable_device(dev))
+		return -ENODEV;
+	ex = memremap(pci_resource_start(dev, 2), pci_resource_len(dev, 2), MEMREMAP_WB);
+	if (!ex)
+		return -ENOMEM;
+	ops = (void *)ex + ex->operations_at;
+	answers = (void *)ex + ex->answers_at;
+	frames = (void *)ex + ex->frames_at;
+	WRITE_ONCE(ex->status, STATUS_RUNNING);
+	strscpy(ex->release, utsname()->release, sizeof(ex->release));
+	if (num_online_cpus() != JUDGED_CPUS)
+		return fail("the judge wants two CPUs");
+	err = check();
+	if (!err)
+		err = find_lookup() ? fail("kprobes do not work in this kernel") : find_symbols();
+	if (!err)
+		err = replace_all();
+	if (err)
+		goto out;
+	/* Behind the frames of bulk requests. */
+	offered = frames + ex->frames_room;
+	for (cpu = 0; cpu < JUDGED_CPUS; cpu++) {
+		held[cpu] = kthread_create_on_node(hold, (void *)(long)cpu, cpu_to_node(cpu), "judge/%d", cpu);
+		if (IS_ERR(held[cpu])) {
+			err = fail("a thread could not be made");
+			goto out;
+		}
+		get_task_struct(held[cpu]);
+		kthread_bind(held[cpu], cpu);
+	}
+	for (cpu = 0; cpu < JUDGED_CPUS; cpu++)
+		wake_up_process(held[cpu]);
+	while (!READ_ONCE(closed))
+		msleep(20);
+	WRITE_ONCE(ex->status, STATUS_DONE);
+	pr_info("judge: done\n");
+out:
+	restore_all();
+	return err;
+}
+
+module_init(judge_init);

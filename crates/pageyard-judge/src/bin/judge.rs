@@ -1,0 +1,148 @@
+//! `judge`: compares the reference with what kernels did, now in a guest or recorded. `bench/linux/judge/run` prepares guests.
+
+use clap::{Args, Parser, Subcommand};
+use pageyard_judge::exchange;
+use pageyard_judge::guest::{Guest, SMALL};
+use pageyard_judge::recording::Recording;
+use pageyard_judge::settings::{apply, settings, shape};
+use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
+use pageyard_judge::{report, stream};
+use pageyard_linux::Config;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Compares the reference with a real kernel, operation by operation and frame by frame.
+#[derive(Parser)]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Print one JSON document instead of text.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Boots a kernel once for each set of settings, and compares.
+    Guest(InGuest),
+    /// Compares with recorded rulings, such as those in `data/judge`.
+    Check {
+        /// The files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+struct InGuest {
+    /// The kernel's image.
+    #[arg(long)]
+    kernel: PathBuf,
+    /// The initial file system with the judge's module.
+    #[arg(long)]
+    initrd: PathBuf,
+    /// The preset that should do the same, such as linux-6.12.
+    #[arg(long)]
+    preset: String,
+    /// Where the exchange with the guest and its console's log go.
+    #[arg(long)]
+    folder: PathBuf,
+    /// How many sets of settings.
+    #[arg(long, default_value_t = 20)]
+    sets: u64,
+    /// The number of the first of them.
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+    /// How many operations for each.
+    #[arg(long, default_value_t = 50_000)]
+    operations: u32,
+    /// Write each ruling into this folder.
+    #[arg(long)]
+    save: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let judged = match &command.verb {
+        Verb::Guest(options) => in_guest(options, command.json),
+        Verb::Check { files } => check(files, command.json),
+    };
+    let rows = match judged {
+        Ok(rows) => rows,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let report = report::Report::new(&rows);
+    if command.json {
+        println!("{}", serde_json::to_string_pretty(&report).expect("a report is plain data"));
+    } else {
+        println!("{report}");
+        println!("left out: {}", LEFT_OUT.join("; "));
+    }
+    if report.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
+    let preset = preset(&options.preset)?;
+    std::fs::create_dir_all(&options.folder).map_err(|e| format!("{}: {e}", options.folder.display()))?;
+    let guest = Guest {
+        kernel: options.kernel.clone(),
+        initrd: options.initrd.clone(),
+        folder: options.folder.clone(),
+        patience: Duration::from_secs(120),
+    };
+    let mut rows = Vec::new();
+    for set in options.first..options.first + options.sets {
+        let settings = settings(set);
+        let operations = stream::make(shape(set, options.operations));
+        let ruling = guest.judge(SMALL, &settings, &operations).map_err(|e| e.to_string())?;
+        let recording = Recording { preset: options.preset.clone(), settings, operations, ruling };
+        let verdict = compared(&recording, &preset)?;
+        if let Some((n, ours)) = &verdict.counts
+            && let Some(theirs) = exchange::counted(&guest.folder.join("exchange"), *n)
+        {
+            eprintln!("  {}", verdict::count_differences(ours, &theirs).join("\n  "));
+        }
+        if let Some(folder) = &options.save {
+            let file = folder.join(format!("{}-set{set}.ruling", options.preset));
+            recording.write(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+        }
+        let row = report::Row { name: format!("set {set}"), release: recording.ruling.release, verdict };
+        if !json {
+            println!("{row}");
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn check(files: &[PathBuf], json: bool) -> Result<Vec<report::Row>, String> {
+    let mut rows = Vec::new();
+    for file in files {
+        let recording = Recording::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
+        let verdict = compared(&recording, &preset(&recording.preset)?)?;
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+        let row = report::Row { name, release: recording.ruling.release, verdict };
+        if !json {
+            println!("{row}");
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn preset(name: &str) -> Result<Config, String> {
+    Config::preset(name)
+        .ok_or_else(|| format!("there is no preset `{name}`; there are {}", Config::PRESETS.join(", ")))
+}
+
+fn compared(recording: &Recording, preset: &Config) -> Result<Verdict, String> {
+    let config = apply(preset, &recording.settings)?;
+    Ok(match verdict::compare(&recording.operations, &recording.ruling, &config) {
+        Ok(verdict) => verdict,
+        Err(e) => Verdict::none(e.to_string()),
+    })
+}

@@ -1,0 +1,201 @@
+//! The file through which the driver and the guest speak: the stream goes in, answers and two states come out. The guest sees it
+//! as the memory of a device. `bench/linux/judge/exchange.h` has the same layout for the guest.
+
+use crate::kernel_state::{KernelState, StateError};
+use crate::operation::{Answer, Kind, Operation};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"pyjudge1");
+const VERSION: u32 = 1;
+const MIB: u64 = 1 << 20;
+
+/// Where things lie, in bytes.
+const OPERATIONS_AT: u64 = MIB;
+const ANSWERS_AT: u64 = 65 * MIB;
+const FRAMES_AT: u64 = 129 * MIB;
+/// Frame numbers of bulk requests that fit; behind them the guest keeps a list of its own.
+const FRAMES_ROOM: u64 = 11 * MIB;
+const OPENING_AT: u64 = 192 * MIB;
+const CLOSING_AT: u64 = 224 * MIB;
+const STATE_ROOM: u64 = 32 * MIB;
+const COUNTS_AT: u64 = 256 * MIB;
+/// Operations after which what is counted is kept, [`COUNTS`] numbers each.
+const COUNTS_ROOM: u64 = 512 * 1024;
+const COUNTS: usize = 64;
+/// The whole file: a power of two, as a device's memory is.
+pub const SIZE: u64 = 512 * MIB;
+
+/// The most operations that fit: as many as four bytes for each find room behind the frames.
+pub const MOST_OPERATIONS: usize = 4 << 20;
+
+const ANSWER_BYTES: usize = 16;
+const FRAME_FREED: u32 = 1 << 31;
+const NONE: u64 = u64::MAX;
+
+/// What a kernel did with a stream.
+#[derive(Clone, Debug)]
+pub struct Ruling {
+    /// The kernel's release.
+    pub release: String,
+    /// The state before the first operation.
+    pub opening: KernelState,
+    /// What each operation answered.
+    pub answers: Vec<Answer>,
+    /// How often each request reclaimed.
+    pub reclaims: Vec<u16>,
+    /// What zones and lists counted after each operation, folded as [`crate::reference::Reference::counts`] does.
+    pub counts: Vec<u32>,
+    /// The state after the last.
+    pub closing: KernelState,
+}
+
+/// Why there is no ruling.
+#[derive(Debug)]
+pub enum ExchangeError {
+    /// The file could not be written or read.
+    Io(io::Error),
+    /// The guest never came to the stream.
+    NotBegun,
+    /// The guest began and did not end: how many operations it had carried out.
+    Hung(u64),
+    /// The guest says why it could not.
+    Refused(String),
+    /// What the guest wrote makes no sense.
+    State(StateError),
+}
+
+impl fmt::Display for ExchangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExchangeError::Io(e) => write!(f, "the exchange with the guest failed: {e}"),
+            ExchangeError::NotBegun => f.write_str("the guest never began with the stream"),
+            ExchangeError::Hung(done) => write!(f, "the guest stopped after {done} operations"),
+            ExchangeError::Refused(why) => write!(f, "the guest could not judge: {why}"),
+            ExchangeError::State(e) => write!(f, "the guest wrote a state that makes no sense: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for ExchangeError {}
+
+impl From<io::Error> for ExchangeError {
+    fn from(e: io::Error) -> Self {
+        ExchangeError::Io(e)
+    }
+}
+
+/// Writes a stream for the guest.
+///
+/// # Errors
+/// Whatever keeps the file from being written.
+pub fn write(path: &Path, operations: &[Operation], drain_first: bool) -> io::Result<()> {
+    if operations.len() > MOST_OPERATIONS {
+        return Err(io::Error::other(format!("a stream has at most {MOST_OPERATIONS} operations")));
+    }
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    file.set_len(SIZE)?;
+    let mut head = Vec::new();
+    head.extend(MAGIC.to_le_bytes());
+    head.extend(VERSION.to_le_bytes());
+    head.extend(0u32.to_le_bytes());
+    for word in [
+        operations.len() as u64,
+        OPERATIONS_AT,
+        ANSWERS_AT,
+        FRAMES_AT,
+        FRAMES_ROOM,
+        OPENING_AT,
+        CLOSING_AT,
+        STATE_ROOM,
+        COUNTS_AT,
+        COUNTS_ROOM,
+    ] {
+        head.extend(word.to_le_bytes());
+    }
+    head.extend(u32::from(drain_first).to_le_bytes());
+    head.extend(0u32.to_le_bytes());
+    file.write_all(&head)?;
+    file.seek(SeekFrom::Start(OPERATIONS_AT))?;
+    let bytes: Vec<u8> = operations.iter().flat_map(|op| op.to_bytes()).collect();
+    file.write_all(&bytes)
+}
+
+fn at(file: &mut File, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut out = vec![0; bytes];
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(&mut out)?;
+    Ok(out)
+}
+
+fn word(bytes: &[u8], offset: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|i| bytes[offset + i]))
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// Reads what a guest counted after an operation, if that was among the first.
+#[must_use]
+pub fn counted(path: &Path, operation: u64) -> Option<Vec<u32>> {
+    if operation >= COUNTS_ROOM {
+        return None;
+    }
+    let offset = COUNTS_AT + operation * COUNTS as u64 * 4;
+    let bytes = at(&mut File::open(path).ok()?, offset, COUNTS * 4).ok()?;
+    Some(bytes.chunks_exact(4).map(|b| u32::from_le_bytes(std::array::from_fn(|i| b[i]))).collect())
+}
+
+/// Reads what the guest wrote.
+///
+/// # Errors
+/// [`ExchangeError`].
+pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeError> {
+    let mut file = File::open(path)?;
+    let head = at(&mut file, 0, 512)?;
+    // Behind the driver's words: 8 + 4 + 4 + 10 * 8 + 4 + 4.
+    let (done, frames) = (word(&head, 104), word(&head, 112));
+    let (opening_len, closing_len) = (word(&head, 120), word(&head, 128));
+    let release = text(&head[136..200]);
+    match u32::from_le_bytes(std::array::from_fn(|i| head[12 + i])) {
+        0 => return Err(ExchangeError::NotBegun),
+        1 => return Err(ExchangeError::Hung(done)),
+        2 => {}
+        _ => return Err(ExchangeError::Refused(text(&head[200..456]))),
+    }
+    let frames = at(&mut file, FRAMES_AT, (frames.min(FRAMES_ROOM) * 4) as usize)?;
+    let frames: Vec<u32> =
+        frames.chunks_exact(4).map(|b| u32::from_le_bytes(std::array::from_fn(|i| b[i]))).collect();
+    let bytes = at(&mut file, ANSWERS_AT, operations.len() * ANSWER_BYTES)?;
+    let answers = operations.iter().zip(bytes.chunks_exact(ANSWER_BYTES)).map(|(op, b)| {
+        let result = word(b, 0);
+        match op.kind {
+            Kind::Alloc => Answer::Block((result != NONE).then_some(result)),
+            Kind::AllocBulk => {
+                let first = (result >> 16) as usize;
+                let got = frames.iter().skip(first).take((result & 0xffff) as usize);
+                Answer::Bulk(got.map(|f| u64::from(f & !FRAME_FREED)).collect())
+            }
+            _ => Answer::Done,
+        }
+    });
+    let answers = answers.collect();
+    let reclaims = bytes.chunks_exact(ANSWER_BYTES).map(|b| (word(b, 8) >> 16) as u16).collect();
+    let counts = bytes.chunks_exact(ANSWER_BYTES).map(|b| (word(b, 8) >> 32) as u32).collect();
+    let mut state = |offset, len: u64| -> Result<KernelState, ExchangeError> {
+        let bytes = at(&mut file, offset, len.min(STATE_ROOM) as usize)?;
+        KernelState::read(&bytes).map_err(ExchangeError::State)
+    };
+    Ok(Ruling {
+        release,
+        opening: state(OPENING_AT, opening_len)?,
+        answers,
+        reclaims,
+        counts,
+        closing: state(CLOSING_AT, closing_len)?,
+    })
+}

@@ -1,0 +1,137 @@
+//! A stock kernel in a guest: booted with the judge's module, two CPUs and two nodes, it carries out one stream and goes down again.
+
+use crate::exchange::{self, ExchangeError, Ruling};
+use crate::operation::Operation;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a guest is booted with.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    /// The kernel's image.
+    pub kernel: PathBuf,
+    /// An initial file system whose init loads the judge's module.
+    pub initrd: PathBuf,
+    /// Where the exchange and the console's log go.
+    pub folder: PathBuf,
+    /// How long a guest may take.
+    pub patience: Duration,
+}
+
+/// The machine: as much below 4 GiB as fills DMA and DMA32, Normal on both nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// MiB below 4 GiB, all of node 0.
+    pub low_mib: u32,
+    /// MiB of node 0.
+    pub node0_mib: u32,
+    /// MiB of node 1.
+    pub node1_mib: u32,
+}
+
+/// A machine that boots in three seconds and fills in a few ten thousand operations.
+pub const SMALL: Machine = Machine { low_mib: 192, node0_mib: 320, node1_mib: 256 };
+
+/// Why a guest did not judge.
+#[derive(Debug)]
+pub enum GuestError {
+    /// The emulator could not be started.
+    Start(io::Error),
+    /// It did, and no ruling came of it: why, and the last lines of the console, which is in the file.
+    Failed(ExchangeError, String, PathBuf),
+}
+
+impl fmt::Display for GuestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GuestError::Start(e) => write!(f, "qemu-system-x86_64 does not start: {e}"),
+            GuestError::Failed(why, last, log) => {
+                write!(f, "{why}; the console is in {}, and ends with:\n{last}", log.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for GuestError {}
+
+impl Guest {
+    /// Boots the guest, lets it carry out a stream, and returns what it did. `settings` are names below `/proc/sys/vm` and their
+    /// values.
+    ///
+    /// # Errors
+    /// [`GuestError`].
+    pub fn judge(
+        &self,
+        machine: Machine,
+        settings: &[(String, String)],
+        operations: &[Operation],
+    ) -> Result<Ruling, GuestError> {
+        let exchange = self.folder.join("exchange");
+        let log = self.folder.join("console.log");
+        exchange::write(&exchange, operations, true).map_err(GuestError::Start)?;
+        self.boot(machine, settings, &exchange, &log).map_err(GuestError::Start)?;
+        exchange::read(&exchange, operations).map_err(|why| GuestError::Failed(why, last_lines(&log), log))
+    }
+
+    fn boot(
+        &self,
+        machine: Machine,
+        settings: &[(String, String)],
+        exchange: &Path,
+        log: &Path,
+    ) -> io::Result<()> {
+        let mut append =
+            "console=ttyS0 quiet panic=-1 psi=0 init_on_alloc=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 \
+                          tsc=reliable"
+                .to_owned();
+        for (name, value) in settings {
+            append += &format!(" judge.{name}={}", value.replace(' ', ","));
+        }
+        let memory = |id: &str, mib| format!("memory-backend-ram,id={id},size={mib}M");
+        let shared = format!(
+            "memory-backend-file,id=exchange,share=on,mem-path={},size={}",
+            exchange.display(),
+            exchange::SIZE
+        );
+        let mut child = Command::new("qemu-system-x86_64")
+            .args(["-M", &format!("pc,max-ram-below-4g={}M", machine.low_mib)])
+            .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"])
+            .args(["-m", &format!("{}M", machine.node0_mib + machine.node1_mib)])
+            .args(["-object", &memory("m0", machine.node0_mib), "-object", &memory("m1", machine.node1_mib)])
+            .args(["-numa", "node,nodeid=0,cpus=0,memdev=m0", "-numa", "node,nodeid=1,cpus=1,memdev=m1"])
+            .args(["-object", &shared, "-device", "ivshmem-plain,memdev=exchange"])
+            .arg("-kernel")
+            .arg(&self.kernel)
+            .arg("-initrd")
+            .arg(&self.initrd)
+            .args(["-append", &append])
+            .args(["-display", "none", "-nodefaults", "-no-reboot", "-serial"])
+            .arg(format!("file:{}", log.display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let begun = Instant::now();
+        while child.try_wait()?.is_none() {
+            if begun.elapsed() > self.patience {
+                child.kill()?;
+                child.wait()?;
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the last lines of a console, without what a terminal would act on.
+fn last_lines(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().rev().take(5).collect();
+    let shown = lines.into_iter().rev().map(|l| l.chars().filter(|c| !c.is_control()).collect::<String>());
+    shown.collect::<Vec<_>>().join("\n")
+}
