@@ -135,7 +135,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 32] = [
+const ABOUT: [(&str, &str); 38] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -152,6 +152,18 @@ const ABOUT: [(&str, &str); 32] = [
     ("zonelist_iterator", "how a request steps from zone to zone"),
     ("pcp_policy", "how long per-CPU lists become and how they shrink"),
     ("pcp_high_orders", "whether per-CPU lists hold orders 1 to 3 and 9 as well"),
+    ("pcp_free_high", "how many frames freed in a row let a block of order 1 to 3 empty a CPU's lists"),
+    ("pcp_free_high_batch", "whether lists that are emptied that way keep a batch"),
+    ("pcp_decay", "how lists that are too long shrink once a second"),
+    ("boost_rule", "who is spared a boost of the watermarks, and who wakes the background reclaimer for it"),
+    (
+        "privileged_take_any_node",
+        "whether urgent requests and those without watermarks take from nodes that they did not ask for",
+    ),
+    (
+        "reclaimable_counts_free",
+        "whether a zone with nothing to reclaim counts its free frames as reclaimable",
+    ),
     ("fallback", "how a request takes from pageblocks of another type"),
     ("nofragment", "whether a first attempt avoids mixing types, even at the cost of a lower zone"),
     ("highatomic_counts_free", "whether only free frames of the high-order reserve are withheld from others"),
@@ -211,6 +223,12 @@ fn default_of(engine: &str, knob: &str) -> String {
         ("zonelist_iterator", Some(c)) => value(&c.zonelist_iterator),
         ("pcp_policy", Some(c)) => value(&c.pcp_policy),
         ("pcp_high_orders", Some(c)) => c.pcp_high_orders.to_string(),
+        ("pcp_free_high", Some(c)) => value(&c.pcp_free_high),
+        ("pcp_free_high_batch", Some(c)) => c.pcp_free_high_batch.to_string(),
+        ("pcp_decay", Some(c)) => value(&c.pcp_decay),
+        ("boost_rule", Some(c)) => value(&c.boost_rule),
+        ("privileged_take_any_node", Some(c)) => c.privileged_take_any_node.to_string(),
+        ("reclaimable_counts_free", Some(c)) => c.reclaimable_counts_free.to_string(),
         ("fallback", Some(c)) => value(&c.fallback),
         ("nofragment", Some(c)) => c.nofragment.to_string(),
         ("highatomic_counts_free", Some(c)) => c.highatomic_counts_free.to_string(),
