@@ -6,14 +6,15 @@ use crate::setting::knob;
 use crate::{carried, size};
 use clap::Args;
 use pageyard_replay::engine::EngineSpec;
-use pageyard_replay::replay::{MOST_SAMPLES, Progress as Doing, ReplayOptions, SlowPath, replay};
+use pageyard_replay::replay::{Follow, MOST_SAMPLES, Progress as Doing, ReplayOptions, SlowPath, replay};
+use pageyard_trace::Trace;
 use pageyard_trace::series::{SeriesFolder, SeriesFormat};
 use std::path::PathBuf;
 
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
 #[derive(Args, Default)]
 #[command(
-    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay --samples 200 --out series --format csv"
+    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay first.trace --repeat second.trace\n  pageyard replay --samples 200 --out series --format csv"
 )]
 pub struct Replay {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
@@ -49,6 +50,19 @@ pub struct Replay {
     /// How many samples the timeline has between its first and its last [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_SAMPLES))]
     samples: Option<u64>,
+
+    /// Another recording of the same job on the same host: how far the host is from itself, beside each distance
+    #[arg(long, value_name = "TRACE")]
+    repeat: Option<PathBuf>,
+
+    /// Follow only the moves of which the recording names both frames; others are inferred from what compaction reports
+    /// of itself otherwise
+    #[arg(long)]
+    seen_moves_only: bool,
+
+    /// Hide those moves, and say how many of them are inferred: how good the inference is
+    #[arg(long, conflicts_with = "seen_moves_only")]
+    hide_seen_moves: bool,
 
     /// Write the timeline, by zone, order and migratetype too, and the refused requests as tables to a folder that does
     /// not exist yet or is empty
@@ -104,6 +118,12 @@ impl Replay {
             slow_path: self.slow_path()?,
             samples: self.samples,
             series: self.out.is_some(),
+            follow: match (self.seen_moves_only, self.hide_seen_moves) {
+                (true, _) => Follow::SeenOnly,
+                (_, true) => Follow::InferredOnly,
+                _ => Follow::SeenAndInferred,
+            },
+            repeat: self.repeat.as_deref().map(Trace::open).transpose()?,
         };
         let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),

@@ -1,6 +1,6 @@
 //! Why a replay could not do its work: one sentence each.
 
-use crate::text::bytes;
+use crate::text::{bytes, shown};
 use pageyard::MapError;
 use pageyard_trace::TraceError;
 use pageyard_trace::limits::Room;
@@ -50,6 +50,14 @@ pub enum ReplayError {
     #[error("{trace}: {why}")]
     Machine {
         /// The trace.
+        trace: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// The second recording of a job cannot be compared with the first.
+    #[error("--repeat {}: {why}", shown(trace))]
+    Repeat {
+        /// The second recording.
         trace: String,
         /// What is wrong, and what to do.
         why: String,

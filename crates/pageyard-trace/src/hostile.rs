@@ -18,6 +18,7 @@ use crate::moves::{Move, MoveKind, MoveReader, MovesWriter};
 use crate::pq::Table;
 use crate::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
 use crate::reader::{EventReader, event_columns};
+use crate::samples::{HostSample, SampleReader, SamplesWriter};
 use crate::snapshot::{FrameKind, Run, Snapshot};
 use crate::source::Input;
 use crate::writer::{TraceWriter, schema, write_events};
@@ -32,10 +33,11 @@ pub struct Target {
 }
 
 /// Every reader.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target { name: "events", read: events },
     Target { name: "snapshot", read: snapshot },
     Target { name: "moves", read: moves },
+    Target { name: "samples", read: samples },
     Target { name: "meta", read: meta },
     Target { name: "proctext", read: proctext },
 ];
@@ -86,6 +88,13 @@ pub fn moves(bytes: &[u8]) {
     while presentable(reader.next_batch(&mut batch)) == Some(true) {}
 }
 
+/// Reads `samples.parquet`.
+pub fn samples(bytes: &[u8]) {
+    let zones = vec![(0, "Normal".to_owned())];
+    let Some(mut reader) = presentable(SampleReader::open(input(bytes), 4, Some(zones))) else { return };
+    while presentable(reader.next_sample()).flatten().is_some() {}
+}
+
 /// Reads `meta.json`.
 pub fn meta(bytes: &[u8]) {
     presentable(Meta::read(&input(bytes)));
@@ -110,6 +119,7 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
         "events" => parquet_seeds(),
         "snapshot" => vec![with_trace(|folder| folder.join("before.parquet"))],
         "moves" => vec![with_trace(|folder| folder.join("moves.parquet"))],
+        "samples" => vec![with_trace(|folder| folder.join("samples.parquet"))],
         "meta" => vec![with_trace(|folder| folder.join("meta.json"))],
         "proctext" => {
             let texts = some_texts();
@@ -192,6 +202,13 @@ fn with_trace(file: impl Fn(&std::path::Path) -> std::path::PathBuf) -> Vec<u8> 
             )?;
         }
         moves.finish(&writer, true)?;
+        let mut samples = SamplesWriter::default();
+        for i in 0..9 {
+            let texts = some_texts();
+            let sample = HostSample::of_texts(i * 100, &texts.buddyinfo, &texts.zoneinfo, &texts.vmstat)?;
+            samples.push(&writer, &sample)?;
+        }
+        samples.finish(&writer)?;
         let mut map = Snapshot::default();
         for i in 0..200u64 {
             let kind = FrameKind::ALL[(i % 10) as usize];
@@ -267,6 +284,9 @@ mod tests {
         assert!(Snapshot::read(input(&seeds("snapshot")[0])).is_ok());
         assert!(Meta::read(&input(&seeds("meta")[0])).is_ok());
         assert!(MoveReader::open(input(&seeds("moves")[0]), 4).is_ok());
+        let zones = vec![(0, "Normal".to_owned())];
+        let samples = SampleReader::open(input(&seeds("samples")[0]), 4, Some(zones)).unwrap();
+        assert_eq!(samples.count(), Ok(9));
         let text = |i: usize| String::from_utf8(seeds("proctext")[i].clone()).unwrap();
         Buddyinfo::parse(&text(0)).unwrap();
         Pagetypeinfo::parse(&text(1)).unwrap();

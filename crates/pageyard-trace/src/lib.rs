@@ -7,7 +7,8 @@
 //!   does so on another thread; [`Snapshot`] is memory as [`Run`]s of frames that hold the same.
 //! * [`TraceWriter`] writes one; [`salvage`] makes one from what a killed recording left.
 //! * [`failures`] says what requests that got nothing asked for; [`contents`] says what frames and pageblocks hold.
-//! * [`Summary`] counts what a trace holds; [`MoveReader`] reads which frames were moved meanwhile.
+//! * [`Summary`] counts what a trace holds; [`MoveReader`] reads which frames were moved meanwhile,
+//!   [`SampleReader`] what the host's own texts said of its free memory.
 //! * [`series`] writes figures over time as tables for other programs.
 //! * [`document`] is what the command prints of all this as JSON, and its schemas.
 //! * [`proctext`] reads the texts in which Linux reports its allocator.
@@ -33,6 +34,7 @@ mod pq;
 mod prefetch;
 pub mod proctext;
 mod reader;
+mod samples;
 pub mod series;
 mod snapshot;
 pub mod source;
@@ -54,15 +56,16 @@ pub use moves::{Move, MoveKind, MoveReader, MovesWriter};
 pub use pageyard::Context;
 pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
+pub use samples::{COUNTERS, CpuLists, HostSample, SampleReader, SamplesWriter, ZoneBlocks};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
 pub use summary::{
     ContentsOverTimeDocument, Failures, FailuresDocument, FailuresOfKindDocument, Fallback, FallbackDocument,
-    FragmentationDocument, HugeFramesDocument, Moved, MovesDocument, PerfKmemDocument, Requests, Summary,
-    SummaryDocument, TYPES,
+    FragmentationDocument, HugeFramesDocument, Moved, MovesDocument, PerfKmemDocument, Requests, Sampled,
+    SampledZoneDocument, SamplesDocument, Span, SpanDocument, Summary, SummaryDocument, TYPES,
 };
 pub use text::{grouped, lost_pct, lost_sentence, shown};
 pub use trace::Trace;
-pub use writer::{SalvageDocument, Salvaged, SalvagedMoves, TraceWriter, salvage};
+pub use writer::{SalvageDocument, Salvaged, SalvagedMoves, SalvagedSamples, TraceWriter, salvage};
 
 /// The version of the trace format that this crate reads and writes.
 pub const FORMAT: u32 = 1;

@@ -11,7 +11,9 @@ use crate::event::Columns;
 use crate::meta::Meta;
 use crate::moves::{MOVES, MoveReader};
 use crate::pq::Table;
+use crate::proctext::Buddyinfo;
 use crate::reader::{EventReader, event_columns};
+use crate::samples::{SAMPLES, SampleReader};
 use crate::snapshot::Snapshot;
 use crate::source::{Input, Source, reason};
 use crate::text::shown;
@@ -155,6 +157,20 @@ impl Trace {
     pub fn moves(&self) -> Result<Option<MoveReader>, TraceError> {
         let input = self.open_checked(MOVES)?;
         input.map(|input| MoveReader::open(input, self.inner.meta.cpus)).transpose()
+    }
+
+    /// Starts reading the samples of the host, if the trace has them.
+    ///
+    /// # Errors
+    /// When the file is there and its footer or its columns are not those of a trace, or when the `buddyinfo` from before
+    /// the recording, whose zones are those of the samples, cannot be read.
+    pub fn samples(&self) -> Result<Option<SampleReader>, TraceError> {
+        let Some(input) = self.open_checked(SAMPLES)? else { return Ok(None) };
+        let meta = &self.inner.meta;
+        let text = meta.before.as_ref().map(|texts| texts.buddyinfo.as_str()).filter(|text| !text.is_empty());
+        let host = text.map(Buddyinfo::parse).transpose()?;
+        let zones = host.map(|host| host.zones.into_iter().map(|z| (z.node, z.name)).collect());
+        SampleReader::open(input, meta.cpus, zones).map(Some)
     }
 
     fn snapshot(&self, file: &'static str) -> Result<Option<Snapshot>, TraceError> {

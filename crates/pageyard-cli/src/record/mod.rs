@@ -7,7 +7,7 @@ use crate::output::{Failure, print, print_json, say};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
-use pageyard_record::record::{Live, Recorder, Running};
+use pageyard_record::record::{Live, Recorder, Running, SAMPLE_EVERY};
 use pageyard_trace::{grouped, shown};
 use signals::Signals;
 use std::ffi::OsString;
@@ -18,10 +18,13 @@ use std::time::{Duration, Instant};
 /// How long to wait at most before the buffers are emptied.
 const PASS: Duration = Duration::from_millis(100);
 
+/// The longest time between two samples: an hour.
+const LONGEST_SAMPLE_MS: u64 = 3_600_000;
+
 /// Records the requests to this host's page allocator, until Ctrl-C, for a time, or while a command runs.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  sudo pageyard record -- make -j8\n  sudo pageyard record -o busy.trace --seconds 30\n\nNo process name, path or host name is kept. docs/recording.md says what is, and what it costs."
+    after_help = "Examples:\n  sudo pageyard record -- make -j8\n  sudo pageyard record -o busy.trace --seconds 30\n  sudo pageyard record -o busy.trace --sample-ms 50 -- ./job\n\nNo process name, path or host name is kept. docs/recording.md says what is, and what it costs."
 )]
 pub struct Record {
     /// Where the trace goes: a folder that does not exist yet
@@ -31,6 +34,11 @@ pub struct Record {
     /// Stop after this many seconds
     #[arg(long, value_name = "N", value_parser = seconds, conflicts_with = "command", allow_negative_numbers = true)]
     seconds: Option<Duration>,
+
+    /// Read the host's free blocks, per-CPU lists and counters each so many milliseconds, for `replay` to be compared
+    /// with; 0 turns it off
+    #[arg(long, value_name = "N", default_value_t = SAMPLE_EVERY.as_millis() as u64, value_parser = clap::value_parser!(u64).range(..=LONGEST_SAMPLE_MS))]
+    sample_ms: u64,
 
     /// Record while this command runs; its exit status becomes this command's
     #[arg(last = true, value_name = "COMMAND")]
@@ -47,7 +55,8 @@ impl Record {
     /// Runs the verb; the exit status is that of the command, if there was one.
     pub fn run(&self, json: bool) -> Result<ExitCode, Failure> {
         let signals = Signals::catch(!self.command.is_empty())?;
-        let recorder = Recorder::prepare(&self.output)?;
+        let every = (self.sample_ms > 0).then(|| Duration::from_millis(self.sample_ms));
+        let recorder = Recorder::prepare(&self.output)?.sample_every(every)?;
         if let Some(signal) = signals.stopped() {
             return Ok(self.never_began(signal));
         }

@@ -7,6 +7,7 @@ mod numbers;
 mod printed;
 mod recording;
 mod router;
+mod sampled;
 mod schemas;
 mod series;
 mod verbs;

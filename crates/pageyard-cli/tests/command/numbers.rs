@@ -23,7 +23,7 @@ use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
 use pageyard_record::HostSummary;
 use pageyard_record::host::AskedFor;
 use pageyard_record::import::import;
-use pageyard_record::record::{MoveRows, RecordDocument};
+use pageyard_record::record::{MoveRows, RecordDocument, SamplingDocument};
 use pageyard_replay::engine::{EngineSpec, KnobsDocument, all_knobs};
 use pageyard_replay::replay::{ReplayOptions, SlowPath, replay};
 use pageyard_trace::{
@@ -104,7 +104,7 @@ fn missing<'a>(text: &'a str, document: &Value, derived: &[f64]) -> Vec<Printed<
 
 /// Checks a document against its schema, and a text against its document. `wording` is what the text says with figures that are
 /// no results; `derived` are numbers that follow from the document.
-fn check(text: &str, document: &Value, wording: &[&str], derived: &[f64]) {
+pub fn check(text: &str, document: &Value, wording: &[&str], derived: &[f64]) {
     assert!(numbers(text).len() > 50, "few numbers in\n{text}");
     check_short(text, document, wording, derived);
 }
@@ -343,6 +343,13 @@ fn a_recording() {
         recorder_cpu_pct: 17.9,
         missing_tracepoints: &["kmem:mm_page_alloc_extfrag".to_owned()],
         moves: Some(MoveRows { rows: 77, with_both_frames: 71 }),
+        samples: Some(SamplingDocument {
+            taken: 1203,
+            left_out: 2,
+            every_ms: 250.0,
+            cpu_seconds: 0.0412,
+            cpu_pct: 0.0312,
+        }),
         event_ns: Some(393.2),
         overhead: Some(0.2134),
         priority_raised: Some(false),
@@ -351,8 +358,14 @@ fn a_recording() {
     };
     let text = document.text();
     check_short(&text, &document.json(), &[], &[]);
-    for part in ["a.trace: 41,717 events", "20,732 alloc, 19,978 free", "77 rows", "priority", "disk is full"]
-    {
+    for part in [
+        "a.trace: 41,717 events",
+        "20,732 alloc, 19,978 free",
+        "77 rows",
+        "1,203 samples",
+        "priority",
+        "disk is full",
+    ] {
         assert!(text.contains(part), "`{part}` is not in\n{text}");
     }
 }

@@ -319,6 +319,44 @@ fn the_recorder_is_served_first_and_the_command_is_not() {
     let nice: Vec<i32> = text.lines().map(|l| l.parse().unwrap()).collect();
     let raised = !stderr(&out).contains("the recorder's priority could not be raised");
     assert!(nice[0] >= 3 && (!raised || nice[1] == -20), "{text} {}", stderr(&out));
+    // A command that asks for nothing keeps the niceness and the scheduler that its user has.
+    let script = "awk '{ print $19, $41 }' /proc/self/stat";
+    let own = Command::new("sh").args(["-c", script]).output().unwrap();
+    let recorded = pageyard(&folder, &["record", "-o", "b.trace", "--", "sh", "-c", script]);
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), String::from_utf8_lossy(&own.stdout));
+}
+
+#[test]
+fn the_host_is_sampled_as_often_as_asked_for() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = folder("samples");
+    if !possible(&folder) {
+        return;
+    }
+    let record = |name: &str, options: &[&str]| {
+        let arguments = [&["record", "--json", "-o", name], options, &["--", "sleep", "1"]].concat();
+        schemas::document(&pageyard(&folder, &arguments).stdout)["samples"].clone()
+    };
+    let (default, often, never) = (
+        record("a.trace", &[]),
+        record("b.trace", &["--sample-ms", "20"]),
+        record("c.trace", &["--sample-ms=0"]),
+    );
+    assert_eq!((&default["every_ms"], &often["every_ms"]), (&250.0.into(), &20.0.into()));
+    assert!(default["taken"].as_u64() < often["taken"].as_u64(), "{default} {often}");
+    assert!(never.is_null(), "{never}");
+    for (trace, sampled) in [("a.trace", true), ("c.trace", false)] {
+        assert_eq!(folder.join(trace).join("samples.parquet").exists(), sampled);
+        let summary = schemas::document(&pageyard(&folder, &["summary", trace, "--json"]).stdout);
+        assert_eq!(
+            summary["samples"]["count"].as_u64(),
+            sampled.then(|| default["taken"].as_u64()).flatten()
+        );
+        let replay = pageyard(&folder, &["replay", trace, "--engine", "linux-6.18", "--json"]);
+        let replay = schemas::document(&replay.stdout);
+        let over_time = replay["engines"][0]["distance"]["over_time"].as_array().unwrap().len() as u64;
+        assert_eq!(over_time, if sampled { default["taken"].as_u64().unwrap() } else { 0 });
+    }
 }
 
 #[test]

@@ -40,6 +40,9 @@ pub struct RecordDocument<'a> {
     /// Rows about compaction and migration; left out where the kernel has no tracepoints for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveRows>,
+    /// Samples of the host; left out where none were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<SamplingDocument>,
     /// The cost of an event in the kernel, in nanoseconds, measured just before the recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_ns: Option<f64>,
@@ -71,6 +74,22 @@ pub struct MoveRows {
     pub with_both_frames: u64,
 }
 
+/// Samples of the host's free blocks, per-CPU lists and counters, and what they cost.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SamplingDocument {
+    /// Samples in the trace.
+    pub taken: u64,
+    /// Samples left out, because the host's texts could not be read.
+    pub left_out: u64,
+    /// Milliseconds from one to the next, as asked for.
+    pub every_ms: f64,
+    /// Processor time that taking them took, in seconds; a part of the recorder's.
+    pub cpu_seconds: f64,
+    /// The same as a percentage of all processor time.
+    pub cpu_pct: f64,
+}
+
 impl Recorded {
     /// Returns the recording as a document: `trace` is where it went, `exit_status` that of the recorded command.
     #[must_use]
@@ -92,6 +111,13 @@ impl Recorded {
             recorder_cpu_pct: self.own_pct(),
             missing_tracepoints: &self.missing,
             moves: self.moves.map(|rows| MoveRows { rows, with_both_frames: self.moved }),
+            samples: self.sampling.zip(self.sampling_pct()).map(|(sampling, cpu_pct)| SamplingDocument {
+                taken: sampling.taken,
+                left_out: sampling.left_out,
+                every_ms: sampling.every.as_secs_f64() * 1e3,
+                cpu_seconds: sampling.cpu_seconds,
+                cpu_pct,
+            }),
             event_ns: overhead.map(|(ns, _)| ns),
             overhead: overhead.map(|(_, all)| all),
             priority_raised: self.raised,

@@ -12,7 +12,7 @@ use pageyard_trace::{ProcTexts, kernel_name};
 use super::RecordError;
 
 /// The most text read from one file.
-const MAX_TEXT: u64 = 8 << 20;
+pub(super) const MAX_TEXT: u64 = 8 << 20;
 
 /// Returns the kernel's name and version. The host's own name is not read.
 pub(super) fn kernel() -> String {
@@ -27,6 +27,11 @@ pub(super) fn now_ns() -> u64 {
 /// Returns the processor time that this process has taken.
 pub(super) fn own_ns() -> u64 {
     nanos(ClockId::ProcessCPUTime)
+}
+
+/// Returns the processor time that this thread has taken.
+pub(super) fn thread_ns() -> u64 {
+    nanos(ClockId::ThreadCPUTime)
 }
 
 fn nanos(clock: ClockId) -> u64 {

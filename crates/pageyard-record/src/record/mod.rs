@@ -9,11 +9,15 @@ mod document;
 mod fd;
 mod host;
 mod priority;
+mod recorded;
 mod rings;
+mod sampler;
 mod text;
 mod tracefs;
 
-pub use document::{MoveRows, RecordDocument};
+pub use document::{MoveRows, RecordDocument, SamplingDocument};
+pub use recorded::Recorded;
+pub use sampler::Sampling;
 pub(crate) use text::kinds;
 
 use std::os::fd::BorrowedFd;
@@ -24,20 +28,20 @@ use std::time::Duration;
 
 use crate::host::capture;
 use crate::tracepoint::{Decoder, Sink, Skipped, Sorter};
-use pageyard_trace::Meta;
-use pageyard_trace::MovesWriter;
-use pageyard_trace::Trace;
-use pageyard_trace::TraceError;
-use pageyard_trace::TraceWriter;
-use pageyard_trace::{Columns, EventKind};
-use pageyard_trace::{MAX_FRAMES, Snapshot};
+use pageyard_trace::{Columns, EventKind, HostSample, MAX_FRAMES, Meta, MovesWriter, SampleReader, Snapshot};
+use pageyard_trace::{Trace, TraceError, TraceWriter};
 
 use priority::Raised;
 use rings::{Rings, Seen};
+use sampler::Sampler;
 use tracefs::Tracepoints;
 
 /// Batches of entries that may wait to be written: 100 MB.
 const AHEAD: usize = 256;
+
+/// How often the host's own texts are read unless something else is asked for: often enough to see what a job does to
+/// free memory, and a few tenths of a millisecond of work.
+pub const SAMPLE_EVERY: Duration = Duration::from_millis(250);
 
 /// Why a host cannot be recorded; its text says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,70 +92,6 @@ pub struct Live {
     pub has_failed: bool,
 }
 
-/// The figures of a recording.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Recorded {
-    /// Rows of the trace by [`EventKind`].
-    pub by_kind: [u64; EventKind::ALL.len()],
-    /// Rows about compaction and migration; `None` where the kernel does not tell.
-    pub moves: Option<u64>,
-    /// How many of those name both frames of a move.
-    pub moved: u64,
-    /// Events that the kernel had no room for.
-    pub lost: u64,
-    /// Impossible events, such as a frame beyond memory.
-    pub impossible: u64,
-    /// Events that came too late to be sorted in; they carry their successors' time.
-    pub late: u64,
-    /// The recorded CPUs.
-    pub cpus: u32,
-    /// The size of each CPU's buffer in bytes.
-    pub buffer_bytes: u64,
-    /// How long the recording took, in seconds.
-    pub seconds: f64,
-    /// The processor time that the recorder itself took meanwhile, in seconds.
-    pub own_seconds: f64,
-    /// What an event costs the thread that causes it, in nanoseconds, as measured just before; `None` where that
-    /// failed.
-    pub event_ns: Option<f64>,
-    /// Tracepoints that this kernel does not have.
-    pub missing: Vec<String>,
-    /// Whether the recorder's priority could be raised; `None` where that was not requested.
-    pub raised: Option<bool>,
-    /// Why the recording ended early, if it did; the trace has what was written until then.
-    pub partial: Option<String>,
-}
-
-impl Recorded {
-    /// Returns the number of rows of `events.parquet`.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        self.by_kind.iter().sum()
-    }
-
-    /// Returns the events by second of the recording.
-    #[must_use]
-    pub fn events_per_s(&self) -> f64 {
-        self.events() as f64 / self.seconds.max(1e-9)
-    }
-
-    /// Returns the processor time that the recorder took as a percentage of all.
-    #[must_use]
-    pub fn own_pct(&self) -> f64 {
-        100.0 * self.own_seconds / (self.seconds * f64::from(self.cpus)).max(1e-9)
-    }
-
-    /// Estimates the share of the host's processor time that the recording took: the recorder's own and that of the
-    /// events in the kernel.
-    #[must_use]
-    pub fn overhead(&self) -> Option<f64> {
-        let available = self.seconds * f64::from(self.cpus);
-        let all = (self.events() + self.moves.unwrap_or(0)) as f64;
-        self.event_ns.filter(|_| available > 0.0).map(|ns| (self.own_seconds + all * ns / 1e9) / available)
-    }
-}
-
 /// A recording of this host.
 pub struct Recorder {
     kernel: String,
@@ -160,6 +100,7 @@ pub struct Recorder {
     rings: Rings,
     event_ns: Option<f64>,
     writer: TraceWriter,
+    sampler: Option<Sampler>,
 }
 
 impl Recorder {
@@ -175,7 +116,18 @@ impl Recorder {
         let mut rings = Rings::open(&host::online_cpus()?, &tracepoints.ids(), host::memory_bytes())?;
         let writer = TraceWriter::create(output)?;
         let event_ns = cost::of_an_event(&mut rings);
-        Ok(Recorder { kernel, tracepoints, decoder, rings, event_ns, writer })
+        let sampler = Some(Sampler::open(SAMPLE_EVERY)?);
+        Ok(Recorder { kernel, tracepoints, decoder, rings, event_ns, writer, sampler })
+    }
+
+    /// Sets how often the host's free blocks, per-CPU lists and counters are read; `None` for never. The default is
+    /// [`SAMPLE_EVERY`].
+    ///
+    /// # Errors
+    /// When the host's texts cannot be opened.
+    pub fn sample_every(mut self, every: Option<Duration>) -> Result<Recorder, RecordError> {
+        self.sampler = every.map(Sampler::open).transpose()?;
+        Ok(self)
     }
 
     /// Takes the first snapshot of memory and starts to record. From here on, a recorder that is killed leaves a folder
@@ -205,7 +157,11 @@ impl Recorder {
         let begin = priority::raise_this_thread;
         let sink = Sink::start(self.writer, moves, Some(start), end, AHEAD, begin)?;
         let seen = Seen::default();
-        Ok(Running {
+        let mut sampler = self.sampler;
+        if let Some(sampler) = &mut sampler {
+            sampler.begin(start);
+        }
+        let mut running = Running {
             tracepoints: self.tracepoints,
             decoder: self.decoder,
             rings: self.rings,
@@ -221,7 +177,10 @@ impl Recorder {
             start,
             own,
             seen,
-        })
+            sampler,
+        };
+        running.sample(Sampler::take_if_due);
+        Ok(running)
     }
 }
 
@@ -245,6 +204,7 @@ pub struct Running {
     start: u64,
     own: u64,
     seen: Seen,
+    sampler: Option<Sampler>,
 }
 
 impl Running {
@@ -256,12 +216,15 @@ impl Running {
         self.raised = Some(Raised::new());
     }
 
-    /// Waits until a buffer is partly full, `wake` can be read, or `timeout` is over; then empties the buffers.
+    /// Waits until a buffer is partly full, `wake` can be read, a sample is due, or `timeout` is over; then empties the
+    /// buffers.
     ///
     /// # Errors
     /// When the kernel's buffers cannot be waited for.
     pub fn wait(&mut self, wake: BorrowedFd<'_>, timeout: Duration) -> Result<Live, RecordError> {
+        let timeout = self.sampler.as_ref().map_or(timeout, |sampler| sampler.wait(timeout));
         self.rings.poll(wake, timeout)?;
+        self.sample(Sampler::take_if_due);
         self.pass();
         Ok(Live {
             elapsed: Duration::from_nanos(host::now_ns() - self.start),
@@ -277,6 +240,8 @@ impl Running {
     /// # Errors
     /// When `/proc` cannot be read or no trace can be made at all; nothing is left behind then.
     pub fn finish(mut self) -> Result<(Trace, Recorded), RecordError> {
+        // What the host is like before the snapshot, whose reading takes memory itself.
+        self.sample(Sampler::take);
         self.rings.disable()?;
         let end = host::now_ns();
         let own = host::own_ns();
@@ -287,6 +252,7 @@ impl Running {
         self.pass();
         let counted = self.rings.lost_for_certain();
         let Running { sink: mut out, mut sorter, seen, rings, before, mut meta, failure, raised, .. } = self;
+        let sampler = self.sampler;
         let sorted = match failure {
             None => sorter.finish(&mut |entries| out.send(entries)).err(),
             failed => failed,
@@ -305,6 +271,7 @@ impl Running {
             moves: self.tracepoints.tell_moves().then_some(written.moves.rows()),
             moved: written.moves.moved(),
             lost: meta.lost,
+            sampling: sampler.map(|s| s.found(written.samples.samples(), written.samples.refused())),
             impossible: seen.impossible + written.moves.refused(),
             late: sorter.late(),
             cpus: rings.cpus(),
@@ -322,12 +289,22 @@ impl Running {
         if recorded.partial.is_some() {
             recorded.by_kind = count(&trace)?;
             recorded.moves = trace.moves()?.map(|moves| moves.rows());
+            if let Some(sampling) = &mut recorded.sampling {
+                sampling.taken = trace.samples()?.map(SampleReader::count).transpose()?.unwrap_or(0);
+            }
         }
         Ok((trace, recorded))
     }
 
     fn has_failed(&self) -> bool {
         self.failure.is_some() || self.sink.has_failed()
+    }
+
+    /// Has a sample taken, and written.
+    fn sample(&mut self, take: fn(&mut Sampler) -> Option<HostSample>) {
+        if let Some(sample) = self.sampler.as_mut().and_then(take) {
+            self.sink.sample(sample);
+        }
     }
 
     /// Empties the buffers once.

@@ -35,6 +35,24 @@ impl RecordDocument<'_> {
                 grouped(moves.with_both_frames)
             );
         }
+        if let Some(samples) = self.samples {
+            let _ = writeln!(
+                out,
+                "  {} samples of the host's free blocks, lists and counters, one each {} ms: {:.3} s of processor time, {:.3} % of {} CPUs",
+                grouped(samples.taken),
+                samples.every_ms,
+                samples.cpu_seconds,
+                samples.cpu_pct,
+                self.cpus
+            );
+            if samples.left_out > 0 {
+                let _ = writeln!(
+                    out,
+                    "  {} samples are left out: what the host said could not be read",
+                    grouped(samples.left_out)
+                );
+            }
+        }
         let _ = write!(
             out,
             "  cost: the recorder took {:.2} s of processor time, {:.1} % of {} CPUs",

@@ -3,12 +3,9 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use pageyard_trace::Meta;
-use pageyard_trace::MovesWriter;
-use pageyard_trace::Snapshot;
-use pageyard_trace::Trace;
-use pageyard_trace::TraceError;
-use pageyard_trace::TraceWriter;
+use pageyard_trace::{
+    HostSample, Meta, MovesWriter, SamplesWriter, Snapshot, Trace, TraceError, TraceWriter,
+};
 
 use super::entry::Entry;
 use super::follow::Follower;
@@ -20,6 +17,7 @@ const BATCH: usize = 8 << 10;
 pub(crate) struct Written {
     pub(crate) writer: TraceWriter,
     pub(crate) moves: MovesWriter,
+    pub(crate) samples: SamplesWriter,
     /// The time of the last entry, from the start.
     pub(crate) last_ns: u64,
     /// The error, if any: what was complete by then can be kept.
@@ -46,6 +44,7 @@ impl Written {
     /// [`TraceError::Unwritable`].
     pub(crate) fn flush(&mut self) -> Result<(), TraceError> {
         self.moves.flush(&self.writer)?;
+        self.samples.flush(&self.writer)?;
         self.writer.flush()
     }
 
@@ -63,16 +62,24 @@ impl Written {
         self.writer.give_up_reserve();
         if meta.partial.is_some() {
             self.moves.finish_partial()?;
+            self.samples.finish_partial()?;
             return self.writer.finish_partial(meta, before, after);
         }
         self.moves.finish(&self.writer, tells_moves)?;
+        self.samples.finish(&self.writer)?;
         self.writer.finish(meta, before, after)
     }
 }
 
+/// What a sink is handed.
+enum Work {
+    Entries(Vec<Entry>),
+    Sample(HostSample),
+}
+
 /// A thread that turns entries into rows. Its queue is bounded; a sender waits when it is full.
 pub(crate) struct Sink {
-    send: Option<SyncSender<Vec<Entry>>>,
+    send: Option<SyncSender<Work>>,
     used: Receiver<Vec<Entry>>,
     thread: Option<JoinHandle<Written>>,
 }
@@ -91,13 +98,24 @@ impl Sink {
         ahead: usize,
         begin: impl FnOnce() + Send + 'static,
     ) -> Result<Sink, TraceError> {
-        let (send, receive) = sync_channel::<Vec<Entry>>(ahead);
+        let (send, receive) = sync_channel::<Work>(ahead);
         let (give_back, used) = sync_channel(ahead + 2);
         let run = move || {
             begin();
-            let mut written = Written { writer, moves, last_ns: 0, failure: None };
+            let samples = SamplesWriter::default();
+            let mut written = Written { writer, moves, samples, last_ns: 0, failure: None };
             let mut follower: Option<(u64, Follower)> = None;
-            while let Ok(batch) = receive.recv() {
+            while let Ok(work) = receive.recv() {
+                let batch = match work {
+                    Work::Entries(batch) => batch,
+                    Work::Sample(sample) => match written.samples.push(&written.writer, &sample) {
+                        Ok(()) => continue,
+                        Err(failure) => {
+                            written.failure = Some(failure);
+                            return written;
+                        }
+                    },
+                };
                 for entry in &batch {
                     let (start, follower) = follower.get_or_insert_with(|| {
                         let start = start.unwrap_or(entry.time);
@@ -126,12 +144,21 @@ impl Sink {
             let mut batch = self.used.try_recv().unwrap_or_default();
             batch.clear();
             batch.extend_from_slice(piece);
-            // The thread has gone only if it failed.
-            if let Some(send) = &self.send
-                && send.send(batch).is_err()
-            {
-                self.send = None;
-            }
+            self.hand(Work::Entries(batch));
+        }
+    }
+
+    /// Hands over a sample of the host. Samples come in the order of their times, whatever entries come between them.
+    pub(crate) fn sample(&mut self, sample: HostSample) {
+        self.hand(Work::Sample(sample));
+    }
+
+    fn hand(&mut self, work: Work) {
+        // The thread has gone only if it failed.
+        if let Some(send) = &self.send
+            && send.send(work).is_err()
+        {
+            self.send = None;
         }
     }
 

@@ -69,6 +69,61 @@ fn a_recording_is_a_trace_that_says_what_happened() {
     assert!(recorded.overhead().is_none_or(|share| (0.0..1.0).contains(&share)), "{recorded:?}");
 }
 
+/// Records for half a second, and returns the trace and what was said of it.
+fn sampled(folder: &Path, every: Option<Duration>) -> Option<(Trace, Recorded)> {
+    let recorder = match Recorder::prepare(&folder.join("out.trace")) {
+        Ok(recorder) => recorder.sample_every(every).unwrap(),
+        Err(why) => {
+            println!("skipped: {why}");
+            return None;
+        }
+    };
+    let (wake, _other) = UnixStream::pair().unwrap();
+    let mut running = recorder.start().unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(500) {
+        fill(2000);
+        running.wait(wake.as_fd(), Duration::from_millis(200)).unwrap();
+    }
+    Some(running.finish().unwrap())
+}
+
+#[test]
+fn the_host_is_sampled_at_both_ends_and_in_between() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let Some((trace, recorded)) = sampled(folder.path(), Some(Duration::from_millis(50))) else { return };
+    let sampling = recorded.sampling.unwrap();
+    assert!(sampling.taken >= 4 && sampling.left_out == 0 && sampling.cpu_seconds > 0.0, "{recorded:?}");
+    assert!(recorded.sampling_pct().is_some_and(|pct| (0.0..50.0).contains(&pct)), "{recorded:?}");
+    assert!(sampling.cpu_seconds <= recorded.own_seconds, "{recorded:?}");
+    let mut reader = trace.samples().unwrap().unwrap();
+    let (mut times, mut freed) = (Vec::new(), Vec::new());
+    while let Some(sample) = reader.next_sample().unwrap() {
+        times.push(sample.time_ns);
+        freed.push(sample.counter("pgfree").unwrap());
+        assert!(!sample.free_blocks.is_empty() && !sample.lists.is_empty());
+    }
+    assert_eq!(times.len() as u64, sampling.taken);
+    // The first at once, the last just before the end; how punctual the others are is the machine's affair.
+    assert!(times[0] < 100_000_000 && *times.last().unwrap() <= trace.meta().duration_ns, "{times:?}");
+    assert!(*times.last().unwrap() >= 500_000_000, "{times:?}");
+    assert!(freed.is_sorted() && freed.last().unwrap() - freed[0] >= 2000, "{freed:?}");
+    let summary = Summary::of(&trace, |_| {}).unwrap().sampled.unwrap();
+    assert_eq!(summary.samples, sampling.taken);
+    assert!(recorded.document("out.trace", None).text().contains("one each 50 ms"));
+}
+
+#[test]
+fn sampling_can_be_turned_off() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let Some((trace, recorded)) = sampled(folder.path(), None) else { return };
+    assert_eq!(recorded.sampling, None);
+    assert!(trace.samples().unwrap().is_none());
+    assert!(!recorded.document("out.trace", None).text().contains("samples"));
+}
+
 #[test]
 fn compaction_is_told_and_moved_frames_are_followed() {
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());

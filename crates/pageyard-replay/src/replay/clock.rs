@@ -1,6 +1,8 @@
 //! Recorded time during a replay: when background work and samples are due.
 
+use super::distance::{Comparison, DistanceAt};
 use super::free_view::{FreeView, HeldFrames};
+use super::host::Host;
 use super::timeline::{Sample, sample};
 use crate::engine::ReplayEngine;
 use pageyard::ZoneStats;
@@ -20,6 +22,8 @@ pub struct Clock<'a> {
     samples: Vec<Sample>,
     /// The zones at each sample, if they are kept.
     zones: Option<Vec<Vec<ZoneStats>>>,
+    /// The engine beside the host, at the times of the host's own samples.
+    comparison: Comparison<'a>,
     sample_step: u64,
     next_sample: u64,
     next_kswapd: u64,
@@ -29,10 +33,11 @@ pub struct Clock<'a> {
 
 impl<'a> Clock<'a> {
     /// Makes a clock at time zero; a sample is due every `sample_step` nanoseconds, and `keeps_zones` says whether that of each
-    /// zone is kept.
+    /// zone is kept. The engine is compared with `host` at the times of its samples.
     pub fn new(
         engine: &'a dyn ReplayEngine,
         view: &'a FreeView,
+        host: &'a Host,
         sample_step: u64,
         keeps_zones: bool,
     ) -> Clock<'a> {
@@ -42,6 +47,7 @@ impl<'a> Clock<'a> {
             view,
             samples: Vec::new(),
             zones: keeps_zones.then(Vec::new),
+            comparison: Comparison::new(engine, host),
             sample_step,
             next_sample: sample_step,
             next_kswapd: KSWAPD_TICK_NS,
@@ -50,14 +56,16 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// Returns the samples, and the zones at each; none where they were not kept.
-    pub fn into_samples(self) -> (Vec<Sample>, Vec<Vec<ZoneStats>>) {
-        (self.samples, self.zones.unwrap_or_default())
+    /// Returns the samples, the zones at each (none where they were not kept), and the distances from the host. After the
+    /// last row.
+    pub fn into_samples(self) -> (Vec<Sample>, Vec<Vec<ZoneStats>>, Vec<DistanceAt>) {
+        (self.samples, self.zones.unwrap_or_default(), self.comparison.finish())
     }
 
-    /// Runs the engine's background work that is due; says whether it is time for a sample.
+    /// Compares the engine with the host's samples that are due, and runs its background work that is; says whether it is time for a sample.
     pub fn tick(&mut self, now: u64) -> bool {
         self.last = now;
+        self.comparison.until(now);
         if self.kswapd && now >= self.next_kswapd {
             self.engine.kswapd_tick();
             self.next_kswapd = now + KSWAPD_TICK_NS;
@@ -100,9 +108,9 @@ mod tests {
     /// A tick once asked which zones there are, and so counted all free blocks in every recorded millisecond.
     #[test]
     fn background_work_asks_for_nothing_that_counts_free_blocks() {
-        let (engine, view) = (Counting::new(), FreeView::of_nothing());
+        let (engine, view, host) = (Counting::new(), FreeView::of_nothing(), Host::default());
         let ticks = 3 * VMSTAT_TICK_NS / KSWAPD_TICK_NS;
-        let mut clock = Clock::new(&engine, &view, VMSTAT_TICK_NS, false);
+        let mut clock = Clock::new(&engine, &view, &host, VMSTAT_TICK_NS, false);
         let due = (1..=ticks).filter(|ms| clock.tick(ms * KSWAPD_TICK_NS)).count();
         assert_eq!(due, 3, "a sample is due once in its step");
         assert_eq!(engine.asked.load(Relaxed), 0, "asked of the engine in {ticks} ticks");

@@ -4,7 +4,6 @@ use super::report::{EngineReport, ReplayReport};
 use super::timeline::Sample;
 use crate::latency::{LatencySummary, SAMPLE};
 use crate::text::{bytes, count, shown, sparkline};
-use pageyard::proctext::LINUX_ORDERS;
 use pageyard::{Counter, PAGE_SIZE};
 use std::fmt;
 
@@ -154,50 +153,7 @@ impl fmt::Display for EngineReport {
         }
         self.fragmentation(f)?;
         self.soundness(f)?;
-        if let Some(p) = &self.prediction {
-            let (predicted, recorded) = p.free_huge_frames();
-            writeln!(
-                f,
-                "  prediction    {:.1} % apart from the host's end by free blocks, {:.1} % by frames; free huge frames {} predicted, {} recorded",
-                p.distance_pct(),
-                p.distance_frames_pct(),
-                count(predicted),
-                count(recorded)
-            )?;
-            if let Some((blocks, frames)) = p.unchanged_distance_pct() {
-                let closer = if p.distance_pct() < blocks { "closer than" } else { "no closer than" };
-                writeln!(
-                    f,
-                    "    by free blocks that is {closer} saying that nothing changed, which is {blocks:.1} % apart by free blocks, {frames:.1} % by frames"
-                )?;
-            }
-            write!(f, "    {:<20}", "free blocks by order")?;
-            for order in 0..LINUX_ORDERS {
-                write!(f, "{order:>7}")?;
-            }
-            writeln!(f)?;
-            for z in &p.zones {
-                for (what, row) in [("predicted", &z.predicted), ("recorded", &z.recorded)] {
-                    write!(f, "    {:<8} {what:<11}", z.zone)?;
-                    for n in row {
-                        write!(f, "{n:>7}")?;
-                    }
-                    writeln!(f)?;
-                }
-            }
-            for l in &p.lists {
-                writeln!(
-                    f,
-                    "    {:<8} CPU {}'s lists: {} frames predicted, {} recorded; limit {} predicted, {} recorded",
-                    l.zone,
-                    l.cpu,
-                    count(l.predicted.count),
-                    count(l.recorded.count),
-                    count(l.predicted.high),
-                    count(l.recorded.high)
-                )?;
-            }
-        }
+        self.write_prediction(f)?;
         if !self.leaves_out.is_empty() {
             writeln!(f, "  left out      {}", self.leaves_out)?;
         }

@@ -1,5 +1,7 @@
 //! A replay's report as a document.
 
+use super::distance::ComparedWithHost;
+use super::moved::MoveCounts;
 use super::opening::{Opened, ShortZone};
 use super::prediction::{ListPrediction, Prediction};
 use super::refusals_report::RefusalsDocument;
@@ -189,6 +191,13 @@ pub struct EngineDocument<'a> {
     /// The threads; left out where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<Waiting>,
+    /// How far the engine was from the host, over time and at the end, and what other predictions come to; left out where
+    /// the trace has neither samples nor an end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distance: Option<&'a ComparedWithHost>,
+    /// Frames that the host moved, by what the replay knows of them; left out where the trace does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves: Option<MoveCounts>,
     /// The comparison with the host's end; left out where the trace has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<PredictionDocument<'a>>,
@@ -414,6 +423,8 @@ impl EngineReport {
             pgsteal: reclaimed(&self.stats),
             slow_path: self.slow_path.as_ref().map(SlowPathDocument::of),
             threads: self.waiting,
+            distance: self.distance.as_ref(),
+            moves: self.moves,
             after: self.prediction.as_ref().map(Prediction::document),
         }
     }

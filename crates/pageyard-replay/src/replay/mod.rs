@@ -5,12 +5,16 @@
 mod clock;
 mod direct;
 mod display;
+mod distance;
 mod document;
 mod free_view;
+mod hidden;
+mod host;
 mod ledger;
 mod moved;
 mod opening;
 mod prediction;
+mod prediction_text;
 mod refusals;
 mod refusals_report;
 mod report;
@@ -19,14 +23,19 @@ mod series;
 mod slow_path;
 mod threads;
 mod timeline;
+mod trial;
+mod unseen;
 mod walk;
 mod with_slow_path;
 
+pub use distance::{Baselines, ComparedWithHost, Distance, DistanceAt, Distances};
 pub use document::{
     EngineDocument, EngineOpeningDocument, FailedByReason, OpeningDocument, PredictedAndRecorded,
     PredictionDocument, ReplayDocument, SampleDocument, SlowPathDocument, TraceDocument, UnchangedDocument,
 };
+pub use hidden::HiddenMoves;
 pub(crate) use ledger::{Ledger, Stand};
+pub use moved::MoveCounts;
 pub use opening::{Opened, ShortZone};
 pub use prediction::{ListFrames, ListPrediction, Prediction, ZonePrediction};
 pub use refusals::{Refusal, RefusalCounts, Refusals};
@@ -36,3 +45,4 @@ pub use run::{MOST_SAMPLES, Progress, ReplayOptions, SAMPLES, replay};
 pub use slow_path::{SlowPath, SlowPathTotals};
 pub use timeline::Sample;
 pub(crate) use timeline::{blocks, zones};
+pub use walk::Follow;

@@ -4,7 +4,7 @@
 //! on every engine, and only their places can differ.
 
 use super::ledger::Stand;
-use super::walk::Walk;
+use super::walk::{Follow, Walk};
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
 use crate::machine::{Cached, Machine, Opening, Start};
@@ -41,11 +41,12 @@ pub struct ShortZone {
 }
 
 /// Brings an engine into the opening state. Held frames are claimed in blocks of at most `largest` of their type;
-/// `hold` gets each block, and returns what stands for it.
+/// `hold` gets each block, and returns what stands for it. `follow` is handed to [`Walk::new`].
 pub fn set_up<'a>(
     engine: &dyn ReplayEngine,
     machine: &'a Machine,
     opening: &Opening,
+    follow: Follow,
     largest: impl Fn(Migratetype) -> Order,
     mut hold: impl FnMut(Pfn, Order) -> Stand,
 ) -> Result<(Walk<'a>, Opened), ReplayError> {
@@ -56,7 +57,7 @@ pub fn set_up<'a>(
     for (block, m) in &opening.types {
         engine.set_pageblock_migratetype(*block, *m);
     }
-    let mut walk = Walk::new(machine);
+    let mut walk = Walk::new(machine, follow);
     let mut opened = Opened::default();
     for region in machine.regions() {
         for (start, frames, held) in machine.runs(region.start, region.end(), Start::held_as) {

@@ -1,11 +1,12 @@
 //! The replay's prediction of the host's end state, beside the recorded one.
 
+use super::host::Host;
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
 use pageyard::proctext::{LINUX_ORDERS, linux_orders};
-use pageyard::{CpuId, ZoneId, ZoneStats, block, metrics};
-use pageyard_trace::proctext::{Buddyinfo, Zoneinfo};
-use pageyard_trace::{FrameKind, ProcTexts, Snapshot, Trace, TraceError};
+use pageyard::{CpuId, ZoneId, ZoneStats, metrics};
+use pageyard_trace::Trace;
+use pageyard_trace::proctext::Zoneinfo;
 use serde::Serialize;
 
 /// One zone's free blocks by order, predicted and recorded.
@@ -55,25 +56,25 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Compares an engine's zones with the end of the trace, if the trace has one.
+    /// Compares an engine's zones with the end of the trace, of whose host `host` is, if it has one.
     ///
     /// # Errors
-    /// [`ReplayError::Trace`] where the trace's texts or snapshot cannot be read.
-    pub fn new<E: ReplayEngine + ?Sized>(
+    /// [`ReplayError::Trace`] where the trace's texts cannot be read.
+    pub(super) fn new<E: ReplayEngine + ?Sized>(
         trace: &Trace,
+        host: &Host,
         engine: &E,
         zones: &[ZoneStats],
         name: &dyn Fn(&ZoneStats) -> String,
     ) -> Result<Option<Prediction>, ReplayError> {
-        let end = trace.meta().after.as_ref();
-        let Some(recorded) = recorded(end, || trace.after(), zones)? else { return Ok(None) };
-        let before = recorded_before(trace, zones)?;
+        let Some(recorded) = &host.after else { return Ok(None) };
         let rows = zones.iter().zip(recorded).map(|(z, recorded)| ZonePrediction {
             zone: name(z),
             predicted: linux_orders(&z.blocks_by_order()),
-            recorded,
+            recorded: *recorded,
         });
-        Ok(Some(Prediction { zones: rows.collect(), before, lists: lists(trace, engine, zones, name)? }))
+        let lists = lists(trace, engine, zones, name)?;
+        Ok(Some(Prediction { zones: rows.collect(), before: host.before.clone(), lists }))
     }
 
     fn pairs(&self, weight: impl Fn(usize) -> u64 + Copy) -> impl Iterator<Item = (u64, u64)> {
@@ -152,48 +153,6 @@ fn lists<E: ReplayEngine + ?Sized>(
         }
     }
     Ok(lists)
-}
-
-/// Returns the host's beginning in the form in which [`recorded`] returns its end.
-fn recorded_before(
-    trace: &Trace,
-    zones: &[ZoneStats],
-) -> Result<Option<Vec<[u64; LINUX_ORDERS]>>, ReplayError> {
-    recorded(trace.meta().before.as_ref(), || trace.before(), zones)
-}
-
-/// Returns recorded rows: from the text of `buddyinfo`, or else from the snapshot's free runs, cut as the buddy rule
-/// allows.
-fn recorded(
-    texts: Option<&ProcTexts>,
-    snapshot: impl Fn() -> Result<Option<Snapshot>, TraceError>,
-    zones: &[ZoneStats],
-) -> Result<Option<Vec<[u64; LINUX_ORDERS]>>, ReplayError> {
-    let mut rows = vec![[0u64; LINUX_ORDERS]; zones.len()];
-    if let Some(texts) = texts.filter(|t| !t.buddyinfo.is_empty()) {
-        let info = Buddyinfo::parse(&texts.buddyinfo)?;
-        for z in &info.zones {
-            let at = zones.iter().position(|s| s.span.node.0 == z.node && s.span.kind.name() == z.name);
-            if let Some(at) = at {
-                rows[at].iter_mut().zip(&z.counts).for_each(|(row, n)| *row = *n);
-            }
-        }
-        return Ok(Some(rows));
-    }
-    let Some(snapshot) = snapshot()? else { return Ok(None) };
-    for run in snapshot.runs.iter().filter(|r| r.kind == FrameKind::Free) {
-        for (row, zone) in rows.iter_mut().zip(zones) {
-            let start = run.pfn.max(zone.span.start.0);
-            let end = (run.pfn + run.frames).min(zone.span.end().0);
-            if start < end {
-                let frames = pageyard::Frames(end - start);
-                for b in block::blocks(pageyard::Pfn(start), frames, pageyard::Order::of(10)) {
-                    row[b.order.index()] += 1;
-                }
-            }
-        }
-    }
-    Ok(Some(rows))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What a replay found, as numbers.
 
+use super::distance::ComparedWithHost;
+use super::moved::MoveCounts;
 use super::opening::Opened;
 use super::prediction::Prediction;
 use super::refusals::Refusals;
@@ -226,6 +228,11 @@ pub struct EngineReport {
     pub buddyinfo: Vec<(String, [u64; LINUX_ORDERS])>,
     /// The comparison with the host's end, if the trace has one.
     pub prediction: Option<Prediction>,
+    /// How far it was from the host over time, beside what other predictions come to, if the trace says what the host was
+    /// like.
+    pub distance: Option<ComparedWithHost>,
+    /// Frames that the host moved, if the trace says.
+    pub moves: Option<MoveCounts>,
     /// Each zone's watermarks and managed frames.
     pub marks: Vec<(String, Watermarks, Frames)>,
     /// Fragmentation over time.

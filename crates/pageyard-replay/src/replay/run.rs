@@ -1,29 +1,26 @@
 //! The replay itself: open the machine, re-execute every row, report.
 
-use super::clock::Clock;
 use super::direct::Direct;
+use super::distance::Baselines;
 use super::free_view::FreeView;
-use super::ledger::Stand;
-use super::moved::Moves;
-use super::opening::{self, BELOW_A_PAGEBLOCK, Opened};
-use super::prediction::Prediction;
-use super::refusals::Refusals;
-use super::report::{EngineReport, Failures, ReplayReport, Seconds, TraceReport, Waiting};
+use super::host::Host;
+use super::opening::BELOW_A_PAGEBLOCK;
+use super::report::{EngineReport, ReplayReport, TraceReport, Waiting};
 use super::slow_path::SlowPath;
 use super::threads::Plan;
-use super::timeline::zones;
-use super::walk::{EventCounts, Row, Walk};
+use super::trial::{CallTotals, Run, Trial};
+use super::walk::{EventCounts, Follow};
 use super::with_slow_path::{self, WithSlowPath};
 use crate::bitmap::SharedFrameSet;
 use crate::engine::{EngineSpec, ReplayEngine, UseEngine};
 use crate::error::ReplayError;
-use crate::latency::{LatencySummary, clock_cost_ns};
+use crate::latency::clock_cost_ns;
 use crate::limits;
-use crate::machine::{Machine, Opening};
+use crate::machine::Machine;
 use crate::text::count;
-use pageyard::{Frames, MemoryMap, Migratetype, Order, Pfn, PressureAllocator, ZoneStats};
-use pageyard_trace::{Columns, Prefetch, Trace};
-use std::time::{Duration, Instant};
+use pageyard::{Frames, MemoryMap, PressureAllocator, ZoneStats};
+use pageyard_trace::Trace;
+use std::time::Instant;
 
 /// How many samples a timeline has between its first and its last by default.
 pub const SAMPLES: u64 = 20;
@@ -48,6 +45,10 @@ pub struct ReplayOptions {
     pub samples: Option<u64>,
     /// Keeps what [`ReplayReport::write_series`] writes: the state of every zone at each sample, and more refusals in full.
     pub series: bool,
+    /// Another recording of the same job on the same host: the host's distance from itself.
+    pub repeat: Option<Trace>,
+    /// Which of the host's moves are followed.
+    pub follow: Follow,
 }
 
 /// What a replay is doing, for a progress bar.
@@ -89,13 +90,17 @@ pub fn replay(
         let need = (samples + 2).saturating_mul(zones as u64);
         limits::check("the state of every zone at each sample", need, "ask for fewer --samples")?;
     }
+    let fail = |why| ReplayError::Map { trace: machine.name().to_owned(), why };
+    let regions = machine.regions();
+    let map = MemoryMap::new(&regions).map_err(fail)?;
+    let spans: Vec<_> = map.zones().map(|(_, span)| span).collect();
+    let host = Host::read(trace, &spans)?;
+    let baselines = Baselines::read(trace, &host, options.repeat.as_ref(), &spans)?;
+    let host = (host, baselines);
     let mut report =
         ReplayReport { trace: TraceReport::new(trace, &machine, &opening, taken_away), engines: Vec::new() };
     for spec in engines {
         let start = Instant::now();
-        let regions = machine.regions();
-        let fail = |why| ReplayError::Map { trace: machine.name().to_owned(), why };
-        let map = MemoryMap::new(&regions).map_err(fail)?;
         let spec = spec.with_min_free_kbytes(machine.min_free_kbytes);
         let spec = match &options.slow_path {
             Some(slow_path) if !slow_path.compaction => spec.without_compaction(),
@@ -108,8 +113,10 @@ pub fn replay(
             machine: &machine,
             opening: &opening,
             view: &view,
+            host: &host,
             samples,
             series: options.series,
+            follow: options.follow,
             since: (start, opened),
         };
         let (counts, engine) = match &options.slow_path {
@@ -131,28 +138,6 @@ pub fn replay(
         report.engines.push(engine);
     }
     Ok(report)
-}
-
-/// When an engine's replay began, and the time that finding the opening state took before that.
-type Since = (Instant, Duration);
-
-/// What is replayed, on what.
-struct Trial<'a> {
-    spec: &'a EngineSpec,
-    trace: &'a Trace,
-    machine: &'a Machine,
-    opening: &'a Opening,
-    view: &'a FreeView,
-    samples: u64,
-    series: bool,
-    since: Since,
-}
-
-impl Trial<'_> {
-    /// Makes an empty record of refusals.
-    fn refusals(&self) -> Refusals {
-        Refusals::new(&self.machine.gfp, self.series)
-    }
 }
 
 fn on_one_thread(
@@ -274,131 +259,4 @@ fn on_a_thread_a_cpu(
         slow_path: None,
     };
     run.finish(trial, totals)
-}
-
-/// A replay under way, on one engine.
-struct Run<'a> {
-    engine: &'a dyn ReplayEngine,
-    walk: Walk<'a>,
-    clock: Clock<'a>,
-    clock_ns: u64,
-    opened: Opened,
-    seconds: Seconds,
-}
-
-/// The results of a replay's calls.
-struct CallTotals {
-    alloc: LatencySummary,
-    free: LatencySummary,
-    failures: Failures,
-    refusals: Refusals,
-    held_frames: u64,
-    waiting: Option<Waiting>,
-    slow_path: Option<super::slow_path::SlowPathTotals>,
-}
-
-impl<'a> Run<'a> {
-    /// Brings the engine into the opening state, as [`opening::set_up`] does.
-    fn open(
-        engine: &'a dyn ReplayEngine,
-        trial: &Trial<'a>,
-        largest: impl Fn(Migratetype) -> Order,
-        hold: impl FnMut(Pfn, Order) -> Stand,
-    ) -> Result<Self, ReplayError> {
-        let Trial { machine, opening, since, view, samples, .. } = *trial;
-        let (walk, opened) = opening::set_up(engine, machine, opening, largest, hold)?;
-        let step = (opening.duration_ns / samples).max(1);
-        let clock = Clock::new(engine, view, step, trial.series);
-        let clock_ns = clock_cost_ns();
-        let seconds = Seconds { open: since.1 + since.0.elapsed(), ..Seconds::default() };
-        Ok(Run { engine, walk, clock, clock_ns, opened, seconds })
-    }
-
-    /// Reads the rows and hands each to `row`.
-    fn rows(
-        &mut self,
-        trace: &Trace,
-        progress: &mut dyn FnMut(u64, u64),
-        mut row: impl FnMut(&mut Self, Row<'_>),
-    ) -> Result<(), ReplayError> {
-        let rows = trace.rows()?;
-        let mut done = 0;
-        let mut reading = Duration::ZERO;
-        let start = Instant::now();
-        // Those of the asking thread too: reading them costs nothing that can be measured.
-        let mut reader = Prefetch::new(trace.events(Columns::All)?)?;
-        let mut moves = Moves::of(trace)?;
-        let mut batch = Vec::new();
-        loop {
-            let before = Instant::now();
-            let more = reader.next_batch(&mut batch)?;
-            reading += before.elapsed();
-            if !more {
-                moves.until(u64::MAX, |moved| row(self, Row::Move(moved)))?;
-                break;
-            }
-            for event in &batch {
-                moves.until(event.time_ns, |moved| row(self, Row::Move(moved)))?;
-                row(self, Row::Event(event));
-            }
-            done += batch.len() as u64;
-            progress(done, rows);
-        }
-        self.seconds.read = reading;
-        self.seconds.replay = start.elapsed() - reading;
-        Ok(())
-    }
-
-    /// Audits the engine and sums up.
-    fn finish(
-        self,
-        trial: &Trial<'_>,
-        totals: CallTotals,
-    ) -> Result<(EventCounts, EngineReport), ReplayError> {
-        let Trial { trace, spec, .. } = *trial;
-        let mut failures = totals.failures;
-        failures.refused_frees += self.walk.refused_splits;
-        let audit = self.engine.audit();
-        let zones = zones(self.engine);
-        let several_nodes = zones.iter().any(|z| z.span.node != zones[0].span.node);
-        let name = move |z: &pageyard::ZoneStats| match several_nodes {
-            true => format!("node{}/{}", z.span.node, z.span.kind),
-            false => z.span.kind.to_string(),
-        };
-        let stats = self.engine.stats();
-        let counts = self.walk.counts;
-        let (samples, kept_zones) = self.clock.into_samples();
-        let report = EngineReport {
-            name: spec.label().to_owned(),
-            engine: spec.name(),
-            leaves_out: spec.leaves_out(),
-            settings: spec.settings().to_vec(),
-            seconds: self.seconds,
-            rows: counts.allocs + counts.frees,
-            alloc: totals.alloc,
-            free: totals.free,
-            leaked_frames: match audit {
-                Ok(census) => census.allocated.0 as i64 - totals.held_frames as i64,
-                Err(_) => 0,
-            },
-            opened: self.opened,
-            audit,
-            failures,
-            refusals: totals.refusals,
-            splits: self.walk.ledger.splits,
-            fallbacks: self.engine.fallbacks(),
-            buddyinfo: zones
-                .iter()
-                .map(|z| (name(z), pageyard::proctext::linux_orders(&z.blocks_by_order())))
-                .collect(),
-            prediction: Prediction::new(trace, self.engine, &zones, &name)?,
-            marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
-            samples,
-            zones: kept_zones,
-            stats,
-            waiting: totals.waiting,
-            slow_path: totals.slow_path,
-        };
-        Ok((counts, report))
-    }
 }

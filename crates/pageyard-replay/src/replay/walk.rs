@@ -1,18 +1,20 @@
 //! From a trace's rows to calls: what each row means, given the ledger.
 
+use super::hidden::{Hidden, HiddenMoves};
 use super::ledger::{Ledger, Stand};
+use super::unseen::Unseen;
 use crate::bitmap::FrameSet;
 use crate::machine::Machine;
 use pageyard::RequestFlags;
 use pageyard::{Context, CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
-use pageyard_trace::{Event, EventKind, FAILED, Move};
+use pageyard_trace::{Event, EventKind, FAILED, Move, MoveKind};
 
 /// A row of either file of a trace.
 #[derive(Clone, Copy, Debug)]
 pub enum Row<'a> {
     /// Something was allocated or freed.
     Event(&'a Event),
-    /// A block moved.
+    /// A block moved, or compaction reports what it does.
     Move(&'a Move),
 }
 
@@ -47,6 +49,12 @@ pub struct EventCounts {
     pub moves: u64,
     /// Frees of blocks that had moved away: they are neither unknown nor unresolved.
     pub freed_after_moves: u64,
+    /// Frames that the host moved, as far as rows name both: the seen ones.
+    pub seen_frames: u64,
+    /// Frames that the host moved to a place that no row names: the inferred ones.
+    pub inferred_frames: u64,
+    /// Frees of what had moved to such a place, found there.
+    pub freed_after_inferred: u64,
     /// Rows that name frames outside the memory map.
     pub outside: u64,
     /// Fallbacks that the host recorded.
@@ -81,25 +89,54 @@ pub struct Walk<'a> {
     machine: &'a Machine,
     /// Frames whose contents moved elsewhere, and that the host has yet to free.
     left: FrameSet,
+    /// Moves that no row names; `None` where they are not inferred.
+    unseen: Option<Unseen>,
+    /// Moves that rows name and that are hidden from the walk, to see which of them are inferred.
+    hidden: Option<Hidden>,
+}
+
+/// What a walk makes of moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// It follows those that rows name, and infers others.
+    #[default]
+    SeenAndInferred,
+    /// It follows those that rows name.
+    SeenOnly,
+    /// It infers what it can, and counts how much that is of those that rows name.
+    InferredOnly,
 }
 
 impl<'a> Walk<'a> {
     /// Begins a walk.
-    pub fn new(machine: &'a Machine) -> Walk<'a> {
+    pub fn new(machine: &'a Machine, follow: Follow) -> Walk<'a> {
         Walk {
             ledger: Ledger::new(machine.end()),
             counts: EventCounts::default(),
             refused_splits: 0,
             machine,
             left: FrameSet::new(machine.end()),
+            unseen: (follow != Follow::SeenOnly).then(|| Unseen::new(machine.end())),
+            hidden: (follow == Follow::InferredOnly).then(|| Hidden::new(machine.end())),
         }
+    }
+
+    /// Returns how well hidden moves were inferred, where any were to be hidden.
+    pub fn hidden(&self) -> Option<HiddenMoves> {
+        let beyond_count = self.unseen.as_ref().map_or(0, Unseen::beyond_count);
+        self.hidden.as_ref().map(|hidden| HiddenMoves { beyond_count, ..hidden.counts })
     }
 
     /// Turns a row into calls.
     pub fn row(&mut self, calls: &mut impl Calls, row: Row<'_>) {
         match row {
             Row::Event(event) => self.event(calls, event),
-            Row::Move(row) => self.moved(calls, row),
+            Row::Move(row) if row.kind == MoveKind::Move => self.moved(calls, row),
+            Row::Move(row) => {
+                if let Some(unseen) = &mut self.unseen {
+                    unseen.row(row, self.machine.end());
+                }
+            }
         }
     }
 
@@ -133,6 +170,12 @@ impl<'a> Walk<'a> {
             self.counts.reallocations += u64::from(self.ledger.note_alloc(pfn));
             self.give_up(calls, cx, pfn, order);
             self.left.remove(pfn, order.frames());
+            if let Some(unseen) = &mut self.unseen {
+                unseen.settle(pfn, order);
+            }
+            if let Some(hidden) = &mut self.hidden {
+                hidden.allocated(pfn, order);
+            }
             calls.alloc(cx, &request, event, &mut self.ledger);
         }
     }
@@ -145,14 +188,65 @@ impl<'a> Walk<'a> {
             return;
         }
         let known = self.ledger.note_free(pfn);
+        if !self.left.contains(pfn)
+            && let Some(unseen) = &mut self.unseen
+            && unseen.moved_away(event, order)
+        {
+            self.set_adrift(calls, cx, pfn, order);
+            if let Some(hidden) = &mut self.hidden {
+                hidden.freed(pfn, order, true, false, false);
+            }
+            return;
+        }
         let nobodys = self.give_up(calls, cx, pfn, order) == 0;
         if nobodys && self.left.contains(pfn) {
             self.left.remove(pfn, order.frames());
             self.counts.freed_after_moves += 1;
             return;
         }
+        let ended = self.ends_something_adrift(calls, cx, pfn, order, nobodys);
+        if let Some(hidden) = &mut self.hidden {
+            hidden.freed(pfn, order, false, ended, nobodys);
+        }
+        if ended {
+            return;
+        }
         self.counts.unknown_frees += u64::from(!known);
         self.counts.unresolved_frees += u64::from(nobodys);
+    }
+
+    /// Notes that what a block holds moved to a place that no row names; the engine goes on holding it.
+    fn set_adrift(&mut self, calls: &mut impl Calls, cx: &Cx, pfn: Pfn, order: Order) {
+        let Some(unseen) = &mut self.unseen else { return };
+        self.counts.inferred_frames += order.frames().0;
+        unseen.settle(pfn, order);
+        let halve = |calls: &mut _, stand, order| match stand {
+            Stand::UNSERVED => Ok((stand, stand)),
+            _ => Calls::halve(calls, cx, stand, order),
+        };
+        let removed =
+            self.ledger.remove(pfn, order, calls, halve, |_, stand, order| unseen.set_adrift(stand, order));
+        self.refused_splits += u64::from(removed.is_err());
+    }
+
+    /// Frees something adrift where a block that nobody holds is freed, and a free scanner had taken it; says whether it did.
+    fn ends_something_adrift(
+        &mut self,
+        calls: &mut impl Calls,
+        cx: &Cx,
+        pfn: Pfn,
+        order: Order,
+        nobodys: bool,
+    ) -> bool {
+        let Some(unseen) = &mut self.unseen else { return false };
+        let ends = nobodys && unseen.may_hold(pfn);
+        unseen.settle(pfn, order);
+        if ends {
+            let halve = |calls: &mut _, stand, order| Calls::halve(calls, cx, stand, order).ok();
+            unseen.take(order, calls, halve, |calls, stand, order| Calls::free(calls, cx, stand, order));
+            self.counts.freed_after_inferred += 1;
+        }
+        ends
     }
 
     /// Follows a block that the host moved. The engine's block stays where it is, under another name: where compaction
@@ -160,6 +254,13 @@ impl<'a> Walk<'a> {
     fn moved(&mut self, calls: &mut impl Calls, row: &Move) {
         let Some(order) = Order::new(row.order) else { return };
         let (from, to) = (Pfn(row.pfn), Pfn(row.to));
+        if let Some(hidden) = &mut self.hidden {
+            if from != to && self.ledger.covers(from, order) && self.ledger.covers(to, order) {
+                hidden.hide(from, to, order);
+            }
+            return;
+        }
+        self.counts.seen_frames += order.frames().0;
         if !self.ledger.covers(from, order) || !self.ledger.covers(to, order) {
             self.counts.outside += 1;
             return;
@@ -171,6 +272,9 @@ impl<'a> Walk<'a> {
         // It was free, since the host moved something there.
         self.give_up(calls, &cx, to, order);
         self.left.remove(to, order.frames());
+        if let Some(unseen) = &mut self.unseen {
+            unseen.settle(to, order);
+        }
         let halve = |calls: &mut _, stand, order| match stand {
             Stand::UNSERVED => Ok((stand, stand)),
             _ => Calls::halve(calls, &cx, stand, order),

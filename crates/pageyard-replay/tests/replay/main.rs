@@ -1,8 +1,10 @@
 //! Replays of made-up and of recorded traces, and workloads.
 
 mod bounds;
+mod distance;
 mod made;
 mod made_up;
+mod moves;
 mod openings;
 mod recorded;
 mod refusals;

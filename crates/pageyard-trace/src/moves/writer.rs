@@ -1,29 +1,30 @@
 //! Writing `moves.parquet`.
 
 use std::io::Write;
-use std::sync::atomic::Ordering;
 
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::TraceError;
-use crate::writer::{TableFile, TraceWriter, column};
+use crate::writer::{Beside, TraceWriter, column};
 
 use super::{MOVES, Move, MoveKind, columns};
 
-/// Rows in a row group: they wait in memory until it is full.
-const GROUP_ROWS: usize = 64 << 10;
-
 /// Writes the second file of a trace, which is created with its first row.
-#[derive(Default)]
 pub struct MovesWriter {
-    file: Option<TableFile>,
-    waiting: Vec<Move>,
+    table: Beside<Move>,
     rows: u64,
     moved: u64,
     refused: u64,
     time: u64,
+}
+
+impl Default for MovesWriter {
+    fn default() -> MovesWriter {
+        let table = Beside::new(MOVES, columns, write);
+        MovesWriter { table, rows: 0, moved: 0, refused: 0, time: 0 }
+    }
 }
 
 impl MovesWriter {
@@ -57,11 +58,7 @@ impl MovesWriter {
         self.time = row.time_ns;
         self.rows += 1;
         self.moved += u64::from(row.kind == MoveKind::Move);
-        self.waiting.push(row);
-        if self.waiting.len() == GROUP_ROWS || trace.has_waited(self.waiting[0].time_ns, row.time_ns) {
-            self.flush(trace)?;
-        }
-        Ok(())
+        self.table.push(trace, row.time_ns, [row])
     }
 
     /// Completes the file. `expected` says that it is written even if it has no row: it is known that nothing happened.
@@ -69,12 +66,8 @@ impl MovesWriter {
     ///
     /// # Errors
     /// [`TraceError::Unwritable`].
-    pub fn finish(mut self, trace: &TraceWriter, expected: bool) -> Result<(), TraceError> {
-        self.flush(trace)?;
-        if expected {
-            self.table(trace)?;
-        }
-        self.end()
+    pub fn finish(self, trace: &TraceWriter, expected: bool) -> Result<(), TraceError> {
+        self.table.finish(trace, expected)
     }
 
     /// Completes the file with the rows that were written, after a write failed. Waiting rows are lost.
@@ -82,11 +75,7 @@ impl MovesWriter {
     /// # Errors
     /// [`TraceError::Unwritable`].
     pub fn finish_partial(self) -> Result<(), TraceError> {
-        self.end()
-    }
-
-    fn end(self) -> Result<(), TraceError> {
-        self.file.map_or(Ok(()), TableFile::finish)
+        self.table.finish_partial()
     }
 
     /// Writes what waits.
@@ -94,27 +83,7 @@ impl MovesWriter {
     /// # Errors
     /// [`TraceError::Unwritable`].
     pub fn flush(&mut self, trace: &TraceWriter) -> Result<(), TraceError> {
-        if self.waiting.is_empty() {
-            return Ok(());
-        }
-        let rows = std::mem::take(&mut self.waiting);
-        let file = self.table(trace)?;
-        file.write(|file| write(file, &rows))?;
-        if trace.keeps() {
-            file.checkpoint(trace.lost().load(Ordering::Relaxed))?;
-        }
-        self.waiting = rows;
-        self.waiting.clear();
-        Ok(())
-    }
-
-    fn table(&mut self, trace: &TraceWriter) -> Result<&mut TableFile, TraceError> {
-        Ok(match &mut self.file {
-            Some(file) => file,
-            none => {
-                none.insert(TableFile::create(&trace.folder().join(MOVES), &trace.label(MOVES), &columns())?)
-            }
-        })
+        self.table.flush(trace)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::fragmentation::{HugeFrames, ZoneFragmentation};
 use crate::moves::MoveKind;
 use crate::text::lost_pct;
 
+use super::samples_report::SamplesDocument;
 use super::{Fallback, Moved, Requests, Summary, type_index, type_name};
 
 /// Counts by name.
@@ -85,6 +86,9 @@ pub struct SummaryDocument<'a> {
     /// What compaction and migration did; left out where it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MovesDocument>,
+    /// What the host's own texts said meanwhile; left out where they were not sampled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<SamplesDocument>,
     /// Why the recording ended early; left out where it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<&'a str>,
@@ -254,6 +258,7 @@ impl Summary {
             softirq_share: self.softirq_share(),
             failures: self.failures_document(),
             moves: self.moved.as_ref().map(MovesDocument::of),
+            samples: self.sampled.as_ref().map(SamplesDocument::of),
             partial: self.partial.as_deref(),
         }
     }

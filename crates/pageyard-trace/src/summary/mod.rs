@@ -5,6 +5,8 @@ mod failures;
 mod free;
 mod held;
 mod moved;
+mod sampled;
+mod samples_report;
 mod text;
 
 use std::collections::BTreeMap;
@@ -31,6 +33,8 @@ pub use document::{
 };
 pub use failures::Failures;
 pub use moved::Moved;
+pub use sampled::{Sampled, Span};
+pub use samples_report::{SampledZoneDocument, SamplesDocument, SpanDocument};
 
 /// Slots for migratetypes: one each, and the last for unknown ones.
 pub const TYPES: usize = Migratetype::COUNT + 1;
@@ -138,6 +142,8 @@ pub struct Summary {
     pub gfp_map: GfpMap,
     /// What compaction and migration did, where the trace says.
     pub moved: Option<Moved>,
+    /// What the host's own texts said meanwhile, where the trace has samples of them.
+    pub sampled: Option<Sampled>,
     /// Free memory when the recording started; empty where it was not recorded.
     pub before: Vec<ZoneFragmentation>,
     /// Free memory when it ended; empty where it was not recorded.
@@ -180,6 +186,7 @@ impl Summary {
             failures: Failures::default(),
             gfp_map: gfp_map(meta),
             moved: trace.moves()?.map(Moved::of).transpose()?,
+            sampled: trace.samples()?.map(Sampled::of).transpose()?,
             before: fragmentation(trace, "before", meta.before.as_ref())?,
             after: fragmentation(trace, "after", meta.after.as_ref())?,
             held_before: contents(trace, "before", trace.before()?, meta.before.as_ref())?,

@@ -23,6 +23,7 @@ impl fmt::Display for Summary {
         self.fallbacks(f)?;
         self.failures(f)?;
         self.moves(f)?;
+        self.samples(f)?;
         self.quality(f)?;
         self.contents(f)?;
         for (when, zones) in [("before", &self.before), ("after", &self.after)] {

@@ -23,6 +23,9 @@ pub struct SalvageDocument<'a> {
     /// Rows about compaction and migration; left out where the recording had none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<SalvagedMoves>,
+    /// Samples of the host; left out where the recording had none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub samples: Option<SalvagedSamples>,
 }
 
 impl Document for SalvageDocument<'_> {
@@ -51,6 +54,14 @@ pub struct SalvagedMoves {
     pub rows: u64,
 }
 
+/// Samples of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SalvagedSamples {
+    /// All of them.
+    pub taken: u64,
+}
+
 impl Salvaged {
     /// Returns the recording as a document: `trace` is where the trace is, `meta` its description.
     #[must_use]
@@ -62,6 +73,7 @@ impl Salvaged {
             lost: meta.lost,
             partial: meta.partial.as_deref().unwrap_or_default(),
             moves: self.moves.map(|rows| SalvagedMoves { rows }),
+            samples: self.samples.map(|taken| SalvagedSamples { taken }),
         }
     }
 }

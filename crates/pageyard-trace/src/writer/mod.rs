@@ -1,5 +1,6 @@
 //! Writing a trace.
 
+mod beside;
 mod document;
 mod folder;
 mod rows;
@@ -19,13 +20,15 @@ use crate::event::{Columns, Event};
 use crate::meta::Meta;
 use crate::moves::MOVES;
 use crate::reader::{event_columns, impossible};
+use crate::samples::SAMPLES;
 use crate::snapshot::{MAX_FRAMES, Snapshot};
 use crate::source::Source;
 use crate::trace::{AFTER, BEFORE, EVENTS, META, Trace};
 
 use rows::write_snapshot;
 
-pub use document::{SalvageDocument, SalvagedMoves};
+pub(crate) use beside::Beside;
+pub use document::{SalvageDocument, SalvagedMoves, SalvagedSamples};
 pub(crate) use folder::{PARTIAL, Temporary};
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use rows::write_events;
@@ -47,7 +50,7 @@ const WAIT_NS: u64 = 1_000_000_000;
 /// consist of thousands of small row groups.
 const WAIT_SHARE: u64 = 64;
 
-/// Disk space kept for the end of a trace, in addition to twice that of its beginning: the ends of two tables.
+/// Disk space kept for the end of a trace, in addition to twice that of its beginning: the ends of three tables.
 const RESERVE_BYTES: u64 = 4 << 20;
 
 /// Why a trace is partial whose recorder could not say so.
@@ -290,13 +293,13 @@ fn write_meta(folder: &Path, label: &str, meta: &Meta) -> Result<u64, TraceError
 /// Completes a trace in `folder` whose tables are complete, and gives it its name.
 fn complete(folder: &Path, path: &Path, mut meta: Meta) -> Result<(), TraceError> {
     let source = Source::Folder(folder.to_owned());
-    for name in [EVENTS, MOVES, BEFORE, AFTER] {
+    for name in [EVENTS, MOVES, SAMPLES, BEFORE, AFTER] {
         if let Some(input) = source.open(name)? {
             meta.checksums.insert(name.to_owned(), checksum::of(&input)?);
         }
     }
     write_meta(folder, &join(path, META), &meta)?;
-    for table in [EVENTS, MOVES] {
+    for table in [EVENTS, MOVES, SAMPLES] {
         // There is none unless the trace is kept.
         let _ = fs::remove_file(table::checkpoint_of(&folder.join(table)));
     }

@@ -8,6 +8,7 @@ use crate::error::TraceError;
 use crate::event::Columns;
 use crate::meta::Meta;
 use crate::moves::MOVES;
+use crate::samples::{SAMPLES, SampleReader};
 use crate::source::{Source, reason};
 use crate::trace::{EVENTS, META, Trace};
 
@@ -24,6 +25,8 @@ pub struct Salvaged {
     pub events: u64,
     /// Rows about compaction and migration, where the recording had any.
     pub moves: Option<u64>,
+    /// Samples of the host, where the recording had any.
+    pub samples: Option<u64>,
 }
 
 /// Makes a trace from `folder`, the `NAME.trace.partial` that a killed recording left, with all events that were
@@ -56,8 +59,10 @@ pub fn salvage(folder: &Path, output: Option<&Path>) -> Result<(Trace, Salvaged)
         return Err(not_one("it is not an unfinished recording"));
     }
     let lost = table::restore(&folder.join(EVENTS), &source.label(EVENTS))?.ok_or_else(nothing)?;
-    if table::restore(&folder.join(MOVES), &source.label(MOVES))?.is_none() {
-        remove(&folder.join(MOVES))?;
+    for table in [MOVES, SAMPLES] {
+        if table::restore(&folder.join(table), &source.label(table))?.is_none() {
+            remove(&folder.join(table))?;
+        }
     }
     remove(&folder.join(RESERVE))?;
     // Read to its end before it is called a trace: it says how long the recording was, and that all of it can be read.
@@ -68,9 +73,10 @@ pub fn salvage(folder: &Path, output: Option<&Path>) -> Result<(Trace, Salvaged)
         last = batch.last().map_or(last, |event| event.time_ns);
     }
     let moves = trace.moves()?.map(|moves| moves.rows());
+    let samples = trace.samples()?.map(SampleReader::count).transpose()?;
     let events = events.rows();
     complete(folder, &output, Meta { lost, duration_ns: last, events: Some(events), ..meta })?;
-    Ok((Trace::open(&output)?, Salvaged { path: output, events, moves }))
+    Ok((Trace::open(&output)?, Salvaged { path: output, events, moves, samples }))
 }
 
 /// Returns `NAME.trace` for `NAME.trace.partial`.

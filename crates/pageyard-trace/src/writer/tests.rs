@@ -9,6 +9,7 @@ use pageyard::Context;
 use super::*;
 use crate::event::EventKind;
 use crate::moves::{Move, MoveKind, MovesWriter};
+use crate::samples::{HostSample, SamplesWriter};
 use crate::snapshot::{FrameKind, Run};
 
 /// An event every 10 ms.
@@ -25,6 +26,11 @@ fn event(i: u64) -> Event {
         context: Context::Task,
         irqs_off: false,
     }
+}
+
+/// The host at a time.
+fn sample(time_ns: u64) -> HostSample {
+    HostSample::of_texts(time_ns, "Node 0, zone Normal 1 2 3\n", "", &format!("pgfree {time_ns}\n")).unwrap()
 }
 
 fn before() -> Snapshot {
@@ -59,7 +65,7 @@ fn names(folder: &Path) -> Vec<String> {
 fn killed(folder: &Path, n: u64) -> PathBuf {
     let path = folder.join("a.trace");
     let mut writer = begin(&path);
-    let mut moves = MovesWriter::default();
+    let (mut moves, mut samples) = (MovesWriter::default(), SamplesWriter::default());
     writer.lost().store(5, Ordering::Relaxed);
     for i in 0..n {
         let event = event(i);
@@ -77,8 +83,11 @@ fn killed(folder: &Path, n: u64) -> PathBuf {
             failed: 0,
         };
         moves.push(&writer, row).unwrap();
+        if i.is_multiple_of(25) {
+            samples.push(&writer, &sample(event.time_ns)).unwrap();
+        }
     }
-    std::mem::forget(moves);
+    std::mem::forget((moves, samples));
     kill(writer);
     folder.join("a.trace.partial")
 }
@@ -88,7 +97,7 @@ fn a_killed_recording_becomes_a_trace() {
     let folder = tempfile::tempdir().unwrap();
     let partial = killed(folder.path(), 1050);
     // In the middle of a row group, as a kill finds it most often.
-    for table in [EVENTS, MOVES] {
+    for table in [EVENTS, MOVES, SAMPLES] {
         let mut file = fs::File::options().append(true).open(partial.join(table)).unwrap();
         file.write_all(&[0x15; 1000]).unwrap();
     }
@@ -96,9 +105,14 @@ fn a_killed_recording_becomes_a_trace() {
     let (trace, salvaged) = salvage(&partial, None).unwrap();
     // A row group a second; what waited for the eleventh is lost.
     assert_eq!((salvaged.events, salvaged.moves), (1010, Some(1010)));
+    // One each 250 ms, and five in a row group.
+    assert_eq!(salvaged.samples, Some(40));
+    let mut samples = trace.samples().unwrap().unwrap();
+    assert_eq!(samples.next_sample(), Ok(Some(sample(0))));
+    assert_eq!(samples.next_sample(), Ok(Some(sample(250_000_000))));
     let meta = trace.meta();
     assert_eq!((meta.partial.as_deref(), meta.lost), (Some("the recorder was killed"), 5));
-    assert_eq!((meta.duration_ns, meta.checksums.len()), (10_090_000_000, 3));
+    assert_eq!((meta.duration_ns, meta.checksums.len()), (10_090_000_000, 4));
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     let mut reader = trace.events(Columns::All).unwrap();
     while reader.next_batch(&mut batch).unwrap() {
@@ -112,7 +126,7 @@ fn a_killed_recording_becomes_a_trace() {
     assert_eq!(names(folder.path()), ["a.trace"]);
     assert_eq!(
         names(&folder.path().join("a.trace")),
-        ["before.parquet", "events.parquet", "meta.json", "moves.parquet"]
+        ["before.parquet", "events.parquet", "meta.json", "moves.parquet", "samples.parquet"]
     );
 }
 

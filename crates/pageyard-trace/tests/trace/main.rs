@@ -3,6 +3,7 @@
 mod checks;
 mod golden;
 mod rows;
+mod samples;
 mod summary;
 mod support;
 mod traces;

@@ -11,7 +11,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
 /// A column to write: values, and for a nullable column which rows have one.
-enum Column {
+pub enum Column {
     I64(Vec<i64>),
     I32(Vec<i32>),
     Names(Vec<&'static str>),
@@ -66,7 +66,7 @@ fn no_rows() -> Vec<Column> {
     rows().into_iter().map(empty).collect()
 }
 
-fn write(path: &Path, schema: &str, columns: Vec<Column>, missing: Option<(usize, usize)>) {
+pub fn write(path: &Path, schema: &str, columns: Vec<Column>, missing: Option<(usize, usize)>) {
     write_groups(path, schema, vec![columns], missing);
 }
 

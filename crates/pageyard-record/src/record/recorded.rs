@@ -1,0 +1,77 @@
+//! The figures of a recording.
+
+use super::Sampling;
+use pageyard_trace::EventKind;
+
+/// The figures of a recording.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// Rows of the trace by [`EventKind`].
+    pub by_kind: [u64; EventKind::ALL.len()],
+    /// Rows about compaction and migration; `None` where the kernel does not tell.
+    pub moves: Option<u64>,
+    /// How many of those name both frames of a move.
+    pub moved: u64,
+    /// Events that the kernel had no room for.
+    pub lost: u64,
+    /// What sampling the host came to; `None` where it was not asked for.
+    pub sampling: Option<Sampling>,
+    /// Impossible events, such as a frame beyond memory.
+    pub impossible: u64,
+    /// Events that came too late to be sorted in; they carry their successors' time.
+    pub late: u64,
+    /// The recorded CPUs.
+    pub cpus: u32,
+    /// The size of each CPU's buffer in bytes.
+    pub buffer_bytes: u64,
+    /// How long the recording took, in seconds.
+    pub seconds: f64,
+    /// The processor time that the recorder itself took meanwhile, in seconds.
+    pub own_seconds: f64,
+    /// What an event costs the thread that causes it, in nanoseconds, as measured just before; `None` where that
+    /// failed.
+    pub event_ns: Option<f64>,
+    /// Tracepoints that this kernel does not have.
+    pub missing: Vec<String>,
+    /// Whether the recorder's priority could be raised; `None` where that was not requested.
+    pub raised: Option<bool>,
+    /// Why the recording ended early, if it did; the trace has what was written until then.
+    pub partial: Option<String>,
+}
+
+impl Recorded {
+    /// Returns the number of rows of `events.parquet`.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.by_kind.iter().sum()
+    }
+
+    /// Returns the events by second of the recording.
+    #[must_use]
+    pub fn events_per_s(&self) -> f64 {
+        self.events() as f64 / self.seconds.max(1e-9)
+    }
+
+    /// Returns the processor time that the recorder took as a percentage of all.
+    #[must_use]
+    pub fn own_pct(&self) -> f64 {
+        100.0 * self.own_seconds / (self.seconds * f64::from(self.cpus)).max(1e-9)
+    }
+
+    /// Returns the processor time that taking samples took as a percentage of all.
+    #[must_use]
+    pub fn sampling_pct(&self) -> Option<f64> {
+        let all = (self.seconds * f64::from(self.cpus)).max(1e-9);
+        self.sampling.map(|sampling| 100.0 * sampling.cpu_seconds / all)
+    }
+
+    /// Estimates the share of the host's processor time that the recording took: the recorder's own and that of the
+    /// events in the kernel.
+    #[must_use]
+    pub fn overhead(&self) -> Option<f64> {
+        let available = self.seconds * f64::from(self.cpus);
+        let all = (self.events() + self.moves.unwrap_or(0)) as f64;
+        self.event_ns.filter(|_| available > 0.0).map(|ns| (self.own_seconds + all * ns / 1e9) / available)
+    }
+}

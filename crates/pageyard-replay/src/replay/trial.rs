@@ -1,0 +1,177 @@
+//! One engine's replay: its opening, its rows, its end.
+
+use super::clock::Clock;
+use super::distance::{self, Baselines};
+use super::free_view::FreeView;
+use super::host::Host;
+use super::ledger::Stand;
+use super::moved::{MoveCounts, Moves};
+use super::opening::{self, Opened};
+use super::prediction::Prediction;
+use super::refusals::Refusals;
+use super::report::{EngineReport, Failures, Seconds, Waiting};
+use super::slow_path::SlowPathTotals;
+use super::timeline::zones;
+use super::walk::{EventCounts, Follow, Row, Walk};
+use crate::engine::{EngineSpec, ReplayEngine};
+use crate::error::ReplayError;
+use crate::latency::{LatencySummary, clock_cost_ns};
+use crate::machine::{Machine, Opening};
+use pageyard::{Migratetype, Order, Pfn};
+use pageyard_trace::{Columns, Prefetch, Trace};
+use std::time::{Duration, Instant};
+
+/// When an engine's replay began, and the time that finding the opening state took before that.
+pub(super) type Since = (Instant, Duration);
+
+/// What is replayed, on what.
+pub(super) struct Trial<'a> {
+    pub(super) spec: &'a EngineSpec,
+    pub(super) trace: &'a Trace,
+    pub(super) machine: &'a Machine,
+    pub(super) opening: &'a Opening,
+    pub(super) view: &'a FreeView,
+    /// The host, and the baselines that follow from it.
+    pub(super) host: &'a (Host, Baselines),
+    pub(super) samples: u64,
+    pub(super) series: bool,
+    pub(super) follow: Follow,
+    pub(super) since: Since,
+}
+
+impl Trial<'_> {
+    /// Makes an empty record of refusals.
+    pub(super) fn refusals(&self) -> Refusals {
+        Refusals::new(&self.machine.gfp, self.series)
+    }
+}
+
+/// A replay under way, on one engine.
+pub(super) struct Run<'a> {
+    pub(super) engine: &'a dyn ReplayEngine,
+    pub(super) walk: Walk<'a>,
+    pub(super) clock: Clock<'a>,
+    pub(super) clock_ns: u64,
+    pub(super) opened: Opened,
+    pub(super) seconds: Seconds,
+    /// Frames that the host moved by its own count, where the trace says.
+    pub(super) migrated: Option<u64>,
+}
+
+/// The results of a replay's calls.
+pub(super) struct CallTotals {
+    pub(super) alloc: LatencySummary,
+    pub(super) free: LatencySummary,
+    pub(super) failures: Failures,
+    pub(super) refusals: Refusals,
+    pub(super) held_frames: u64,
+    pub(super) waiting: Option<Waiting>,
+    pub(super) slow_path: Option<SlowPathTotals>,
+}
+
+impl<'a> Run<'a> {
+    /// Brings the engine into the opening state, as [`opening::set_up`] does.
+    pub(super) fn open(
+        engine: &'a dyn ReplayEngine,
+        trial: &Trial<'a>,
+        largest: impl Fn(Migratetype) -> Order,
+        hold: impl FnMut(Pfn, Order) -> Stand,
+    ) -> Result<Self, ReplayError> {
+        let Trial { machine, opening, since, view, host, samples, .. } = *trial;
+        let (walk, opened) = opening::set_up(engine, machine, opening, trial.follow, largest, hold)?;
+        let step = (opening.duration_ns / samples).max(1);
+        let clock = Clock::new(engine, view, &host.0, step, trial.series);
+        let clock_ns = clock_cost_ns();
+        let seconds = Seconds { open: since.1 + since.0.elapsed(), ..Seconds::default() };
+        Ok(Run { engine, walk, clock, clock_ns, opened, seconds, migrated: None })
+    }
+
+    /// Reads the rows and hands each to `row`.
+    pub(super) fn rows(
+        &mut self,
+        trace: &Trace,
+        progress: &mut dyn FnMut(u64, u64),
+        mut row: impl FnMut(&mut Self, Row<'_>),
+    ) -> Result<(), ReplayError> {
+        let rows = trace.rows()?;
+        let mut done = 0;
+        let mut reading = Duration::ZERO;
+        let start = Instant::now();
+        // Those of the asking thread too: reading them costs nothing that can be measured.
+        let mut reader = Prefetch::new(trace.events(Columns::All)?)?;
+        let mut moves = Moves::of(trace)?;
+        let mut batch = Vec::new();
+        loop {
+            let before = Instant::now();
+            let more = reader.next_batch(&mut batch)?;
+            reading += before.elapsed();
+            if !more {
+                moves.until(u64::MAX, |moved| row(self, Row::Move(moved)))?;
+                break;
+            }
+            for event in &batch {
+                moves.until(event.time_ns, |moved| row(self, Row::Move(moved)))?;
+                row(self, Row::Event(event));
+            }
+            done += batch.len() as u64;
+            progress(done, rows);
+        }
+        self.migrated = moves.migrated(trace)?;
+        self.seconds.read = reading;
+        self.seconds.replay = start.elapsed() - reading;
+        Ok(())
+    }
+
+    /// Audits the engine and sums up.
+    pub(super) fn finish(
+        self,
+        trial: &Trial<'_>,
+        totals: CallTotals,
+    ) -> Result<(EventCounts, EngineReport), ReplayError> {
+        let Trial { trace, spec, host: (host, baselines), .. } = *trial;
+        let mut failures = totals.failures;
+        failures.refused_frees += self.walk.refused_splits;
+        let audit = self.engine.audit();
+        let zones = zones(self.engine);
+        let several_nodes = zones.iter().any(|z| z.span.node != zones[0].span.node);
+        let name = move |z: &pageyard::ZoneStats| match several_nodes {
+            true => format!("node{}/{}", z.span.node, z.span.kind),
+            false => z.span.kind.to_string(),
+        };
+        let stats = self.engine.stats();
+        let (counts, hidden) = (self.walk.counts, self.walk.hidden());
+        let (samples, kept_zones, over_time) = self.clock.into_samples();
+        let end = distance::free_blocks(&zones);
+        let report = EngineReport {
+            name: spec.label().to_owned(),
+            engine: spec.name(),
+            leaves_out: spec.leaves_out(),
+            settings: spec.settings().to_vec(),
+            seconds: self.seconds,
+            rows: counts.allocs + counts.frees,
+            alloc: totals.alloc,
+            free: totals.free,
+            leaked_frames: match audit {
+                Ok(census) => census.allocated.0 as i64 - totals.held_frames as i64,
+                Err(_) => 0,
+            },
+            opened: self.opened,
+            audit,
+            failures,
+            refusals: totals.refusals,
+            splits: self.walk.ledger.splits,
+            fallbacks: self.engine.fallbacks(),
+            distance: distance::compared(host, baselines, over_time, &end),
+            moves: self.migrated.map(|migrated| MoveCounts::new(&counts, migrated, hidden)),
+            buddyinfo: zones.iter().map(&name).zip(end).collect(),
+            prediction: Prediction::new(trace, host, self.engine, &zones, &name)?,
+            marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
+            samples,
+            zones: kept_zones,
+            stats,
+            waiting: totals.waiting,
+            slow_path: totals.slow_path,
+        };
+        Ok((counts, report))
+    }
+}

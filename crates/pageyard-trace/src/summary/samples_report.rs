@@ -1,0 +1,118 @@
+//! What the samples of the host say, as a document and as text.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pageyard::ZoneKind;
+use serde::Serialize;
+
+use crate::text::{Grid, count, grouped};
+
+use super::{Sampled, Span, Summary};
+
+/// What the host's own texts said while it was recorded.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SamplesDocument {
+    /// How many samples there are.
+    pub count: u64,
+    /// When the first was taken, in nanoseconds from the start of the recording.
+    pub first_ns: u64,
+    /// When the last was taken.
+    pub last_ns: u64,
+    /// The mean time from one to the next; left out where there are fewer than two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_interval_ns: Option<u64>,
+    /// Frames on the free lists, by zone.
+    pub free_frames: Vec<SampledZoneDocument>,
+    /// Frames in per-CPU lists, by zone, all CPUs together.
+    pub cached_frames: Vec<SampledZoneDocument>,
+    /// How much the counters of `/proc/vmstat` rose from the first sample to the last; those that did.
+    pub counters_rose: BTreeMap<&'static str, u64>,
+    /// The counters of `/proc/vmstat` that are levels.
+    pub counters_between: BTreeMap<&'static str, SpanDocument>,
+}
+
+/// A number over all samples.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SpanDocument {
+    /// The least.
+    pub least: u64,
+    /// The most.
+    pub most: u64,
+}
+
+/// A number of a zone over all samples.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SampledZoneDocument {
+    /// The NUMA node.
+    pub node: u8,
+    /// The zone's name.
+    pub zone: &'static str,
+    /// The least of it.
+    pub least: u64,
+    /// The most.
+    pub most: u64,
+}
+
+impl SamplesDocument {
+    pub(super) fn of(sampled: &Sampled) -> SamplesDocument {
+        let zones = |spans: &[(u8, ZoneKind, Span)]| {
+            let zones = spans.iter().map(|&(node, zone, Span { least, most })| SampledZoneDocument {
+                node,
+                zone: zone.name(),
+                least,
+                most,
+            });
+            zones.collect()
+        };
+        let between =
+            sampled.levels.iter().map(|(name, s)| (*name, SpanDocument { least: s.least, most: s.most }));
+        SamplesDocument {
+            count: sampled.samples,
+            first_ns: sampled.first_ns,
+            last_ns: sampled.last_ns,
+            mean_interval_ns: sampled.interval_ns(),
+            free_frames: zones(&sampled.free),
+            cached_frames: zones(&sampled.in_lists),
+            counters_rose: sampled.rose.clone(),
+            counters_between: between.collect(),
+        }
+    }
+}
+
+impl Summary {
+    pub(super) fn samples(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Older recordings have none.
+        let Some(sampled) = self.sampled.as_ref().filter(|sampled| sampled.samples > 0) else {
+            return Ok(());
+        };
+        write!(f, "\nThe host meanwhile: {}", count(sampled.samples, "sample"))?;
+        write!(f, " from {:.2} s to {:.2} s", sampled.first_ns as f64 / 1e9, sampled.last_ns as f64 / 1e9)?;
+        match sampled.interval_ns() {
+            Some(ns) => writeln!(f, ", on average one each {:.1} ms", ns as f64 / 1e6)?,
+            None => writeln!(f)?,
+        }
+        let mut grid = Grid::new(["frames", "least", "most"]);
+        for (what, spans) in [("free", &sampled.free), ("in per-CPU lists", &sampled.in_lists)] {
+            for (node, zone, span) in spans {
+                let name = format!("{what}, zone {} of node {node}", zone.name());
+                grid.row([name, grouped(span.least), grouped(span.most)]);
+            }
+        }
+        for (name, span) in &sampled.levels {
+            grid.row([(*name).to_owned(), grouped(span.least), grouped(span.most)]);
+        }
+        write!(f, "{grid}")?;
+        if sampled.rose.is_empty() {
+            return Ok(());
+        }
+        let mut grid = Grid::new(["counters that rose", "by"]);
+        for (name, rise) in &sampled.rose {
+            grid.row([(*name).to_owned(), grouped(*rise)]);
+        }
+        write!(f, "{grid}")
+    }
+}
