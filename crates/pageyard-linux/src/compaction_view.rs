@@ -10,10 +10,11 @@ use crate::fallback::{Found, may_take_pageblock};
 use crate::freelist::End;
 use crate::frees::To;
 use crate::tag::{MAX_PAGE_ORDER, Tag};
-use crate::zone::{Locked, Zone};
+use crate::take_free::{HELD, Taking};
+use crate::zone::Zone;
 use pageyard_core::compaction::{
-    CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases, PageblockInfo,
-    Role, ZoneState, ZoneView,
+    CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases, ListEnd,
+    PageblockInfo, Role, ZoneState, ZoneView,
 };
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{
@@ -22,9 +23,6 @@ use pageyard_core::{
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// What a frame that compaction holds is tagged as.
-const HELD: Tag = Tag::Allocated(Order::ZERO, true);
 
 /// Returns what the word of a leased pageblock says: never 0.
 fn lease_number(holder: Holder) -> u32 {
@@ -71,20 +69,6 @@ impl Zone {
             Some(Tag::Allocated(..)) => FrameState::Tail,
             Some(Tag::Cached(..)) => FrameState::Cached,
             _ => FrameState::Inside,
-        }
-    }
-}
-
-impl Locked<'_> {
-    /// Takes the first `n` frames of a free block as single frames; the rest stays free.
-    fn take_single(&mut self, pfn: Pfn, order: Order, m: Migratetype, n: u64) {
-        self.take_off(pfn, order, m);
-        for frame in pfn.0..pfn.0 + n {
-            self.zone.set_tag(Pfn(frame), HELD);
-        }
-        let rest = Frames(order.frames().0 - n);
-        for b in block::blocks(pfn + Frames(n), rest, order) {
-            self.insert(b.pfn, b.order, m, End::Head);
         }
     }
 }
@@ -176,43 +160,54 @@ impl CompactionView for LinuxAllocator {
         give_up: bool,
         out: &mut FreeStock,
     ) -> FreeScan {
+        let (config, stride) = (&self.config, 1);
+        let taking = Taking { want, floor, give_up, whole: false, stride, config };
+        self.of(zone).lock().scan_for_free(range, &taking, out)
+    }
+
+    fn isolate_free_blocks(
+        &self,
+        zone: ZoneId,
+        range: Range<Pfn>,
+        want: usize,
+        floor: Frames,
+        stride: u64,
+        out: &mut FreeStock,
+    ) -> FreeScan {
+        let taking = Taking { want, floor, give_up: true, whole: true, stride, config: &self.config };
+        self.of(zone).lock().scan_for_free(range, &taking, out)
+    }
+
+    fn see_list(&self, zone: ZoneId, order: Order, from: ListEnd, mut see: impl FnMut(Pfn) -> bool) -> bool {
+        if order > MAX_PAGE_ORDER {
+            return true;
+        }
+        let z = self.of(zone);
+        let locked = z.lock();
+        let lists = &locked.inner.lists;
+        let mut see = |frame: u64| see(z.span.start + Frames(frame));
+        // Whether it saw all of the list does not matter here.
+        let _all = match from {
+            ListEnd::Head => lists.iter(order, Migratetype::Movable).all(&mut see),
+            ListEnd::Tail => lists.iter_back(order, Migratetype::Movable).all(&mut see),
+        };
+        true
+    }
+
+    fn turn_list(&self, zone: ZoneId, block: BlockId, from: ListEnd) {
         let z = self.of(zone);
         let mut locked = z.lock();
-        let mut scan = FreeScan { scanned: 0, next: range.start.max(z.span.start), below_floor: false };
-        while scan.next < range.end.min(z.span.end()) && out.len() < want && !out.is_full() {
-            let pfn = scan.next;
-            let tag = z.tag(pfn);
-            scan.scanned += 1;
-            let Tag::Buddy(order, m) = tag else {
-                // A block in use is skipped as a whole; frames in a list are examined one by one, as in Linux.
-                scan.next = pfn + if matches!(tag, Tag::Allocated(..)) { tag.frames() } else { Frames(1) };
-                continue;
+        if z.tag(block.pfn) == Tag::Buddy(block.order, Migratetype::Movable) {
+            let becomes = match from {
+                ListEnd::Head => End::Tail,
+                ListEnd::Tail => End::Head,
             };
-            let room = Frames(floor.0 + order.frames().0);
-            if m == Migratetype::Isolate
-                || !z.enough(Order::ZERO, ZoneKind::Dma, room.0, Effort::plain(Mark::Low), &self.config)
-            {
-                scan.below_floor |= m != Migratetype::Isolate;
-                if scan.below_floor && give_up {
-                    break;
-                }
-                scan.next.0 += 1;
-                continue;
-            }
-            let inside = Frames(order.frames().0.min(range.end.0 - pfn.0)).0;
-            let n = inside.min((want.min(FreeStock::MOST) - out.len()) as u64);
-            locked.take_single(pfn, order, m, n);
-            for frame in pfn.0..pfn.0 + n {
-                // There is room: `n` was cut to it.
-                let _fits = out.push(Pfn(frame));
-            }
-            scan.next.0 += n;
+            locked.inner.lists.turn(z.number(block.pfn), block.order, Migratetype::Movable, becomes);
         }
-        scan.next = scan.next.min(range.end);
-        if scan.next >= z.span.end() {
-            scan.next = range.end;
-        }
-        scan
+    }
+
+    fn isolate_block(&self, zone: ZoneId, block: BlockId, floor: Frames, out: &mut FreeStock) -> bool {
+        self.of(zone).lock().take_listed(block, floor, &self.config, out)
     }
 
     fn take_direct(
@@ -258,6 +253,13 @@ impl CompactionView for LinuxAllocator {
     fn drain_local(&self, cx: &Cx, zone: ZoneId) {
         let z = self.of(zone);
         if let Some(pages) = z.pcps.get(cx.cpu.index()) {
+            z.drain(&mut pages.lock(), &self.config);
+        }
+    }
+
+    fn drain_zone(&self, _: &Cx, zone: ZoneId) {
+        let z = self.of(zone);
+        for pages in &z.pcps {
             z.drain(&mut pages.lock(), &self.config);
         }
     }

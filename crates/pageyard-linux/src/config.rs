@@ -151,8 +151,39 @@ pub struct Config {
     pub leaves_out: &'static str,
 }
 
-const NO_RECLAIM: &str = "Reclaim and compaction run only where a workload supplies what to reclaim and to move; \
-                          memory cgroups, cpusets and dirty limits do not exist.";
+/// What every preset leaves out, and what this one leaves out besides.
+macro_rules! left_out {
+    ($besides:literal) => {
+        concat!(
+            "Reclaim and compaction run only where a workload supplies what to reclaim and to move; memory cgroups, cpusets and \
+             dirty limits do not exist. Compaction knows no need_resched, no LRU lists (too_many_isolated) and no contended lock; ",
+            $besides
+        )
+    };
+}
+
+const LEFT_OUT_4_6: &str =
+    left_out!("it takes of a free block no more than is wanted. The fair-zone policy is left out.");
+
+const LEFT_OUT_4_10: &str = left_out!(
+    "it takes of a free block no more than is wanted, and keeps to the low watermark where 4.9 and later keep to the min one."
+);
+
+const LEFT_OUT_6_1: &str = left_out!(
+    "it forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and captures a block when it is left."
+);
+
+/// The same for kernels from 6.9 on.
+const LEFT_OUT_6_12: &str = left_out!(
+    "it does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
+     captures a block when it is left."
+);
+
+/// The same for kernels from 6.15 on.
+const LEFT_OUT_6_18: &str = left_out!(
+    "it does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
+     captures a block when it is left. vm.defrag_mode does not exist."
+);
 
 impl Config {
     /// The names of the presets.
@@ -179,8 +210,7 @@ impl Config {
             name: "linux-4.6",
             retries: Retries::Progress,
             compaction: compaction::Knobs::linux_4_6(),
-            leaves_out: "The fair-zone policy is left out. Reclaim and compaction run only where a workload supplies what \
-                         to reclaim and to move; memory cgroups, cpusets and dirty limits do not exist.",
+            leaves_out: LEFT_OUT_4_6,
             zonelist_iterator: ZonelistIterator::Called,
             ..Config::linux_4_10()
         }
@@ -213,7 +243,7 @@ impl Config {
             retries: Retries::Bounded,
             reclaimable_counts_free: false,
             compaction: compaction::Knobs::linux_4_10(),
-            leaves_out: NO_RECLAIM,
+            leaves_out: LEFT_OUT_4_10,
         }
     }
 
@@ -232,6 +262,7 @@ impl Config {
             nofragment: true,
             reclaimable_counts_free: true,
             compaction: compaction::Knobs::linux_6_1(),
+            leaves_out: LEFT_OUT_6_1,
             ..Config::linux_4_10()
         }
     }
@@ -247,6 +278,8 @@ impl Config {
             boost_rule: BoostRule::High,
             highatomic_limit: HighatomicLimit::PercentRounded,
             highatomic_counts_free: true,
+            compaction: compaction::Knobs::linux_6_12(),
+            leaves_out: LEFT_OUT_6_12,
             ..Config::linux_6_1()
         }
     }
@@ -258,6 +291,7 @@ impl Config {
             name: "linux-6.18",
             pcp_free_high: FreeHigh::BatchAndHalf,
             pcp_decay: Decay::AtOnce,
+            leaves_out: LEFT_OUT_6_18,
             ..Config::linux_6_12()
         }
     }

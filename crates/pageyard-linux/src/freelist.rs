@@ -106,6 +106,38 @@ impl FreeLists {
         }
     }
 
+    /// Turns a list so that a block which is on it becomes the first or the last one; the others follow in the order in
+    /// which they stand, round from the end to the beginning.
+    pub fn turn(&mut self, frame: u64, order: Order, m: Migratetype, becomes: End) {
+        let at = frame as u32;
+        let List { head, tail, .. } = self.lists[order.index()][m.index()];
+        let Link { next, prev } = self.links[at as usize];
+        let (first, last) = match becomes {
+            End::Head => (at, prev),
+            End::Tail => (next, at),
+        };
+        if first == NIL || last == NIL {
+            return;
+        }
+        self.links[tail as usize].next = head;
+        self.links[head as usize].prev = tail;
+        self.links[first as usize].prev = NIL;
+        self.links[last as usize].next = NIL;
+        let list = &mut self.lists[order.index()][m.index()];
+        (list.head, list.tail) = (first, last);
+    }
+
+    /// Iterates over the blocks of a list, tail first, and stops after the number that the list records.
+    pub fn iter_back(&self, order: Order, m: Migratetype) -> impl Iterator<Item = u64> + '_ {
+        let list = self.lists[order.index()][m.index()];
+        let mut at = list.tail;
+        (0..list.len).map_while(move |_| {
+            let frame = (at != NIL).then_some(u64::from(at))?;
+            at = self.links[at as usize].prev;
+            Some(frame)
+        })
+    }
+
     /// Iterates over the blocks of a list, head first, and stops after the number that the list records.
     pub fn iter(&self, order: Order, m: Migratetype) -> impl Iterator<Item = u64> + '_ {
         let list = self.lists[order.index()][m.index()];
@@ -124,6 +156,29 @@ mod tests {
 
     const O: Order = Order::ZERO;
     const M: Migratetype = Migratetype::Movable;
+
+    #[test]
+    fn a_list_turns_round_and_loses_nothing() {
+        let mut l = FreeLists::new(8);
+        (0..5).for_each(|frame| l.add(frame, O, M, End::Tail));
+        let both = |l: &FreeLists| {
+            let mut back: Vec<_> = l.iter_back(O, M).collect();
+            back.reverse();
+            assert_eq!(back, l.iter(O, M).collect::<Vec<_>>());
+            back
+        };
+        l.turn(3, O, M, End::Head);
+        assert_eq!(both(&l), [3, 4, 0, 1, 2]);
+        l.turn(3, O, M, End::Head);
+        assert_eq!(both(&l), [3, 4, 0, 1, 2], "it is the first already");
+        l.turn(4, O, M, End::Tail);
+        assert_eq!(both(&l), [0, 1, 2, 3, 4]);
+        l.turn(4, O, M, End::Tail);
+        assert_eq!(both(&l), [0, 1, 2, 3, 4], "it is the last already");
+        l.remove(2, O, M);
+        l.add(2, O, M, End::Head);
+        assert_eq!(both(&l), [2, 0, 1, 3, 4]);
+    }
 
     #[test]
     fn ends_and_middles() {

@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 37] = [
+    pub const KNOBS: [(&'static str, &'static str); 48] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -62,6 +62,17 @@ impl Config {
         ("compaction.async_budget", "frames, 0 for no limit"),
         ("compaction.extfrag_threshold", "0 to 1000"),
         ("compaction.proactiveness", "0 to 100"),
+        ("compaction.marks", "low or min"),
+        ("compaction.hints", "nothing_found, first_frame or any_frame"),
+        ("compaction.background_hints", "true or false"),
+        ("compaction.async_same_type", "true or false"),
+        ("compaction.spare_wanted", "true or false"),
+        ("compaction.whole_blocks", "true or false"),
+        ("compaction.target_order", "last_first or smallest_first"),
+        ("compaction.stride", "true or false"),
+        ("compaction.fast_free", "true or false"),
+        ("compaction.fast_source", "off, hinted or found"),
+        ("compaction.finish", "off, begun or failed"),
     ];
 
     /// Sets a knob by name.

@@ -9,7 +9,7 @@
 //! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock; [`place`]: where a thread is that frees |
 //! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
 //! | the zone | `zone`: its parts, and how they are locked |
-//! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `refill`: carries out what `pcp` decides; `boot`: a zone at the start |
+//! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `refill`: carries out what `pcp` decides; `take_free`: free frames that leave for compaction; `boot`: a zone at the start |
 //! | the allocator | `zonelist`: which zones in which order; `allocator`: its state, none of its operations |
 //! | taking and giving | `walk`: a request goes from zone to zone; `frees`: every one checked; `exact`: one block by its frame number |
 //! | requests | `compaction_view`: what compaction sees; `reclaim`, `waiting`: reclaim, compaction and retries; `slowpath`: what is tried when no zone is above its low watermark; `requests`: one path for all |
@@ -69,6 +69,7 @@ mod requests;
 mod slot;
 mod slowpath;
 mod tag;
+mod take_free;
 mod waiting;
 mod walk;
 mod watermark;

@@ -5,8 +5,9 @@ use crate::config::Retries;
 use crate::effort::{Effort, Mark};
 use crate::reclaim::CLUSTER;
 use crate::zone::Zone;
-use pageyard_core::compaction::{Mode, Outcome, compact_for_request};
+use pageyard_core::compaction::{Mode, Outcome, compact_for_request, room_to_begin};
 use pageyard_core::reclaim::{Attempts, Helpers, Priority, Shortage};
+use pageyard_core::watermark::Watermarks;
 use pageyard_core::{Counter, CpuSet, Cx, Frames, Migratetype, Order, Pfn, Request, RequestFlags};
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
@@ -220,7 +221,9 @@ impl<'a, H: Helpers> Wait<'a, H> {
             // Too little is free to move things to. Would it be enough if everything were reclaimed?
             return self.zones().any(|z| {
                 let all = z.free.get() + self.reclaimable(z) / u64::from(order.get());
-                all > z.mark(Mark::Low) + 2 * order.frames().0
+                let marks =
+                    Watermarks { min: Frames(z.mark(Mark::Min)), low: Frames(z.mark(Mark::Low)), ..z.marks };
+                all > room_to_begin(&self.engine.config.compaction, &marks, order).0
             });
         }
         if outcome == Some(Outcome::Success) {

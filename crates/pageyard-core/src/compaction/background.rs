@@ -1,8 +1,9 @@
 //! Compaction in the background: for orders at which requests failed, and ahead of need.
 
 use super::driver::Compactor;
+use super::forget::forget_hints;
+use super::knobs::{Hints, Knobs, Marks};
 use super::migrate::{Migrate, Mode};
-use super::pass::forget_hints;
 use super::plan::{Goal, Plan};
 use super::suitability::{fragmentation_score, score_marks, suitability};
 use super::view::CompactionView;
@@ -11,7 +12,7 @@ use crate::allocator::Cx;
 use crate::memmap::ZoneKind;
 use crate::migratetype::Migratetype;
 use crate::stats::Counter;
-use crate::units::{CompactorId, ZoneId};
+use crate::units::{CompactorId, Order, ZoneId};
 
 /// Background compactors are numbered from here, above the compactors of CPUs' requests.
 const FIRST_BACKGROUND: u16 = 1 << 15;
@@ -27,6 +28,18 @@ fn plan(zone: ZoneId, goal: Goal) -> Plan {
         ignore_hints: true,
         thorough: false,
     }
+}
+
+/// Returns the plan for an order that requests failed at.
+///
+/// # Linux
+/// `kcompactd_do_work`, which in 6.x obeys skip hints. It has no request of its own, and so looks for a block that an
+/// unmovable request could have, and keeps nothing back for higher zones' requests.
+fn plan_for<M: CompactionView>(map: &M, knobs: &Knobs, zone: ZoneId, order: Order) -> Plan {
+    let plan = plan(zone, Goal::Block(order, Migratetype::Movable));
+    let Some(view) = map.zone(zone).filter(|_| knobs.background_hints) else { return plan };
+    let goal = Goal::Block(order, Migratetype::Unmovable);
+    Plan { goal, highest: view.span.kind, ignore_hints: false, ..plan }
 }
 
 /// Lets the background compactor run in one zone, if it was woken there or proactive compaction is due.
@@ -46,7 +59,7 @@ pub fn compact_in_background<M: CompactionView, O: Migrate>(
     }
     let state = map.zone_state(zone);
     if let Some(order) = state.take_wanted() {
-        let plan = plan(zone, Goal::Block(order, Migratetype::Movable));
+        let plan = plan_for(map, &knobs, zone, order);
         let mode = plan.mode;
         if !state.is_deferred(order, mode, knobs.deferral) && suitability(map, &plan).is_none() {
             map.tally(cx, Counter::CompactDaemonWake, 1);
@@ -54,9 +67,17 @@ pub fn compact_in_background<M: CompactionView, O: Migrate>(
                 let outcome = compactor.run();
                 work += compactor.work();
                 let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
-                if map.watermark_ok(zone, order, low, plan.highest) {
+                let helped = match knobs.marks {
+                    Marks::Min => outcome == Outcome::Success,
+                    Marks::Low => map.watermark_ok(zone, order, low, plan.highest),
+                };
+                if helped {
                     state.succeeded(order, mode, knobs.deferral, false);
                 } else if matches!(outcome, Outcome::Complete | Outcome::PartialSkipped) {
+                    if knobs.background_hints {
+                        // Frames in lists may be what keeps blocks from merging.
+                        map.drain_zone(cx, zone);
+                    }
                     state.defer(order, mode, knobs.deferral);
                 }
             }
@@ -82,7 +103,8 @@ pub fn compact_in_background<M: CompactionView, O: Migrate>(
 /// Compacts all of a zone as far as possible; `None` where there is no such zone.
 ///
 /// # Linux
-/// `compact_node`, behind `/proc/sys/vm/compact_memory`.
+/// `compact_node`, behind `/proc/sys/vm/compact_memory`. It forgets all skip hints in 4.x; later it ignores them and
+/// leaves them where they are.
 pub fn compact_everything<M: CompactionView, O: Migrate>(
     map: &M,
     owner: &O,
@@ -90,7 +112,9 @@ pub fn compact_everything<M: CompactionView, O: Migrate>(
     zone: ZoneId,
 ) -> Option<(Outcome, Work)> {
     let plan = Plan { mode: Mode::Sync, ..plan(zone, Goal::Everything) };
-    forget_hints(map, zone, &map.zone(zone)?.span);
+    if map.knobs().hints == Hints::NothingFound {
+        forget_hints(map, zone, &map.zone(zone)?.span);
+    }
     let mut compactor = Compactor::new(map, owner, cx, plan)?;
     let outcome = compactor.run();
     Some((outcome, compactor.work()))
@@ -102,7 +126,7 @@ pub fn compact_everything<M: CompactionView, O: Migrate>(
 /// `reset_isolation_suitable`, called by kswapd.
 pub fn forget_hints_if_asked<M: CompactionView>(map: &M, zone: ZoneId) {
     if let Some(view) = map.zone(zone)
-        && map.zone_state(zone).take_flush()
+        && (map.knobs().hints != Hints::NothingFound || map.zone_state(zone).take_flush())
     {
         forget_hints(map, zone, &view.span);
     }

@@ -1,7 +1,7 @@
 //! Isolated frames: found by a scan, moved one by one, and put back if they were not moved.
 
 use super::migrate::{Busy, Migrate, MigrateError, Mode};
-use super::view::FreeStock;
+use super::stock::FreeStock;
 use crate::units::Pfn;
 
 /// Frames that are isolated before they are moved.

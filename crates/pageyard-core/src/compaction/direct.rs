@@ -1,6 +1,7 @@
 //! Compaction on behalf of a request that waits: zone by zone, skipping zones where it failed lately.
 
 use super::driver::Compactor;
+use super::knobs::{Deferral, Marks};
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, Plan};
 use super::view::CompactionView;
@@ -28,7 +29,8 @@ pub struct Tried {
 /// Compacts for a request, in the zones that may serve it, best first.
 ///
 /// # Linux
-/// `try_to_compact_pages`. Asynchronous compaction never defers, unless deferral is kept by mode.
+/// `try_to_compact_pages`. In 6.x a zone has helped if its compaction says so, whatever its watermark. Asynchronous
+/// compaction never defers, unless deferral is kept by mode.
 pub fn compact_for_request<M: CompactionView, O: Migrate>(
     map: &M,
     owner: &O,
@@ -65,14 +67,20 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
         tried.work += compactor.work();
         tried.captured = compactor.take_captured();
         tried.outcome = tried.outcome.max(Some(outcome));
-        let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
-        if tried.captured.is_some() || map.watermark_ok(zone, order, low, request.highest_zone) {
+        let helped = match knobs.marks {
+            Marks::Min => outcome == Outcome::Success,
+            Marks::Low => {
+                let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
+                map.watermark_ok(zone, order, low, request.highest_zone)
+            }
+        };
+        if tried.captured.is_some() || helped {
             state.succeeded(order, mode, kept, false);
             tried.zone = Some(zone);
             break;
         }
         let looked_everywhere = matches!(outcome, Outcome::Complete | Outcome::PartialSkipped);
-        let by_mode = kept == super::knobs::Deferral::ByMode;
+        let by_mode = kept == Deferral::ByMode;
         if looked_everywhere && (mode != Mode::Async || by_mode) {
             state.defer(order, mode, kept);
         }

@@ -69,7 +69,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
 
     /// Works until about `budget` frames were examined or moved, or to the end.
     ///
-    /// A step may go past its budget by a pageblock, 512 frames.
+    /// A step may go past its budget by a pageblock, 512 frames; by three where it searches the free lists first.
     pub fn step(&mut self, budget: u64) -> Progress {
         let before = self.work().examined();
         let mut turns = 0;
@@ -164,7 +164,10 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         match phase {
             Phase::Check => match pass.check() {
                 Some(outcome) => self.finish(outcome, None),
-                None => *phase = Phase::Isolate(Cluster::new(self.owner, pass.job.plan.mode)),
+                None => {
+                    pass.begin_cluster();
+                    *phase = Phase::Isolate(Cluster::new(self.owner, pass.job.plan.mode));
+                }
             },
             Phase::Isolate(cluster) => match pass.isolate(cluster) {
                 Search::GoOn => {}

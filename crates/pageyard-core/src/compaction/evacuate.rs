@@ -2,8 +2,9 @@
 
 use super::cluster::{Cluster, Moving, Turn};
 use super::migrate::{Busy, Migrate, MigrateError, Mode};
+use super::stock::FreeStock;
 use super::targets::Targets;
-use super::view::{CompactionView, FrameState, FreeStock};
+use super::view::{CompactionView, FrameState};
 use crate::allocator::Cx;
 use crate::units::{Frames, Order, Pfn};
 use core::ops::Range;

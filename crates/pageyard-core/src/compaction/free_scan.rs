@@ -1,8 +1,10 @@
 //! Free frames to move to: the free scanner, downwards from the end of the zone, or straight from the zone's lists.
 
+use super::cluster::CLUSTER;
+use super::migrate::Mode;
 use super::pass::Pass;
 use super::plan::{block_start_pfn, pageblock_end_pfn};
-use super::targets::Targets;
+use super::targets::{Search, Targets};
 use super::view::{CompactionView, Direct, Role};
 use crate::units::{PAGEBLOCK_ORDER, Pfn};
 
@@ -11,54 +13,87 @@ impl<M: CompactionView> Pass<'_, M> {
     ///
     /// The free scanner looks at one pageblock a call, so that a step stays short.
     pub(super) fn refill(&mut self, want: usize) -> bool {
-        self.targets.end_leases();
+        if self.targets.is_empty() {
+            self.targets.end_leases();
+        }
         if self.job.takes_directly() {
             self.take_direct(want);
-            !self.targets.is_empty()
-        } else {
-            self.scan_pageblock(want) || !self.targets.is_empty()
+            return !self.targets.is_empty();
         }
+        if !self.job.knobs.whole_blocks {
+            self.free_search = None;
+        }
+        let goes_on = match self.free_search {
+            Some(search) => self.scan_pageblock(want, search),
+            None => {
+                self.search_for_targets(want);
+                self.targets.is_empty() && self.scan_pageblock(want, self.first_search())
+            }
+        };
+        if !goes_on || self.targets.len() >= want {
+            self.free_search = None;
+        }
+        goes_on || !self.targets.is_empty()
+    }
+
+    /// Says whether the free scanner has found some of what is wanted and goes on looking for the rest.
+    pub(super) fn is_refilling(&self) -> bool {
+        self.free_search.is_some() && self.job.knobs.whole_blocks
+    }
+
+    /// Returns how a search of the free scanner begins.
+    ///
+    /// # Linux
+    /// `isolate_freepages`, since 5.1.
+    fn first_search(&self) -> Search {
+        let strides = self.job.knobs.stride && self.job.plan.mode == Mode::Async;
+        Search { stride: if strides { CLUSTER as u64 } else { 1 } }
     }
 
     /// Looks for free frames in the free scanner's current pageblock; `false` where the scanner is at its end.
     ///
     /// # Linux
     /// `isolate_freepages`, one turn of its loop.
-    fn scan_pageblock(&mut self, want: usize) -> bool {
+    fn scan_pageblock(&mut self, want: usize, search: Search) -> bool {
+        self.free_search = Some(search);
         let block = self.free_pfn.pageblock();
         // The pageblock that is being emptied takes nothing in.
         let first = pageblock_end_pfn(Pfn(self.migrate_pfn.0 - 1));
         if block.start() < first || self.contended {
             return false;
         }
-        let before = Pfn(block.start().0 - PAGEBLOCK_ORDER.frames().0);
+        let down = Pfn(block.start().0 - PAGEBLOCK_ORDER.frames().0);
         let end = pageblock_end_pfn(block.start()).min(self.job.span.end());
         let info = self.job.map.pageblock(self.job.plan.zone, block);
-        if !info.populated || !self.job.may_fill(&info) || self.passes_over(block, info.skip) {
-            self.free_pfn = before;
+        if !info.populated || !self.job.may_fill(block, &info) || self.passes_over(block, info.skip) {
+            self.free_pfn = down;
             return true;
         }
         let Some(lease) = self.lease(block, Role::Target) else {
-            self.free_pfn = before;
+            self.free_pfn = down;
             return true;
         };
         let range = self.free_pfn..end;
-        let stop = self.job.knobs.stop_at_floor;
-        let (zone, low) = (self.job.plan.zone, self.job.low);
-        let scan = self.job.map.isolate_free(zone, range, want, low, stop, self.targets.stock());
-        let got = self.targets.len();
+        // A block that is taken whole or not at all is not passed over frame by frame.
+        let stop = self.job.knobs.stop_at_floor || self.job.knobs.whole_blocks;
+        let (zone, floor, before) = (self.job.plan.zone, self.job.floor, self.targets.len());
+        let (map, stock) = (self.job.map, self.targets.stock());
+        let scan = match self.job.knobs.whole_blocks {
+            true => map.isolate_free_blocks(zone, range, want, floor, search.stride, stock),
+            false => map.isolate_free(zone, range, want, floor, stop, stock),
+        };
+        let got = self.targets.len() - before;
         self.work.free_scanned += scan.scanned;
         self.work.isolated += got as u64;
         self.targets.keep(lease.filter(|_| got > 0));
         if scan.next >= end {
-            if got == 0 && self.job.leaves_hints() {
-                self.job.map.set_skip(zone, block, true);
-                self.job.state.passed_free(block, &self.job.span);
-            }
-            self.free_pfn = before;
+            self.hint_free_end(block, got);
+            self.free_pfn = down;
         } else {
             self.free_pfn = scan.next;
         }
+        let stride = if got > 0 { 1 } else { (search.stride * 2).min(CLUSTER as u64) };
+        self.free_search = Some(Search { stride: if self.job.knobs.stride { stride } else { 1 } });
         self.note_budget();
         !scan.below_floor || !stop
     }

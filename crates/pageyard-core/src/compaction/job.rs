@@ -1,15 +1,16 @@
 //! What one compaction is asked to do and under which knobs, and the policy decisions that follow from these alone.
 
-use super::knobs::{Knobs, Skip};
+use super::knobs::{Hints, Knobs, Marks, Skip};
 use super::migrate::Mode;
-use super::plan::Plan;
-use super::state::{ZoneState, ends};
-use super::view::{CompactionView, PageblockInfo};
+use super::plan::{Goal, Plan};
+use super::positions::ends;
+use super::state::ZoneState;
+use super::view::{CompactionView, FrameState, PageblockInfo};
 use super::work::Work;
 use crate::allocator::Cx;
 use crate::memmap::ZoneSpan;
 use crate::migratetype::Migratetype;
-use crate::units::{Frames, Order, PageblockId, Pfn};
+use crate::units::{Frames, Order, PAGEBLOCK_ORDER, PageblockId, Pfn};
 
 /// Everything about a compaction that does not change while it runs.
 pub(super) struct Job<'a, M> {
@@ -21,6 +22,8 @@ pub(super) struct Job<'a, M> {
     pub(super) span: ZoneSpan,
     /// The zone's low watermark when the compaction was prepared.
     pub(super) low: Frames,
+    /// What must stay free in the zone when free frames are taken by scanning.
+    pub(super) floor: Frames,
 }
 
 impl<M> Clone for Job<'_, M> {
@@ -42,8 +45,69 @@ impl<'a, M: CompactionView> Job<'a, M> {
             state: map.zone_state(plan.zone),
             span: view.span,
             low: view.marks.low,
+            floor: match knobs.marks {
+                Marks::Low => view.marks.low,
+                Marks::Min => view.marks.min,
+            },
         })
     }
+
+    /// Says whether frames may be moved into a pageblock.
+    ///
+    /// # Linux
+    /// `suitable_migration_target`. Since 6.9 a pageblock that begins with a free block of the wanted order is spared,
+    /// which only its first frame tells. In 4.x a thorough compaction spares nothing, in 6.x large free blocks.
+    pub(super) fn may_fill(&self, block: PageblockId, info: &PageblockInfo) -> bool {
+        if self.plan.thorough && self.knobs.hints == Hints::NothingFound {
+            return true;
+        }
+        let wanted = self.plan.order().filter(|_| self.knobs.spare_wanted);
+        let spared = info.free_whole
+            || wanted.is_some_and(|order| {
+                let first = block.start().max(self.span.start);
+                matches!(self.map.frame(first), FrameState::Free(o) if o >= order)
+            });
+        !spared && (self.plan.thorough || matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma))
+    }
+
+    /// Says whether pageblocks are looked for frames to move in.
+    ///
+    /// # Linux
+    /// `suitable_migration_source`. Since 4.12 a direct asynchronous compaction keeps to pageblocks of the request's own
+    /// type; in 6.x none begins a pageblock that one block in use fills.
+    pub(super) fn may_empty(&self, block: PageblockId, info: &PageblockInfo) -> bool {
+        if !self.knobs.async_same_type {
+            return self.plan.thorough
+                || self.plan.mode != Mode::Async
+                || !self.knobs.async_movable_only
+                || is_movable(info.migratetype);
+        }
+        if is_filled(self.map, block.start().max(self.span.start)) {
+            return false;
+        }
+        match self.plan.goal {
+            Goal::Block(_, m) if self.plan.direct && self.plan.mode == Mode::Async => {
+                if m == Migratetype::Movable { is_movable(info.migratetype) } else { info.migratetype == m }
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Says whether the pageblock that begins with a frame is part of one block in use.
+///
+/// # Linux
+/// `pageblock_skip_persistent`.
+pub(super) fn is_filled<M: CompactionView>(map: &M, first: Pfn) -> bool {
+    match map.frame(first) {
+        FrameState::Allocated(order) => order >= PAGEBLOCK_ORDER,
+        FrameState::Tail => true,
+        _ => false,
+    }
+}
+
+fn is_movable(m: Migratetype) -> bool {
+    matches!(m, Migratetype::Movable | Migratetype::Cma)
 }
 
 impl<M> Job<'_, M> {
@@ -54,10 +118,19 @@ impl<M> Job<'_, M> {
 
     /// Returns where the migrate and the free scanner begin.
     pub(super) fn first_positions(&self) -> (Pfn, Pfn) {
-        match self.plan.thorough {
+        match self.starts_at_ends() {
             true => ends(&self.span),
-            false => self.state.positions(self.plan.mode, &self.span),
+            false => self.state.at.begin(self.plan.mode, &self.span),
         }
+    }
+
+    /// Says whether the scanners begin at the zone's ends, whatever is remembered.
+    ///
+    /// # Linux
+    /// `whole_zone` as the caller of `compact_zone` sets it.
+    pub(super) fn starts_at_ends(&self) -> bool {
+        self.plan.thorough
+            || (self.knobs.hints != Hints::NothingFound && !matches!(self.plan.goal, Goal::Block(..)))
     }
 
     /// Says whether the migrate scanner ignores the free scanner's position.
@@ -86,6 +159,11 @@ impl<M> Job<'_, M> {
         !self.plan.ignore_hints && self.knobs.skip == Skip::Hints
     }
 
+    /// Says whether hints are left even by a compaction that obeys none.
+    pub(super) fn leaves_hints_anyway(&self) -> bool {
+        self.knobs.skip == Skip::Hints
+    }
+
     /// Says whether the compaction with this number passes a pageblock over.
     pub(super) fn passes_over(&self, seed: u64, block: PageblockId, hint: bool) -> bool {
         match self.knobs.skip {
@@ -94,25 +172,6 @@ impl<M> Job<'_, M> {
             Skip::Nothing => false,
             Skip::Random(share) => chance(seed, block) < share,
         }
-    }
-
-    /// Says whether the mode empties pageblocks of this type.
-    pub(super) fn may_empty(&self, info: &PageblockInfo) -> bool {
-        if self.plan.thorough || self.plan.mode != Mode::Async || !self.knobs.async_movable_only {
-            return true;
-        }
-        matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma)
-    }
-
-    /// Says whether frames may be moved into a pageblock.
-    ///
-    /// # Linux
-    /// `suitable_migration_target`.
-    pub(super) fn may_fill(&self, info: &PageblockInfo) -> bool {
-        if self.plan.thorough {
-            return true;
-        }
-        !info.free_whole && matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma)
     }
 
     /// Says whether an asynchronous compaction has used up its budget.
@@ -168,7 +227,16 @@ mod tests {
             managed: all,
         };
         let plan = effective(plan, &knobs);
-        Job { map: &(), cx: Cx::default(), plan, knobs, state: &STATE, span, low: Frames::ZERO }
+        Job {
+            map: &(),
+            cx: Cx::default(),
+            plan,
+            knobs,
+            state: &STATE,
+            span,
+            low: Frames::ZERO,
+            floor: Frames::ZERO,
+        }
     }
 
     #[test]
@@ -203,20 +271,6 @@ mod tests {
         assert!(job(knobs, Mode::Async).is_over_budget(&work(50)));
         assert!(!job(knobs, Mode::Sync).is_over_budget(&work(50)));
         assert!(!job(Knobs::linux_4_6(), Mode::Async).is_over_budget(&work(50)), "0 is no limit");
-    }
-
-    #[test]
-    fn pageblocks_that_may_be_emptied_and_filled() {
-        let info =
-            |migratetype, free_whole| PageblockInfo { populated: true, migratetype, free_whole, skip: false };
-        let plain = job(Knobs::linux_4_6(), Mode::Async);
-        let (movable, unmovable) = (info(Migratetype::Movable, false), info(Migratetype::Unmovable, false));
-        assert!(plain.may_empty(&movable) && !plain.may_empty(&unmovable));
-        assert!(job(Knobs::linux_4_6(), Mode::SyncLight).may_empty(&unmovable));
-        assert!(plain.may_fill(&movable) && !plain.may_fill(&unmovable));
-        assert!(!plain.may_fill(&info(Migratetype::Movable, true)), "a whole free pageblock stays whole");
-        let thorough = job(Knobs { thorough: true, ..Knobs::linux_4_6() }, Mode::Sync);
-        assert!(thorough.may_fill(&unmovable));
     }
 
     #[test]

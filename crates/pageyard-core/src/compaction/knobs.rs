@@ -1,7 +1,6 @@
 //! The knobs of compaction. Each works alone.
 
 use crate::units::{Order, PAGEBLOCK_ORDER};
-use core::fmt;
 
 /// In which compactions a technique is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -36,6 +35,59 @@ pub enum Skip {
     Nothing,
     /// Chance: this many of a thousand pageblocks, different ones in each compaction.
     Random(u16),
+}
+
+/// Which watermarks decide whether a compaction begins, ends, and may take a free block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Marks {
+    /// The low one for everything, and it must be met for a compaction to have succeeded.
+    Low,
+    /// The min one, except that orders above 3 need room above the low one to begin. A free block that suits the request
+    /// is a success whatever the watermark.
+    Min,
+}
+
+/// When the scanners leave skip hints, where the next scan begins, and how hints are forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Hints {
+    /// A pageblock in which a scan found nothing gets a hint. All hints are forgotten at once.
+    NothingFound,
+    /// A free scanner leaves one wherever it came to the end of a pageblock; a migrate scanner also where it isolated
+    /// the pageblock's first frame. Hints are forgotten where a sample of the pageblock shows something to do.
+    FirstFrame,
+    /// As before, but a migrate scanner leaves one as soon as it has isolated any frame.
+    AnyFrame,
+}
+
+/// Whether free lists are searched for a pageblock that is cheap to empty.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FastSource {
+    /// They are not.
+    Off,
+    /// They are, and the pageblock found gets a skip hint before it is scanned: so it is passed over.
+    Hinted,
+    /// They are, and the pageblock found is emptied.
+    Found,
+}
+
+/// Whether a pageblock that was begun is finished.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Finish {
+    /// No: a compaction ends as soon as its goal is reached.
+    Off,
+    /// Yes: it ends only between pageblocks, and a second visit to a pageblock does not stop until its end.
+    Begun,
+    /// The same, and a failed migration makes it finish the pageblock instead of passing over the rest of a block.
+    Failed,
+}
+
+/// In which order free frames in stock are used.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TargetOrder {
+    /// The highest frame of the block that was found last.
+    LastFirst,
+    /// The lowest frame of the smallest block.
+    SmallestFirst,
 }
 
 /// The knobs, as `compaction.NAME`.
@@ -78,27 +130,31 @@ pub struct Knobs {
     pub extfrag_threshold: u16,
     /// `vm.compaction_proactiveness`: 0 never compacts ahead of need, 100 does most.
     pub proactiveness: u8,
+    /// Which watermarks count.
+    pub marks: Marks,
+    /// When skip hints are left and forgotten.
+    pub hints: Hints,
+    /// Whether the background compactor for a request's order obeys skip hints, and empties all CPUs' lists when it
+    /// fails.
+    pub background_hints: bool,
+    /// Whether a direct asynchronous compaction empties pageblocks of the request's own type only.
+    pub async_same_type: bool,
+    /// Whether pageblocks that begin with a free block of the wanted order are spared by the free scanner; otherwise
+    /// only those that are free as a whole.
+    pub spare_wanted: bool,
+    /// Whether the free scanner takes free blocks whole and keeps what is not needed yet.
+    pub whole_blocks: bool,
+    /// In which order free frames in stock are used.
+    pub target_order: TargetOrder,
+    /// Whether the free scanner strides through pageblocks while it finds nothing, asynchronously from the start.
+    pub stride: bool,
+    /// Whether the free lists are searched for targets before the free scanner moves.
+    pub fast_free: bool,
+    /// Whether the free lists are searched for a pageblock to empty.
+    pub fast_source: FastSource,
+    /// Whether a pageblock that was begun is finished.
+    pub finish: Finish,
 }
-
-/// What is wrong with a knob.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum KnobError {
-    /// There is no such knob.
-    Unknown,
-    /// It does not take this value; it takes those listed here.
-    Takes(&'static str),
-}
-
-impl fmt::Display for KnobError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KnobError::Unknown => f.write_str("there is no such knob of compaction"),
-            KnobError::Takes(what) => write!(f, "the knob takes {what}"),
-        }
-    }
-}
-
-impl core::error::Error for KnobError {}
 
 impl Knobs {
     /// Linux 4.6 as document 002's patch 2 found it.
@@ -122,6 +178,17 @@ impl Knobs {
             async_budget: 0,
             extfrag_threshold: 500,
             proactiveness: 0,
+            marks: Marks::Low,
+            hints: Hints::NothingFound,
+            background_hints: false,
+            async_same_type: false,
+            spare_wanted: false,
+            whole_blocks: false,
+            target_order: TargetOrder::LastFirst,
+            stride: false,
+            fast_free: false,
+            fast_source: FastSource::Off,
+            finish: Finish::Off,
         }
     }
 
@@ -136,10 +203,38 @@ impl Knobs {
         }
     }
 
-    /// Linux 6.1: blocks are captured, and compaction runs ahead of need.
+    /// Linux 6.1: free lists are searched for targets and sources, a pageblock that was begun is finished, blocks are
+    /// captured, and compaction runs ahead of need.
     #[must_use]
     pub const fn linux_6_1() -> Knobs {
-        Knobs { capture: true, proactiveness: 20, ..Knobs::linux_4_10() }
+        Knobs {
+            capture: true,
+            proactiveness: 20,
+            marks: Marks::Min,
+            hints: Hints::FirstFrame,
+            background_hints: true,
+            async_same_type: true,
+            whole_blocks: true,
+            stride: true,
+            fast_free: true,
+            fast_source: FastSource::Hinted,
+            finish: Finish::Begun,
+            ..Knobs::linux_4_10()
+        }
+    }
+
+    /// Linux 6.12: the pageblock that a search of the free lists finds is emptied, and a failed migration makes
+    /// compaction finish a pageblock.
+    #[must_use]
+    pub const fn linux_6_12() -> Knobs {
+        Knobs {
+            hints: Hints::AnyFrame,
+            spare_wanted: true,
+            target_order: TargetOrder::SmallestFirst,
+            fast_source: FastSource::Found,
+            finish: Finish::Failed,
+            ..Knobs::linux_6_1()
+        }
     }
 
     /// The engine's own: it chooses what to empty, and where to move it, by what it knows of its pageblocks.
@@ -149,136 +244,9 @@ impl Knobs {
             direct_free: Scope::All,
             leases: true,
             deferral: Deferral::ByMode,
+            capture: true,
             extfrag_threshold: 0,
-            proactiveness: 0,
-            ..Knobs::linux_6_1()
+            ..Knobs::linux_4_10()
         }
-    }
-
-    /// The names, each with the values it takes.
-    pub const NAMES: [(&'static str, &'static str); 17] = [
-        ("enabled", "true or false"),
-        ("last_migrated_drain", "true or false"),
-        ("skip_on_failure", "off, direct_async, direct or all"),
-        ("skip_on_failure_order", "1 to 9"),
-        ("direct_free", "off, direct_async, direct or all"),
-        ("release_leftovers", "true or false"),
-        ("migrate_ignores_free_scanner", "true or false"),
-        ("deferral", "off, shared or by_mode"),
-        ("skip", "hints, nothing, or random:N with N of a thousand pageblocks, 1 to 999"),
-        ("thorough", "true or false"),
-        ("async_movable_only", "true or false"),
-        ("leases", "true or false"),
-        ("capture", "true or false"),
-        ("stop_at_floor", "true or false"),
-        ("async_budget", "frames, 0 for no limit"),
-        ("extfrag_threshold", "0 to 1000"),
-        ("proactiveness", "0 to 100"),
-    ];
-
-    /// Sets a knob by its name, without the prefix `compaction.`.
-    ///
-    /// # Errors
-    /// [`KnobError`]; nothing changed.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), KnobError> {
-        let Some((_, takes)) = Knobs::NAMES.iter().find(|(n, _)| *n == name) else {
-            return Err(KnobError::Unknown);
-        };
-        let wrong = KnobError::Takes(takes);
-        let switch = || value.parse::<bool>().map_err(|_| wrong);
-        let number = |least: u64, most: u64| {
-            value.parse::<u64>().ok().filter(|n| (least..=most).contains(n)).ok_or(wrong)
-        };
-        let scope = || match value {
-            "off" => Ok(Scope::Off),
-            "direct_async" => Ok(Scope::DirectAsync),
-            "direct" => Ok(Scope::Direct),
-            "all" => Ok(Scope::All),
-            _ => Err(wrong),
-        };
-        match name {
-            "enabled" => self.enabled = switch()?,
-            "last_migrated_drain" => self.last_migrated_drain = switch()?,
-            "skip_on_failure" => self.skip_on_failure = scope()?,
-            "skip_on_failure_order" => self.skip_on_failure_order = Order::of(number(1, 9)? as u8),
-            "direct_free" => self.direct_free = scope()?,
-            "release_leftovers" => self.release_leftovers = switch()?,
-            "migrate_ignores_free_scanner" => self.migrate_ignores_free_scanner = switch()?,
-            "deferral" => {
-                self.deferral = match value {
-                    "off" => Deferral::Off,
-                    "shared" => Deferral::Shared,
-                    "by_mode" => Deferral::ByMode,
-                    _ => return Err(wrong),
-                }
-            }
-            "skip" => {
-                self.skip = match value.strip_prefix("random:") {
-                    Some(n) => Skip::Random(n.parse().ok().filter(|n| (1..1000).contains(n)).ok_or(wrong)?),
-                    None if value == "hints" => Skip::Hints,
-                    None if value == "nothing" => Skip::Nothing,
-                    None => return Err(wrong),
-                }
-            }
-            "thorough" => self.thorough = switch()?,
-            "async_movable_only" => self.async_movable_only = switch()?,
-            "leases" => self.leases = switch()?,
-            "capture" => self.capture = switch()?,
-            "stop_at_floor" => self.stop_at_floor = switch()?,
-            "async_budget" => self.async_budget = number(0, u64::MAX)?,
-            "extfrag_threshold" => self.extfrag_threshold = number(0, 1000)? as u16,
-            _ => self.proactiveness = number(0, 100)? as u8,
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_knob_takes_what_it_says_and_refuses_the_rest() {
-        let good = [
-            "false",
-            "true",
-            "direct",
-            "4",
-            "all",
-            "true",
-            "true",
-            "by_mode",
-            "random:500",
-            "true",
-            "false",
-            "true",
-            "true",
-            "true",
-            "4096",
-            "0",
-            "100",
-        ];
-        for ((name, takes), value) in Knobs::NAMES.into_iter().zip(good) {
-            let mut knobs = Knobs::linux_4_6();
-            knobs.set(name, value).unwrap();
-            assert_ne!(knobs, Knobs::linux_4_6(), "{name}");
-            let before = knobs;
-            assert_eq!(knobs.set(name, "-1"), Err(KnobError::Takes(takes)), "{name}");
-            assert_eq!(knobs, before);
-        }
-        let mut knobs = Knobs::linux_4_6();
-        for (name, value) in [
-            ("skip_on_failure_order", "10"),
-            ("skip_on_failure_order", "0"),
-            ("skip", "random:0"),
-            ("skip", "random:1000"),
-            ("extfrag_threshold", "1001"),
-            ("proactiveness", "101"),
-            ("async_budget", "18446744073709551616"),
-        ] {
-            assert!(knobs.set(name, value).is_err(), "{name}={value}");
-        }
-        assert_eq!(knobs.set("speed", "1"), Err(KnobError::Unknown));
-        assert_eq!(knobs, Knobs::linux_4_6());
     }
 }

@@ -1,6 +1,7 @@
 //! The migrate scanner: upwards from the start of the zone, a pageblock at a time.
 
 use super::cluster::Cluster;
+use super::knobs::FastSource;
 use super::migrate::Migrate;
 use super::pass::{Pass, Search};
 use super::plan::{block_end_pfn, pageblock_end_pfn};
@@ -14,6 +15,10 @@ impl<M: CompactionView> Pass<'_, M> {
     /// # Linux
     /// `isolate_migratepages`, one turn of its loop.
     pub(super) fn isolate_scanned<O: Migrate>(&mut self, cluster: &mut Cluster<'_, O>) -> Search {
+        let found = core::mem::take(&mut self.fresh) && self.search_for_source();
+        if found && self.is_spoiled_by_its_hint() {
+            return Search::Settle;
+        }
         let low = self.migrate_pfn;
         let block = low.pageblock();
         let span_end = self.job.span.end();
@@ -27,7 +32,14 @@ impl<M: CompactionView> Pass<'_, M> {
         if self.source.pageblock() != Some(block) {
             self.source.leave();
             let info = self.job.map.pageblock(self.job.plan.zone, block);
-            if !info.populated || self.passes_over(block, info.skip) || !self.job.may_empty(&info) {
+            // Inside a pageblock, and in one that a search found, the hint may be this compaction's own.
+            let enters = !found && low == block.start().max(self.job.span.start);
+            if !info.populated || (enters && self.passes_over(block, info.skip)) {
+                self.migrate_pfn = end;
+                return Search::GoOn;
+            }
+            if !self.job.may_empty(block, &info) {
+                self.hint_unsuitable(end);
                 self.migrate_pfn = end;
                 return Search::GoOn;
             }
@@ -45,8 +57,31 @@ impl<M: CompactionView> Pass<'_, M> {
         self.isolated(cluster)
     }
 
+    /// Passes over the pageblock that a search found if its own hint forbids to scan it.
+    ///
+    /// # Linux
+    /// `isolate_migratepages_block`, which looks at the hint again, while `fast_find_migrateblock` leaves it too early:
+    /// in 6.1.192 such a search only moves the scanner on.
+    fn is_spoiled_by_its_hint(&mut self) -> bool {
+        let at = self.migrate_pfn;
+        let spoiled = self.job.knobs.fast_source == FastSource::Hinted && at == at.pageblock().start();
+        if spoiled {
+            let end = pageblock_end_pfn(at).min(self.job.span.end());
+            self.work.migrate_scanned += 1;
+            self.work.skipped += 1;
+            self.hint_unsuitable(end);
+            self.migrate_pfn = end;
+            self.keep_in_step(false);
+        }
+        spoiled
+    }
+
     /// Says what to do with what was isolated.
     pub(super) fn isolated<O: Migrate>(&mut self, cluster: &Cluster<'_, O>) -> Search {
+        self.keep_in_step(!cluster.is_empty());
+        if !cluster.is_empty() {
+            self.note_visit();
+        }
         self.note_budget();
         if self.contended || cluster.is_empty() { Search::Settle } else { Search::Move }
     }
@@ -60,7 +95,7 @@ impl<M: CompactionView> Pass<'_, M> {
         let tracks_isolated = self.job.knobs.last_migrated_drain;
         let order = self.job.block_order();
         let mut next_skip = block_end_pfn(start, order);
-        let mut low = start;
+        let (mut low, mut any) = (start, false);
         while low < end {
             if eager && low >= next_skip {
                 // All of the previous block was isolated and nothing failed: move it now.
@@ -79,6 +114,9 @@ impl<M: CompactionView> Pass<'_, M> {
                 FrameState::Allocated(Order::ZERO) => match cluster.isolate(low) {
                     Ok(()) => {
                         self.work.isolated += 1;
+                        if !core::mem::replace(&mut any, true) {
+                            self.hint_isolated(start, low);
+                        }
                         if tracks_isolated && self.last_migrated.is_none() {
                             self.last_migrated = Some(low);
                         }
@@ -112,9 +150,8 @@ impl<M: CompactionView> Pass<'_, M> {
         if !tracks_isolated && !cluster.is_empty() && self.last_migrated.is_none() {
             self.last_migrated = Some(start);
         }
-        if low == end && cluster.is_empty() && self.job.leaves_hints() {
-            self.job.map.set_skip(self.job.plan.zone, start.pageblock(), true);
-            self.job.state.passed_migrate(self.job.plan.mode, start.pageblock(), &self.job.span);
+        if low == end {
+            self.hint_migrate_end(start, end, any, cluster);
         }
         low
     }

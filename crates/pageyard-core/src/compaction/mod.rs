@@ -15,6 +15,9 @@
 //! * `job`: what does not change during a compaction, and the policy decisions that follow from it alone.
 //! * `pass`: a compaction that has begun: positions, counts, and what the engine lent it. What it does in each phase:
 //!   `migrate_scan` and `chosen` find frames to move, `moves` moves them, `free_scan` finds free frames for them.
+//!   `fast_source` and `fast_free` search the free lists before the two scanners move, with what `fast` remembers;
+//!   `finish` decides when a pageblock that was begun is finished, `hints` how skip hints are left, `forget` how they
+//!   are forgotten.
 //! * `driver`: the states and phases, and which follows which.
 //!
 //! The design, and how it differs from Linux: `docs/design/compaction.md`.
@@ -25,17 +28,26 @@ mod cluster;
 mod direct;
 mod driver;
 mod evacuate;
+mod fast;
+mod fast_free;
+mod fast_source;
+mod finish;
+mod forget;
 mod free_scan;
 mod held;
+mod hints;
 mod job;
+mod knob_names;
 mod knobs;
 mod migrate;
 mod migrate_scan;
 mod moves;
 mod pass;
 mod plan;
+mod positions;
 mod source;
 mod state;
+mod stock;
 mod suitability;
 mod targets;
 mod view;
@@ -46,13 +58,15 @@ pub use cluster::CLUSTER;
 pub use direct::{Tried, compact_for_request};
 pub use driver::{Compactor, Progress};
 pub use evacuate::{Stuck, evacuate};
-pub use knobs::{Deferral, KnobError, Knobs, Scope, Skip};
+pub use knob_names::KnobError;
+pub use knobs::{Deferral, FastSource, Finish, Hints, Knobs, Marks, Scope, Skip, TargetOrder};
 pub use migrate::{Busy, Migrate, MigrateError, Mode};
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};
 pub use state::ZoneState;
-pub use suitability::{fragmentation_score, score_marks, suitability};
+pub use stock::FreeStock;
+pub use suitability::{fragmentation_score, room_to_begin, score_marks, suitability};
 pub use view::{
-    Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Lease, Leases,
+    Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, Holder, Lease, Leases, ListEnd,
     PageblockInfo, Role, ZoneView,
 };
 pub use work::{Outcome, Work};

@@ -20,7 +20,7 @@ impl<M: CompactionView> Pass<'_, M> {
                 return Some(self.moved(if stayed { Ending::Stayed } else { Ending::Moved }));
             }
         };
-        let Some(to) = self.targets.next() else {
+        let Some(to) = self.targets.next().filter(|_| !self.is_refilling()) else {
             if self.refill(moving.left()) {
                 return None;
             }

@@ -1,18 +1,20 @@
 //! One pass over a zone: where its scanners stand, what the engine has lent it, and what it does between clusters.
 
 use super::cluster::Ending;
+use super::fast::FastSearch;
+use super::forget::forget_hints;
 use super::held::Held;
 use super::job::Job;
+use super::knobs::{Finish, Hints};
 use super::plan::{Goal, block_end_pfn, block_start_pfn, pageblock_start_pfn};
+use super::positions::ends;
 use super::source::Source;
-use super::state::ends;
 use super::suitability::{is_reached, suitability};
-use super::targets::Targets;
+use super::targets::{Search as FreeSearch, Targets};
 use super::view::{CompactionView, Lease, Role};
 use super::work::{Outcome, Work};
-use crate::memmap::ZoneSpan;
 use crate::stats::Counter;
-use crate::units::{BlockId, Order, PageblockId, Pfn, ZoneId};
+use crate::units::{BlockId, Order, PageblockId, Pfn};
 
 /// A compaction that has begun and not ended. When it is dropped, its counts are added to the engine's, and everything
 /// that the engine lent it goes back.
@@ -27,7 +29,20 @@ pub(super) struct Pass<'a, M: CompactionView> {
     pub(super) free_pfn: Pfn,
     /// The lowest frame whose block has not been left since frames of it were freed by moving.
     pub(super) last_migrated: Option<Pfn>,
-    /// Whether it began at the end of the zone.
+    /// Where the last cluster was isolated, as far as that is remembered for finishing a pageblock.
+    pub(super) last_visit: Option<Pfn>,
+    /// The pageblock that is being finished.
+    pub(super) finishing: Option<PageblockId>,
+    /// Where the search for this cluster began.
+    pub(super) cluster_from: Pfn,
+    /// Whether it has just begun.
+    pub(super) fresh: bool,
+    /// Whether asynchronous and other scans begin at the same place as long as nothing is isolated.
+    pub(super) in_step: bool,
+    pub(super) fast: FastSearch,
+    /// The free scanner's search, while it goes on.
+    pub(super) free_search: Option<FreeSearch>,
+    /// Whether it covers all of the zone that can be useful.
     whole: bool,
     /// A number for this compaction, for skipping by chance.
     seed: u64,
@@ -56,6 +71,16 @@ pub(super) enum Settled<'a, M: CompactionView> {
     Contended,
     /// End: this block is the request's.
     Captured(Captured<'a, M>),
+}
+
+/// What follows a cluster of which a frame was not moved.
+enum Failed {
+    /// The end: another user is in the way.
+    Stop,
+    /// The rest of the pageblock is scanned at once.
+    Finish,
+    /// What follows any cluster.
+    GoOn,
 }
 
 /// A block that was captured for the request. It goes back if it is not taken.
@@ -95,20 +120,37 @@ impl<'a, M: CompactionView> Pass<'a, M> {
             forget_hints(job.map, job.plan.zone, &job.span);
         }
         let seed = job.state.begin();
+        let modern = job.knobs.hints != Hints::NothingFound;
+        if modern {
+            job.state.at.mend(job.plan.mode, &job.span);
+        }
         let (migrate_pfn, free_pfn) = job.first_positions();
-        Ok(Pass {
+        let whole = match modern {
+            true => job.starts_at_ends() || migrate_pfn <= job.state.at.init().0,
+            false => migrate_pfn == ends(&job.span).0,
+        };
+        let mut pass = Pass {
             job: job.clone(),
             work: Work::default(),
             contended: interrupted,
             migrate_pfn,
             free_pfn,
             last_migrated: None,
-            whole: migrate_pfn == ends(&job.span).0,
+            last_visit: None,
+            finishing: None,
+            cluster_from: migrate_pfn,
+            fresh: true,
+            in_step: false,
+            fast: FastSearch::new(job.plan.order()),
+            free_search: None,
+            whole,
             seed,
             targets: Targets::new(job.map),
             held: Held::new(job.map),
             source: Source::new(job.block_order()),
-        })
+        };
+        pass.in_step = pass.begins_in_step();
+        Ok(pass)
     }
 
     /// Says how it ends, if it is done.
@@ -126,13 +168,13 @@ impl<'a, M: CompactionView> Pass<'a, M> {
         };
         if met {
             // The next compaction starts over.
-            self.job.state.reset_positions();
+            self.job.state.at.reset();
             if self.job.plan.direct {
                 self.job.state.ask_flush();
             }
             return Some(if self.whole { Outcome::Complete } else { Outcome::PartialSkipped });
         }
-        is_reached(self.job.map, &self.job.plan).then_some(Outcome::Success)
+        (self.may_end_here() && is_reached(self.job.map, &self.job.plan)).then_some(Outcome::Success)
     }
 
     /// A cluster was moved, or nothing was found: blocks that were left are made to merge.
@@ -140,36 +182,47 @@ impl<'a, M: CompactionView> Pass<'a, M> {
     /// # Linux
     /// The rest of the loop of `compact_zone`.
     pub(super) fn settle(&mut self, ending: Ending) -> Settled<'a, M> {
-        if ending != Ending::Moved && self.is_stopped_by(ending == Ending::Starved) {
-            return Settled::Contended;
+        if ending != Ending::Moved {
+            match self.after_failure(ending == Ending::Starved) {
+                Failed::Stop => return Settled::Contended,
+                Failed::Finish => return Settled::GoOn,
+                Failed::GoOn => {}
+            }
         }
         let captured = self.leave_block();
         self.leave_chosen();
         captured.map_or(Settled::GoOn, Settled::Captured)
     }
 
-    /// A frame was not moved, perhaps for want of a free frame. Says whether that is the end.
-    fn is_stopped_by(&mut self, starved: bool) -> bool {
+    /// A frame was not moved, perhaps for want of a free frame. Says what follows.
+    fn after_failure(&mut self, starved: bool) -> Failed {
         if self.job.knobs.release_leftovers {
             self.targets.release();
         }
         // If the scanners have not met, another compactor is in the way; if they have, the check finds out.
-        let apart = self.free_pfn > self.migrate_pfn || self.job.passes_free_scanner();
+        let apart = match self.finish() {
+            Finish::Off => self.free_pfn > self.migrate_pfn || self.job.passes_free_scanner(),
+            _ => !self.job.have_met(self.migrate_pfn, self.free_pfn),
+        };
         if self.source.chosen().is_some() {
             self.abandon_chosen(!starved);
             if starved {
                 self.source = Source::Exhausted;
             }
         } else if starved && apart {
-            return true;
+            return Failed::Stop;
+        } else if self.finish() == Finish::Failed {
+            if self.finishes_after_failure() {
+                return Failed::Finish;
+            }
         } else if self.job.skips_on_failure() {
             // One frame stays, so the block cannot become free: on to the next one.
             let last = Pfn(self.migrate_pfn.0 - 1);
             self.migrate_pfn = block_end_pfn(last, self.job.block_order()).min(self.job.span.end());
             self.held.release();
-            self.last_migrated = None;
+            self.forget_moves();
         }
-        false
+        Failed::GoOn
     }
 
     /// When the block of the last moves was left, lets it merge: frames held back are released, and the CPU's lists
@@ -179,22 +232,29 @@ impl<'a, M: CompactionView> Pass<'a, M> {
         if self.held.base().is_some_and(|base| base < here) {
             self.held.release();
         }
-        let Job { map, cx, plan, knobs, .. } = &self.job;
-        let (Some(last), Goal::Block(order, m)) = (self.last_migrated, plan.goal) else { return None };
-        if last >= block_start_pfn(self.migrate_pfn, order) {
+        let Job { map, cx, plan, knobs, .. } = self.job.clone();
+        let finish = self.finish();
+        let left = if finish == Finish::Off { self.last_migrated } else { self.last_visit };
+        let (Some(left), Goal::Block(order, m)) = (left, plan.goal) else { return None };
+        let here = block_start_pfn(self.migrate_pfn, order);
+        if left >= here {
             return None;
         }
-        map.drain_local(cx, plan.zone);
+        map.drain_local(&cx, plan.zone);
         self.work.drains += 1;
-        self.last_migrated = None;
+        let emptied = self.last_migrated;
+        self.forget_moves();
         if !knobs.capture || !plan.direct {
             return None;
         }
         // An engine may refuse to hand out a leased pageblock as a whole.
         self.source.leave();
-        let block = BlockId { pfn: block_start_pfn(last, order), order };
-        let pfn = map.capture(cx, block, m)?;
-        map.tally(cx, Counter::CompactCapture, 1);
+        let emptied = block_start_pfn(emptied?, order);
+        // A visit that finishes a pageblock can leave several blocks behind.
+        let end = if finish == Finish::Off { emptied } else { here.max(emptied) };
+        let mut blocks = (emptied.0..end.0.max(emptied.0 + 1)).step_by(order.frames().0 as usize);
+        let pfn = blocks.find_map(|pfn| map.capture(&cx, BlockId { pfn: Pfn(pfn), order }, m))?;
+        map.tally(&cx, Counter::CompactCapture, 1);
         Some(Captured::new(map, BlockId { pfn, order }))
     }
 
@@ -237,7 +297,7 @@ impl<M: CompactionView> Drop for Pass<'_, M> {
     fn drop(&mut self) {
         let Job { map, cx, state, span, .. } = &self.job;
         if let Some(highest) = self.targets.release() {
-            state.returned_free(pageblock_start_pfn(highest).max(span.start), span);
+            state.at.returned_free(pageblock_start_pfn(highest).max(span.start), span);
         }
         self.held.release();
         self.source.leave();
@@ -245,16 +305,4 @@ impl<M: CompactionView> Drop for Pass<'_, M> {
             map.tally(cx, counter, n);
         }
     }
-}
-
-/// Forgets all skip hints of a zone, and where its scanners were.
-///
-/// # Linux
-/// `__reset_isolation_suitable`.
-pub(super) fn forget_hints<M: CompactionView>(map: &M, zone: ZoneId, span: &ZoneSpan) {
-    let last = Pfn(span.end().0 - 1).pageblock();
-    for block in span.start.pageblock().0..=last.0 {
-        map.set_skip(zone, PageblockId(block), false);
-    }
-    map.zone_state(zone).reset_positions();
 }

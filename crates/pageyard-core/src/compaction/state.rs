@@ -1,9 +1,9 @@
-//! What is remembered of a zone between compactions: where both scanners were, and how often it failed.
+//! What is remembered of a zone between compactions: how often it failed, and where both scanners were.
 
 use super::knobs::Deferral;
 use super::migrate::Mode;
-use crate::memmap::ZoneSpan;
-use crate::units::{Order, PAGEBLOCK_ORDER, PageblockId, Pfn};
+use super::positions::Positions;
+use crate::units::Order;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 // ORDER: Relaxed throughout this file: positions, counts and flags steer policy and order nothing. A stale value only
@@ -17,9 +17,6 @@ const MAX_DEFER_SHIFT: u8 = 6;
 
 /// Nothing failed yet: an order above all.
 const NEVER: u8 = u8::MAX;
-
-/// No position is remembered.
-const NOWHERE: u64 = u64::MAX;
 
 /// How often compaction failed, and how many attempts are skipped.
 #[derive(Debug)]
@@ -42,10 +39,8 @@ impl Deferred {
 /// What compaction remembers of one zone. The engine keeps one per zone.
 #[derive(Debug)]
 pub struct ZoneState {
-    /// Where the migrate scanner begins: asynchronous, and other modes.
-    migrate: [AtomicU64; 2],
-    /// Where the free scanner begins.
-    free: AtomicU64,
+    /// Where the scanners begin.
+    pub(super) at: Positions,
     /// Shared by all modes, or synchronous ones only; and asynchronous ones.
     deferred: [Deferred; 2],
     /// Whether to forget skip hints when the background reclaimer goes to sleep.
@@ -64,17 +59,12 @@ impl Default for ZoneState {
     }
 }
 
-fn index(mode: Mode) -> usize {
-    usize::from(mode != Mode::Async)
-}
-
 impl ZoneState {
     /// Remembers nothing yet.
     #[must_use]
     pub const fn new() -> ZoneState {
         ZoneState {
-            migrate: [AtomicU64::new(NOWHERE), AtomicU64::new(NOWHERE)],
-            free: AtomicU64::new(NOWHERE),
+            at: Positions::new(),
             deferred: [Deferred::new(), Deferred::new()],
             flush: AtomicBool::new(false),
             wanted: AtomicU8::new(0),
@@ -148,49 +138,6 @@ impl ZoneState {
         self.deferral(mode, kept).shift.load(Relaxed)
     }
 
-    /// Returns where the migrate and the free scanner begin.
-    ///
-    /// # Linux
-    /// The beginning of `compact_zone`: cached positions outside the zone are replaced by its ends.
-    pub(super) fn positions(&self, mode: Mode, span: &ZoneSpan) -> (Pfn, Pfn) {
-        let (low, high) = ends(span);
-        let keep = |cached: u64, end: Pfn| {
-            if cached >= span.start.0 && cached < span.end().0 { Pfn(cached) } else { end }
-        };
-        (keep(self.migrate[index(mode)].load(Relaxed), low), keep(self.free.load(Relaxed), high))
-    }
-
-    /// Sends both scanners back to the zone's ends.
-    ///
-    /// # Linux
-    /// `reset_cached_positions`.
-    pub(super) fn reset_positions(&self) {
-        self.migrate.iter().for_each(|m| m.store(NOWHERE, Relaxed));
-        self.free.store(NOWHERE, Relaxed);
-    }
-
-    /// Notes a pageblock in which the migrate scanner found nothing: the next scan begins after it.
-    pub(super) fn passed_migrate(&self, mode: Mode, block: PageblockId, span: &ZoneSpan) {
-        for m in [Mode::Async, Mode::SyncLight] {
-            if m == Mode::Async || mode != Mode::Async {
-                let (now, _) = self.positions(m, span);
-                self.migrate[index(m)].store(now.max(block.start()).0, Relaxed);
-            }
-        }
-    }
-
-    /// Notes a pageblock in which the free scanner found nothing.
-    pub(super) fn passed_free(&self, block: PageblockId, span: &ZoneSpan) {
-        let (_, now) = self.positions(Mode::Async, span);
-        self.free.store(now.min(block.start().max(span.start)).0, Relaxed);
-    }
-
-    /// Notes that free frames were given back above the free scanner's position.
-    pub(super) fn returned_free(&self, to: Pfn, span: &ZoneSpan) {
-        let (_, now) = self.positions(Mode::Async, span);
-        self.free.store(now.max(to).0, Relaxed);
-    }
-
     /// Asks for skip hints to be forgotten when the background reclaimer goes to sleep.
     pub(super) fn ask_flush(&self) {
         self.flush.store(true, Relaxed);
@@ -233,13 +180,6 @@ impl ZoneState {
     pub(super) fn defer_proactive(&self) {
         self.proactive_defer.store(1 << MAX_DEFER_SHIFT, Relaxed);
     }
-}
-
-/// Returns the first frame that the migrate scanner looks at and the start of the last pageblock, where the free
-/// scanner begins.
-pub(super) fn ends(span: &ZoneSpan) -> (Pfn, Pfn) {
-    let last = Pfn(span.end().0.saturating_sub(1)).align_down(PAGEBLOCK_ORDER);
-    (span.start, last.max(span.start))
 }
 
 #[cfg(test)]

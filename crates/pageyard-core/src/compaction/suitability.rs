@@ -1,10 +1,18 @@
 //! Whether a compaction is worth starting, and whether it is done: the plan compared with the zone's state.
 
+use super::knobs::{Knobs, Marks};
 use super::plan::{Goal, Plan};
 use super::view::CompactionView;
 use super::work::Outcome;
 use crate::metrics::{extfrag_index, unusable_index};
 use crate::units::{Frames, Order, PAGEBLOCK_ORDER, ZoneId};
+use crate::watermark::Watermarks;
+
+/// Orders above this one are costly: for them memory that is short is told apart from memory that is fragmented.
+///
+/// # Linux
+/// `PAGE_ALLOC_COSTLY_ORDER`.
+pub(super) const COSTLY: Order = Order::of(3);
 
 /// Says why a compaction need not begin, or `None` where it should.
 ///
@@ -18,20 +26,34 @@ pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
         Goal::Block(..) => return Some(Outcome::Skipped),
         Goal::Everything | Goal::Score(_) => return None,
     };
-    let low = view.marks.low;
-    if map.watermark_ok(plan.zone, order, low, plan.highest) {
+    let knobs = map.knobs();
+    let enough = match knobs.marks {
+        Marks::Low => view.marks.low,
+        Marks::Min => view.marks.min,
+    };
+    if map.watermark_ok(plan.zone, order, enough, plan.highest) {
         return Some(Outcome::Success);
     }
-    let room = Frames(low.0 + 2 * order.frames().0);
-    if !map.watermark_ok(plan.zone, Order::ZERO, room, plan.highest) {
+    if !map.watermark_ok(plan.zone, Order::ZERO, room_to_begin(knobs, &view.marks, order), plan.highest) {
         return Some(Outcome::Skipped);
     }
-    let threshold = f64::from(map.knobs().extfrag_threshold) / 1000.0;
-    if threshold == 0.0 {
+    let threshold = f64::from(knobs.extfrag_threshold) / 1000.0;
+    if threshold == 0.0 || (knobs.marks == Marks::Min && order <= COSTLY) {
         return None;
     }
     let index = extfrag_index(&map.free_blocks(plan.zone), order.index());
     index.is_some_and(|i| (0.0..=threshold).contains(&i)).then_some(Outcome::Skipped)
+}
+
+/// Returns how many frames must be free for a compaction to begin, beside what is kept back from the request.
+///
+/// # Linux
+/// `__compaction_suitable`: until 4.8 the low watermark, since 4.9 the min one up to order 3; and twice the block
+/// (`compact_gap`).
+#[must_use]
+pub fn room_to_begin(knobs: &Knobs, marks: &Watermarks, order: Order) -> Frames {
+    let mark = if knobs.marks == Marks::Low || order > COSTLY { marks.low } else { marks.min };
+    Frames(mark.0 + 2 * order.frames().0)
 }
 
 /// Returns how fragmented a zone is, in percent: the share of its free memory that cannot serve a huge page.
@@ -57,14 +79,16 @@ pub fn score_marks(proactiveness: u8) -> (u64, u64) {
 /// Says whether the goal is reached.
 ///
 /// # Linux
-/// `__compact_finished`, after its check whether the scanners have met.
+/// `__compact_finished`, after its check whether the scanners have met. In 6.x the watermark is not looked at again.
 pub(super) fn is_reached<M: CompactionView>(map: &M, plan: &Plan) -> bool {
     match plan.goal {
         Goal::Everything => false,
         Goal::Score(low) => fragmentation_score(map, plan.zone) <= low,
         Goal::Block(order, m) => {
             let low = map.zone(plan.zone).map_or(Frames::ZERO, |z| z.marks.low);
-            map.watermark_ok(plan.zone, order, low, plan.highest) && map.has_suitable(plan.zone, order, m)
+            let met =
+                map.knobs().marks == Marks::Min || map.watermark_ok(plan.zone, order, low, plan.highest);
+            met && map.has_suitable(plan.zone, order, m)
         }
     }
 }

@@ -1,29 +1,40 @@
 //! Free frames to move to, and the leases of the pageblocks that they lie in.
 
 use super::cluster::CLUSTER;
-use super::view::{CompactionView, FreeStock, Lease};
+use super::knobs::TargetOrder;
+use super::stock::FreeStock;
+use super::view::{CompactionView, Lease};
 use crate::units::{BlockId, Order, PageblockId, Pfn};
+
+/// A search of the free scanner that goes on from pageblock to pageblock until it has what is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Search {
+    /// How many frames it goes on by while it finds none that is free.
+    pub(super) stride: u64,
+}
 
 /// Free frames that were taken to be moved to. Those still here when it is dropped go back, and the leases end.
 pub(super) struct Targets<'a, M: CompactionView> {
     map: &'a M,
     stock: FreeStock,
+    order: TargetOrder,
     leases: [Option<Lease<'a>>; CLUSTER],
 }
 
 impl<'a, M: CompactionView> Targets<'a, M> {
     pub(super) fn new(map: &'a M) -> Targets<'a, M> {
-        Targets { map, stock: FreeStock::new(), leases: [const { None }; CLUSTER] }
+        let order = map.knobs().target_order;
+        Targets { map, stock: FreeStock::new(), order, leases: [const { None }; CLUSTER] }
     }
 
     /// Returns the next frame to move to, which stays here until it is taken with [`used`](Self::used).
     pub(super) fn next(&self) -> Option<Pfn> {
-        self.stock.as_slice().last().copied()
+        self.stock.next(self.order)
     }
 
     /// Takes the next frame out: it has an owner now.
     pub(super) fn used(&mut self) {
-        self.stock.pop();
+        self.stock.take(self.order);
     }
 
     /// Adds a frame; `false` where there is no room, and the frame is still the caller's.
@@ -69,7 +80,7 @@ impl<'a, M: CompactionView> Targets<'a, M> {
     /// Gives all frames back, and then ends the leases; returns the highest frame.
     pub(super) fn release(&mut self) -> Option<Pfn> {
         let mut highest = None;
-        while let Some(pfn) = self.stock.pop() {
+        while let Some(pfn) = self.stock.take(self.order) {
             highest = highest.max(Some(pfn));
             self.map.give_back(BlockId { pfn, order: Order::ZERO });
         }

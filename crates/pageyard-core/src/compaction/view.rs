@@ -3,6 +3,7 @@
 use super::knobs::Knobs;
 use super::plan::Plan;
 use super::state::ZoneState;
+use super::stock::FreeStock;
 use crate::allocator::Cx;
 use crate::memmap::{ZoneKind, ZoneSpan};
 use crate::migratetype::Migratetype;
@@ -105,73 +106,6 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// Free frames held by a compactor, at most a cluster.
-///
-/// To the engine they are allocated blocks of order 0 that only the compactor knows of.
-pub struct FreeStock {
-    slots: [Pfn; FreeStock::MOST],
-    len: usize,
-}
-
-impl Default for FreeStock {
-    fn default() -> Self {
-        FreeStock::new()
-    }
-}
-
-impl FreeStock {
-    /// The most that it holds.
-    ///
-    /// # Linux
-    /// `COMPACT_CLUSTER_MAX`.
-    pub const MOST: usize = 32;
-
-    /// Makes an empty stock.
-    #[must_use]
-    pub const fn new() -> FreeStock {
-        FreeStock { slots: [Pfn(0); FreeStock::MOST], len: 0 }
-    }
-
-    /// Adds a frame; `false` where there is no room.
-    #[must_use = "a frame that did not fit is still the caller's"]
-    pub fn push(&mut self, pfn: Pfn) -> bool {
-        let Some(slot) = self.slots.get_mut(self.len) else { return false };
-        *slot = pfn;
-        self.len += 1;
-        true
-    }
-
-    /// Takes the frame that was added last.
-    pub fn pop(&mut self) -> Option<Pfn> {
-        self.len = self.len.checked_sub(1)?;
-        Some(self.slots[self.len])
-    }
-
-    /// Returns the frames, the one that was added first in front.
-    #[must_use]
-    pub fn as_slice(&self) -> &[Pfn] {
-        &self.slots[..self.len]
-    }
-
-    /// Returns how many frames it holds.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Says whether it holds none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Says whether no more fit.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.len == FreeStock::MOST
-    }
-}
-
 /// What a scan for free frames did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FreeScan {
@@ -181,6 +115,15 @@ pub struct FreeScan {
     pub next: Pfn,
     /// Whether it stopped because the zone would have gone below the floor.
     pub below_floor: bool,
+}
+
+/// Which end of a free list a search begins at. Blocks are allocated from the head.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ListEnd {
+    /// The end that the next allocation takes from.
+    Head,
+    /// The other end.
+    Tail,
 }
 
 /// The result of an attempt to take free frames directly.
@@ -295,6 +238,55 @@ pub trait CompactionView: Leases {
         out: &mut FreeStock,
     ) -> FreeScan;
 
+    /// As [`isolate_free`](Self::isolate_free), but takes free blocks whole, so that `out` may end with more than `want`
+    /// frames, and gives up at the floor. While it finds nothing it goes on by `stride` frames.
+    ///
+    /// The default takes no more frames than are wanted, and does not stride.
+    ///
+    /// # Linux
+    /// `isolate_freepages_block`, as it is since 5.1.
+    fn isolate_free_blocks(
+        &self,
+        zone: ZoneId,
+        range: Range<Pfn>,
+        want: usize,
+        floor: Frames,
+        stride: u64,
+        out: &mut FreeStock,
+    ) -> FreeScan {
+        let _ = stride;
+        self.isolate_free(zone, range, want, floor, true, out)
+    }
+
+    /// Shows `see` the free movable blocks of one order, beginning at one end of their list, until it has seen enough;
+    /// `false` where the engine keeps no such lists, which is the default.
+    ///
+    /// The zone's lock may be held meanwhile: `see` may read what this trait says of pageblocks, and nothing more.
+    fn see_list(&self, zone: ZoneId, order: Order, from: ListEnd, see: impl FnMut(Pfn) -> bool) -> bool {
+        let _ = (zone, order, from, see);
+        false
+    }
+
+    /// Turns a list of free movable blocks, so that the next search from the same end begins with what this one has not
+    /// seen. `block` was seen last; a search from the head turns past it, one from the tail up to it. Nothing happens if it
+    /// has left the list.
+    ///
+    /// # Linux
+    /// `move_freelist_head`, `move_freelist_tail`.
+    fn turn_list(&self, zone: ZoneId, block: BlockId, from: ListEnd) {
+        let _ = (zone, block, from);
+    }
+
+    /// Takes a free block whole, unless the zone would go below the floor or the block has left its list; says whether
+    /// it did.
+    ///
+    /// # Linux
+    /// `__isolate_free_page`.
+    fn isolate_block(&self, zone: ZoneId, block: BlockId, floor: Frames, out: &mut FreeStock) -> bool {
+        let _ = (zone, block, floor, out);
+        false
+    }
+
     /// Takes about `want` free frames straight from a zone, as an allocation of movable single frames would, while more
     /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another. A frame belongs
     /// to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back.
@@ -332,6 +324,14 @@ pub trait CompactionView: Leases {
     /// Returns the frames in this CPU's lists of a zone to it.
     fn drain_local(&self, cx: &Cx, zone: ZoneId);
 
+    /// Returns the frames in all CPUs' lists of a zone to it. The default empties this CPU's.
+    ///
+    /// # Linux
+    /// `drain_all_pages`.
+    fn drain_zone(&self, cx: &Cx, zone: ZoneId) {
+        self.drain_local(cx, zone);
+    }
+
     /// Takes a block that has just become free as a whole, before another request does.
     fn capture(&self, cx: &Cx, block: BlockId, m: Migratetype) -> Option<Pfn>;
 
@@ -359,13 +359,5 @@ mod tests {
         assert_eq!(book.0.load(SeqCst), 0);
         drop(lease);
         assert_eq!(book.0.load(SeqCst), 7 << 8 | 3);
-    }
-
-    #[test]
-    fn a_full_stock_refuses_and_hands_out_the_last_first() {
-        let mut stock = FreeStock::new();
-        assert!((0..32).all(|n| stock.push(Pfn(n))) && stock.is_full() && !stock.push(Pfn(32)));
-        assert_eq!((stock.pop(), stock.pop()), (Some(Pfn(31)), Some(Pfn(30))));
-        assert_eq!((stock.len(), stock.as_slice()[0]), (30, Pfn(0)));
     }
 }

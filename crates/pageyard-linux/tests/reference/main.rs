@@ -5,6 +5,7 @@ mod buddy;
 mod common;
 mod compaction_knobs;
 mod compaction_leases;
+mod compaction_lists;
 mod counted_once;
 mod no_such_cpu;
 mod numa;

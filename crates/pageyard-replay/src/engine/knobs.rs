@@ -135,7 +135,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 38] = [
+const ABOUT: [(&str, &str); 49] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -200,6 +200,35 @@ const ABOUT: [(&str, &str); 38] = [
         "the index, in thousandths, at or below which memory is short rather than fragmented",
     ),
     ("compaction.proactiveness", "how much is compacted ahead of need"),
+    ("compaction.marks", "which watermarks decide whether a compaction begins and has succeeded"),
+    (
+        "compaction.hints",
+        "when scanners leave skip hints, where the next scan begins, and how hints are forgotten",
+    ),
+    (
+        "compaction.background_hints",
+        "whether the background obeys skip hints, and empties all CPUs' lists when it fails",
+    ),
+    (
+        "compaction.async_same_type",
+        "whether a request's asynchronous compaction empties its own type's pageblocks only",
+    ),
+    (
+        "compaction.spare_wanted",
+        "whether pageblocks that begin with a free block of the wanted order take nothing in",
+    ),
+    (
+        "compaction.whole_blocks",
+        "whether the free scanner takes free blocks whole and keeps what is left for later",
+    ),
+    ("compaction.target_order", "which of the free frames in stock is used first"),
+    ("compaction.stride", "whether the free scanner strides through pageblocks while it finds nothing"),
+    (
+        "compaction.fast_free",
+        "whether targets are looked for in the free lists before the free scanner moves",
+    ),
+    ("compaction.fast_source", "whether a pageblock to empty is looked for in the free lists"),
+    ("compaction.finish", "whether a pageblock that was begun is finished"),
     ("pcp", "whether there are per-CPU lists at all"),
 ];
 
@@ -256,6 +285,17 @@ fn of_compaction(knobs: &Knobs, name: &str) -> String {
         "async_budget" => knobs.async_budget.to_string(),
         "extfrag_threshold" => knobs.extfrag_threshold.to_string(),
         "proactiveness" => knobs.proactiveness.to_string(),
+        "marks" => value(&knobs.marks),
+        "hints" => value(&knobs.hints),
+        "background_hints" => knobs.background_hints.to_string(),
+        "async_same_type" => knobs.async_same_type.to_string(),
+        "spare_wanted" => knobs.spare_wanted.to_string(),
+        "whole_blocks" => knobs.whole_blocks.to_string(),
+        "target_order" => value(&knobs.target_order),
+        "stride" => knobs.stride.to_string(),
+        "fast_free" => knobs.fast_free.to_string(),
+        "fast_source" => value(&knobs.fast_source),
+        "finish" => value(&knobs.finish),
         _ => String::new(),
     }
 }

@@ -264,7 +264,8 @@ pub(super) const TABLE: &[InLinux] = &[
         "compaction.direct_free",
         Code("compaction_alloc"),
         &[("off", Every), ("direct_async", Never), ("direct", Never), ("all", Never)],
-        "The patch was not merged. Since 5.1 fast_isolate_freepages looks for targets in the free lists in another way.",
+        "The patch was not merged. Since 5.1 fast_isolate_freepages looks for targets in the free lists in another way: \
+         compaction.fast_free.",
     ),
     entry(
         "compaction.release_leftovers",
@@ -299,9 +300,8 @@ pub(super) const TABLE: &[InLinux] = &[
     entry(
         "compaction.async_movable_only",
         Code("suitable_migration_source"),
-        &[("true", Until(v(4, 11))), ("false", Never)],
-        "Since 4.12 direct asynchronous compaction empties pageblocks of the request's own type; there is no value for that, and \
-         all presets keep to movable pageblocks.",
+        &[("true", Every), ("false", Never)],
+        "Of no account where compaction.async_same_type is true.",
     ),
     entry("compaction.leases", Ours("in Linux two compactors may meet in one pageblock"), &[], ""),
     entry(
@@ -333,6 +333,77 @@ pub(super) const TABLE: &[InLinux] = &[
         Sysctl("vm.compaction_proactiveness"),
         &[("0", Until(v(5, 8))), (ANY, Since(v(5, 9)))],
         "20 unless it is set.",
+    ),
+    entry(
+        "compaction.marks",
+        Code("__compaction_suitable, __compact_finished, __isolate_free_page"),
+        &[("low", Until(v(4, 8))), ("min", Since(v(4, 9)))],
+        "The preset linux-4.10 keeps the low watermark: its study was made with it.",
+    ),
+    entry(
+        "compaction.hints",
+        Code("test_and_set_skip, update_cached_migrate, update_pageblock_skip, __reset_isolation_suitable"),
+        &[
+            ("nothing_found", Until(v(5, 0))),
+            ("first_frame", Between(v(5, 1), v(6, 1))),
+            ("any_frame", Since(v(6, 12))),
+        ],
+        "Hints changed several times between 6.1 and 6.12.",
+    ),
+    entry(
+        "compaction.background_hints",
+        Code("kcompactd_do_work"),
+        &[("false", Until(v(4, 10))), ("true", Since(v(6, 1)))],
+        "The change came between those releases.",
+    ),
+    entry(
+        "compaction.async_same_type",
+        Code("suitable_migration_source"),
+        &[("false", Until(v(4, 11))), ("true", Since(v(4, 12)))],
+        "",
+    ),
+    entry(
+        "compaction.spare_wanted",
+        Code("suitable_migration_target"),
+        &[("false", Until(v(6, 8))), ("true", Since(v(6, 9)))],
+        "",
+    ),
+    entry(
+        "compaction.whole_blocks",
+        Code("isolate_freepages_block"),
+        &[("false", Never), ("true", Every)],
+        "The presets linux-4.6 and linux-4.10 take no more than is needed: their study was made that way.",
+    ),
+    entry(
+        "compaction.target_order",
+        Code("compaction_alloc"),
+        &[("last_first", Until(v(6, 8))), ("smallest_first", Since(v(6, 9)))],
+        "",
+    ),
+    entry(
+        "compaction.stride",
+        Code("isolate_freepages"),
+        &[("false", Until(v(5, 0))), ("true", Since(v(5, 1)))],
+        "",
+    ),
+    entry(
+        "compaction.fast_free",
+        Code("fast_isolate_freepages"),
+        &[("false", Until(v(5, 0))), ("true", Since(v(5, 1)))],
+        "",
+    ),
+    entry(
+        "compaction.fast_source",
+        Code("fast_find_migrateblock"),
+        &[("off", Until(v(5, 0))), ("hinted", Between(v(5, 1), v(6, 1))), ("found", Since(v(6, 12)))],
+        "6.1 was released with the mended search, which its long-term branch took back; it came again before 6.12.",
+    ),
+    entry(
+        "compaction.finish",
+        Code("rescan, later finish_pageblock, in struct compact_control"),
+        &[("off", Until(v(5, 0))), ("begun", Between(v(5, 1), v(6, 1))), ("failed", Since(v(6, 12)))],
+        "The change from begun to failed came between 6.1 and 6.12. Since 4.12 requests that are not movable end between \
+         pageblocks.",
     ),
     entry("pcp", Ours("every Linux has per-CPU lists"), &[], ""),
 ];
@@ -374,8 +445,11 @@ mod tests {
     #[test]
     fn a_preset_has_the_values_of_its_release() {
         // What the notes say of these: the presets are not like their releases there.
-        let known =
-            ["linux-6.1", "linux-6.12", "linux-6.18"].map(|preset| ("compaction.async_movable_only", preset));
+        let known = [
+            ("compaction.marks", "linux-4.10"),
+            ("compaction.whole_blocks", "linux-4.6"),
+            ("compaction.whole_blocks", "linux-4.10"),
+        ];
         // Carried back to the long-term branches that the presets are.
         let carried_back = [
             ("reclaimable_counts_free", "linux-6.1"),
@@ -407,9 +481,7 @@ mod tests {
             for preset in Config::PRESETS {
                 let having = entry.values.iter().filter(|(_, in_)| in_.contain(release(preset))).count();
                 let both = entry.knob == "compaction.thorough" && preset != "linux-4.6";
-                let not_modelled =
-                    entry.knob == "compaction.async_movable_only" && preset.starts_with("linux-6");
-                let expected = if both { 2 } else { usize::from(!not_modelled) };
+                let expected = if both { 2 } else { 1 };
                 assert_eq!(having, expected, "{} in {preset}", entry.knob);
             }
         }

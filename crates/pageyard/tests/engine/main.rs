@@ -7,7 +7,10 @@ mod scripted_zone;
 
 mod bulk;
 mod clearing;
+mod compaction_finish;
+mod compaction_hints;
 mod compaction_leases;
+mod compaction_lists;
 mod compaction_scanners;
 mod compaction_zones;
 mod contig;

@@ -29,6 +29,13 @@ fn the_suite_passes_without_lists() {
 }
 
 #[test]
+fn the_suite_passes_scanning_as_linux_6_12_does() {
+    // The engine shows no free lists, and is scanned above order 9 only; hints, finishing and watermarks are Linux's.
+    let compaction = Knobs { leases: true, ..Knobs::linux_6_12() };
+    pressure_suite(|frames| built(frames, Config { compaction, ..Config::new(2) }, TryLock));
+}
+
+#[test]
 fn requests_wait_in_the_engines_order() {
     let ways = Ways {
         // One attempt more than Linux: what was reclaimed may be what compaction lacked.

@@ -3,7 +3,7 @@
 
 use pageyard::compaction::{
     Busy, CompactionView, Direct, FrameState, FreeScan, FreeStock, Goal, Holder, Knobs, Lease, Leases,
-    Migrate, MigrateError, Mode, PageblockInfo, Plan, Role, ZoneState, ZoneView,
+    ListEnd, Migrate, MigrateError, Mode, PageblockInfo, Plan, Role, ZoneState, ZoneView,
 };
 use pageyard::watermark::Watermarks;
 use pageyard::{
@@ -29,6 +29,12 @@ pub enum Event {
     Refuse(u64),
     /// The free scanner looked at this part of a pageblock.
     FreeScan(u64, u64),
+    /// A search looked at a block of a free list.
+    See(u64),
+    /// A free list was turned at a block.
+    Turn(u64, ListEnd),
+    /// A block of a free list was taken whole.
+    Take(u64, u8),
     /// A free frame went back to the zone.
     GiveBack(u64),
     /// The CPU's lists were emptied.
@@ -61,6 +67,10 @@ pub struct ScriptedZone {
     /// Free frames that no scanner finds, so that a compaction of these few pageblocks is worth beginning.
     pub elsewhere: u64,
     pub tallies: Mutex<HashMap<Counter, u64>>,
+    /// Whether no block can leave any more.
+    pub at_floor: Mutex<bool>,
+    /// Free lists by order, head first. A block that is not free as this order says is not seen.
+    pub lists: Mutex<BTreeMap<u8, Vec<u64>>>,
     /// Frames that are handed out directly, in this order.
     pub direct: Mutex<Vec<u64>>,
     /// Whether another compactor uses the zone.
@@ -84,6 +94,8 @@ impl ScriptedZone {
             low: 0,
             elsewhere: 1 << 16,
             tallies: Mutex::default(),
+            at_floor: Mutex::default(),
+            lists: Mutex::default(),
             direct: Mutex::default(),
             in_use: Mutex::new(false),
             stubborn: Mutex::default(),
@@ -131,6 +143,12 @@ impl ScriptedZone {
         self
     }
 
+    /// A free list, head first.
+    pub fn listed(self, order: u8, blocks: impl IntoIterator<Item = u64>) -> ScriptedZone {
+        self.lists.lock().unwrap().entry(order).or_default().extend(blocks);
+        self
+    }
+
     /// The frames that are handed out directly.
     pub fn direct(self, frames: impl IntoIterator<Item = u64>) -> ScriptedZone {
         self.direct.lock().unwrap().extend(frames);
@@ -146,6 +164,18 @@ impl ScriptedZone {
             .into_iter()
             .filter_map(|e| if let Event::Visit(pfn) = e { Some(pfn) } else { None })
             .collect()
+    }
+
+    /// The blocks of free lists that searches looked at.
+    pub fn seen(&self) -> Vec<u64> {
+        let seen = |e| if let Event::See(pfn) = e { Some(pfn) } else { None };
+        self.log().into_iter().filter_map(seen).collect()
+    }
+
+    /// The frames that others were moved to.
+    pub fn targets(&self) -> Vec<u64> {
+        let to = |e| if let Event::Move(_, to) = e { Some(to) } else { None };
+        self.log().into_iter().filter_map(to).collect()
     }
 
     pub fn isolated(&self) -> Vec<u64> {
@@ -164,6 +194,12 @@ impl ScriptedZone {
         let count = |f: Frame| frames.iter().filter(|k| **k == f).count();
         let (free, used) = (count(Frame::Free), count(Frame::Used));
         (free, used, frames.len() - free - used)
+    }
+
+    /// Says whether a block can leave without the zone going below a floor.
+    fn spares(&self, order: Order, floor: Frames) -> bool {
+        let free = self.census().0 as u64 + self.elsewhere;
+        free > floor.0 + order.frames().0 && !*self.at_floor.lock().unwrap()
     }
 
     fn note(&self, event: Event) {
@@ -296,6 +332,71 @@ impl CompactionView for ScriptedZone {
         }
         self.note(Event::FreeScan(range.start.0, scan.next.0));
         scan
+    }
+
+    fn isolate_free_blocks(
+        &self,
+        _: ZoneId,
+        range: Range<Pfn>,
+        want: usize,
+        floor: Frames,
+        stride: u64,
+        out: &mut FreeStock,
+    ) -> FreeScan {
+        let mut scan = FreeScan { scanned: 0, next: range.start, below_floor: false };
+        while scan.next < range.end && out.len() < want {
+            scan.scanned += 1;
+            let Some(order) = self.free_order(scan.next.0) else {
+                scan.next.0 += stride;
+                continue;
+            };
+            let block = BlockId { pfn: scan.next, order: Order::of(order) };
+            if !self.spares(block.order, floor) {
+                scan.below_floor = true;
+                break;
+            }
+            self.set(scan.next.0..scan.next.0 + block.order.frames().0, Frame::Inner);
+            assert!(out.push_block(block));
+            let on = if out.len() < want { stride - 1 } else { 0 };
+            scan.next = scan.next + Frames(block.order.frames().0 + on);
+        }
+        scan.next = scan.next.min(range.end);
+        self.note(Event::FreeScan(range.start.0, scan.next.0));
+        scan
+    }
+
+    fn see_list(&self, _: ZoneId, order: Order, from: ListEnd, mut see: impl FnMut(Pfn) -> bool) -> bool {
+        let mut list = self.lists.lock().unwrap().get(&order.get()).cloned().unwrap_or_default();
+        list.retain(|pfn| self.free_order(*pfn) == Some(order.get()));
+        if from == ListEnd::Tail {
+            list.reverse();
+        }
+        for pfn in list {
+            self.note(Event::See(pfn));
+            if !see(Pfn(pfn)) {
+                break;
+            }
+        }
+        true
+    }
+
+    fn turn_list(&self, _: ZoneId, block: BlockId, from: ListEnd) {
+        self.note(Event::Turn(block.pfn.0, from));
+        let mut lists = self.lists.lock().unwrap();
+        let Some(list) = lists.get_mut(&block.order.get()) else { return };
+        if let Some(at) = list.iter().position(|pfn| *pfn == block.pfn.0) {
+            list.rotate_left(at + usize::from(from == ListEnd::Head));
+        }
+    }
+
+    fn isolate_block(&self, _: ZoneId, block: BlockId, floor: Frames, out: &mut FreeStock) -> bool {
+        let spare = self.spares(block.order, floor);
+        if spare {
+            self.note(Event::Take(block.pfn.0, block.order.get()));
+            self.set(block.pfn.0..block.pfn.0 + block.order.frames().0, Frame::Inner);
+            assert!(out.push_block(block));
+        }
+        spare
     }
 
     fn take_direct(

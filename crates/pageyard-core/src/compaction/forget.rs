@@ -1,0 +1,101 @@
+//! How skip hints are forgotten.
+
+use super::job::is_filled;
+use super::knobs::Hints;
+use super::view::{CompactionView, FrameState};
+use crate::memmap::ZoneSpan;
+use crate::migratetype::Migratetype;
+use crate::units::{Order, PAGEBLOCK_ORDER, PageblockId, Pfn, ZoneId};
+
+/// Every how many frames a pageblock is sampled before its hint is forgotten.
+///
+/// # Linux
+/// `__reset_isolation_pfn`: `1 << PAGE_ALLOC_COSTLY_ORDER`.
+const SAMPLE: u64 = 8;
+
+/// Forgets the skip hints of a zone, and where its scanners were.
+///
+/// # Linux
+/// `__reset_isolation_suitable`. In 4.x it forgets every hint; since 5.1 it does so only where a direct compaction has asked
+/// for it, and only for pageblocks that [`refresh`] finds something in.
+pub(super) fn forget_hints<M: CompactionView>(map: &M, zone: ZoneId, span: &ZoneSpan) {
+    if map.knobs().hints != Hints::NothingFound {
+        if map.zone_state(zone).take_flush() {
+            refresh(map, zone, span);
+        }
+        return;
+    }
+    let last = Pfn(span.end().0 - 1).pageblock();
+    for block in span.start.pageblock().0..=last.0 {
+        map.set_skip(zone, PageblockId(block), false);
+    }
+    map.zone_state(zone).at.reset();
+}
+
+/// Forgets hints from both ends of the zone towards its middle, and lets the scanners begin at the first pageblocks that
+/// have something to do.
+///
+/// # Linux
+/// `__reset_isolation_suitable` since 5.1. The free scanner then begins at a pageblock's last frame. Difference: Linux
+/// samples frames on the LRU lists, this does single frames in use.
+fn refresh<M: CompactionView>(map: &M, zone: ZoneId, span: &ZoneSpan) {
+    let (state, step) = (map.zone_state(zone), PAGEBLOCK_ORDER.frames().0);
+    let (mut low, mut high) = (span.start, Pfn(span.end().0 - 1));
+    let (mut source, mut target) = (None, None);
+    while low < high {
+        if forget_one(map, zone, span, low, true, source.is_some()) && source.is_none() {
+            source = Some(low);
+        }
+        if forget_one(map, zone, span, high, target.is_some(), true) && target.is_none() {
+            target = Some(high);
+        }
+        low.0 += step;
+        high.0 = high.0.saturating_sub(step);
+    }
+    state.at.set_init(source, target);
+    let meet = source.unwrap_or(Pfn(span.end().0 - 1)) >= target.unwrap_or(span.start);
+    // Nothing to do, or not in this order: the next compaction ends at once.
+    if let Some(pfn) = if meet { Some(low) } else { source } {
+        state.at.start_migrate_at(pfn);
+    }
+    if let Some(pfn) = if meet { Some(high) } else { target } {
+        state.at.start_free_at(pfn);
+    }
+}
+
+/// Forgets the hint of the pageblock of a frame if a sample of it shows something to move, or to move to; says whether
+/// it did.
+///
+/// # Linux
+/// `__reset_isolation_pfn`.
+fn forget_one<M: CompactionView>(
+    map: &M,
+    zone: ZoneId,
+    span: &ZoneSpan,
+    pfn: Pfn,
+    as_source: bool,
+    as_target: bool,
+) -> bool {
+    let block = pfn.pageblock();
+    let info = map.pageblock(zone, block);
+    let first = block.start().max(span.start);
+    if !info.populated || is_filled(map, first) {
+        return false;
+    }
+    if as_source && as_target && !info.skip {
+        return true;
+    }
+    if !as_source && info.migratetype != Migratetype::Movable {
+        return false;
+    }
+    let end = span.end().0.min(block.start().0 + PAGEBLOCK_ORDER.frames().0);
+    let useful = (first.0..end).step_by(SAMPLE as usize).any(|pfn| match map.frame(Pfn(pfn)) {
+        FrameState::Allocated(Order::ZERO) => as_source,
+        FrameState::Free(_) => as_target,
+        _ => false,
+    });
+    if useful {
+        map.set_skip(zone, block, false);
+    }
+    useful
+}
