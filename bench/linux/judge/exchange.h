@@ -14,6 +14,9 @@
 /* Set in the number of a bulk request's frame once it is freed. */
 #define FRAME_FREED 0x80000000U
 
+/* Frames that user space and the page cache may have. */
+#define OFF_LRU (256 * 1024)
+
 /* Numbers of what is counted after an operation: 14 of each zone. */
 #define COUNTS 64
 
@@ -39,11 +42,16 @@ struct exchange {
 	u64 state_room; /* bytes for each of them */
 	u64 counts_at; /* what zones and lists count after each of the first operations, COUNTS numbers each */
 	u64 counts_room; /* operations that fit */
+	u64 where_at; /* 32 bits for each operation, then for each frame of bulk requests: the frame that it holds now */
+	u64 moves_at; /* what compaction moved, in order */
+	u64 moves_room; /* moves that fit */
+	u64 off_lru_at; /* room for the judge's own list of OFF_LRU frames */
 	u32 drain_first; /* empty all lists before the opening is written */
-	u32 unused;
+	u32 compacts; /* requests that may wait may also compact */
 	/* By the guest. */
 	u64 done; /* operations carried out */
 	u64 frames; /* frame numbers written */
+	u64 moves; /* moves written */
 	u64 opening_len;
 	u64 closing_len;
 	char release[64];
@@ -72,6 +80,8 @@ enum flag {
 	FLAG_MEMALLOC = 1 << 5, /* as a task that is reclaiming */
 	FLAG_THISNODE = 1 << 6,
 	FLAG_COMP = 1 << 7,
+	FLAG_PINNED = 1 << 8, /* of movable single frames: cannot be isolated */
+	FLAG_STUCK = 1 << 9, /* can be isolated, and not moved */
 };
 
 struct operation {
@@ -85,6 +95,12 @@ struct operation {
 	u32 arg;
 	u16 sub;
 	u16 gives; /* each time this request reclaims, so many blocks that can be reclaimed are freed */
+};
+
+struct move {
+	u32 operation; /* that was carried out */
+	u32 from;
+	u32 to;
 };
 
 struct answer {

@@ -94,43 +94,77 @@ static int find_symbols(void)
 
 /* ---- Blocks and what they hold. ---- */
 
-static bool nothing_to_isolate(struct page *page, isolate_mode_t mode)
+static u32 *where; /* by operation, and behind them by frame of a bulk request: the frame that it holds */
+static struct move *moves;
+static u64 turn; /* the operation that is carried out */
+
+static const struct operation *owner_of(struct page *page);
+
+/* Single frames say whose they are: the place of their number in `where`, plus one. */
+static bool isolate(struct page *page, isolate_mode_t mode)
 {
-	return false;
+	return ex->compacts && page_private(page) && !(owner_of(page)->flags & FLAG_PINNED);
 }
 
-static int nothing_to_migrate(struct page *to, struct page *from, enum migrate_mode mode)
-{
-	return -EAGAIN;
-}
+static int migrate(struct page *to, struct page *from, enum migrate_mode mode);
 
-static void nothing_to_put_back(struct page *page)
+static void put_back(struct page *page)
 {
 }
 
 static const struct movable_operations contents = {
-	.isolate_page = nothing_to_isolate,
-	.migrate_page = nothing_to_migrate,
-	.putback_page = nothing_to_put_back,
+	.isolate_page = isolate,
+	.migrate_page = migrate,
+	.putback_page = put_back,
 };
 
+static void mark(struct page *page)
+{
+	page->mapping = (void *)((unsigned long)&contents | PAGE_MAPPING_MOVABLE);
+}
+
+static int migrate(struct page *to, struct page *from, enum migrate_mode mode)
+{
+	u64 place = page_private(from) - 1;
+
+	if (owner_of(from)->flags & FLAG_STUCK)
+		return -EAGAIN;
+	get_page(to);
+	mark(to);
+	set_page_private(to, place + 1);
+	where[place] = page_to_pfn(to);
+	if (ex->moves < ex->moves_room)
+		moves[ex->moves] = (struct move){ .operation = turn, .from = page_to_pfn(from), .to = page_to_pfn(to) };
+	ex->moves++;
+	set_page_private(from, 0);
+	__ClearPageMovable(from);
+	put_page(from);
+	return MIGRATEPAGE_SUCCESS;
+}
+
 /* The contents of a movable block can be moved, as far as the allocator can tell: each frame says so. */
-static void fill(struct page *page, const struct operation *op)
+static void fill(struct page *page, const struct operation *op, u64 place)
 {
 	unsigned long i;
 
-	if (op->type == 1 && !(op->flags & FLAG_COMP))
-		for (i = 0; i < 1UL << op->order; i++)
-			page[i].mapping = (void *)((unsigned long)&contents | PAGE_MAPPING_MOVABLE);
+	where[place] = page_to_pfn(page);
+	if (op->type != 1 || op->flags & FLAG_COMP)
+		return;
+	for (i = 0; i < 1UL << op->order; i++)
+		mark(page + i);
+	if (op->order == 0)
+		set_page_private(page, place + 1);
 }
 
 static void empty(struct page *page, const struct operation *op)
 {
 	unsigned long i;
 
-	if (op->type == 1 && !(op->flags & FLAG_COMP))
-		for (i = 0; i < 1UL << op->order; i++)
-			page[i].mapping = NULL;
+	if (op->type != 1 || op->flags & FLAG_COMP)
+		return;
+	set_page_private(page, 0);
+	for (i = 0; i < 1UL << op->order; i++)
+		page[i].mapping = NULL;
 }
 
 /* ---- What is replaced. ---- */
@@ -156,28 +190,47 @@ static void woken_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type
 	now->wakes++;
 }
 
+/* Says whether a zone is one that a request could use. */
+static bool of_request(struct zone *zone, gfp_t gfp, nodemask_t *nodes)
+{
+	return zone_idx(zone) <= gfp_zone(gfp) && (!nodes || node_isset(zone_to_nid(zone), *nodes)) &&
+	       (!(gfp & __GFP_THISNODE) || zone_to_nid(zone) == numa_node_id());
+}
+
 static unsigned long reclaimed(struct zonelist *zonelist, int order, gfp_t gfp, nodemask_t *nodes)
 {
 	unsigned long got = 0;
-	int i;
+	bool ready = false, short_of = false;
+	int node, i;
 
 	if (!now)
 		return 0;
 	now->reclaims++;
-	for (i = 0; i < current_op->gives && offered_first < offered_next; i++) {
+	/* Zones that are ready for compaction are not reclaimed, for large blocks. */
+	for_each_online_node(node)
+		for (i = 0; i < MAX_NR_ZONES; i++) {
+			struct zone *zone = &NODE_DATA(node)->node_zones[i];
+
+			if (!managed_zone(zone) || !of_request(zone, gfp, nodes))
+				continue;
+			if (ex->compacts && order > PAGE_ALLOC_COSTLY_ORDER &&
+			    zone_page_state(zone, NR_FREE_PAGES) > high_wmark_pages(zone) + (2UL << order))
+				ready = true;
+			else
+				short_of = true;
+		}
+	for (i = 0; short_of && i < current_op->gives && offered_first < offered_next; i++) {
 		u32 index = offered[offered_first++];
 		const struct operation *op = &ops[index];
-		struct page *page = pfn_to_page(answers[index].result);
-		struct zone *zone = page_zone(page);
+		struct page *page = pfn_to_page(where[index]);
 
 		/* What is freed elsewhere does not count, as it would not be reclaimed for this request. */
-		if (zone_idx(zone) <= gfp_zone(gfp) && (!nodes || node_isset(zone_to_nid(zone), *nodes)) &&
-		    (!(gfp & __GFP_THISNODE) || zone_to_nid(zone) == numa_node_id()))
+		if (of_request(page_zone(page), gfp, nodes))
 			got += 1UL << op->order;
 		empty(page, op);
 		__free_pages(page, op->order);
 	}
-	return got;
+	return max_t(unsigned long, got, ready);
 }
 
 static int not_compacted(gfp_t gfp, unsigned int order, unsigned int flags, const void *ac, int prio,
@@ -212,15 +265,15 @@ static void notrace go_to(unsigned long ip, unsigned long parent, struct ftrace_
 static struct replacement replaced[] = {
 	{ .name = "wakeup_kswapd", .by = woken_kswapd },
 	{ .name = "try_to_free_pages", .by = reclaimed },
-	{ .name = "try_to_compact_pages", .by = not_compacted },
 	{ .name = "out_of_memory", .by = nobody_killed },
+	{ .name = "try_to_compact_pages", .by = not_compacted }, /* the last: not where requests compact */
 };
 
 static int replace_all(void)
 {
 	int i;
 
-	for (i = 0; i < ARRAY_SIZE(replaced); i++) {
+	for (i = 0; i < ARRAY_SIZE(replaced) - !!ex->compacts; i++) {
 		struct replacement *r = &replaced[i];
 
 		r->ops.func = go_to;
@@ -436,7 +489,7 @@ static gfp_t gfp_of(const struct operation *op)
 	if (op->flags & FLAG_HIGH)
 		gfp |= __GFP_HIGH;
 	if (op->flags & FLAG_DIRECT)
-		gfp |= __GFP_DIRECT_RECLAIM;
+		gfp |= __GFP_DIRECT_RECLAIM | (ex->compacts ? __GFP_IO : 0);
 #ifdef __GFP_ATOMIC
 	else if (op->flags & FLAG_HIGH)
 		gfp |= __GFP_ATOMIC;
@@ -485,18 +538,19 @@ static void request(const struct operation *op, struct answer *a)
 		unsigned long n, i;
 
 		memset(got, 0, sizeof(array[0]));
+		if (ex->frames + 512 > ex->frames_room)
+			return; /* the driver sees to it that this does not happen */
 		n = __alloc_pages_bulk(gfp_of(op), numa_node_id(), nodes, min_t(u32, op->arg, 512), NULL, got);
 		a->result = (ex->frames << 16) | n;
 		for (i = 0; i < n; i++) {
-			fill(got[i], op);
-			if (ex->frames < ex->frames_room)
-				frames[ex->frames++] = page_to_pfn(got[i]);
+			fill(got[i], op, ex->operations + ex->frames);
+			frames[ex->frames++] = page_to_pfn(got[i]);
 		}
 	} else {
 		page = __alloc_pages(gfp_of(op), op->order, numa_node_id(), nodes);
 		if (page) {
 			a->result = page_to_pfn(page);
-			fill(page, op);
+			fill(page, op, turn);
 		}
 	}
 	if (op->flags & FLAG_MEMALLOC)
@@ -521,7 +575,7 @@ static void give_back(const struct operation *op)
 		for (i = 0; i < n; i++) {
 			if (first[i] & FRAME_FREED)
 				continue;
-			page = pfn_to_page(first[i]);
+			page = pfn_to_page(where[ex->operations + (got >> 16) + i]);
 			first[i] |= FRAME_FREED;
 			empty(page, from);
 			if (put_page_testzero(page) && !folio_batch_add(&batch, page_folio(page)))
@@ -535,7 +589,7 @@ static void give_back(const struct operation *op)
 		for (i = 0; i < n; i++) {
 			if (first[i] & FRAME_FREED)
 				continue;
-			page = pfn_to_page(first[i]);
+			page = pfn_to_page(where[ex->operations + (got >> 16) + i]);
 			first[i] |= FRAME_FREED;
 			empty(page, from);
 			if (put_page_testzero(page))
@@ -550,10 +604,10 @@ static void give_back(const struct operation *op)
 
 		if (op->sub >= (got & 0xffff) || *frame & FRAME_FREED)
 			return;
-		page = pfn_to_page(*frame);
+		page = pfn_to_page(where[ex->operations + (got >> 16) + op->sub]);
 		*frame |= FRAME_FREED;
 	} else {
-		page = pfn_to_page(got);
+		page = pfn_to_page(where[op->arg]);
 	}
 	empty(page, from);
 	if (op->kind == OP_FREE_FRAG)
@@ -626,6 +680,20 @@ static u32 counts(void)
 	return sum;
 }
 
+static const struct operation *owner_of(struct page *page)
+{
+	u64 place = page_private(page) - 1;
+	u64 at;
+
+	if (place < ex->operations)
+		return &ops[place];
+	/* A frame of a bulk request: the last one that began at or before it. */
+	for (at = turn;; at--)
+		if (ops[at].kind == OP_ALLOC_BULK && answers[at].result >> 16 <= place - ex->operations &&
+		    (at != turn || answers[at].result))
+			return &ops[at];
+}
+
 static void carry_out(u64 index)
 {
 	const struct operation *op = &ops[index];
@@ -670,7 +738,6 @@ static void carry_out(u64 index)
 /* ---- Two threads hold the CPUs. ---- */
 
 static atomic_t arrived, masked, folded;
-static u64 turn;
 static bool opened, closed;
 
 static void meet(atomic_t *at)
@@ -697,6 +764,35 @@ static void count_exactly(int cpu)
 		}
 }
 
+/*
+ * What user space maps, and the page cache, cannot be moved while all CPUs are held. Their flag for reclaim is taken away until the
+ * end, and with it what makes the allocator count them as movable.
+ */
+static u32 *off_lru;
+static u64 nr_off_lru;
+
+static void take_off_lru(void)
+{
+	unsigned long pfn;
+	int node;
+
+	for_each_online_node(node)
+		for (pfn = node_start_pfn(node); pfn < node_end_pfn(node); pfn++) {
+			struct page *page = pfn_valid(pfn) ? pfn_to_page(pfn) : NULL;
+
+			if (!page || PageTail(page) || !PageLRU(page) || nr_off_lru == OFF_LRU)
+				continue;
+			ClearPageLRU(page);
+			off_lru[nr_off_lru++] = pfn;
+		}
+}
+
+static void put_on_lru(void)
+{
+	while (nr_off_lru)
+		SetPageLRU(pfn_to_page(off_lru[--nr_off_lru]));
+}
+
 static int hold(void *arg)
 {
 	int cpu = (long)arg;
@@ -709,6 +805,7 @@ static int hold(void *arg)
 	count_exactly(cpu);
 	meet(&folded);
 	if (cpu == 0) {
+		take_off_lru();
 		if (ex->drain_first)
 			drain_all(NULL);
 		ex->opening_len = put_state(ex->opening_at);
@@ -727,6 +824,7 @@ static int hold(void *arg)
 	}
 	if (cpu == 0) {
 		ex->closing_len = put_state(ex->closing_at);
+		put_on_lru();
 		smp_store_release(&closed, true);
 	}
 	while (!smp_load_acquire(&closed))
@@ -770,6 +868,9 @@ static int __init judge_init(void)
 	ops = (void *)ex + ex->operations_at;
 	answers = (void *)ex + ex->answers_at;
 	frames = (void *)ex + ex->frames_at;
+	where = (void *)ex + ex->where_at;
+	moves = (void *)ex + ex->moves_at;
+	off_lru = (void *)ex + ex->off_lru_at;
 	WRITE_ONCE(ex->status, STATUS_RUNNING);
 	strscpy(ex->release, utsname()->release, sizeof(ex->release));
 	if (num_online_cpus() != JUDGED_CPUS)

@@ -2,7 +2,7 @@
 //! as the memory of a device. `bench/linux/judge/exchange.h` has the same layout for the guest.
 
 use crate::kernel_state::{KernelState, StateError};
-use crate::operation::{Answer, Kind, Operation};
+use crate::operation::{Answer, Kind, Move, Operation};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -25,6 +25,11 @@ const COUNTS_AT: u64 = 256 * MIB;
 /// Operations after which what is counted is kept, [`COUNTS`] numbers each.
 const COUNTS_ROOM: u64 = 512 * 1024;
 const COUNTS: usize = 64;
+const WHERE_AT: u64 = 384 * MIB;
+const OFF_LRU_AT: u64 = 446 * MIB;
+const MOVES_AT: u64 = 448 * MIB;
+const MOVES_ROOM: u64 = 5 * MIB;
+const MOVE_BYTES: usize = 12;
 /// The whole file: a power of two, as a device's memory is.
 pub const SIZE: u64 = 512 * MIB;
 
@@ -44,6 +49,8 @@ pub struct Ruling {
     pub opening: KernelState,
     /// What each operation answered.
     pub answers: Vec<Answer>,
+    /// What compaction moved, in order.
+    pub moves: Vec<Move>,
     /// How often each request reclaimed.
     pub reclaims: Vec<u16>,
     /// What zones and lists counted after each operation, folded as [`crate::reference::Reference::counts`] does.
@@ -87,11 +94,11 @@ impl From<io::Error> for ExchangeError {
     }
 }
 
-/// Writes a stream for the guest.
+/// Writes a stream for the guest, which compacts for requests that may wait if `compacts`.
 ///
 /// # Errors
 /// Whatever keeps the file from being written.
-pub fn write(path: &Path, operations: &[Operation], drain_first: bool) -> io::Result<()> {
+pub fn write(path: &Path, operations: &[Operation], compacts: bool) -> io::Result<()> {
     if operations.len() > MOST_OPERATIONS {
         return Err(io::Error::other(format!("a stream has at most {MOST_OPERATIONS} operations")));
     }
@@ -112,11 +119,15 @@ pub fn write(path: &Path, operations: &[Operation], drain_first: bool) -> io::Re
         STATE_ROOM,
         COUNTS_AT,
         COUNTS_ROOM,
+        WHERE_AT,
+        MOVES_AT,
+        MOVES_ROOM,
+        OFF_LRU_AT,
     ] {
         head.extend(word.to_le_bytes());
     }
-    head.extend(u32::from(drain_first).to_le_bytes());
-    head.extend(0u32.to_le_bytes());
+    head.extend(1u32.to_le_bytes());
+    head.extend(u32::from(compacts).to_le_bytes());
     file.write_all(&head)?;
     file.seek(SeekFrom::Start(OPERATIONS_AT))?;
     let bytes: Vec<u8> = operations.iter().flat_map(|op| op.to_bytes()).collect();
@@ -157,15 +168,15 @@ pub fn counted(path: &Path, operation: u64) -> Option<Vec<u32>> {
 pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeError> {
     let mut file = File::open(path)?;
     let head = at(&mut file, 0, 512)?;
-    // Behind the driver's words: 8 + 4 + 4 + 10 * 8 + 4 + 4.
-    let (done, frames) = (word(&head, 104), word(&head, 112));
-    let (opening_len, closing_len) = (word(&head, 120), word(&head, 128));
-    let release = text(&head[136..200]);
+    // Behind the driver's words: 8 + 4 + 4 + 14 * 8 + 4 + 4.
+    let (done, frames, moves) = (word(&head, 136), word(&head, 144), word(&head, 152));
+    let (opening_len, closing_len) = (word(&head, 160), word(&head, 168));
+    let release = text(&head[176..240]);
     match u32::from_le_bytes(std::array::from_fn(|i| head[12 + i])) {
         0 => return Err(ExchangeError::NotBegun),
         1 => return Err(ExchangeError::Hung(done)),
         2 => {}
-        _ => return Err(ExchangeError::Refused(text(&head[200..456]))),
+        _ => return Err(ExchangeError::Refused(text(&head[240..496]))),
     }
     let frames = at(&mut file, FRAMES_AT, (frames.min(FRAMES_ROOM) * 4) as usize)?;
     let frames: Vec<u32> =
@@ -186,6 +197,8 @@ pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeErr
     let answers = answers.collect();
     let reclaims = bytes.chunks_exact(ANSWER_BYTES).map(|b| (word(b, 8) >> 16) as u16).collect();
     let counts = bytes.chunks_exact(ANSWER_BYTES).map(|b| (word(b, 8) >> 32) as u32).collect();
+    let bytes = at(&mut file, MOVES_AT, moves.min(MOVES_ROOM) as usize * MOVE_BYTES)?;
+    let moves = bytes.chunks_exact(MOVE_BYTES).map(Move::read).collect();
     let mut state = |offset, len: u64| -> Result<KernelState, ExchangeError> {
         let bytes = at(&mut file, offset, len.min(STATE_ROOM) as usize)?;
         KernelState::read(&bytes).map_err(ExchangeError::State)
@@ -194,6 +207,7 @@ pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeErr
         release,
         opening: state(OPENING_AT, opening_len)?,
         answers,
+        moves,
         reclaims,
         counts,
         closing: state(CLOSING_AT, closing_len)?,

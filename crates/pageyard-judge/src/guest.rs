@@ -59,7 +59,7 @@ impl std::error::Error for GuestError {}
 
 impl Guest {
     /// Boots the guest, lets it carry out a stream, and returns what it did. `settings` are names below `/proc/sys/vm` and their
-    /// values.
+    /// values; `compacts`: whether requests that may wait compact.
     ///
     /// # Errors
     /// [`GuestError`].
@@ -68,10 +68,11 @@ impl Guest {
         machine: Machine,
         settings: &[(String, String)],
         operations: &[Operation],
+        compacts: bool,
     ) -> Result<Ruling, GuestError> {
         let exchange = self.folder.join("exchange");
         let log = self.folder.join("console.log");
-        exchange::write(&exchange, operations, true).map_err(GuestError::Start)?;
+        exchange::write(&exchange, operations, compacts).map_err(GuestError::Start)?;
         self.boot(machine, settings, &exchange, &log).map_err(GuestError::Start)?;
         exchange::read(&exchange, operations).map_err(|why| GuestError::Failed(why, last_lines(&log), log))
     }

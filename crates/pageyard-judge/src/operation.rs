@@ -58,6 +58,41 @@ pub const THIS_NODE: u16 = 1 << 6;
 /// A compound page: `__GFP_COMP`.
 pub const COMPOUND: u16 = 1 << 7;
 
+/// Of movable single frames: cannot be isolated.
+pub const PINNED: u16 = 1 << 8;
+/// Of movable single frames: can be isolated, and not moved.
+pub const STUCK: u16 = 1 << 9;
+
+/// A frame's contents that compaction moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// The operation that was carried out.
+    pub operation: u32,
+    /// Where they were.
+    pub from: u32,
+    /// Where they are.
+    pub to: u32,
+}
+
+impl Move {
+    /// Reads three numbers of 32 bits; there must be as many.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Move {
+        let number = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        Move { operation: number(0), from: number(4), to: number(8) }
+    }
+
+    /// Writes them.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; 12] {
+        let mut out = [0; 12];
+        for (part, n) in out.chunks_exact_mut(4).zip([self.operation, self.from, self.to]) {
+            part.copy_from_slice(&n.to_le_bytes());
+        }
+        out
+    }
+}
+
 /// One operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation {

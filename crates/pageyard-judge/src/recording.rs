@@ -3,11 +3,11 @@
 //!
 //! The file is one zstd frame: `pyruling`, the length of a JSON document with names and sizes, that document, the operations
 //! as [`Operation::to_bytes`] writes them, a 32-bit number of each answer's length with its frame numbers in 32 bits each, the
-//! counts and reclaims, and the two states as the guest wrote them.
+//! counts, reclaims and moves, and the two states as the guest wrote them.
 
 use crate::exchange::Ruling;
 use crate::kernel_state::KernelState;
-use crate::operation::{Answer, Kind, Operation};
+use crate::operation::{Answer, Kind, Move, Operation};
 use crate::settings::Settings;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -26,6 +26,8 @@ pub struct Recording {
     pub preset: String,
     /// The kernel's settings.
     pub settings: Settings,
+    /// Whether requests that may wait compacted.
+    pub compacts: bool,
     /// The stream.
     pub operations: Vec<Operation>,
     /// What the kernel did.
@@ -36,8 +38,10 @@ pub struct Recording {
 struct Head {
     preset: String,
     release: String,
+    compacts: bool,
     settings: Settings,
     operations: usize,
+    moves: usize,
     opening_bytes: usize,
     closing_bytes: usize,
 }
@@ -98,12 +102,14 @@ impl Recording {
     /// # Errors
     /// [`RecordingError::Io`].
     pub fn write(&self, path: &Path) -> Result<(), RecordingError> {
-        let Ruling { release, opening, answers, reclaims, counts, closing } = &self.ruling;
+        let Ruling { release, opening, answers, moves, reclaims, counts, closing } = &self.ruling;
         let head = Head {
             preset: self.preset.clone(),
             release: release.clone(),
+            compacts: self.compacts,
             settings: self.settings.clone(),
             operations: self.operations.len(),
+            moves: moves.len(),
             opening_bytes: opening.bytes.len(),
             closing_bytes: closing.bytes.len(),
         };
@@ -123,6 +129,7 @@ impl Recording {
         }
         out.extend(counts.iter().flat_map(|n| n.to_le_bytes()));
         out.extend(reclaims.iter().flat_map(|n| n.to_le_bytes()));
+        out.extend(moves.iter().flat_map(|m| m.to_bytes()));
         out.extend(&opening.bytes);
         out.extend(&closing.bytes);
         Ok(std::fs::write(path, zstd::encode_all(&out[..], 19)?)?)
@@ -184,6 +191,8 @@ impl Recording {
         let counts = (0..all).map(|_| at.number("the counts")).collect::<Result<_, _>>()?;
         let reclaims = at.take(2 * all, "the reclaims")?;
         let reclaims = reclaims.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
+        let moves =
+            at.take(head.moves.saturating_mul(12), "the moves")?.chunks_exact(12).map(Move::read).collect();
         let mut state = |bytes, what: &str| match KernelState::read(at.take(bytes, what)?) {
             Ok(state) => Ok(state),
             Err(e) => wrong(format!("{what} makes no sense: {e}")),
@@ -193,7 +202,9 @@ impl Recording {
         if !at.0.is_empty() {
             return wrong(format!("{} bytes follow its end", at.0.len()));
         }
-        let ruling = Ruling { release: head.release, opening, answers, reclaims, counts, closing };
-        Ok(Recording { preset: head.preset, settings: head.settings, operations, ruling })
+        let ruling =
+            Ruling { release: head.release.clone(), opening, answers, moves, reclaims, counts, closing };
+        let Head { preset, settings, compacts, .. } = head;
+        Ok(Recording { preset, settings, compacts, operations, ruling })
     }
 }

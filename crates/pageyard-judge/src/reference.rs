@@ -1,17 +1,16 @@
 //! The reference, opened in a kernel's state, carries out a stream.
 
 use crate::kernel_state::{Computed, KernelState};
-use crate::operation::{Answer, Kind, Operation};
+use crate::operation::{Answer, COMPOUND, Kind, Move, Operation, PINNED, STUCK};
 use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard_core::reclaim::{PressureAllocator, Priority, Reclaim, Reclaimed, Shortage};
 use pageyard_core::{
-    CpuId, CpuSet, Cx, Frames, FreeError, MapError, MemoryMap, NodeId, Order, PageAllocator, Pfn, Topology,
-    ZoneId,
+    Counter, CpuId, CpuSet, Cx, Frames, FreeError, MapError, MemoryMap, NodeId, Order, PageAllocator, Pfn,
+    Topology, ZoneId,
 };
 use pageyard_linux::{Config, LinuxAllocator, OpeningError};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::convert::Infallible;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 
 /// The CPUs that take part, and the node of each.
@@ -48,23 +47,33 @@ impl std::error::Error for OpenError {}
 /// The reference, and what the operations hold of it.
 pub struct Reference {
     allocator: LinuxAllocator,
-    /// By operation: the blocks that it got and still holds.
-    held: Vec<Vec<Option<Pfn>>>,
-    orders: Vec<Order>,
-    offers: Offers,
+    owners: Owners,
 }
 
-/// Blocks that can be reclaimed.
-struct Offers {
-    /// First come, first freed.
-    blocks: RefCell<VecDeque<(Pfn, Order)>>,
-    /// How many the present request frees each time.
+/// What operations hold, where compaction moves it, and what reclaim may free.
+struct Owners {
+    /// By operation: the blocks that it got and still holds.
+    held: RefCell<Vec<Vec<Option<Pfn>>>>,
+    orders: RefCell<Vec<Order>>,
+    /// Of single frames that can be isolated: the operation, which of its frames, and whether it is stuck.
+    movable: RefCell<HashMap<Pfn, Owner>>,
+    moves: RefCell<Vec<Move>>,
+    /// Operations whose blocks can be reclaimed: first come, first freed.
+    offered: RefCell<VecDeque<u32>>,
+    /// How many the present request frees each time that it reclaims.
     gives: Cell<u16>,
-    /// How often the present request reclaimed.
-    rounds: Cell<u16>,
-    /// The zones asked for in the present round.
-    asked: RefCell<Vec<ZoneId>>,
+    /// How often the present request reclaimed, and how often all requests had when it began.
+    rounds: Cell<u64>,
+    before: Cell<u64>,
     reclaimable: Vec<Frames>,
+}
+
+/// Whose a frame is.
+#[derive(Clone, Copy)]
+struct Owner {
+    operation: u32,
+    sub: usize,
+    stuck: bool,
 }
 
 impl Reference {
@@ -87,14 +96,23 @@ impl Reference {
             }
         }
         allocator.open(&state.opening()).map_err(OpenError::Opening)?;
-        let offers = Offers {
-            blocks: RefCell::default(),
+        let owners = Owners {
+            held: RefCell::default(),
+            orders: RefCell::default(),
+            movable: RefCell::default(),
+            moves: RefCell::default(),
+            offered: RefCell::default(),
             gives: Cell::new(0),
             rounds: Cell::new(0),
-            asked: RefCell::default(),
+            before: Cell::new(0),
             reclaimable: state.zones.iter().map(|z| Frames(z.reclaimable)).collect(),
         };
-        Ok(Reference { allocator, held: Vec::new(), orders: Vec::new(), offers })
+        Ok(Reference { allocator, owners })
+    }
+
+    /// Returns what compaction has moved so far, in order.
+    pub fn moves(&self) -> std::cell::Ref<'_, [Move]> {
+        std::cell::Ref::map(self.owners.moves.borrow(), Vec::as_slice)
     }
 
     /// Returns the allocator.
@@ -105,8 +123,8 @@ impl Reference {
 
     /// Returns how often the last request reclaimed.
     #[must_use]
-    pub fn reclaims(&self) -> u16 {
-        self.offers.rounds.get()
+    pub fn reclaims(&self) -> u64 {
+        self.owners.rounds.get()
     }
 
     /// Returns what zones and lists count now, folded into a number.
@@ -123,13 +141,14 @@ impl Reference {
         let mut got = Vec::new();
         let answer = match op.kind {
             Kind::Alloc => {
-                let block = self.alloc(&cx, op);
+                let block = self.allocator.alloc_with(&cx, &op.request(), &self.helpers(op)).ok();
                 got.push(block);
                 Answer::Block(block.map(|pfn| pfn.0))
             }
             Kind::AllocBulk => {
                 let mut out = vec![Pfn(0); op.arg.min(512) as usize];
-                let n = self.allocator.alloc_pages_bulk_with(&cx, &op.request(), &self.helpers(op), &mut out);
+                let helpers = self.helpers(op);
+                let n = self.allocator.alloc_pages_bulk_with(&cx, &op.request(), &helpers, &mut out);
                 got.extend(out[..n].iter().copied().map(Some));
                 Answer::Bulk(out[..n].iter().map(|pfn| pfn.0).collect())
             }
@@ -148,41 +167,27 @@ impl Reference {
                 Answer::Done
             }
             Kind::GiveUp => {
-                if let Some(block) = self.held[op.arg as usize][0].take() {
-                    let order = self.orders[op.arg as usize];
-                    self.offers.blocks.borrow_mut().push_back((block, order));
+                if self.owners.held.borrow()[op.arg as usize][0].is_some() {
+                    self.owners.offered.borrow_mut().push_back(op.arg);
                 }
                 Answer::Done
             }
         };
-        self.held.push(got);
-        self.orders.push(Order::of(if op.kind == Kind::AllocBulk { 0 } else { op.order }));
+        self.owners.receive(op, got);
         answer
-    }
-
-    fn alloc(&self, cx: &Cx, op: &Operation) -> Option<Pfn> {
-        self.allocator.alloc_with(cx, &op.request(), &self.helpers(op)).ok()
     }
 
     /// Returns what a request can count on.
     fn helpers(&self, op: &Operation) -> Helping<'_> {
-        self.offers.gives.set(op.gives);
-        self.offers.rounds.set(0);
-        self.offers.asked.borrow_mut().clear();
-        Helping { offers: &self.offers, allocator: &self.allocator }
+        self.owners.gives.set(op.gives);
+        self.owners.rounds.set(0);
+        self.owners.before.set(PageAllocator::stats(&self.allocator)[Counter::Allocstall]);
+        Helping { owners: &self.owners, allocator: &self.allocator }
     }
 
     fn free(&mut self, cx: &Cx, op: &Operation) -> Answer {
-        let from = op.arg as usize;
-        let order = self.orders[from];
-        let blocks = match op.kind {
-            Kind::FreeBulk => &mut self.held[from][..],
-            _ => match self.held[from].get_mut(usize::from(op.sub)) {
-                Some(one) => std::slice::from_mut(one),
-                None => return Answer::Done,
-            },
-        };
-        let gone: Vec<Pfn> = blocks.iter_mut().filter_map(Option::take).collect();
+        let order = self.owners.orders.borrow()[op.arg as usize];
+        let gone = self.owners.give(op);
         let mut answer = Answer::Done;
         let mut refuse = |pfn: Pfn, why: FreeError| answer = Answer::Refused(format!("frame {pfn}: {why}"));
         match op.kind {
@@ -201,6 +206,45 @@ impl Reference {
     }
 }
 
+impl Owners {
+    /// Notes what the next operation got.
+    fn receive(&self, op: &Operation, got: Vec<Option<Pfn>>) {
+        let (mut held, mut orders) = (self.held.borrow_mut(), self.orders.borrow_mut());
+        if op.migratetype == 1 && op.order == 0 && op.flags & (COMPOUND | PINNED) == 0 {
+            let (operation, stuck) = (held.len() as u32, op.flags & STUCK != 0);
+            let frames = got.iter().enumerate().filter_map(|(sub, pfn)| Some((sub, (*pfn)?)));
+            let owned = frames.map(|(sub, pfn)| (pfn, Owner { operation, sub, stuck }));
+            self.movable.borrow_mut().extend(owned);
+        }
+        held.push(got);
+        orders.push(Order::of(if op.kind == Kind::AllocBulk { 0 } else { op.order }));
+    }
+
+    /// Takes from an earlier operation what this one frees.
+    fn give(&self, op: &Operation) -> Vec<Pfn> {
+        let mut held = self.held.borrow_mut();
+        let from = &mut held[op.arg as usize];
+        let blocks = match op.kind {
+            Kind::FreeBulk => &mut from[..],
+            _ => from.get_mut(usize::from(op.sub)).map_or(&mut [][..], std::slice::from_mut),
+        };
+        let gone: Vec<Pfn> = blocks.iter_mut().filter_map(Option::take).collect();
+        let mut movable = self.movable.borrow_mut();
+        for pfn in &gone {
+            movable.remove(pfn);
+        }
+        gone
+    }
+
+    /// Takes the next block that can be reclaimed.
+    fn next_offered(&self) -> Option<(Pfn, Order)> {
+        let operation = self.offered.borrow_mut().pop_front()? as usize;
+        let pfn = self.held.borrow_mut()[operation][0].take()?;
+        self.movable.borrow_mut().remove(&pfn);
+        Some((pfn, self.orders.borrow()[operation]))
+    }
+}
+
 /// What the reference computed for a zone.
 fn computed(allocator: &LinuxAllocator, zone: ZoneId) -> Option<Computed> {
     let stats = PageAllocator::zone_stats(allocator, zone)?;
@@ -214,31 +258,24 @@ fn computed(allocator: &LinuxAllocator, zone: ZoneId) -> Option<Computed> {
     })
 }
 
-/// Frees offered blocks, as many as the present request says, once each time that it reclaims.
+/// Frees offered blocks, as many as the present request says, once each time that it reclaims; and moves what can be moved.
 struct Helping<'a> {
-    offers: &'a Offers,
+    owners: &'a Owners,
     allocator: &'a LinuxAllocator,
 }
 
 impl Reclaim for Helping<'_> {
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
-        if shortage.priority != Priority::START {
+        // Each time it looks at the request's zones one after another, harder and harder: the first look counts.
+        let owners = self.owners;
+        let rounds = PageAllocator::stats(self.allocator)[Counter::Allocstall] - owners.before.get();
+        if shortage.priority != Priority::START || rounds == owners.rounds.get() {
             return Reclaimed::default();
         }
-        // Each time it looks at the request's zones, one after another; the first begins a round.
-        let mut asked = self.offers.asked.borrow_mut();
-        let begins = asked.is_empty() || asked.contains(&shortage.zone);
-        if begins {
-            asked.clear();
-        }
-        asked.push(shortage.zone);
-        if !begins {
-            return Reclaimed::default();
-        }
-        self.offers.rounds.set(self.offers.rounds.get() + 1);
+        owners.rounds.set(rounds);
         let mut freed = Frames::ZERO;
-        for _ in 0..self.offers.gives.get() {
-            let Some((pfn, order)) = self.offers.blocks.borrow_mut().pop_front() else { break };
+        for _ in 0..owners.gives.get() {
+            let Some((pfn, order)) = owners.next_offered() else { break };
             if PageAllocator::free(self.allocator, cx, pfn, order).is_ok() {
                 freed += order.frames();
             }
@@ -247,23 +284,32 @@ impl Reclaim for Helping<'_> {
     }
 
     fn reclaimable(&self, zone: ZoneId) -> Frames {
-        self.offers.reclaimable.get(zone.index()).copied().unwrap_or_default()
+        self.owners.reclaimable.get(zone.index()).copied().unwrap_or_default()
     }
 }
 
-// SAFETY: it never moves anything.
+// SAFETY: a frame that was moved is held under its new number from then on, and under the old one no longer.
 unsafe impl Migrate for Helping<'_> {
-    type Isolated = Infallible;
+    type Isolated = Pfn;
 
-    fn isolate(&self, _: Pfn, _: Mode) -> Result<Infallible, Busy> {
-        Err(Busy::Pinned)
+    fn isolate(&self, pfn: Pfn, _: Mode) -> Result<Pfn, Busy> {
+        if self.owners.movable.borrow().contains_key(&pfn) { Ok(pfn) } else { Err(Busy::Pinned) }
     }
 
-    fn migrate(&self, from: &mut Infallible, _: Pfn, _: Mode) -> Result<(), MigrateError> {
-        match *from {}
+    fn migrate(&self, from: &mut Pfn, to: Pfn, _: Mode) -> Result<(), MigrateError> {
+        let mut movable = self.owners.movable.borrow_mut();
+        let Some(owner) = movable.get(from).copied() else { return Err(MigrateError::Gone) };
+        if owner.stuck {
+            return Err(MigrateError::Again);
+        }
+        movable.remove(from);
+        movable.insert(to, owner);
+        let mut held = self.owners.held.borrow_mut();
+        held[owner.operation as usize][owner.sub] = Some(to);
+        let operation = held.len() as u32;
+        self.owners.moves.borrow_mut().push(Move { operation, from: from.0 as u32, to: to.0 as u32 });
+        Ok(())
     }
 
-    fn putback(&self, from: Infallible) {
-        match from {}
-    }
+    fn putback(&self, _: Pfn) {}
 }

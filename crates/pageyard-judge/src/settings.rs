@@ -27,18 +27,18 @@ pub fn settings(set: u64) -> Settings {
 
 /// Makes the shape of a set's stream: every second one uses both CPUs, two of three have bulk requests.
 #[must_use]
-pub fn shape(set: u64, operations: u32) -> Shape {
+pub fn shape(set: u64, operations: u32, compacts: bool) -> Shape {
     let bulk = if set.is_multiple_of(3) { 0 } else { 20 };
-    Shape { seed: set, operations, frames: FRAMES, both_cpus: set % 2 == 1, bulk }
+    Shape { seed: set, operations, frames: FRAMES, both_cpus: set % 2 == 1, bulk, pins: compacts }
 }
 
-/// Gives the reference the same settings. The judge's kernel does not compact.
+/// Gives the reference the same settings; `compacts`: whether the judge's kernel compacts.
 ///
 /// # Errors
 /// Says which setting is unknown, or has a value that it cannot have.
-pub fn apply(preset: &Config, settings: &Settings) -> Result<Config, String> {
+pub fn apply(preset: &Config, settings: &Settings, compacts: bool) -> Result<Config, String> {
     let mut config = preset.clone();
-    config.compaction.enabled = false;
+    config.compaction.enabled = compacts;
     for (name, value) in settings {
         if name == "lowmem_reserve_ratio" {
             let ratios = value.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();

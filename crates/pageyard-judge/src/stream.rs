@@ -2,7 +2,7 @@
 //! fills and empties, types mix, requests that cannot wait meet an almost empty zone.
 
 use crate::operation::{
-    COMPOUND, DIRECT, HIGH, KSWAPD, Kind, MAYFAIL, MEMALLOC, NORETRY, Operation, THIS_NODE,
+    COMPOUND, DIRECT, HIGH, KSWAPD, Kind, MAYFAIL, MEMALLOC, NORETRY, Operation, PINNED, STUCK, THIS_NODE,
 };
 use fastrand::Rng;
 
@@ -19,6 +19,8 @@ pub struct Shape {
     pub both_cpus: bool,
     /// Of a thousand requests, how many are in bulk.
     pub bulk: u32,
+    /// Whether some movable frames cannot be moved.
+    pub pins: bool,
 }
 
 /// A block that the stream believes to hold.
@@ -214,6 +216,13 @@ impl Maker {
         if migratetype != 1 && !bulk && self.chance(200) {
             flags |= COMPOUND;
         }
+        if self.shape.pins && migratetype == 1 && order == 0 {
+            match self.rng.u32(0..100) {
+                0..3 => flags |= PINNED,
+                3..5 => flags |= STUCK,
+                _ => {}
+            }
+        }
         let zone = match self.rng.u32(0..100) {
             0..3 => 0,
             3..18 => 1,
@@ -254,7 +263,8 @@ mod tests {
 
     #[test]
     fn a_stream_is_the_same_again_and_names_only_what_happened() {
-        let shape = Shape { seed: 1, operations: 20_000, frames: 100_000, both_cpus: true, bulk: 30 };
+        let shape =
+            Shape { seed: 1, operations: 20_000, frames: 100_000, both_cpus: true, bulk: 30, pins: true };
         let stream = make(shape);
         assert_eq!(stream, make(shape));
         assert_ne!(stream, make(Shape { seed: 2, ..shape }));

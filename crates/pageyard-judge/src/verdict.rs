@@ -2,7 +2,7 @@
 
 use crate::exchange::Ruling;
 use crate::kernel_state::KernelState;
-use crate::operation::{Answer, Kind, Operation};
+use crate::operation::{Answer, Kind, Move, Operation};
 use crate::reference::{OpenError, Reference};
 use pageyard_core::{Counter, NodeId};
 use pageyard_linux::{Config, LinuxAllocator, Opening, ZoneOpening};
@@ -142,7 +142,7 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
     let mut reference = Reference::open(&ruling.opening, config)?;
     let before = Counters::of_reference(reference.allocator());
     let (mut counts, mut requests, mut refused, mut reclaims) = (None, 0, 0, 0);
-    let mut equal = 0;
+    let (mut equal, mut moved) = (0, 0);
     let differs = operations.iter().enumerate().find_map(|(n, op)| {
         let (ours, theirs) = (reference.carry_out(op), &ruling.answers[n]);
         if matches!(op.kind, Kind::Alloc | Kind::AllocBulk) {
@@ -150,6 +150,10 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
             refused += u64::from(matches!(theirs, Answer::Block(None)));
             reclaims += u64::from(ruling.reclaims[n]);
         }
+        if let Some(what) = move_difference(n, &reference.moves()[moved..], &ruling.moves[moved..]) {
+            return Some(what);
+        }
+        moved = reference.moves().len();
         if ours != *theirs {
             return Some(format!(
                 "operation {n}, {op:?}: the kernel gives {theirs:?}, the reference {ours:?}"
@@ -173,6 +177,21 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
             (ours != theirs).then(|| format!("the kernel counts {theirs:?}, the reference {ours:?}"))
         });
     Ok(Verdict { operations: equal, equal: first_difference.is_none(), first_difference, covered, counts })
+}
+
+/// Says what differs first in what an operation moved; both lists begin with its moves.
+fn move_difference(operation: usize, ours: &[Move], theirs: &[Move]) -> Option<String> {
+    let of_it = |m: &&Move| m.operation as usize == operation;
+    let theirs: Vec<&Move> = theirs.iter().take_while(of_it).collect();
+    let at = (0..ours.len().max(theirs.len())).find(|i| ours.get(*i) != theirs.get(*i).copied())?;
+    let text = |m: Option<&Move>| m.map_or("nothing".to_owned(), |m| format!("{} to {}", m.from, m.to));
+    Some(format!(
+        "operation {operation} moves {} frames in the kernel and {} in the reference; number {at} is {} there and {} here",
+        theirs.len(),
+        ours.len(),
+        text(theirs.get(at).copied()),
+        text(ours.get(at))
+    ))
 }
 
 /// What both count.

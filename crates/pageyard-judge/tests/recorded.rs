@@ -25,7 +25,7 @@ fn recordings() -> Vec<(PathBuf, Recording)> {
 
 fn verdict(recording: &Recording, change: impl Fn(&mut Config)) -> Verdict {
     let preset = Config::preset(&recording.preset).unwrap();
-    let mut config = apply(&preset, &recording.settings).unwrap();
+    let mut config = apply(&preset, &recording.settings, recording.compacts).unwrap();
     change(&mut config);
     compare(&recording.operations, &recording.ruling, &config).unwrap()
 }
@@ -53,7 +53,7 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
     let differs = |preset: &str, change: fn(&mut Config)| {
         recordings.iter().filter(|(_, r)| r.preset == preset).any(|(_, r)| {
             // A setting under which the opening cannot be is another difference.
-            let mut config = apply(&Config::preset(preset).unwrap(), &r.settings).unwrap();
+            let mut config = apply(&Config::preset(preset).unwrap(), &r.settings, r.compacts).unwrap();
             change(&mut config);
             compare(&r.operations, &r.ruling, &config).map_or(true, |v| !v.equal)
         })
@@ -173,7 +173,8 @@ fn a_recording_is_read_as_it_was_written() {
 #[test]
 fn a_state_that_contradicts_itself_is_refused() {
     let (_, recording) = recordings().swap_remove(0);
-    let config = apply(&Config::preset(&recording.preset).unwrap(), &recording.settings).unwrap();
+    let config =
+        apply(&Config::preset(&recording.preset).unwrap(), &recording.settings, recording.compacts).unwrap();
     let said = |change: fn(&mut pageyard_linux::ZoneOpening)| {
         let mut broken = recording.clone();
         change(&mut broken.ruling.opening.zones[2].state);

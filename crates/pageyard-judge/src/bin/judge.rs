@@ -57,6 +57,9 @@ struct InGuest {
     /// How many operations for each.
     #[arg(long, default_value_t = 50_000)]
     operations: u32,
+    /// Let requests that may wait compact.
+    #[arg(long)]
+    compact: bool,
     /// Write each ruling into this folder.
     #[arg(long)]
     save: Option<PathBuf>,
@@ -97,9 +100,11 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
     let mut rows = Vec::new();
     for set in options.first..options.first + options.sets {
         let settings = settings(set);
-        let operations = stream::make(shape(set, options.operations));
-        let ruling = guest.judge(SMALL, &settings, &operations).map_err(|e| e.to_string())?;
-        let recording = Recording { preset: options.preset.clone(), settings, operations, ruling };
+        let operations = stream::make(shape(set, options.operations, options.compact));
+        let ruling =
+            guest.judge(SMALL, &settings, &operations, options.compact).map_err(|e| e.to_string())?;
+        let compacts = options.compact;
+        let recording = Recording { preset: options.preset.clone(), settings, compacts, operations, ruling };
         let verdict = compared(&recording, &preset)?;
         if let Some((n, ours)) = &verdict.counts
             && let Some(theirs) = exchange::counted(&guest.folder.join("exchange"), *n)
@@ -107,7 +112,11 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
             eprintln!("  {}", verdict::count_differences(ours, &theirs).join("\n  "));
         }
         if let Some(folder) = &options.save {
-            let file = folder.join(format!("{}-set{set}.ruling", options.preset));
+            let file = folder.join(format!(
+                "{}{}-set{set}.ruling",
+                options.preset,
+                if options.compact { "-compacting" } else { "" }
+            ));
             recording.write(&file).map_err(|e| format!("{}: {e}", file.display()))?;
         }
         let row = report::Row { name: format!("set {set}"), release: recording.ruling.release, verdict };
@@ -140,7 +149,7 @@ fn preset(name: &str) -> Result<Config, String> {
 }
 
 fn compared(recording: &Recording, preset: &Config) -> Result<Verdict, String> {
-    let config = apply(preset, &recording.settings)?;
+    let config = apply(preset, &recording.settings, recording.compacts)?;
     Ok(match verdict::compare(&recording.operations, &recording.ruling, &config) {
         Ok(verdict) => verdict,
         Err(e) => Verdict::none(e.to_string()),
