@@ -307,5 +307,11 @@ fn zone_difference(ours: &ZoneOpening, theirs: &ZoneOpening) -> Option<String> {
             return Some(format!("list {list} of CPU {cpu} differs"));
         }
     }
-    (ours.movable != theirs.movable).then(|| "other frames can be moved".to_owned())
+    let at = (0..ours.movable.len().max(theirs.movable.len()))
+        .find(|i| ours.movable.get(*i) != theirs.movable.get(*i))?;
+    Some(format!(
+        "other frames can be moved: run {at} is {:?} in the kernel and {:?} in the reference",
+        theirs.movable.get(at),
+        ours.movable.get(at)
+    ))
 }
