@@ -41,6 +41,7 @@ static unsigned long (*lookup)(const char *name);
 static void (*drain_all)(struct zone *zone);
 static void (*drain_local)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
+static void (*drain_lru)(void);
 static unsigned long (*block_flags)(const struct page *page, unsigned long pfn, unsigned long mask);
 #if IS_6_12
 static void (*free_folios)(struct folio_batch *folios);
@@ -84,6 +85,7 @@ static int find_symbols(void)
 	FIND(drain_all, "drain_all_pages");
 	FIND(drain_local, "drain_local_pages");
 	FIND(refresh_stats, "refresh_cpu_vm_stats");
+	FIND(drain_lru, "lru_add_drain");
 	FIND(block_flags, "get_pfnblock_flags_mask");
 #if IS_6_12
 	FIND(free_folios, "free_unref_folios");
@@ -755,6 +757,8 @@ static void count_exactly(int cpu)
 {
 	int node, i;
 
+	/* Compaction would put what waits for it on the lists for reclaim. */
+	drain_lru();
 	refresh_stats(false);
 	for_each_online_node(node)
 		for (i = 0; i < MAX_NR_ZONES; i++) {

@@ -39,6 +39,8 @@ pub fn shape(set: u64, operations: u32, compacts: bool) -> Shape {
 pub fn apply(preset: &Config, settings: &Settings, compacts: bool) -> Result<Config, String> {
     let mut config = preset.clone();
     config.compaction.enabled = compacts;
+    // The judge is a thread of the kernel, and those capture nothing (`task_capc`).
+    config.compaction.capture = false;
     for (name, value) in settings {
         if name == "lowmem_reserve_ratio" {
             let ratios = value.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();

@@ -48,6 +48,8 @@ pub struct Covered {
     pub drains: u64,
     /// Requests served by another node than they preferred.
     pub elsewhere: u64,
+    /// Frames that compaction moved, the same ones in both.
+    pub moved: u64,
 }
 
 impl Covered {
@@ -67,7 +69,7 @@ impl Covered {
         }
     }
 
-    fn by_name(&self) -> [(&'static str, u64); 12] {
+    fn by_name(&self) -> [(&'static str, u64); 13] {
         [
             ("requests", self.requests),
             ("refused", self.refused),
@@ -81,6 +83,7 @@ impl Covered {
             ("refills", self.refills),
             ("drains", self.drains),
             ("served by another node", self.elsewhere),
+            ("moved", self.moved),
         ]
     }
 
@@ -98,6 +101,7 @@ impl Covered {
         self.refills += other.refills;
         self.drains += other.drains;
         self.elsewhere += other.elsewhere;
+        self.moved += other.moved;
     }
 }
 
@@ -168,7 +172,8 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
         equal += 1;
         None
     });
-    let covered = Covered { requests, refused, reclaims, ..Covered::of(reference.allocator()) };
+    let covered =
+        Covered { requests, refused, reclaims, moved: moved as u64, ..Covered::of(reference.allocator()) };
     let first_difference = differs
         .or_else(|| state_difference(&reference.allocator().opening(), &ruling.closing.opening()))
         .or_else(|| {
