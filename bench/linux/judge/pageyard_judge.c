@@ -3,7 +3,7 @@
  * The judge: carries out a stream of operations in this kernel's own page allocator, and writes down what it
  * answered and what its lists held before and after.
  *
- * All CPUs are held by threads of this module with interrupts off from the first dump to the last, so nobody else
+ * All CPUs are held by threads of this module with interrupts off from the first dump to the last, so no one else
  * allocates or frees meanwhile. An operation names its CPU; they take turns, so a run can be repeated. Four functions
  * are replaced by our own for that time: what wakes the background reclaimer, what reclaims for a request, what
  * compacts for it, and the killer. Everything else is the kernel's own code.
@@ -244,7 +244,7 @@ static int not_compacted(gfp_t gfp, unsigned int order, unsigned int flags, cons
 	return 1; /* COMPACT_SKIPPED */
 }
 
-static bool nobody_killed(void *oc)
+static bool no_task_killed(void *oc)
 {
 	return false;
 }
@@ -270,7 +270,7 @@ static void notrace go_to(unsigned long ip, unsigned long parent, struct ftrace_
 static struct replacement replaced[] = {
 	{ .name = "wakeup_kswapd", .by = woken_kswapd },
 	{ .name = "try_to_free_pages", .by = reclaimed },
-	{ .name = "out_of_memory", .by = nobody_killed },
+	{ .name = "out_of_memory", .by = no_task_killed },
 	{ .name = "try_to_compact_pages", .by = not_compacted }, /* the last: not where requests compact */
 };
 

@@ -124,7 +124,7 @@ impl fmt::Display for OpeningError {
 impl std::error::Error for OpeningError {}
 
 impl LinuxAllocator {
-    /// Returns the state as it is. Nobody else may use the allocator meanwhile, or it is none that ever was.
+    /// Returns the state as it is. The allocator must not be in use meanwhile, or it is a state that never was.
     #[must_use]
     pub fn opening(&self) -> Opening {
         Opening { zones: self.zones.iter().map(|z| z.opening(&self.config)).collect() }
@@ -148,8 +148,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Puts the allocator into a state. Whoever held a block holds it no longer: each frame that no list has is one block of
-    /// order 0 from now on. Nobody else may use the allocator meanwhile.
+    /// Puts the allocator into a state. A block that was held is held no longer: each frame that no list has is one block of
+    /// order 0 from now on. The allocator must not be in use meanwhile.
     ///
     /// # Errors
     /// [`OpeningError`]; the allocator is then in no useful state.
@@ -269,7 +269,7 @@ impl Zone {
         Ok(())
     }
 
-    /// Marks the frames of a block as part of it, if they belong to nobody's list yet.
+    /// Marks the frames of a block as part of it, if no list has them yet.
     fn take_over_frames(&self, pfn: Pfn, order: Order) -> Result<(), OpeningError> {
         let zone = self.id;
         if order > MAX_PAGE_ORDER || !pfn.is_aligned(order) {

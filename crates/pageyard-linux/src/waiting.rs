@@ -175,7 +175,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
         }
     }
 
-    /// Looks once more whether others have freed much meanwhile. There is nobody to kill here.
+    /// Looks once more whether others have freed much meanwhile. There is no task to kill here.
     ///
     /// # Linux
     /// `__alloc_pages_may_oom`, its first attempt.

@@ -49,13 +49,13 @@ struct InGuest {
     #[arg(long)]
     folder: PathBuf,
     /// How many sets of settings.
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     sets: u64,
     /// The number of the first of them.
     #[arg(long, default_value_t = 0)]
     first: u64,
     /// How many operations for each.
-    #[arg(long, default_value_t = 50_000)]
+    #[arg(long, default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=exchange::MOST_OPERATIONS as i64))]
     operations: u32,
     /// Let requests that may wait compact.
     #[arg(long)]
