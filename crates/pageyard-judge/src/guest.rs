@@ -40,7 +40,7 @@ pub const SMALL: Machine = Machine { low_mib: 192, node0_mib: 320, node1_mib: 25
 pub enum GuestError {
     /// The emulator could not be started.
     Start(io::Error),
-    /// It did, and no ruling came of it: why, and the last lines of the console, which is in the file.
+    /// It did, and no ruling came of it: why, and the last lines of the log, which is in the file.
     Failed(ExchangeError, String, PathBuf),
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for GuestError {
         match self {
             GuestError::Start(e) => write!(f, "qemu-system-x86_64 does not start: {e}"),
             GuestError::Failed(why, last, log) => {
-                write!(f, "{why}; the console is in {}, and ends with:\n{last}", log.display())
+                write!(f, "{why}; the log is {}, and ends with:\n{last}", log.display())
             }
         }
     }
@@ -72,9 +72,20 @@ impl Guest {
     ) -> Result<Ruling, GuestError> {
         let exchange = self.folder.join("exchange");
         let log = self.folder.join("console.log");
+        let _ = std::fs::remove_file(&log);
         exchange::write(&exchange, operations, compacts).map_err(GuestError::Start)?;
         self.boot(machine, settings, &exchange, &log).map_err(GuestError::Start)?;
-        exchange::read(&exchange, operations).map_err(|why| GuestError::Failed(why, last_lines(&log), log))
+        exchange::read(&exchange, operations).map_err(|why| match last_lines(&log) {
+            // The emulator may have had something against it before the kernel could say a word.
+            said if said.is_empty() => {
+                GuestError::Failed(why, last_lines(&self.emulator_log()), self.emulator_log())
+            }
+            said => GuestError::Failed(why, said, log),
+        })
+    }
+
+    fn emulator_log(&self) -> PathBuf {
+        self.folder.join("emulator.log")
     }
 
     fn boot(
@@ -113,7 +124,7 @@ impl Guest {
             .arg(format!("file:{}", log.display()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(std::fs::File::create(self.emulator_log())?)
             .spawn()?;
         let begun = Instant::now();
         while child.try_wait()?.is_none() {
