@@ -27,6 +27,17 @@ enum status {
 	STATUS_FAILED, /* `message` says why */
 };
 
+/*
+ * What a call takes on a CPU whose list has what it needs, by the time stamp counter. Under `-icount shift=0` that counts
+ * instructions.
+ */
+enum weight {
+	WEIGHT_ALLOC, /* one frame */
+	WEIGHT_FREE,
+	WEIGHT_ALLOC_BULK, /* a frame of 64 */
+	WEIGHTS = 8,
+};
+
 struct exchange {
 	u64 magic;
 	u32 version;
@@ -48,12 +59,15 @@ struct exchange {
 	u64 off_lru_at; /* room for the judge's own list of OFF_LRU frames */
 	u32 drain_first; /* empty all lists before the opening is written */
 	u32 compacts; /* requests that may wait may also compact */
+	u32 weigh; /* measure `weights` before the stream */
+	u32 unused;
 	/* By the guest. */
 	u64 done; /* operations carried out */
 	u64 frames; /* frame numbers written */
 	u64 moves; /* moves written */
 	u64 opening_len;
 	u64 closing_len;
+	u64 weights[WEIGHTS]; /* a thousand times what a call takes, by `enum weight` */
 	char release[64];
 	char message[256];
 };

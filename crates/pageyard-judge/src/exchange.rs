@@ -55,6 +55,8 @@ pub struct Ruling {
     pub reclaims: Vec<u16>,
     /// What zones and lists counted after each operation, folded as [`crate::reference::Reference::counts`] does.
     pub counts: Vec<u32>,
+    /// What calls took, where that was measured: an allocation, a free, a frame of a bulk request.
+    pub weights: [f64; 3],
     /// The state after the last.
     pub closing: KernelState,
 }
@@ -94,11 +96,22 @@ impl From<io::Error> for ExchangeError {
     }
 }
 
-/// Writes a stream for the guest, which compacts for requests that may wait if `compacts`.
+/// What a guest does with a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Task {
+    /// Carries it out; nothing is compacted.
+    Plain,
+    /// Carries it out; requests that may wait may also compact.
+    Compact,
+    /// Measures first what calls take, with the emulator counting instructions.
+    Weigh,
+}
+
+/// Writes a stream for the guest.
 ///
 /// # Errors
 /// Whatever keeps the file from being written.
-pub fn write(path: &Path, operations: &[Operation], compacts: bool) -> io::Result<()> {
+pub fn write(path: &Path, operations: &[Operation], task: Task) -> io::Result<()> {
     if operations.len() > MOST_OPERATIONS {
         return Err(io::Error::other(format!("a stream has at most {MOST_OPERATIONS} operations")));
     }
@@ -127,7 +140,9 @@ pub fn write(path: &Path, operations: &[Operation], compacts: bool) -> io::Resul
         head.extend(word.to_le_bytes());
     }
     head.extend(1u32.to_le_bytes());
-    head.extend(u32::from(compacts).to_le_bytes());
+    head.extend(u32::from(task == Task::Compact).to_le_bytes());
+    head.extend(u32::from(task == Task::Weigh).to_le_bytes());
+    head.extend(0u32.to_le_bytes());
     file.write_all(&head)?;
     file.seek(SeekFrom::Start(OPERATIONS_AT))?;
     let bytes: Vec<u8> = operations.iter().flat_map(|op| op.to_bytes()).collect();
@@ -167,16 +182,17 @@ pub fn counted(path: &Path, operation: u64) -> Option<Vec<u32>> {
 /// [`ExchangeError`].
 pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeError> {
     let mut file = File::open(path)?;
-    let head = at(&mut file, 0, 512)?;
-    // Behind the driver's words: 8 + 4 + 4 + 14 * 8 + 4 + 4.
-    let (done, frames, moves) = (word(&head, 136), word(&head, 144), word(&head, 152));
-    let (opening_len, closing_len) = (word(&head, 160), word(&head, 168));
-    let release = text(&head[176..240]);
+    let head = at(&mut file, 0, 1024)?;
+    // Behind the driver's words: 8 + 4 + 4 + 14 * 8 + 4 * 4.
+    let (done, frames, moves) = (word(&head, 144), word(&head, 152), word(&head, 160));
+    let (opening_len, closing_len) = (word(&head, 168), word(&head, 176));
+    let weights = std::array::from_fn(|i| word(&head, 184 + 8 * i) as f64 / 1000.0);
+    let release = text(&head[248..312]);
     match u32::from_le_bytes(std::array::from_fn(|i| head[12 + i])) {
         0 => return Err(ExchangeError::NotBegun),
         1 => return Err(ExchangeError::Hung(done)),
         2 => {}
-        _ => return Err(ExchangeError::Refused(text(&head[240..496]))),
+        _ => return Err(ExchangeError::Refused(text(&head[312..568]))),
     }
     let frames = at(&mut file, FRAMES_AT, (frames.min(FRAMES_ROOM) * 4) as usize)?;
     let frames: Vec<u32> =
@@ -210,6 +226,7 @@ pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeErr
         moves,
         reclaims,
         counts,
+        weights,
         closing: state(CLOSING_AT, closing_len)?,
     })
 }

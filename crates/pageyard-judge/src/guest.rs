@@ -1,6 +1,6 @@
 //! A stock kernel in a guest: booted with the judge's module, two CPUs and two nodes, it carries out one stream and goes down again.
 
-use crate::exchange::{self, ExchangeError, Ruling};
+use crate::exchange::{self, ExchangeError, Ruling, Task};
 use crate::operation::Operation;
 use std::fmt;
 use std::io;
@@ -59,7 +59,7 @@ impl std::error::Error for GuestError {}
 
 impl Guest {
     /// Boots the guest, lets it carry out a stream, and returns what it did. `settings` are names below `/proc/sys/vm` and their
-    /// values; `compacts`: whether requests that may wait compact.
+    /// values.
     ///
     /// # Errors
     /// [`GuestError`].
@@ -68,13 +68,13 @@ impl Guest {
         machine: Machine,
         settings: &[(String, String)],
         operations: &[Operation],
-        compacts: bool,
+        task: Task,
     ) -> Result<Ruling, GuestError> {
         let exchange = self.folder.join("exchange");
         let log = self.folder.join("console.log");
         let _ = std::fs::remove_file(&log);
-        exchange::write(&exchange, operations, compacts).map_err(GuestError::Start)?;
-        self.boot(machine, settings, &exchange, &log).map_err(GuestError::Start)?;
+        exchange::write(&exchange, operations, task).map_err(GuestError::Start)?;
+        self.boot(machine, settings, &exchange, &log, task).map_err(GuestError::Start)?;
         exchange::read(&exchange, operations).map_err(|why| match last_lines(&log) {
             // The emulator may have had something against it before the kernel could say a word.
             said if said.is_empty() => {
@@ -94,6 +94,7 @@ impl Guest {
         settings: &[(String, String)],
         exchange: &Path,
         log: &Path,
+        task: Task,
     ) -> io::Result<()> {
         let mut append =
             "console=ttyS0 quiet panic=-1 psi=0 init_on_alloc=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 \
@@ -110,7 +111,12 @@ impl Guest {
         );
         let mut child = Command::new("qemu-system-x86_64")
             .args(["-M", &format!("pc,max-ram-below-4g={}M", machine.low_mib)])
-            .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"])
+            .args(["-cpu", "max", "-smp", "2"])
+            .args(match task {
+                // The time stamp counter counts instructions.
+                Task::Weigh => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"][..],
+                Task::Plain | Task::Compact => &["-accel", "tcg,thread=multi"],
+            })
             .args(["-m", &format!("{}M", machine.node0_mib + machine.node1_mib)])
             .args(["-object", &memory("m0", machine.node0_mib), "-object", &memory("m1", machine.node1_mib)])
             .args(["-numa", "node,nodeid=0,cpus=0,memdev=m0", "-numa", "node,nodeid=1,cpus=1,memdev=m1"])

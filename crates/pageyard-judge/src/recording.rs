@@ -102,7 +102,7 @@ impl Recording {
     /// # Errors
     /// [`RecordingError::Io`].
     pub fn write(&self, path: &Path) -> Result<(), RecordingError> {
-        let Ruling { release, opening, answers, moves, reclaims, counts, closing } = &self.ruling;
+        let Ruling { release, opening, answers, moves, reclaims, counts, closing, .. } = &self.ruling;
         let head = Head {
             preset: self.preset.clone(),
             release: release.clone(),
@@ -202,8 +202,16 @@ impl Recording {
         if !at.0.is_empty() {
             return wrong(format!("{} bytes follow its end", at.0.len()));
         }
-        let ruling =
-            Ruling { release: head.release.clone(), opening, answers, moves, reclaims, counts, closing };
+        let ruling = Ruling {
+            release: head.release.clone(),
+            opening,
+            answers,
+            moves,
+            reclaims,
+            counts,
+            weights: [0.0; 3],
+            closing,
+        };
         let Head { preset, settings, compacts, .. } = head;
         Ok(Recording { preset, settings, compacts, operations, ruling })
     }

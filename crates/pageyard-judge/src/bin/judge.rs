@@ -1,14 +1,14 @@
 //! `judge`: compares the reference with what kernels did, now in a guest or recorded. `bench/linux/judge/run` prepares guests.
 
 use clap::{Args, Parser, Subcommand};
-use pageyard_judge::exchange;
+use pageyard_judge::exchange::{self, Task};
 use pageyard_judge::guest::{Guest, SMALL};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::{apply, settings, shape};
 use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
 use pageyard_judge::{report, stream};
 use pageyard_linux::Config;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -26,6 +26,18 @@ struct Command {
 enum Verb {
     /// Boots a kernel once for each set of settings, and compares.
     Guest(InGuest),
+    /// Counts the instructions of an allocation and of a free in a kernel.
+    Weigh {
+        /// The kernel's image.
+        #[arg(long)]
+        kernel: PathBuf,
+        /// The initial file system with the judge's module.
+        #[arg(long)]
+        initrd: PathBuf,
+        /// Where the exchange with the guest and its console's log go.
+        #[arg(long)]
+        folder: PathBuf,
+    },
     /// Compares with recorded rulings, such as those in `data/judge`.
     Check {
         /// The files.
@@ -68,6 +80,7 @@ struct InGuest {
 fn main() -> ExitCode {
     let command = Command::parse();
     let judged = match &command.verb {
+        Verb::Weigh { kernel, initrd, folder } => return weigh(kernel, initrd, folder, command.json),
         Verb::Guest(options) => in_guest(options, command.json),
         Verb::Check { files } => check(files, command.json),
     };
@@ -97,12 +110,12 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
         folder: options.folder.clone(),
         patience: Duration::from_secs(120),
     };
+    let task = if options.compact { Task::Compact } else { Task::Plain };
     let mut rows = Vec::new();
     for set in options.first..options.first + options.sets {
         let settings = settings(set);
         let operations = stream::make(shape(set, options.operations, options.compact));
-        let ruling =
-            guest.judge(SMALL, &settings, &operations, options.compact).map_err(|e| e.to_string())?;
+        let ruling = guest.judge(SMALL, &settings, &operations, task).map_err(|e| e.to_string())?;
         let compacts = options.compact;
         let recording = Recording { preset: options.preset.clone(), settings, compacts, operations, ruling };
         let verdict = compared(&recording, &preset)?;
@@ -126,6 +139,34 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
         rows.push(row);
     }
     Ok(rows)
+}
+
+fn weigh(kernel: &Path, initrd: &Path, folder: &Path, json: bool) -> ExitCode {
+    let [kernel, initrd, folder] = [kernel, initrd, folder].map(Path::to_path_buf);
+    let guest = Guest { kernel, initrd, folder, patience: Duration::from_secs(300) };
+    let weighed = std::fs::create_dir_all(&guest.folder)
+        .map_err(|e| format!("{}: {e}", guest.folder.display()))
+        .and_then(|()| guest.judge(SMALL, &settings(0), &[], Task::Weigh).map_err(|e| e.to_string()));
+    let ruling = match weighed {
+        Ok(ruling) => ruling,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let names = ["alloc-hit", "free-hit", "alloc-bulk-64"];
+    if json {
+        let rows = names.into_iter().zip(ruling.weights).map(|(name, n)| (name.to_owned(), n.into()));
+        let rows = serde_json::Map::from_iter(rows);
+        println!("{}", serde_json::json!({ "version": 1, "kernel": ruling.release, "instructions": rows }));
+    } else {
+        println!(
+            "instructions of {}, a frame each, where the CPU's list has what is needed:",
+            ruling.release
+        );
+        names.iter().zip(ruling.weights).for_each(|(name, n)| println!("  {name:14} {n:8.1}"));
+    }
+    ExitCode::SUCCESS
 }
 
 fn check(files: &[PathBuf], json: bool) -> Result<Vec<report::Row>, String> {
