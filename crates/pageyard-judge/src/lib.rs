@@ -4,7 +4,7 @@
 //! |---|---|
 //! | what is done | [`operation`]: operations and answers; [`stream`]: random streams |
 //! | the kernel | [`kernel_state`]: the state that a guest writes down; [`exchange`]: how a stream and its answers pass; [`guest`]: a stock kernel that is booted for one stream |
-//! | the comparison | [`settings`]: what both are given; [`reference`]: the reference in a kernel's state; [`verdict`]: what differs first; [`recording`]: a ruling in a file; [`report`]: several comparisons together |
+//! | the comparison | [`settings`]: what both are given; [`mod@reference`]: the reference in a kernel's state; [`verdict`]: what differs first; [`recording`]: a ruling in a file; [`report`]: several comparisons together |
 
 pub mod exchange;
 pub mod guest;
