@@ -57,10 +57,8 @@ struct exchange {
 	u64 moves_at; /* what compaction moved, in order */
 	u64 moves_room; /* moves that fit */
 	u64 off_lru_at; /* room for the judge's own list of OFF_LRU frames */
-	u32 drain_first; /* empty all lists before the opening is written */
 	u32 compacts; /* requests that may wait may also compact */
 	u32 weigh; /* measure `weights` before the stream */
-	u32 unused;
 	/* By the guest. */
 	u64 done; /* operations carried out */
 	u64 frames; /* frame numbers written */
@@ -119,7 +117,7 @@ struct move {
 
 struct answer {
 	u64 result; /* frame number, ~0 for none; of bulk requests the count, of others 0 */
-	u16 wakes; /* times that the background reclaimer was woken */
+	u16 unused;
 	u16 reclaims; /* times that the request reclaimed */
 	u32 counts; /* what every zone and list counts afterwards, folded into a number */
 };

@@ -139,10 +139,8 @@ pub fn write(path: &Path, operations: &[Operation], task: Task) -> io::Result<()
     ] {
         head.extend(word.to_le_bytes());
     }
-    head.extend(1u32.to_le_bytes());
     head.extend(u32::from(task == Task::Compact).to_le_bytes());
     head.extend(u32::from(task == Task::Weigh).to_le_bytes());
-    head.extend(0u32.to_le_bytes());
     file.write_all(&head)?;
     file.seek(SeekFrom::Start(OPERATIONS_AT))?;
     let bytes: Vec<u8> = operations.iter().flat_map(|op| op.to_bytes()).collect();
@@ -183,16 +181,16 @@ pub fn counted(path: &Path, operation: u64) -> Option<Vec<u32>> {
 pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeError> {
     let mut file = File::open(path)?;
     let head = at(&mut file, 0, 1024)?;
-    // Behind the driver's words: 8 + 4 + 4 + 14 * 8 + 4 * 4.
-    let (done, frames, moves) = (word(&head, 144), word(&head, 152), word(&head, 160));
-    let (opening_len, closing_len) = (word(&head, 168), word(&head, 176));
-    let weights = std::array::from_fn(|i| word(&head, 184 + 8 * i) as f64 / 1000.0);
-    let release = text(&head[248..312]);
+    // Behind the driver's words: 8 + 4 + 4 + 14 * 8 + 4 + 4.
+    let (done, frames, moves) = (word(&head, 136), word(&head, 144), word(&head, 152));
+    let (opening_len, closing_len) = (word(&head, 160), word(&head, 168));
+    let weights = std::array::from_fn(|i| word(&head, 176 + 8 * i) as f64 / 1000.0);
+    let release = text(&head[240..304]);
     match u32::from_le_bytes(std::array::from_fn(|i| head[12 + i])) {
         0 => return Err(ExchangeError::NotBegun),
         1 => return Err(ExchangeError::Hung(done)),
         2 => {}
-        _ => return Err(ExchangeError::Refused(text(&head[312..568]))),
+        _ => return Err(ExchangeError::Refused(text(&head[304..560]))),
     }
     let frames = at(&mut file, FRAMES_AT, (frames.min(FRAMES_ROOM) * 4) as usize)?;
     let frames: Vec<u32> =

@@ -1,7 +1,7 @@
 //! The state of a kernel's page allocator, as the guest writes it down: words of 64 bits, zone after zone.
 
 use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::{Frames, MapError, Migratetype, NodeId, Order, Pfn, Region, ZoneKind};
+use pageyard_core::{Frames, Migratetype, NodeId, Order, Pfn, Region, ZoneKind};
 use pageyard_linux::{CpuOpening, FreeList, Opening, ZoneOpening};
 use std::fmt;
 
@@ -160,29 +160,6 @@ impl KernelState {
             })
             .collect()
     }
-
-    /// Says whether the regions make a map.
-    ///
-    /// # Errors
-    /// [`MapError`].
-    pub fn check_map(&self) -> Result<(), MapError> {
-        pageyard_core::MemoryMap::new(&self.regions()).map(|_| ())
-    }
-
-    /// Returns how many frames are free or in lists.
-    #[must_use]
-    pub fn available(&self) -> u64 {
-        let listed = |z: &KernelZone| {
-            let lists = z.state.cpus.iter().flat_map(|c| c.lists.iter().enumerate());
-            lists.map(|(l, blocks)| (blocks.len() as u64) << list_order(l).get()).sum::<u64>()
-        };
-        self.zones.iter().map(|z| z.free + listed(z)).sum()
-    }
-}
-
-/// Returns the order of the blocks in a per-CPU list of a kernel with lists for orders 0 to 3 and 9.
-fn list_order(list: usize) -> Order {
-    if list < 12 { Order::of((list / 3) as u8) } else { Order::of(9) }
 }
 
 /// What bits of a frame's state mean.

@@ -121,10 +121,11 @@ impl Reference {
         &self.allocator
     }
 
-    /// Returns how often the last request reclaimed.
+    /// Returns how often an operation reclaimed, the one that was carried out last.
     #[must_use]
-    pub fn reclaims(&self) -> u64 {
-        self.owners.rounds.get()
+    pub fn reclaims(&self, op: &Operation) -> u64 {
+        let all = || PageAllocator::stats(&self.allocator)[Counter::Allocstall];
+        if matches!(op.kind, Kind::Alloc | Kind::AllocBulk) { all() - self.owners.before.get() } else { 0 }
     }
 
     /// Returns what zones and lists count now, folded into a number.

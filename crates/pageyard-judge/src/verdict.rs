@@ -163,6 +163,12 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
                 "operation {n}, {op:?}: the kernel gives {theirs:?}, the reference {ours:?}"
             ));
         }
+        let (ours, theirs) = (reference.reclaims(op), u64::from(ruling.reclaims[n]));
+        if ours != theirs {
+            return Some(format!(
+                "operation {n}, {op:?}: the kernel reclaims {theirs} times, the reference {ours}"
+            ));
+        }
         if reference.counts() != ruling.counts[n] {
             let mut now = Vec::new();
             reference.allocator().counts(|n| now.push(n));

@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use pageyard_judge::exchange::{self, Task};
-use pageyard_judge::guest::{Guest, SMALL};
+use pageyard_judge::guest::{Guest, GuestError, SMALL};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::{apply, settings, shape};
 use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
@@ -108,14 +108,27 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
         kernel: options.kernel.clone(),
         initrd: options.initrd.clone(),
         folder: options.folder.clone(),
-        patience: Duration::from_secs(120),
+        patience: Duration::from_secs(60),
     };
     let task = if options.compact { Task::Compact } else { Task::Plain };
     let mut rows = Vec::new();
     for set in options.first..options.first + options.sets {
         let settings = settings(set);
         let operations = stream::make(shape(set, options.operations, options.compact));
-        let ruling = guest.judge(SMALL, &settings, &operations, task).map_err(|e| e.to_string())?;
+        let ruling = match guest.judge(SMALL, &settings, &operations, task) {
+            Ok(ruling) => ruling,
+            Err(why @ GuestError::Start(_)) => return Err(why.to_string()),
+            // The others are judged all the same.
+            Err(why) => {
+                let (name, release) = (format!("set {set}"), "no ruling".to_owned());
+                let row = report::Row { name, release, verdict: Verdict::none(why.to_string()) };
+                if !json {
+                    println!("{row}");
+                }
+                rows.push(row);
+                continue;
+            }
+        };
         let compacts = options.compact;
         let recording = Recording { preset: options.preset.clone(), settings, compacts, operations, ruling };
         let verdict = compared(&recording, &preset)?;

@@ -1,6 +1,6 @@
 //! Moves that no row names, inferred from what compaction reports of itself: never from the host's later state.
 //!
-//! A frame without a mapping, such as page cache that nobody has mapped, moves without an event that names it. But:
+//! A frame without a mapping, such as page cache that no process has mapped, moves without an event that names it. But:
 //!
 //! * A thread that compacts isolates a range of frames (`isolate_migrate`), migrates what it took, and frees the old
 //!   frames itself, before its compaction ends. It frees nothing else there. So such a free is no free: what the frame

@@ -229,7 +229,7 @@ impl<'a> Walk<'a> {
         self.refused_splits += u64::from(removed.is_err());
     }
 
-    /// Frees something adrift where a block that nobody holds is freed, and a free scanner had taken it; says whether it did.
+    /// Frees something adrift where a block without an owner is freed, and a free scanner had taken it; says whether it did.
     fn ends_something_adrift(
         &mut self,
         calls: &mut impl Calls,

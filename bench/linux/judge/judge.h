@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of the judge share. */
+#ifndef PAGEYARD_JUDGE_H
+#define PAGEYARD_JUDGE_H
+
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/mmzone.h>
+#include <linux/version.h>
+#include <linux/vmstat.h>
+
+#include "exchange.h"
+
+#define IS_6_12 (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0))
+#define ORDERS 11
+#define JUDGED_CPUS 2
+
+extern struct exchange *ex;
+/* get_pfnblock_flags_mask, found by name. */
+extern unsigned long (*block_flags)(const struct page *page, unsigned long pfn, unsigned long mask);
+
+/* Writes the state down, `at` bytes into the exchange; returns its length. */
+u64 put_state(u64 at);
+/* Measures `ex->weights`, on this CPU. */
+void weigh(void);
+
+#endif
