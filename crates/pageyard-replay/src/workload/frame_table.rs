@@ -1,5 +1,6 @@
 //! The owners' table: every held block by kind, and the page cache by age.
 
+use super::lru::{Links, Lru};
 use super::owners::Shares;
 use crate::bitmap::FrameSet;
 use fastrand::Rng;
@@ -45,8 +46,8 @@ pub(super) mod flag {
     pub const PINNED: u8 = 1 << 0;
     /// It is being written to disk.
     pub const WRITEBACK: u8 = 1 << 1;
-    /// It was used since the clock's hand last passed.
-    pub const REFERENCED: u8 = 1 << 2;
+    /// It is on the active list.
+    pub const ACTIVE: u8 = 1 << 2;
     /// Compaction has taken it out of use.
     pub const ISOLATED: u8 = 1 << 3;
     /// Its frame is no longer held, but its number is still in use.
@@ -63,8 +64,7 @@ pub(super) mod flag {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Object {
     pub pfn: u32,
-    prev: u32,
-    next: u32,
+    pub links: Links,
     pub order: Order,
     pub role: Role,
     pub flags: u8,
@@ -81,22 +81,14 @@ impl Object {
     }
 }
 
-/// A zone's page cache, oldest first. With the referenced bit this is a clock: the hand is at the front, and what it
-/// passes over goes to the back.
-#[derive(Clone, Copy, Debug)]
-struct Clock {
-    front: u32,
-    back: u32,
-    len: u64,
-}
-
 /// Every held block.
 pub(super) struct FrameTable {
     objects: Vec<Object>,
     unused: Vec<u32>,
     /// For each frame that starts a block: its object.
     at: Vec<u32>,
-    clocks: Vec<Clock>,
+    /// The page cache of each zone.
+    caches: Vec<Lru>,
     /// First frame of each zone, and the frame after its last.
     zones: Vec<(u32, u32)>,
     shares: Shares,
@@ -130,7 +122,7 @@ impl FrameTable {
             objects: Vec::new(),
             unused: Vec::new(),
             at: vec![NONE; end as usize],
-            clocks: vec![Clock { front: NONE, back: NONE, len: 0 }; zones.len()],
+            caches: vec![Lru::EMPTY; zones.len()],
             zones,
             shares,
             rng: Rng::with_seed(seed),
@@ -179,7 +171,7 @@ impl FrameTable {
     /// Enters a block, and gives it its share of pins and writeback.
     pub fn enter(&mut self, pfn: Pfn, order: Order, role: Role, flags: u8) -> u32 {
         let zone = self.zone_of(pfn.0 as u32);
-        let object = Object { pfn: pfn.0 as u32, prev: NONE, next: NONE, order, role, flags, zone };
+        let object = Object { pfn: pfn.0 as u32, links: Links::APART, order, role, flags, zone };
         let id = match self.unused.pop() {
             Some(id) => {
                 self.objects[id as usize] = object;
@@ -203,9 +195,9 @@ impl FrameTable {
                 self.write(id);
             }
             if self.rng.f64() < self.shares.reused {
-                self.set(id, flag::REFERENCED, true);
+                self.set(id, flag::ACTIVE, true);
             }
-            self.append(id);
+            self.link(id);
         }
         id
     }
@@ -305,7 +297,7 @@ impl FrameTable {
     pub fn put_back(&mut self, id: u32) {
         self.set(id, flag::ISOLATED | flag::LOCKED, false);
         if self.get(id).role == Role::Cache {
-            self.append(id);
+            self.link(id);
         }
     }
 
@@ -328,23 +320,24 @@ impl FrameTable {
 
     /// Returns the length of a zone's page cache.
     pub fn cached(&self, zone: ZoneId) -> u64 {
-        self.clocks.get(zone.0 as usize).map_or(0, |c| c.len)
+        self.caches.get(zone.0 as usize).map_or(0, Lru::len)
     }
 
-    /// Moves the hand of a zone's clock by one frame, and returns the frame's object if it can be given up.
-    pub fn tick(&mut self, zone: ZoneId) -> Option<u32> {
-        let id = self.clocks.get(zone.0 as usize)?.front;
-        if id == NONE {
-            return None;
+    /// Returns how much of it is inactive, so that reclaim looks at it.
+    pub fn inactive(&self, zone: ZoneId) -> u64 {
+        self.caches.get(zone.0 as usize).map_or(0, Lru::inactive)
+    }
+
+    /// Makes the oldest active pages of a zone inactive, if too many are active.
+    pub fn balance(&mut self, zone: ZoneId) {
+        if let Some(cache) = self.caches.get_mut(zone.0 as usize) {
+            cache.balance(&mut self.objects);
         }
-        let object = self.get(id);
-        if object.flags & (flag::REFERENCED | flag::WRITEBACK | flag::PINNED) == 0 {
-            return Some(id);
-        }
-        self.set(id, flag::REFERENCED, false);
-        self.unlink(id);
-        self.append(id);
-        None
+    }
+
+    /// Looks at the oldest inactive page of a zone, and returns its object if it can be given up.
+    pub fn look(&mut self, zone: ZoneId) -> Option<u32> {
+        self.caches.get_mut(zone.0 as usize)?.look(&mut self.objects)
     }
 
     /// Iterates over the numbers of all objects that hold a frame.
@@ -352,30 +345,14 @@ impl FrameTable {
         (0..self.objects.len() as u32).filter(|id| !self.get(*id).is(flag::GONE))
     }
 
-    fn append(&mut self, id: u32) {
+    fn link(&mut self, id: u32) {
         let zone = self.get(id).zone as usize;
-        let back = self.clocks[zone].back;
-        let object = self.object(id);
-        (object.prev, object.next) = (back, NONE);
-        match back {
-            NONE => self.clocks[zone].front = id,
-            _ => self.object(back).next = id,
-        }
-        self.clocks[zone].back = id;
-        self.clocks[zone].len += 1;
+        self.caches[zone].push(&mut self.objects, id);
     }
 
     fn unlink(&mut self, id: u32) {
-        let Object { prev, next, zone, .. } = *self.get(id);
-        match prev {
-            NONE => self.clocks[zone as usize].front = next,
-            _ => self.object(prev).next = next,
-        }
-        match next {
-            NONE => self.clocks[zone as usize].back = prev,
-            _ => self.object(next).prev = prev,
-        }
-        self.clocks[zone as usize].len -= 1;
+        let zone = self.get(id).zone as usize;
+        self.caches[zone].remove(&mut self.objects, id);
     }
 }
 
@@ -391,17 +368,46 @@ mod tests {
         table.enter(Pfn(pfn), Order::ZERO, Role::Cache, 0)
     }
 
+    const ZONE: ZoneId = ZoneId(0);
+
     #[test]
-    fn the_clock_takes_the_oldest_and_gives_a_used_frame_a_second_round() {
+    fn the_oldest_inactive_page_goes_first_and_one_that_is_used_again_when_too_many_are_active() {
+        let mut b = table(Shares { reused: 1.0, ..Shares::NONE });
+        let used = cache(&mut b, 1);
+        b.shares.reused = 0.0;
+        let (older, younger) = (cache(&mut b, 2), cache(&mut b, 3));
+        b.balance(ZONE);
+        assert_eq!(
+            (b.look(ZONE), b.inactive(ZONE)),
+            (Some(older), 2),
+            "one active page beside two is not too many"
+        );
+        b.leave(older, false);
+        b.leave(younger, false);
+        assert_eq!((b.look(ZONE), b.cached(ZONE)), (None, 1), "no active page is looked at");
+        b.balance(ZONE);
+        assert_eq!((b.look(ZONE), b.inactive(ZONE)), (Some(used), 1));
+    }
+
+    #[test]
+    fn what_cannot_be_given_up_has_its_turn_once_more() {
         let mut b = table(Shares::NONE);
         let (first, second) = (cache(&mut b, 1), cache(&mut b, 2));
-        b.set(first, flag::REFERENCED, true);
-        assert_eq!(b.tick(ZoneId(0)), None, "the first was used");
-        assert_eq!(b.tick(ZoneId(0)), Some(second));
+        b.set(first, flag::WRITEBACK, true);
+        assert_eq!((b.look(ZONE), b.look(ZONE)), (None, Some(second)));
         b.leave(second, false);
-        assert_eq!(b.tick(ZoneId(0)), Some(first));
-        b.leave(first, false);
-        assert_eq!((b.tick(ZoneId(0)), b.cached(ZoneId(0))), (None, 0));
+        b.set(first, flag::WRITEBACK, false);
+        assert_eq!(b.look(ZONE), Some(first));
+    }
+
+    #[test]
+    fn a_moved_page_stays_on_its_list() {
+        let mut b = table(Shares { reused: 1.0, ..Shares::NONE });
+        let id = cache(&mut b, 1);
+        b.isolate(id);
+        assert_eq!(b.cached(ZONE), 0);
+        b.moved(id, Pfn(9));
+        assert_eq!((b.cached(ZONE), b.inactive(ZONE)), (1, 0));
     }
 
     #[test]

@@ -5,21 +5,17 @@
 //! replay does: processes that outlived the recording end then. Page cache does not: it stays until it is reclaimed.
 
 use super::frame_table::Role;
+use super::job::{CHUNK, Job, Leaving, Timed};
 use super::owners::{Owners, for_fragmentation};
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
-use crate::latency::{SAMPLE, clock_cost_ns};
-use crate::replay::{Ledger, Stand};
+use crate::latency::clock_cost_ns;
+use crate::replay::Stand;
 use pageyard::RequestFlags;
-use pageyard::{
-    CpuId, Cx, FreeError, Gfp, GfpMap, Migratetype, Nanos, Order, Pfn, PressureAllocator, Request,
-};
+use pageyard::{CpuId, Cx, Gfp, GfpMap, Migratetype, Nanos, Order, Pfn, PressureAllocator, Request};
 use pageyard_trace::{Columns, Event, EventKind, Trace};
 use std::collections::HashMap;
 use std::time::Instant;
-
-/// Frames of the recorded machine are renumbered in chunks of this many, so that tables are as large as what is used.
-const CHUNK: u64 = 1024;
 
 /// How often the background reclaimer gets to run, in recorded time: about as soon as a woken task does.
 const TICK_NS: u64 = 1_000_000;
@@ -80,6 +76,7 @@ impl LoadTrace {
             cpus: trace.meta().cpus,
         };
         let (mut chunks, mut known) = (HashMap::new(), HashMap::new());
+        let in_chunk = CHUNK.frames().0;
         let mut reader = trace.events(Columns::Replay)?;
         let mut batch: Vec<Event> = Vec::new();
         while reader.next_batch(&mut batch)? {
@@ -89,10 +86,10 @@ impl LoadTrace {
                     continue;
                 }
                 let next = chunks.len() as u64;
-                let chunk = *chunks.entry(event.pfn / CHUNK).or_insert(next);
+                let chunk = *chunks.entry(event.pfn / in_chunk).or_insert(next);
                 let row = Row {
                     time_ns: event.time_ns,
-                    pfn: (chunk * CHUNK + event.pfn % CHUNK) as u32,
+                    pfn: (chunk * in_chunk + event.pfn % in_chunk) as u32,
                     request: FREE,
                     cpu: event.cpu as u8,
                     order: order.get(),
@@ -116,7 +113,7 @@ impl LoadTrace {
                 made.rows.extend((0..parts as u32).map(part));
             }
         }
-        made.frames = chunks.len() as u64 * CHUNK;
+        made.frames = chunks.len() as u64 * in_chunk;
         made.duration_ns = made.rows.last().map_or(0, |r| r.time_ns + 1);
         if made.rows.is_empty() {
             let why = "it holds no allocation and no free that could be repeated".to_owned();
@@ -154,6 +151,16 @@ impl LoadTrace {
     }
 }
 
+/// Says whether Linux calls the OOM killer rather than refuse this: it may wait, is not costly, and does not say that it would
+/// rather fail.
+///
+/// # Linux
+/// `__alloc_pages_may_oom`.
+fn may_kill(request: &Request) -> bool {
+    let rather_fails = RequestFlags::NON_BLOCKING | RequestFlags::NORETRY | RequestFlags::RETRY_MAYFAIL;
+    request.order <= Order::of(3) && !request.flags.intersects(rather_fails)
+}
+
 /// Reads from its gfp flags what an allocation is for.
 ///
 /// Pages of files are the movable ones that are read ahead (they may fail: `NORETRY`), written to (`WRITE`) or of a block
@@ -169,25 +176,19 @@ pub(crate) fn role(gfp: Gfp, m: Migratetype) -> Role {
     }
 }
 
-/// One job: where it stands in the trace, and what it holds.
-struct Job {
-    ledger: Ledger,
-    row: usize,
-    /// When its present round began, in the load's time; may lie before it.
-    began: i64,
-}
-
 /// What a load has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Done {
     /// Rows executed.
     pub rows: u64,
-    /// Requests refused.
+    /// Requests refused, after the killer had ended what it could where it comes at all.
     pub refused: u64,
     /// Of those, refused although memory was free.
     pub fragmented: u64,
     /// Rounds that all jobs together have finished.
     pub rounds: u64,
+    /// Jobs that were ended for want of memory.
+    pub killed: u64,
     /// Nanoseconds in the engine, estimated: one call in 17 is timed, background work always.
     pub engine_ns: u64,
     /// Of those, in background reclaim and compaction.
@@ -203,6 +204,7 @@ impl Done {
             refused: self.refused - earlier.refused,
             fragmented: self.fragmented - earlier.fragmented,
             rounds: self.rounds - earlier.rounds,
+            killed: self.killed - earlier.killed,
             engine_ns: self.engine_ns - earlier.engine_ns,
             background_ns: self.background_ns - earlier.background_ns,
         }
@@ -231,7 +233,7 @@ impl<'a, 'e, E: PressureAllocator + ReplayEngine> Load<'a, 'e, E> {
         let jobs = (0..shape.jobs).map(|n| {
             let into = (n as f64 / shape.jobs as f64 + shift).fract() * trace.duration_ns as f64;
             let row = trace.rows.partition_point(|r| r.time_ns < into as u64);
-            Job { ledger: Ledger::new(Pfn(trace.frames)), row, began: -(into as i64) }
+            Job::new(trace.frames, row, -(into as i64))
         });
         let jobs = jobs.collect();
         Load {
@@ -294,9 +296,9 @@ impl<'a, 'e, E: PressureAllocator + ReplayEngine> Load<'a, 'e, E> {
     }
 
     /// Executes the next row of a job.
-    fn step(&mut self, job: usize) {
+    fn step(&mut self, index: usize) {
         let trace = self.trace;
-        let job = &mut self.jobs[job];
+        let job = &mut self.jobs[index];
         let Some(row) = trace.rows.get(job.row).copied() else {
             job.row = 0;
             job.began += trace.duration_ns as i64;
@@ -306,53 +308,64 @@ impl<'a, 'e, E: PressureAllocator + ReplayEngine> Load<'a, 'e, E> {
         job.row += 1;
         self.done.rows += 1;
         let cx = Cx { now: Nanos(self.now), ..Cx::on(CpuId(u32::from(row.cpu))) };
-        let (pfn, order) = (Pfn(u64::from(row.pfn)), Order::of(row.order));
-        let timed = self.done.rows.is_multiple_of(SAMPLE);
-        let (clock_ns, mut engine_ns) = (self.clock_ns, 0);
-        let mut took = |start: Option<Instant>| {
-            let ns = start.map_or(0, |s| (s.elapsed().as_nanos() as u64).saturating_sub(clock_ns));
-            engine_ns += ns * SAMPLE;
-        };
-        let mut owners = self.owners;
-        let halve = |owners: &mut &Owners<'e, E>, stand: Stand, _| -> Result<_, FreeError> {
-            match stand {
-                Stand::UNSERVED => Ok((stand, stand)),
-                _ => Ok((stand, owners.halve(stand.0)?.map_or(Stand::UNSERVED, Stand))),
-            }
-        };
+        let block = (Pfn(u64::from(row.pfn)), Order::of(row.order));
+        let mut timed = Timed::row(self.done.rows, self.clock_ns);
         let allocates = row.request != FREE;
-        let release = |owners: &mut &Owners<'e, E>, stand: Stand, _| {
-            let start = timed.then(Instant::now);
-            match stand {
-                Stand::UNSERVED => {}
-                _ if allocates => owners.abandon(&cx, stand.0),
-                _ => _ = owners.free(&cx, stand.0),
-            }
-            took(start);
-        };
-        let given_up = job.ledger.remove(pfn, order, &mut owners, halve, release);
-        assert!(given_up.is_ok(), "the engine refuses to split a block that is held: {given_up:?}");
+        let leaving = if allocates { Leaving::Abandoned } else { Leaving::Freed };
+        job.leave(self.owners, &cx, block, leaving, &mut timed);
         if allocates {
             let (request, role) = &trace.requests[row.request as usize];
-            let start = timed.then(Instant::now);
-            let got = self.owners.alloc(&cx, request, *role);
-            took(start);
-            let stand = match got {
-                Ok(id) => Stand(id),
-                Err(failure) => {
+            if let Some(stand) = self.alloc(index, &cx, request, *role, &mut timed) {
+                self.jobs[index].put(block, stand, *role);
+            }
+        }
+        self.done.engine_ns += timed.ns;
+    }
+
+    /// Allocates for a job. Where Linux would call the OOM killer, the job that holds the most is ended, and the request is
+    /// made again; none is returned if the job itself was ended.
+    ///
+    /// # Linux
+    /// `__alloc_pages_may_oom`, `select_bad_process`.
+    fn alloc(
+        &mut self,
+        index: usize,
+        cx: &Cx,
+        request: &Request,
+        role: Role,
+        timed: &mut Timed,
+    ) -> Option<Stand> {
+        loop {
+            let failure = match timed.call(|| self.owners.alloc(cx, request, role)) {
+                Ok(id) => return Some(Stand(id)),
+                Err(failure) => failure,
+            };
+            let most = (0..self.jobs.len()).max_by_key(|job| self.jobs[*job].held);
+            match most.filter(|job| may_kill(request) && self.jobs[*job].held > 0) {
+                Some(victim) => {
+                    self.jobs[victim].kill(self.owners, cx, self.trace.duration_ns, timed);
+                    self.done.killed += 1;
+                    if victim == index {
+                        return None;
+                    }
+                }
+                None => {
                     self.done.refused += 1;
                     self.done.fragmented += u64::from(for_fragmentation(&failure.why));
-                    Stand::UNSERVED
+                    return Some(Stand::UNSERVED);
                 }
-            };
-            job.ledger.put(pfn, order, stand);
+            }
         }
-        self.done.engine_ns += engine_ns;
     }
 
     /// Returns how long one round takes, in recorded nanoseconds.
     pub fn round_ns(&self) -> u64 {
         self.trace.duration_ns
+    }
+
+    /// Says whether [`Load::end`] was called.
+    pub fn has_ended(&self) -> bool {
+        self.jobs.is_empty()
     }
 
     /// Ends every process of the load: from now on only the background runs. Page cache stays.

@@ -5,13 +5,17 @@
 //! * [`Load`] repeats a recorded trace, in several jobs at once; [`LoadTrace`] is the trace, made ready for that;
 //! * [`stress`] asks for large unmovable blocks meanwhile, in three phases: `stress-highalloc`.
 
+mod beside;
 pub mod fragment;
 mod frame_table;
+mod job;
 mod load;
+mod lru;
 mod migrate;
 mod owners;
 pub mod stress;
 
+pub use beside::Lag;
 pub use frame_table::{Doubles, Role};
 pub(crate) use load::role;
 pub use load::{Load, LoadTrace, Shape};

@@ -1,6 +1,7 @@
 //! The owners of memory: they allocate and free as page cache, processes and the kernel do, and give frames up.
 
 use super::frame_table::{Doubles, FrameTable, Role, flag};
+use super::lru::CLUSTER;
 use crate::bitmap::FrameSet;
 use crate::engine::ReplayEngine;
 use pageyard::CpuId;
@@ -20,7 +21,7 @@ pub struct Shares {
     /// Of page cache frames: being written to disk, each for a tenth of its life. Asynchronous compaction leaves them
     /// alone, and only fully synchronous compaction waits for the disk.
     pub writeback: f64,
-    /// Of page cache frames: used again, so that the clock's hand passes over them once.
+    /// Of page cache frames: used again, and so active from the start.
     pub reused: f64,
     /// Of asynchronous migrations: fail because the page is locked.
     pub locked: f64,
@@ -240,6 +241,11 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
         }
     }
 
+    /// Returns the role of an object whose number is in use, also of one that was given up.
+    pub(super) fn role(&self, id: u32) -> Role {
+        self.frames().get(id).role
+    }
+
     /// Returns the frames held in a role.
     pub fn held(&self, role: Role) -> Frames {
         Frames(self.frames().held[role as usize])
@@ -299,29 +305,33 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
     }
 }
 
-/// The least that one call of reclaim looks at.
-///
-/// # Linux
-/// `SWAP_CLUSTER_MAX`.
-const CLUSTER: u64 = 32;
-
 impl<E: PressureAllocator + ReplayEngine> Reclaim for Owners<'_, E> {
-    /// Moves the hand over a share of the zone's page cache that grows with the priority, until enough is freed.
+    /// Looks at a share of the zone's inactive page cache that grows with the priority, until enough is freed. A small cache
+    /// is left alone until the priority is high enough.
+    ///
+    /// # Linux
+    /// `get_scan_count` and `shrink_lruvec`. Pages that are looked at count as scanned, and those that are deactivated do not
+    /// (`pgrefill`).
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
         if !self.gives_up {
             return Reclaimed::default();
         }
         let start = Instant::now();
         let mut table = self.frames();
-        let budget = (table.cached(shortage.zone) >> shortage.priority.0).max(CLUSTER);
+        table.balance(shortage.zone);
+        let budget = table.inactive(shortage.zone) >> shortage.priority.0;
         let mut freed = Vec::new();
         let mut scanned = 0;
-        while scanned < budget && (freed.len() as u64) < shortage.want.0 && table.cached(shortage.zone) > 0 {
+        while scanned < budget && (freed.len() as u64) < shortage.want.0 && table.inactive(shortage.zone) > 0
+        {
             scanned += 1;
-            if let Some(id) = table.tick(shortage.zone) {
+            if let Some(id) = table.look(shortage.zone) {
                 let object = *table.get(id);
                 freed.push((object.pfn(), object.order));
                 table.leave(id, !object.is(flag::ORPHAN));
+            }
+            if scanned.is_multiple_of(CLUSTER) {
+                table.balance(shortage.zone);
             }
         }
         drop(table);

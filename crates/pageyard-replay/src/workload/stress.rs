@@ -1,8 +1,11 @@
 //! `stress-highalloc`: large unmovable blocks, asked for at a steady rate while a load keeps memory short.
 //!
-//! Phases 1 and 2 run beside the load; phase 3 when it has ended and its page cache was dropped. Each attempts the same
+//! Phases 1 and 2 run during the load; phase 3 when it has ended and its page cache was dropped. Each attempts the same
 //! share of memory, holds what it gets to its end, and then frees it. Success is blocks held divided by attempts.
+//!
+//! Requests and load either take turns on one thread, so that every count repeats, or each has a thread ([`Turns`]).
 
+use super::beside::{Clock, Lag};
 use super::fragment::{State, bring};
 use super::frame_table::Role;
 use super::load::{Done, Load, LoadTrace, Shape};
@@ -40,6 +43,19 @@ pub struct Settings {
     pub shares: Shares,
     /// The state of memory before the load begins; all free if none.
     pub start: Option<State>,
+    /// Who makes the requests.
+    pub turns: Turns,
+}
+
+/// How the requests of a phase go together with the load.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Turns {
+    /// One thread makes both, each at its time of the recording: every count repeats, no lock is contended, and whatever a
+    /// request freed is still there when it looks.
+    One,
+    /// The requests have a thread of their own beside the load's, whose recording runs this many times as fast as it was
+    /// recorded. Counts differ from run to run.
+    Beside(f64),
 }
 
 impl Settings {
@@ -57,6 +73,7 @@ impl Settings {
             shape: Shape { jobs: 8, large_blocks: false, compactor_ns: 100_000_000 },
             shares: Shares::STUDY,
             start: None,
+            turns: Turns::One,
         }
     }
 
@@ -100,6 +117,10 @@ pub struct Phase {
     pub held: u64,
     /// Refusals although memory was free.
     pub fragmented: u64,
+    /// The phase in tenths of its attempts.
+    pub tenths: [Tenth; 10],
+    /// How far the load fell behind its pace, where it had a thread of its own.
+    pub lag: Option<Lag>,
     /// The state of memory at its end, when its blocks had been freed.
     pub after: Fragmentation,
 }
@@ -110,6 +131,19 @@ impl Phase {
     pub fn success(&self) -> f64 {
         self.held as f64 / self.attempted.max(1) as f64 * 100.0
     }
+}
+
+/// A tenth of a phase's attempts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Tenth {
+    /// Blocks asked for.
+    pub attempted: u64,
+    /// Blocks received.
+    pub got: u64,
+    /// Free frames at its end, those in per-CPU lists not counted.
+    pub free: Frames,
+    /// The share of them that cannot serve the test's order: `unusable_index`.
+    pub unusable_index: f64,
 }
 
 /// How fragmented memory is.
@@ -130,7 +164,7 @@ pub struct Report {
     pub phases: Vec<Phase>,
     /// The engine's counters: those of the phases alone.
     pub counters: Stats,
-    /// CPU seconds of the thread outside the engine.
+    /// CPU seconds outside the engine, of the load's thread.
     pub user_s: f64,
     /// CPU seconds in the engine, reclaim included; calls of the load are sampled.
     pub system_s: f64,
@@ -199,7 +233,8 @@ pub fn run<E: PressureAllocator + ReplayEngine>(
         owners.drop_caches(&Cx { now: Nanos(load.now()), ..Cx::on(CpuId(0)) });
         made.push(test.phase(&mut load));
     }
-    let (elapsed_s, cpu_s) = (wall.elapsed().as_secs_f64(), thread_seconds() - cpu);
+    let cpu_s = thread_seconds() - cpu + test.apart_ns as f64 / 1e9;
+    let elapsed_s = wall.elapsed().as_secs_f64();
     let system_s = (test.engine_ns + load.done.engine_ns - before.engine_ns) as f64 / 1e9;
     let mut since = engine.stats();
     for counter in Counter::ALL {
@@ -283,12 +318,23 @@ impl<E: PressureAllocator + ReplayEngine> Growth<'_, '_, E> {
     }
 }
 
-/// The test beside the load.
+/// What came of a phase's requests.
+struct Requests {
+    /// The blocks received.
+    held: Vec<u32>,
+    fragmented: u64,
+    tenths: [Tenth; 10],
+}
+
+/// The test during the load.
 struct Test<'a, 'e, E: ?Sized> {
     owners: &'a Owners<'e, E>,
     settings: &'a Settings,
     phase_ns: u64,
+    /// Nanoseconds that requests took.
     engine_ns: u64,
+    /// Of those, on a thread of their own.
+    apart_ns: u64,
     stalls_ns: Histogram<u64>,
 }
 
@@ -297,29 +343,65 @@ impl<'a, 'e, E: PressureAllocator + ReplayEngine> Test<'a, 'e, E> {
         let histogram =
             Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("the bounds are valid constants");
         let phase_ns = (settings.rounds * round_ns as f64) as u64;
-        Test { owners, settings, phase_ns, engine_ns: 0, stalls_ns: histogram }
+        Test { owners, settings, phase_ns, engine_ns: 0, apart_ns: 0, stalls_ns: histogram }
     }
 
     /// Runs one phase.
     fn phase(&mut self, load: &mut Load<'_, '_, E>) -> Phase {
-        let attempts = self.settings.attempts();
         let begin = load.now();
-        let (mut held, mut fragmented) = (Vec::new(), 0);
-        for n in 0..attempts {
-            load.run_until(begin + (u128::from(self.phase_ns) * u128::from(n) / u128::from(attempts)) as u64);
-            let cx = Cx { now: Nanos(load.now()), ..Cx::on(CpuId((n % 2) as u32)) };
-            match self.attempt(&cx) {
-                Ok(id) => held.push(id),
-                Err(is_fragmented) => fragmented += u64::from(is_fragmented),
+        let end = begin + self.phase_ns;
+        let (made, lag) = match self.settings.turns {
+            // Once the load has ended there is nothing to run beside of.
+            Turns::Beside(pace) if !load.has_ended() => {
+                let (clock, before) = (Clock::new(begin), self.engine_ns);
+                let requests = || self.requests(begin, |due| clock.wait(due));
+                let (made, lag) = clock.run(pace, |now| load.run_until(now), requests);
+                self.apart_ns += self.engine_ns - before;
+                (made, Some(lag))
             }
-        }
-        load.run_until(begin + self.phase_ns);
+            _ => {
+                let until = |due| {
+                    load.run_until(due);
+                    load.now()
+                };
+                (self.requests(begin, until), None)
+            }
+        };
+        load.run_until(end);
+        let Requests { held, fragmented, tenths } = made;
         let count = held.len() as u64;
         let cx = Cx { now: Nanos(load.now()), ..Cx::on(CpuId(0)) };
         for id in held {
             self.owners.free(&cx, id);
         }
-        Phase { attempted: attempts, held: count, fragmented, after: fragmentation(self.owners) }
+        let (attempted, after) = (self.settings.attempts(), fragmentation(self.owners));
+        Phase { attempted, held: count, fragmented, tenths, lag, after }
+    }
+
+    /// Makes the requests of a phase, each when it is due: `wait` waits for that time, and returns the time then.
+    fn requests(&mut self, begin: u64, mut wait: impl FnMut(u64) -> u64) -> Requests {
+        let attempts = self.settings.attempts();
+        let mut made = Requests { held: Vec::new(), fragmented: 0, tenths: [Tenth::default(); 10] };
+        for n in 0..attempts {
+            let due = begin + (u128::from(self.phase_ns) * u128::from(n) / u128::from(attempts)) as u64;
+            let cx = Cx { now: Nanos(wait(due)), ..Cx::on(CpuId((n % 2) as u32)) };
+            let tenth = &mut made.tenths[(n * 10 / attempts) as usize];
+            tenth.attempted += 1;
+            match self.attempt(&cx) {
+                Ok(id) => {
+                    tenth.got += 1;
+                    made.held.push(id);
+                }
+                Err(is_fragmented) => made.fragmented += u64::from(is_fragmented),
+            }
+            if (n + 1) * 10 / attempts > n * 10 / attempts {
+                let row = blocks(&zones(self.owners.engine()));
+                tenth.free = Frames(metrics::free_frames(&row));
+                tenth.unusable_index =
+                    metrics::unusable_index(&row, self.settings.order.index()).unwrap_or(1.0);
+            }
+        }
+        made
     }
 
     /// Asks for one block; otherwise says whether memory was free.

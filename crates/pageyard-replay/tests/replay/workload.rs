@@ -2,12 +2,12 @@
 
 use pageyard::{
     Census, Counter, CpuId, Frames, MemoryMap, Migratetype, NodeId, Order, PAGEBLOCK_ORDER, PageAllocator,
-    Pfn, PressureAllocator, Region, Request, Stats, ZoneId, ZoneKind, metrics,
+    Pageyard, Pfn, PressureAllocator, Region, Request, Stats, TryLock, ZoneId, ZoneKind, metrics,
 };
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_replay::engine::ReplayEngine;
 use pageyard_replay::workload::fragment::{CLUSTERED_PINS, Free, RANDOM_PINS, State, Unmovable, WORN, bring};
-use pageyard_replay::workload::stress::{self, Phases, Settings};
+use pageyard_replay::workload::stress::{self, Phases, Settings, Turns};
 use pageyard_replay::workload::{Load, LoadTrace, Owners, Role, Shape, Shares};
 use pageyard_trace::Trace;
 use std::path::Path;
@@ -169,4 +169,56 @@ fn a_stress_test_repeats_to_the_last_count() {
     assert_eq!(once.0.len(), 3);
     assert!(once.0.iter().all(|(attempted, held, _)| *attempted == settings.attempts() && held <= attempted));
     assert_ne!(once.1, run(3).1);
+}
+
+/// A load that keeps to its own pace while requests come from another thread: whatever the order was, nothing is lost, and each
+/// request came when it was due.
+#[test]
+fn requests_beside_the_load_lose_no_frame() {
+    let settings = Settings {
+        memory: 1 << 30,
+        rounds: 0.1,
+        settle: 0.1,
+        shape: SHAPE,
+        turns: Turns::Beside(20.0),
+        ..Settings::study()
+    };
+    let trace = build(&SHAPE);
+    let regions = settings.regions();
+    let config = Config { cpus: 2, ..Config::linux_4_6() };
+    let map = MemoryMap::new(&regions).unwrap();
+    let reference = LinuxAllocator::new(&map, &config).unwrap();
+    let ours = Pageyard::owned(&map, pageyard::Config::new(2), TryLock).unwrap();
+    let reports = [
+        stress::run(&reference, &trace, &settings, Phases::Three, 2).unwrap(),
+        stress::run(&ours, &trace, &settings, Phases::Three, 2).unwrap(),
+    ];
+    for report in reports {
+        assert_eq!((report.leaked, report.audit.is_ok()), (0, true));
+        assert!(report.phases.iter().all(|p| p.attempted == settings.attempts() && p.held <= p.attempted));
+        let beside: Vec<bool> = report.phases.iter().map(|p| p.lag.is_some()).collect();
+        assert_eq!(beside, [true, true, false], "a load that has ended has no thread");
+        for phase in &report.phases {
+            let sums = phase.tenths.iter().fold((0, 0), |(a, g), t| (a + t.attempted, g + t.got));
+            assert_eq!(sums, (phase.attempted, phase.held));
+        }
+        assert!(report.load.rows > 0 && report.counters[Counter::CompactStall] > 0, "requests met the load");
+    }
+}
+
+/// 64 MiB that one job cannot live in: the killer ends it, its round is over, and its frames are free.
+#[test]
+fn where_memory_ends_the_job_that_holds_most_is_killed_and_begins_anew_with_its_next_round() {
+    let trace = build(&SHAPE);
+    let engine = engine(1 << 14);
+    let owners = Owners::new(&engine, Shares::NONE, 1);
+    let mut load = Load::new(&trace, &owners, &SHAPE, 0.0);
+    load.run_until(trace.duration_ns() - 1);
+    let killed = load.done.killed;
+    // The second job is half a round ahead, so a second round of its own begins meanwhile.
+    assert!((1..=3).contains(&killed), "at most once for each round that began: {killed}");
+    conserved(&engine, &owners);
+    load.run_until(2 * trace.duration_ns());
+    assert!(load.done.killed > killed, "they came back, and met the same end");
+    conserved(&engine, &owners);
 }

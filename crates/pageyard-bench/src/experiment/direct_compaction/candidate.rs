@@ -6,7 +6,7 @@ use crate::harness::engines::{Engine, Measurable, Visit};
 use pageyard::Region;
 use pageyard_linux::Config;
 use pageyard_replay::workload::LoadTrace;
-use pageyard_replay::workload::stress::{self, Phases, Report, Settings};
+use pageyard_replay::workload::stress::{self, Phases, Report, Settings, Turns};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 
@@ -79,16 +79,31 @@ impl Candidate {
         PATCHES.iter().any(|(_, knobs)| sets(knobs, knob))
     }
 
-    /// Returns the engine, with a user's knobs set as well.
+    /// Returns the engine for one thread, with a user's knobs set as well.
     pub fn engine(&self, knobs: &Knobs) -> Result<Engine, BenchError> {
+        self.engine_for(Turns::One, knobs)
+    }
+
+    /// Returns the engine for as many threads as make a run.
+    fn engine_for(&self, turns: Turns, knobs: &Knobs) -> Result<Engine, BenchError> {
         let Some(patches) = &self.patches else {
-            return Ok(Engine::Exclusive(pageyard::Config { cpus: CPUS, ..knobs.yard() }));
+            let config = pageyard::Config { cpus: CPUS, ..knobs.yard() };
+            return Ok(match turns {
+                Turns::One => Engine::Exclusive(config),
+                // The threads name simulated CPUs and not those that they run on, so restartable sequences do not serve.
+                Turns::Beside(_) => Engine::TryLock(config),
+            });
         };
         let names: Vec<String> = patches.iter().map(|(knob, _)| format!("{COMPACTION}{knob}")).collect();
         let patches: Vec<(&str, &str)> =
             names.iter().zip(patches).map(|(name, (_, value))| (name.as_str(), *value)).collect();
         let config = Config { cpus: CPUS, ..knobs.linux(PRESET, &patches)? };
         Ok(Engine::Linux(Box::new(config)))
+    }
+
+    /// Names the column of a second measurement of the same, which shows how far two runs of one variant lie apart.
+    pub fn again(&self) -> Candidate {
+        Candidate { column: format!("{}-again", self.column), patches: self.patches.clone() }
     }
 
     /// Builds the engine, all free, and hands it to `visit`.
@@ -135,13 +150,23 @@ impl Job<'_> {
     fn run(&self, knobs: &Knobs) -> Result<Report, BenchError> {
         let Job { trace, settings, phases, seed, .. } = self;
         let stress = Stress { trace, settings, phases: *phases, seed: *seed };
-        self.candidate.on(&settings.regions(), knobs, stress)
+        machines::on(&self.candidate.engine_for(settings.turns, knobs)?, &settings.regions(), stress)?
+    }
+
+    /// Returns how many CPUs it keeps busy.
+    fn cpus(&self) -> usize {
+        match self.settings.turns {
+            Turns::One => 1,
+            Turns::Beside(_) => 2,
+        }
     }
 }
 
-/// Runs jobs, one on each CPU at a time, and returns their reports in the jobs' order.
+/// Runs jobs, as many at a time as there are CPUs for their threads, and returns their reports in the jobs' order.
 pub fn run_all(part: &'static str, jobs: &[Job<'_>], run: &mut Run<'_>) -> Result<Vec<Report>, BenchError> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(jobs.len().max(1));
+    let each = jobs.iter().map(Job::cpus).max().unwrap_or(1);
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let threads = (cpus / each).clamp(1, jobs.len().max(1));
     let next = AtomicUsize::new(0);
     let reports: Mutex<Vec<Option<Result<Report, BenchError>>>> =
         Mutex::new(jobs.iter().map(|_| None).collect());

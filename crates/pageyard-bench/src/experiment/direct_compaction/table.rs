@@ -11,7 +11,7 @@ pub const SECTION: &str = "stress-highalloc";
 type Read = fn(&Report) -> f64;
 
 /// The rows below those of success, labelled as in the document.
-pub const ROWS: [(&str, &str, Read); 20] = [
+pub const ROWS: [(&str, &str, Read); 19] = [
     ("User", "s", |r| r.user_s),
     ("System", "s", |r| r.system_s),
     ("Elapsed", "s", |r| r.elapsed_s),
@@ -26,8 +26,6 @@ pub const ROWS: [(&str, &str, Read); 20] = [
     ("Page migrate failure", "", |r| count(r, Counter::PgmigrateFail)),
     ("Compaction pages isolated", "", |r| count(r, Counter::CompactIsolated)),
     (MIGRATE, "", |r| count(r, Counter::CompactMigrateScanned)),
-    // No engine here looks ahead before it isolates; the kernel under test did not either.
-    ("Compaction migrate prescanned", "", |_| 0.0),
     (FREE, "", |r| count(r, Counter::CompactFreeScanned)),
     (DIRECT, "", |r| count(r, Counter::CompactFreeDirectAlloc)),
     ("Compaction free dir. all. miss", "", |r| count(r, Counter::CompactFreeDirectMiss)),
@@ -72,18 +70,24 @@ pub fn mean(reports: &[&Report], of: impl Fn(&Report) -> f64) -> f64 {
     reports.iter().map(|r| of(r)).sum::<f64>() / reports.len() as f64
 }
 
-/// Adds a column of the document's table: success over the seeds, the rest as means of a run.
-pub fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
+/// Computes a column of the document's table: label, unit, value; success over the seeds, the rest as means of a run.
+pub fn figures(reports: &[&Report]) -> Vec<(String, &'static str, f64)> {
+    let mut figures = Vec::new();
     let phases = reports.first().map_or(0, |r| r.phases.len());
     for phase in 0..phases {
         let samples = Samples::new(reports.iter().map(|r| r.phases[phase].success()).collect());
-        let label = |what| format!("Success {} {what}", phase + 1);
-        rows.add(label("Min"), column, samples.min(), "%");
-        rows.add(label("Mean"), column, samples.mean(), "%");
-        rows.add(label("Max"), column, samples.max(), "%");
+        for (what, value) in [("Min", samples.min()), ("Mean", samples.mean()), ("Max", samples.max())] {
+            figures.push((format!("Success {} {what}", phase + 1), "%", value));
+        }
     }
-    for (label, unit, read) in ROWS {
-        rows.add(label, column, mean(reports, read), unit);
+    figures.extend(ROWS.map(|(label, unit, read)| (label.to_owned(), unit, mean(reports, read))));
+    figures
+}
+
+/// Adds a column of the document's table.
+pub fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
+    for (label, unit, value) in figures(reports) {
+        rows.add(label, column, value, unit);
     }
     rows.add(EXAMINED, column, mean(reports, examined_by_success), "");
 }

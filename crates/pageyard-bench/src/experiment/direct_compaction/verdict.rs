@@ -1,9 +1,9 @@
 //! The claims of `direct-compaction`: the document's, judged by its own table. Those of the engine are in `targets`.
 
 use super::super::{Rows, gain};
-use super::sensitivity;
 use super::table::{FREE, MIGRATE, SUM};
 use super::targets;
+use super::{changes, sensitivity};
 use crate::experiment::claim::{Claim, Outcome};
 use crate::experiment::figure::{Asked, Figure};
 
@@ -29,6 +29,7 @@ pub fn claims(rows: &Rows) -> Vec<Claim> {
         falls(rows, "With it, direct reclaim has to free less", "Direct pages reclaimed", "less"),
         sensitive(rows),
     ];
+    claims.extend(changes::claims(rows));
     claims.extend(targets::claims(rows));
     claims.into_iter().map(|c| c.quick_is_elsewhere(ANOTHER)).collect()
 }
