@@ -75,7 +75,7 @@ impl Taken {
 }
 
 /// One order-0 call of a recorded mix.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub place: u32,
     pub context: Context,

@@ -5,7 +5,7 @@
 //! * `machine`: the machine, and what else used it; `samples`: the samples of a row; `noise`: what disturbed one;
 //! * `sampler`: subjects take turns, sample by sample; `pattern`: the order in which a batch is given back;
 //! * `allocator`: what the timed loops call; `load`: what a sample does, and what it took; `loops`, `handover`: the
-//!   loops; `subject`: an allocator under its name, of which a benchmark sees no more;
+//!   loops; `divided`: recorded calls on the CPUs that made them; `subject`: an allocator under its name, of which a benchmark sees no more;
 //! * `floors`: what no checked allocator can be faster than; `variants`: constructors that demand a promise; `engines`:
 //!   the engines, by name; `paged`: any of them as an `allocator`;
 //! * `mixed`: a load of several orders in bursts: its calls, and what is held from sample to sample;
@@ -16,6 +16,7 @@ pub(crate) mod bias;
 pub(crate) mod cell;
 pub(crate) mod clock;
 pub mod costs;
+pub(crate) mod divided;
 pub(crate) mod engines;
 pub(crate) mod floors;
 pub(crate) mod handover;

@@ -2,6 +2,7 @@
 
 use super::allocator::Allocator;
 use super::bias::Counted;
+use super::divided::{self, Divided, Meeting, Share};
 use super::handover::{self, Crossed};
 use super::load::{Busy, Load, Mix, Taken};
 use super::loops;
@@ -36,6 +37,11 @@ pub(crate) trait Subject {
 
     /// Makes the calls of a recorded mix on this many threads, each of them all; or `None` where it cannot.
     fn mix(&self, _: &Team, _: usize, _: &Mix) -> Option<Vec<Busy>> {
+        None
+    }
+
+    /// Makes the calls of a recorded mix, each CPU's on a thread of its own, or `None` where it cannot.
+    fn divided(&self, _: &Team, _: &Arc<Divided>) -> Option<Vec<Share>> {
         None
     }
 
@@ -188,6 +194,11 @@ impl<A: Allocator + Send + Sync + 'static> Subject for Shared<A> {
 
     fn mix(&self, team: &Team, threads: usize, mix: &Mix) -> Option<Vec<Busy>> {
         self.on(team, threads, mix, loops::mix)
+    }
+
+    fn divided(&self, team: &Team, mix: &Arc<Divided>) -> Option<Vec<Share>> {
+        let (allocator, mix, meeting) = (self.allocator.clone(), mix.clone(), Meeting::new(mix));
+        team.run(mix.cpus(), move |cpu| divided::run(&*allocator, cpu, &mix, &meeting))
     }
 
     fn engine(&self) -> Option<&dyn PageAllocator> {

@@ -30,8 +30,8 @@ use table::{MIGRATE, SECTION, SUM};
 /// Seeds of the document's table; the first two of them with `--quick`.
 const SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
 
-/// How many times as fast as it was recorded the load goes on beside the requests. The recorded host had to compute what its
-/// processes asked memory for; here only the memory is asked for. Fixed before anything was measured with it.
+/// How many nanoseconds the load's recording goes on for each nanosecond of processor time that a request takes: frames are not
+/// copied here, so a request's compaction takes less time than a kernel's. Fixed before the table was measured with it.
 const PACE: f64 = 2.0;
 
 /// The section of the latency table.
@@ -319,8 +319,8 @@ fn say(extent: &Extent, load: &LoadTrace, run: &mut Run<'_>) {
     ));
     if let Turns::Beside(pace) = s.turns {
         run.note(format!(
-            "the document's table: requests on a thread beside the load's, whose recording runs {pace} times as fast as it was \
-             recorded; its counts differ from run to run (patch2-again). The other tables: one thread, every count repeats"
+            "the document's table: requests on a thread beside the load's; while one is served, the recording goes on by {pace} \
+             times its processor time; its counts differ from run to run (patch2-again). The other tables: one thread, every count repeats"
         ));
     }
     run.note(

@@ -52,5 +52,5 @@ pub fn add(rows: &mut Rows, column: &str, reports: &[&Report], settings: &Settin
     let late = mean(reports, |r| {
         r.phases.iter().filter_map(|p| Some(p.lag?.most_ns as f64 / 1e6)).fold(0.0, f64::max)
     });
-    rows.add("the load was late, at most", column, late, "ms of the recording");
+    rows.add("the load fell behind a request, at most", column, late, "ms of the recording");
 }

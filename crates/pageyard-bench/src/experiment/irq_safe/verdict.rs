@@ -1,7 +1,7 @@
 //! The claims of `irq-safe`, judged by its rows.
 
 use super::aim9::{KERNEL, VARIES, VARIES_AGAIN};
-use super::assumption::QUICK_CALLS;
+use super::assumption::{ITS_CPUS, ONE_CPU, QUICK_CALLS};
 use super::primitives::{FROM_MASK, FROM_REGISTER, PUBLISHED};
 use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, PROTECTIONS, REGISTER, SOFT_IRQ, TRYLOCK, VANILLA};
 use crate::experiment::Rows;
@@ -121,12 +121,12 @@ fn trace(rows: &Rows, trace: &str) -> Claim {
     let told =
         share.map_or(String::new(), |s| format!(", where {s:.0} % of order-0 frees are in interrupts"));
     let cost = |threads: &str| format!("{trace}, {threads}");
-    let (one_thread, two_threads) = (cost("1 thread"), cost("2 threads"));
+    let (one_thread, two_threads) = (cost(ONE_CPU), cost(ITS_CPUS));
     let mut claim = Claim::document(format!("The patch pays on the recording {trace}{told}"))
         .published(Some("assumed: interrupts seldom allocate much".into()))
         .figure(Figure::shared("nanoseconds for a call").group(rows, "one CPU", &bars(&one_thread)).group(
             rows,
-            "two CPUs at once, each with all calls",
+            "its CPUs, each call where it was recorded",
             &bars(&two_threads),
         ));
     if rows.get(&format!("{trace}: calls"), "trace").is_none_or(|n| n >= QUICK_CALLS as f64) {
@@ -136,18 +136,16 @@ fn trace(rows: &Rows, trace: &str) -> Claim {
         rows.get(&format!("gain over {before}, {trace}, {threads}"), column)
     };
     let (Some(one), Some(flag)) =
-        (gain("the flags register", "1 thread", AFTER), gain("a flag", "1 thread", AFTER))
+        (gain("the flags register", ONE_CPU, AFTER), gain("a flag", ONE_CPU, AFTER))
     else {
         return claim.unmeasured("the recording is not below this folder");
     };
-    let two = gain("the flags register", "2 threads", AFTER);
-    let soft = gain("the flags register", "2 threads", SOFT_IRQ).or(gain(
-        "the flags register",
-        "1 thread",
-        SOFT_IRQ,
-    ));
+    let two = gain("the flags register", ITS_CPUS, AFTER);
+    let soft =
+        gain("the flags register", ITS_CPUS, SOFT_IRQ).or(gain("the flags register", ONE_CPU, SOFT_IRQ));
     let soft = soft.map_or(String::new(), |g| format!(", {g:+.1} % with soft interrupts off"));
-    let on_two = two.map_or(String::new(), |t| format!(", {t:+.1} % on two"));
+    let on_two = two
+        .map_or(String::new(), |t| format!(", {t:+.1} % with each call on the CPU that the recording names"));
     let pair = worst_pair(rows.iter().filter(|r| r.metric.starts_with(&format!("A/A {trace}, "))));
     claim
         .on(
@@ -297,13 +295,13 @@ mod tests {
         gains(
             &mut rows,
             &[
-                ("gain over the flags register, net-order0, 1 thread", one),
-                ("gain over the flags register, net-order0, 2 threads", two),
-                ("gain over a flag, net-order0, 1 thread", one - 10.0),
+                ("gain over the flags register, net-order0, one CPU", one),
+                ("gain over the flags register, net-order0, its CPUs", two),
+                ("gain over a flag, net-order0, one CPU", one - 10.0),
             ],
             AFTER,
         );
-        rows.add("A/A net-order0, 2 threads", BEFORE, pair, "% apart");
+        rows.add("A/A net-order0, its CPUs", BEFORE, pair, "% apart");
         rows.section("Bulk");
         for column in [BEFORE, TRYLOCK, ENGINE] {
             rows.add("gain bulk-64", column, 2.0 * swept, "%");
