@@ -33,7 +33,8 @@ fn without_the_published_tables_the_same_rows_are_measured() {
 
 #[test]
 fn published_rows_are_all_of_published_columns() {
-    for e in EXPERIMENTS {
+    // `what-if` reproduces no document.
+    for e in EXPERIMENTS.iter().filter(|e| e.name() != "what-if") {
         let rows = e.published(&Published::carried());
         assert!(rows.iter().count() > 3, "{}", e.name());
         assert!(rows.iter().all(|r| r.column.starts_with("published:")), "{}", e.name());

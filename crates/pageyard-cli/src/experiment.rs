@@ -5,7 +5,7 @@ use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
 use crate::setting::knob;
 use clap::Args;
-use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run, Settings};
+use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run, Settings, what_if};
 use pageyard_replay::engine::EngineSpec;
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Without a name, lists the experiments.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard experiment zonelist --quick\n  pageyard experiment irq-safe --report irq.html\n  pageyard experiment page-frag --set pcp_policy=free_factor --samples 45\n  pageyard experiment irq-safe --set linux-4.10:percpu_pagelist_high_fraction=8"
+    after_help = "Examples:\n  pageyard experiment zonelist --quick\n  pageyard experiment irq-safe --report irq.html\n  pageyard experiment page-frag --set pcp_policy=free_factor --samples 45\n  pageyard experiment irq-safe --set linux-4.10:percpu_pagelist_high_fraction=8\n  sudo pageyard experiment what-if --guest linux-image-6.12 --seed 7"
 )]
 pub struct Experiment {
     /// The experiment to run
@@ -35,6 +35,58 @@ pub struct Experiment {
     /// Also write a page of claims, bars and tables to FILE.html, or pictures to FILE.png
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+
+    #[command(flatten)]
+    what_if: WhatIf,
+}
+
+/// Where `what-if` tries settings.
+#[derive(Args)]
+struct WhatIf {
+    /// what-if: try settings in a guest with the kernel of a package that is unpacked in this folder
+    #[arg(long, value_name = "FOLDER")]
+    guest: Option<PathBuf>,
+
+    /// what-if: leave this host as it is; settings are tried in the guest alone
+    #[arg(long, requires = "guest")]
+    no_host: bool,
+
+    /// what-if: also set nearly all memory of this host aside, for half a minute at a time; only where nothing else runs
+    #[arg(long, conflicts_with = "no_host")]
+    pieces: bool,
+
+    /// what-if: the seed of the loads, and of the order of the runs [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// what-if: where recordings and predictions go [default: what-if]
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+}
+
+impl WhatIf {
+    /// Returns what was asked for.
+    fn options(&self) -> what_if::Options {
+        let default = what_if::Options::default();
+        what_if::Options {
+            host: !self.no_host,
+            guest: self.guest.clone(),
+            pieces: self.pieces,
+            seed: self.seed.unwrap_or(default.seed),
+            folder: self.keep.clone().unwrap_or(default.folder),
+        }
+    }
+
+    /// Returns the first option that was given.
+    fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.guest.is_some(), "--guest"),
+            (self.pieces, "--pieces"),
+            (self.seed.is_some(), "--seed"),
+            (self.keep.is_some(), "--keep"),
+        ];
+        given.iter().find(|(given, _)| *given).map(|(_, name)| *name)
+    }
 }
 
 /// What `experiment zonelist` runs of this program under callgrind.
@@ -70,6 +122,11 @@ impl Experiment {
         };
         let chosen = experiment::find(name)?;
         let settings = Settings::read(chosen, &self.set)?;
+        if let Some(option) = self.what_if.given().filter(|_| name != "what-if") {
+            return Err(Failure(format!(
+                "{option} belongs to what-if; {name} does not take it, so leave it out"
+            )));
+        }
         for part in EngineSpec::partly_set(chosen.engines(), &self.set) {
             eprintln!("pageyard: {part}");
         }
@@ -83,6 +140,7 @@ impl Experiment {
         run.settings = settings;
         run.samples = self.samples.samples;
         run.trace = Some(crate::carried::open(None)?);
+        run.what_if = self.what_if.options();
         let outcome = experiment::run(chosen, run, &Published::carried())?;
         drop(progress);
         if let Some(path) = &self.report {

@@ -15,6 +15,7 @@ mod schema;
 mod setting;
 mod size;
 mod summary;
+mod what_if;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -52,6 +53,14 @@ enum Verb {
     Experiment(experiment::Experiment),
     #[command(hide = true)]
     CountZonelist(experiment::CountZonelist),
+    #[command(hide = true)]
+    WhatIfLoad(what_if::Load),
+    #[command(hide = true)]
+    WhatIfTrial(what_if::TrialArguments),
+    #[command(hide = true)]
+    WhatIfGuard,
+    #[command(hide = true)]
+    WhatIfGuest,
     /// Say what a trace holds, or what this host's memory is like now
     Summary(summary::SummaryArguments),
     /// Record this host, for a time or while a command runs (needs root)
@@ -75,6 +84,10 @@ fn main() -> ExitCode {
         Verb::Bench(bench) => bench.run(arguments.json),
         Verb::Experiment(experiment) => experiment.run(arguments.json),
         Verb::CountZonelist(count) => count.run(),
+        Verb::WhatIfLoad(load) => load.run(),
+        Verb::WhatIfTrial(trial) => trial.run(),
+        Verb::WhatIfGuard => what_if::guard(),
+        Verb::WhatIfGuest => what_if::guest(),
         Verb::Summary(summary) => summary.run(arguments.json),
         Verb::Knobs(knobs) => knobs.run(arguments.json),
         Verb::Schema(schema) => schema.run(arguments.json),

@@ -59,7 +59,7 @@ impl Zone {
             tags: Tags::new(frames),
             pageblocks: Pageblocks::new(&span),
             pure: config.keeps_lists_pure(),
-            splits_late: config.nofragment && splits_late(map, &span),
+            splits_late: config.defrag_mode || (config.nofragment && splits_late(map, &span)),
             free: Apart::default(),
             blocks: Default::default(),
             free_highatomic: Gauge::default(),

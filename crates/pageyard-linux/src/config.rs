@@ -133,6 +133,9 @@ pub struct Config {
     pub boost_rule: BoostRule,
     /// Whether a first attempt avoids mixing types in a pageblock, even at the cost of a lower zone (5.0 and later).
     pub nofragment: bool,
+    /// Whether no request mixes types in a pageblock before reclaim and compaction have failed it (6.15 and later). One that
+    /// cannot wait fails instead.
+    pub defrag_mode: bool,
     /// Whether requests that ignore the watermarks, those of tasks that are being killed and urgent ones that cannot wait take from
     /// any node, whatever they ask for, once the nodes that they may use have nothing above the low watermark.
     pub privileged_take_any_node: bool,
@@ -182,7 +185,7 @@ const LEFT_OUT_6_12: &str = left_out!(
 /// The same for kernels from 6.15 on.
 const LEFT_OUT_6_18: &str = left_out!(
     "it does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
-     captures a block when it is left. vm.defrag_mode does not exist."
+     captures a block when it is left. With vm.defrag_mode the background reclaims and compacts as without it."
 );
 
 impl Config {
@@ -237,6 +240,7 @@ impl Config {
             fallback: FallbackPolicy::HalfFree,
             boost_rule: BoostRule::Atomic,
             nofragment: false,
+            defrag_mode: false,
             privileged_take_any_node: true,
             highatomic_limit: HighatomicLimit::PercentPlusOne,
             highatomic_counts_free: false,

@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 48] = [
+    pub const KNOBS: [(&'static str, &'static str); 49] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -43,6 +43,7 @@ impl Config {
         ("reclaimable_counts_free", "true or false"),
         ("fallback", "half_free, alike or claim_or_steal"),
         ("nofragment", "true or false"),
+        ("defrag_mode", "0 or 1"),
         ("highatomic_counts_free", "true or false"),
         ("retries", "progress or bounded"),
         ("compaction.enabled", "true or false"),
@@ -185,6 +186,13 @@ impl Config {
             "privileged_take_any_node" => self.privileged_take_any_node = switch()?,
             "reclaimable_counts_free" => self.reclaimable_counts_free = switch()?,
             "nofragment" => self.nofragment = switch()?,
+            "defrag_mode" => {
+                self.defrag_mode = match value {
+                    "0" => false,
+                    "1" => true,
+                    _ => return Err(wrong()),
+                }
+            }
             _ => self.highatomic_counts_free = switch()?,
         }
         Ok(())
@@ -211,6 +219,7 @@ mod tests {
             ("pcp_high_orders", "false"),
             ("fallback", "alike"),
             ("nofragment", "false"),
+            ("defrag_mode", "1"),
             ("highatomic_counts_free", "false"),
             ("pcp_free_high", "batch"),
             ("pcp_free_high_batch", "false"),

@@ -86,7 +86,7 @@ impl LinuxAllocator {
         let effort = Effort {
             mark: Mark::Min,
             reserves: request.flags.difference(RequestFlags::OOM_VICTIM),
-            nofragment: false,
+            nofragment: self.config.defrag_mode,
             wake: counted.wake(request),
             reach: Reach::Asked,
         };
@@ -151,7 +151,13 @@ impl LinuxAllocator {
         if !flags.contains(RequestFlags::NOFAIL) || flags.contains(RequestFlags::NON_BLOCKING) {
             return None;
         }
-        let most = Effort { mark: Mark::Min, reserves: RequestFlags::HIGH, wake: Wake::No, ..effort };
+        let most = Effort {
+            mark: Mark::Min,
+            reserves: RequestFlags::HIGH,
+            nofragment: false,
+            wake: Wake::No,
+            ..effort
+        };
         self.try_zones(cx, request, most)
     }
 
@@ -180,10 +186,10 @@ fn entitled(request: &Request, effort: Effort, any_node: bool) -> Effort {
     let any = if any_node { Reach::Any } else { Reach::Asked };
     let none = RequestFlags::empty();
     if flags.contains(RequestFlags::MEMALLOC) {
-        return Effort { mark: Mark::None, reserves: none, reach: any, ..effort };
+        return Effort { mark: Mark::None, reserves: none, nofragment: false, reach: any, ..effort };
     }
     if flags.contains(RequestFlags::OOM_VICTIM) {
-        return Effort { reserves: RequestFlags::OOM_VICTIM, reach: any, ..effort };
+        return Effort { reserves: RequestFlags::OOM_VICTIM, nofragment: false, reach: any, ..effort };
     }
     let urgent = flags.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
     Effort { reach: if urgent { any } else { Reach::Asked }, ..effort }

@@ -163,7 +163,8 @@ impl<'a, H: Helpers> Wait<'a, H> {
             }
             let again = self.should_reclaim(progress, &mut idle)
                 || (progress > 0 && self.can_compact() && self.should_compact(&mut compactions));
-            if !again {
+            // What reclaim and compaction could not prevent: types are mixed after all (`defrag_mode`).
+            if !again && !std::mem::replace(&mut self.effort.nofragment, false) {
                 return self.last_look();
             }
             if self.tried.reclaims >= MAX_ROUNDS {

@@ -81,7 +81,7 @@ impl LinuxAllocator {
     /// Compiled separately for each form of the step, and otherwise identical: only the step differs.
     ///
     /// # Linux
-    /// `get_page_from_freelist`.
+    /// `get_page_from_freelist`. With `defrag_mode` (6.15) it neither keeps to a node nor tries again.
     #[inline(never)]
     fn try_walk<S: Step>(&self, cx: &Cx, request: &Request, walk: &Walk<'_>, effort: Effort) -> Option<Pfn> {
         let order = request.order;
@@ -93,7 +93,7 @@ impl LinuxAllocator {
             from = at + 1;
             let zone = &self.zones[walk.list[at].zone];
             // Another node costs more than a mixed pageblock.
-            if effort.nofragment && zone.span.node != node {
+            if effort.nofragment && zone.span.node != node && !self.config.defrag_mode {
                 continue;
             }
             let above = |mark| {
@@ -122,7 +122,8 @@ impl LinuxAllocator {
             }
             return Some(pfn);
         }
-        if !effort.nofragment {
+        // With `defrag_mode` the slow path gives this up, for requests that wait.
+        if !effort.nofragment || self.config.defrag_mode {
             return None;
         }
         self.try_walk::<S>(cx, request, walk, Effort { nofragment: false, ..effort })

@@ -28,6 +28,7 @@ mod report;
 mod row;
 mod settings;
 mod unsafely;
+pub mod what_if;
 pub mod zonelist;
 
 pub use crate::harness::samples::{Samples, gain};
@@ -95,6 +96,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &direct_compaction::DirectCompaction,
     &page_frag::PageFrag,
     &zonelist::Zonelist,
+    &what_if::WhatIf,
 ];
 
 /// What an experiment is told, and what it says while it runs.
@@ -109,6 +111,8 @@ pub struct Run<'a> {
     pub settings: Settings,
     /// Samples of each row; without it as many as the experiment takes by itself.
     pub samples: Option<usize>,
+    /// Where `what-if` tries settings.
+    pub what_if: what_if::Options,
     notes: Vec<String>,
     progress: &'a mut dyn FnMut(&'static str, u64, u64),
 }
@@ -122,6 +126,7 @@ impl<'a> Run<'a> {
             trace: None,
             settings: Settings::default(),
             samples: None,
+            what_if: what_if::Options::default(),
             notes: Vec::new(),
             progress,
         }

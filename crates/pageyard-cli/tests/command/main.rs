@@ -11,3 +11,4 @@ mod sampled;
 mod schemas;
 mod series;
 mod verbs;
+mod what_if;

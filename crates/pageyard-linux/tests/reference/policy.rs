@@ -54,6 +54,38 @@ fn a_pageblock_half_free_is_converted_and_one_less_than_half_free_is_not() {
 }
 
 #[test]
+fn with_defrag_mode_only_a_request_that_waits_mixes_types() {
+    let pieces = |mode: &str| {
+        let mut config = bare(Config::linux_6_18());
+        config.set("defrag_mode", mode).unwrap();
+        // Half of the frames are free, in blocks of order 4: no pageblock is free as a whole.
+        with_holes(&config, |i| i % 2 == 0)
+    };
+    let waits = Request::new(Order::ZERO, Unmovable);
+    let atomic = waits.with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+    let without = pieces("0");
+    assert!(without.alloc(&CX, &atomic).is_ok());
+    assert_eq!(without.stats()[Counter::Extfrag], 1);
+    let with = pieces("1");
+    let free = || with.zone_stats(ZoneId(0)).unwrap().free;
+    let (all, before) = (free(), with.stats()[Counter::Extfrag]);
+    // What production reported: half of memory is free, and one frame cannot be had.
+    assert!(with.alloc(&CX, &atomic).is_err());
+    assert_eq!((free(), with.stats()[Counter::Extfrag]), (all, before));
+    assert!(all.0 >= 512 && with.alloc(&CX, &Request { migratetype: Movable, ..atomic }).is_ok());
+    assert!(with.alloc(&CX, &waits).is_ok());
+    assert_eq!(with.stats()[Counter::Extfrag], before + 1);
+    // Those that reclaim do not wait, and are not held to it.
+    assert!(pieces("1").alloc(&CX, &atomic.with(RequestFlags::MEMALLOC)).is_ok());
+    // A whole pageblock may still change its type.
+    let mut config = bare(Config::linux_6_18());
+    config.set("defrag_mode", "1").unwrap();
+    let fresh = normal(1024, &config);
+    assert!(fresh.alloc(&CX, &atomic).is_ok());
+    sound(&with);
+}
+
+#[test]
 fn what_stays_behind_after_a_steal_depends_on_the_version() {
     let left = |config: Config| {
         let a = with_holes(&config, |i| i < 30 && i % 2 == 0);

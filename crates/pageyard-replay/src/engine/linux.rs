@@ -222,7 +222,13 @@ pub(super) const TABLE: &[InLinux] = &[
         "nofragment",
         Code("ALLOC_NOFRAGMENT"),
         &[("false", Until(v(4, 20))), ("true", Since(v(5, 0)))],
-        "Since 6.15 vm.defrag_mode makes it last for every request; there is no knob for that.",
+        "Since 6.15 vm.defrag_mode makes it last for every request: see defrag_mode.",
+    ),
+    entry(
+        "defrag_mode",
+        Sysctl("vm.defrag_mode"),
+        &[("0", Every), (ANY, Since(v(6, 15)))],
+        "0 unless it is set. What it asks of the background reclaimer and compactor is left out.",
     ),
     entry(
         "highatomic_counts_free",

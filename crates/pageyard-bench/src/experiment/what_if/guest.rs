@@ -1,0 +1,258 @@
+//! A guest: a stock kernel whose memory was aged once and saved, all of it; every run starts from that.
+
+use super::agent::{Answer, CACHE, Ready, Task, take_over};
+use super::figure::Figures;
+use super::initrd;
+use super::load::Load;
+use super::place::Place;
+use super::setting::Baseline;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Memory of the guest, in MiB: a few seconds of a load fill it.
+const MEMORY_MIB: u32 = 512;
+
+/// How long a guest may take to boot and age, or to carry out a task: it is emulated.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// Empty lines before a task: a serial line that has just been restored loses some bytes.
+const LINES: &str = "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n";
+
+/// Bytes of the device that is read through, all holes, and of the one that a recording is written on.
+const CACHE_BYTES: u64 = 8 << 30;
+const OUT_BYTES: u64 = 1 << 30;
+
+/// A guest that was aged and saved.
+pub struct Guest {
+    folder: PathBuf,
+    kernel: PathBuf,
+    seed: u64,
+    ready: Ready,
+}
+
+impl Guest {
+    /// Boots the kernel of a package of the distribution, unpacked in `package`, ages the guest and saves it below `folder`.
+    ///
+    /// # Errors
+    /// What is missing, or why the guest did not become ready.
+    pub fn new(program: &Path, package: &Path, folder: &Path, seed: u64) -> Result<Guest, String> {
+        let boot = package.join("boot");
+        let kernel = fs::read_dir(&boot)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|e| e.path())
+            .find(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("vmlinuz")));
+        let kernel = kernel.ok_or_else(|| {
+            format!(
+                "{} has no kernel: unpack a package there, as with `apt-get download linux-image-6.12-cloud-amd64` and `dpkg-deb -x`",
+                boot.display()
+            )
+        })?;
+        initrd::write(&folder.join("initrd"), package, program)?;
+        for (name, bytes) in [("cache.img", CACHE_BYTES), ("out.img", OUT_BYTES)] {
+            let made = File::create(folder.join(name)).and_then(|f| f.set_len(bytes));
+            made.map_err(|e| format!("{} cannot be made: {e}", folder.join(name).display()))?;
+        }
+        let ready = Ready { kernel: String::new(), baseline: Baseline::new() };
+        let mut guest = Guest { folder: folder.to_owned(), kernel, seed, ready };
+        let running = guest.start(&[])?;
+        guest.ready = serde_json::from_str(&running.line()?)
+            .map_err(|e| format!("the guest said nothing of use: {e}"))?;
+        guest.save()?;
+        Ok(guest)
+    }
+
+    fn start(&self, more: &[&str]) -> Result<Running, String> {
+        let at = |name: &str| self.folder.join(name).display().to_string();
+        let append =
+            "console=ttyS0 quiet panic=-1 psi=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable";
+        let control = self.folder.join("control");
+        let _ = fs::remove_file(&control);
+        let emulator = at("emulator.log");
+        let log = File::create(&emulator).map_err(|e| format!("{emulator} cannot be written: {e}"))?;
+        let mut child = Command::new("qemu-system-x86_64")
+            .args(["-M", "pc", "-cpu", "max", "-smp", "2", "-accel", "tcg,thread=multi"])
+            .args(["-m", &format!("{MEMORY_MIB}M"), "-display", "none", "-nodefaults", "-no-reboot"])
+            .args([
+                "-kernel",
+                &self.kernel.display().to_string(),
+                "-initrd",
+                &at("initrd"),
+                "-append",
+                append,
+            ])
+            .args(["-drive", &format!("file={},format=raw,if=virtio,readonly=on", at("cache.img"))])
+            .args(["-drive", &format!("file={},format=raw,if=virtio,cache=unsafe", at("out.img"))])
+            .args(["-serial", &format!("file:{}", at("console.log")), "-serial", "stdio"])
+            .args(["-qmp", &format!("unix:{},server=on,wait=off", control.display())])
+            .args(more)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .map_err(|e| {
+                format!("qemu-system-x86_64 does not start: {e}; on Debian: apt-get install qemu-system-x86")
+            })?;
+        let (send, lines) = channel();
+        if let Some(out) = child.stdout.take() {
+            std::thread::spawn(move || {
+                // Ends with the guest, or with whoever listens.
+                BufReader::new(out)
+                    .lines()
+                    .map_while(Result::ok)
+                    .take_while(|l| send.send(l.clone()).is_ok())
+                    .count()
+            });
+        }
+        Ok(Running {
+            child,
+            lines,
+            logs: [self.folder.join("console.log"), self.folder.join("emulator.log")],
+        })
+    }
+
+    /// Saves the running guest, all of it, into a file.
+    fn save(&self) -> Result<(), String> {
+        let fail = |e: std::io::Error| format!("the guest cannot be saved: {e}");
+        let mut control = UnixStream::connect(self.folder.join("control")).map_err(fail)?;
+        control.set_read_timeout(Some(PATIENCE)).map_err(fail)?;
+        let mut answers = BufReader::new(control.try_clone().map_err(fail)?).lines();
+        let mut ask = |what: String| -> Result<String, String> {
+            writeln!(control, "{what}").map_err(fail)?;
+            for line in answers.by_ref() {
+                let line = line.map_err(fail)?;
+                if line.contains("\"return\"") || line.contains("\"error\"") {
+                    return Ok(line);
+                }
+            }
+            Err("the guest cannot be saved: the emulator has ended".into())
+        };
+        ask("{\"execute\":\"qmp_capabilities\"}".into())?;
+        let speed = "{\"execute\":\"migrate-set-parameters\",\"arguments\":{\"max-bandwidth\":10000000000}}";
+        ask(speed.into())?;
+        let uri = serde_json::json!({
+            "execute": "migrate", "arguments": { "uri": format!("exec:cat > '{}'", self.folder.join("state").display()) }
+        });
+        ask(uri.to_string())?;
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let said = ask("{\"execute\":\"query-migrate\"}".into())?;
+            if said.contains("\"status\": \"completed\"") {
+                return Ok(());
+            }
+            if said.contains("\"status\": \"failed\"") || said.contains("\"error\"") {
+                return Err(format!("the guest cannot be saved: {}", pageyard_replay::text::shown(&said)));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Err("the guest cannot be saved: it takes too long".into())
+    }
+
+    /// Has a task carried out, from the saved state.
+    fn ask(&self, task: &Task) -> Result<Answer, String> {
+        let state = format!("exec:cat '{}'", self.folder.join("state").display());
+        let mut running = self.start(&["-incoming", &state])?;
+        let text = serde_json::to_string(task).map_err(|e| e.to_string())?;
+        let told =
+            running.child.stdin.as_mut().map(|to| writeln!(to, "{LINES}{text}").and_then(|()| to.flush()));
+        match told {
+            Some(Ok(())) => serde_json::from_str(&running.line()?)
+                .map_err(|e| format!("the guest said nothing of use: {e}")),
+            _ => Err(running.failed("the guest has ended")),
+        }
+    }
+
+    fn task(&self, load: &Load, record: bool, settings: Vec<(String, String)>) -> Task {
+        let work = load.work(true, self.seed, Path::new(CACHE));
+        Task { load: work.load, size: work.size, seed: work.seed, record, settings }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Its recordings stay, and its logs.
+        for name in ["initrd", "cache.img", "out.img", "state", "control"] {
+            let _ = fs::remove_file(self.folder.join(name));
+        }
+    }
+}
+
+impl Place for Guest {
+    fn name(&self) -> &'static str {
+        "guest"
+    }
+
+    fn kernel(&self) -> &str {
+        &self.ready.kernel
+    }
+
+    fn baseline(&self) -> &Baseline {
+        &self.ready.baseline
+    }
+
+    fn record(&mut self, load: &Load) -> Result<PathBuf, String> {
+        match self.ask(&self.task(load, true, Vec::new()))? {
+            Answer::Recorded => {}
+            Answer::Failed(why) => return Err(why),
+            Answer::Counted(_) => return Err("the guest counted instead of recording".into()),
+        }
+        let trace = self.folder.join(format!("guest-{}.trace", load.name));
+        let _ = fs::remove_dir_all(&trace);
+        take_over(&self.folder.join("out.img"), &trace).map_err(|e| format!("{}: {e}", trace.display()))?;
+        Ok(trace)
+    }
+
+    fn count(&mut self, load: &Load, setting: Option<(&str, &str)>) -> Result<Figures, String> {
+        let settings =
+            setting.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        match self.ask(&self.task(load, false, settings))? {
+            Answer::Counted(figures) => Ok(figures),
+            Answer::Failed(why) => Err(why),
+            Answer::Recorded => Err("the guest recorded instead of counting".into()),
+        }
+    }
+}
+
+/// A guest that runs, until it is dropped.
+struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    logs: [PathBuf; 2],
+}
+
+impl Running {
+    /// Waits for the next line that the guest says.
+    fn line(&self) -> Result<String, String> {
+        self.lines.recv_timeout(PATIENCE).map_err(|e| {
+            self.failed(match e {
+                RecvTimeoutError::Timeout => "the guest takes too long",
+                RecvTimeoutError::Disconnected => "the guest has ended",
+            })
+        })
+    }
+
+    /// Says what went wrong, with the last line of a log.
+    fn failed(&self, what: &str) -> String {
+        let last = |log: &PathBuf| {
+            let bytes = fs::read(log).unwrap_or_default();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            text.lines().rfind(|l| !l.trim().is_empty()).map(pageyard_replay::text::shown)
+        };
+        let said = self.logs.iter().find_map(last).unwrap_or_default();
+        format!("{what}; its log is {} and ends with: {said}", self.logs[0].display())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing of it is kept.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

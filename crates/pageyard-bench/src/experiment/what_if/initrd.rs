@@ -1,0 +1,161 @@
+//! A guest's initial file system, in the `newc` form of cpio: this program and what it is linked with, BusyBox, modules.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Modules that a guest's disks need, in the order in which they are loaded; a kernel that has one built in lacks the file.
+const MODULES: [&str; 6] =
+    ["virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
+
+/// The guest's first process.
+const INIT: &str = "#!/bin/busybox sh
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t sysfs sys /sys
+/bin/busybox mount -t devtmpfs dev /dev
+/bin/busybox mount -t tracefs tracefs /sys/kernel/tracing
+for module in virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk; do
+	[ -e /$module.ko ] && /bin/busybox insmod /$module.ko
+done
+/bin/busybox ifconfig lo 127.0.0.1 up
+/bin/busybox stty -F /dev/ttyS1 raw -echo
+exec /bin/pageyard what-if-guest </dev/ttyS1 >/dev/ttyS1
+";
+
+/// Makes the file system for a kernel whose package is unpacked in `package`.
+///
+/// # Errors
+/// Which tool or file is missing.
+pub(super) fn write(to: &Path, package: &Path, program: &Path) -> Result<(), String> {
+    let mut archive = Archive::default();
+    for folder in ["bin", "proc", "sys", "dev", "tmp", "modules"] {
+        archive.folder(folder);
+    }
+    archive.file("init", INIT.as_bytes());
+    let busybox = ["/bin/busybox", "/usr/bin/busybox"].iter().find_map(|p| fs::read(p).ok());
+    archive.file(
+        "bin/busybox",
+        &busybox.ok_or("busybox is missing; on Debian: apt-get install busybox-static")?,
+    );
+    archive.file("bin/pageyard", &read(program)?);
+    for library in libraries(program)? {
+        archive.file(library.to_string_lossy().trim_start_matches('/'), &read(&library)?);
+    }
+    for name in MODULES {
+        if let Some(path) = find(&package.join("lib/modules"), name) {
+            archive.file(&format!("{name}.ko"), &module(&path)?);
+        }
+    }
+    fs::write(to, archive.end()).map_err(|e| format!("{} cannot be written: {e}", to.display()))
+}
+
+/// Returns the shared libraries of a program, as `ldd` says; none for one that is linked statically.
+fn libraries(program: &Path) -> Result<BTreeSet<PathBuf>, String> {
+    let said = Command::new("ldd").arg(program).output().map_err(|e| format!("ldd cannot be run: {e}"))?;
+    let text = String::from_utf8_lossy(&said.stdout);
+    let paths = text.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from);
+    Ok(paths.filter(|path| path.is_file()).collect())
+}
+
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let names = [format!("{name}.ko"), format!("{name}.ko.xz")];
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|t| t.is_dir()) {
+                folders.push(entry.path());
+            } else if entry.file_name().to_str().is_some_and(|n| names.iter().any(|name| name == n)) {
+                return Some(entry.path());
+            }
+        }
+    }
+    None
+}
+
+/// Reads a module, unpacked.
+fn module(path: &Path) -> Result<Vec<u8>, String> {
+    if path.extension().is_some_and(|e| e == "ko") {
+        return read(path);
+    }
+    let unpacked = Command::new("busybox").args(["xzcat"]).arg(path).output();
+    match unpacked {
+        Ok(done) if done.status.success() => Ok(done.stdout),
+        _ => Err(format!("{} cannot be unpacked with busybox xzcat", path.display())),
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|e| format!("{} cannot be read: {e}", path.display()))
+}
+
+/// A cpio archive under way.
+#[derive(Default)]
+struct Archive {
+    bytes: Vec<u8>,
+    known: BTreeSet<String>,
+    entries: u32,
+}
+
+impl Archive {
+    fn folder(&mut self, name: &str) {
+        if self.known.insert(name.to_owned()) {
+            self.entry(name, 0o040_755, &[]);
+        }
+    }
+
+    fn file(&mut self, name: &str, contents: &[u8]) {
+        for (at, _) in name.match_indices('/') {
+            self.folder(&name[..at]);
+        }
+        if self.known.insert(name.to_owned()) {
+            self.entry(name, 0o100_755, contents);
+        }
+    }
+
+    fn entry(&mut self, name: &str, mode: u32, contents: &[u8]) {
+        self.entries += 1;
+        self.bytes.extend_from_slice(b"070701");
+        let mut field = |n: u32| self.bytes.extend_from_slice(format!("{n:08x}").as_bytes());
+        let links = 1;
+        for n in
+            [self.entries, mode, 0, 0, links, 0, contents.len() as u32, 0, 0, 0, 0, name.len() as u32 + 1, 0]
+        {
+            field(n);
+        }
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.push(0);
+        self.pad();
+        self.bytes.extend_from_slice(contents);
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn end(mut self) -> Vec<u8> {
+        self.entry("TRAILER!!!", 0, &[]);
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_has_its_folders_once_and_is_padded() {
+        let mut archive = Archive::default();
+        archive.file("a/b/c", b"hello");
+        archive.file("a/d", b"x");
+        let bytes = archive.end();
+        assert_eq!(bytes.len() % 4, 0);
+        let text = String::from_utf8_lossy(&bytes);
+        assert_eq!(text.matches("070701").count(), 5);
+        assert!(text.contains("a/b/c\0") && text.contains("hello") && text.contains("TRAILER!!!"));
+        // The header of the first entry: 13 fields of eight digits after the magic number, then the name.
+        assert_eq!(&bytes[110..112], b"a\0");
+        assert_eq!(&bytes[6 + 11 * 8..6 + 12 * 8], b"00000002");
+    }
+}

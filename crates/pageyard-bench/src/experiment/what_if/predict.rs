@@ -1,0 +1,229 @@
+//! Predictions: what replays of a recording say about a setting, written down before anything is measured.
+
+use super::figure::{Figure, Figures};
+use super::load::Load;
+use super::place::{Place, preset};
+use super::setting::{SETTINGS, Setting, knobs};
+use super::sign::Sign;
+use crate::error::BenchError;
+use pageyard_replay::engine::EngineSpec;
+use pageyard_replay::replay::{ReplayOptions, SlowPath, replay};
+use pageyard_trace::Trace;
+use pageyard_trace::proctext::Vmstat;
+use serde::Serialize;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// The largest share of reclaimed frames that were read again, and of events lost, with which a replay still answers.
+const MOST: f64 = 0.01;
+
+/// What a replay says about a load under a setting.
+#[derive(Clone, Debug, Serialize)]
+pub struct Prediction {
+    /// Where.
+    pub place: &'static str,
+    /// The load.
+    pub load: &'static str,
+    /// The setting.
+    pub setting: String,
+    /// The value that it is given; left out where it has none here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// Why there is no prediction; left out where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// The figures of the load, in its order; empty where it is refused.
+    pub figures: Vec<Predicted>,
+}
+
+/// A figure, predicted.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Predicted {
+    /// Which.
+    pub figure: Figure,
+    /// In the replay without the change.
+    pub baseline: f64,
+    /// In the replay with it, less that.
+    pub change: f64,
+    /// Its sign.
+    pub sign: Sign,
+}
+
+/// Predicts what every setting does to a load, from its recording.
+///
+/// # Errors
+/// When the recording cannot be read or replayed.
+pub fn predict(
+    place: &dyn Place,
+    load: &Load,
+    trace: &Path,
+    settings: &[&'static Setting],
+) -> Result<Vec<Prediction>, BenchError> {
+    let trace = Trace::open(trace)?;
+    let unfit = unfit(place, &trace)?;
+    let before = match unfit {
+        None => Some(replayed(place, &trace, None)?),
+        Some(_) => None,
+    };
+    let mut all = Vec::new();
+    for setting in settings {
+        let value = setting.value(place.baseline());
+        let refused = match (&value, setting.not_modelled(), &unfit) {
+            (Err(why), ..) => Some(why.clone()),
+            (_, Some(why), _) => Some(why.to_owned()),
+            (.., Some(why)) => Some(why.clone()),
+            _ if setting.reclaims => read_again(&trace)?,
+            _ => None,
+        };
+        let figures = match (&refused, &value, &before) {
+            (None, Ok(value), Some(before)) => {
+                let after = replayed(place, &trace, Some((setting, value)))?;
+                load.figures.iter().map(|figure| Predicted::of(*figure, before, &after)).collect()
+            }
+            _ => Vec::new(),
+        };
+        all.push(Prediction {
+            place: place.name(),
+            load: load.name,
+            setting: setting.name(),
+            value: value.ok(),
+            refused,
+            figures,
+        });
+    }
+    Ok(all)
+}
+
+impl Predicted {
+    fn of(figure: Figure, before: &Figures, after: &Figures) -> Predicted {
+        let baseline = before.get(figure);
+        let change = after.get(figure) - baseline;
+        Predicted { figure, baseline, change, sign: Sign::of(change, baseline, figure.floor()) }
+    }
+}
+
+/// Replays a recording on the reference with the place's settings, one of them changed.
+fn replayed(
+    place: &dyn Place,
+    trace: &Trace,
+    changed: Option<(&Setting, &str)>,
+) -> Result<Figures, BenchError> {
+    let name = preset(place.kernel()).unwrap_or("linux-6.18");
+    let spec = EngineSpec::parse(name, &knobs(place.baseline(), changed))?;
+    let slow_path = Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 });
+    let options = ReplayOptions { slow_path, samples: Some(1), ..ReplayOptions::default() };
+    let report = replay(trace, &[spec], &options, &mut |_, _, _| {})?;
+    match report.engines.first() {
+        Some(engine) if engine.is_sound() => Ok(Figures::of_replay(engine)),
+        _ => Err(BenchError::Experiment { why: format!("the replay of {} is not sound", trace.name()) }),
+    }
+}
+
+/// Says why nothing can be predicted from a recording, where nothing can.
+fn unfit(place: &dyn Place, trace: &Trace) -> Result<Option<String>, BenchError> {
+    if preset(place.kernel()).is_none() {
+        return Ok(Some(format!("the reference has no preset for {}", place.kernel())));
+    }
+    let (lost, rows) = (trace.meta().lost, trace.rows()?);
+    let share = lost as f64 / (lost + rows).max(1) as f64;
+    Ok((share > MOST).then(|| format!("the recording lost {:.1} % of its events", share * 100.0)))
+}
+
+/// Says that what was reclaimed was read again, which is load that reclaim makes and no replay has.
+fn read_again(trace: &Trace) -> Result<Option<String>, BenchError> {
+    let (Some(before), Some(after)) = (&trace.meta().before, &trace.meta().after) else { return Ok(None) };
+    Ok(share_read_again(&Vmstat::parse(&before.vmstat)?, &Vmstat::parse(&after.vmstat)?))
+}
+
+/// Where nothing was reclaimed, what was read again had been dropped before the recording, to make its state.
+fn share_read_again(before: &Vmstat, after: &Vmstat) -> Option<String> {
+    let rose = |name: &str| after.get(name).unwrap_or(0).saturating_sub(before.get(name).unwrap_or(0)) as f64;
+    let again = rose("workingset_refault_file") + rose("workingset_refault_anon");
+    let freed = rose("pgsteal_kswapd") + rose("pgsteal_direct");
+    (freed > 0.0 && again > MOST * freed).then(|| {
+        format!(
+            "{again:.0} of {freed:.0} reclaimed frames were read again, so reclaim decides what the load asks for"
+        )
+    })
+}
+
+/// What is written down.
+#[derive(Serialize)]
+struct Written<'a> {
+    seed: u64,
+    /// Seconds since 1970.
+    written: u64,
+    predictions: &'a [Prediction],
+}
+
+/// Writes predictions to a file, makes sure that they are on disk, and returns their hash (FNV-1a, 64 bits).
+///
+/// # Errors
+/// When it cannot be written; no file is left then.
+pub fn write_down(path: &Path, predictions: &[Prediction], seed: u64) -> Result<u64, BenchError> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let written = Written { seed, written: since.map_or(0, |d| d.as_secs()), predictions };
+    let fail = |why: String| BenchError::Report { path: path.display().to_string(), why };
+    let text = serde_json::to_string_pretty(&written).map_err(|e| fail(e.to_string()))?;
+    let aside = path.with_extension("json.partial");
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&aside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        std::fs::rename(&aside, path)
+    };
+    write().map_err(|e| fail(e.to_string()))?;
+    Ok(fnv(text.as_bytes()))
+}
+
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Returns the settings that are tried: all, or for a quick run the first of each kind.
+#[must_use]
+pub fn tried(quick: bool) -> Vec<&'static Setting> {
+    let some = ["percpu_pagelist_high_fraction=1000", "min_free_kbytes*4", "defrag_mode=1"];
+    SETTINGS.iter().filter(|s| !quick || some.contains(&s.name().as_str())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reclaim_that_makes_load_is_refused() {
+        let of = |again: u64, freed: u64| {
+            let text = format!("workingset_refault_file {again}\npgsteal_kswapd {freed}\n");
+            share_read_again(&Vmstat::parse("").unwrap(), &Vmstat::parse(&text).unwrap())
+        };
+        assert!(of(20, 1000).unwrap().starts_with("20 of 1000 reclaimed frames were read again"));
+        assert_eq!(of(9, 1000), None);
+        assert_eq!(of(1091, 0), None, "dropped before the recording");
+    }
+
+    #[test]
+    fn what_is_written_down_is_whole_and_has_its_hash() {
+        assert_eq!(fnv(b"a"), 0xaf63_dc4c_8601_ec8c);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("predictions.json");
+        let one = Prediction {
+            place: "host",
+            load: "fork",
+            setting: "defrag_mode=1".into(),
+            value: None,
+            refused: Some("the reference does not model it".into()),
+            figures: Vec::new(),
+        };
+        let hash = write_down(&path, &[one], 7).unwrap();
+        let text = std::fs::read(&path).unwrap();
+        assert_eq!(hash, fnv(&text));
+        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        assert_eq!((json["seed"].as_u64(), json["predictions"][0]["load"].as_str()), (Some(7), Some("fork")));
+        let why = write_down(&folder.path().join("no/such/folder"), &[], 7).unwrap_err().to_string();
+        assert!(why.contains("no/such/folder"), "{why}");
+    }
+}
