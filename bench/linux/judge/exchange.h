@@ -9,7 +9,7 @@
 #define PAGEYARD_EXCHANGE_H
 
 #define EXCHANGE_MAGIC 0x31656764756a7970ULL /* "pyjudge1" */
-#define EXCHANGE_VERSION 1
+#define EXCHANGE_VERSION 2
 
 /* Set in the number of a bulk request's frame once it is freed. */
 #define FRAME_FREED 0x80000000U
@@ -57,12 +57,15 @@ struct exchange {
 	u64 moves_at; /* what compaction moved, in order */
 	u64 moves_room; /* moves that fit */
 	u64 off_lru_at; /* room for the judge's own list of OFF_LRU frames */
+	u64 steps_at; /* what compaction did on its way, in order */
+	u64 steps_room; /* steps that fit */
 	u32 compacts; /* requests that may wait may also compact */
 	u32 weigh; /* measure `weights` before the stream */
 	/* By the guest. */
 	u64 done; /* operations carried out */
 	u64 frames; /* frame numbers written */
 	u64 moves; /* moves written */
+	u64 steps; /* steps written */
 	u64 opening_len;
 	u64 closing_len;
 	u64 weights[WEIGHTS]; /* a thousand times what a call takes, by `enum weight` */
@@ -115,9 +118,45 @@ struct move {
 	u32 to;
 };
 
+/* A step of a compaction; what `a`, `b` and `c` are follows each. */
+enum step_kind {
+	STEP_DEFERRED = 1, /* the zone is left out: its first frame, order */
+	STEP_BEGUN, /* migrate scanner, free scanner, whether it waits */
+	STEP_CHECKED, /* whether it is done: result */
+	STEP_SOURCES, /* scanned from, to, frames isolated */
+	STEP_TARGETS, /* scanned from, to, free frames taken */
+	STEP_MOVED, /* frames */
+	STEP_ENDED, /* migrate scanner, free scanner, result */
+	STEP_FAILED, /* the next ones are left out: zone's first frame, order */
+	STEP_HELPED, /* zone's first frame, order */
+	STEP_SEARCHED, /* free lists, since 6.7: least frame, blocks seen, free frames taken */
+};
+
+enum step_result {
+	RESULT_GOES_ON,
+	RESULT_SKIPPED,
+	RESULT_DEFERRED,
+	RESULT_CONTENDED,
+	RESULT_PARTIAL,
+	RESULT_COMPLETE,
+	RESULT_SUCCESS,
+};
+
+struct step {
+	u32 operation; /* that was carried out */
+	u32 kind;
+	u32 a, b, c;
+};
+
+/*
+ * So many frames can be isolated in one operation, and no more: where a frame can be isolated and not moved, and leaves no hint
+ * because no list for reclaim has it, 6.12 finds its pageblock again and again.
+ */
+#define MOST_ISOLATED 8192
+
 struct answer {
 	u64 result; /* frame number, ~0 for none; of bulk requests the count, of others 0 */
-	u16 unused;
+	u16 cut_short; /* more than MOST_ISOLATED were to be isolated */
 	u16 reclaims; /* times that the request reclaimed */
 	u32 counts; /* what every zone and list counts afterwards, folded into a number */
 };

@@ -94,14 +94,25 @@ static int find_symbols(void)
 
 static u32 *where; /* by operation, and behind them by frame of a bulk request: the frame that it holds */
 static struct move *moves;
-static u64 turn; /* the operation that is carried out */
+u64 turn;
+static u32 isolated; /* frames, in this operation */
 
-static const struct operation *owner_of(struct page *page);
+/* Single frames say whose they are: the place of their number in `where`, plus one, and the operation that got them. */
+static const struct operation *owner_of(struct page *page)
+{
+	return &ops[page->index];
+}
 
-/* Single frames say whose they are: the place of their number in `where`, plus one. */
 static bool isolate(struct page *page, isolate_mode_t mode)
 {
-	return ex->compacts && page_private(page) && !(owner_of(page)->flags & FLAG_PINNED);
+	if (!ex->compacts || !page_private(page) || owner_of(page)->flags & FLAG_PINNED)
+		return false;
+	if (isolated >= MOST_ISOLATED) {
+		answers[turn].cut_short = 1;
+		return false;
+	}
+	isolated++;
+	return true;
 }
 
 static int migrate(struct page *to, struct page *from, enum migrate_mode mode);
@@ -130,6 +141,7 @@ static int migrate(struct page *to, struct page *from, enum migrate_mode mode)
 	get_page(to);
 	mark(to);
 	set_page_private(to, place + 1);
+	to->index = from->index;
 	where[place] = page_to_pfn(to);
 	if (ex->moves < ex->moves_room)
 		moves[ex->moves] = (struct move){ .operation = turn, .from = page_to_pfn(from), .to = page_to_pfn(to) };
@@ -150,8 +162,10 @@ static void fill(struct page *page, const struct operation *op, u64 place)
 		return;
 	for (i = 0; i < 1UL << op->order; i++)
 		mark(page + i);
-	if (op->order == 0)
+	if (op->order == 0) {
 		set_page_private(page, place + 1);
+		page->index = turn;
+	}
 }
 
 static void empty(struct page *page, const struct operation *op)
@@ -492,27 +506,16 @@ static u32 counts(void)
 	return sum;
 }
 
-static const struct operation *owner_of(struct page *page)
-{
-	u64 place = page_private(page) - 1;
-	u64 at;
-
-	if (place < ex->operations)
-		return &ops[place];
-	/* A frame of a bulk request: the last one that began at or before it. */
-	for (at = turn;; at--)
-		if (ops[at].kind == OP_ALLOC_BULK && answers[at].result >> 16 <= place - ex->operations &&
-		    (at != turn || answers[at].result))
-			return &ops[at];
-}
-
 static void carry_out(u64 index)
 {
 	const struct operation *op = &ops[index];
 	struct answer *a = &answers[index];
 
 	*a = (struct answer){ .result = op->kind == OP_ALLOC ? ~0ULL : 0 };
+	/* Asked to give way, asynchronous compaction leaves out zones; here no one waits for the CPU. */
+	clear_tsk_need_resched(current);
 	current_op = op;
+	isolated = 0;
 	now = a;
 	switch (op->kind) {
 	case OP_ALLOC:
@@ -550,7 +553,8 @@ static void carry_out(u64 index)
 /* ---- Two threads hold the CPUs. ---- */
 
 static atomic_t arrived, masked, folded;
-static bool opened, closed;
+static bool closed;
+bool opened;
 
 static void meet(atomic_t *at)
 {
@@ -695,6 +699,8 @@ static int __init judge_init(void)
 		err = find_lookup() ? fail("kprobes do not work in this kernel") : find_symbols();
 	if (!err)
 		err = replace_all();
+	if (!err && ex->compacts && follow_steps())
+		err = fail("this kernel does not trace compaction");
 	if (err)
 		goto out;
 	/* Behind the frames of bulk requests. */
@@ -715,6 +721,8 @@ static int __init judge_init(void)
 	WRITE_ONCE(ex->status, STATUS_DONE);
 	pr_info("judge: done\n");
 out:
+	if (ex->compacts)
+		leave_steps();
 	restore_all();
 	return err;
 }

@@ -16,11 +16,18 @@
 #define JUDGED_CPUS 2
 
 extern struct exchange *ex;
+/* The operation that is carried out. */
+extern u64 turn;
+/* The first one may begin. */
+extern bool opened;
 /* get_pfnblock_flags_mask, found by name. */
 extern unsigned long (*block_flags)(const struct page *page, unsigned long pfn, unsigned long mask);
 
 /* Writes the state down, `at` bytes into the exchange; returns its length. */
 u64 put_state(u64 at);
+/* From here on, and until it is left, writes down what compaction does; an error number if the kernel does not tell. */
+int follow_steps(void);
+void leave_steps(void);
 /* Measures `ex->weights`, on this CPU. */
 void weigh(void);
 

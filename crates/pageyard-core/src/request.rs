@@ -33,6 +33,8 @@ bitflags! {
         const ZERO = 1 << 9;
         /// Wants the frames that were freed longest ago.
         const COLD = 1 << 10;
+        /// Wants frames that are not one page: compaction sees each by itself. Without it a block of several frames is one.
+        const LOOSE = 1 << 11;
     }
 }
 

@@ -3,13 +3,14 @@
 
 use crate::kernel_state::{KernelState, StateError};
 use crate::operation::{Answer, Kind, Move, Operation};
+use crate::steps::TakenStep;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"pyjudge1");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MIB: u64 = 1 << 20;
 
 /// Where things lie, in bytes.
@@ -28,8 +29,10 @@ const COUNTS: usize = 64;
 const WHERE_AT: u64 = 384 * MIB;
 const OFF_LRU_AT: u64 = 446 * MIB;
 const MOVES_AT: u64 = 448 * MIB;
-const MOVES_ROOM: u64 = 5 * MIB;
+const MOVES_ROOM: u64 = 2 * MIB;
 const MOVE_BYTES: usize = 12;
+const STEPS_AT: u64 = 472 * MIB;
+const STEPS_ROOM: u64 = 2 * MIB;
 /// The whole file: a power of two, as a device's memory is.
 pub const SIZE: u64 = 512 * MIB;
 
@@ -51,6 +54,10 @@ pub struct Ruling {
     pub answers: Vec<Answer>,
     /// What compaction moved, in order.
     pub moves: Vec<Move>,
+    /// What compaction did on its way, in order.
+    pub steps: Vec<TakenStep>,
+    /// How many requests were to isolate more frames than one may.
+    pub cut_short: u64,
     /// How often each request reclaimed.
     pub reclaims: Vec<u16>,
     /// What zones and lists counted after each operation, folded as [`crate::reference::Reference::counts`] does.
@@ -72,6 +79,8 @@ pub enum ExchangeError {
     Hung(u64),
     /// The guest says why it could not.
     Refused(String),
+    /// Compaction did more than there is room to write down.
+    TooMany,
     /// What the guest wrote makes no sense.
     State(StateError),
 }
@@ -83,6 +92,9 @@ impl fmt::Display for ExchangeError {
             ExchangeError::NotBegun => f.write_str("the guest never began with the stream"),
             ExchangeError::Hung(done) => write!(f, "the guest stopped after {done} operations"),
             ExchangeError::Refused(why) => write!(f, "the guest could not judge: {why}"),
+            ExchangeError::TooMany => {
+                f.write_str("compaction did more than the exchange has room for: carry out fewer operations")
+            }
             ExchangeError::State(e) => write!(f, "the guest wrote a state that makes no sense: {e}"),
         }
     }
@@ -136,6 +148,8 @@ pub fn write(path: &Path, operations: &[Operation], task: Task) -> io::Result<()
         MOVES_AT,
         MOVES_ROOM,
         OFF_LRU_AT,
+        STEPS_AT,
+        STEPS_ROOM,
     ] {
         head.extend(word.to_le_bytes());
     }
@@ -181,16 +195,16 @@ pub fn counted(path: &Path, operation: u64) -> Option<Vec<u32>> {
 pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeError> {
     let mut file = File::open(path)?;
     let head = at(&mut file, 0, 1024)?;
-    // Behind the driver's words: 8 + 4 + 4 + 14 * 8 + 4 + 4.
-    let (done, frames, moves) = (word(&head, 136), word(&head, 144), word(&head, 152));
-    let (opening_len, closing_len) = (word(&head, 160), word(&head, 168));
-    let weights = std::array::from_fn(|i| word(&head, 176 + 8 * i) as f64 / 1000.0);
-    let release = text(&head[240..304]);
+    // Behind the driver's words: 8 + 4 + 4 + 16 * 8 + 4 + 4.
+    let [done, frames, moves, steps, opening_len, closing_len] =
+        std::array::from_fn(|i| word(&head, 152 + 8 * i));
+    let weights = std::array::from_fn(|i| word(&head, 200 + 8 * i) as f64 / 1000.0);
+    let release = text(&head[264..328]);
     match u32::from_le_bytes(std::array::from_fn(|i| head[12 + i])) {
         0 => return Err(ExchangeError::NotBegun),
         1 => return Err(ExchangeError::Hung(done)),
         2 => {}
-        _ => return Err(ExchangeError::Refused(text(&head[304..560]))),
+        _ => return Err(ExchangeError::Refused(text(&head[328..584]))),
     }
     let frames = at(&mut file, FRAMES_AT, (frames.min(FRAMES_ROOM) * 4) as usize)?;
     let frames: Vec<u32> =
@@ -211,8 +225,14 @@ pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeErr
     let answers = answers.collect();
     let reclaims = bytes.chunks_exact(ANSWER_BYTES).map(|b| (word(b, 8) >> 16) as u16).collect();
     let counts = bytes.chunks_exact(ANSWER_BYTES).map(|b| (word(b, 8) >> 32) as u32).collect();
-    let bytes = at(&mut file, MOVES_AT, moves.min(MOVES_ROOM) as usize * MOVE_BYTES)?;
+    let cut_short = bytes.chunks_exact(ANSWER_BYTES).filter(|b| word(b, 8) & 0xffff != 0).count() as u64;
+    if moves > MOVES_ROOM || steps > STEPS_ROOM {
+        return Err(ExchangeError::TooMany);
+    }
+    let bytes = at(&mut file, MOVES_AT, moves as usize * MOVE_BYTES)?;
     let moves = bytes.chunks_exact(MOVE_BYTES).map(Move::read).collect();
+    let bytes = at(&mut file, STEPS_AT, steps as usize * TakenStep::BYTES)?;
+    let steps = bytes.chunks_exact(TakenStep::BYTES).map(TakenStep::read).collect();
     let mut state = |offset, len: u64| -> Result<KernelState, ExchangeError> {
         let bytes = at(&mut file, offset, len.min(STATE_ROOM) as usize)?;
         KernelState::read(&bytes).map_err(ExchangeError::State)
@@ -222,6 +242,8 @@ pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeErr
         opening: state(OPENING_AT, opening_len)?,
         answers,
         moves,
+        steps,
+        cut_short,
         reclaims,
         counts,
         weights,

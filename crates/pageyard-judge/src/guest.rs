@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// How often a guest is booted that does not come to the stream: under an emulator a kernel now and then fails on its way there.
+const BOOTS: u32 = 3;
+
 /// What a guest is booted with.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -73,9 +76,16 @@ impl Guest {
         let exchange = self.folder.join("exchange");
         let log = self.folder.join("console.log");
         let _ = std::fs::remove_file(&log);
-        exchange::write(&exchange, operations, task).map_err(GuestError::Start)?;
-        self.boot(machine, settings, &exchange, &log, task).map_err(GuestError::Start)?;
-        exchange::read(&exchange, operations).map_err(|why| match last_lines(&log) {
+        let mut read = Err(ExchangeError::NotBegun);
+        for _ in 0..BOOTS {
+            exchange::write(&exchange, operations, task).map_err(GuestError::Start)?;
+            self.boot(machine, settings, &exchange, &log, task).map_err(GuestError::Start)?;
+            read = exchange::read(&exchange, operations);
+            if !matches!(read, Err(ExchangeError::NotBegun)) {
+                break;
+            }
+        }
+        read.map_err(|why| match last_lines(&log) {
             // The emulator may have had something against it before the kernel could say a word.
             said if said.is_empty() => {
                 GuestError::Failed(why, last_lines(&self.emulator_log()), self.emulator_log())

@@ -2,7 +2,7 @@
 //!
 //! | layer | files |
 //! |---|---|
-//! | what is done | [`operation`]: operations and answers; [`stream`]: random streams |
+//! | what is done | [`operation`]: operations and answers; [`steps`]: what compaction does on its way; [`stream`]: random streams |
 //! | the kernel | [`kernel_state`]: the state that a guest writes down; [`exchange`]: how a stream and its answers pass; [`guest`]: a stock kernel that is booted for one stream |
 //! | the comparison | [`settings`]: what both are given; [`mod@reference`]: the reference in a kernel's state; [`verdict`]: what differs first; [`recording`]: a ruling in a file; [`report`]: several comparisons together |
 
@@ -14,5 +14,6 @@ pub mod recording;
 pub mod reference;
 pub mod report;
 pub mod settings;
+pub mod steps;
 pub mod stream;
 pub mod verdict;

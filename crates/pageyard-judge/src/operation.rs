@@ -182,6 +182,9 @@ impl Operation {
             | has(MAYFAIL, RequestFlags::RETRY_MAYFAIL)
             | has(MEMALLOC, RequestFlags::MEMALLOC)
             | has(THIS_NODE, RequestFlags::THIS_NODE);
+        if self.order > 0 && self.flags & COMPOUND == 0 {
+            flags |= RequestFlags::LOOSE;
+        }
         if self.flags & DIRECT == 0 {
             flags |= RequestFlags::NON_BLOCKING;
         }

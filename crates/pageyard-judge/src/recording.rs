@@ -3,12 +3,13 @@
 //!
 //! The file is one zstd frame: `pyruling`, the length of a JSON document with names and sizes, that document, the operations
 //! as [`Operation::to_bytes`] writes them, a 32-bit number of each answer's length with its frame numbers in 32 bits each, the
-//! counts, reclaims and moves, and the two states as the guest wrote them.
+//! counts, reclaims, moves and steps, and the two states as the guest wrote them.
 
 use crate::exchange::Ruling;
 use crate::kernel_state::KernelState;
 use crate::operation::{Answer, Kind, Move, Operation};
 use crate::settings::Settings;
+use crate::steps::TakenStep;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, Read};
@@ -42,6 +43,10 @@ struct Head {
     settings: Settings,
     operations: usize,
     moves: usize,
+    #[serde(default)]
+    steps: usize,
+    #[serde(default)]
+    cut_short: u64,
     opening_bytes: usize,
     closing_bytes: usize,
 }
@@ -102,7 +107,8 @@ impl Recording {
     /// # Errors
     /// [`RecordingError::Io`].
     pub fn write(&self, path: &Path) -> Result<(), RecordingError> {
-        let Ruling { release, opening, answers, moves, reclaims, counts, closing, .. } = &self.ruling;
+        let Ruling { release, opening, answers, moves, steps, cut_short, reclaims, counts, closing, .. } =
+            &self.ruling;
         let head = Head {
             preset: self.preset.clone(),
             release: release.clone(),
@@ -110,6 +116,8 @@ impl Recording {
             settings: self.settings.clone(),
             operations: self.operations.len(),
             moves: moves.len(),
+            steps: steps.len(),
+            cut_short: *cut_short,
             opening_bytes: opening.bytes.len(),
             closing_bytes: closing.bytes.len(),
         };
@@ -130,6 +138,7 @@ impl Recording {
         out.extend(counts.iter().flat_map(|n| n.to_le_bytes()));
         out.extend(reclaims.iter().flat_map(|n| n.to_le_bytes()));
         out.extend(moves.iter().flat_map(|m| m.to_bytes()));
+        out.extend(steps.iter().flat_map(|s| s.to_bytes()));
         out.extend(&opening.bytes);
         out.extend(&closing.bytes);
         Ok(std::fs::write(path, zstd::encode_all(&out[..], 19)?)?)
@@ -193,6 +202,8 @@ impl Recording {
         let reclaims = reclaims.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
         let moves =
             at.take(head.moves.saturating_mul(12), "the moves")?.chunks_exact(12).map(Move::read).collect();
+        let steps = at.take(head.steps.saturating_mul(TakenStep::BYTES), "the steps")?;
+        let steps = steps.chunks_exact(TakenStep::BYTES).map(TakenStep::read).collect();
         let mut state = |bytes, what: &str| match KernelState::read(at.take(bytes, what)?) {
             Ok(state) => Ok(state),
             Err(e) => wrong(format!("{what} makes no sense: {e}")),
@@ -207,6 +218,8 @@ impl Recording {
             opening,
             answers,
             moves,
+            steps,
+            cut_short: head.cut_short,
             reclaims,
             counts,
             weights: [0.0; 3],

@@ -2,7 +2,8 @@
 
 use crate::kernel_state::{Computed, KernelState};
 use crate::operation::{Answer, COMPOUND, Kind, Move, Operation, PINNED, STUCK};
-use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
+use crate::steps::TakenStep;
+use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode, Step};
 use pageyard_core::reclaim::{PressureAllocator, Priority, Reclaim, Reclaimed, Shortage};
 use pageyard_core::{
     Counter, CpuId, CpuSet, Cx, Frames, FreeError, MapError, MemoryMap, NodeId, Order, PageAllocator, Pfn,
@@ -15,6 +16,9 @@ use std::fmt;
 
 /// The CPUs that take part, and the node of each.
 const CPUS: [NodeId; 2] = [NodeId(0), NodeId(1)];
+
+/// So many frames can be isolated in one operation: `MOST_ISOLATED` of `exchange.h`.
+const MOST_ISOLATED: u32 = 8192;
 
 /// Why the reference cannot be opened in a kernel's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +62,9 @@ struct Owners {
     /// Of single frames that can be isolated: the operation, which of its frames, and whether it is stuck.
     movable: RefCell<HashMap<Pfn, Owner>>,
     moves: RefCell<Vec<Move>>,
+    steps: RefCell<Vec<TakenStep>>,
+    /// Frames that were isolated for the present operation.
+    isolated: Cell<u32>,
     /// Operations whose blocks can be reclaimed: first come, first freed.
     offered: RefCell<VecDeque<u32>>,
     /// How many the present request frees each time that it reclaims.
@@ -101,6 +108,8 @@ impl Reference {
             orders: RefCell::default(),
             movable: RefCell::default(),
             moves: RefCell::default(),
+            steps: RefCell::default(),
+            isolated: Cell::new(0),
             offered: RefCell::default(),
             gives: Cell::new(0),
             rounds: Cell::new(0),
@@ -113,6 +122,11 @@ impl Reference {
     /// Returns what compaction has moved so far, in order.
     pub fn moves(&self) -> std::cell::Ref<'_, [Move]> {
         std::cell::Ref::map(self.owners.moves.borrow(), Vec::as_slice)
+    }
+
+    /// Returns what compaction has done on its way so far, in order.
+    pub fn steps(&self) -> std::cell::Ref<'_, [TakenStep]> {
+        std::cell::Ref::map(self.owners.steps.borrow(), Vec::as_slice)
     }
 
     /// Returns the allocator.
@@ -139,6 +153,7 @@ impl Reference {
     /// Carries out the next operation of the stream.
     pub fn carry_out(&mut self, op: &Operation) -> Answer {
         let cx = Cx::on(op.cpu());
+        self.owners.isolated.set(0);
         let mut got = Vec::new();
         let answer = match op.kind {
             Kind::Alloc => {
@@ -294,7 +309,22 @@ unsafe impl Migrate for Helping<'_> {
     type Isolated = Pfn;
 
     fn isolate(&self, pfn: Pfn, _: Mode) -> Result<Pfn, Busy> {
-        if self.owners.movable.borrow().contains_key(&pfn) { Ok(pfn) } else { Err(Busy::Pinned) }
+        let isolated = self.owners.isolated.get();
+        if !self.owners.movable.borrow().contains_key(&pfn) || isolated >= MOST_ISOLATED {
+            return Err(Busy::Pinned);
+        }
+        self.owners.isolated.set(isolated + 1);
+        Ok(pfn)
+    }
+
+    /// The module's frames are on no list for reclaim.
+    fn is_reclaimable(&self, _: Pfn) -> bool {
+        false
+    }
+
+    fn step(&self, step: Step) {
+        let operation = self.owners.held.borrow().len() as u32;
+        self.owners.steps.borrow_mut().push(TakenStep::new(operation, step));
     }
 
     fn migrate(&self, from: &mut Pfn, to: Pfn, _: Mode) -> Result<(), MigrateError> {

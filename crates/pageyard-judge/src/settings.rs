@@ -25,10 +25,16 @@ pub fn settings(set: u64) -> Settings {
     chosen.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// Makes the shape of a set's stream: every second one uses both CPUs, two of three have bulk requests.
+/// Makes the shape of a set's stream: every second one uses both CPUs, two of three have bulk requests. Where requests compact there
+/// are more of these, so that memory is full of single frames that can be moved.
 #[must_use]
 pub fn shape(set: u64, operations: u32, compacts: bool) -> Shape {
-    let bulk = if set.is_multiple_of(3) { 0 } else { 20 };
+    let bulk = match (set.is_multiple_of(3), compacts) {
+        (true, false) => 0,
+        (false, false) => 20,
+        (true, true) => 60,
+        (false, true) => 180,
+    };
     Shape { seed: set, operations, frames: FRAMES, both_cpus: set % 2 == 1, bulk, pins: compacts }
 }
 

@@ -87,9 +87,18 @@ impl Maker {
     }
 
     fn phase(&mut self) -> Phase {
-        let share = [5, 20, 50, 80, 95, 100, 105][self.rng.usize(0..7)];
-        let types =
-            [[10, 80, 10], [40, 30, 30], [80, 10, 10], [5, 95, 0], [34, 33, 33]][self.rng.usize(0..5)];
+        // Compaction has most to do where memory is nearly full, and most of it can be moved.
+        let (shares, mixes) = match self.shape.pins {
+            true => (
+                &[50, 80, 90, 95, 98, 100, 105],
+                &[[10, 80, 10], [15, 75, 10], [20, 70, 10], [5, 95, 0], [34, 33, 33]],
+            ),
+            false => (
+                &[5, 20, 50, 80, 95, 100, 105],
+                &[[10, 80, 10], [40, 30, 30], [80, 10, 10], [5, 95, 0], [34, 33, 33]],
+            ),
+        };
+        let (share, types) = (shares[self.rng.usize(0..7)], mixes[self.rng.usize(0..5)]);
         Phase {
             left: self.rng.u32(200..4000),
             target: self.shape.frames * share / 100,
@@ -230,7 +239,11 @@ impl Maker {
             _ => 2,
         };
         let gives = if flags & DIRECT != 0 && self.chance(300) { self.rng.u16(1..5) } else { 0 };
-        let count = if bulk { [1, 2, 3, 8, 16, 64, 100, 128][self.rng.usize(0..8)] } else { 0 };
+        let counts = match self.shape.pins {
+            true => &[1, 8, 32, 64, 128, 256, 384, 512],
+            false => &[1, 2, 3, 8, 16, 64, 100, 128],
+        };
+        let count = if bulk { counts[self.rng.usize(0..8)] } else { 0 };
         let kind = if bulk { Kind::AllocBulk } else { Kind::Alloc };
         let operation = self.operations.len() as u32;
         self.operations.push(Operation {

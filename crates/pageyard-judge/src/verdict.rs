@@ -4,6 +4,7 @@ use crate::exchange::Ruling;
 use crate::kernel_state::KernelState;
 use crate::operation::{Answer, Kind, Move, Operation};
 use crate::reference::{OpenError, Reference};
+use crate::steps::{self, TakenStep};
 use pageyard_core::{Counter, NodeId};
 use pageyard_linux::{Config, LinuxAllocator, Opening, ZoneOpening};
 use serde::Serialize;
@@ -14,7 +15,7 @@ pub const LEFT_OUT: [&str; 8] = [
     "the two CPUs take turns and never meet in a lock",
     "free pages are counted exactly: no CPU keeps a difference to itself, so lists of another node do not expire",
     "whether a wake-up finds its node balanced: the background reclaimer begins whenever it is woken",
-    "reclaim frees what the stream says, and compaction is off",
+    "reclaim frees what the stream says; no compaction in the background, of frames on lists for reclaim, or with capture",
     "the out-of-memory killer, its victims, and requests that must not fail",
     "cpusets, memory control groups, dirty limits and CMA",
     "memory that comes and goes, and page reporting",
@@ -50,6 +51,10 @@ pub struct Covered {
     pub elsewhere: u64,
     /// Frames that compaction moved, the same ones in both.
     pub moved: u64,
+    /// Steps that compaction took, the same ones in both.
+    pub steps: u64,
+    /// Requests that were to isolate more frames than the judge lets one isolate.
+    pub cut_short: u64,
 }
 
 impl Covered {
@@ -69,7 +74,7 @@ impl Covered {
         }
     }
 
-    fn by_name(&self) -> [(&'static str, u64); 13] {
+    fn by_name(&self) -> [(&'static str, u64); 15] {
         [
             ("requests", self.requests),
             ("refused", self.refused),
@@ -84,6 +89,8 @@ impl Covered {
             ("drains", self.drains),
             ("served by another node", self.elsewhere),
             ("moved", self.moved),
+            ("steps of compaction", self.steps),
+            ("cut short", self.cut_short),
         ]
     }
 
@@ -102,6 +109,8 @@ impl Covered {
         self.drains += other.drains;
         self.elsewhere += other.elsewhere;
         self.moved += other.moved;
+        self.steps += other.steps;
+        self.cut_short += other.cut_short;
     }
 }
 
@@ -146,7 +155,7 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
     let mut reference = Reference::open(&ruling.opening, config)?;
     let before = Counters::of_reference(reference.allocator());
     let (mut counts, mut requests, mut refused, mut reclaims) = (None, 0, 0, 0);
-    let (mut equal, mut moved) = (0, 0);
+    let (mut equal, mut moved, mut stepped) = (0, 0, 0);
     let differs = operations.iter().enumerate().find_map(|(n, op)| {
         let (ours, theirs) = (reference.carry_out(op), &ruling.answers[n]);
         if matches!(op.kind, Kind::Alloc | Kind::AllocBulk) {
@@ -154,13 +163,31 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
             refused += u64::from(matches!(theirs, Answer::Block(None)));
             reclaims += u64::from(ruling.reclaims[n]);
         }
+        let of_it = |s: &&TakenStep| s.operation as usize == n;
+        let theirs_steps: Vec<TakenStep> = ruling
+            .steps
+            .iter()
+            .skip_while(|s| (s.operation as usize) < n)
+            .take_while(of_it)
+            .filter(|s| s.is_told_by(&ruling.release))
+            .copied()
+            .collect();
+        let told = |s: &&TakenStep| s.is_told_by(&ruling.release);
+        let our_steps: Vec<TakenStep> = reference.steps()[stepped..].iter().filter(told).copied().collect();
+        if (!ruling.steps.is_empty() || ruling.moves.is_empty())
+            && let Some(what) = steps::difference(&theirs_steps, &our_steps)
+        {
+            return Some(format!("operation {n}, {op:?}, compacts otherwise: {what}"));
+        }
+        stepped = reference.steps().len();
         if let Some(what) = move_difference(n, &reference.moves()[moved..], &ruling.moves[moved..]) {
             return Some(what);
         }
         moved = reference.moves().len();
         if ours != *theirs {
+            let compacted: String = theirs_steps.iter().map(|s| format!("\n    {s}")).collect();
             return Some(format!(
-                "operation {n}, {op:?}: the kernel gives {theirs:?}, the reference {ours:?}"
+                "operation {n}, {op:?}: the kernel gives {theirs:?}, the reference {ours:?}{compacted}"
             ));
         }
         let (ours, theirs) = (reference.reclaims(op), u64::from(ruling.reclaims[n]));
@@ -178,8 +205,15 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
         equal += 1;
         None
     });
-    let covered =
-        Covered { requests, refused, reclaims, moved: moved as u64, ..Covered::of(reference.allocator()) };
+    let covered = Covered {
+        requests,
+        refused,
+        reclaims,
+        moved: moved as u64,
+        steps: stepped as u64,
+        cut_short: ruling.cut_short,
+        ..Covered::of(reference.allocator())
+    };
     let first_difference = differs
         .or_else(|| state_difference(&reference.allocator().opening(), &ruling.closing.opening()))
         .or_else(|| {

@@ -90,6 +90,46 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
 }
 
 #[test]
+fn every_rule_of_compaction_that_was_mended_shows_in_the_recordings() {
+    use pageyard_core::compaction::{FastSource, Finish, Hints, Moves, TargetOrder};
+    let recordings = recordings();
+    let shows = |preset: &str, change: fn(&mut Config)| {
+        recordings.iter().filter(|(_, r)| r.preset == preset && !r.ruling.moves.is_empty()).any(|(_, r)| {
+            let mut config = apply(&Config::preset(preset).unwrap(), &r.settings, r.compacts).unwrap();
+            change(&mut config);
+            compare(&r.operations, &r.ruling, &config).map_or(true, |v| !v.equal)
+        })
+    };
+    let rules: [Change; 7] = [
+        ("the order of moving", |c| c.compaction.moves = Moves::Upwards),
+        ("when targets are found", |c| {
+            c.compaction.moves = match c.compaction.moves {
+                Moves::Batch => Moves::Downwards,
+                _ => Moves::Batch,
+            }
+        }),
+        ("which target is next", |c| {
+            c.compaction.target_order = match c.compaction.target_order {
+                TargetOrder::LastFirst => TargetOrder::SmallestFirst,
+                TargetOrder::SmallestFirst => TargetOrder::LastFirst,
+            }
+        }),
+        ("searches for targets", |c| c.compaction.fast_free = false),
+        ("searches for sources", |c| c.compaction.fast_source = FastSource::Off),
+        ("finishing a pageblock", |c| c.compaction.finish = Finish::Off),
+        ("hints", |c| c.compaction.hints = Hints::NothingFound),
+    ];
+    let shown = |preset: &str| -> Vec<&str> {
+        rules.iter().filter(|(_, change)| !shows(preset, *change)).map(|(name, _)| *name).collect()
+    };
+    assert_eq!(
+        (shown("linux-6.1"), shown("linux-6.12")),
+        (Vec::<&str>::new(), Vec::<&str>::new()),
+        "not shown"
+    );
+}
+
+#[test]
 fn one_frame_that_differs_is_found_where_it_is() {
     let (_, mut recording) = recordings().swap_remove(0);
     let served = |answer: &Answer| matches!(answer, Answer::Block(Some(_)));

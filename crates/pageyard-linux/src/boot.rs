@@ -82,12 +82,12 @@ impl Zone {
             foreign: AtomicU64::new(0),
             interleaved: AtomicU64::new(0),
         };
-        let regions = || map.regions().filter(|r| r.managed && (r.node, r.zone) == (span.node, span.kind));
+        let regions = || map.regions().filter(|r| (r.node, r.zone) == (span.node, span.kind));
         for region in regions() {
-            zone.pageblocks.populate(region.start..=Pfn(region.end().0 - 1));
+            zone.pageblocks.populate(region.start..=Pfn(region.end().0 - 1), region.managed);
         }
         let mut locked = zone.lock();
-        for region in regions() {
+        for region in regions().filter(|r| r.managed) {
             for frame in region.start.0..region.end().0 {
                 zone.set_tag(Pfn(frame), Tag::Inside);
             }

@@ -187,7 +187,7 @@ impl Locked<'_> {
     ///
     /// # Linux
     /// The beginning of `move_freepages_block`.
-    fn movable_part(&self, pfn: Pfn) -> Option<(Pfn, Pfn)> {
+    pub(crate) fn movable_part(&self, pfn: Pfn) -> Option<(Pfn, Pfn)> {
         let start = pfn.align_down(PAGEBLOCK_ORDER);
         let end = start + PAGEBLOCK_ORDER.frames();
         match (start >= self.zone.span.start, end <= self.zone.span.end()) {
@@ -205,7 +205,7 @@ impl Locked<'_> {
             let tag = self.zone.tag(at);
             match tag {
                 Tag::Buddy(order, _) => contents.free += order.frames().0,
-                Tag::Allocated(order, true) => contents.movable += order.frames().0,
+                Tag::Allocated(order, held) if held.movable => contents.movable += order.frames().0,
                 _ => {}
             }
             at = at + tag.frames();

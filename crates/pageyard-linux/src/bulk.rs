@@ -4,11 +4,11 @@ use crate::allocator::LinuxAllocator;
 use crate::effort::{Effort, Mark, Reach};
 use crate::frees::To;
 use crate::pcp;
-use crate::tag::Tag;
+use crate::tag::{Holding, Tag};
 use crate::zone::Zone;
 use crate::zonelist::{Inlined, Step};
 use pageyard_core::reclaim::{Helpers, NoHelp};
-use pageyard_core::{Cx, FreeError, Migratetype, Order, Pfn, Request, RequestFlags};
+use pageyard_core::{Cx, FreeError, Order, Pfn, Request, RequestFlags};
 
 impl LinuxAllocator {
     /// Fills `out`, as far as there are frames; returns how many.
@@ -96,7 +96,7 @@ impl LinuxAllocator {
         let cold = request.flags.contains(RequestFlags::COLD) && self.config.heeds_cold();
         let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) else { return 0 };
         let origin = self.origin(cx, preferred, place);
-        let taken = Tag::Allocated(Order::ZERO, m == Migratetype::Movable);
+        let taken = Tag::Allocated(Order::ZERO, Holding::of(m));
         for (got, slot) in out.iter_mut().enumerate() {
             match zone.take_next(&mut entered.pages, listed, m, effort, cold, &self.config) {
                 Some(pfn) => *slot = pfn,

@@ -9,17 +9,18 @@ use crate::events::Origin;
 use crate::fallback::{Found, may_take_pageblock};
 use crate::freelist::End;
 use crate::frees::To;
-use crate::tag::{MAX_PAGE_ORDER, Tag};
+use crate::held_frees::{HeldFrees, Places};
+use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use crate::take_free::{HELD, Taking};
 use crate::zone::Zone;
 use pageyard_core::compaction::{
-    CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases, ListEnd,
-    PageblockInfo, Role, ZoneState, ZoneView,
+    CompactionView, Direct, FrameState, FreeScan, Holder, Knobs, Lease, Leases, ListEnd, PageblockInfo, Role,
+    ZoneState, ZoneView,
 };
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{
     BlockId, CompactorId, Counter, Cx, Frames, Migratetype, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageblockId,
-    Pfn, ZoneId, ZoneKind, block,
+    Pfn, RequestFlags, ZoneId, ZoneKind, block,
 };
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -66,6 +67,7 @@ impl Zone {
             (b.pfn + tag.frames() > pfn && tag != Tag::Inside).then_some(tag)
         });
         match holder {
+            Some(Tag::Allocated(_, held)) if held.loose => FrameState::Loose,
             Some(Tag::Allocated(..)) => FrameState::Tail,
             Some(Tag::Cached(..)) => FrameState::Cached,
             _ => FrameState::Inside,
@@ -74,6 +76,9 @@ impl Zone {
 }
 
 impl CompactionView for LinuxAllocator {
+    type Stock = HeldFrees;
+    type Room<T> = Places<T>;
+
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let z = self.zones.get(zone.index())?;
         let mark = |mark| Frames(z.mark(mark));
@@ -90,8 +95,17 @@ impl CompactionView for LinuxAllocator {
         &self.config.compaction
     }
 
-    fn watermark_ok(&self, zone: ZoneId, order: Order, mark: Frames, highest: ZoneKind) -> bool {
-        self.of(zone).enough(order, highest, mark.0, Effort::plain(Mark::Low), &self.config)
+    fn watermark_ok(
+        &self,
+        zone: ZoneId,
+        order: Order,
+        mark: Frames,
+        highest: ZoneKind,
+        flags: RequestFlags,
+    ) -> bool {
+        let reserves = flags.difference(RequestFlags::OOM_VICTIM);
+        let effort = Effort { reserves, ..Effort::plain(Mark::Low) };
+        self.of(zone).enough(order, highest, mark.0, effort, &self.config)
     }
 
     fn has_suitable(&self, zone: ZoneId, order: Order, m: Migratetype) -> bool {
@@ -115,7 +129,7 @@ impl CompactionView for LinuxAllocator {
         let first = z.first_of(block);
         let whole = |b: BlockId| matches!(z.tag(b.pfn), Tag::Buddy(o, _) if o >= b.order && b.order >= PAGEBLOCK_ORDER && z.span.spans(b.pfn));
         PageblockInfo {
-            populated: z.pageblocks.is_populated(first),
+            populated: z.pageblocks.is_present(first),
             migratetype: z.pageblocks.type_of(first),
             free_whole: block::holders(block.start(), MAX_PAGE_ORDER).any(whole),
             skip: z.pageblocks.is_skipped(first),
@@ -133,6 +147,7 @@ impl CompactionView for LinuxAllocator {
             Tag::Hole => FrameState::Hole,
             Tag::Buddy(order, _) => FrameState::Free(order),
             Tag::Cached(..) => FrameState::Cached,
+            Tag::Allocated(_, held) if held.loose => FrameState::Loose,
             Tag::Allocated(order, _) => FrameState::Allocated(order),
             Tag::Inside => zone.inside(pfn),
         }
@@ -158,7 +173,7 @@ impl CompactionView for LinuxAllocator {
         want: usize,
         floor: Frames,
         give_up: bool,
-        out: &mut FreeStock,
+        out: &mut HeldFrees,
     ) -> FreeScan {
         let (config, stride) = (&self.config, 1);
         let taking = Taking { want, floor, give_up, whole: false, stride, config };
@@ -172,7 +187,7 @@ impl CompactionView for LinuxAllocator {
         want: usize,
         floor: Frames,
         stride: u64,
-        out: &mut FreeStock,
+        out: &mut HeldFrees,
     ) -> FreeScan {
         let taking = Taking { want, floor, give_up: true, whole: true, stride, config: &self.config };
         self.of(zone).lock().scan_for_free(range, &taking, out)
@@ -206,7 +221,7 @@ impl CompactionView for LinuxAllocator {
         }
     }
 
-    fn isolate_block(&self, zone: ZoneId, block: BlockId, floor: Frames, out: &mut FreeStock) -> bool {
+    fn isolate_block(&self, zone: ZoneId, block: BlockId, floor: Frames, out: &mut HeldFrees) -> bool {
         self.of(zone).lock().take_listed(block, floor, &self.config, out)
     }
 
@@ -245,6 +260,22 @@ impl CompactionView for LinuxAllocator {
         }
     }
 
+    fn free_leftover(&self, cx: &Cx, block: BlockId) {
+        let Some(zone) = self.zone_of(block.pfn) else { return };
+        let first = zone.number(block.pfn);
+        // A caller that freed one of its frames meanwhile, without owning it, took it from compaction: the others go alone.
+        let all = (first..first + block.order.frames().0).all(|frame| zone.tags.get(frame) == HELD);
+        if !all {
+            let frames = (0..block.order.frames().0).map(|n| block.pfn + Frames(n));
+            return frames.for_each(|pfn| self.give_back(BlockId { pfn, order: Order::ZERO }));
+        }
+        for frame in first + 1..first + block.order.frames().0 {
+            zone.tags.set(frame, Tag::Inside);
+        }
+        zone.tags.set(first, Tag::Allocated(block.order, Holding::MOVABLE));
+        let _ = self.free_checked::<()>(cx, block.pfn, block.order, To::Hot);
+    }
+
     fn free_migrated(&self, cx: &Cx, pfn: Pfn) {
         // A refused free means that the owner freed it too: it is already free.
         let _ = self.free_checked::<()>(cx, pfn, Order::ZERO, To::Hot);
@@ -275,7 +306,7 @@ impl CompactionView for LinuxAllocator {
         if !zone.lock().take_exact(block) {
             return None;
         }
-        zone.set_tag(block.pfn, Tag::Allocated(block.order, m == Migratetype::Movable));
+        zone.set_tag(block.pfn, Tag::Allocated(block.order, Holding::of(m)));
         let local = self.zonelists.home(cx.cpu.index()) == zone.span.node;
         zone.lock().inner.counts.taken.count(block.order, Origin { hit: local, local });
         Some(block.pfn)

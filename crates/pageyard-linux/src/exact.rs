@@ -2,7 +2,7 @@
 //! above `frees`.
 
 use crate::allocator::LinuxAllocator;
-use crate::tag::{MAX_PAGE_ORDER, Tag};
+use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use pageyard_core::{BlockId, ClaimError, Cx, FreeError, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 
 impl LinuxAllocator {
@@ -14,12 +14,12 @@ impl LinuxAllocator {
         if to > from {
             return Err(FreeError::Misaligned);
         }
-        let (zone, movable) = self.held(pfn, from)?;
+        let (zone, held) = self.held(pfn, from)?;
         if to == from {
             return Ok(());
         }
-        let part = Tag::Allocated(to, movable);
-        if !zone.tags.swap(zone.number(pfn), Tag::Allocated(from, movable), part) {
+        let part = Tag::Allocated(to, held);
+        if !zone.tags.swap(zone.number(pfn), Tag::Allocated(from, held), part) {
             return Err(FreeError::NotAllocated);
         }
         for i in 1..1u64 << (from.get() - to.get()) {
@@ -65,7 +65,7 @@ impl LinuxAllocator {
                 zone.pageblocks.set_type(b.pfn, m);
             }
         }
-        zone.set_tag(pfn, Tag::Allocated(order, m == Migratetype::Movable));
+        zone.set_tag(pfn, Tag::Allocated(order, Holding::of(m)));
         Ok(())
     }
 }

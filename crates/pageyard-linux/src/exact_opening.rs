@@ -5,7 +5,7 @@ use crate::allocator::LinuxAllocator;
 use crate::config::Config;
 use crate::freelist::End;
 use crate::pcp::{Listed, Seen};
-use crate::tag::{MAX_PAGE_ORDER, Tag};
+use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
 use pageyard_core::{Frames, Migratetype, Order, Pfn, ZoneId};
 use std::fmt;
@@ -202,7 +202,9 @@ impl Zone {
         let mut at = self.span.start;
         while at < self.span.end() {
             let tag = self.tag(at);
-            if let Tag::Allocated(order, true) = tag {
+            if let Tag::Allocated(order, held) = tag
+                && held.movable
+            {
                 match runs.last_mut() {
                     Some((start, frames)) if *start + *frames == at => *frames += order.frames(),
                     _ => runs.push((at, order.frames())),
@@ -222,7 +224,7 @@ impl Zone {
         locked.inner.lists.clear();
         for frame in self.span.start.0..self.span.end().0 {
             if self.tag(Pfn(frame)) != Tag::Hole {
-                self.set_tag(Pfn(frame), Tag::Allocated(Order::ZERO, false));
+                self.set_tag(Pfn(frame), Tag::Allocated(Order::ZERO, Holding::FIXED));
             }
         }
         locked.forget_counts();
@@ -256,7 +258,9 @@ impl Zone {
             for frame in start.0..start.0 + frames.0 {
                 match self.tag(Pfn(frame)) {
                     Tag::Hole => return Err(OpeningError::NotManaged { zone: self.id, pfn: Pfn(frame) }),
-                    Tag::Allocated(order, false) => self.set_tag(Pfn(frame), Tag::Allocated(order, true)),
+                    Tag::Allocated(order, Holding::FIXED) => {
+                        self.set_tag(Pfn(frame), Tag::Allocated(order, Holding::MOVABLE));
+                    }
                     _ => return Err(OpeningError::Twice { zone: self.id, pfn: Pfn(frame) }),
                 }
             }
@@ -277,7 +281,7 @@ impl Zone {
         }
         for frame in pfn.0..pfn.0 + order.frames().0 {
             match self.tag(Pfn(frame)) {
-                Tag::Allocated(Order::ZERO, false) => self.set_tag(Pfn(frame), Tag::Inside),
+                Tag::Allocated(Order::ZERO, Holding::FIXED) => self.set_tag(Pfn(frame), Tag::Inside),
                 Tag::Hole => return Err(OpeningError::NotManaged { zone, pfn: Pfn(frame) }),
                 _ => return Err(OpeningError::Twice { zone, pfn: Pfn(frame) }),
             }

@@ -5,7 +5,7 @@ use crate::allocator::LinuxAllocator;
 use crate::config::FragFree;
 use crate::pcp;
 use crate::place::{Place, Watch};
-use crate::tag::{MAX_PAGE_ORDER, Tag};
+use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use crate::zone::Zone;
 use pageyard_core::{CpuId, CpuSet, Cx, Frames, FreeError, Order, Pfn, block};
 
@@ -39,14 +39,14 @@ impl LinuxAllocator {
         }
     }
 
-    /// Finds an allocated block to give up: its zone, and whether its contents are movable.
-    pub(crate) fn held(&self, pfn: Pfn, order: Order) -> Result<(&Zone, bool), FreeError> {
+    /// Finds an allocated block to give up: its zone, and how it is held.
+    pub(crate) fn held(&self, pfn: Pfn, order: Order) -> Result<(&Zone, Holding), FreeError> {
         if order > MAX_PAGE_ORDER || !pfn.is_aligned(order) {
             return Err(FreeError::Misaligned);
         }
         let zone = self.zone_of(pfn).ok_or(FreeError::OutsideArena)?;
         match zone.tag(pfn) {
-            Tag::Allocated(o, movable) if o == order => Ok((zone, movable)),
+            Tag::Allocated(o, held) if o == order => Ok((zone, held)),
             _ => Err(Self::why_not(zone, pfn, order)),
         }
     }
@@ -62,11 +62,11 @@ impl LinuxAllocator {
         order: Order,
         to: To,
     ) -> Result<(), FreeError> {
-        let (zone, movable) = self.held(pfn, order)?;
+        let (zone, held) = self.held(pfn, order)?;
         if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
         }
-        let from = Tag::Allocated(order, movable);
+        let from = Tag::Allocated(order, held);
         let of = zone.pageblocks.type_of(pfn);
         let listed = match to {
             To::Zone => None,

@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 49] = [
+    pub const KNOBS: [(&'static str, &'static str); 53] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -53,7 +53,7 @@ impl Config {
         ("compaction.direct_free", "off, direct_async, direct or all"),
         ("compaction.release_leftovers", "true or false"),
         ("compaction.migrate_ignores_free_scanner", "true or false"),
-        ("compaction.deferral", "off, shared or by_mode"),
+        ("compaction.deferral", "off, shared, by_mode or until_success"),
         ("compaction.skip", "hints, nothing, or random:N with N of a thousand pageblocks, 1 to 999"),
         ("compaction.thorough", "true or false"),
         ("compaction.async_movable_only", "true or false"),
@@ -74,6 +74,10 @@ impl Config {
         ("compaction.fast_free", "true or false"),
         ("compaction.fast_source", "off, hinted or found"),
         ("compaction.finish", "off, begun or failed"),
+        ("compaction.moves", "upwards, downwards or batch"),
+        ("compaction.leftovers_listed", "true or false"),
+        ("compaction.spare_next", "true or false"),
+        ("compaction.attempt_deferred", "true or false"),
     ];
 
     /// Sets a knob by name.

@@ -50,6 +50,7 @@ mod fallback;
 mod freelist;
 mod frees;
 mod gauge;
+mod held_frees;
 mod highatomic;
 pub mod irq;
 mod knobs;

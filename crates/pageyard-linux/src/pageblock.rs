@@ -12,6 +12,10 @@ pub struct Pageblocks {
     types: Vec<AtomicU8>,
     /// Whether each holds a managed frame.
     populated: Vec<bool>,
+    /// Whether the first and the last frame of each are there, managed or not.
+    present: Vec<[bool; 2]>,
+    /// Behind the last frame.
+    end: Pfn,
     /// Whether an earlier scan found nothing to do in it.
     skips: Vec<AtomicBool>,
     /// The compactor that uses it, plus one, and for which end; 0 for none.
@@ -27,15 +31,26 @@ impl Pageblocks {
             first,
             types: std::iter::repeat_with(|| AtomicU8::new(Migratetype::Movable as u8)).take(count).collect(),
             populated: vec![false; count],
+            present: vec![[false; 2]; count],
+            end: span.end(),
             skips: std::iter::repeat_with(AtomicBool::default).take(count).collect(),
             leases: std::iter::repeat_with(AtomicU32::default).take(count).collect(),
         }
     }
 
-    /// Notes that the pageblocks of a range of frames hold memory.
-    pub fn populate(&mut self, frames: RangeInclusive<Pfn>) {
+    /// Notes that the pageblocks of a range of frames hold memory, and whether it is managed.
+    pub fn populate(&mut self, frames: RangeInclusive<Pfn>, managed: bool) {
         let (first, last) = (self.index(*frames.start()), self.index(*frames.end()));
-        self.populated[first..=last].fill(true);
+        for n in first..=last {
+            let start = (self.first + n as u64) * PAGEBLOCK_ORDER.frames().0;
+            let end = (start + PAGEBLOCK_ORDER.frames().0).min(self.end.0);
+            // The first frame of a zone that begins within a pageblock is not that of the pageblock.
+            self.present[n][0] |= frames.contains(&Pfn(start)) || n == 0;
+            self.present[n][1] |= frames.contains(&Pfn(end - 1));
+        }
+        if managed {
+            self.populated[first..=last].fill(true);
+        }
     }
 
     /// Returns the number in the zone of the pageblock that holds the frame.
@@ -88,9 +103,13 @@ impl Pageblocks {
         self.leases.get(self.index(pfn))
     }
 
-    /// Says whether any frame of the pageblock is managed.
-    pub fn is_populated(&self, pfn: Pfn) -> bool {
-        self.populated[self.index(pfn)]
+    /// Says whether the first and the last frame of the pageblock are there, managed or not.
+    ///
+    /// # Linux
+    /// `pageblock_pfn_to_page`: a scanner goes through a pageblock of which every frame is reserved, and not through one that
+    /// begins or ends with a hole.
+    pub fn is_present(&self, pfn: Pfn) -> bool {
+        self.present[self.index(pfn)] == [true; 2]
     }
 
     /// Iterates over those that hold a managed frame.

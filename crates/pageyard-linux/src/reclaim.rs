@@ -61,7 +61,7 @@ impl LinuxAllocator {
         if order > Order::ZERO {
             zone.compaction.wake(order);
         }
-        forget_hints_if_asked(self, zone.id);
+        forget_hints_if_asked(self, help, zone.id);
         sum
     }
 

@@ -9,6 +9,41 @@ pub const MAX_PAGE_ORDER: Order = Order::of(10);
 /// Orders that the reference has lists for.
 pub const NR_PAGE_ORDERS: usize = MAX_PAGE_ORDER.index() + 1;
 
+/// How a caller holds a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Holding {
+    /// Whether its contents can be moved.
+    pub movable: bool,
+    /// Whether its frames are not one page: whoever looks at memory frame by frame sees each.
+    ///
+    /// # Linux
+    /// A block of several frames that was allocated without `__GFP_COMP`.
+    pub loose: bool,
+}
+
+impl Holding {
+    /// A single frame, or frames that are one page, whose contents stay.
+    pub const FIXED: Holding = Holding { movable: false, loose: false };
+    /// The same, with contents that can be moved.
+    pub const MOVABLE: Holding = Holding { movable: true, loose: false };
+
+    /// Returns how a block of a type is held.
+    pub fn of(m: Migratetype) -> Holding {
+        if m == Migratetype::Movable { Holding::MOVABLE } else { Holding::FIXED }
+    }
+
+    const ALL: [Holding; 4] = [
+        Holding::FIXED,
+        Holding::MOVABLE,
+        Holding { movable: false, loose: true },
+        Holding { movable: true, loose: true },
+    ];
+
+    const fn number(self) -> u8 {
+        self.movable as u8 | (self.loose as u8) << 1
+    }
+}
+
 /// What a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tag {
@@ -21,15 +56,14 @@ pub enum Tag {
     /// The first frame of a block in a per-CPU list, and the type it was cached with: where it goes when it is drained, until
     /// 6.10.
     Cached(Order, Migratetype),
-    /// The first frame of a block that a caller holds, and whether its contents can be moved.
-    Allocated(Order, bool),
+    /// The first frame of a block that a caller holds, and how.
+    Allocated(Order, Holding),
 }
 
 const INSIDE: u8 = 1;
 const CACHED: u8 = 2;
 const ALLOCATED: u8 = CACHED + (NR_PAGE_ORDERS * Migratetype::COUNT) as u8;
-const ALLOCATED_MOVABLE: u8 = ALLOCATED + NR_PAGE_ORDERS as u8;
-const BUDDY: u8 = ALLOCATED_MOVABLE + NR_PAGE_ORDERS as u8;
+const BUDDY: u8 = ALLOCATED + (NR_PAGE_ORDERS * Holding::ALL.len()) as u8;
 
 /// Numbers a block of an order and a type.
 const fn listed(base: u8, order: Order, m: Migratetype) -> u8 {
@@ -48,14 +82,12 @@ impl Tag {
             Tag::Hole => 0,
             Tag::Inside => INSIDE,
             Tag::Cached(order, m) => listed(CACHED, order, m),
-            Tag::Allocated(order, false) => ALLOCATED + order.get(),
-            Tag::Allocated(order, true) => ALLOCATED_MOVABLE + order.get(),
+            Tag::Allocated(order, held) => ALLOCATED + held.number() * NR_PAGE_ORDERS as u8 + order.get(),
             Tag::Buddy(order, m) => listed(BUDDY, order, m),
         }
     }
 
     fn decode(raw: u8) -> Tag {
-        let order = |base: u8| Order::of(raw - base);
         match raw {
             0 => Tag::Hole,
             INSIDE => Tag::Inside,
@@ -63,8 +95,10 @@ impl Tag {
                 let (order, m) = unlisted(raw - CACHED);
                 Tag::Cached(order, m)
             }
-            ALLOCATED..ALLOCATED_MOVABLE => Tag::Allocated(order(ALLOCATED), false),
-            ALLOCATED_MOVABLE..BUDDY => Tag::Allocated(order(ALLOCATED_MOVABLE), true),
+            ALLOCATED..BUDDY => {
+                let (n, orders) = (raw - ALLOCATED, NR_PAGE_ORDERS as u8);
+                Tag::Allocated(Order::of(n % orders), Holding::ALL[usize::from(n / orders)])
+            }
             _ => {
                 let (order, m) = unlisted(raw - BUDDY);
                 Tag::Buddy(order, m)
@@ -128,7 +162,7 @@ mod tests {
     fn every_tag_is_a_byte_and_back() {
         let mut all = vec![Tag::Hole, Tag::Inside];
         for order in Order::ZERO.up_to(MAX_PAGE_ORDER) {
-            all.extend([Tag::Allocated(order, false), Tag::Allocated(order, true)]);
+            all.extend(Holding::ALL.map(|held| Tag::Allocated(order, held)));
             all.extend(Migratetype::ALL.map(|m| Tag::Buddy(order, m)));
             all.extend(Migratetype::ALL.map(|m| Tag::Cached(order, m)));
         }
@@ -141,7 +175,7 @@ mod tests {
     fn of_two_swaps_from_the_same_state_one_wins() {
         let tags = Tags::new(1);
         let (held, cached) =
-            (Tag::Allocated(Order::ZERO, false), Tag::Cached(Order::ZERO, Migratetype::Movable));
+            (Tag::Allocated(Order::ZERO, Holding::FIXED), Tag::Cached(Order::ZERO, Migratetype::Movable));
         tags.set(0, held);
         assert!(tags.swap(0, held, cached));
         assert!(!tags.swap(0, held, cached));

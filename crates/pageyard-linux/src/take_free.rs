@@ -4,14 +4,15 @@
 use crate::config::Config;
 use crate::effort::{Effort, Mark};
 use crate::freelist::End;
-use crate::tag::Tag;
+use crate::held_frees::HeldFrees;
+use crate::tag::{Holding, Tag};
 use crate::zone::{Locked, Zone};
-use pageyard_core::compaction::{FreeScan, FreeStock};
+use pageyard_core::compaction::{FreeScan, Stock};
 use pageyard_core::{BlockId, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneKind, block};
 use std::ops::Range;
 
 /// What a frame that compaction holds is tagged as.
-pub(crate) const HELD: Tag = Tag::Allocated(Order::ZERO, true);
+pub(crate) const HELD: Tag = Tag::Allocated(Order::ZERO, Holding::MOVABLE);
 
 /// How the free scanner takes what it finds in a part of a pageblock.
 pub(crate) struct Taking<'c> {
@@ -52,18 +53,22 @@ impl Locked<'_> {
     /// Takes a free block whole. A pageblock that gives half of itself at once is movable from then on.
     ///
     /// # Linux
-    /// `__isolate_free_page`. Its free blocks move along only where lists never mix types.
+    /// `__isolate_free_page`. Where lists never mix types, the other free blocks of the pageblock move to the far end of the movable
+    /// ones, even if they are movable already.
     fn take_whole(&mut self, pfn: Pfn, order: Order, m: Migratetype, config: &Config) {
         self.take_single(pfn, order, m, order.frames().0);
-        let of = self.zone.pageblocks.type_of(pfn);
-        if order.get() + 1 < PAGEBLOCK_ORDER.get() || !of.is_mergeable() || of == Migratetype::Movable {
+        if order.get() + 1 < PAGEBLOCK_ORDER.get() {
             return;
         }
-        match config.keeps_lists_pure() {
-            true => {
-                self.convert(pfn, Migratetype::Movable, End::Tail);
+        for part in block::blocks(pfn, order.frames(), PAGEBLOCK_ORDER) {
+            if !self.zone.pageblocks.type_of(part.pfn).is_mergeable() {
+                continue;
             }
-            false => self.zone.pageblocks.set_type(pfn, Migratetype::Movable),
+            if !config.keeps_lists_pure() {
+                self.zone.pageblocks.set_type(part.pfn, Migratetype::Movable);
+            } else if self.movable_part(part.pfn).is_some() {
+                self.convert(part.pfn, Migratetype::Movable, End::Tail);
+            }
         }
     }
 
@@ -73,7 +78,7 @@ impl Locked<'_> {
         block: BlockId,
         floor: Frames,
         config: &Config,
-        out: &mut FreeStock,
+        out: &mut HeldFrees,
     ) -> bool {
         let BlockId { pfn, order } = block;
         let listed = self.zone.tag(pfn) == Tag::Buddy(order, Migratetype::Movable);
@@ -92,7 +97,7 @@ impl Locked<'_> {
         &mut self,
         range: Range<Pfn>,
         taking: &Taking<'_>,
-        out: &mut FreeStock,
+        out: &mut HeldFrees,
     ) -> FreeScan {
         let z = self.zone;
         let &Taking { want, whole, stride, .. } = taking;
@@ -102,8 +107,9 @@ impl Locked<'_> {
             let tag = z.tag(pfn);
             scan.scanned += 1;
             let Tag::Buddy(order, m) = tag else {
-                // A block in use is skipped as a whole; frames in a list are examined one by one, as in Linux.
-                let in_use = if matches!(tag, Tag::Allocated(..)) { tag.frames().0 } else { 1 };
+                // A page in use is skipped as a whole; frames in a list are examined one by one, as in Linux.
+                let in_use =
+                    if matches!(tag, Tag::Allocated(_, held) if !held.loose) { tag.frames().0 } else { 1 };
                 scan.next = pfn + Frames(in_use - 1 + stride);
                 continue;
             };
@@ -122,7 +128,7 @@ impl Locked<'_> {
                 order.frames().0
             } else {
                 let inside = order.frames().0.min(range.end.0 - pfn.0);
-                let n = inside.min((want.min(FreeStock::MOST) - out.len()) as u64);
+                let n = inside.min((want - out.len()) as u64);
                 self.take_single(pfn, order, m, n);
                 for frame in pfn.0..pfn.0 + n {
                     // There is room: `n` was cut to it.

@@ -5,7 +5,7 @@ use crate::config::Retries;
 use crate::effort::{Effort, Mark};
 use crate::reclaim::CLUSTER;
 use crate::zone::Zone;
-use pageyard_core::compaction::{Mode, Outcome, compact_for_request, room_to_begin};
+use pageyard_core::compaction::{Marks, Mode, Outcome, Step, compact_for_request, room_to_begin};
 use pageyard_core::reclaim::{Attempts, Helpers, Priority, Shortage};
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{Counter, CpuSet, Cx, Frames, Migratetype, Order, Pfn, Request, RequestFlags};
@@ -213,7 +213,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// # Linux
     /// `should_compact_retry`.
     fn should_compact(&mut self, compactions: &mut u32) -> bool {
-        let Request { order, .. } = *self.request;
+        let Request { order, highest_zone, .. } = *self.request;
         if order == Order::ZERO {
             return false;
         }
@@ -224,7 +224,15 @@ impl<'a, H: Helpers> Wait<'a, H> {
                 let all = z.free.get() + self.reclaimable(z) / u64::from(order.get());
                 let marks =
                     Watermarks { min: Frames(z.mark(Mark::Min)), low: Frames(z.mark(Mark::Low)), ..z.marks };
-                all > room_to_begin(&self.engine.config.compaction, &marks, order).0
+                let config = &self.engine.config;
+                let room = room_to_begin(&config.compaction, &marks, order).0;
+                all > match config.compaction.marks {
+                    Marks::Low => room,
+                    // What is kept back from the request counts, too.
+                    Marks::Min => {
+                        z.kept_from(Order::ZERO, highest_zone, room, Effort::plain(Mark::Min), config)
+                    }
+                }
             });
         }
         if outcome == Some(Outcome::Success) {
@@ -255,12 +263,14 @@ impl<'a, H: Helpers> Wait<'a, H> {
         self.tried.deferred += tried.deferred;
         self.tried.work += tried.work;
         self.tried.outcome = tried.outcome;
-        if matches!(tried.outcome, None | Some(Outcome::Skipped | Outcome::Deferred)) {
+        let again = engine.config.compaction.attempt_deferred && tried.outcome == Some(Outcome::Deferred);
+        if !again && matches!(tried.outcome, None | Some(Outcome::Skipped | Outcome::Deferred)) {
             return None;
         }
         engine.counts.pressure.add(Counter::CompactStall, 1);
         let got = tried.captured.or_else(|| self.attempt());
         if let Some(zone) = got.and_then(|pfn| engine.zone_of(pfn)) {
+            help.step(Step::Helped(zone.span.start, order));
             zone.compaction.succeeded(order, mode, engine.config.compaction.deferral, true);
             engine.counts.pressure.add(Counter::CompactSuccess, 1);
         } else {

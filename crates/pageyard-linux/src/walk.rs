@@ -7,7 +7,7 @@ use crate::effort::{Effort, Mark, Reach, Wake};
 use crate::events::{Counts, Origin};
 use crate::fallback::Found;
 use crate::pcp;
-use crate::tag::{MAX_PAGE_ORDER, Tag};
+use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use crate::zone::Locked;
 use crate::zonelist::{Inlined, Step, Zoneref};
 use pageyard_core::{BadRequest, Cx, Migratetype, NodeMask, Order, Pfn, Request, RequestFlags};
@@ -147,7 +147,8 @@ impl LinuxAllocator {
     ) -> Option<Pfn> {
         let (order, m) = (request.order, request.migratetype);
         let zone = &self.zones[place];
-        let taken = Tag::Allocated(order, m == Migratetype::Movable);
+        let loose = order > Order::ZERO && request.flags.contains(RequestFlags::LOOSE);
+        let taken = Tag::Allocated(order, Holding { loose, ..Holding::of(m) });
         let cold = request.flags.contains(RequestFlags::COLD) && self.config.heeds_cold();
         let listed = pcp::list_for_request(&self.config, cx.context, order, m);
         if let Some(listed) = listed

@@ -48,7 +48,7 @@ fn compaction_makes_a_huge_block_where_none_is_free<E: PressureAllocator>(build:
     assert!(matches!(engine.alloc(&CX, &request), Err(AllocError::Fragmented { .. })), "alone it cannot");
     // Linux from 5.1 on can give up after it has looked at little. The background that the request woke then goes on.
     let mut made = 0;
-    for _ in 0..16 {
+    for _ in 0..256 {
         if made == 8 {
             break;
         }

@@ -11,6 +11,7 @@ use super::work::{Outcome, Work};
 use crate::allocator::Cx;
 use crate::memmap::ZoneKind;
 use crate::migratetype::Migratetype;
+use crate::request::RequestFlags;
 use crate::stats::Counter;
 use crate::units::{CompactorId, Order, ZoneId};
 
@@ -25,6 +26,7 @@ fn plan(zone: ZoneId, goal: Goal) -> Plan {
         direct: false,
         by: CompactorId(FIRST_BACKGROUND + zone.0),
         highest: ZoneKind::Movable,
+        flags: RequestFlags::empty(),
         ignore_hints: true,
         thorough: false,
     }
@@ -69,7 +71,7 @@ pub fn compact_in_background<M: CompactionView, O: Migrate>(
                 let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
                 let helped = match knobs.marks {
                     Marks::Min => outcome == Outcome::Success,
-                    Marks::Low => map.watermark_ok(zone, order, low, plan.highest),
+                    Marks::Low => map.watermark_ok(zone, order, low, plan.highest, plan.flags),
                 };
                 if helped {
                     state.succeeded(order, mode, knobs.deferral, false);
@@ -113,7 +115,7 @@ pub fn compact_everything<M: CompactionView, O: Migrate>(
 ) -> Option<(Outcome, Work)> {
     let plan = Plan { mode: Mode::Sync, ..plan(zone, Goal::Everything) };
     if map.knobs().hints == Hints::NothingFound {
-        forget_hints(map, zone, &map.zone(zone)?.span);
+        forget_hints(map, owner, zone, &map.zone(zone)?.span);
     }
     let mut compactor = Compactor::new(map, owner, cx, plan)?;
     let outcome = compactor.run();
@@ -124,10 +126,10 @@ pub fn compact_everything<M: CompactionView, O: Migrate>(
 ///
 /// # Linux
 /// `reset_isolation_suitable`, called by kswapd.
-pub fn forget_hints_if_asked<M: CompactionView>(map: &M, zone: ZoneId) {
+pub fn forget_hints_if_asked<M: CompactionView, O: Migrate>(map: &M, owner: &O, zone: ZoneId) {
     if let Some(view) = map.zone(zone)
         && (map.knobs().hints != Hints::NothingFound || map.zone_state(zone).take_flush())
     {
-        forget_hints(map, zone, &view.span);
+        forget_hints(map, owner, zone, &view.span);
     }
 }

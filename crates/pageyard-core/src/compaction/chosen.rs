@@ -17,9 +17,9 @@ enum Look {
     Stuck,
 }
 
-impl<M: CompactionView> Pass<'_, M> {
+impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Looks for frames to move where the source has them.
-    pub(super) fn isolate<O: Migrate>(&mut self, cluster: &mut Cluster<'_, O>) -> Search {
+    pub(super) fn isolate(&mut self, cluster: &mut Cluster<'_, M, O>) -> Search {
         let notes = match &self.source {
             Source::Exhausted => return Search::Check,
             Source::Scanned(_) => return self.isolate_scanned(cluster),
@@ -34,7 +34,7 @@ impl<M: CompactionView> Pass<'_, M> {
     }
 
     /// Asks the engine for a block to empty.
-    fn choose<O: Migrate>(&mut self, mut notes: Chooser, cluster: &mut Cluster<'_, O>) -> Search {
+    fn choose(&mut self, mut notes: Chooser, cluster: &mut Cluster<'_, M, O>) -> Search {
         let order = self.job.block_order();
         let choice = self.job.map.choose(&self.job.plan, order, &mut notes);
         self.work.migrate_scanned += core::mem::take(&mut notes.examined);
@@ -65,7 +65,7 @@ impl<M: CompactionView> Pass<'_, M> {
     }
 
     /// Says whether every frame of a block can be isolated, by isolating each and putting it back.
-    fn probe<O: Migrate>(&mut self, block: BlockId, cluster: &mut Cluster<'_, O>) -> bool {
+    fn probe(&mut self, block: BlockId, cluster: &mut Cluster<'_, M, O>) -> bool {
         let end = end_of(block);
         let mut at = block.pfn;
         while at < end {
@@ -82,9 +82,9 @@ impl<M: CompactionView> Pass<'_, M> {
     }
 
     /// Isolates a cluster of a chosen block.
-    fn isolate_chosen<O: Migrate>(&mut self, block: BlockId, cluster: &mut Cluster<'_, O>) -> Search {
+    fn isolate_chosen(&mut self, block: BlockId, cluster: &mut Cluster<'_, M, O>) -> Search {
         let end = end_of(block);
-        while self.migrate_pfn < end && !cluster.is_full() {
+        while self.migrate_pfn < end && !cluster.has(CLUSTER) {
             match self.look(self.migrate_pfn, cluster) {
                 Look::Pass(n) => self.migrate_pfn = Pfn(self.migrate_pfn.0 + n).min(end),
                 Look::Isolated => {
@@ -102,7 +102,7 @@ impl<M: CompactionView> Pass<'_, M> {
         self.isolated(cluster)
     }
 
-    fn look<O: Migrate>(&mut self, pfn: Pfn, cluster: &mut Cluster<'_, O>) -> Look {
+    fn look(&mut self, pfn: Pfn, cluster: &mut Cluster<'_, M, O>) -> Look {
         self.work.migrate_scanned += 1;
         // The rest of a pageblock that two zones share is the other zone's.
         if !self.job.span.spans(pfn) {

@@ -1,75 +1,72 @@
 //! Isolated frames: found by a scan, moved one by one, and put back if they were not moved.
 
 use super::migrate::{Busy, Migrate, MigrateError, Mode};
+use super::room::Room;
 use super::stock::FreeStock;
+use super::view::CompactionView;
 use crate::units::Pfn;
 
-/// Frames that are isolated before they are moved.
+/// Frames that are isolated before they are moved, except where a pageblock is finished.
 ///
 /// # Linux
 /// `COMPACT_CLUSTER_MAX`.
 pub const CLUSTER: usize = FreeStock::MOST;
 
-/// Times that a frame is tried again before its migration counts as failed.
-///
-/// # Linux
-/// `migrate_pages`.
-const ROUNDS: u8 = 10;
+/// A frame that its owner has taken out of use.
+type Isolated<O> = (Pfn, <O as Migrate>::Isolated);
 
 /// Frames that their owner has taken out of use. Those still here when it is dropped are put back.
-pub(super) struct Cluster<'a, O: Migrate> {
+pub(super) struct Cluster<'a, M: CompactionView, O: Migrate> {
     owner: &'a O,
     mode: Mode,
-    frames: [Option<(Pfn, O::Isolated)>; CLUSTER],
-    /// How many places have been filled. Only the first `filled` can hold a frame.
-    filled: usize,
+    frames: M::Room<Isolated<O>>,
 }
 
-impl<'a, O: Migrate> Cluster<'a, O> {
-    pub(super) fn new(owner: &'a O, mode: Mode) -> Cluster<'a, O> {
-        Cluster { owner, mode, frames: [const { None }; CLUSTER], filled: 0 }
+impl<'a, M: CompactionView, O: Migrate> Cluster<'a, M, O> {
+    pub(super) fn new(owner: &'a O, mode: Mode) -> Cluster<'a, M, O> {
+        Cluster { owner, mode, frames: Room::new() }
     }
 
     /// Takes the whole cluster out and leaves an empty one.
-    pub(super) fn take(&mut self) -> Cluster<'a, O> {
+    pub(super) fn take(&mut self) -> Cluster<'a, M, O> {
         let empty = Cluster::new(self.owner, self.mode);
         core::mem::replace(self, empty)
     }
 
-    /// Isolates a frame. The cluster must not be full.
+    /// Isolates a frame. There must be room.
     pub(super) fn isolate(&mut self, pfn: Pfn) -> Result<(), Busy> {
         let frame = self.owner.isolate(pfn, self.mode)?;
-        self.frames[self.filled] = Some((pfn, frame));
-        self.filled += 1;
+        self.frames.push((pfn, frame));
         Ok(())
     }
 
     /// Returns how many frames were isolated, including those that have left since.
     pub(super) fn filled(&self) -> usize {
-        self.filled
+        self.frames.places().len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.filled == 0
+        self.filled() == 0
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.filled == CLUSTER
+    /// Says whether it holds `most` frames, or as many as fit.
+    pub(super) fn has(&self, most: usize) -> bool {
+        self.filled() >= most || self.frames.is_full()
     }
 
     /// Returns how many frames are still here.
     pub(super) fn left(&self) -> usize {
-        self.frames[..self.filled].iter().flatten().count()
+        self.frames.places().iter().flatten().count()
     }
 
     /// Puts all frames back, including those after one whose owner panics.
     pub(super) fn put_back(&mut self) {
-        let filled = core::mem::take(&mut self.filled);
-        PutBack { owner: self.owner, left: self.frames[..filled].iter_mut() }.run();
+        PutBack { owner: self.owner, left: self.frames.places_mut().iter_mut() }.run();
+        self.frames.clear();
     }
 }
 
-impl<O: Migrate> Drop for Cluster<'_, O> {
+impl<M: CompactionView, O: Migrate> Drop for Cluster<'_, M, O> {
     fn drop(&mut self) {
         self.put_back();
     }
@@ -78,7 +75,7 @@ impl<O: Migrate> Drop for Cluster<'_, O> {
 /// Isolated frames on their way back to their owner.
 struct PutBack<'s, O: Migrate> {
     owner: &'s O,
-    left: core::slice::IterMut<'s, Option<(Pfn, O::Isolated)>>,
+    left: core::slice::IterMut<'s, Option<Isolated<O>>>,
 }
 
 impl<O: Migrate> PutBack<'_, O> {
@@ -98,25 +95,31 @@ impl<O: Migrate> Drop for PutBack<'_, O> {
     }
 }
 
-/// A cluster that is being moved.
-pub(super) struct Moving<'a, O: Migrate> {
-    cluster: Cluster<'a, O>,
-    /// The place that is looked at next.
-    at: usize,
-    /// How often all places were looked at.
-    rounds: u8,
+/// A cluster that is being moved: its frames, and how far it is.
+pub(super) struct Moving<'a, M: CompactionView, O: Migrate> {
+    cluster: Cluster<'a, M, O>,
+    /// Whether the frame that was isolated last is moved first.
+    downwards: bool,
+    /// Which frame is next: its number in the order of moving.
+    pub(super) at: usize,
+    /// How often all frames were tried.
+    pub(super) rounds: u8,
+    pub(super) stage: Stage,
     /// Whether an owner has refused to move a frame.
     refused: bool,
+    /// Frames that were moved.
+    pub(super) moved: u64,
 }
 
-/// Which frame is to move next.
-pub(super) enum Turn {
-    /// The one at this place.
-    Frame(usize),
-    /// None yet: another round begins.
-    Again,
-    /// None: this many are left that would not move.
-    Over(usize),
+/// What is done with a cluster that is moved as a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// Each frame gets a target.
+    Pair,
+    /// Those that have one are moved; whether there was none for the others.
+    Move { starved: bool },
+    /// Those that did not move are tried one by one.
+    Single,
 }
 
 /// How the moves of a cluster ended.
@@ -130,13 +133,13 @@ pub(super) enum Ending {
     Starved,
 }
 
-impl<'a, O: Migrate> Moving<'a, O> {
-    pub(super) fn new(cluster: Cluster<'a, O>) -> Moving<'a, O> {
-        Moving { cluster, at: 0, rounds: 0, refused: false }
+impl<'a, M: CompactionView, O: Migrate> Moving<'a, M, O> {
+    pub(super) fn new(cluster: Cluster<'a, M, O>, downwards: bool) -> Moving<'a, M, O> {
+        Moving { cluster, downwards, at: 0, rounds: 0, stage: Stage::Pair, refused: false, moved: 0 }
     }
 
     /// Takes the cluster out.
-    pub(super) fn take(&mut self) -> Cluster<'a, O> {
+    pub(super) fn take(&mut self) -> Cluster<'a, M, O> {
         self.cluster.take()
     }
 
@@ -145,63 +148,64 @@ impl<'a, O: Migrate> Moving<'a, O> {
         self.cluster.left()
     }
 
-    /// Says whether an owner has refused to move a frame.
-    pub(super) fn was_refused(&self) -> bool {
-        self.refused
+    /// Returns how many frames there were.
+    pub(super) fn filled(&self) -> usize {
+        self.cluster.filled()
     }
 
-    /// Finds the next frame to move.
-    ///
-    /// # Linux
-    /// `migrate_pages`: up to ten passes over the frames that may succeed later.
-    pub(super) fn turn(&mut self) -> Turn {
-        let Cluster { frames, filled, .. } = &self.cluster;
-        if let Some(at) = (self.at..*filled).find(|i| frames[*i].is_some()) {
-            self.at = at;
-            return Turn::Frame(at);
-        }
-        let left = self.cluster.left();
-        if left == 0 || self.rounds + 1 >= ROUNDS {
-            return Turn::Over(left);
-        }
-        (self.at, self.rounds) = (0, self.rounds + 1);
-        Turn::Again
+    /// Returns the place of a frame by its number in the order of moving.
+    fn place(&self, n: usize) -> usize {
+        if self.downwards { self.filled() - 1 - n } else { n }
     }
 
-    /// Asks the owner to move the frame at a place. The frame stays here whatever the answer.
-    pub(super) fn migrate(&mut self, at: usize, to: Pfn) -> Result<(), MigrateError> {
-        let Cluster { owner, mode, frames, .. } = &mut self.cluster;
-        match &mut frames[at] {
-            Some((_, frame)) => owner.migrate(frame, to, *mode),
+    /// Goes on to the next frame that is still here; `false` where there is none.
+    pub(super) fn seek(&mut self) -> bool {
+        let found = (self.at..self.filled()).find(|n| self.frame(*n).is_some());
+        self.at = found.unwrap_or(self.filled());
+        found.is_some()
+    }
+
+    /// Asks the owner to move the next frame. The frame stays here whatever the answer.
+    pub(super) fn migrate(&mut self, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
+        let place = self.place(self.at);
+        let Cluster { owner, frames, .. } = &mut self.cluster;
+        match &mut frames.places_mut()[place] {
+            Some((_, frame)) => owner.migrate(frame, to, mode),
             None => Err(MigrateError::Gone),
         }
     }
 
-    /// Takes the frame at a place out, to be dropped: it has moved, or there is nothing left to move.
-    pub(super) fn remove(&mut self, at: usize) -> Option<(Pfn, O::Isolated)> {
-        self.cluster.frames[at].take()
+    /// Returns the mode that the cluster was isolated for.
+    pub(super) fn mode(&self) -> Mode {
+        self.cluster.mode
     }
 
-    /// Returns the frame at a place.
-    pub(super) fn frame(&self, at: usize) -> Option<Pfn> {
-        self.cluster.frames[at].as_ref().map(|(pfn, _)| *pfn)
+    /// Takes the next frame out, to be dropped: it has moved, or there is nothing left to move.
+    pub(super) fn remove(&mut self) -> Option<Isolated<O>> {
+        let place = self.place(self.at);
+        self.cluster.frames.places_mut()[place].take()
+    }
+
+    /// Returns a frame by its number in the order of moving, if it is still here.
+    pub(super) fn frame(&self, n: usize) -> Option<Pfn> {
+        self.cluster.frames.places()[self.place(n)].as_ref().map(|(pfn, _)| *pfn)
     }
 
     /// Returns the first frame that is still here.
     pub(super) fn first(&self) -> Option<Pfn> {
-        self.cluster.frames[..self.cluster.filled].iter().flatten().map(|(pfn, _)| *pfn).next()
+        self.cluster.frames.places().iter().flatten().map(|(pfn, _)| *pfn).next()
     }
 
-    /// Puts the frame at a place back: it will not move.
-    pub(super) fn refuse(&mut self, at: usize) {
+    /// Puts the next frame back: it will not move.
+    pub(super) fn refuse(&mut self) {
         self.refused = true;
-        if let Some((_, frame)) = self.cluster.frames[at].take() {
+        if let Some((_, frame)) = self.remove() {
             self.cluster.owner.putback(frame);
         }
     }
 
-    /// Continues after a place.
-    pub(super) fn pass(&mut self, at: usize) {
-        self.at = at + 1;
+    /// Says how the moves ended, if no more are tried.
+    pub(super) fn ending(&self) -> Ending {
+        if self.left() > 0 || self.refused { Ending::Stayed } else { Ending::Moved }
     }
 }

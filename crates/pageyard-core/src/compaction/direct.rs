@@ -4,10 +4,11 @@ use super::driver::Compactor;
 use super::knobs::{Deferral, Marks};
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, Plan};
+use super::step::Step;
 use super::view::CompactionView;
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
-use crate::request::Request;
+use crate::request::{Request, RequestFlags};
 use crate::stats::Counter;
 use crate::units::{CompactorId, Pfn, ZoneId};
 
@@ -46,7 +47,9 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
     let mut tried = Tried::default();
     for zone in zones {
         let state = map.zone_state(zone);
-        if state.is_deferred(order, mode, kept) && !thorough {
+        let start = map.zone(zone).map(|z| z.span.start).unwrap_or_default();
+        if !thorough && state.is_deferred(order, mode, kept) {
+            owner.step(Step::Deferred(start, order));
             tried.deferred += 1;
             tried.outcome = tried.outcome.max(Some(Outcome::Deferred));
             map.tally(cx, Counter::CompactDeferred, 1);
@@ -59,6 +62,7 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
             direct: true,
             by: CompactorId(cx.cpu.0 as u16),
             highest: request.highest_zone,
+            flags: request.flags,
             ignore_hints: false,
             thorough,
         };
@@ -71,11 +75,12 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
             Marks::Min => outcome == Outcome::Success,
             Marks::Low => {
                 let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
-                map.watermark_ok(zone, order, low, request.highest_zone)
+                map.watermark_ok(zone, order, low, request.highest_zone, RequestFlags::empty())
             }
         };
         if tried.captured.is_some() || helped {
             state.succeeded(order, mode, kept, false);
+            owner.step(Step::Helped(start, order));
             tried.zone = Some(zone);
             break;
         }
@@ -83,6 +88,7 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
         let by_mode = kept == Deferral::ByMode;
         if looked_everywhere && (mode != Mode::Async || by_mode) {
             state.defer(order, mode, kept);
+            owner.step(Step::Failed(start, order));
         }
     }
     tried

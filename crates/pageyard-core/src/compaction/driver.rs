@@ -2,9 +2,11 @@
 
 use super::cluster::{Cluster, Ending, Moving};
 use super::job::Job;
+use super::knobs::Moves;
 use super::migrate::Migrate;
 use super::pass::{Captured, Pass, Search, Settled};
 use super::plan::Plan;
+use super::step::Step;
 use super::view::CompactionView;
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
@@ -26,21 +28,21 @@ enum State<'a, M: CompactionView, O: Migrate> {
     Ready { job: Job<'a, M>, interrupted: bool },
     /// Running. What the engine lent comes first, and so is dropped first: the engine makes no callbacks, so if an
     /// owner panics when the phase is dropped, all of that has been given back.
-    Running(Pass<'a, M>, Phase<'a, O>),
+    Running(Pass<'a, M, O>, Phase<'a, M, O>),
     /// It has ended.
     Ended(End<'a, M>),
 }
 
 /// What a running compaction does next. A phase owns the frames that are isolated meanwhile.
-enum Phase<'a, O: Migrate> {
+enum Phase<'a, M: CompactionView, O: Migrate> {
     /// Ask whether it is done.
     Check,
     /// Look for frames to move.
-    Isolate(Cluster<'a, O>),
+    Isolate(Cluster<'a, M, O>),
     /// Move them.
-    Move(Moving<'a, O>),
+    Move(Moving<'a, M, O>),
     /// Put back those that stayed, and let the blocks that were left merge.
-    Settle(Cluster<'a, O>, Ending),
+    Settle(Cluster<'a, M, O>, Ending),
 }
 
 /// What is left of a compaction that has ended.
@@ -135,7 +137,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
             Phase::Isolate(cluster) | Phase::Settle(cluster, _) => cluster.left(),
             Phase::Move(moving) => moving.left(),
         };
-        (isolated, pass.targets.len(), pass.held.len())
+        (isolated, pass.targets.held(), pass.held.len())
     }
 
     /// Takes the block that was captured for the request.
@@ -152,7 +154,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
     fn turn(&mut self) {
         let (pass, phase) = match &mut self.state {
             State::Ready { job, interrupted } => {
-                match Pass::begin(job, *interrupted) {
+                match Pass::begin(job, self.owner, *interrupted) {
                     Ok(pass) => self.state = State::Running(pass, Phase::Check),
                     Err(outcome) => self.finish(outcome, None),
                 }
@@ -172,7 +174,10 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
             Phase::Isolate(cluster) => match pass.isolate(cluster) {
                 Search::GoOn => {}
                 Search::Check => *phase = Phase::Check,
-                Search::Move => *phase = Phase::Move(Moving::new(cluster.take())),
+                Search::Move => {
+                    let downwards = pass.job.knobs.moves != Moves::Upwards;
+                    *phase = Phase::Move(Moving::new(cluster.take(), downwards));
+                }
                 Search::Settle => *phase = Phase::Settle(cluster.take(), Ending::Moved),
             },
             Phase::Move(moving) => {
@@ -184,6 +189,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
                 cluster.put_back();
                 match pass.settle(*ending) {
                     Settled::GoOn => *phase = Phase::Check,
+                    Settled::Rescan => *phase = Phase::Isolate(Cluster::new(self.owner, pass.job.plan.mode)),
                     Settled::Contended => self.finish(Outcome::Contended, None),
                     Settled::Captured(block) => self.finish(Outcome::Success, Some(block)),
                 }
@@ -197,6 +203,11 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
     /// `out:` of `compact_zone`.
     fn finish(&mut self, outcome: Outcome, captured: Option<Captured<'a, M>>) {
         let (work, positions) = (self.work(), self.positions());
+        let ended = matches!(self.state, State::Running(..));
         self.state = State::Ended(End { outcome, work, positions, captured });
+        if ended {
+            let (migrate, free) = positions;
+            self.owner.step(Step::Ended { migrate, free, outcome });
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Moving everything out of a range of frames.
 
-use super::cluster::{Cluster, Moving, Turn};
+use super::cluster::{CLUSTER, Cluster, Moving};
 use super::migrate::{Busy, Migrate, MigrateError, Mode};
-use super::stock::FreeStock;
+use super::moves::ROUNDS;
 use super::targets::Targets;
 use super::view::{CompactionView, FrameState};
 use crate::allocator::Cx;
@@ -36,9 +36,9 @@ pub fn evacuate<M: CompactionView, O: Migrate>(
     cx: &Cx,
     range: Range<Pfn>,
     mode: Mode,
-    mut refill: impl FnMut(&mut FreeStock),
+    mut refill: impl FnMut(&mut M::Stock),
 ) -> Result<Frames, Stuck> {
-    let (mut cluster, mut targets) = (Cluster::new(owner, mode), Targets::new(map));
+    let (mut cluster, mut targets) = (Cluster::new(owner, mode), Targets::new(map, cx));
     let mut moved = 0;
     for pfn in (range.start.0..range.end.0).map(Pfn) {
         match map.frame(pfn) {
@@ -46,10 +46,10 @@ pub fn evacuate<M: CompactionView, O: Migrate>(
                 Ok(()) | Err(Busy::Gone) => {}
                 Err(Busy::Pinned | Busy::Locked) => return Err(Stuck::At(pfn)),
             },
-            FrameState::Allocated(_) | FrameState::Tail => return Err(Stuck::At(pfn)),
+            FrameState::Allocated(_) | FrameState::Tail | FrameState::Loose => return Err(Stuck::At(pfn)),
             FrameState::Hole | FrameState::Free(_) | FrameState::Inside | FrameState::Cached => {}
         }
-        if cluster.is_full() {
+        if cluster.has(CLUSTER) {
             moved += move_all(map, cx, &mut cluster, &mut targets, &mut refill)?;
         }
     }
@@ -61,18 +61,22 @@ pub fn evacuate<M: CompactionView, O: Migrate>(
 fn move_all<M: CompactionView, O: Migrate>(
     map: &M,
     cx: &Cx,
-    cluster: &mut Cluster<'_, O>,
+    cluster: &mut Cluster<'_, M, O>,
     targets: &mut Targets<'_, M>,
-    refill: &mut impl FnMut(&mut FreeStock),
+    refill: &mut impl FnMut(&mut M::Stock),
 ) -> Result<u64, Stuck> {
-    let (mut moving, mut moved) = (Moving::new(cluster.take()), 0);
+    let (mut moving, mut moved) = (Moving::new(cluster.take(), false), 0);
+    let mode = moving.mode();
     loop {
-        let at = match moving.turn() {
-            Turn::Frame(at) => at,
-            Turn::Again => continue,
-            Turn::Over(0) => return Ok(moved),
-            Turn::Over(_) => return Err(moving.first().map_or(Stuck::NoTarget, Stuck::At)),
-        };
+        if !moving.seek() {
+            moving.rounds += 1;
+            moving.at = 0;
+            match moving.first() {
+                None => return Ok(moved),
+                Some(stays) if moving.rounds >= ROUNDS => return Err(Stuck::At(stays)),
+                Some(_) => continue,
+            }
+        }
         let Some(to) = targets.next() else {
             refill(targets.stock());
             if targets.is_empty() {
@@ -80,10 +84,10 @@ fn move_all<M: CompactionView, O: Migrate>(
             }
             continue;
         };
-        match moving.migrate(at, to) {
+        match moving.migrate(to, mode) {
             Ok(()) => {
                 // As in `Pass::move_one`: what the owner's token does when it is dropped comes last.
-                let gone = moving.remove(at);
+                let gone = moving.remove();
                 targets.used();
                 moved += 1;
                 if let Some((from, token)) = gone {
@@ -94,10 +98,10 @@ fn move_all<M: CompactionView, O: Migrate>(
             }
             Err(MigrateError::Again) => {}
             Err(MigrateError::Refused) => {
-                return Err(moving.frame(at).map_or(Stuck::NoTarget, Stuck::At));
+                return Err(moving.frame(moving.at).map_or(Stuck::NoTarget, Stuck::At));
             }
-            Err(MigrateError::Gone) => drop(moving.remove(at)),
+            Err(MigrateError::Gone) => drop(moving.remove()),
         }
-        moving.pass(at);
+        moving.at += 1;
     }
 }

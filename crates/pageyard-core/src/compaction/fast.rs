@@ -3,6 +3,11 @@
 use super::cluster::CLUSTER;
 use crate::units::{Order, Pfn};
 
+/// Pageblocks that the searches of one compaction find at most. In 6.12 nothing keeps a pageblock from being found again if its
+/// frames can be isolated and not moved, and leave no hint because they are not on a list for reclaim: there Linux goes on
+/// until the task is killed.
+const MOST_FINDS: u32 = 1 << 14;
+
 /// Where a scan goes on once no free list names a pageblock to empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Return {
@@ -22,6 +27,8 @@ pub(super) struct FastSearch {
     /// Searches that failed, since the last that did not. Each halves how many blocks the next one looks at.
     failed: u32,
     back: Return,
+    /// Searches that found a pageblock.
+    finds: u32,
     /// Whether the engine keeps lists that can be searched, as far as is known.
     pub(super) offered: bool,
 }
@@ -29,7 +36,13 @@ pub(super) struct FastSearch {
 impl FastSearch {
     /// Remembers nothing yet; a compaction for an order begins with the largest that is smaller.
     pub(super) fn new(wanted: Option<Order>) -> FastSearch {
-        FastSearch { order: wanted.unwrap_or_default(), failed: 0, back: Return::Nowhere, offered: true }
+        FastSearch {
+            order: wanted.unwrap_or_default(),
+            failed: 0,
+            back: Return::Nowhere,
+            finds: 0,
+            offered: true,
+        }
     }
 
     /// Returns how many blocks a search may look at.
@@ -69,16 +82,30 @@ impl FastSearch {
         self.order = below(self.order, wanted);
     }
 
+    /// Says whether the order that follows another is the one that the search began with.
+    ///
+    /// # Linux
+    /// `next_search_order`, which is asked once more after a block was found.
+    pub(super) fn comes_round_after(&self, order: Order, wanted: Order) -> bool {
+        below(order, wanted) == self.order
+    }
+
     /// Notes a frame of a pageblock that a search found.
     ///
     /// # Linux
     /// `update_fast_start_pfn`.
     pub(super) fn found(&mut self, pfn: Pfn) {
+        self.finds += 1;
         self.back = match self.back {
             Return::Nowhere => Return::To(pfn),
             Return::To(lowest) => Return::To(lowest.min(pfn)),
             Return::Done => Return::Done,
         };
+    }
+
+    /// Says whether pageblocks were found so often that they must be the same ones again and again.
+    pub(super) fn goes_in_circles(&self) -> bool {
+        self.finds >= MOST_FINDS
     }
 
     /// Returns where the migrate scanner goes on now that no search helps; only once.

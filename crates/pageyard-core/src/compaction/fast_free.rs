@@ -2,9 +2,10 @@
 
 use super::fast::round;
 use super::knobs::Hints;
-use super::migrate::Mode;
+use super::migrate::{Migrate, Mode};
 use super::pass::Pass;
 use super::plan::{pageblock_end_pfn, pageblock_start_pfn};
+use super::step::Step;
 use super::view::{CompactionView, Lease, ListEnd, Role};
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, PageblockId, Pfn};
 
@@ -22,8 +23,9 @@ struct Space {
 
 impl Space {
     fn between(migrate: Pfn, free: Pfn) -> Space {
-        let distance = free.0.saturating_sub(migrate.0);
-        let down = |n: u64| pageblock_start_pfn(Pfn(free.0 - n));
+        // Where the scanners have passed each other, the distance wraps round and no block is high enough, as in Linux.
+        let distance = free.0.wrapping_sub(migrate.0);
+        let down = |n: u64| pageblock_start_pfn(Pfn(free.0.wrapping_sub(n)));
         Space { low: down(distance / 4), min: down(distance / 2) }
     }
 }
@@ -39,7 +41,7 @@ struct Seen {
     candidate: Option<Pfn>,
 }
 
-impl<M: CompactionView> Pass<'_, M> {
+impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Looks for targets in the lists of free movable blocks smaller than the wanted one, while none is in stock.
     ///
     /// # Linux
@@ -53,15 +55,16 @@ impl<M: CompactionView> Pass<'_, M> {
         let begins = self.free_pfn >= self.job.state.at.init().1;
         let space = Space::between(self.migrate_pfn, self.free_pfn);
         let mut limit = if begins { FIRST_LOOK } else { (self.fast.limit() / 2).max(1) };
-        let (mut highest, mut found) = (None, None);
+        let (mut highest, mut found): (Option<Pfn>, _) = (None, None);
         let first = self.fast.first_order(wanted);
-        let mut came_round = true;
+        let (mut came_round, mut looked) = (true, 0);
         for order in round(first, wanted) {
             let seen = self.look_for_target(order, space, &mut limit, &mut highest);
             if !self.fast.offered {
                 return;
             }
             self.work.free_scanned += seen.blocks as u64;
+            looked += seen.blocks as u64;
             let at = seen.preferred.or(seen.candidate);
             let stopped = at.or(seen.last.filter(|_| seen.blocks >= limit));
             if let Some(pfn) = stopped {
@@ -74,7 +77,10 @@ impl<M: CompactionView> Pass<'_, M> {
                 }
                 // A block that cannot be taken ends the search: the zone is at its floor.
                 if self.take_found(BlockId { pfn, order }) {
-                    (found, came_round) = (Some(pfn), false);
+                    // As if the next list were asked, unless this block is enough where that is noticed.
+                    let enough = self.job.knobs.hints == Hints::AnyFrame && self.targets.len() >= want;
+                    let round = self.fast.comes_round_after(order, wanted);
+                    (found, came_round) = (Some(pfn), round && !enough);
                 }
                 break;
             }
@@ -85,6 +91,8 @@ impl<M: CompactionView> Pass<'_, M> {
         if came_round {
             self.fast.come_round(wanted);
         }
+        let taken = if found.is_some() { self.targets.len() as u64 } else { 0 };
+        self.owner.step(Step::Searched { least: space.min, seen: looked, taken });
         let around = found.or_else(|| {
             self.fast.fail();
             begins.then(|| self.move_free_scanner(highest, space.min)).flatten()
@@ -154,14 +162,13 @@ impl<M: CompactionView> Pass<'_, M> {
     /// Lets the free scanner begin at the highest pageblock with a free block. A request that waits is not patient enough
     /// to scan down to it where that is low. Returns where to search at once.
     fn move_free_scanner(&mut self, highest: Option<Pfn>, min: Pfn) -> Option<Pfn> {
-        if let Some(highest) = highest.filter(|pfn| *pfn >= min) {
+        if let Some(highest) = highest.or(Some(Pfn(0))).filter(|pfn| *pfn >= min) {
             self.free_pfn = highest;
             return Some(highest);
         }
-        if !self.job.plan.direct {
+        if !self.job.plan.direct || min >= self.job.span.end() {
             return None;
         }
-        let min = min.max(self.job.span.start);
         self.free_pfn = min;
         let info = self.job.map.pageblock(self.job.plan.zone, min.pageblock());
         let suits = !self.job.knobs.spare_wanted || self.job.may_fill(min.pageblock(), &info);
@@ -184,10 +191,11 @@ impl<M: CompactionView> Pass<'_, M> {
             return;
         }
         let Some(lease) = self.lease_found(block) else { return };
-        let (end, before) = (range.end, self.targets.len());
+        let (from, end, before) = (range.start, range.end, self.targets.len());
         let (map, floor) = (self.job.map, self.job.floor);
         let scan = map.isolate_free_blocks(plan.zone, range, want, floor, 1, self.targets.stock());
         let got = self.targets.len() - before;
+        self.owner.step(Step::Targets { from, to: scan.next, taken: got as u64 });
         self.work.free_scanned += scan.scanned;
         self.work.isolated += got as u64;
         self.targets.keep(lease.filter(|_| got > 0));

@@ -1,6 +1,7 @@
 //! A pageblock to empty from the free lists: one that has large free blocks already needs the fewest moves.
 
-use super::knobs::{FastSource, Skip};
+use super::knobs::{FastSource, Finish, Hints, Skip};
+use super::migrate::Migrate;
 use super::pass::Pass;
 use super::plan::{Goal, pageblock_start_pfn};
 use super::suitability::COSTLY;
@@ -8,18 +9,18 @@ use super::view::{CompactionView, ListEnd};
 use crate::migratetype::Migratetype;
 use crate::units::{BlockId, Order, Pfn};
 
-impl<M: CompactionView> Pass<'_, M> {
-    /// Lets the migrate scanner jump to a pageblock that a free list names; says whether it did.
+impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
+    /// Returns the first frame of a pageblock that a free list names.
     ///
     /// Only for orders above 3, and not for a request that would spoil a movable pageblock. Without skip hints it would
     /// find the same pageblock again and again, so it is left out there.
     ///
     /// # Linux
     /// `fast_find_migrateblock`, since 5.1. Where nothing is found the scanner returns, once, to the lowest frame that
-    /// earlier searches found. In 6.1 the search leaves the hint, in 6.12 the scan that follows; where that is refused a pageblock,
-    /// Linux finds it again.
-    pub(super) fn search_for_source(&mut self) -> bool {
-        let Some(wanted) = self.searches_for_source() else { return false };
+    /// earlier searches found. In 6.1 the search leaves a hint; in 6.12 the scan that follows may, so a pageblock can be
+    /// found again.
+    pub(super) fn search_for_source(&mut self) -> Option<Pfn> {
+        let wanted = self.searches_for_source()?;
         let (span, from) = (self.job.span, self.migrate_pfn);
         // The first half of what is left, so that it does not become a target later; an eighth once there was a search.
         let space = self.free_pfn.0.saturating_sub(from.0) / if from == span.start { 2 } else { 8 };
@@ -46,7 +47,7 @@ impl<M: CompactionView> Pass<'_, M> {
             }
         }
         if !self.fast.offered {
-            return false;
+            return None;
         }
         self.work.migrate_scanned += seen as u64;
         let Some(pfn) = found else {
@@ -54,14 +55,16 @@ impl<M: CompactionView> Pass<'_, M> {
             if let Some(back) = self.fast.go_back() {
                 self.migrate_pfn = back;
             }
-            return false;
+            return None;
         };
         self.fast.found(pfn);
         self.fast.succeed();
-        self.migrate_pfn = pageblock_start_pfn(pfn).max(span.start);
-        // Whatever the scan leaves, no search finds this pageblock again: without that, two could go on forever.
-        self.job.map.set_skip(self.job.plan.zone, pfn.pageblock(), true);
-        true
+        // Without a hint of the scan's own, the same pageblock would be found again and again.
+        let hints = self.job.knobs.hints;
+        if self.job.knobs.fast_source == FastSource::Hinted || hints != Hints::AnyFrame {
+            self.job.map.set_skip(self.job.plan.zone, pfn.pageblock(), true);
+        }
+        Some(pageblock_start_pfn(pfn).max(span.start))
     }
 
     /// Returns the wanted order if free lists are searched for a pageblock now.
@@ -71,7 +74,10 @@ impl<M: CompactionView> Pass<'_, M> {
         // Inside a pageblock the scan goes on where the last cluster ended.
         let between = at == self.job.span.start || at == pageblock_start_pfn(at);
         let spoils = plan.direct && m != Migratetype::Movable;
+        let finishing = self.finishing && knobs.finish == Finish::Failed;
         let searches = knobs.fast_source != FastSource::Off
+            && !finishing
+            && !self.fast.goes_in_circles()
             && knobs.skip == Skip::Hints
             && !plan.ignore_hints
             && self.fast.offered

@@ -1,14 +1,15 @@
 //! Finishing a pageblock that was begun, so that the next request does not have to mix types in another one.
 
+use super::cluster::CLUSTER;
 use super::knobs::Finish;
-use super::migrate::Mode;
+use super::migrate::{Migrate, Mode};
 use super::pass::Pass;
 use super::plan::{Goal, pageblock_start_pfn};
 use super::source::Source;
 use super::view::CompactionView;
-use crate::units::{PAGEBLOCK_ORDER, PageblockId, Pfn};
+use crate::units::{PAGEBLOCK_ORDER, Pfn};
 
-impl<M: CompactionView> Pass<'_, M> {
+impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Returns how pageblocks are finished. The engine's choices are single blocks, which are finished anyway.
     pub(super) fn finish(&self) -> Finish {
         match self.source {
@@ -30,25 +31,24 @@ impl<M: CompactionView> Pass<'_, M> {
     /// Another cluster is looked for. On the second visit to a pageblock the scanner does not leave it before its end.
     ///
     /// # Linux
-    /// `rescan`, later `finish_pageblock`, in `compact_zone`. Difference: the rest of the pageblock is isolated in
-    /// clusters of 32 and moved between them, where Linux isolates all of it first.
+    /// `rescan`, later `finish_pageblock`, in `compact_zone`. Where nothing was visited yet, it takes frame 0 for the last
+    /// one, so that the first pageblock of memory is finished at once.
     pub(super) fn begin_cluster(&mut self) {
         self.cluster_from = self.migrate_pfn;
         self.fresh = true;
         if self.finish() == Finish::Off {
             return;
         }
-        let here = self.migrate_pfn.pageblock();
-        if self.is_finishing(here) && self.migrate_pfn > here.start() {
-            return;
-        }
-        let again = self.last_visit.is_some_and(|pfn| pfn.pageblock() == here);
-        self.finishing = again.then_some(here);
+        self.finishing = self.last_visit.unwrap_or_default().pageblock() == self.migrate_pfn.pageblock();
     }
 
-    /// Says whether a pageblock is being finished.
-    pub(super) fn is_finishing(&self, block: PageblockId) -> bool {
-        self.finishing == Some(block)
+    /// Returns how many frames are isolated before they are moved. What is left of a pageblock that is finished is isolated as a
+    /// whole.
+    ///
+    /// # Linux
+    /// `isolate_migratepages_block`.
+    pub(super) fn cluster_size(&self) -> usize {
+        if self.finishing { usize::MAX } else { CLUSTER }
     }
 
     /// Frames were isolated, and are moved now.
@@ -73,11 +73,10 @@ impl<M: CompactionView> Pass<'_, M> {
     pub(super) fn finishes_after_failure(&mut self) -> bool {
         let (plan, at) = (&self.job.plan, self.migrate_pfn);
         let inside = at != pageblock_start_pfn(at);
-        let block = at.pageblock();
-        if !inside || plan.ignore_hints || plan.mode == Mode::Sync || self.is_finishing(block) {
+        if !inside || plan.ignore_hints || plan.mode == Mode::Sync || self.finishing {
             return false;
         }
-        self.finishing = Some(block);
+        (self.finishing, self.fresh) = (true, true);
         if plan.order() == Some(PAGEBLOCK_ORDER) {
             // One frame stays, so the pageblock cannot become free: emptying the lists would not help.
             self.forget_moves();

@@ -2,6 +2,7 @@
 
 use super::job::is_filled;
 use super::knobs::Hints;
+use super::migrate::Migrate;
 use super::view::{CompactionView, FrameState};
 use crate::memmap::ZoneSpan;
 use crate::migratetype::Migratetype;
@@ -18,10 +19,10 @@ const SAMPLE: u64 = 8;
 /// # Linux
 /// `__reset_isolation_suitable`. In 4.x it forgets every hint; since 5.1 it does so only where a direct compaction has asked
 /// for it, and only for pageblocks that [`refresh`] finds something in.
-pub(super) fn forget_hints<M: CompactionView>(map: &M, zone: ZoneId, span: &ZoneSpan) {
+pub(super) fn forget_hints<M: CompactionView, O: Migrate>(map: &M, owner: &O, zone: ZoneId, span: &ZoneSpan) {
     if map.knobs().hints != Hints::NothingFound {
         if map.zone_state(zone).take_flush() {
-            refresh(map, zone, span);
+            refresh(map, owner, zone, span);
         }
         return;
     }
@@ -29,24 +30,24 @@ pub(super) fn forget_hints<M: CompactionView>(map: &M, zone: ZoneId, span: &Zone
     for block in span.start.pageblock().0..=last.0 {
         map.set_skip(zone, PageblockId(block), false);
     }
-    map.zone_state(zone).at.reset();
+    map.zone_state(zone).at.reset(span);
 }
 
 /// Forgets hints from both ends of the zone towards its middle, and lets the scanners begin at the first pageblocks that
 /// have something to do.
 ///
 /// # Linux
-/// `__reset_isolation_suitable` since 5.1. The free scanner then begins at a pageblock's last frame. Difference: Linux
-/// samples frames on the LRU lists, this does single frames in use.
-fn refresh<M: CompactionView>(map: &M, zone: ZoneId, span: &ZoneSpan) {
+/// `__reset_isolation_suitable` since 5.1. The free scanner then begins at a pageblock's last frame. Of frames in
+/// use it samples those that can be reclaimed, here single ones.
+fn refresh<M: CompactionView, O: Migrate>(map: &M, owner: &O, zone: ZoneId, span: &ZoneSpan) {
     let (state, step) = (map.zone_state(zone), PAGEBLOCK_ORDER.frames().0);
     let (mut low, mut high) = (span.start, Pfn(span.end().0 - 1));
     let (mut source, mut target) = (None, None);
     while low < high {
-        if forget_one(map, zone, span, low, true, source.is_some()) && source.is_none() {
+        if forget_one(map, owner, zone, span, low, (true, source.is_some())) && source.is_none() {
             source = Some(low);
         }
-        if forget_one(map, zone, span, high, target.is_some(), true) && target.is_none() {
+        if forget_one(map, owner, zone, span, high, (target.is_some(), true)) && target.is_none() {
             target = Some(high);
         }
         low.0 += step;
@@ -68,13 +69,13 @@ fn refresh<M: CompactionView>(map: &M, zone: ZoneId, span: &ZoneSpan) {
 ///
 /// # Linux
 /// `__reset_isolation_pfn`.
-fn forget_one<M: CompactionView>(
+fn forget_one<M: CompactionView, O: Migrate>(
     map: &M,
+    owner: &O,
     zone: ZoneId,
     span: &ZoneSpan,
     pfn: Pfn,
-    as_source: bool,
-    as_target: bool,
+    (as_source, as_target): (bool, bool),
 ) -> bool {
     let block = pfn.pageblock();
     let info = map.pageblock(zone, block);
@@ -90,7 +91,7 @@ fn forget_one<M: CompactionView>(
     }
     let end = span.end().0.min(block.start().0 + PAGEBLOCK_ORDER.frames().0);
     let useful = (first.0..end).step_by(SAMPLE as usize).any(|pfn| match map.frame(Pfn(pfn)) {
-        FrameState::Allocated(Order::ZERO) => as_source,
+        FrameState::Allocated(Order::ZERO) => as_source && owner.is_reclaimable(Pfn(pfn)),
         FrameState::Free(_) => as_target,
         _ => false,
     });

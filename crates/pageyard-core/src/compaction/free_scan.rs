@@ -1,14 +1,15 @@
 //! Free frames to move to: the free scanner, downwards from the end of the zone, or straight from the zone's lists.
 
 use super::cluster::CLUSTER;
-use super::migrate::Mode;
+use super::migrate::{Migrate, Mode};
 use super::pass::Pass;
 use super::plan::{block_start_pfn, pageblock_end_pfn};
+use super::step::Step;
 use super::targets::{Search, Targets};
 use super::view::{CompactionView, Direct, Role};
 use crate::units::{PAGEBLOCK_ORDER, Pfn};
 
-impl<M: CompactionView> Pass<'_, M> {
+impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Looks for up to `want` free frames, while none is in stock; `false` where there are no more.
     ///
     /// The free scanner looks at one pageblock a call, so that a step stays short.
@@ -58,7 +59,8 @@ impl<M: CompactionView> Pass<'_, M> {
         self.free_search = Some(search);
         let block = self.free_pfn.pageblock();
         // The pageblock that is being emptied takes nothing in.
-        let first = pageblock_end_pfn(Pfn(self.migrate_pfn.0 - 1));
+        let last = if self.job.knobs.spare_next { 0 } else { 1 };
+        let first = pageblock_end_pfn(Pfn(self.migrate_pfn.0 - last));
         if block.start() < first || self.contended {
             return false;
         }
@@ -73,7 +75,8 @@ impl<M: CompactionView> Pass<'_, M> {
             self.free_pfn = down;
             return true;
         };
-        let range = self.free_pfn..end;
+        let from = self.free_pfn;
+        let range = from..end;
         // A block that is taken whole or not at all is not passed over frame by frame.
         let stop = self.job.knobs.stop_at_floor || self.job.knobs.whole_blocks;
         let (zone, floor, before) = (self.job.plan.zone, self.job.floor, self.targets.len());
@@ -83,6 +86,7 @@ impl<M: CompactionView> Pass<'_, M> {
             false => map.isolate_free(zone, range, want, floor, stop, stock),
         };
         let got = self.targets.len() - before;
+        self.owner.step(Step::Targets { from, to: scan.next, taken: got as u64 });
         self.work.free_scanned += scan.scanned;
         self.work.isolated += got as u64;
         self.targets.keep(lease.filter(|_| got > 0));
@@ -112,14 +116,14 @@ impl<M: CompactionView> Pass<'_, M> {
         let (map, zone, low) = (self.job.map, self.job.plan.zone, self.job.low);
         let cx = self.job.cx;
         // Frames in a pageblock that another compactor is emptying: they go back at the end.
-        let mut refused = Targets::new(map);
+        let mut refused = Targets::new(map, &cx);
         let outcome = map.take_direct(&cx, zone, low, want, |pfn| {
             self.work.direct_alloc += 1;
             if block_start_pfn(pfn, order) == emptied && self.held.push(emptied, pfn) {
                 self.work.direct_miss += 1;
             } else if !self.lease_target(pfn) {
                 self.work.direct_miss += 1;
-                return refused.push(pfn) && !refused.is_full();
+                return refused.push(pfn) && refused.len() < CLUSTER;
             } else if self.targets.push(pfn) {
                 want -= 1;
             }

@@ -7,8 +7,8 @@ use super::pass::Pass;
 use super::view::CompactionView;
 use crate::units::{PAGEBLOCK_ORDER, PageblockId, Pfn};
 
-impl<M: CompactionView> Pass<'_, M> {
-    /// Notes that the first frame of a call was isolated: `start` is where the call began, `at` the frame.
+impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
+    /// Notes that a call has isolated its first frame that can be reclaimed: `start` is where the call began, `at` the frame.
     ///
     /// # Linux
     /// `test_and_set_skip`. In 6.1 only the pageblock's first frame counts.
@@ -25,18 +25,12 @@ impl<M: CompactionView> Pass<'_, M> {
     }
 
     /// The migrate scanner came to the end of a pageblock, in a call that began at `start` and found these frames;
-    /// `any` says whether it isolated a frame at all, even if it put it back.
+    /// `any` says whether it isolated one that can be reclaimed, even if it put it back.
     ///
     /// # Linux
     /// The end of `isolate_migratepages_block`. Since 5.1 a pageblock without a frame to isolate gets its hint from
     /// every compaction, also from those that obey none.
-    pub(super) fn hint_migrate_end<O: Migrate>(
-        &self,
-        start: Pfn,
-        end: Pfn,
-        any: bool,
-        found: &Cluster<'_, O>,
-    ) {
+    pub(super) fn hint_migrate_end(&self, start: Pfn, end: Pfn, any: bool, found: &Cluster<'_, M, O>) {
         let block = start.pageblock();
         let (job, empty) = (&self.job, found.is_empty());
         if job.knobs.hints == Hints::NothingFound {
@@ -46,7 +40,7 @@ impl<M: CompactionView> Pass<'_, M> {
             }
             return;
         }
-        if !job.leaves_hints_anyway() || !(empty || self.is_finishing(block)) {
+        if !job.leaves_hints_anyway() || !(empty || self.finishing) {
             return;
         }
         let begun_here = match job.knobs.hints {

@@ -55,18 +55,20 @@ impl<'a, M: CompactionView> Job<'a, M> {
     /// Says whether frames may be moved into a pageblock.
     ///
     /// # Linux
-    /// `suitable_migration_target`. Since 6.9 a pageblock that begins with a free block of the wanted order is spared,
-    /// which only its first frame tells. In 4.x a thorough compaction spares nothing, in 6.x large free blocks.
+    /// `suitable_migration_target`. A pageblock that begins with a free block as large as itself is spared, since 6.9 with one
+    /// of the wanted order; the second half of a larger block is not. In 4.x a thorough compaction spares nothing, in 6.x large free blocks.
     pub(super) fn may_fill(&self, block: PageblockId, info: &PageblockInfo) -> bool {
         if self.plan.thorough && self.knobs.hints == Hints::NothingFound {
             return true;
         }
-        let wanted = self.plan.order().filter(|_| self.knobs.spare_wanted);
-        let spared = info.free_whole
-            || wanted.is_some_and(|order| {
+        let spared = match self.knobs.hints {
+            Hints::NothingFound => info.free_whole,
+            _ => {
+                let wanted = self.plan.order().filter(|_| self.knobs.spare_wanted).unwrap_or(PAGEBLOCK_ORDER);
                 let first = block.start().max(self.span.start);
-                matches!(self.map.frame(first), FrameState::Free(o) if o >= order)
-            });
+                matches!(self.map.frame(first), FrameState::Free(o) if o >= wanted)
+            }
+        };
         !spared && (self.plan.thorough || matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma))
     }
 
@@ -122,6 +124,16 @@ impl<M> Job<'_, M> {
             true => ends(&self.span),
             false => self.state.at.begin(self.plan.mode, &self.span),
         }
+    }
+
+    /// Says whether a scan that begins at a frame obeys the hint of its pageblock: at the pageblock's first frame, and, but in 6.1,
+    /// at the zone's first frame.
+    ///
+    /// # Linux
+    /// `isolate_migratepages`.
+    pub(super) fn begins(&self, at: Pfn) -> bool {
+        let first = at.pageblock().start();
+        at == if self.knobs.hints == Hints::FirstFrame { first } else { first.max(self.span.start) }
     }
 
     /// Says whether the scanners begin at the zone's ends, whatever is remembered.
@@ -214,6 +226,7 @@ mod tests {
             direct: true,
             by: CompactorId(0),
             highest: ZoneKind::Normal,
+            flags: crate::request::RequestFlags::empty(),
             ignore_hints: false,
             thorough: false,
         };

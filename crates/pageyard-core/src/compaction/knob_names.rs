@@ -1,6 +1,6 @@
 //! The names of compaction's knobs, and how they are set.
 
-use super::knobs::{Deferral, FastSource, Finish, Hints, Knobs, Marks, Scope, Skip, TargetOrder};
+use super::knobs::{Deferral, FastSource, Finish, Hints, Knobs, Marks, Moves, Scope, Skip, TargetOrder};
 use crate::units::Order;
 use core::fmt;
 
@@ -26,7 +26,7 @@ impl core::error::Error for KnobError {}
 
 impl Knobs {
     /// The names, each with the values it takes.
-    pub const NAMES: [(&'static str, &'static str); 28] = [
+    pub const NAMES: [(&'static str, &'static str); 32] = [
         ("enabled", "true or false"),
         ("last_migrated_drain", "true or false"),
         ("skip_on_failure", "off, direct_async, direct or all"),
@@ -34,7 +34,7 @@ impl Knobs {
         ("direct_free", "off, direct_async, direct or all"),
         ("release_leftovers", "true or false"),
         ("migrate_ignores_free_scanner", "true or false"),
-        ("deferral", "off, shared or by_mode"),
+        ("deferral", "off, shared, by_mode or until_success"),
         ("skip", "hints, nothing, or random:N with N of a thousand pageblocks, 1 to 999"),
         ("thorough", "true or false"),
         ("async_movable_only", "true or false"),
@@ -55,6 +55,10 @@ impl Knobs {
         ("fast_free", "true or false"),
         ("fast_source", "off, hinted or found"),
         ("finish", "off, begun or failed"),
+        ("moves", "upwards, downwards or batch"),
+        ("leftovers_listed", "true or false"),
+        ("spare_next", "true or false"),
+        ("attempt_deferred", "true or false"),
     ];
 
     /// Sets a knob by its name, without the prefix `compaction.`.
@@ -90,6 +94,7 @@ impl Knobs {
                     "off" => Deferral::Off,
                     "shared" => Deferral::Shared,
                     "by_mode" => Deferral::ByMode,
+                    "until_success" => Deferral::UntilSuccess,
                     _ => return Err(wrong),
                 }
             }
@@ -115,6 +120,9 @@ impl Knobs {
             "whole_blocks" => self.whole_blocks = switch()?,
             "stride" => self.stride = switch()?,
             "fast_free" => self.fast_free = switch()?,
+            "leftovers_listed" => self.leftovers_listed = switch()?,
+            "spare_next" => self.spare_next = switch()?,
+            "attempt_deferred" => self.attempt_deferred = switch()?,
             "marks" => {
                 self.marks = match value {
                     "low" => Marks::Low,
@@ -142,6 +150,14 @@ impl Knobs {
                     "off" => FastSource::Off,
                     "hinted" => FastSource::Hinted,
                     "found" => FastSource::Found,
+                    _ => return Err(wrong),
+                }
+            }
+            "moves" => {
+                self.moves = match value {
+                    "upwards" => Moves::Upwards,
+                    "downwards" => Moves::Downwards,
+                    "batch" => Moves::Batch,
                     _ => return Err(wrong),
                 }
             }
@@ -193,6 +209,10 @@ mod tests {
             "true",
             "found",
             "failed",
+            "batch",
+            "true",
+            "true",
+            "true",
         ];
         for ((name, takes), value) in Knobs::NAMES.into_iter().zip(good) {
             let mut knobs = Knobs::linux_4_6();

@@ -24,6 +24,9 @@ pub enum Deferral {
     Shared,
     /// One for each mode, and asynchronous failures count too.
     ByMode,
+    /// One for all modes, and an order counts as failed until it succeeds for the first time: so a failure holds back
+    /// smaller orders, too, of which nothing is known.
+    UntilSuccess,
 }
 
 /// What makes a scanner pass a pageblock over.
@@ -79,6 +82,17 @@ pub enum Finish {
     Begun,
     /// The same, and a failed migration makes it finish the pageblock instead of passing over the rest of a block.
     Failed,
+}
+
+/// How the frames of a cluster are moved.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Moves {
+    /// One by one, the lowest first. Free frames are looked for as many as are left to move.
+    Upwards,
+    /// One by one, the highest first. Free frames are looked for as many as the cluster had.
+    Downwards,
+    /// The highest first, and each gets its target before the first one is moved.
+    Batch,
 }
 
 /// In which order free frames in stock are used.
@@ -154,6 +168,14 @@ pub struct Knobs {
     pub fast_source: FastSource,
     /// Whether a pageblock that was begun is finished.
     pub finish: Finish,
+    /// How the frames of a cluster are moved.
+    pub moves: Moves,
+    /// Whether free frames that were not needed go to the CPU's lists.
+    pub leftovers_listed: bool,
+    /// Whether the free scanner leaves alone the pageblock in which the migrate scanner goes on, even if it has not begun it.
+    pub spare_next: bool,
+    /// Whether a request tries once more where every zone was left out because it failed lately.
+    pub attempt_deferred: bool,
 }
 
 impl Knobs {
@@ -189,6 +211,10 @@ impl Knobs {
             fast_free: false,
             fast_source: FastSource::Off,
             finish: Finish::Off,
+            moves: Moves::Upwards,
+            leftovers_listed: false,
+            spare_next: false,
+            attempt_deferred: false,
         }
     }
 
@@ -209,6 +235,11 @@ impl Knobs {
     pub const fn linux_6_1() -> Knobs {
         Knobs {
             capture: true,
+            deferral: Deferral::UntilSuccess,
+            moves: Moves::Downwards,
+            leftovers_listed: true,
+            spare_next: true,
+            attempt_deferred: true,
             proactiveness: 20,
             marks: Marks::Min,
             hints: Hints::FirstFrame,
@@ -233,6 +264,7 @@ impl Knobs {
             target_order: TargetOrder::SmallestFirst,
             fast_source: FastSource::Found,
             finish: Finish::Failed,
+            moves: Moves::Batch,
             ..Knobs::linux_6_1()
         }
     }

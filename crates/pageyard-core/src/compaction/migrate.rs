@@ -1,5 +1,6 @@
 //! The interface to the owner of movable frames.
 
+use super::step::Step;
 use crate::units::Pfn;
 
 /// How much a migration may cost its caller.
@@ -61,6 +62,21 @@ pub unsafe trait Migrate {
     /// # Errors
     /// The reason; `to` was not used. The frame stays isolated and is tried again or put back, unless it is gone.
     fn migrate(&self, from: &mut Self::Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError>;
+
+    /// Says whether a frame is on a list of frames that can be reclaimed. Hints of the scanners depend on it. All are, unless the
+    /// owner knows better.
+    ///
+    /// # Linux
+    /// `PageLRU`: frames of user space and of the page cache are, frames of drivers that can move them are not.
+    fn is_reclaimable(&self, pfn: Pfn) -> bool {
+        let _ = pfn;
+        true
+    }
+
+    /// Is told of each step of a compaction; the default does nothing.
+    fn step(&self, step: Step) {
+        let _ = step;
+    }
 
     /// Puts an isolated frame back into use. Called for each frame that was not moved, even after a panic.
     fn putback(&self, from: Self::Isolated);

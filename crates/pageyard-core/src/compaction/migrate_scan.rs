@@ -1,25 +1,25 @@
 //! The migrate scanner: upwards from the start of the zone, a pageblock at a time.
 
 use super::cluster::Cluster;
-use super::knobs::FastSource;
+use super::knobs::{FastSource, Hints};
 use super::migrate::Migrate;
 use super::pass::{Pass, Search};
 use super::plan::{block_end_pfn, pageblock_end_pfn};
 use super::source::{Emptied, Source};
+use super::step::Step;
 use super::view::{CompactionView, FrameState, Role};
 use crate::units::{Order, Pfn};
 
-impl<M: CompactionView> Pass<'_, M> {
+impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Looks at one pageblock, or passes it over.
     ///
     /// # Linux
     /// `isolate_migratepages`, one turn of its loop.
-    pub(super) fn isolate_scanned<O: Migrate>(&mut self, cluster: &mut Cluster<'_, O>) -> Search {
-        let found = core::mem::take(&mut self.fresh) && self.search_for_source();
-        if found && self.is_spoiled_by_its_hint() {
-            return Search::Settle;
-        }
-        let low = self.migrate_pfn;
+    pub(super) fn isolate_scanned(&mut self, cluster: &mut Cluster<'_, M, O>) -> Search {
+        let found = if core::mem::take(&mut self.fresh) { self.search_for_source() } else { None };
+        let low = found.unwrap_or(self.migrate_pfn);
+        // A pageblock where the scanner stands already counts as reached by scanning.
+        let found = low != self.migrate_pfn;
         let block = low.pageblock();
         let span_end = self.job.span.end();
         let end = pageblock_end_pfn(low).min(span_end);
@@ -27,14 +27,18 @@ impl<M: CompactionView> Pass<'_, M> {
         if low >= span_end || end > limit {
             // The scanners meet in this pageblock: the check that follows finds out.
             self.source.leave();
+            self.keep_in_step(false);
             return Search::Settle;
         }
-        if self.source.pageblock() != Some(block) {
+        let enters = self.source.pageblock() != Some(block);
+        if enters {
             self.source.leave();
+        }
+        if enters || self.job.knobs.hints != Hints::NothingFound {
             let info = self.job.map.pageblock(self.job.plan.zone, block);
             // Inside a pageblock, and in one that a search found, the hint may be this compaction's own.
-            let enters = !found && low == block.start().max(self.job.span.start);
-            if !info.populated || (enters && self.passes_over(block, info.skip)) {
+            let obeys = !found && self.job.begins(low);
+            if !info.populated || (obeys && self.passes_over(block, info.skip)) {
                 self.migrate_pfn = end;
                 return Search::GoOn;
             }
@@ -43,6 +47,8 @@ impl<M: CompactionView> Pass<'_, M> {
                 self.migrate_pfn = end;
                 return Search::GoOn;
             }
+        }
+        if enters {
             self.make_way(block);
             let Some(lease) = self.lease(block, Role::Source) else {
                 self.migrate_pfn = end;
@@ -50,34 +56,36 @@ impl<M: CompactionView> Pass<'_, M> {
             };
             self.source = Source::Scanned(Some(Emptied::new(block, lease)));
         }
-        self.migrate_pfn = self.isolate_block(low, end, cluster);
+        self.migrate_pfn = match found && self.is_spoiled_by_its_hint(low) {
+            true => self.pass_spoiled(low, end),
+            false => self.isolate_block(low, end, cluster),
+        };
         if self.migrate_pfn >= end && cluster.is_empty() {
             self.source.leave();
         }
         self.isolated(cluster)
     }
 
-    /// Passes over the pageblock that a search found if its own hint forbids to scan it.
+    /// Says whether the hint that a search left forbids to scan what it found.
     ///
     /// # Linux
     /// `isolate_migratepages_block`, which looks at the hint again, while `fast_find_migrateblock` leaves it too early:
     /// in 6.1.192 such a search only moves the scanner on.
-    fn is_spoiled_by_its_hint(&mut self) -> bool {
-        let at = self.migrate_pfn;
-        let spoiled = self.job.knobs.fast_source == FastSource::Hinted && at == at.pageblock().start();
-        if spoiled {
-            let end = pageblock_end_pfn(at).min(self.job.span.end());
-            self.work.migrate_scanned += 1;
-            self.work.skipped += 1;
-            self.hint_unsuitable(end);
-            self.migrate_pfn = end;
-            self.keep_in_step(false);
-        }
-        spoiled
+    fn is_spoiled_by_its_hint(&self, at: Pfn) -> bool {
+        self.job.knobs.fast_source == FastSource::Hinted && at == at.pageblock().start()
+    }
+
+    /// Passes over such a pageblock: it was looked at, and nothing was isolated.
+    fn pass_spoiled(&mut self, from: Pfn, to: Pfn) -> Pfn {
+        self.work.migrate_scanned += 1;
+        self.work.skipped += 1;
+        self.hint_unsuitable(to);
+        self.owner.step(Step::Sources { from, to, taken: 0 });
+        to
     }
 
     /// Says what to do with what was isolated.
-    pub(super) fn isolated<O: Migrate>(&mut self, cluster: &Cluster<'_, O>) -> Search {
+    pub(super) fn isolated(&mut self, cluster: &Cluster<'_, M, O>) -> Search {
         self.keep_in_step(!cluster.is_empty());
         if !cluster.is_empty() {
             self.note_visit();
@@ -86,14 +94,14 @@ impl<M: CompactionView> Pass<'_, M> {
         if self.contended || cluster.is_empty() { Search::Settle } else { Search::Move }
     }
 
-    /// Isolates up to a cluster of frames between `low` and `end`, in one pageblock; returns where it stopped.
+    /// Isolates up to a cluster of frames, or all there are, between `low` and `end`, in one pageblock; returns where it stopped.
     ///
     /// # Linux
     /// `isolate_migratepages_block`, with document 002's patches 2 and 3.
-    fn isolate_block<O: Migrate>(&mut self, start: Pfn, end: Pfn, cluster: &mut Cluster<'_, O>) -> Pfn {
+    fn isolate_block(&mut self, start: Pfn, end: Pfn, cluster: &mut Cluster<'_, M, O>) -> Pfn {
         let eager = self.job.skips_on_failure();
         let tracks_isolated = self.job.knobs.last_migrated_drain;
-        let order = self.job.block_order();
+        let (order, most) = (self.job.block_order(), self.cluster_size());
         let mut next_skip = block_end_pfn(start, order);
         let (mut low, mut any) = (start, false);
         while low < end {
@@ -114,14 +122,14 @@ impl<M: CompactionView> Pass<'_, M> {
                 FrameState::Allocated(Order::ZERO) => match cluster.isolate(low) {
                     Ok(()) => {
                         self.work.isolated += 1;
-                        if !core::mem::replace(&mut any, true) {
+                        if self.owner.is_reclaimable(low) && !core::mem::replace(&mut any, true) {
                             self.hint_isolated(start, low);
                         }
                         if tracks_isolated && self.last_migrated.is_none() {
                             self.last_migrated = Some(low);
                         }
                         low.0 += 1;
-                        if cluster.is_full() {
+                        if cluster.has(most) {
                             break;
                         }
                         continue;
@@ -129,7 +137,11 @@ impl<M: CompactionView> Pass<'_, M> {
                     Err(_) => 1,
                 },
                 FrameState::Allocated(order) => order.frames().0,
-                FrameState::Hole | FrameState::Inside | FrameState::Cached | FrameState::Tail => 1,
+                FrameState::Hole
+                | FrameState::Inside
+                | FrameState::Cached
+                | FrameState::Tail
+                | FrameState::Loose => 1,
             };
             let failed_at = Pfn(low.0 + skipped - 1);
             low = Pfn(failed_at.0 + 1);
@@ -153,6 +165,7 @@ impl<M: CompactionView> Pass<'_, M> {
         if low == end {
             self.hint_migrate_end(start, end, any, cluster);
         }
+        self.owner.step(Step::Sources { from: start, to: low, taken: cluster.filled() as u64 });
         low
     }
 }

@@ -4,7 +4,8 @@
 //! * [`Knobs`]: every technique can be turned on and off alone; [`ZoneState`]: what is remembered of a zone.
 //! * [`Plan`]: what to achieve; [`fn@suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step
 //!   at a time.
-//! * [`Work`], [`Outcome`]: what it did, and how it ended.
+//! * [`Work`], [`Outcome`]: what it did, and how it ended; [`Step`]: what it tells its owner meanwhile.
+//! * [`Room`], [`Stock`]: where an engine lets it keep what it holds.
 //! * [`fn@evacuate`]: moving everything out of a range.
 //! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when to hold off.
 //!
@@ -45,8 +46,10 @@ mod moves;
 mod pass;
 mod plan;
 mod positions;
+mod room;
 mod source;
 mod state;
+mod step;
 mod stock;
 mod suitability;
 mod targets;
@@ -59,11 +62,13 @@ pub use direct::{Tried, compact_for_request};
 pub use driver::{Compactor, Progress};
 pub use evacuate::{Stuck, evacuate};
 pub use knob_names::KnobError;
-pub use knobs::{Deferral, FastSource, Finish, Hints, Knobs, Marks, Scope, Skip, TargetOrder};
+pub use knobs::{Deferral, FastSource, Finish, Hints, Knobs, Marks, Moves, Scope, Skip, TargetOrder};
 pub use migrate::{Busy, Migrate, MigrateError, Mode};
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};
+pub use room::{Room, Slots};
 pub use state::ZoneState;
-pub use stock::FreeStock;
+pub use step::Step;
+pub use stock::{FreeStock, Stock};
 pub use suitability::{fragmentation_score, room_to_begin, score_marks, suitability};
 pub use view::{
     Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, Holder, Lease, Leases, ListEnd,

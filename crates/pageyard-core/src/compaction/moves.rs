@@ -1,62 +1,180 @@
 //! The moves: each isolated frame of a cluster goes to a free frame, while there are any.
 
-use super::cluster::{Ending, Moving, Turn};
-use super::migrate::{Migrate, MigrateError};
+use super::cluster::{Ending, Moving, Stage};
+use super::knobs::Moves;
+use super::migrate::{Migrate, MigrateError, Mode};
 use super::pass::Pass;
+use super::step::Step;
 use super::view::CompactionView;
+use crate::units::Pfn;
 
-impl<M: CompactionView> Pass<'_, M> {
+/// Times that a frame is tried before its migration counts as failed.
+///
+/// # Linux
+/// `NR_MAX_MIGRATE_PAGES_RETRY`.
+pub(super) const ROUNDS: u8 = 10;
+
+/// How many of them are spent on a whole batch that may wait, before its frames are tried one by one.
+///
+/// # Linux
+/// `NR_MAX_MIGRATE_ASYNC_RETRY`, and what it leaves for `NR_MAX_MIGRATE_SYNC_RETRY`.
+const ROUNDS_OF_BATCH: u8 = 3;
+
+impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Moves one frame, or looks for frames to move to. Says how the cluster ended, if it did.
     ///
     /// # Linux
     /// `migrate_pages` with `compaction_alloc`.
-    pub(super) fn move_one<O: Migrate>(&mut self, moving: &mut Moving<'_, O>) -> Option<Ending> {
-        let at = match moving.turn() {
-            Turn::Frame(at) => at,
-            Turn::Again => return None,
-            Turn::Over(left) => {
-                self.work.failed += left as u64;
-                let stayed = left > 0 || moving.was_refused();
-                return Some(self.moved(if stayed { Ending::Stayed } else { Ending::Moved }));
-            }
-        };
+    pub(super) fn move_one(&mut self, moving: &mut Moving<'_, M, O>) -> Option<Ending> {
+        let ending = match self.job.knobs.moves {
+            Moves::Upwards | Moves::Downwards => self.move_single(moving, ROUNDS),
+            Moves::Batch => match moving.stage {
+                Stage::Pair => self.pair_one(moving),
+                Stage::Move { starved } => self.move_paired(moving, starved),
+                Stage::Single => self.move_single(moving, ROUNDS - ROUNDS_OF_BATCH),
+            },
+        }?;
+        if self.targets.is_empty() {
+            self.targets.end_leases();
+        }
+        self.owner.step(Step::Moved(moving.moved));
+        Some(ending)
+    }
+
+    /// Moves one frame to a free frame that it gets now.
+    ///
+    /// # Linux
+    /// `unmap_and_move`; since 6.3 `migrate_folio_unmap` and `migrate_folio_move`. In 6.1 each round goes through all frames; in
+    /// 6.12 each frame is tried to the end before the next one (`migrate_pages_sync`).
+    fn move_single(&mut self, moving: &mut Moving<'_, M, O>, rounds: u8) -> Option<Ending> {
+        let alone = moving.stage == Stage::Single;
+        if !moving.seek() {
+            moving.rounds += 1;
+            moving.at = 0;
+            let over = alone || moving.left() == 0 || moving.rounds >= rounds;
+            return over.then(|| self.moved_all(moving));
+        }
         let Some(to) = self.targets.next().filter(|_| !self.is_refilling()) else {
-            if self.refill(moving.left()) {
+            let want = match self.job.knobs.moves {
+                Moves::Downwards => moving.filled(),
+                Moves::Upwards | Moves::Batch => moving.left(),
+            };
+            return (!self.refill(want)).then(|| self.starve());
+        };
+        let stays = self.migrate(moving, to, moving.mode(), |pass| pass.targets.used());
+        if alone && stays {
+            // It keeps its target meanwhile, so nothing else happens between two attempts.
+            moving.rounds += 1;
+            if moving.rounds < rounds {
                 return None;
             }
+            moving.rounds = 0;
+        }
+        moving.at += 1;
+        None
+    }
+
+    /// Finds a target for the next frame of a batch.
+    ///
+    /// # Linux
+    /// `migrate_pages_batch`, its first loop: `migrate_folio_unmap` of each frame.
+    fn pair_one(&mut self, moving: &mut Moving<'_, M, O>) -> Option<Ending> {
+        if !moving.seek() {
+            (moving.at, moving.stage) = (0, Stage::Move { starved: false });
+            return None;
+        }
+        if self.targets.next().is_none() || self.is_refilling() {
+            if self.refill(moving.left() - self.targets.paired()) {
+                return None;
+            }
+            if self.targets.paired() == 0 {
+                return Some(self.starve());
+            }
             self.work.failed += 1;
-            return Some(self.moved(Ending::Starved));
+            (moving.at, moving.stage) = (0, Stage::Move { starved: true });
+            return None;
+        }
+        self.targets.pair();
+        moving.at += 1;
+        None
+    }
+
+    /// Moves the next frame that has a target.
+    ///
+    /// # Linux
+    /// `migrate_pages_batch`, its second loop: `migrate_folio_move`. Where it may wait, what is left is tried one by one.
+    fn move_paired(&mut self, moving: &mut Moving<'_, M, O>, starved: bool) -> Option<Ending> {
+        let waits = moving.mode() != Mode::Async;
+        let Some((at, to)) = self.targets.paired_from(moving.at) else {
+            let rounds = if waits { ROUNDS_OF_BATCH } else { ROUNDS };
+            moving.rounds += 1;
+            moving.at = 0;
+            if self.targets.paired() > 0 && moving.rounds < rounds {
+                return None;
+            }
+            self.targets.unpair();
+            if starved {
+                return Some(Ending::Starved);
+            }
+            if !waits || moving.left() == 0 {
+                return Some(self.moved_all(moving));
+            }
+            (moving.rounds, moving.stage) = (0, Stage::Single);
+            return None;
         };
+        moving.at = at;
+        // What may wait is tried without waiting first.
+        self.migrate(moving, to, Mode::Async, |pass| pass.targets.used_pair(at));
+        if moving.frame(at).is_none() {
+            self.targets.unpair_one(at);
+        }
+        moving.at += 1;
+        None
+    }
+
+    /// Asks the owner to move the next frame; `used` takes its target out of what the pass holds. Says whether it may succeed
+    /// later.
+    fn migrate(
+        &mut self,
+        moving: &mut Moving<'_, M, O>,
+        to: Pfn,
+        mode: Mode,
+        used: impl FnOnce(&mut Self),
+    ) -> bool {
         // The frame and its target stay where they are until this returns: a panic loses neither.
-        match moving.migrate(at, to) {
+        match moving.migrate(to, mode) {
             Ok(()) => {
                 // The target is the owner's now. What the owner's token does when it is dropped comes last: if that
                 // panics, nothing of this move is left to undo.
-                let moved = moving.remove(at);
-                self.targets.used();
+                let moved = moving.remove();
+                used(self);
                 self.work.moved += 1;
+                moving.moved += 1;
                 if let Some((from, token)) = moved {
                     self.job.map.migrated(from, to);
                     self.job.map.free_migrated(&self.job.cx, from);
                     drop(token);
                 }
             }
-            Err(MigrateError::Again) => {}
+            Err(MigrateError::Again) => return true,
             Err(MigrateError::Refused) => {
                 self.work.failed += 1;
-                moving.refuse(at);
+                moving.refuse();
             }
-            Err(MigrateError::Gone) => drop(moving.remove(at)),
+            Err(MigrateError::Gone) => drop(moving.remove()),
         }
-        moving.pass(at);
-        None
+        false
     }
 
-    /// The cluster is done with.
-    fn moved(&mut self, ending: Ending) -> Ending {
-        if self.targets.is_empty() {
-            self.targets.end_leases();
-        }
-        ending
+    /// No frame is tried any more.
+    fn moved_all(&mut self, moving: &Moving<'_, M, O>) -> Ending {
+        self.work.failed += moving.left() as u64;
+        moving.ending()
+    }
+
+    /// There is no free frame left to move to.
+    fn starve(&mut self) -> Ending {
+        self.work.failed += 1;
+        Ending::Starved
     }
 }

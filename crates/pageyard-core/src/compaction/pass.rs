@@ -6,9 +6,11 @@ use super::forget::forget_hints;
 use super::held::Held;
 use super::job::Job;
 use super::knobs::{Finish, Hints};
+use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, block_end_pfn, block_start_pfn, pageblock_start_pfn};
 use super::positions::ends;
 use super::source::Source;
+use super::step::Step;
 use super::suitability::{is_reached, suitability};
 use super::targets::{Search as FreeSearch, Targets};
 use super::view::{CompactionView, Lease, Role};
@@ -18,7 +20,8 @@ use crate::units::{BlockId, Order, PageblockId, Pfn};
 
 /// A compaction that has begun and not ended. When it is dropped, its counts are added to the engine's, and everything
 /// that the engine lent it goes back.
-pub(super) struct Pass<'a, M: CompactionView> {
+pub(super) struct Pass<'a, M: CompactionView, O: Migrate> {
+    pub(super) owner: &'a O,
     pub(super) job: Job<'a, M>,
     pub(super) work: Work,
     /// Whether the CPU or the zone is wanted elsewhere, or the budget is used up.
@@ -31,8 +34,8 @@ pub(super) struct Pass<'a, M: CompactionView> {
     pub(super) last_migrated: Option<Pfn>,
     /// Where the last cluster was isolated, as far as that is remembered for finishing a pageblock.
     pub(super) last_visit: Option<Pfn>,
-    /// The pageblock that is being finished.
-    pub(super) finishing: Option<PageblockId>,
+    /// Whether the pageblock of this cluster is scanned to its end.
+    pub(super) finishing: bool,
     /// Where the search for this cluster began.
     pub(super) cluster_from: Pfn,
     /// Whether it has just begun.
@@ -67,6 +70,8 @@ pub(super) enum Search {
 pub(super) enum Settled<'a, M: CompactionView> {
     /// Go on.
     GoOn,
+    /// Go on in the same pageblock, without asking whether it is done.
+    Rescan,
     /// End: another user is in the way.
     Contended,
     /// End: this block is the request's.
@@ -106,22 +111,26 @@ impl<M: CompactionView> Drop for Captured<'_, M> {
     }
 }
 
-impl<'a, M: CompactionView> Pass<'a, M> {
+impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
     /// Begins, if a compaction is worthwhile.
     ///
     /// # Linux
     /// The beginning of `compact_zone`.
-    pub(super) fn begin(job: &Job<'a, M>, interrupted: bool) -> Result<Pass<'a, M>, Outcome> {
+    pub(super) fn begin(
+        job: &Job<'a, M>,
+        owner: &'a O,
+        interrupted: bool,
+    ) -> Result<Pass<'a, M, O>, Outcome> {
         if let Some(outcome) = suitability(job.map, &job.plan) {
             return Err(outcome);
         }
         let order = job.plan.order().unwrap_or(Order::MAX);
         if job.state.is_restarting(order, job.plan.mode, job.knobs.deferral) {
-            forget_hints(job.map, job.plan.zone, &job.span);
+            forget_hints(job.map, owner, job.plan.zone, &job.span);
         }
         let seed = job.state.begin();
         let modern = job.knobs.hints != Hints::NothingFound;
-        if modern {
+        if modern && !job.starts_at_ends() {
             job.state.at.mend(job.plan.mode, &job.span);
         }
         let (migrate_pfn, free_pfn) = job.first_positions();
@@ -130,6 +139,7 @@ impl<'a, M: CompactionView> Pass<'a, M> {
             false => migrate_pfn == ends(&job.span).0,
         };
         let mut pass = Pass {
+            owner,
             job: job.clone(),
             work: Work::default(),
             contended: interrupted,
@@ -137,7 +147,7 @@ impl<'a, M: CompactionView> Pass<'a, M> {
             free_pfn,
             last_migrated: None,
             last_visit: None,
-            finishing: None,
+            finishing: false,
             cluster_from: migrate_pfn,
             fresh: true,
             in_step: false,
@@ -145,11 +155,13 @@ impl<'a, M: CompactionView> Pass<'a, M> {
             free_search: None,
             whole,
             seed,
-            targets: Targets::new(job.map),
+            targets: Targets::new(job.map, &job.cx),
             held: Held::new(job.map),
             source: Source::new(job.block_order()),
         };
         pass.in_step = pass.begins_in_step();
+        let waits = job.plan.mode != Mode::Async;
+        owner.step(Step::Begun { migrate: migrate_pfn, free: free_pfn, waits });
         Ok(pass)
     }
 
@@ -158,6 +170,12 @@ impl<'a, M: CompactionView> Pass<'a, M> {
     /// # Linux
     /// `compact_finished`.
     pub(super) fn check(&self) -> Option<Outcome> {
+        let outcome = self.finished();
+        self.owner.step(Step::Checked(outcome));
+        outcome
+    }
+
+    fn finished(&self) -> Option<Outcome> {
         if self.contended {
             return Some(Outcome::Contended);
         }
@@ -168,7 +186,7 @@ impl<'a, M: CompactionView> Pass<'a, M> {
         };
         if met {
             // The next compaction starts over.
-            self.job.state.at.reset();
+            self.job.state.at.reset(&self.job.span);
             if self.job.plan.direct {
                 self.job.state.ask_flush();
             }
@@ -185,7 +203,7 @@ impl<'a, M: CompactionView> Pass<'a, M> {
         if ending != Ending::Moved {
             match self.after_failure(ending == Ending::Starved) {
                 Failed::Stop => return Settled::Contended,
-                Failed::Finish => return Settled::GoOn,
+                Failed::Finish => return Settled::Rescan,
                 Failed::GoOn => {}
             }
         }
@@ -279,9 +297,9 @@ impl<'a, M: CompactionView> Pass<'a, M> {
     }
 
     /// Releases the free frames in stock if some lie in the pageblock to be emptied, which cannot serve as both source
-    /// and target.
+    /// and target where leases are obeyed.
     pub(super) fn make_way(&mut self, block: PageblockId) {
-        if self.targets.has_leased(block) {
+        if self.job.knobs.leases && self.targets.has_leased(block) {
             self.targets.release();
         }
     }
@@ -292,7 +310,7 @@ impl<'a, M: CompactionView> Pass<'a, M> {
     }
 }
 
-impl<M: CompactionView> Drop for Pass<'_, M> {
+impl<M: CompactionView, O: Migrate> Drop for Pass<'_, M, O> {
     /// Moves the free scanner's cached position back to frames that are given back; it never moves the other way.
     fn drop(&mut self) {
         let Job { map, cx, state, span, .. } = &self.job;

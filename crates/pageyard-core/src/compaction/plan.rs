@@ -4,6 +4,7 @@ use super::knobs::{Knobs, Scope};
 use super::migrate::Mode;
 use crate::memmap::ZoneKind;
 use crate::migratetype::Migratetype;
+use crate::request::RequestFlags;
 use crate::units::{CompactorId, Order, PAGEBLOCK_ORDER, Pfn, ZoneId};
 
 /// Returns the first frame of the aligned block of `order` that holds `pfn`.
@@ -62,6 +63,8 @@ pub struct Plan {
     pub by: CompactorId,
     /// The highest kind of zone that the request may use: what the zone keeps back depends on it.
     pub highest: ZoneKind,
+    /// The request's privileges, where there is one.
+    pub flags: RequestFlags,
     /// Whether skip hints are neither obeyed nor left.
     pub ignore_hints: bool,
     /// Whether pageblocks of every type are looked at, from the zone's ends.

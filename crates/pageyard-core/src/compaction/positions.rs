@@ -54,9 +54,10 @@ impl Positions {
     ///
     /// # Linux
     /// `reset_cached_positions`.
-    pub(super) fn reset(&self) {
-        self.migrate.iter().for_each(|m| m.store(NOWHERE, Relaxed));
-        self.free.store(NOWHERE, Relaxed);
+    pub(super) fn reset(&self, span: &ZoneSpan) {
+        let (low, high) = ends(span);
+        self.start_migrate_at(low);
+        self.start_free_at(high);
     }
 
     /// Notes a pageblock in which the migrate scanner found nothing: the next scan begins after it.
@@ -98,16 +99,18 @@ impl Positions {
         }
     }
 
-    /// Notes that the migrate scanner is done with everything below a frame. The positions must have been mended.
+    /// Notes that the migrate scanner is done with everything below a frame.
     ///
     /// # Linux
     /// `update_cached_migrate`, which is told where a pageblock ends and goes on to the end of the one that begins
     /// there: the next scan begins a pageblock later than it could.
     pub(super) fn scanned_to(&self, mode: Mode, end: Pfn) {
         let next = pageblock_end_pfn(end).0;
-        self.migrate[0].fetch_max(next, Relaxed);
-        if mode != Mode::Async {
-            self.migrate[1].fetch_max(next, Relaxed);
+        for (i, position) in self.migrate.iter().enumerate() {
+            let now = position.load(Relaxed);
+            if (i == 0 || mode != Mode::Async) && (now == NOWHERE || now < next) {
+                position.store(next, Relaxed);
+            }
         }
     }
 
@@ -121,14 +124,21 @@ impl Positions {
         self.migrate[1].store(self.migrate[0].load(Relaxed), Relaxed);
     }
 
-    /// Notes that the free scanner is done with everything from a frame on. The positions must have been mended.
+    /// Notes that the free scanner is done with everything from a frame on.
     pub(super) fn freed_down_to(&self, pfn: Pfn) {
-        self.free.fetch_min(pfn.0, Relaxed);
+        // Where nothing is remembered, Linux has a position below every frame.
+        let now = self.free.load(Relaxed);
+        if now != NOWHERE && pfn.0 < now {
+            self.start_free_at(pfn);
+        }
     }
 
-    /// Returns where the free scanner begins, as it is remembered.
+    /// Returns where the free scanner begins, as it is remembered; 0 where it is not.
     pub(super) fn cached_free(&self) -> Pfn {
-        Pfn(self.free.load(Relaxed))
+        match self.free.load(Relaxed) {
+            NOWHERE => Pfn(0),
+            pfn => Pfn(pfn),
+        }
     }
 
     /// Lets the free scanner begin at a frame.

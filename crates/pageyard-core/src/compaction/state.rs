@@ -26,6 +26,14 @@ struct Deferred {
     order_failed: AtomicU8,
 }
 
+/// Says whether an order counts as failed.
+fn has_failed(d: &Deferred, order: Order, kept: Deferral) -> bool {
+    match d.order_failed.load(Relaxed) {
+        NEVER => kept == Deferral::UntilSuccess,
+        failed => order.get() >= failed,
+    }
+}
+
 impl Deferred {
     const fn new() -> Deferred {
         Deferred {
@@ -83,7 +91,7 @@ impl ZoneState {
     /// `compaction_deferred`.
     pub fn is_deferred(&self, order: Order, mode: Mode, kept: Deferral) -> bool {
         let d = self.deferral(mode, kept);
-        if kept == Deferral::Off || order.get() < d.order_failed.load(Relaxed) {
+        if kept == Deferral::Off || !has_failed(d, order, kept) {
             return false;
         }
         let limit = 1u32 << d.shift.load(Relaxed);
@@ -101,7 +109,12 @@ impl ZoneState {
         d.considered.store(0, Relaxed);
         let shift = d.shift.load(Relaxed);
         d.shift.store((shift + 1).min(MAX_DEFER_SHIFT), Relaxed);
-        d.order_failed.fetch_min(order.get(), Relaxed);
+        let least = if kept == Deferral::UntilSuccess && d.order_failed.load(Relaxed) == NEVER {
+            0
+        } else {
+            order.get()
+        };
+        d.order_failed.fetch_min(least, Relaxed);
     }
 
     /// Notes a success: of compaction, after which it is tried for this order again, or of the allocation, which also
@@ -116,7 +129,7 @@ impl ZoneState {
             d.shift.store(0, Relaxed);
             self.flush.store(false, Relaxed);
         }
-        if order.get() >= d.order_failed.load(Relaxed) {
+        if has_failed(d, order, kept) {
             d.order_failed.store(order.get() + 1, Relaxed);
         }
     }
@@ -127,7 +140,7 @@ impl ZoneState {
     /// `compaction_restarting`.
     pub(super) fn is_restarting(&self, order: Order, mode: Mode, kept: Deferral) -> bool {
         let d = self.deferral(mode, kept);
-        order.get() >= d.order_failed.load(Relaxed)
+        has_failed(d, order, kept)
             && d.shift.load(Relaxed) == MAX_DEFER_SHIFT
             && d.considered.load(Relaxed) >= 1 << MAX_DEFER_SHIFT
     }

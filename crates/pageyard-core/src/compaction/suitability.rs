@@ -5,6 +5,7 @@ use super::plan::{Goal, Plan};
 use super::view::CompactionView;
 use super::work::Outcome;
 use crate::metrics::{extfrag_index, unusable_index};
+use crate::request::RequestFlags;
 use crate::units::{Frames, Order, PAGEBLOCK_ORDER, ZoneId};
 use crate::watermark::Watermarks;
 
@@ -31,10 +32,15 @@ pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
         Marks::Low => view.marks.low,
         Marks::Min => view.marks.min,
     };
-    if map.watermark_ok(plan.zone, order, enough, plan.highest) {
+    let flags = match knobs.marks {
+        Marks::Low => RequestFlags::empty(),
+        Marks::Min => plan.flags,
+    };
+    if map.watermark_ok(plan.zone, order, enough, plan.highest, flags) {
         return Some(Outcome::Success);
     }
-    if !map.watermark_ok(plan.zone, Order::ZERO, room_to_begin(knobs, &view.marks, order), plan.highest) {
+    let room = room_to_begin(knobs, &view.marks, order);
+    if !map.watermark_ok(plan.zone, Order::ZERO, room, plan.highest, RequestFlags::empty()) {
         return Some(Outcome::Skipped);
     }
     let threshold = f64::from(knobs.extfrag_threshold) / 1000.0;
@@ -86,8 +92,8 @@ pub(super) fn is_reached<M: CompactionView>(map: &M, plan: &Plan) -> bool {
         Goal::Score(low) => fragmentation_score(map, plan.zone) <= low,
         Goal::Block(order, m) => {
             let low = map.zone(plan.zone).map_or(Frames::ZERO, |z| z.marks.low);
-            let met =
-                map.knobs().marks == Marks::Min || map.watermark_ok(plan.zone, order, low, plan.highest);
+            let met = map.knobs().marks == Marks::Min
+                || map.watermark_ok(plan.zone, order, low, plan.highest, RequestFlags::empty());
             met && map.has_suitable(plan.zone, order, m)
         }
     }

@@ -1,9 +1,10 @@
 //! Free frames to move to, and the leases of the pageblocks that they lie in.
 
 use super::cluster::CLUSTER;
-use super::knobs::TargetOrder;
-use super::stock::FreeStock;
+use super::room::Room;
+use super::stock::Stock;
 use super::view::{CompactionView, Lease};
+use crate::allocator::Cx;
 use crate::units::{BlockId, Order, PageblockId, Pfn};
 
 /// A search of the free scanner that goes on from pageblock to pageblock until it has what is wanted.
@@ -16,25 +17,72 @@ pub(super) struct Search {
 /// Free frames that were taken to be moved to. Those still here when it is dropped go back, and the leases end.
 pub(super) struct Targets<'a, M: CompactionView> {
     map: &'a M,
-    stock: FreeStock,
-    order: TargetOrder,
+    cx: Cx,
+    stock: M::Stock,
+    /// By number: the target of each frame of a batch that has one, until it is used.
+    pairs: M::Room<Pfn>,
     leases: [Option<Lease<'a>>; CLUSTER],
 }
 
 impl<'a, M: CompactionView> Targets<'a, M> {
-    pub(super) fn new(map: &'a M) -> Targets<'a, M> {
-        let order = map.knobs().target_order;
-        Targets { map, stock: FreeStock::new(), order, leases: [const { None }; CLUSTER] }
+    pub(super) fn new(map: &'a M, cx: &Cx) -> Targets<'a, M> {
+        let stock = Stock::new(map.knobs().target_order);
+        Targets { map, cx: *cx, stock, pairs: Room::new(), leases: [const { None }; CLUSTER] }
     }
 
     /// Returns the next frame to move to, which stays here until it is taken with [`used`](Self::used).
     pub(super) fn next(&self) -> Option<Pfn> {
-        self.stock.next(self.order)
+        self.stock.next()
     }
 
     /// Takes the next frame out: it has an owner now.
     pub(super) fn used(&mut self) {
-        self.stock.take(self.order);
+        self.stock.take();
+    }
+
+    /// Makes the next frame the target of the next frame of a batch.
+    pub(super) fn pair(&mut self) {
+        if let Some(pfn) = self.stock.take() {
+            self.pairs.push(pfn);
+        }
+    }
+
+    /// Returns how many frames of a batch have a target that is not used.
+    pub(super) fn paired(&self) -> usize {
+        self.pairs.places().iter().flatten().count()
+    }
+
+    /// Returns the first frame of a batch from a number on whose target is not used, and the target.
+    pub(super) fn paired_from(&self, at: usize) -> Option<(usize, Pfn)> {
+        let places = self.pairs.places().iter().enumerate().skip(at);
+        places.filter_map(|(n, pfn)| Some((n, (*pfn)?))).next()
+    }
+
+    /// Takes the target of a frame of a batch out: it has an owner now.
+    pub(super) fn used_pair(&mut self, at: usize) {
+        if let Some(place) = self.pairs.places_mut().get_mut(at) {
+            *place = None;
+        }
+    }
+
+    /// Returns the target of a frame that is not moved to the stock, if it was not used.
+    ///
+    /// # Linux
+    /// `compaction_free`.
+    pub(super) fn unpair_one(&mut self, at: usize) {
+        let place = self.pairs.places_mut().get_mut(at);
+        let Some(pfn) = place.and_then(Option::take) else { return };
+        if !self.stock.put_back(pfn) {
+            self.map.give_back(BlockId { pfn, order: Order::ZERO });
+        }
+    }
+
+    /// Returns the targets that were not used to the stock: the batch is done with.
+    pub(super) fn unpair(&mut self) {
+        for at in 0..self.pairs.places().len() {
+            self.unpair_one(at);
+        }
+        self.pairs.clear();
     }
 
     /// Adds a frame; `false` where there is no room, and the frame is still the caller's.
@@ -44,7 +92,7 @@ impl<'a, M: CompactionView> Targets<'a, M> {
     }
 
     /// Returns the frames, for an engine to add to.
-    pub(super) fn stock(&mut self) -> &mut FreeStock {
+    pub(super) fn stock(&mut self) -> &mut M::Stock {
         &mut self.stock
     }
 
@@ -56,8 +104,9 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         self.stock.is_empty()
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.stock.is_full()
+    /// Returns how many frames it holds, those with a frame of a batch included.
+    pub(super) fn held(&self) -> usize {
+        self.len() + self.paired()
     }
 
     /// Keeps a lease for as long as frames are here. If there is no room for it, it ends.
@@ -77,12 +126,16 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         self.leases.iter_mut().for_each(|lease| *lease = None);
     }
 
-    /// Gives all frames back, and then ends the leases; returns the highest frame.
+    /// Gives all frames back, and then ends the leases; returns the first frame of the highest block.
     pub(super) fn release(&mut self) -> Option<Pfn> {
+        self.unpair();
         let mut highest = None;
-        while let Some(pfn) = self.stock.take(self.order) {
-            highest = highest.max(Some(pfn));
-            self.map.give_back(BlockId { pfn, order: Order::ZERO });
+        while let Some(block) = self.stock.take_block() {
+            highest = highest.max(Some(block.pfn));
+            match self.map.knobs().leftovers_listed {
+                true => self.map.free_leftover(&self.cx, block),
+                false => self.map.give_back(block),
+            }
         }
         self.end_leases();
         highest

@@ -2,11 +2,13 @@
 
 use super::knobs::Knobs;
 use super::plan::Plan;
+use super::room::Room;
 use super::state::ZoneState;
-use super::stock::FreeStock;
+use super::stock::Stock;
 use crate::allocator::Cx;
 use crate::memmap::{ZoneKind, ZoneSpan};
 use crate::migratetype::Migratetype;
+use crate::request::RequestFlags;
 use crate::stats::Counter;
 use crate::units::{
     BlockId, CompactorId, Frames, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageblockId, Pfn, ZoneId,
@@ -29,12 +31,14 @@ pub enum FrameState {
     Allocated(Order),
     /// A later frame of an allocated block.
     Tail,
+    /// Part of an allocated block of several frames that are not one page: each is seen by itself.
+    Loose,
 }
 
 /// What compaction wants to know of a pageblock before it scans it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PageblockInfo {
-    /// Whether any of its frames is managed.
+    /// Whether it has frames that a scanner looks at.
     pub populated: bool,
     /// Its migratetype.
     pub migratetype: Migratetype,
@@ -180,7 +184,13 @@ impl Chooser {
 ///
 /// # Concurrency
 /// Every method may be called from several threads at once. None calls back into the owner of frames.
-pub trait CompactionView: Leases {
+pub trait CompactionView: Leases + Sized {
+    /// Where free frames are kept that others are moved to.
+    type Stock: Stock;
+
+    /// Where a cluster of isolated frames is kept. One of a fixed size has at least [`CLUSTER`](super::CLUSTER) places.
+    type Room<T>: Room<T>;
+
     /// Describes a zone, or `None` where there is no such zone.
     fn zone(&self, zone: ZoneId) -> Option<ZoneView>;
 
@@ -193,8 +203,15 @@ pub trait CompactionView: Leases {
     /// Says whether an allocation of this order passes a watermark of `mark` frames, and a block for it is free.
     ///
     /// # Linux
-    /// `zone_watermark_ok`.
-    fn watermark_ok(&self, zone: ZoneId, order: Order, mark: Frames, highest: ZoneKind) -> bool;
+    /// `zone_watermark_ok`. `flags` are the request's privileges, for an engine that heeds them.
+    fn watermark_ok(
+        &self,
+        zone: ZoneId,
+        order: Order,
+        mark: Frames,
+        highest: ZoneKind,
+        flags: RequestFlags,
+    ) -> bool;
 
     /// Says whether a free block could be given to a request of this order and type, from its own type or from one
     /// whose pageblock it may take.
@@ -235,7 +252,7 @@ pub trait CompactionView: Leases {
         want: usize,
         floor: Frames,
         give_up: bool,
-        out: &mut FreeStock,
+        out: &mut Self::Stock,
     ) -> FreeScan;
 
     /// As [`isolate_free`](Self::isolate_free), but takes free blocks whole, so that `out` may end with more than `want`
@@ -252,7 +269,7 @@ pub trait CompactionView: Leases {
         want: usize,
         floor: Frames,
         stride: u64,
-        out: &mut FreeStock,
+        out: &mut Self::Stock,
     ) -> FreeScan {
         let _ = stride;
         self.isolate_free(zone, range, want, floor, true, out)
@@ -282,7 +299,7 @@ pub trait CompactionView: Leases {
     ///
     /// # Linux
     /// `__isolate_free_page`.
-    fn isolate_block(&self, zone: ZoneId, block: BlockId, floor: Frames, out: &mut FreeStock) -> bool {
+    fn isolate_block(&self, zone: ZoneId, block: BlockId, floor: Frames, out: &mut Self::Stock) -> bool {
         let _ = (zone, block, floor, out);
         false
     }
@@ -312,6 +329,12 @@ pub trait CompactionView: Leases {
 
     /// Returns a block that compaction holds to its zone, past the per-CPU lists.
     fn give_back(&self, block: BlockId);
+
+    /// Frees a block that compaction took and did not need, as any block is freed. The default returns it to its zone.
+    fn free_leftover(&self, cx: &Cx, block: BlockId) {
+        let _ = cx;
+        self.give_back(block);
+    }
 
     /// Is told of each frame whose contents have moved, before it is freed.
     fn migrated(&self, from: Pfn, to: Pfn) {

@@ -1,7 +1,7 @@
 //! What compaction finds in the reference's free lists: seen in their order, turned, and taken whole.
 
 use crate::common::{bare, blocks, give, normal, pageblocks, sound, take};
-use pageyard_core::compaction::{CompactionView, FreeStock, ListEnd, TargetOrder};
+use pageyard_core::compaction::{CompactionView, ListEnd, Stock, TargetOrder};
 use pageyard_core::{
     BlockId, CpuId, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, Pfn, PressureAllocator, Request,
     Stats, ZoneId,
@@ -29,6 +29,11 @@ fn with_free(free: &[u64]) -> LinuxAllocator {
         give(&a, Pfn(*pfn), 4);
     }
     a
+}
+
+/// What the reference keeps free frames in that others are moved to.
+fn stock() -> <LinuxAllocator as CompactionView>::Stock {
+    Stock::new(TargetOrder::LastFirst)
 }
 
 #[test]
@@ -62,7 +67,7 @@ fn a_turned_list_begins_with_what_was_not_seen() {
 #[test]
 fn a_block_is_taken_whole_unless_the_floor_or_another_user_is_in_the_way() {
     let a = with_free(&[32, 96]);
-    let mut stock = FreeStock::new();
+    let mut stock = stock();
     let block = BlockId { pfn: Pfn(96), order: Order::of(4) };
     assert!(
         !a.isolate_block(ZONE, block, Frames(16), &mut stock),
@@ -72,7 +77,7 @@ fn a_block_is_taken_whole_unless_the_floor_or_another_user_is_in_the_way() {
     assert!(a.isolate_block(ZONE, block, Frames(15), &mut stock));
     assert!(!a.isolate_block(ZONE, block, Frames(0), &mut stock), "it is gone");
     assert_eq!((stock.len(), blocks(&a, 4, M)), (16, 1));
-    while let Some(pfn) = stock.take(TargetOrder::LastFirst) {
+    while let Some(pfn) = stock.take() {
         a.give_back(BlockId { pfn, order: Order::ZERO });
     }
     assert_eq!(blocks(&a, 4, M), 2, "its frames merge again");
@@ -88,7 +93,7 @@ fn a_pageblock_of_which_half_is_taken_at_once_becomes_movable() {
         give(&a, pfn, 9);
         a.drain(CpuSet::All);
         assert_eq!(pageblocks(&a, Migratetype::Reclaimable), 1, "{preset}");
-        let mut stock = FreeStock::new();
+        let mut stock = stock();
         let range = pfn..Pfn(pfn.0 + 512);
         let scan = a.isolate_free_blocks(ZONE, range, 1, Frames(0), 1, &mut stock);
         assert_eq!((scan.scanned, stock.len()), (1, 512), "{preset}");
@@ -99,7 +104,7 @@ fn a_pageblock_of_which_half_is_taken_at_once_becomes_movable() {
 #[test]
 fn the_free_scanner_takes_whole_blocks_and_strides_over_the_rest() {
     let a = with_free(&[512, 544, 640]);
-    let mut stock = FreeStock::new();
+    let mut stock = stock();
     let scan = a.isolate_free_blocks(ZONE, Pfn(512)..Pfn(1024), 20, Frames(0), 1, &mut stock);
     assert_eq!((stock.len(), scan.next), (32, Pfn(560)), "what it has after the second block is enough");
     let scan = a.isolate_free_blocks(ZONE, Pfn(560)..Pfn(1024), 64, Frames(0), 32, &mut stock);

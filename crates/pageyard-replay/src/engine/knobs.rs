@@ -135,7 +135,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 50] = [
+const ABOUT: [(&str, &str); 54] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -230,6 +230,16 @@ const ABOUT: [(&str, &str); 50] = [
     ),
     ("compaction.fast_source", "whether a pageblock to empty is looked for in the free lists"),
     ("compaction.finish", "whether a pageblock that was begun is finished"),
+    ("compaction.moves", "in which order isolated frames are moved, and when they get their targets"),
+    ("compaction.leftovers_listed", "whether free frames that compaction did not need go to the CPU's lists"),
+    (
+        "compaction.spare_next",
+        "whether the free scanner leaves alone the pageblock that the migrate scanner comes to next",
+    ),
+    (
+        "compaction.attempt_deferred",
+        "whether a request tries once more where compaction was left out in every zone",
+    ),
     ("pcp", "whether there are per-CPU lists at all"),
 ];
 
@@ -298,6 +308,10 @@ fn of_compaction(knobs: &Knobs, name: &str) -> String {
         "fast_free" => knobs.fast_free.to_string(),
         "fast_source" => value(&knobs.fast_source),
         "finish" => value(&knobs.finish),
+        "moves" => value(&knobs.moves),
+        "leftovers_listed" => knobs.leftovers_listed.to_string(),
+        "spare_next" => knobs.spare_next.to_string(),
+        "attempt_deferred" => knobs.attempt_deferred.to_string(),
         _ => String::new(),
     }
 }

@@ -18,12 +18,13 @@ use crate::allocator::Cx;
 use crate::block::holders;
 use crate::clear::Clear;
 use crate::compaction::{
-    Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease, Leases,
-    PageblockInfo, Plan, Role, ZoneState, ZoneView,
+    CLUSTER, Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease,
+    Leases, PageblockInfo, Plan, Role, Slots, Stock, ZoneState, ZoneView,
 };
 use crate::memmap::{ZoneKind, ZoneSpan};
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
+use crate::request::RequestFlags;
 use crate::stats::Counter;
 use crate::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
 use core::ops::Range;
@@ -70,6 +71,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Leases for Pageyard<'_, P, O, C> {
 }
 
 impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> {
+    type Stock = FreeStock;
+    type Room<T> = Slots<T, CLUSTER>;
+
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let zone = self.zones.get(zone.index())?;
         let span = ZoneSpan { managed: zone.online.managed(), ..zone.pageblocks.span };
@@ -84,7 +88,14 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         &self.config.compaction
     }
 
-    fn watermark_ok(&self, zone: ZoneId, order: Order, mark: Frames, highest: ZoneKind) -> bool {
+    fn watermark_ok(
+        &self,
+        zone: ZoneId,
+        order: Order,
+        mark: Frames,
+        highest: ZoneKind,
+        _: RequestFlags,
+    ) -> bool {
         let Zone { pageblocks, protection, .. } = self.zone_at(zone);
         let kept = mark.0 + protection[highest.index()].0 + pageblocks.highatomic_free();
         pageblocks.free().checked_sub(order.frames().0).is_some_and(|left| left >= kept)

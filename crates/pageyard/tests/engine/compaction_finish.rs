@@ -67,19 +67,20 @@ fn a_pageblock_that_is_finished_is_where_the_next_scan_goes_on() {
 fn after_a_failed_migration_the_rest_of_the_block_or_of_the_pageblock_follows() {
     let run = |finish| {
         let knobs = Knobs { finish, skip_on_failure: Scope::DirectAsync, ..plain() };
-        let zone =
-            ScriptedZone::new(3, knobs).used(0..128).pinned(128..1024).used(odd(1024..1536)).pinned([1024]);
-        zone.stubborn.lock().unwrap().insert(3, MigrateError::Refused);
+        // Not in pageblock 0, which is finished as soon as it is begun.
+        let zone = ScriptedZone::new(4, knobs).pinned(0..512).used(512..640).pinned(640..1536);
+        let zone = zone.used(odd(1536..2048)).pinned([1536]);
+        zone.stubborn.lock().unwrap().insert(515, MigrateError::Refused);
         compactor(&zone, direct(6, Mode::Async)).run();
         zone.visits()
     };
     for finish in [Finish::Off, Finish::Begun] {
         assert!(
-            !run(finish).contains(&40) && run(finish).contains(&64),
+            !run(finish).contains(&552) && run(finish).contains(&576),
             "{finish:?}: the rest is passed over"
         );
     }
-    assert!(run(Finish::Failed).contains(&40), "the pageblock is scanned to its end");
+    assert!(run(Finish::Failed).contains(&552), "the pageblock is scanned to its end");
 }
 
 #[test]
@@ -184,24 +185,26 @@ fn a_pageblock_that_one_block_fills_is_not_begun() {
 
 #[test]
 fn a_pageblock_that_begins_with_a_wanted_block_is_spared() {
-    // Pageblock 2 has single free frames. Pageblock 3 begins with 16 free ones, once the first pageblock is begun.
+    // Pageblock 3 has single free frames. Pageblock 4 begins with 16 free ones, once pageblock 1 is begun.
     let targets = |spare_wanted| {
-        let zone = ScriptedZone::new(4, Knobs { spare_wanted, finish: Finish::Begun, ..plain() })
-            .used(0..32)
-            .pinned(32..1024)
-            .used(odd(1024..1536))
-            .used(1536..2048);
+        let knobs = Knobs { spare_wanted, hints: Hints::AnyFrame, finish: Finish::Begun, ..plain() };
+        let zone = ScriptedZone::new(5, knobs)
+            .pinned(0..512)
+            .used(512..544)
+            .pinned(544..1536)
+            .used(odd(1536..2048))
+            .used(2048..2560);
         let mut c = compactor(&zone, direct(4, Mode::SyncLight));
         while zone.isolated().is_empty() {
             assert_eq!(c.step(1), Progress::Working);
         }
-        zone.frames.lock().unwrap()[1536..1552].fill(Frame::Free);
+        zone.frames.lock().unwrap()[2048..2064].fill(Frame::Free);
         while zone.targets().is_empty() {
             assert_eq!(c.step(1), Progress::Working);
         }
         zone.targets()[0] / 512
     };
-    assert_eq!((targets(false), targets(true)), (3, 2));
+    assert_eq!((targets(false), targets(true)), (4, 3));
 }
 
 #[test]
@@ -226,7 +229,7 @@ fn a_thorough_compaction_fills_any_type_and_in_6_x_spares_what_is_free_as_a_whol
 #[test]
 fn a_free_block_is_taken_whole_and_what_is_left_serves_the_next_cluster() {
     let scans = |whole_blocks| {
-        let zone = ScriptedZone::new(3, Knobs { whole_blocks, finish: Finish::Begun, ..plain() })
+        let zone = ScriptedZone::new(3, Knobs { whole_blocks, ..plain() })
             .used(0..128)
             .pinned((128..1536).filter(|pfn| !(1088..1152).contains(pfn) && !(1216..1280).contains(pfn)));
         let mut c = compactor(&zone, direct(7, Mode::SyncLight));

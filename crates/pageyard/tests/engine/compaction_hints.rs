@@ -140,14 +140,14 @@ fn hints_are_forgotten_where_a_sample_shows_something_to_do_and_only_when_asked(
     {
         let zone = map(hints);
         let unasked = zone.skips.lock().unwrap().clone();
-        forget_hints_if_asked(&zone, ZoneId(0));
+        forget_hints_if_asked(&zone, &zone, ZoneId(0));
         assert_eq!(*zone.skips.lock().unwrap(), unasked);
         ask(&zone);
         zone.skips.lock().unwrap().extend(0..6);
-        forget_hints_if_asked(&zone, ZoneId(0));
+        forget_hints_if_asked(&zone, &zone, ZoneId(0));
         assert_eq!(hinted(&zone), left, "{hints:?}");
         zone.skips.lock().unwrap().extend(0..6);
-        forget_hints_if_asked(&zone, ZoneId(0));
+        forget_hints_if_asked(&zone, &zone, ZoneId(0));
         assert_eq!(hinted(&zone).len(), 6, "{hints:?}: it was asked for once");
     }
 }
@@ -163,7 +163,7 @@ fn after_hints_were_forgotten_the_scanners_begin_where_there_is_something_to_do(
         .compound(2816, 8);
     ask(&zone);
     zone.skips.lock().unwrap().extend(0..6);
-    forget_hints_if_asked(&zone, ZoneId(0));
+    forget_hints_if_asked(&zone, &zone, ZoneId(0));
     assert_eq!(hinted(&zone), [0, 5]);
     let mut c = compactor(&zone, direct(9, Mode::SyncLight));
     c.step(1);

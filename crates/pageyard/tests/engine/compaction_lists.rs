@@ -243,7 +243,9 @@ fn when_no_list_names_another_the_scanner_returns_once_to_the_lowest_frame_found
     assert!(!visits[..end].contains(&2048));
     let back = visits[end..].iter().position(|pfn| *pfn == 1600).unwrap();
     assert!(visits[end..end + back].iter().all(|pfn| *pfn >= 1600), "it does not return to the start");
-    let returns = visits.windows(2).filter(|w| w[1] < w[0]).count();
+    // The first frame of a pageblock is looked at before it is used as a target, too.
+    let scanned: Vec<u64> = visits.into_iter().filter(|pfn| pfn % 512 != 0).collect();
+    let returns = scanned.windows(2).filter(|w| w[1] < w[0]).count();
     assert_eq!(returns, 1, "only once");
 }
 

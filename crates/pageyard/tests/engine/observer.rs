@@ -266,6 +266,7 @@ fn a_block_that_was_captured_and_not_taken_is_told_of_as_freed() {
                 direct: true,
                 by: CompactorId(1),
                 highest: ZoneKind::Normal,
+                flags: pageyard::RequestFlags::empty(),
                 ignore_hints: true,
                 thorough: false,
             };

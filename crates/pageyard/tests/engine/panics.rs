@@ -107,6 +107,7 @@ fn a_compaction_that_is_left_in_the_middle() {
                 direct: true,
                 by: CompactorId(1),
                 highest: ZoneKind::Normal,
+                flags: pageyard::RequestFlags::empty(),
                 ignore_hints: false,
                 thorough: false,
             };

@@ -141,6 +141,7 @@ fn two_compactors_meet_no_conflict_and_lose_nothing() {
         direct: false,
         by: CompactorId(by),
         highest: ZoneKind::Movable,
+        flags: pageyard::RequestFlags::empty(),
         ignore_hints: true,
         thorough: false,
     };

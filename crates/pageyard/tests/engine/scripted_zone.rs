@@ -2,13 +2,13 @@
 //! hand what must be looked at, in what order.
 
 use pageyard::compaction::{
-    Busy, CompactionView, Direct, FrameState, FreeScan, FreeStock, Goal, Holder, Knobs, Lease, Leases,
-    ListEnd, Migrate, MigrateError, Mode, PageblockInfo, Plan, Role, ZoneState, ZoneView,
+    Busy, CompactionView, Direct, FrameState, FreeScan, Goal, Holder, Knobs, Lease, Leases, ListEnd, Migrate,
+    MigrateError, Mode, PageblockInfo, Plan, Role, Slots, Stock, TargetOrder, ZoneState, ZoneView,
 };
 use pageyard::watermark::Watermarks;
 use pageyard::{
     BlockId, CompactorId, Counter, Cx, Frames, Migratetype, NR_ORDERS, NodeId, Order, PageblockId, Pfn,
-    ZoneId, ZoneKind, ZoneSpan,
+    RequestFlags, ZoneId, ZoneKind, ZoneSpan,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -227,7 +227,64 @@ impl Leases for ScriptedZone {
     }
 }
 
+/// Free frames that a compaction holds, as blocks: what is taken next is last.
+pub struct Frees {
+    blocks: Vec<(u64, u64)>,
+    order: TargetOrder,
+}
+
+impl Stock for Frees {
+    fn new(order: TargetOrder) -> Frees {
+        Frees { blocks: Vec::new(), order }
+    }
+
+    fn push_block(&mut self, block: BlockId) -> bool {
+        let (pfn, frames) = (block.pfn.0, block.order.frames().0);
+        // Smallest last; of equals the first one found.
+        let smaller = |b: &(u64, u64)| self.order == TargetOrder::SmallestFirst && b.1 <= frames;
+        let at = self.blocks.iter().position(smaller).unwrap_or(self.blocks.len());
+        self.blocks.insert(at, (pfn, frames));
+        true
+    }
+
+    fn next(&self) -> Option<Pfn> {
+        let (first, frames) = *self.blocks.last()?;
+        Some(Pfn(if self.order == TargetOrder::LastFirst { first + frames - 1 } else { first }))
+    }
+
+    fn take(&mut self) -> Option<Pfn> {
+        let next = self.next()?;
+        let (first, frames) = self.blocks.last_mut()?;
+        *first += u64::from(self.order == TargetOrder::SmallestFirst);
+        *frames -= 1;
+        if *frames == 0 {
+            self.blocks.pop();
+        }
+        Some(next)
+    }
+
+    fn put_back(&mut self, pfn: Pfn) -> bool {
+        self.blocks.push((pfn.0, 1));
+        true
+    }
+
+    fn take_block(&mut self) -> Option<BlockId> {
+        Some(BlockId { pfn: self.take()?, order: Order::ZERO })
+    }
+
+    fn len(&self) -> usize {
+        self.blocks.iter().map(|b| b.1 as usize).sum()
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
 impl CompactionView for ScriptedZone {
+    type Stock = Frees;
+    type Room<T> = Slots<T, 512>;
+
     fn zone(&self, _: ZoneId) -> Option<ZoneView> {
         let all = Frames(self.frames.lock().unwrap().len() as u64);
         let span = ZoneSpan {
@@ -250,7 +307,7 @@ impl CompactionView for ScriptedZone {
         &self.knobs
     }
 
-    fn watermark_ok(&self, _: ZoneId, order: Order, mark: Frames, _: ZoneKind) -> bool {
+    fn watermark_ok(&self, _: ZoneId, order: Order, mark: Frames, _: ZoneKind, _: RequestFlags) -> bool {
         self.census().0 as u64 + self.elsewhere > mark.0 + order.frames().0 - 1
             && (order == Order::ZERO || self.has_suitable(ZoneId(0), order, Migratetype::Movable))
     }
@@ -312,7 +369,7 @@ impl CompactionView for ScriptedZone {
         want: usize,
         floor: Frames,
         give_up: bool,
-        out: &mut FreeStock,
+        out: &mut Frees,
     ) -> FreeScan {
         let mut scan = FreeScan { scanned: 0, next: range.start, below_floor: false };
         while scan.next < range.end && out.len() < want {
@@ -341,7 +398,7 @@ impl CompactionView for ScriptedZone {
         want: usize,
         floor: Frames,
         stride: u64,
-        out: &mut FreeStock,
+        out: &mut Frees,
     ) -> FreeScan {
         let mut scan = FreeScan { scanned: 0, next: range.start, below_floor: false };
         while scan.next < range.end && out.len() < want {
@@ -389,7 +446,7 @@ impl CompactionView for ScriptedZone {
         }
     }
 
-    fn isolate_block(&self, _: ZoneId, block: BlockId, floor: Frames, out: &mut FreeStock) -> bool {
+    fn isolate_block(&self, _: ZoneId, block: BlockId, floor: Frames, out: &mut Frees) -> bool {
         let spare = self.spares(block.order, floor);
         if spare {
             self.note(Event::Take(block.pfn.0, block.order.get()));
@@ -487,6 +544,7 @@ pub fn direct(order: u8, mode: Mode) -> Plan {
         direct: true,
         by: CompactorId(0),
         highest: ZoneKind::Normal,
+        flags: RequestFlags::empty(),
         ignore_hints: false,
         thorough: false,
     }

@@ -3,7 +3,7 @@
 use crate::allocator::Cx;
 use crate::block::blocks;
 use crate::clear::{Caches, Clear};
-use crate::compaction::{FreeStock, Migrate, Mode, Stuck, evacuate};
+use crate::compaction::{FreeStock, Migrate, Mode, Stock, Stuck, evacuate};
 use crate::engine::compaction_view::Claimed;
 use crate::engine::geometry::{BlockIdx, FrameIdx, MAX_ORDER};
 use crate::engine::map::tree::SearchEffort;

@@ -179,7 +179,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         if order > Order::ZERO {
             zone.compaction.wake(order);
         }
-        forget_hints_if_asked(self, zone.pageblocks.id);
+        forget_hints_if_asked(self, help, zone.pageblocks.id);
         sum
     }
 }

@@ -1,0 +1,152 @@
+//! What compaction holds of a zone, in stores that grow: Linux isolates up to a pageblock at once. Layer: values.
+
+use crate::tag::NR_PAGE_ORDERS;
+use pageyard_core::compaction::{Room, Stock, TargetOrder};
+use pageyard_core::{BlockId, Frames, Order, Pfn};
+use std::collections::VecDeque;
+
+/// Isolated frames, and targets that they are paired with.
+pub struct Places<T>(Vec<Option<T>>);
+
+impl<T> Room<T> for Places<T> {
+    fn new() -> Self {
+        Places(Vec::new())
+    }
+
+    fn push(&mut self, thing: T) {
+        self.0.push(Some(thing));
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    fn places(&self) -> &[Option<T>] {
+        &self.0
+    }
+
+    fn places_mut(&mut self) -> &mut [Option<T>] {
+        &mut self.0
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Free frames to move to, in lists by order.
+///
+/// # Linux
+/// `freepages` of `struct compact_control`: until 6.8 one list of single frames, the last one found first
+/// (`split_map_pages`); since then a list for each order.
+pub struct HeldFrees {
+    /// What is taken next is at the front.
+    lists: [VecDeque<Pfn>; NR_PAGE_ORDERS],
+    frames: u64,
+    order: TargetOrder,
+}
+
+impl HeldFrees {
+    /// Returns the smallest order that there is a block of.
+    fn smallest(&self) -> Option<usize> {
+        self.lists.iter().position(|list| !list.is_empty())
+    }
+}
+
+impl Stock for HeldFrees {
+    fn new(order: TargetOrder) -> HeldFrees {
+        HeldFrees { lists: Default::default(), frames: 0, order }
+    }
+
+    fn push_block(&mut self, block: BlockId) -> bool {
+        self.frames += block.order.frames().0;
+        match self.order {
+            TargetOrder::LastFirst => {
+                for n in 0..block.order.frames().0 {
+                    self.lists[0].push_front(block.pfn + Frames(n));
+                }
+            }
+            TargetOrder::SmallestFirst => self.lists[block.order.index()].push_back(block.pfn),
+        }
+        true
+    }
+
+    fn next(&self) -> Option<Pfn> {
+        self.lists[self.smallest()?].front().copied()
+    }
+
+    fn take(&mut self) -> Option<Pfn> {
+        let smallest = self.smallest()?;
+        let pfn = self.lists[smallest].pop_front()?;
+        // What is left of a block is halves of it, each before what is there.
+        for order in (0..smallest).rev() {
+            self.lists[order].push_front(pfn + Order::of(order as u8).frames());
+        }
+        self.frames -= 1;
+        Some(pfn)
+    }
+
+    fn put_back(&mut self, pfn: Pfn) -> bool {
+        self.frames += 1;
+        self.lists[0].push_front(pfn);
+        true
+    }
+
+    fn take_block(&mut self) -> Option<BlockId> {
+        let order = Order::of(self.smallest()? as u8);
+        let pfn = self.lists[order.index()].pop_front()?;
+        self.frames -= order.frames().0;
+        Some(BlockId { pfn, order })
+    }
+
+    fn len(&self) -> usize {
+        self.frames as usize
+    }
+
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stock(order: TargetOrder) -> HeldFrees {
+        let mut stock = HeldFrees::new(order);
+        for (pfn, order) in [(8, 2), (0, 1), (16, 0), (2, 1)] {
+            assert!(stock.push_block(BlockId { pfn: Pfn(pfn), order: Order::of(order) }));
+        }
+        stock
+    }
+
+    fn all(mut stock: HeldFrees) -> Vec<u64> {
+        std::iter::from_fn(|| {
+            let next = stock.next();
+            assert_eq!(next, stock.take());
+            next.map(|pfn| pfn.0)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn single_frames_are_used_from_the_last_one_found_and_blocks_from_the_smallest() {
+        assert_eq!(all(stock(TargetOrder::LastFirst)), [3, 2, 16, 1, 0, 11, 10, 9, 8]);
+        assert_eq!(all(stock(TargetOrder::SmallestFirst)), [16, 0, 1, 2, 3, 8, 9, 10, 11]);
+    }
+
+    #[test]
+    fn what_is_put_back_is_next_and_blocks_go_back_in_one_piece() {
+        let mut s = stock(TargetOrder::SmallestFirst);
+        for _ in 0..6 {
+            s.take();
+        }
+        // Of the block of four, 8 was taken: 9, and 10 with 11, are left.
+        assert!(s.put_back(Pfn(8)) && s.put_back(Pfn(3)));
+        assert_eq!((s.next(), s.len()), (Some(Pfn(3)), 5));
+        let blocks: Vec<_> =
+            std::iter::from_fn(|| s.take_block()).map(|b| (b.pfn.0, b.order.get())).collect();
+        assert_eq!(blocks, [(3, 0), (8, 0), (9, 0), (10, 1)]);
+        assert!(s.is_empty());
+    }
+}
