@@ -9,10 +9,8 @@
  * compacts for it, and the killer. Everything else is the kernel's own code.
  */
 #include <linux/delay.h>
-#include <linux/ftrace.h>
 #include <linux/gfp.h>
 #include <linux/io.h>
-#include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
@@ -23,6 +21,7 @@
 #include <linux/sched/mm.h>
 #include <linux/utsname.h>
 
+#include "hooks.h"
 #include "judge.h"
 
 #define MOST_RECLAIMS 1024
@@ -32,7 +31,6 @@ MODULE_DESCRIPTION("Carries out a stream of operations in the kernel's page allo
 
 /* ---- What is not exported is found by name. ---- */
 
-static unsigned long (*lookup)(const char *name);
 static void (*drain_all)(struct zone *zone);
 static void (*drain_local)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
@@ -56,24 +54,6 @@ static int fail(const char *why)
 	WRITE_ONCE(ex->status, STATUS_FAILED);
 	return -EINVAL;
 }
-
-static int find_lookup(void)
-{
-	struct kprobe probe = { .symbol_name = "kallsyms_lookup_name" };
-
-	if (register_kprobe(&probe) < 0)
-		return -ENOENT;
-	lookup = (void *)probe.addr;
-	unregister_kprobe(&probe);
-	return 0;
-}
-
-#define FIND(pointer, name)                                           \
-	do {                                                          \
-		pointer = (void *)lookup(name);                       \
-		if (!pointer)                                         \
-			return fail("this kernel has no " name);      \
-	} while (0)
 
 static int find_symbols(void)
 {
@@ -188,17 +168,8 @@ static u32 offered_first, offered_next;
 
 static void woken_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
 {
-	int i;
-
-	if (!now)
-		return;
-	/* It begins at once: zones up to the one asked for are being reclaimed. */
-	for (i = 0; i <= highest; i++) {
-		struct zone *below = zone->zone_pgdat->node_zones + i;
-
-		if (managed_zone(below))
-			set_bit(ZONE_RECLAIM_ACTIVE, &below->flags);
-	}
+	if (now)
+		reclaim_begins(zone, highest);
 }
 
 /* Says whether a zone is one that a request could use. */
@@ -246,66 +217,12 @@ static unsigned long reclaimed(struct zonelist *zonelist, int order, gfp_t gfp, 
 	return max_t(unsigned long, got, ready);
 }
 
-static int not_compacted(gfp_t gfp, unsigned int order, unsigned int flags, const void *ac, int prio,
-			 struct page **captured)
-{
-	return 1; /* COMPACT_SKIPPED */
-}
-
-static bool no_task_killed(void *oc)
-{
-	return false;
-}
-
-struct replacement {
-	const char *name;
-	void *by;
-	struct ftrace_ops ops;
-	bool on;
-};
-
-static void notrace go_to(unsigned long ip, unsigned long parent, struct ftrace_ops *fops, struct ftrace_regs *regs)
-{
-	struct replacement *r = container_of(fops, struct replacement, ops);
-
-#if IS_6_12
-	ftrace_regs_set_instruction_pointer(regs, (unsigned long)r->by);
-#else
-	ftrace_instruction_pointer_set(regs, (unsigned long)r->by);
-#endif
-}
-
 static struct replacement replaced[] = {
 	{ .name = "wakeup_kswapd", .by = woken_kswapd },
 	{ .name = "try_to_free_pages", .by = reclaimed },
 	{ .name = "out_of_memory", .by = no_task_killed },
 	{ .name = "try_to_compact_pages", .by = not_compacted }, /* the last: not where requests compact */
 };
-
-static int replace_all(void)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(replaced) - !!ex->compacts; i++) {
-		struct replacement *r = &replaced[i];
-
-		r->ops.func = go_to;
-		r->ops.flags = FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_IPMODIFY;
-		if (ftrace_set_filter(&r->ops, (char *)r->name, strlen(r->name), 0) || register_ftrace_function(&r->ops))
-			return fail("a function could not be replaced");
-		r->on = true;
-	}
-	return 0;
-}
-
-static void restore_all(void)
-{
-	int i;
-
-	for (i = 0; i < ARRAY_SIZE(replaced); i++)
-		if (replaced[i].on)
-			unregister_ftrace_function(&replaced[i].ops);
-}
 
 /* ---- The operations. ---- */
 
@@ -442,22 +359,6 @@ static void give_back(const struct operation *op)
 		__free_pages(page, from->kind == OP_ALLOC_BULK ? 0 : from->order);
 }
 
-static void kswapd_ends(int node)
-{
-	int i;
-
-	for (i = 0; i < MAX_NR_ZONES; i++) {
-		struct zone *zone = &NODE_DATA(node)->node_zones[i];
-
-		if (!managed_zone(zone) || !test_bit(ZONE_RECLAIM_ACTIVE, &zone->flags))
-			continue;
-		clear_bit(ZONE_RECLAIM_ACTIVE, &zone->flags);
-		spin_lock(&zone->lock);
-		zone->watermark_boost = 0;
-		spin_unlock(&zone->lock);
-	}
-}
-
 static u32 *counted, *counted_end;
 
 static u32 fold(u32 sum, u64 number)
@@ -537,7 +438,7 @@ static void carry_out(u64 index)
 		refresh_stats(true);
 		break;
 	case OP_KSWAPD_ENDS:
-		kswapd_ends(op->arg);
+		reclaim_ends(op->arg);
 		break;
 	case OP_GIVE_UP:
 		if (answers[op->arg].result != ~0ULL)
@@ -698,7 +599,7 @@ static int __init judge_init(void)
 	if (!err)
 		err = find_lookup() ? fail("kprobes do not work in this kernel") : find_symbols();
 	if (!err)
-		err = replace_all();
+		err = replace_all(replaced, ARRAY_SIZE(replaced) - !!ex->compacts);
 	if (!err && ex->compacts && follow_steps())
 		err = fail("this kernel does not trace compaction");
 	if (err)
@@ -723,7 +624,7 @@ static int __init judge_init(void)
 out:
 	if (ex->compacts)
 		leave_steps();
-	restore_all();
+	restore_all(replaced, ARRAY_SIZE(replaced));
 	return err;
 }
 

@@ -6,13 +6,11 @@
 #include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/mmzone.h>
-#include <linux/version.h>
 #include <linux/vmstat.h>
 
 #include "exchange.h"
+#include "kernels.h"
 
-#define IS_6_12 (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0))
-#define ORDERS 11
 #define JUDGED_CPUS 2
 
 extern struct exchange *ex;

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
 #[derive(Args, Default)]
 #[command(
-    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay first.trace --repeat second.trace\n  pageyard replay --samples 200 --out series --format csv"
+    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay first.trace --repeat second.trace\n  pageyard replay --samples 200 --out series --format csv\n  pageyard replay data/traces/build.trace --engine kernel:6.12,linux-6.12"
 )]
 pub struct Replay {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
@@ -24,6 +24,15 @@ pub struct Replay {
     /// with --threads pageyard,linux-6.18]
     #[arg(long, value_delimiter = ',', value_name = "NAME[:KNOB=VALUE]..")]
     engine: Vec<String>,
+
+    /// Replay each engine kernel:DIR once more with this patch applied to a copy of its sources: before and after
+    #[arg(long, value_name = "FILE")]
+    patch: Option<PathBuf>,
+
+    /// For engines kernel:..: the folder bench/linux/judge of Pageyard, with the module that replays in a kernel [default: PAGEYARD_JUDGE, or looked
+    /// for above the current folder and above the command]
+    #[arg(long, value_name = "DIR")]
+    judge: Option<PathBuf>,
 
     /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs` lists them
     #[arg(long, value_name = "[ENGINE:]KNOB=VALUE", value_parser = knob)]
@@ -105,6 +114,10 @@ impl Replay {
         let named = self.engine.iter().map(String::as_str);
         let names: Vec<&str> = if self.engine.is_empty() { default.to_vec() } else { named.collect() };
         let engines = EngineSpec::parse_all(&names, &self.set)?;
+        let engines = match &self.patch {
+            Some(patch) => EngineSpec::with_patch(engines, patch)?,
+            None => engines,
+        };
         for part in EngineSpec::partly_set(&names, &self.set) {
             eprintln!("pageyard: {part}");
         }
@@ -123,6 +136,7 @@ impl Replay {
                 (_, true) => Follow::InferredOnly,
                 _ => Follow::SeenAndInferred,
             },
+            judge: self.judge.clone().or_else(|| std::env::var_os("PAGEYARD_JUDGE").map(PathBuf::from)),
             repeat: self.repeat.as_deref().map(Trace::open).transpose()?,
         };
         let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {

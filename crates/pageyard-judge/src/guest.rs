@@ -74,7 +74,7 @@ impl Guest {
         task: Task,
     ) -> Result<Ruling, GuestError> {
         let exchange = self.folder.join("exchange");
-        let log = self.folder.join("console.log");
+        let log = self.console_log();
         let _ = std::fs::remove_file(&log);
         let mut read = Err(ExchangeError::NotBegun);
         for _ in 0..BOOTS {
@@ -85,51 +85,40 @@ impl Guest {
                 break;
             }
         }
-        read.map_err(|why| match last_lines(&log) {
-            // The emulator may have had something against it before the kernel could say a word.
-            said if said.is_empty() => {
-                GuestError::Failed(why, last_lines(&self.emulator_log()), self.emulator_log())
-            }
-            said => GuestError::Failed(why, said, log),
-        })
+        read.map_err(|why| self.failed(why))
     }
 
-    fn emulator_log(&self) -> PathBuf {
+    pub(crate) fn emulator_log(&self) -> PathBuf {
         self.folder.join("emulator.log")
     }
 
-    fn boot(
+    pub(crate) fn console_log(&self) -> PathBuf {
+        self.folder.join("console.log")
+    }
+
+    /// Returns an emulator's command that lacks only memory and CPUs. `words` are the kernel's, and
+    /// name the module that the guest loads; it sees the file `exchange` of `bytes` bytes as the memory of a device; `settings` are names
+    /// below `/proc/sys/vm` and their values.
+    pub(crate) fn emulator(
         &self,
-        machine: Machine,
         settings: &[(String, String)],
+        words: &str,
         exchange: &Path,
+        bytes: u64,
         log: &Path,
-        task: Task,
-    ) -> io::Result<()> {
-        let mut append =
-            "console=ttyS0 quiet panic=-1 psi=0 init_on_alloc=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 \
-                          tsc=reliable"
-                .to_owned();
+    ) -> io::Result<Command> {
+        let mut append = format!(
+            "console=ttyS0 quiet panic=-1 psi=0 init_on_alloc=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable {words}"
+        );
         for (name, value) in settings {
             append += &format!(" judge.{name}={}", value.replace(' ', ","));
         }
-        let memory = |id: &str, mib| format!("memory-backend-ram,id={id},size={mib}M");
-        let shared = format!(
-            "memory-backend-file,id=exchange,share=on,mem-path={},size={}",
-            exchange.display(),
-            exchange::SIZE
-        );
-        let mut child = Command::new("qemu-system-x86_64")
-            .args(["-M", &format!("pc,max-ram-below-4g={}M", machine.low_mib)])
-            .args(["-cpu", "max", "-smp", "2"])
-            .args(match task {
-                // The time stamp counter counts instructions.
-                Task::Weigh => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"][..],
-                Task::Plain | Task::Compact => &["-accel", "tcg,thread=multi"],
-            })
-            .args(["-m", &format!("{}M", machine.node0_mib + machine.node1_mib)])
-            .args(["-object", &memory("m0", machine.node0_mib), "-object", &memory("m1", machine.node1_mib)])
-            .args(["-numa", "node,nodeid=0,cpus=0,memdev=m0", "-numa", "node,nodeid=1,cpus=1,memdev=m1"])
+        let shared =
+            format!("memory-backend-file,id=exchange,share=on,mem-path={},size={bytes}", exchange.display(),);
+        // A guest that holds its CPUs would run on for ever: it ends with whoever started it, however that ends.
+        let mut command = Command::new("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-cpu", "max"])
             .args(["-object", &shared, "-device", "ivshmem-plain,memdev=exchange"])
             .arg("-kernel")
             .arg(&self.kernel)
@@ -140,7 +129,43 @@ impl Guest {
             .arg(format!("file:{}", log.display()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(std::fs::File::create(self.emulator_log())?)
+            .stderr(std::fs::File::create(self.emulator_log())?);
+        Ok(command)
+    }
+
+    /// Says that a guest failed: why, and what its console or the emulator said last.
+    pub(crate) fn failed(&self, why: ExchangeError) -> GuestError {
+        let log = self.console_log();
+        match last_lines(&log) {
+            // The emulator may have had something against it before the kernel could say a word.
+            said if said.is_empty() => {
+                GuestError::Failed(why, last_lines(&self.emulator_log()), self.emulator_log())
+            }
+            said => GuestError::Failed(why, said, log),
+        }
+    }
+
+    fn boot(
+        &self,
+        machine: Machine,
+        settings: &[(String, String)],
+        exchange: &Path,
+        log: &Path,
+        task: Task,
+    ) -> io::Result<()> {
+        let memory = |id: &str, mib| format!("memory-backend-ram,id={id},size={mib}M");
+        let mut child = self
+            .emulator(settings, "pageyard_module=judge", exchange, exchange::SIZE, log)?
+            .args(["-M", &format!("pc,max-ram-below-4g={}M", machine.low_mib)])
+            .args(["-smp", "2"])
+            .args(match task {
+                // The time stamp counter counts instructions.
+                Task::Weigh => &["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"][..],
+                Task::Plain | Task::Compact => &["-accel", "tcg,thread=multi"],
+            })
+            .args(["-m", &format!("{}M", machine.node0_mib + machine.node1_mib)])
+            .args(["-object", &memory("m0", machine.node0_mib), "-object", &memory("m1", machine.node1_mib)])
+            .args(["-numa", "node,nodeid=0,cpus=0,memdev=m0", "-numa", "node,nodeid=1,cpus=1,memdev=m1"])
             .spawn()?;
         let begun = Instant::now();
         while child.try_wait()?.is_none() {

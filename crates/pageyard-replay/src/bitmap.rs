@@ -4,6 +4,7 @@ use pageyard::{Frames, Pfn};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A set of frames below a limit. Zeroed memory is an empty set, so a large sparse one costs little.
+#[derive(Clone)]
 pub struct FrameSet {
     words: Vec<u64>,
 }

@@ -35,6 +35,14 @@ pub enum ReplayError {
         /// The engine.
         engine: String,
     },
+    /// A kernel cannot be made ready, or its guest did not replay.
+    #[error("{engine}: {why}")]
+    Kernel {
+        /// How it was named.
+        engine: String,
+        /// What is wrong, and what to do.
+        why: String,
+    },
     /// A slow path was asked for in a replay on several threads.
     #[error("a replay with a slow path is made on one thread; leave out --threads")]
     SlowPathOnThreads,

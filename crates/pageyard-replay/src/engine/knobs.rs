@@ -1,5 +1,6 @@
 //! Knobs: their names, which engine has them, what they do, and suggestions for one that does not exist.
 
+use super::kernel;
 use super::linux::{self, InLinux};
 use super::spec::YARDS;
 use crate::engine::EngineSpec;
@@ -57,6 +58,9 @@ pub(super) fn set_yard(config: &mut pageyard::Config, knob: &str, value: &str) -
 
 /// Says whether an engine has a knob.
 pub(super) fn has(engine: &str, knob: &str) -> bool {
+    if kernel::is_one(engine) {
+        return kernel::SETTINGS.contains(&knob);
+    }
     match YARDS.contains(&engine) {
         true => yard_knobs().any(|k| k == knob),
         false => Config::PRESETS.contains(&engine) && Config::KNOBS.iter().any(|(k, _)| *k == knob),
@@ -65,6 +69,9 @@ pub(super) fn has(engine: &str, knob: &str) -> bool {
 
 /// Says that an engine has no such knob: which engine has it, or what may have been meant.
 pub(super) fn not_one_of(engine: &str, knob: &str) -> String {
+    if kernel::is_one(engine) {
+        return format!("a kernel has no knob `{knob}`; it takes {}", kernel::SETTINGS.join(", "));
+    }
     let others: Vec<&str> = EngineSpec::names().filter(|name| has(name, knob)).collect();
     if !others.is_empty() {
         return format!("it has no knob `{knob}`; {} have it", others.join(", "));

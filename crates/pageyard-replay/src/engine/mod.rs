@@ -2,6 +2,7 @@
 //! and freeing.
 
 mod document;
+pub(crate) mod kernel;
 mod knobs;
 mod linux;
 mod spec;

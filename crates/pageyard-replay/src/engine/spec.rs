@@ -1,5 +1,6 @@
 //! An engine by name, with its knobs set.
 
+use super::kernel::{self, KernelSpec};
 use super::knobs::{self, did_you_mean};
 use super::{ReplayEngine, UseEngine};
 use crate::error::ReplayError;
@@ -10,6 +11,7 @@ use pageyard::{MapError, MemoryMap, Pageyard, PressureAllocator, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_linux::config::PcpPolicy;
 use pageyard_linux::{Config, LinuxAllocator};
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// The variants of the lock-free engine.
@@ -39,6 +41,8 @@ enum Design {
     Restartable(Box<pageyard::Config>),
     /// The same with pageblocks biased to CPUs.
     Biased(Box<pageyard::Config>),
+    /// A Linux kernel in a guest, which only replays.
+    Kernel(Box<KernelSpec>),
 }
 
 impl EngineSpec {
@@ -59,6 +63,16 @@ impl EngineSpec {
     /// # Errors
     /// [`ReplayError::NoSuchEngine`] or [`ReplayError::Knob`].
     pub fn parse(name: &str, knobs: &[(String, String)]) -> Result<EngineSpec, ReplayError> {
+        if kernel::is_one(name) {
+            if let Some((knob, _)) = knobs.iter().find(|(knob, _)| !knobs::has(name, knob)) {
+                return Err(ReplayError::Knob {
+                    engine: shown(name),
+                    why: shown(&knobs::not_one_of(name, knob)),
+                });
+            }
+            let design = Design::Kernel(Box::new(KernelSpec::parse(name, knobs)?));
+            return Ok(EngineSpec { design, label: name.to_owned(), settings: knobs.to_vec() });
+        }
         let mut yard = Box::new(pageyard::Config::new(1));
         let mut linux = Config::preset(name);
         if linux.is_none() && !YARDS.contains(&name) {
@@ -194,7 +208,47 @@ impl EngineSpec {
             Design::TryLock(_) => "pageyard-trylock",
             Design::Restartable(_) => "pageyard",
             Design::Biased(_) => "pageyard-biased",
+            Design::Kernel(_) => "kernel",
         }
+    }
+
+    /// Returns the kernel, where it is one.
+    pub(crate) fn kernel(&self) -> Option<&KernelSpec> {
+        match &self.design {
+            Design::Kernel(kernel) => Some(kernel),
+            _ => None,
+        }
+    }
+
+    /// Adds behind each kernel that is made of sources the same with a patch, so that both are replayed.
+    ///
+    /// # Errors
+    /// [`ReplayError::Kernel`] where no engine is made of sources, or the patch cannot be read.
+    pub fn with_patch(engines: Vec<EngineSpec>, patch: &Path) -> Result<Vec<EngineSpec>, ReplayError> {
+        let fail = |why: String| ReplayError::Kernel { engine: format!("--patch {}", patch.display()), why };
+        std::fs::File::open(patch).map_err(|why| fail(why.to_string()))?;
+        if !engines.iter().any(|e| e.kernel().is_some_and(KernelSpec::has_sources)) {
+            return Err(fail("no engine is made of sources; name a folder with a kernel's sources, as in --engine kernel:linux".to_owned()));
+        }
+        let patched = |spec: EngineSpec| {
+            let with_patch = match &spec.design {
+                Design::Kernel(kernel) if kernel.has_sources() => Some(EngineSpec {
+                    design: Design::Kernel(Box::new(KernelSpec {
+                        patch: Some(patch.to_owned()),
+                        ..(**kernel).clone()
+                    })),
+                    label: format!(
+                        "{}+{}",
+                        spec.label,
+                        patch.file_name().unwrap_or_default().to_string_lossy()
+                    ),
+                    settings: spec.settings.clone(),
+                }),
+                _ => None,
+            };
+            std::iter::once(spec).chain(with_patch)
+        };
+        Ok(engines.into_iter().flat_map(patched).collect())
     }
 
     /// Returns what the engine omits of the kernel that it is named after; empty where that is nothing.
@@ -204,6 +258,7 @@ impl EngineSpec {
             Design::Linux(config) => config.leaves_out,
             Design::Exclusive(_) | Design::TryLock(_) => "",
             Design::Restartable(_) | Design::Biased(_) => without_sequences(),
+            Design::Kernel(_) => kernel::LEAVES_OUT,
         }
     }
 
@@ -211,7 +266,7 @@ impl EngineSpec {
     #[must_use]
     pub fn yard(&self) -> Option<&pageyard::Config> {
         match &self.design {
-            Design::Linux(_) => None,
+            Design::Linux(_) | Design::Kernel(_) => None,
             Design::Exclusive(config)
             | Design::TryLock(config)
             | Design::Restartable(config)
@@ -225,6 +280,7 @@ impl EngineSpec {
         let mut spec = self.clone();
         let watermark = match &mut spec.design {
             Design::Linux(config) => &mut config.watermark,
+            Design::Kernel(kernel) => &mut kernel.reference.watermark,
             Design::Exclusive(config)
             | Design::TryLock(config)
             | Design::Restartable(config)
@@ -240,6 +296,7 @@ impl EngineSpec {
         let mut spec = self.clone();
         match &mut spec.design {
             Design::Linux(config) => config.compaction.enabled = false,
+            Design::Kernel(kernel) => kernel.reference.compaction.enabled = false,
             Design::Exclusive(config)
             | Design::TryLock(config)
             | Design::Restartable(config)
@@ -299,7 +356,14 @@ impl EngineSpec {
                 let config = pageyard::Config { cpus, ..**config };
                 yard::exclusive_on_one_thread(map, config).map(|e| user.with(e))
             }
+            Design::Kernel(_) => return Err(self.only_replays()),
         })
+    }
+
+    /// Says that a kernel can do nothing but a plain replay.
+    pub(crate) fn only_replays(&self) -> ReplayError {
+        let why = "a kernel takes part in a plain replay alone; leave out --threads and --slow-path, or name another engine";
+        ReplayError::Kernel { engine: shown(&self.label), why: why.to_owned() }
     }
 
     /// Refuses an engine whose tables are larger than the memory that this process may use.
@@ -318,6 +382,7 @@ impl EngineSpec {
                 let layout = Pageyard::<TryLock>::layout(map, &pageyard::Config { cpus, ..**config });
                 layout.map_or(0, |l| l.layout.size() as u64)
             }
+            Design::Kernel(_) => 0,
         };
         limits::check(
             &format!("{} for {cpus} CPUs", self.name()),
@@ -348,9 +413,12 @@ fn list_bytes(config: &Config, managed: u64, cpus: u32) -> u64 {
 
 /// Tells `ENGINE:KNOB` from `KNOB`.
 fn of_engine(key: &str) -> (Option<&str>, &str) {
-    match key.split_once(':') {
-        Some((engine, knob)) => (Some(engine), knob),
-        None => (None, key),
+    match kernel::split(key) {
+        Some((engine, knob)) => (Some(engine), knob.unwrap_or("")),
+        None => match key.split_once(':') {
+            Some((engine, knob)) => (Some(engine), knob),
+            None => (None, key),
+        },
     }
 }
 
@@ -364,17 +432,21 @@ struct Named<'a> {
 impl<'a> Named<'a> {
     /// Reads `ENGINE[:KNOB=VALUE]...`, and checks that there is such an engine with such knobs.
     fn parse(text: &'a str) -> Result<Named<'a>, ReplayError> {
-        let mut parts = text.split(':');
-        let engine = parts.next().unwrap_or(text);
+        let (engine, settings) = match (kernel::split(text), text.split_once(':')) {
+            (Some(split), _) => split,
+            (None, Some((engine, settings))) => (engine, Some(settings)),
+            (None, None) => (text, None),
+        };
         EngineSpec::parse(engine, &[])?;
-        let settings = parts.map(|part| match part.split_once('=') {
-            Some((knob, value)) if !knob.is_empty() => Ok((knob.to_owned(), value.to_owned())),
-            _ => {
-                let why =
-                    format!("`{}` is not of the form KNOB=VALUE, as in {engine}:KNOB=VALUE", shown(part));
-                Err(ReplayError::Knob { engine: engine.to_owned(), why })
-            }
-        });
+        let settings =
+            settings.into_iter().flat_map(|s| s.split(':')).map(|part| match part.split_once('=') {
+                Some((knob, value)) if !knob.is_empty() => Ok((knob.to_owned(), value.to_owned())),
+                _ => {
+                    let why =
+                        format!("`{}` is not of the form KNOB=VALUE, as in {engine}:KNOB=VALUE", shown(part));
+                    Err(ReplayError::Knob { engine: engine.to_owned(), why })
+                }
+            });
         let settings = settings.collect::<Result<Vec<_>, _>>()?;
         EngineSpec::parse(engine, &settings)?;
         Ok(Named { text, engine, settings })

@@ -5,9 +5,11 @@
 
 mod filler;
 mod layout;
+mod mapping;
 mod opening;
 mod shrink;
 
+pub(crate) use mapping::Mapping;
 pub use opening::{Cached, Opening, OpeningCounts};
 
 use crate::bitmap::FrameSet;
@@ -67,6 +69,7 @@ pub(crate) struct ZoneRecord {
 }
 
 /// A recorded host.
+#[derive(Clone)]
 pub struct Machine {
     trace: Trace,
     /// CPUs: no more than the trace can name, whatever it claims; see [`Machine::open`].
@@ -177,6 +180,11 @@ impl Machine {
     #[must_use]
     pub fn managed(&self) -> Frames {
         Frames(self.regions().iter().filter(|r| r.managed).map(|r| r.frames.0).sum())
+    }
+
+    /// Says whether all of these frames are in a CPU's list.
+    pub(crate) fn is_cached(&self, pfn: Pfn, frames: Frames) -> bool {
+        (pfn.0..pfn.0 + frames.0).all(|f| self.at(f) == Start::Cached)
     }
 
     pub(crate) fn at(&self, pfn: u64) -> Start {

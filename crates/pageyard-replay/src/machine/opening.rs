@@ -61,6 +61,7 @@ pub struct OpeningCounts {
 }
 
 /// The opening state.
+#[derive(Clone)]
 pub struct Opening {
     /// Pageblocks that are not movable.
     pub types: Vec<(PageblockId, Migratetype)>,

@@ -1,5 +1,6 @@
 //! A replay's report as text: the results first, their certainty last.
 
+use super::in_kernel_text;
 use super::report::{EngineReport, ReplayReport};
 use super::timeline::Sample;
 use crate::latency::{LatencySummary, SAMPLE};
@@ -37,6 +38,10 @@ impl fmt::Display for ReplayReport {
         for engine in &self.engines {
             writeln!(f)?;
             engine.fmt(f)?;
+        }
+        if self.engines.len() > 1 && self.engines.iter().any(|e| e.kernel.is_some()) {
+            writeln!(f)?;
+            in_kernel_text::side_by_side(&self.engines, f)?;
         }
         writeln!(f)?;
         self.quality(f)
@@ -110,25 +115,19 @@ impl ReplayReport {
 
 impl fmt::Display for EngineReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.engine)?;
-        for (knob, value) in &self.settings {
-            write!(f, ", {}", shown(&format!("{knob}={value}")))?;
+        // Kernels are told apart by what they were made of.
+        let name = if self.kernel.is_some() { &self.name } else { self.engine };
+        write!(f, "{}", shown(name))?;
+        for setting in self.settings.iter().map(|(knob, value)| format!("{knob}={value}")) {
+            if !name.contains(&setting) {
+                write!(f, ", {}", shown(&setting))?;
+            }
         }
         writeln!(f)?;
-        let s = &self.seconds;
-        writeln!(
-            f,
-            "  rate          {:.2} million events/s (read {:.2} s, replay {:.2} s; opening {:.2} s apart)",
-            self.events_per_s() / 1e6,
-            s.read.as_secs_f64(),
-            s.replay.as_secs_f64(),
-            s.open.as_secs_f64()
-        )?;
-        let latency = |l: &LatencySummary| {
-            format!("mean {:.0} ns, median {} ns, 99 % {} ns, max {} ns", l.mean, l.p50, l.p99, count(l.max))
-        };
-        writeln!(f, "  allocate      {}  (1 call in {SAMPLE} timed)", latency(&self.alloc))?;
-        writeln!(f, "  free          {}", latency(&self.free))?;
+        match &self.kernel {
+            Some(kernel) => kernel.write_text(self, f)?,
+            None => self.times(f)?,
+        }
         if let Some(w) = &self.waiting {
             writeln!(
                 f,
@@ -162,6 +161,24 @@ impl fmt::Display for EngineReport {
 }
 
 impl EngineReport {
+    /// How fast it was.
+    fn times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = &self.seconds;
+        writeln!(
+            f,
+            "  rate          {:.2} million events/s (read {:.2} s, replay {:.2} s; opening {:.2} s apart)",
+            self.events_per_s() / 1e6,
+            s.read.as_secs_f64(),
+            s.replay.as_secs_f64(),
+            s.open.as_secs_f64()
+        )?;
+        let latency = |l: &LatencySummary| {
+            format!("mean {:.0} ns, median {} ns, 99 % {} ns, max {} ns", l.mean, l.p50, l.p99, count(l.max))
+        };
+        writeln!(f, "  allocate      {}  (1 call in {SAMPLE} timed)", latency(&self.alloc))?;
+        writeln!(f, "  free          {}", latency(&self.free))
+    }
+
     /// How the opening state differs from the recorded one, if it does.
     fn opening(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let o = &self.opened;

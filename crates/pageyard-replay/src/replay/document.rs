@@ -1,6 +1,7 @@
 //! A replay's report as a document.
 
 use super::distance::ComparedWithHost;
+use super::in_kernel::{self, InKernel};
 use super::moved::MoveCounts;
 use super::opening::{Opened, ShortZone};
 use super::prediction::{ListPrediction, Prediction};
@@ -167,7 +168,7 @@ pub struct EngineDocument<'a> {
     pub metadata_bytes_per_frame: f64,
     /// Blocks on the zones' free lists at the end, by order.
     pub buddyinfo: BTreeMap<&'a str, &'a [u64; LINUX_ORDERS]>,
-    /// The engine's counters, by `/proc/vmstat`'s names where it has one.
+    /// The engine's counters, by `/proc/vmstat`'s names where it has one. Of a kernel's replay only those that it counts.
     pub counters: BTreeMap<&'static str, u64>,
     /// Fragmentation over time.
     pub timeline: Vec<SampleDocument>,
@@ -198,6 +199,10 @@ pub struct EngineDocument<'a> {
     /// Frames that the host moved, by what the replay knows of them; left out where the trace does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveCounts>,
+    /// What a kernel's replay adds; left out for other engines. A kernel's calls are not timed, and its `seconds` are those of the
+    /// guest and of what makes it ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<&'a InKernel>,
     /// The comparison with the host's end; left out where the trace has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<PredictionDocument<'a>>,
@@ -412,7 +417,12 @@ impl EngineReport {
             free_huge_frames_pct_of_optimum: self.free_huge_pct(),
             metadata_bytes_per_frame: self.metadata_bytes_per_frame(),
             buddyinfo: self.buddyinfo.iter().map(|(zone, row)| (zone.as_str(), row)).collect(),
-            counters: self.stats.iter().map(|(counter, n)| (counter.name(), n)).collect(),
+            counters: self
+                .stats
+                .iter()
+                .filter(|(counter, _)| self.kernel.is_none() || in_kernel::COUNTED.contains(counter))
+                .map(|(counter, n)| (counter.name(), n))
+                .collect(),
             timeline: self.samples.iter().map(SampleDocument::of).collect(),
             compact_stall: n(Counter::CompactStall),
             compact_success: n(Counter::CompactSuccess),
@@ -425,6 +435,7 @@ impl EngineReport {
             threads: self.waiting,
             distance: self.distance.as_ref(),
             moves: self.moves,
+            kernel: self.kernel.as_ref(),
             after: self.prediction.as_ref().map(Prediction::document),
         }
     }

@@ -10,6 +10,10 @@ mod document;
 mod free_view;
 mod hidden;
 mod host;
+mod in_kernel;
+mod in_kernel_text;
+mod kernel_engine;
+mod kernel_plan;
 mod ledger;
 mod moved;
 mod opening;
@@ -34,6 +38,7 @@ pub use document::{
     PredictionDocument, ReplayDocument, SampleDocument, SlowPathDocument, TraceDocument, UnchangedDocument,
 };
 pub use hidden::HiddenMoves;
+pub use in_kernel::InKernel;
 pub(crate) use ledger::{Ledger, Stand};
 pub use moved::MoveCounts;
 pub use opening::{Opened, ShortZone};

@@ -1,6 +1,7 @@
 //! What a replay found, as numbers.
 
 use super::distance::ComparedWithHost;
+use super::in_kernel::InKernel;
 use super::moved::MoveCounts;
 use super::opening::Opened;
 use super::prediction::Prediction;
@@ -245,6 +246,8 @@ pub struct EngineReport {
     pub waiting: Option<Waiting>,
     /// What helpers came to, where there were any.
     pub slow_path: Option<SlowPathTotals>,
+    /// What a kernel's replay adds, where the engine is one.
+    pub kernel: Option<InKernel>,
 }
 
 impl EngineReport {

@@ -4,6 +4,7 @@ use super::direct::Direct;
 use super::distance::Baselines;
 use super::free_view::FreeView;
 use super::host::Host;
+use super::in_kernel::KernelTrial;
 use super::opening::BELOW_A_PAGEBLOCK;
 use super::report::{EngineReport, ReplayReport, TraceReport, Waiting};
 use super::slow_path::SlowPath;
@@ -20,6 +21,7 @@ use crate::machine::Machine;
 use crate::text::count;
 use pageyard::{Frames, MemoryMap, PressureAllocator, ZoneStats};
 use pageyard_trace::Trace;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// How many samples a timeline has between its first and its last by default.
@@ -49,6 +51,8 @@ pub struct ReplayOptions {
     pub repeat: Option<Trace>,
     /// Which of the host's moves are followed.
     pub follow: Follow,
+    /// Where the module is that replays in a kernel (`bench/linux/judge`); looked for where this is `None`.
+    pub judge: Option<PathBuf>,
 }
 
 /// What a replay is doing, for a progress bar.
@@ -119,14 +123,18 @@ pub fn replay(
             follow: options.follow,
             since: (start, opened),
         };
-        let (counts, engine) = match &options.slow_path {
-            Some(slow_path) => {
+        let (counts, engine) = match (spec.kernel(), &options.slow_path) {
+            (Some(_), _) if options.threads || options.slow_path.is_some() => return Err(spec.only_replays()),
+            (Some(kernel), _) => {
+                KernelTrial { trial, kernel, judge: options.judge.as_deref() }.run(&mut at)?
+            }
+            (None, Some(slow_path)) => {
                 let need = machine.end().0.saturating_mul(OWNER_BYTES_A_FRAME);
                 limits::check("the owners of every frame", need, "leave out --slow-path")?;
                 let user = SlowPathReplay { trial, slow_path, progress: &mut at };
                 spec.on(&map, machine.cpus, false, user)?.map_err(fail)??
             }
-            None => {
+            (None, None) => {
                 let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
                 match options.threads {
                     false => on_one_thread(&*engine, &trial, &mut at)?,

@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 pub(super) type Since = (Instant, Duration);
 
 /// What is replayed, on what.
+#[derive(Clone)]
 pub(super) struct Trial<'a> {
     pub(super) spec: &'a EngineSpec,
     pub(super) trace: &'a Trace,
@@ -171,6 +172,7 @@ impl<'a> Run<'a> {
             stats,
             waiting: totals.waiting,
             slow_path: totals.slow_path,
+            kernel: None,
         };
         Ok((counts, report))
     }

@@ -286,6 +286,14 @@ impl<'a> Walk<'a> {
         self.left.insert(from, order.frames());
     }
 
+    /// Forgets what stands for a frame, so that no row frees it.
+    pub fn forget(&mut self, calls: &mut impl Calls, pfn: Pfn) {
+        let cx = Cx::on(CpuId(0));
+        let halve = |calls: &mut _, stand, order| Calls::halve(calls, &cx, stand, order);
+        let forgotten = self.ledger.remove(pfn, Order::ZERO, calls, halve, |_, _, _| ());
+        self.refused_splits += u64::from(forgotten.is_err());
+    }
+
     /// Frees whatever the ledger has within a recorded block; returns how many parts that were.
     fn give_up(&mut self, calls: &mut impl Calls, cx: &Cx, pfn: Pfn, order: Order) -> u64 {
         let halve = |calls: &mut _, stand, order| match stand {

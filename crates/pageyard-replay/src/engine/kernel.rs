@@ -1,0 +1,199 @@
+//! A Linux kernel as an engine: which one, what it is given, and who makes it ready for a guest.
+
+use crate::error::ReplayError;
+use crate::text::shown;
+use pageyard_linux::Config;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What the names of these engines begin with.
+const PREFIX: &str = "kernel:";
+
+/// The settings that a kernel takes, by their names below `/proc/sys/vm`; the reference has knobs of the same names.
+pub(super) const SETTINGS: [&str; 4] =
+    ["min_free_kbytes", "watermark_scale_factor", "watermark_boost_factor", "percpu_pagelist_high_fraction"];
+
+/// What an open loop cannot show, and what is not as on the host.
+pub(super) const LEAVES_OUT: &str = "An open loop: each request is made once, whatever came of those before it, so nothing is reclaimed, compacted or \
+     killed for, no thread waits, and no thread asks for less where it was refused. The guest is emulated: no time is measured. Its CPUs \
+     take turns and never meet in a lock, and its count of free frames is exact at any time.";
+
+/// A kernel that replays.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelSpec {
+    /// Which kernel: a version of the distribution, or a folder with a kernel's sources.
+    pub tree: String,
+    /// A patch for it.
+    pub patch: Option<PathBuf>,
+    /// The reference of the nearest version, with the same settings: recorded lists are put in its order.
+    pub reference: Box<Config>,
+}
+
+/// Returns the engine's part of `ENGINE[:KNOB=VALUE]...` and the rest, where it is a kernel.
+pub(super) fn split(text: &str) -> Option<(&str, Option<&str>)> {
+    let tree = text.strip_prefix(PREFIX)?;
+    let at = tree.find(':').map_or(text.len(), |at| PREFIX.len() + at);
+    Some((&text[..at], text.get(at + 1..)))
+}
+
+/// Says whether an engine's name is that of a kernel.
+pub(super) fn is_one(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+impl KernelSpec {
+    /// Finds the kernel of a name `kernel:VERSION` or `kernel:DIR`, and sets `settings`.
+    pub(super) fn parse(name: &str, settings: &[(String, String)]) -> Result<KernelSpec, ReplayError> {
+        let tree = name.strip_prefix(PREFIX).unwrap_or(name);
+        let fail = |why: String| ReplayError::Kernel { engine: shown(name), why };
+        let version = match version_of(tree) {
+            Some(version) => version,
+            None if tree.is_empty() || !Path::new(tree).is_dir() => {
+                return Err(fail(
+                    "there is no such kernel; name a version of the distribution, as in kernel:6.12, or a folder with a \
+                     kernel's sources"
+                        .to_owned(),
+                ));
+            }
+            None => sources_version(Path::new(tree)).map_err(fail)?,
+        };
+        let Some(reference) = nearest(version) else {
+            return Err(fail("no reference stands for its version".to_owned()));
+        };
+        let mut reference = Box::new(reference);
+        for (knob, value) in settings {
+            reference
+                .set(knob, value)
+                .map_err(|why| ReplayError::Knob { engine: shown(name), why: shown(&why.to_string()) })?;
+        }
+        Ok(KernelSpec { tree: tree.to_owned(), patch: None, reference })
+    }
+
+    /// Says whether it is made of sources, to which a patch can be applied.
+    pub(super) fn has_sources(&self) -> bool {
+        version_of(&self.tree).is_none()
+    }
+
+    /// Makes the kernel ready with the script `prepare` of `judge`: downloads or builds it, and builds the module for it. Returns the
+    /// kernel's image and the initial file system. What the script says of its progress goes to stderr.
+    pub(crate) fn prepare(&self, judge: &Path) -> Result<(PathBuf, PathBuf), String> {
+        let script = judge.join("prepare");
+        let mut command = Command::new(&script);
+        command.arg(&self.tree).stdin(Stdio::null()).stderr(Stdio::piped());
+        if let Some(patch) = &self.patch {
+            command.arg("--patch").arg(patch);
+        }
+        let output = command.output().map_err(|why| format!("{} does not start: {why}", script.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let word = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(PathBuf::from);
+        match (output.status.success(), word("kernel "), word("initrd ")) {
+            (true, Some(kernel), Some(initrd)) => Ok((kernel, initrd)),
+            _ => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                let said = said.trim_end();
+                Err(said.strip_prefix("error: ").unwrap_or(said).to_owned())
+            }
+        }
+    }
+}
+
+/// Reads `MAJOR.MINOR`.
+fn version_of(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    (digits(major) && digits(minor)).then(|| Some((major.parse().ok()?, minor.parse().ok()?))).flatten()
+}
+
+/// Reads the version that a folder of sources is of.
+fn sources_version(tree: &Path) -> Result<(u32, u32), String> {
+    let makefile = std::fs::read_to_string(tree.join("Makefile")).unwrap_or_default();
+    let value = |name: &str| {
+        let line = makefile.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='));
+        line.and_then(|number| number.trim().parse().ok())
+    };
+    match (value("VERSION"), value("PATCHLEVEL")) {
+        (Some(major), Some(minor)) if tree.join("mm/page_alloc.c").is_file() => Ok((major, minor)),
+        _ => Err(format!(
+            "{} holds no kernel's sources (Makefile, mm/page_alloc.c)",
+            shown(&tree.display().to_string())
+        )),
+    }
+}
+
+/// Returns the preset of the version, or of the last one before it that has one.
+fn nearest(version: (u32, u32)) -> Option<Config> {
+    let presets = Config::PRESETS.into_iter().filter_map(|name| {
+        let of = version_of(name.strip_prefix("linux-")?)?;
+        Some((of, name))
+    });
+    let mut presets: Vec<_> = presets.collect();
+    presets.sort_unstable();
+    let at = presets.partition_point(|(of, _)| *of <= version).saturating_sub(1);
+    Config::preset(presets.get(at)?.1)
+}
+
+/// Finds the folder with the judge's script: the one asked for, or `bench/linux/judge` below a folder that holds this one, or the
+/// command's.
+pub(crate) fn find_judge(asked: Option<&Path>) -> Result<PathBuf, String> {
+    let is_one = |folder: &Path| folder.join("prepare").is_file() && folder.join("replay.c").is_file();
+    if let Some(asked) = asked {
+        return match is_one(asked) {
+            true => Ok(asked.to_owned()),
+            false => Err(format!(
+                "{} has no `prepare` and no `replay.c`; it should be bench/linux/judge of Pageyard",
+                asked.display()
+            )),
+        };
+    }
+    let beside = |path: std::io::Result<PathBuf>| {
+        let path = path.ok()?;
+        path.ancestors().map(|a| a.join("bench/linux/judge")).find(|folder| is_one(folder))
+    };
+    beside(std::env::current_dir()).or_else(|| beside(std::env::current_exe())).ok_or_else(|| {
+        "a kernel needs the module that replays in it, and it is not beside this command; name the folder bench/linux/judge of \
+         Pageyard with --judge or in PAGEYARD_JUDGE"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_before_settings() {
+        assert_eq!(split("kernel:6.12"), Some(("kernel:6.12", None)));
+        assert_eq!(
+            split("kernel:/a/b:min_free_kbytes=1:x=2"),
+            Some(("kernel:/a/b", Some("min_free_kbytes=1:x=2")))
+        );
+        assert_eq!(split("linux-6.12:pcp=false"), None);
+    }
+
+    #[test]
+    fn a_kernel_is_a_version_or_a_folder_with_sources() {
+        assert_eq!(KernelSpec::parse("kernel:6.12", &[]).unwrap().reference.name, "linux-6.12");
+        assert_eq!(KernelSpec::parse("kernel:6.1", &[]).unwrap().reference.name, "linux-6.1");
+        for bad in ["kernel:", "kernel:6.", "kernel:/nowhere", "kernel:6.12.3"] {
+            let why = KernelSpec::parse(bad, &[]).unwrap_err().to_string();
+            assert!(why.contains("a folder with a kernel's sources"), "{why}");
+        }
+        let folder = std::env::temp_dir().join(format!("pageyard-tree-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("mm")).unwrap();
+        let name = format!("kernel:{}", folder.display());
+        let why = KernelSpec::parse(&name, &[]).unwrap_err().to_string();
+        assert!(why.contains("holds no kernel's sources"), "{why}");
+        std::fs::write(folder.join("mm/page_alloc.c"), "").unwrap();
+        std::fs::write(folder.join("Makefile"), "VERSION = 6\nPATCHLEVEL = 13\n").unwrap();
+        let spec = KernelSpec::parse(&name, &[]).unwrap();
+        assert!(spec.has_sources());
+        assert_eq!(spec.reference.name, "linux-6.12", "the last one before it");
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_not_the_judges_is_refused() {
+        let why = find_judge(Some(Path::new("/"))).unwrap_err();
+        assert!(why.contains("bench/linux/judge"), "{why}");
+    }
+}

@@ -1,0 +1,522 @@
+//! A replay in a Linux kernel: booted in a guest with as much memory, brought into the recorded state, it carries out the rows; what it
+//! answers is reported as any engine's.
+
+use super::direct::Direct;
+use super::free_view::FreeView;
+use super::kernel_engine::{Answers, Asker, KernelEngine};
+use super::kernel_plan::{KernelPlan, Steps, carried_out};
+use super::opening::BELOW_A_PAGEBLOCK;
+use super::report::EngineReport;
+use super::trial::{CallTotals, Run, Trial};
+use super::walk::EventCounts;
+use crate::engine::kernel::{self, KernelSpec};
+use crate::error::ReplayError;
+use crate::latency::LatencySummary;
+use crate::limits;
+use crate::machine::Mapping;
+use pageyard::watermark::default_min_free_kbytes;
+use pageyard::{Counter, MapError, MemoryMap, Order, Pfn, Region};
+use pageyard_judge::guest::{Guest, GuestError};
+use pageyard_judge::replay_exchange::{GuestOpening, NO_FRAME, Sizes, Step, StepKind, Wanted};
+use pageyard_linux::{Config, LinuxAllocator};
+use serde::Serialize;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// How long a guest may take without getting on.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Refusals after which a guest writes its zones down no more; the module has the same number.
+const REFUSALS: u64 = 1 << 16;
+
+/// Steps after which progress is told.
+const TOLD: u64 = 1 << 12;
+
+/// Bytes that a guest and its emulator take besides the kernel's table of frames, which has 64 for each frame.
+const GUEST_BYTES: u64 = 1 << 30;
+
+/// The counters that a replay in a kernel keeps.
+pub(super) const COUNTED: [Counter; 2] = [Counter::Extfrag, Counter::AllocSlow];
+
+/// The largest share of the recorded frames for which the guest may have none, in percent.
+const MOST_LOST_PCT: u64 = 5;
+
+/// What a replay in a kernel adds to its report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct InKernel {
+    /// The kernel's release.
+    pub release: String,
+    /// Managed frames of the recording for which the guest had none, because its kernel needs them itself: they are held for good.
+    pub frames_not_mapped: u64,
+    /// Blocks of the opening state that were not on the free list that they belong on.
+    pub blocks_misplaced: u64,
+    /// The reference in whose order the recorded lists were put.
+    pub reference: &'static str,
+    /// Requests that the reference, in the same opening and with the same calls, answered with the same frame.
+    pub same_as_reference: u64,
+    /// Requests.
+    pub requests: u64,
+    /// The first request that it answered otherwise, counted from 0; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_otherwise: Option<u64>,
+}
+
+/// A kernel's replay.
+pub(super) struct KernelTrial<'a> {
+    pub(super) trial: Trial<'a>,
+    pub(super) kernel: &'a KernelSpec,
+    pub(super) judge: Option<&'a Path>,
+}
+
+impl KernelTrial<'_> {
+    fn fail(&self, why: impl ToString) -> ReplayError {
+        ReplayError::Kernel { engine: self.trial.spec.label().to_owned(), why: why.to_string() }
+    }
+
+    /// Replays; `progress` is told how many of how many rows or steps are done.
+    pub(super) fn run(
+        &self,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(EventCounts, EngineReport), ReplayError> {
+        let (trace, whole) = (self.trial.trace, self.trial.machine);
+        let (guest_machine, wanted) = whole
+            .guest()
+            .map_err(|why| self.fail(format!("{} does not fit into a guest: {why}", whole.name())))?;
+        let need = guest_machine.end() * 64 + GUEST_BYTES;
+        limits::check(
+            &format!("{} in a guest", self.trial.spec.label()),
+            need,
+            "replay on a smaller machine (--memory)",
+        )?;
+        let judge = kernel::find_judge(self.judge).map_err(|why| self.fail(why))?;
+        let (kernel, initrd) = self.kernel.prepare(&judge).map_err(|why| self.fail(why))?;
+        let mut folder = Folder::new().map_err(|why| self.fail(format!("no folder for the guest: {why}")))?;
+        let guest = Guest { kernel, initrd, folder: folder.path.clone(), patience: PATIENCE };
+        let rows = trace.rows()?;
+        let ticks = self.trial.opening.duration_ns / 1_000_000;
+        let sizes = Sizes {
+            frames: guest_machine.end(),
+            steps: 3 * rows + 3 * ticks + (1 << 16),
+            samples: self.trial.samples + self.trial.host.0.samples.len() as u64 + 16 + REFUSALS,
+            cpus: u64::from(whole.cpus),
+        };
+        let (reference, wanted) = self.config(wanted)?;
+        let booted = Instant::now();
+        let settings = self.trial.spec.settings();
+        let taken = guest
+            .take(guest_machine, sizes, &wanted, settings)
+            .map_err(|why| self.stopped(&mut folder, &why))?;
+        let booted = booted.elapsed();
+
+        // The machine; what the guest's kernel needs itself is held there for good.
+        let mut machine = whole.clone();
+        let (mapping, lost) = machine.map_to(&taken.zones, &taken.frames).map_err(|why| self.fail(why))?;
+        if lost.len() as u64 * 100 > whole.managed().0 * MOST_LOST_PCT {
+            return Err(self.fail(format!(
+                "{} of {} frames have no place in a guest, whose kernel and whose memory below 4 GiB take as many; a recording of a \
+                 machine with 3 GiB or less below 4 GiB fits",
+                lost.len(),
+                whole.managed().0
+            )));
+        }
+        let mut opening = self.trial.opening.clone();
+        opening.cached.retain(|c| machine.is_cached(c.pfn, c.order.frames()));
+        let view = FreeView::new(&machine);
+        let regions = machine.regions();
+        let map = MemoryMap::new(&regions).map_err(|why| self.map_fails(why))?;
+        let trial = Trial { machine: &machine, opening: &opening, view: &view, ..self.trial.clone() };
+
+        let steps = Steps::default();
+        let build = || LinuxAllocator::new(&map, &reference).map_err(|why| self.map_fails(why));
+        let writing = KernelEngine::new(build()?, &map, machine.cpus, &steps, None);
+        let opened = plan(&trial, &writing, (&mapping, &lost), &steps)?;
+        let recorded = steps.take();
+        let by_reference = carried_out(writing.reference(), &recorded);
+        let there: Vec<Step> = recorded.iter().map(|step| in_guest(step, &mapping)).collect();
+
+        let (release, zones) = (taken.release.clone(), taken.zones);
+        let begun = Instant::now();
+        let all = recorded.len() as u64;
+        let mut told = 0;
+        let mut at = |done| {
+            if done >= told {
+                progress(done, all);
+                told = done + TOLD;
+            }
+        };
+        let replayed =
+            taken.replay(&opened, &there, &mut at).map_err(|why| self.stopped(&mut folder, &why))?;
+        let emulated = begun.elapsed();
+        let managed = regions.iter().filter(|r| r.managed).flat_map(frames_of);
+        let answers = Answers::new(&replayed, &recorded, zones, &mapping, managed);
+        if answers.strays > 0 {
+            return Err(self.fail(format!(
+                "{} requests got frames that it was not opened with; the module that replays does not fit this kernel",
+                answers.strays
+            )));
+        }
+        let (same, first_otherwise) = compared(&answers, &by_reference);
+        let requests = answers.frames().count() as u64;
+        let in_kernel = InKernel {
+            release,
+            frames_not_mapped: lost.len() as u64,
+            blocks_misplaced: answers.misplaced,
+            reference: reference.name,
+            same_as_reference: same,
+            requests,
+            first_otherwise,
+        };
+        let reading = KernelEngine::new(build()?, &map, machine.cpus, &steps, Some(answers));
+        let (counts, mut report) = read(&trial, &reading, &lost)?;
+        report.seconds.open += booted;
+        report.seconds.replay = emulated;
+        report.kernel = Some(in_kernel);
+        Ok((counts, report))
+    }
+
+    /// Returns the reference with the settings of this replay, and what the guest's zones are to come to.
+    fn config(&self, wanted: Wanted) -> Result<(Config, Wanted), ReplayError> {
+        let machine = self.trial.machine;
+        let config = Config { cpus: machine.cpus, ..(*self.kernel.reference).clone() };
+        let regions = machine.regions();
+        let map = MemoryMap::new(&regions).map_err(|why| self.map_fails(why))?;
+        let spans: Vec<_> = map.zones().map(|(_, span)| span).collect();
+        let default = || default_min_free_kbytes(spans.iter(), config.watermark.transparent_hugepage);
+        let min_free_kbytes = config.watermark.min_free_kbytes.unwrap_or_else(default);
+        Ok((config, Wanted { min_free_kbytes, ..wanted }))
+    }
+
+    fn map_fails(&self, why: MapError) -> ReplayError {
+        ReplayError::Map { trace: self.trial.machine.name().to_owned(), why }
+    }
+
+    /// Says why a guest stopped, and keeps its log.
+    fn stopped(&self, folder: &mut Folder, why: &GuestError) -> ReplayError {
+        folder.kept = true;
+        self.fail(why)
+    }
+}
+
+/// A folder for the guest's files. It goes with this, but for the log of a guest that failed.
+struct Folder {
+    path: PathBuf,
+    kept: bool,
+}
+
+impl Folder {
+    fn new() -> io::Result<Folder> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        loop {
+            // ORDER: Relaxed: the number only has to be another one each time.
+            let name = format!("pageyard-guest-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+            let path = std::env::temp_dir().join(name);
+            match std::fs::create_dir(&path) {
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Folder { path, kept: false }),
+            }
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed stays in the folder for temporary files.
+        let _ = match self.kept {
+            true => std::fs::remove_file(self.path.join("exchange")),
+            false => std::fs::remove_dir_all(&self.path),
+        };
+    }
+}
+
+fn frames_of(region: &Region) -> impl Iterator<Item = Pfn> + use<> {
+    let (start, end) = (region.start.0, region.end().0);
+    (start..end).map(Pfn)
+}
+
+/// Counts the requests that both answered with the same frame, and finds the first that they did not.
+fn compared(answers: &Answers, by_reference: &[u32]) -> (u64, Option<u64>) {
+    let (mut same, mut first) = (0, None);
+    for (n, (step, got)) in (0..).zip(answers.frames()) {
+        let theirs = by_reference[step as usize];
+        let theirs = (theirs != NO_FRAME).then_some(Pfn(u64::from(theirs)));
+        if got == theirs {
+            same += 1;
+        } else if first.is_none() {
+            first = Some(n);
+        }
+    }
+    (same, first)
+}
+
+/// Writes the calls down, and returns what the guest opens with.
+fn plan(
+    trial: &Trial<'_>,
+    engine: &KernelEngine<'_>,
+    (mapping, lost): (&Mapping, &[Pfn]),
+    steps: &Steps,
+) -> Result<GuestOpening, ReplayError> {
+    let mut calls = KernelPlan::new(steps);
+    let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, _| calls.hold(pfn))?;
+    lost.iter().for_each(|pfn| run.walk.forget(&mut calls, *pfn));
+    let opened = guest_opening(engine, mapping);
+    let nothing = crate::bitmap::FrameSet::new(Pfn(0));
+    engine.asked_by(Asker::Clock);
+    run.clock.sample(0, &nothing);
+    run.rows(trial.trace, &mut |_, _| (), |run, row| {
+        if run.clock.tick(row.time_ns()) {
+            run.clock.sample(row.time_ns(), &nothing);
+        }
+        run.walk.row(&mut calls, row);
+    })?;
+    run.clock.sample_last(&nothing);
+    // What is asked at the end is asked in the last state.
+    steps.add(Step::new(StepKind::Sample, 0, 0, 0, 0));
+    Ok(opened)
+}
+
+/// Goes through the replay again, answered by what the guest did.
+fn read(
+    trial: &Trial<'_>,
+    engine: &KernelEngine<'_>,
+    lost: &[Pfn],
+) -> Result<(EventCounts, EngineReport), ReplayError> {
+    let mut calls = Direct::new(engine, trial.machine.end(), 0, trial.refusals());
+    let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
+    lost.iter().for_each(|pfn| run.walk.forget(&mut calls, *pfn));
+    engine.asked_by(Asker::Clock);
+    run.clock.sample(0, calls.held());
+    run.rows(trial.trace, &mut |_, _| (), |run, row| {
+        if run.clock.tick(row.time_ns()) {
+            run.clock.sample(row.time_ns(), calls.held());
+        }
+        engine.asked_by(Asker::Row);
+        run.walk.row(&mut calls, row);
+        engine.asked_by(Asker::Clock);
+    })?;
+    run.clock.sample_last(calls.held());
+    let totals = CallTotals {
+        // The guest is emulated: its calls are not timed.
+        alloc: LatencySummary::default(),
+        free: LatencySummary::default(),
+        failures: calls.failures,
+        refusals: calls.refusals,
+        held_frames: calls.held_frames,
+        waiting: None,
+        slow_path: None,
+    };
+    run.finish(trial, totals)
+}
+
+/// Returns a step with the guest's frames for the recording's.
+fn in_guest(step: &Step, mapping: &Mapping) -> Step {
+    match step.kind {
+        StepKind::FreeAt => {
+            let arg = mapping.there(Pfn(u64::from(step.arg))).unwrap_or(u32::MAX);
+            Step { arg, ..*step }
+        }
+        _ => *step,
+    }
+}
+
+/// Returns the reference's state in the guest's frames.
+fn guest_opening(engine: &KernelEngine<'_>, mapping: &Mapping) -> GuestOpening {
+    let mut out = GuestOpening::default();
+    let state = engine.reference().opening();
+    for (span, zone) in engine.spans().iter().zip(&state.zones) {
+        let first = span.start.pageblock();
+        for (n, m) in zone.types.iter().enumerate() {
+            let pfn = Pfn((first.index() as u64 + n as u64) * 512);
+            if let Some(there) = mapping.there(pfn) {
+                out.types.push([there / 512, (m.index() as u32).min(3)]);
+            }
+        }
+        for list in &zone.free {
+            let blocks: Vec<u32> = list.blocks.iter().filter_map(|pfn| mapping.there(*pfn)).collect();
+            out.lists.extend([
+                u32::from(list.order.get()),
+                list.migratetype.index() as u32,
+                blocks.len() as u32,
+            ]);
+            out.lists.extend(blocks);
+        }
+        let kind = span.kind as u32;
+        for (cpu, lists) in (0..).zip(&zone.cpus) {
+            out.highs.push([cpu, kind, u32::try_from(lists.high).unwrap_or(u32::MAX), 0]);
+            for (list, blocks) in (0..).zip(&lists.lists).filter(|(_, blocks)| !blocks.is_empty()) {
+                let order = if list < 12 { Order::of((list / 3) as u8) } else { pageyard::PAGEBLOCK_ORDER };
+                let blocks: Vec<_> = blocks
+                    .iter()
+                    .filter_map(|(pfn, m)| Some([mapping.there(*pfn)?, m.index() as u32]))
+                    .collect();
+                out.cached.extend([cpu, kind, list, u32::from(order.get()), blocks.len() as u32]);
+                out.cached.extend(blocks.iter().flatten());
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distance::Baselines;
+    use super::super::host::Host;
+    use super::super::kernel_plan::carried_out_with;
+    use super::super::run::SAMPLES;
+    use super::super::walk::Follow;
+    use super::*;
+    use crate::engine::EngineSpec;
+    use crate::machine::Machine;
+    use pageyard::{CpuId, PageAllocator, ZoneId};
+    use pageyard_judge::replay_exchange::{
+        FrameMap, GuestSample, GuestZone, ORDERS, Replayed, SampledZone, TYPES, ZONES,
+    };
+    use pageyard_trace::Trace;
+
+    /// What the reference's zones hold, as a guest would write it down.
+    fn sampled(reference: &LinuxAllocator, step: u64, cpus: u32) -> GuestSample {
+        let none = SampledZone {
+            free: 0,
+            boost: 0,
+            highatomic: 0,
+            blocks: [[0; TYPES]; ORDERS],
+            pageblocks: [0; TYPES],
+            lists: vec![(0, 0); cpus as usize],
+        };
+        let mut zones: [SampledZone; ZONES] = std::array::from_fn(|_| none.clone());
+        for id in (0..).map(ZoneId) {
+            let Some(stats) = reference.zone_stats(id) else { break };
+            let zone = &mut zones[stats.span.kind as usize];
+            zone.free = stats.free.0;
+            for (order, m) in (0..ORDERS).flat_map(|o| (0..TYPES).map(move |m| (o, m))) {
+                zone.blocks[order][m] = stats.free_blocks[order][m];
+            }
+            for (cpu, list) in (0..cpus).zip(&mut zone.lists) {
+                let pcp = reference.pcp_stats(id, CpuId(cpu)).unwrap();
+                *list = (pcp.count, pcp.high);
+            }
+        }
+        GuestSample { step, zones }
+    }
+
+    /// A guest that does what the reference does is reported as the reference is: the same frames, samples, lists and distances.
+    #[test]
+    fn answers_are_reported_as_an_engines_own_are() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/build.trace");
+        let trace = Trace::open(&path).unwrap();
+        let mut machine = Machine::read(&trace, &mut |_, _| ()).unwrap();
+        let opening = machine.open(&mut |_, _| ()).unwrap();
+        let (guest, wanted) = machine.guest().unwrap();
+        assert_eq!(wanted.managed.iter().sum::<u64>(), machine.managed().0);
+        assert!(guest.low_mib + guest.high_mib < 14_000 && guest.cpus == 2, "{guest:?}");
+
+        // A guest whose zones lie elsewhere and lack a few frames.
+        let ends = [4096, 1 << 20, guest.end()];
+        let mut words = vec![u64::MAX; (guest.end() / 64) as usize];
+        words[3] = 0;
+        let mut start = 0;
+        let zones: [GuestZone; ZONES] = std::array::from_fn(|kind| {
+            let Some(end) = ends.get(kind) else { return GuestZone::default() };
+            let zone = GuestZone { start, spanned: end - start, ..GuestZone::default() };
+            start = *end;
+            zone
+        });
+        let taken = FrameMap::from_words(words);
+        let (mapping, lost) = machine.map_to(&zones, &taken).unwrap();
+        assert_eq!(lost, [], "those frames are not managed in the recording");
+
+        let spec =
+            EngineSpec::parse("linux-6.12", &[]).unwrap().with_min_free_kbytes(machine.min_free_kbytes);
+        let regions = machine.regions();
+        let map = MemoryMap::new(&regions).unwrap();
+        let spans: Vec<_> = map.zones().map(|(_, span)| span).collect();
+        let host = Host::read(&trace, &spans).unwrap();
+        let baselines = Baselines::read(&trace, &host, None, &spans).unwrap();
+        let (host, view) = ((host, baselines), FreeView::new(&machine));
+        let trial = Trial {
+            spec: &spec,
+            trace: &trace,
+            machine: &machine,
+            opening: &opening,
+            view: &view,
+            host: &host,
+            samples: SAMPLES,
+            series: false,
+            follow: Follow::default(),
+            since: (Instant::now(), Duration::ZERO),
+        };
+        let mut config = Config { cpus: machine.cpus, ..Config::preset("linux-6.12").unwrap() };
+        config.watermark.min_free_kbytes = machine.min_free_kbytes;
+        let build = || LinuxAllocator::new(&map, &config).unwrap();
+
+        let steps = Steps::default();
+        let writing = KernelEngine::new(build(), &map, machine.cpus, &steps, None);
+        let opened = plan(&trial, &writing, (&mapping, &lost), &steps).unwrap();
+        let recorded = steps.take();
+        let reference = writing.reference();
+        let mut samples = Vec::new();
+        let by_reference = carried_out_with(reference, &recorded, &mut |n| {
+            samples.push(sampled(reference, n, machine.cpus));
+        });
+        let there = |pfn: &u32| mapping.there(Pfn(u64::from(*pfn))).unwrap_or(NO_FRAME);
+        let mut free = vec![0u64; (guest.end() / 64) as usize];
+        let mut cached = free.clone();
+        let mark = |map: &mut Vec<u64>, pfn: Pfn, order: Order| {
+            for f in pfn.0..pfn.0 + order.frames().0 {
+                let at = mapping.there(Pfn(f)).unwrap();
+                map[(at / 64) as usize] |= 1 << (at % 64);
+            }
+        };
+        for zone in &reference.opening().zones {
+            for list in &zone.free {
+                list.blocks.iter().for_each(|pfn| mark(&mut free, *pfn, list.order));
+            }
+            for (list, blocks) in zone.cpus.iter().flat_map(|cpu| cpu.lists.iter().enumerate()) {
+                let order = if list < 12 { Order::of((list / 3) as u8) } else { pageyard::PAGEBLOCK_ORDER };
+                blocks.iter().for_each(|(pfn, _)| mark(&mut cached, *pfn, order));
+            }
+        }
+        let replayed = Replayed {
+            answers: by_reference.iter().map(there).collect(),
+            samples,
+            free: FrameMap::from_words(free),
+            cached: FrameMap::from_words(cached),
+            ..Replayed::default()
+        };
+        let managed = regions.iter().filter(|r| r.managed).flat_map(frames_of);
+        let answers = Answers::new(&replayed, &recorded, zones, &mapping, managed);
+        assert_eq!(answers.strays, 0);
+        assert_eq!(compared(&answers, &by_reference), (310_967, None));
+        let mut otherwise = by_reference.clone();
+        let third = recorded.iter().enumerate().filter(|(_, s)| s.kind == StepKind::Alloc).nth(2).unwrap().0;
+        otherwise[third] = NO_FRAME;
+        assert_eq!(compared(&answers, &otherwise), (310_966, Some(2)));
+
+        let reading = KernelEngine::new(build(), &map, machine.cpus, &steps, Some(answers));
+        let (_, ours) = read(&trial, &reading, &lost).unwrap();
+        let options = super::super::run::ReplayOptions::default();
+        let spec = [EngineSpec::parse("linux-6.12", &[]).unwrap()];
+        let theirs =
+            &super::super::run::replay(&trace, &spec, &options, &mut |_, _, _| ()).unwrap().engines[0];
+        assert_eq!(ours.samples, theirs.samples);
+        assert_eq!(ours.buddyinfo, theirs.buddyinfo);
+        assert_eq!(ours.prediction, theirs.prediction);
+        assert_eq!(ours.distance, theirs.distance);
+        assert_eq!((ours.leaked_frames, theirs.leaked_frames), (0, 0));
+        assert!(ours.is_sound() && ours.failures == theirs.failures);
+        let census =
+            |report: &EngineReport| report.audit.as_ref().map(|c| (c.free, c.cached, c.allocated)).ok();
+        assert_eq!(census(&ours), census(theirs));
+
+        // The guest opens with just the frames that nothing holds.
+        let mut at = opened.lists.as_slice();
+        let mut frames = 0;
+        while let [order, _, blocks, rest @ ..] = at {
+            frames += u64::from(*blocks) << order;
+            at = &rest[*blocks as usize..];
+        }
+        assert_eq!(frames, theirs.samples[0].free);
+    }
+}

@@ -1,0 +1,81 @@
+//! A kernel's replay as text: what it adds to its report, and engines side by side.
+
+use super::in_kernel::InKernel;
+use super::report::EngineReport;
+use super::timeline::Sample;
+use crate::text::{count, shown};
+use std::fmt;
+
+impl InKernel {
+    /// Writes what stands in the place of an engine's times.
+    pub(super) fn write_text(&self, report: &EngineReport, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "  kernel        Linux {} in a guest: ready after {:.0} s, its rows took {:.1} s there; it is emulated, so no call is timed",
+            shown(&self.release),
+            report.seconds.open.as_secs_f64(),
+            report.seconds.replay.as_secs_f64()
+        )?;
+        if self.frames_not_mapped > 0 {
+            writeln!(
+                f,
+                "  not mapped    {} frames of the recording are held for good: the guest's kernel needs as many itself",
+                count(self.frames_not_mapped)
+            )?;
+        }
+        if self.blocks_misplaced > 0 {
+            writeln!(
+                f,
+                "  misplaced     {} free blocks were not as recorded when it opened",
+                count(self.blocks_misplaced)
+            )?;
+        }
+        write!(
+            f,
+            "  beside        {} of {} requests got the frame that they get of {} in the same opening",
+            count(self.same_as_reference),
+            count(self.requests),
+            self.reference
+        )?;
+        match self.first_otherwise {
+            Some(first) => writeln!(f, "; request {} is the first that did not", count(first)),
+            None => writeln!(f),
+        }
+    }
+}
+
+/// Writes what the engines came to, one line each.
+pub(super) fn side_by_side(engines: &[EngineReport], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let name = |e: &EngineReport| shown(&e.name);
+    let width = engines.iter().map(|e| name(e).chars().count()).max().unwrap_or(0).max(12);
+    writeln!(
+        f,
+        "{:<width$}  fallbacks  refused  huge frames  unusable[9]  apart from the host by blocks, frames  free blocks of order 0, 1, ..",
+        "Side by side"
+    )?;
+    for e in engines {
+        let last = |of: fn(&Sample) -> f64| e.samples.last().map_or(0.0, of);
+        let fallbacks: u64 = e.fallbacks.iter().flatten().flatten().sum();
+        let fallbacks =
+            if e.fallbacks.is_some() { count(fallbacks) } else { count(e.stats[pageyard::Counter::Extfrag]) };
+        let apart = match &e.prediction {
+            Some(p) => format!("{:.1} %, {:.1} %", p.distance_pct(), p.distance_frames_pct()),
+            None => "not known".to_owned(),
+        };
+        let mut orders = vec![0; 11];
+        for (_, row) in &e.buddyinfo {
+            orders.iter_mut().zip(row).for_each(|(sum, n)| *sum += n);
+        }
+        let orders: Vec<String> = orders.into_iter().map(|n: u64| n.to_string()).collect();
+        writeln!(
+            f,
+            "{:<width$}  {fallbacks:>9}  {:>7}  {:>9.2} %  {:>9.2} %  {apart:>37}  {}",
+            name(e),
+            count(e.failures.allocs),
+            last(|s| s.free_huge_pct),
+            100.0 * last(|s| s.unusable_index),
+            orders.join(" ")
+        )?;
+    }
+    Ok(())
+}
