@@ -1,7 +1,7 @@
 //! A replay's report as a document.
 
 use super::distance::ComparedWithHost;
-use super::in_kernel::{self, InKernel};
+use super::kernel_report::{COUNTED, InKernel};
 use super::moved::MoveCounts;
 use super::opening::{Opened, ShortZone};
 use super::prediction::{ListPrediction, Prediction};
@@ -420,7 +420,7 @@ impl EngineReport {
             counters: self
                 .stats
                 .iter()
-                .filter(|(counter, _)| self.kernel.is_none() || in_kernel::COUNTED.contains(counter))
+                .filter(|(counter, _)| self.kernel.is_none() || COUNTED.contains(counter))
                 .map(|(counter, n)| (counter.name(), n))
                 .collect(),
             timeline: self.samples.iter().map(SampleDocument::of).collect(),

@@ -5,6 +5,7 @@ use super::direct::Direct;
 use super::free_view::FreeView;
 use super::kernel_engine::{Answers, Asker, KernelEngine};
 use super::kernel_plan::{KernelPlan, Steps, carried_out};
+use super::kernel_report::InKernel;
 use super::opening::BELOW_A_PAGEBLOCK;
 use super::report::EngineReport;
 use super::trial::{CallTotals, Run, Trial};
@@ -15,11 +16,10 @@ use crate::latency::LatencySummary;
 use crate::limits;
 use crate::machine::Mapping;
 use pageyard::watermark::default_min_free_kbytes;
-use pageyard::{Counter, MapError, MemoryMap, Order, Pfn, Region};
+use pageyard::{MapError, MemoryMap, Order, Pfn, Region};
 use pageyard_judge::guest::{Guest, GuestError};
 use pageyard_judge::replay_exchange::{GuestOpening, NO_FRAME, Sizes, Step, StepKind, Wanted};
 use pageyard_linux::{Config, LinuxAllocator};
-use serde::Serialize;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -37,32 +37,8 @@ const TOLD: u64 = 1 << 12;
 /// Bytes that a guest and its emulator take besides the kernel's table of frames, which has 64 for each frame.
 const GUEST_BYTES: u64 = 1 << 30;
 
-/// The counters that a replay in a kernel keeps.
-pub(super) const COUNTED: [Counter; 2] = [Counter::Extfrag, Counter::AllocSlow];
-
 /// The largest share of the recorded frames for which the guest may have none, in percent.
 const MOST_LOST_PCT: u64 = 5;
-
-/// What a replay in a kernel adds to its report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct InKernel {
-    /// The kernel's release.
-    pub release: String,
-    /// Managed frames of the recording for which the guest had none, because its kernel needs them itself: they are held for good.
-    pub frames_not_mapped: u64,
-    /// Blocks of the opening state that were not on the free list that they belong on.
-    pub blocks_misplaced: u64,
-    /// The reference in whose order the recorded lists were put.
-    pub reference: &'static str,
-    /// Requests that the reference, in the same opening and with the same calls, answered with the same frame.
-    pub same_as_reference: u64,
-    /// Requests.
-    pub requests: u64,
-    /// The first request that it answered otherwise, counted from 0; left out where there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_otherwise: Option<u64>,
-}
 
 /// A kernel's replay.
 pub(super) struct KernelTrial<'a> {

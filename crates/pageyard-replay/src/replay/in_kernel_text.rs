@@ -1,6 +1,6 @@
 //! A kernel's replay as text: what it adds to its report, and engines side by side.
 
-use super::in_kernel::InKernel;
+use super::kernel_report::InKernel;
 use super::report::EngineReport;
 use super::timeline::Sample;
 use crate::text::{count, shown};

@@ -14,6 +14,7 @@ mod in_kernel;
 mod in_kernel_text;
 mod kernel_engine;
 mod kernel_plan;
+mod kernel_report;
 mod ledger;
 mod moved;
 mod opening;
@@ -38,7 +39,7 @@ pub use document::{
     PredictionDocument, ReplayDocument, SampleDocument, SlowPathDocument, TraceDocument, UnchangedDocument,
 };
 pub use hidden::HiddenMoves;
-pub use in_kernel::InKernel;
+pub use kernel_report::InKernel;
 pub(crate) use ledger::{Ledger, Stand};
 pub use moved::MoveCounts;
 pub use opening::{Opened, ShortZone};

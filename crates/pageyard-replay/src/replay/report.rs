@@ -1,7 +1,7 @@
 //! What a replay found, as numbers.
 
 use super::distance::ComparedWithHost;
-use super::in_kernel::InKernel;
+use super::kernel_report::InKernel;
 use super::moved::MoveCounts;
 use super::opening::Opened;
 use super::prediction::Prediction;

@@ -4,7 +4,7 @@
 //! of the pageblocks contains something that cannot be moved. The frames are claimed one by one, so that each can be
 //! moved on its own; their places are random within the state, by a seed.
 
-use super::frame_table::Role;
+use super::object::Role;
 use super::owners::Owners;
 use super::stress::fragmentation;
 use crate::engine::ReplayEngine;

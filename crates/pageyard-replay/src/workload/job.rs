@@ -1,6 +1,6 @@
 //! One job of a load: where it stands in the recording, and what it holds.
 
-use super::frame_table::Role;
+use super::object::Role;
 use super::owners::Owners;
 use crate::engine::ReplayEngine;
 use crate::latency::SAMPLE;

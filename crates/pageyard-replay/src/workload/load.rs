@@ -4,8 +4,8 @@
 //! engine's own choice. A row that allocates what an earlier round of the same job still holds first gives that up, as a
 //! replay does: processes that outlived the recording end then. Page cache does not: it stays until it is reclaimed.
 
-use super::frame_table::Role;
 use super::job::{CHUNK, Job, Leaving, Timed};
+use super::object::Role;
 use super::owners::{Owners, for_fragmentation};
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;

@@ -8,25 +8,13 @@
 //! `shrink_lruvec`, `inactive_file_is_low` and `shrink_active_list` of 4.6, for files: there is no swap. Pages that are used a
 //! second time are activated at that moment (`mark_page_accessed`); here they are active from the start.
 
-use super::frame_table::{NONE, Object, flag};
+use super::object::{Links, NONE, Object, flag};
 
 /// How many pages are looked at, or deactivated, at a time.
 ///
 /// # Linux
 /// `SWAP_CLUSTER_MAX`.
 pub(super) const CLUSTER: u64 = 32;
-
-/// The neighbours of a page in its list.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Links {
-    older: u32,
-    younger: u32,
-}
-
-impl Links {
-    /// Of a page that is on no list.
-    pub const APART: Links = Links { older: NONE, younger: NONE };
-}
 
 /// Pages, by their numbers.
 #[derive(Clone, Copy, Debug)]

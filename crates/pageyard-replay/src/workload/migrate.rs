@@ -1,7 +1,7 @@
 //! Moving the owners' frames: which can be moved, and the move itself, which here is a change of the table.
 #![allow(unsafe_code, reason = "the owner of movable frames promises to have moved them")]
 
-use super::frame_table::{Role, flag};
+use super::object::{Role, flag};
 use super::owners::Owners;
 use crate::engine::ReplayEngine;
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};

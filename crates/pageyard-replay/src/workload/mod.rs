@@ -12,11 +12,13 @@ mod job;
 mod load;
 mod lru;
 mod migrate;
+mod object;
 mod owners;
 pub mod stress;
 
 pub use beside::Lag;
-pub use frame_table::{Doubles, Role};
+pub use frame_table::Doubles;
 pub(crate) use load::role;
 pub use load::{Load, LoadTrace, Shape};
+pub use object::Role;
 pub use owners::{Owners, Shares};

@@ -1,7 +1,8 @@
 //! The owners of memory: they allocate and free as page cache, processes and the kernel do, and give frames up.
 
-use super::frame_table::{Doubles, FrameTable, Role, flag};
+use super::frame_table::{Doubles, FrameTable};
 use super::lru::CLUSTER;
+use super::object::{Role, flag};
 use crate::bitmap::FrameSet;
 use crate::engine::ReplayEngine;
 use pageyard::CpuId;

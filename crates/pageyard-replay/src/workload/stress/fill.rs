@@ -2,8 +2,8 @@
 
 use super::settings::Settings;
 use crate::engine::ReplayEngine;
-use crate::workload::frame_table::Role;
 use crate::workload::load::Load;
+use crate::workload::object::Role;
 use crate::workload::owners::Owners;
 use pageyard::{Counter, CpuId, Cx, Migratetype, Nanos, Order, PAGE_SIZE, PressureAllocator, Request};
 

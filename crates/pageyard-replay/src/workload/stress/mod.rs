@@ -17,8 +17,8 @@ pub use phase::{Phase, Tenth};
 pub use settings::{Settings, Turns};
 
 use super::fragment::bring;
-use super::frame_table::Role;
 use super::load::{Done, Load, LoadTrace};
+use super::object::Role;
 use super::owners::Owners;
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;

@@ -1,0 +1,28 @@
+//! What a replay in a kernel adds to its report.
+
+use pageyard::Counter;
+use serde::Serialize;
+
+/// The counters that a replay in a kernel keeps.
+pub(super) const COUNTED: [Counter; 2] = [Counter::Extfrag, Counter::AllocSlow];
+
+/// What a replay in a kernel adds to its report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct InKernel {
+    /// The kernel's release.
+    pub release: String,
+    /// Managed frames of the recording for which the guest had none, because its kernel needs them itself: they are held for good.
+    pub frames_not_mapped: u64,
+    /// Blocks of the opening state that were not on the free list that they belong on.
+    pub blocks_misplaced: u64,
+    /// The reference in whose order the recorded lists were put.
+    pub reference: &'static str,
+    /// Requests that the reference, in the same opening and with the same calls, answered with the same frame.
+    pub same_as_reference: u64,
+    /// Requests.
+    pub requests: u64,
+    /// The first request that it answered otherwise, counted from 0; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_otherwise: Option<u64>,
+}
