@@ -86,14 +86,8 @@ enum kind {
 	OP_KINDS,
 };
 
+/* Behind those of request.h. */
 enum flag {
-	FLAG_HIGH = 1 << 0,
-	FLAG_DIRECT = 1 << 1, /* may wait */
-	FLAG_KSWAPD = 1 << 2, /* may wake the background reclaimer */
-	FLAG_NORETRY = 1 << 3,
-	FLAG_MAYFAIL = 1 << 4,
-	FLAG_MEMALLOC = 1 << 5, /* as a task that is reclaiming */
-	FLAG_THISNODE = 1 << 6,
 	FLAG_COMP = 1 << 7,
 	FLAG_PINNED = 1 << 8, /* of movable single frames: cannot be isolated */
 	FLAG_STUCK = 1 << 9, /* can be isolated, and not moved */

@@ -23,6 +23,7 @@
 
 #include "hooks.h"
 #include "judge.h"
+#include "request.h"
 
 #define MOST_RECLAIMS 1024
 
@@ -226,38 +227,14 @@ static struct replacement replaced[] = {
 
 /* ---- The operations. ---- */
 
-static gfp_t gfp_of(const struct operation *op)
+static gfp_t asked(const struct operation *op)
 {
-	gfp_t gfp = __GFP_NOWARN;
+	gfp_t gfp = gfp_of(op->flags, op->type, op->zone);
 
-	if (op->flags & FLAG_HIGH)
-		gfp |= __GFP_HIGH;
-	if (op->flags & FLAG_DIRECT)
-		gfp |= __GFP_DIRECT_RECLAIM | (ex->compacts ? __GFP_IO : 0);
-#ifdef __GFP_ATOMIC
-	else if (op->flags & FLAG_HIGH)
-		gfp |= __GFP_ATOMIC;
-#endif
-	if (op->flags & FLAG_KSWAPD)
-		gfp |= __GFP_KSWAPD_RECLAIM;
-	if (op->flags & FLAG_NORETRY)
-		gfp |= __GFP_NORETRY;
-	if (op->flags & FLAG_MAYFAIL)
-		gfp |= __GFP_RETRY_MAYFAIL;
-	if (op->flags & FLAG_THISNODE)
-		gfp |= __GFP_THISNODE;
+	if (op->flags & FLAG_DIRECT && ex->compacts)
+		gfp |= __GFP_IO;
 	if (op->flags & FLAG_COMP)
 		gfp |= __GFP_COMP;
-	if (op->type == 1)
-		gfp |= __GFP_MOVABLE;
-	if (op->type == 2)
-		gfp |= __GFP_RECLAIMABLE;
-	if (op->zone == 0)
-		gfp |= __GFP_DMA;
-	if (op->zone == 1)
-		gfp |= __GFP_DMA32;
-	if (op->zone == 3)
-		gfp |= __GFP_HIGHMEM;
 	return gfp;
 }
 
@@ -284,14 +261,14 @@ static void request(const struct operation *op, struct answer *a)
 		memset(got, 0, sizeof(array[0]));
 		if (ex->frames + 512 > ex->frames_room)
 			return; /* the driver sees to it that this does not happen */
-		n = __alloc_pages_bulk(gfp_of(op), numa_node_id(), nodes, min_t(u32, op->arg, 512), NULL, got);
+		n = __alloc_pages_bulk(asked(op), numa_node_id(), nodes, min_t(u32, op->arg, 512), NULL, got);
 		a->result = (ex->frames << 16) | n;
 		for (i = 0; i < n; i++) {
 			fill(got[i], op, ex->operations + ex->frames);
 			frames[ex->frames++] = page_to_pfn(got[i]);
 		}
 	} else {
-		page = __alloc_pages(gfp_of(op), op->order, numa_node_id(), nodes);
+		page = __alloc_pages(asked(op), op->order, numa_node_id(), nodes);
 		if (page) {
 			a->result = page_to_pfn(page);
 			fill(page, op, turn);

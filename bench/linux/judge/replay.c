@@ -20,6 +20,7 @@
 
 #include "hooks.h"
 #include "replay.h"
+#include "request.h"
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("Replays a recording in the kernel's page allocator and writes down its answers");
@@ -113,48 +114,15 @@ static struct replacement replaced[] = {
 	{ .name = "try_to_compact_pages", .by = not_compacted },
 };
 
-static gfp_t gfp_of(const struct step *step)
-{
-	gfp_t gfp = __GFP_NOWARN;
-
-	if (step->flags & STEP_HIGH)
-		gfp |= __GFP_HIGH;
-	if (step->flags & STEP_DIRECT)
-		gfp |= __GFP_DIRECT_RECLAIM;
-#ifdef __GFP_ATOMIC
-	else if (step->flags & STEP_HIGH)
-		gfp |= __GFP_ATOMIC;
-#endif
-	if (step->flags & STEP_KSWAPD)
-		gfp |= __GFP_KSWAPD_RECLAIM;
-	if (step->flags & STEP_NORETRY)
-		gfp |= __GFP_NORETRY;
-	if (step->flags & STEP_MAYFAIL)
-		gfp |= __GFP_RETRY_MAYFAIL;
-	if (step->flags & STEP_THISNODE)
-		gfp |= __GFP_THISNODE;
-	if (step->type == 1)
-		gfp |= __GFP_MOVABLE;
-	if (step->type == 2)
-		gfp |= __GFP_RECLAIMABLE;
-	if (step->zone == 0)
-		gfp |= __GFP_DMA;
-	if (step->zone == 1)
-		gfp |= __GFP_DMA32;
-	if (step->zone == 3)
-		gfp |= __GFP_HIGHMEM;
-	return gfp;
-}
-
 static u32 request(const struct step *step)
 {
 	unsigned int noreclaim = 0;
 	struct page *page;
 
-	if (step->flags & STEP_MEMALLOC)
+	if (step->flags & FLAG_MEMALLOC)
 		noreclaim = memalloc_noreclaim_save();
-	page = __alloc_pages(gfp_of(step), step->order, 0, NULL);
-	if (step->flags & STEP_MEMALLOC)
+	page = __alloc_pages(gfp_of(step->flags, step->type, step->zone), step->order, 0, NULL);
+	if (step->flags & FLAG_MEMALLOC)
 		memalloc_noreclaim_restore(noreclaim);
 	return page ? page_to_pfn(page) : NO_FRAME;
 }

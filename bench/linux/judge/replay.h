@@ -84,16 +84,6 @@ enum step_kind {
 	STEP_KINDS,
 };
 
-enum step_flag {
-	STEP_HIGH = 1 << 0,
-	STEP_DIRECT = 1 << 1,
-	STEP_KSWAPD = 1 << 2,
-	STEP_NORETRY = 1 << 3,
-	STEP_MAYFAIL = 1 << 4,
-	STEP_MEMALLOC = 1 << 5,
-	STEP_THISNODE = 1 << 6,
-};
-
 struct step {
 	u8 kind;
 	u8 order;
