@@ -128,7 +128,8 @@ fn request_of(step: &Step) -> Request {
         cpu: 0,
         order: step.order,
         migratetype: step.migratetype,
-        flags: step.flags,
+        // A block of several frames is one page, as in any replay.
+        flags: step.flags | operation::COMPOUND,
         zone: step.zone,
         nodes: 0,
         arg: 0,
