@@ -107,8 +107,9 @@ impl Guest {
         bytes: u64,
         log: &Path,
     ) -> io::Result<Command> {
+        // A host that is busy delays the emulated timer, which the kernel would take for a broken one (`no_timer_check`).
         let mut append = format!(
-            "console=ttyS0 quiet panic=-1 psi=0 init_on_alloc=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable {words}"
+            "console=ttyS0 quiet panic=-1 psi=0 init_on_alloc=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable no_timer_check {words}"
         );
         for (name, value) in settings {
             append += &format!(" judge.{name}={}", value.replace(' ', ","));
