@@ -24,6 +24,7 @@
 #include "hooks.h"
 #include "judge.h"
 #include "request.h"
+#include "turns.h"
 
 #define MOST_RECLAIMS 1024
 
@@ -434,32 +435,6 @@ static atomic_t arrived, masked, folded;
 static bool closed;
 bool opened;
 
-static void meet(atomic_t *at)
-{
-	atomic_inc(at);
-	while (atomic_read(at) < JUDGED_CPUS)
-		cpu_relax();
-}
-
-/* Counters of free frames are exact from here on: no CPU keeps a difference to itself. */
-static void count_exactly(int cpu)
-{
-	int node, i;
-
-	/* Compaction would put what waits for it on the lists for reclaim. */
-	drain_lru();
-	refresh_stats(false);
-	for_each_online_node(node)
-		for (i = 0; i < MAX_NR_ZONES; i++) {
-			struct zone *zone = &NODE_DATA(node)->node_zones[i];
-
-			if (populated_zone(zone)) {
-				per_cpu_ptr(zone->per_cpu_zonestats, cpu)->stat_threshold = 0;
-				per_cpu_ptr(zone->per_cpu_pageset, cpu)->expire = 0;
-			}
-		}
-}
-
 /*
  * What user space maps, and the page cache, cannot be moved while all CPUs are held. Their flag for reclaim is taken away until the
  * end, and with it what makes the allocator count them as movable.
@@ -489,17 +464,23 @@ static void put_on_lru(void)
 		SetPageLRU(pfn_to_page(off_lru[--nr_off_lru]));
 }
 
+static int cpu_of(u64 at)
+{
+	return ops[at].cpu;
+}
+
 static int hold(void *arg)
 {
 	int cpu = (long)arg;
-	u64 at;
 
 	preempt_disable();
-	meet(&arrived);
+	meet(&arrived, JUDGED_CPUS);
 	local_irq_disable();
-	meet(&masked);
-	count_exactly(cpu);
-	meet(&folded);
+	meet(&masked, JUDGED_CPUS);
+	/* Compaction would put what waits for it on the lists for reclaim. */
+	drain_lru();
+	count_exactly(cpu, refresh_stats);
+	meet(&folded, JUDGED_CPUS);
 	if (cpu == 0) {
 		take_off_lru();
 		if (ex->weigh)
@@ -510,15 +491,7 @@ static int hold(void *arg)
 	}
 	while (!smp_load_acquire(&opened))
 		cpu_relax();
-	while ((at = smp_load_acquire(&turn)) < ex->operations) {
-		if (ops[at].cpu != cpu) {
-			cpu_relax();
-			continue;
-		}
-		carry_out(at);
-		WRITE_ONCE(ex->done, at + 1);
-		smp_store_release(&turn, at + 1);
-	}
+	take_turns(cpu, &turn, ex->operations, &ex->done, cpu_of, carry_out);
 	if (cpu == 0) {
 		ex->closing_len = put_state(ex->closing_at);
 		put_on_lru();

@@ -5,7 +5,7 @@
  *
  * All CPUs are held by threads of this module with interrupts off from the moment at which all memory is taken to the
  * end. A step names its CPU, and the CPUs take turns. What requests would wait for is replaced (hooks.h): nothing is
- * reclaimed, nothing compacted, nobody killed.
+ * reclaimed, nothing compacted, no task killed.
  */
 #include <linux/delay.h>
 #include <linux/gfp.h>
@@ -21,6 +21,7 @@
 #include "hooks.h"
 #include "replay.h"
 #include "request.h"
+#include "turns.h"
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("Replays a recording in the kernel's page allocator and writes down its answers");
@@ -425,26 +426,6 @@ static u64 turn;
 static atomic_t arrived, masked, counted;
 static bool opened;
 
-static void meet(atomic_t *at)
-{
-	atomic_inc(at);
-	while (atomic_read(at) < ex->cpus)
-		cpu_relax();
-}
-
-/* Counters of free frames are exact from here on: no CPU keeps a difference to itself. */
-static void count_exactly(int cpu)
-{
-	int i;
-
-	refresh_stats(false);
-	for (i = 0; i < MAX_NR_ZONES; i++)
-		if (zone_at(i)) {
-			per_cpu_ptr(zone_at(i)->per_cpu_zonestats, cpu)->stat_threshold = 0;
-			per_cpu_ptr(zone_at(i)->per_cpu_pageset, cpu)->expire = 0;
-		}
-}
-
 static u64 refusals;
 
 static void carry_out(u64 index)
@@ -517,17 +498,22 @@ static bool prepare(void)
 	return true;
 }
 
+static int cpu_of(u64 at)
+{
+	return steps[at].cpu;
+}
+
 static int hold(void *arg)
 {
 	int cpu = (long)arg;
 	u64 at;
 
 	preempt_disable();
-	meet(&arrived);
+	meet(&arrived, ex->cpus);
 	local_irq_disable();
-	meet(&masked);
-	count_exactly(cpu);
-	meet(&counted);
+	meet(&masked, ex->cpus);
+	count_exactly(cpu, refresh_stats);
+	meet(&counted, ex->cpus);
 	if (cpu == 0) {
 		if (!prepare())
 			turn = U64_MAX;
@@ -535,15 +521,7 @@ static int hold(void *arg)
 	}
 	while (!smp_load_acquire(&opened))
 		cpu_relax();
-	while ((at = smp_load_acquire(&turn)) < ex->steps) {
-		if (steps[at].cpu != cpu) {
-			cpu_relax();
-			continue;
-		}
-		carry_out(at);
-		WRITE_ONCE(ex->done, at + 1);
-		smp_store_release(&turn, at + 1);
-	}
+	at = take_turns(cpu, &turn, ex->steps, &ex->done, cpu_of, carry_out);
 	if (cpu == 0 && at != U64_MAX) {
 		mark_free();
 		WRITE_ONCE(ex->status, REPLAY_DONE);

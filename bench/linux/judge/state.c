@@ -87,7 +87,7 @@ static u64 vm_events(int item)
 	return sum;
 }
 
-/* Bit 0: of this zone. Bit 1: held by somebody who can move it. Bit 2: never given to the allocator. */
+/* Bit 0: of this zone. Bit 1: its holder can move it. Bit 2: never given to the allocator. */
 static u8 frame_state(struct zone *zone, unsigned long pfn)
 {
 	struct page *page;

@@ -59,7 +59,7 @@ impl TrialArguments {
     }
 }
 
-/// Waits for the end of whoever started this, and puts back what it changed.
+/// Waits for the end of the process that started this, and puts back what it changed.
 pub fn guard() -> Result<(), Failure> {
     match guard::wait(std::io::stdin().lock()).first() {
         None => Ok(()),

@@ -116,7 +116,7 @@ impl Guest {
         }
         let shared =
             format!("memory-backend-file,id=exchange,share=on,mem-path={},size={bytes}", exchange.display(),);
-        // A guest that holds its CPUs would run on for ever: it ends with whoever started it, however that ends.
+        // A guest that holds its CPUs would run on for ever: it ends with the process that started it, however that ends.
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-cpu", "max"])

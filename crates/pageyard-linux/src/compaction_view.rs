@@ -263,16 +263,18 @@ impl CompactionView for LinuxAllocator {
     fn free_leftover(&self, cx: &Cx, block: BlockId) {
         let Some(zone) = self.zone_of(block.pfn) else { return };
         let first = zone.number(block.pfn);
-        // A caller that freed one of its frames meanwhile, without owning it, took it from compaction: the others go alone.
-        let all = (first..first + block.order.frames().0).all(|frame| zone.tags.get(frame) == HELD);
-        if !all {
+        let inside = first + 1..first + block.order.frames().0;
+        let whole = Tag::Allocated(block.order, Holding::MOVABLE);
+        // Each frame is won, the first one last: a caller may free one of them meanwhile, without owning it, and so take it from
+        // compaction.
+        let lost = inside.clone().find(|frame| !zone.tags.swap(*frame, HELD, Tag::Inside));
+        let won = inside.start..lost.unwrap_or(inside.end);
+        if lost.is_some() || !zone.tags.swap(first, HELD, whole) {
+            // The others go alone. No free can have taken what is inside a block.
+            won.for_each(|frame| zone.tags.set(frame, HELD));
             let frames = (0..block.order.frames().0).map(|n| block.pfn + Frames(n));
             return frames.for_each(|pfn| self.give_back(BlockId { pfn, order: Order::ZERO }));
         }
-        for frame in first + 1..first + block.order.frames().0 {
-            zone.tags.set(frame, Tag::Inside);
-        }
-        zone.tags.set(first, Tag::Allocated(block.order, Holding::MOVABLE));
         let _ = self.free_checked::<()>(cx, block.pfn, block.order, To::Hot);
     }
 

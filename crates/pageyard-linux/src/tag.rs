@@ -14,7 +14,7 @@ pub const NR_PAGE_ORDERS: usize = MAX_PAGE_ORDER.index() + 1;
 pub struct Holding {
     /// Whether its contents can be moved.
     pub movable: bool,
-    /// Whether its frames are not one page: whoever looks at memory frame by frame sees each.
+    /// Whether its frames are not one page: a scan of memory frame by frame sees each.
     ///
     /// # Linux
     /// A block of several frames that was allocated without `__GFP_COMP`.

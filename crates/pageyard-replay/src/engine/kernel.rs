@@ -75,7 +75,10 @@ impl KernelSpec {
     }
 
     /// Makes the kernel ready with the script `prepare` of `judge`: downloads or builds it, and builds the module for it. Returns the
-    /// kernel's image and the initial file system. What the script says of its progress goes to stderr.
+    /// kernel's image and the initial file system. Nothing is told meanwhile; a build from sources takes minutes.
+    ///
+    /// # Errors
+    /// What the script said at last.
     pub(crate) fn prepare(&self, judge: &Path) -> Result<(PathBuf, PathBuf), String> {
         let script = judge.join("prepare");
         let mut command = Command::new(&script);

@@ -58,18 +58,18 @@ pub(super) enum Answer {
 /// What could not be read or written; a task that fails is answered.
 pub fn serve() -> Result<(), String> {
     let program = Path::new("/bin/pageyard");
-    // What is cached of a device is dropped when nobody has it open any more.
+    // What is cached of a device is dropped when it is no longer open.
     let (mut counters, _aged, _device) = age(program)?;
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
     say(&Ready { kernel, baseline: Setting::baseline(Path::new(SETTINGS)) })?;
-    // The first bytes after a snapshot may be lost: whoever asks sends empty lines first.
+    // The first bytes after a snapshot may be lost: the host sends empty lines first.
     let mut lines = io::stdin().lock().lines();
     let line = loop {
         match lines.next() {
             Some(Ok(line)) if line.starts_with('{') => break line,
             Some(Ok(_)) => {}
             Some(Err(e)) => return Err(e.to_string()),
-            None => return Err("nobody asks".into()),
+            None => return Err("the host closed the line".into()),
         }
     };
     let answer = match serde_json::from_str::<Task>(&line) {
@@ -77,7 +77,7 @@ pub fn serve() -> Result<(), String> {
         Ok(task) => task.carry_out(program, &mut counters).unwrap_or_else(Answer::Failed),
     };
     say(&answer)?;
-    // The first process of a guest must not end; whoever asked ends the guest.
+    // The first process of a guest must not end; the host ends the guest.
     loop {
         std::thread::park();
     }

@@ -33,7 +33,7 @@ pub(super) struct Counters {
     vmstat: u64,
 }
 
-/// Returns the folders of the instances, which whoever counts has to remove again.
+/// Returns the folders of the instances, which the caller has to remove again.
 pub(super) fn folders() -> impl Iterator<Item = PathBuf> {
     EVENTS.iter().map(|(figure, ..)| Path::new(INSTANCES).join(format!("pageyard-what-if-{}", figure.name())))
 }

@@ -102,7 +102,7 @@ impl Guest {
         let (send, lines) = channel();
         if let Some(out) = child.stdout.take() {
             std::thread::spawn(move || {
-                // Ends with the guest, or with whoever listens.
+                // Ends with the guest, or with the thread that listens.
                 BufReader::new(out)
                     .lines()
                     .map_while(Result::ok)

@@ -84,10 +84,7 @@ impl Experiment for WhatIf {
             ("baseline", "the mean of the repeated baseline"),
             ("spread", "the standard deviation of the repeated baseline"),
             ("low", "with high: what 95 % of redrawn samples of the measured change lie between"),
-            (
-                "rule",
-                "a trivial rule: what somebody says who knows what the setting is for (-1 less, 0 the same, 1 more)",
-            ),
+            ("rule", "a trivial rule: what the setting is for, and no more (-1 less, 0 the same, 1 more)"),
             ("refused", "1 where no replay can answer"),
         ]
     }

@@ -25,7 +25,7 @@ pub struct Setting {
     pub reclaims: bool,
     /// Why a replay cannot answer, where there is no knob.
     why: &'static str,
-    /// What somebody who knows what the setting is for would say.
+    /// What follows from what the setting is for.
     rule: &'static [(Figure, Sign)],
 }
 

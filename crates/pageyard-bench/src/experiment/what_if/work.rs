@@ -52,7 +52,7 @@ impl Work {
     /// # Errors
     /// Says which load does not exist, or what the kernel refused.
     pub fn run(&self) -> Result<(), String> {
-        // A load does not outlive whoever counts it.
+        // A load does not outlive the process that counts it.
         let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
         let mut rng = fastrand::Rng::with_seed(self.seed);
         let done = match self.load.as_str() {
@@ -179,12 +179,12 @@ impl Work {
         self.files(rng, self.size / 2)
     }
 
-    /// `size` datagrams, each kept by 32 packet sockets that nobody reads: copies of its head, made without waiting.
+    /// `size` datagrams, each kept by 32 packet sockets that are never read: copies of its head, made without waiting.
     fn atomic(&self, rng: &mut fastrand::Rng) -> io::Result<()> {
         const ALL: u16 = 0x0800;
         let protocol = std::num::NonZeroU32::new(u32::from(ALL.to_be())).map(rustix::net::Protocol::from_raw);
         let sender = UdpSocket::bind("127.0.0.1:0")?;
-        let nobody = UdpSocket::bind("127.0.0.1:0")?;
+        let silent = UdpSocket::bind("127.0.0.1:0")?;
         for _ in 0..2 {
             let mut taps = Vec::new();
             for _ in 0..32 {
@@ -195,7 +195,7 @@ impl Work {
                 taps.push(tap);
             }
             for _ in 0..self.size / 2 {
-                sender.send_to(&[7; 1400][..rng.usize(64..1400)], nobody.local_addr()?)?;
+                sender.send_to(&[7; 1400][..rng.usize(64..1400)], silent.local_addr()?)?;
             }
         }
         Ok(())
