@@ -4,7 +4,7 @@ use crate::error::{AllocError, AuditError, ClaimError, FreeError};
 use crate::migratetype::Migratetype;
 use crate::request::Request;
 use crate::stats::{Census, PcpStats, Stats, ZoneStats};
-use crate::units::{CpuId, CpuSet, Frames, Nanos, Order, Pfn, ZoneId};
+use crate::units::{CpuId, CpuSet, CpusetId, Frames, Nanos, Order, Pfn, ZoneId};
 
 /// What kind of code is calling.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -46,13 +46,15 @@ pub struct Cx {
     pub context: Context,
     /// The time.
     pub now: Nanos,
+    /// The cpuset of the task that runs, for engines that have cpusets; the root, unless it is set.
+    pub cpuset: CpusetId,
 }
 
 impl Cx {
     /// Makes a context for task code on `cpu` at time zero.
     #[must_use]
     pub const fn on(cpu: CpuId) -> Cx {
-        Cx { cpu, context: Context::Task, now: Nanos(0) }
+        Cx { cpu, context: Context::Task, now: Nanos(0), cpuset: CpusetId(0) }
     }
 }
 

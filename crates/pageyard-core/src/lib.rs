@@ -76,6 +76,6 @@ pub use request::{NodeMask, Request, RequestFlags};
 pub use stats::{Census, Counter, PcpStats, Stats, ZoneStats};
 pub use topology::{NodeSet, Topology};
 pub use units::{
-    BlockId, CompactorId, CpuId, CpuSet, Frames, NR_ORDERS, Nanos, NodeId, Order, PAGE_SIZE, PAGEBLOCK_ORDER,
-    PageblockId, Pfn, PhysAddr, ZoneId,
+    BlockId, CompactorId, CpuId, CpuSet, CpusetId, Frames, NR_ORDERS, Nanos, NodeId, Order, PAGE_SIZE,
+    PAGEBLOCK_ORDER, PageblockId, Pfn, PhysAddr, ZoneId,
 };

@@ -35,6 +35,10 @@ bitflags! {
         const COLD = 1 << 10;
         /// Wants frames that are not one page: compaction sees each by itself. Without it a block of several frames is one.
         const LOOSE = 1 << 11;
+        /// Keeps to the nodes of its task's cpuset on the slow path too, where others may use those of a cpuset around it.
+        const HARDWALL = 1 << 12;
+        /// Will be written to soon: at first, nodes are passed over that hold too much of such memory.
+        const WRITE = 1 << 13;
     }
 }
 
@@ -168,6 +172,8 @@ impl Request {
         set(gfp.contains(Gfp::THISNODE), RequestFlags::THIS_NODE);
         set(gfp.contains(Gfp::ZERO), RequestFlags::ZERO);
         set(gfp.contains(Gfp::COLD), RequestFlags::COLD);
+        set(gfp.contains(Gfp::HARDWALL), RequestFlags::HARDWALL);
+        set(gfp.contains(Gfp::WRITE), RequestFlags::WRITE);
         Request { order, highest_zone, migratetype, nodes: NodeMask::ALL, flags }
     }
 }

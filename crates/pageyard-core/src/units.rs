@@ -293,6 +293,10 @@ id! {
     CpuId(u32)
 }
 id! {
+    /// A cpuset: a group of tasks that keeps to some nodes. Zero is the root, which all tasks are in that no other cpuset has.
+    CpusetId(u16)
+}
+id! {
     /// A pageblock: a frame number divided by the frames of a pageblock.
     PageblockId(u64)
 }

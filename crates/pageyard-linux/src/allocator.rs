@@ -3,6 +3,8 @@
 
 use crate::boot::Managed;
 use crate::config::{Config, PcpProtection};
+use crate::dirty::Dirty;
+use crate::effort::Reach;
 use crate::events::Counts;
 use crate::slot;
 use crate::zone::Zone;
@@ -21,6 +23,7 @@ pub struct LinuxAllocator {
     pub(crate) zones: Vec<Zone>,
     pub(crate) zonelists: Zonelists,
     pub(crate) counts: Counts,
+    pub(crate) dirty: Dirty,
 }
 
 impl LinuxAllocator {
@@ -53,7 +56,13 @@ impl LinuxAllocator {
             })
             .collect::<Vec<_>>();
         let zonelists = Zonelists::new(map, config);
-        Ok(LinuxAllocator { config: config.clone(), zones, zonelists, counts: Counts::default() })
+        Ok(LinuxAllocator {
+            config: config.clone(),
+            zones,
+            zonelists,
+            counts: Counts::default(),
+            dirty: Dirty::default(),
+        })
     }
 
     /// Makes an allocator whose per-CPU lists have no lock of their own, as a kernel's had none until 6.0: turning off
@@ -100,8 +109,13 @@ impl LinuxAllocator {
         cpu.0 < self.config.cpus
     }
 
-    /// Iterates over the zones that may serve a request, best first.
-    pub(crate) fn zones_for(&self, cx: &Cx, request: &Request) -> impl Iterator<Item = &Zone> + Clone {
-        self.zonelists.walk(cx.cpu.index(), request).map(|place| &self.zones[place])
+    /// Iterates over the zones that an attempt of a request may use, best first.
+    pub(crate) fn zones_for(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        reach: Reach,
+    ) -> impl Iterator<Item = &Zone> + Clone {
+        self.zonelists.walk(cx, request, reach).map(|place| &self.zones[place])
     }
 }

@@ -71,7 +71,7 @@ impl LinuxAllocator {
             return 0;
         }
         let Some(listed) = pcp::list_for_request(&self.config, cx.context, Order::ZERO, m) else { return 0 };
-        let Ok(walk) = self.walk_of::<Inlined>(cx, request, Reach::Asked) else { return 0 };
+        let Ok(walk) = self.walk_of::<Inlined>(cx, request, Reach::First) else { return 0 };
         let preferred = &walk.list[walk.first];
         let span = &self.zones[preferred.zone].span;
         let effort = Effort::plain(Mark::Low);

@@ -148,6 +148,11 @@ pub struct Config {
     /// Whether a zone from which nothing can be reclaimed counts its free frames as such when a request asks whether to try again
     /// (6.13, and long-term branches since then).
     pub reclaimable_counts_free: bool,
+    /// Whether a cpuset also bounds the zones that are compacted for a request and those that it counts on when it tries again (6.12;
+    /// not in 6.1), and not only those that serve it and those that are reclaimed.
+    pub cpuset_bounds_help: bool,
+    /// `vm.dirty_ratio`: the percentage of a node's memory for files that may be dirty before requests for more of it go elsewhere first.
+    pub dirty_ratio: u64,
     /// Compaction.
     pub compaction: compaction::Knobs,
     /// What the preset leaves out of the kernel it is named after.
@@ -156,35 +161,33 @@ pub struct Config {
 
 /// What every preset leaves out, and what this one leaves out besides.
 macro_rules! left_out {
-    ($besides:literal) => {
+    ($($besides:literal)?) => {
         concat!(
-            "Reclaim and compaction run only where a workload supplies what to reclaim and to move; memory cgroups, cpusets and \
-             dirty limits do not exist. Compaction knows no need_resched, no LRU lists (too_many_isolated) and no contended lock; ",
-            $besides
+            "Reclaim and compaction run only where a workload supplies what to reclaim and to move; memory cgroups and CMA do \
+             not exist. Compaction knows no need_resched, no LRU lists (too_many_isolated) and no contended lock.",
+            $(" ", $besides)?
         )
     };
 }
 
 const LEFT_OUT_4_6: &str =
-    left_out!("it takes of a free block no more than is wanted. The fair-zone policy is left out.");
+    left_out!("There is no fair-zone policy, and a node has a dirty limit where a zone had one.");
 
-const LEFT_OUT_4_10: &str = left_out!(
-    "it takes of a free block no more than is wanted, and keeps to the low watermark where 4.9 and later keep to the min one."
-);
+const LEFT_OUT_4_10: &str = left_out!();
 
 const LEFT_OUT_6_1: &str = left_out!(
-    "it forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and captures a block when it is left."
+    "It forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and captures a block when it is left."
 );
 
 /// The same for kernels from 6.9 on.
 const LEFT_OUT_6_12: &str = left_out!(
-    "it does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
+    "It does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
      captures a block when it is left."
 );
 
 /// The same for kernels from 6.15 on.
 const LEFT_OUT_6_18: &str = left_out!(
-    "it does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
+    "It does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
      captures a block when it is left. With vm.defrag_mode the background reclaims and compacts as without it."
 );
 
@@ -246,6 +249,8 @@ impl Config {
             highatomic_counts_free: false,
             retries: Retries::Bounded,
             reclaimable_counts_free: false,
+            cpuset_bounds_help: false,
+            dirty_ratio: 20,
             compaction: compaction::Knobs::linux_4_10(),
             leaves_out: LEFT_OUT_4_10,
         }
@@ -282,6 +287,7 @@ impl Config {
             boost_rule: BoostRule::High,
             highatomic_limit: HighatomicLimit::PercentRounded,
             highatomic_counts_free: true,
+            cpuset_bounds_help: true,
             compaction: compaction::Knobs::linux_6_12(),
             leaves_out: LEFT_OUT_6_12,
             ..Config::linux_6_1()

@@ -12,11 +12,17 @@ pub enum Mark {
     High,
 }
 
-/// Which nodes a request may take from.
+/// Which nodes an attempt may take from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Those that it asked for, as far as they are allowed.
+    /// At first: those of its task's cpuset. A request that asked for none has these as its mask.
+    First,
+    /// On the slow path: those that it asked for, as far as the cpuset allows it.
     Asked,
+    /// Those that it asked for, and of these only the cpuset's own: what is reclaimed for it.
+    Walled,
+    /// Those that it asked for, whatever its cpuset says.
+    Named,
     /// Any: it is too important for that. A request that keeps to one node still does.
     ///
     /// # Linux

@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 53] = [
+    pub const KNOBS: [(&'static str, &'static str); 55] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -41,6 +41,8 @@ impl Config {
         ("boost_rule", "atomic or high"),
         ("privileged_take_any_node", "true or false"),
         ("reclaimable_counts_free", "true or false"),
+        ("cpuset_bounds_help", "true or false"),
+        ("dirty_ratio", "0..100, percent"),
         ("fallback", "half_free, alike or claim_or_steal"),
         ("nofragment", "true or false"),
         ("defrag_mode", "0 or 1"),
@@ -189,6 +191,8 @@ impl Config {
             "pcp_free_high_batch" => self.pcp_free_high_batch = switch()?,
             "privileged_take_any_node" => self.privileged_take_any_node = switch()?,
             "reclaimable_counts_free" => self.reclaimable_counts_free = switch()?,
+            "cpuset_bounds_help" => self.cpuset_bounds_help = switch()?,
+            "dirty_ratio" => self.dirty_ratio = number(0..=100)?,
             "nofragment" => self.nofragment = switch()?,
             "defrag_mode" => {
                 self.defrag_mode = match value {
@@ -231,6 +235,8 @@ mod tests {
             ("boost_rule", "atomic"),
             ("privileged_take_any_node", "false"),
             ("reclaimable_counts_free", "false"),
+            ("cpuset_bounds_help", "false"),
+            ("dirty_ratio", "40"),
         ] {
             let before = c.clone();
             c.set(knob, good).unwrap();

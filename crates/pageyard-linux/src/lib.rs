@@ -10,7 +10,7 @@
 //! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
 //! | the zone | `zone`: its parts, and how they are locked |
 //! | on the zone | `watermark`: may a request take; `buddy`: splitting and merging; `fallback`, `highatomic`: taking from other types, and a reserve; `refill`: carries out what `pcp` decides; `take_free`: free frames that leave for compaction; `boot`: a zone at the start |
-//! | the allocator | `zonelist`: which zones in which order; `allocator`: its state, none of its operations |
+//! | the allocator | `cpusets`: to which nodes a task keeps; `zonelist`: which zones in which order; `allocator`: its state, none of its operations; `dirty`: nodes with too much that is dirty |
 //! | taking and giving | `walk`: a request goes from zone to zone; `frees`: every one checked; `exact`: one block by its frame number |
 //! | requests | `compaction_view`: what compaction sees; `reclaim`, `waiting`: reclaim, compaction and retries; `slowpath`: what is tried when no zone is above its low watermark; `requests`: one path for all |
 //! | top | `bulk`: by the array; `numa`: nodes and their counters; `opening`: recorded states and background work; `exact_opening`: a state in every detail, taken and given; `report`; `audit`: everything recounted; `engine`: the interface that all engines have; `one_by_one`: the same for page pools of 2018 |
@@ -41,6 +41,8 @@ mod bulk;
 mod compaction_view;
 pub mod config;
 mod cpu_pages;
+mod cpusets;
+mod dirty;
 mod effort;
 mod engine;
 mod events;
@@ -79,6 +81,8 @@ mod zonelist;
 
 pub use allocator::LinuxAllocator;
 pub use config::Config;
+pub use cpusets::{CpusetError, Cpusets, Wall};
+pub use dirty::FilePages;
 pub use events::Fallbacks;
 pub use exact_opening::{CpuOpening, FreeList, Opening, OpeningError, ZoneOpening};
 pub use knobs::KnobError;

@@ -1,8 +1,9 @@
-//! Nodes: the mask of allowed nodes, interleaved requests, and the counters of where frames came from. Layer:
+//! Nodes: cpusets, interleaved requests, and the counters of where frames came from. Layer:
 //! top.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::ZonelistIterator;
+use crate::cpusets::Cpusets;
 use crate::events::Counts;
 use crate::slowpath::Counted;
 use pageyard_core::reclaim::NoHelp;
@@ -30,10 +31,10 @@ pub struct NumaStats {
 }
 
 impl LinuxAllocator {
-    /// Restricts all requests to some nodes, or lifts the restriction, as a cpuset does for its tasks. A request that
-    /// fails while this changes is tried again.
-    pub fn set_allowed_nodes(&self, mask: Option<NodeMask>) {
-        self.zonelists.allowed.set(mask);
+    /// The cpusets: to which nodes the requests of a task keep. A request that fails while they change is tried again.
+    #[must_use]
+    pub fn cpusets(&self) -> &Cpusets {
+        &self.zonelists.cpusets
     }
 
     /// Chooses the form of the zonelist walk from now on, so that both can be compared on the same memory.
@@ -41,7 +42,7 @@ impl LinuxAllocator {
         self.zonelists.choose(iterator);
     }
 
-    /// Returns how many requests were tried again because the allowed nodes changed meanwhile.
+    /// Returns how many requests were tried again because cpusets changed meanwhile.
     #[must_use]
     pub fn retries(&self) -> u64 {
         // ORDER: Relaxed: a counter, which orders nothing.
@@ -77,7 +78,7 @@ impl LinuxAllocator {
     /// `alloc_page_interleave`. The turn is the instance's, not the task's.
     pub fn alloc_interleaved(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         let nodes = self.zonelists.nodes();
-        let allowed = self.zonelists.allowed.mask().unwrap_or(NodeMask::ALL);
+        let allowed = self.cpusets().mems(cx.cpuset);
         let may = |n: &NodeId| allowed.allows(*n) && request.nodes.allows(*n);
         // ORDER: Relaxed: two requests that draw the same number lose a turn, nothing else.
         let turn = self.counts.turn.fetch_add(1, Ordering::Relaxed) as usize;

@@ -57,7 +57,7 @@ impl LinuxAllocator {
         if let Err(why) = self.check(cx, request) {
             return Err(Failure { why: why.into(), tried: Attempts::default() });
         }
-        let changes = self.zonelists.allowed.changes();
+        let changes = self.zonelists.cpusets.changes();
         match self.first_attempt::<S>(cx, request, Wake::of(request)) {
             Ok(Some(pfn)) => Ok(pfn),
             missed => self.slow_path(cx, request, help, missed.err(), changes, counted),

@@ -9,7 +9,7 @@ use crate::zone::Zone;
 use crate::zonelist::Inlined;
 use pageyard_core::reason::{ZoneRoom, reason};
 use pageyard_core::reclaim::{Attempts, Failure, Helpers};
-use pageyard_core::{AllocError, BadRequest, Cx, Frames, Pfn, Request, RequestFlags};
+use pageyard_core::{AllocError, BadRequest, Cx, Frames, NodeMask, Pfn, Request, RequestFlags};
 
 /// The events that a request was already counted for: however often it tries, each counts once.
 #[derive(Default)]
@@ -32,8 +32,8 @@ impl Counted {
 
 impl LinuxAllocator {
     /// What follows when no zone is above its low watermark, or, as `missed` says, none can serve the request. A
-    /// request that fails while the allowed nodes change is tried again; `changes` is the count of changes before the
-    /// first attempt.
+    /// request that fails while cpusets change is tried again; `changes` is the count of changes before the
+    /// first attempt. One that asked for nodes of which its cpuset has none is tried again without them.
     ///
     /// # Linux
     /// `__alloc_pages_slowpath`: the background reclaimer is woken, reserves open to those entitled to them, and a request that
@@ -48,21 +48,25 @@ impl LinuxAllocator {
         mut changes: u64,
         counted: &mut Counted,
     ) -> Result<Pfn, Failure> {
+        let mut request = *request;
         loop {
-            let failure = match missed {
+            let none = self.zones_for(cx, &request, Reach::Asked).next().is_none();
+            let failure = match missed.filter(|_| none) {
                 Some(why) => Failure { why: why.into(), tried: Attempts::default() },
-                None => match self.try_slowly(cx, request, help, counted) {
+                None => match self.try_slowly(cx, &request, help, counted) {
                     Ok(pfn) => return Ok(pfn),
                     Err(failure) => failure,
                 },
             };
-            let now = self.zonelists.allowed.changes();
-            if now == changes {
+            let now = self.zonelists.cpusets.changes();
+            if self.zonelists.cpusets.rules_out(cx, &request) {
+                request.nodes = NodeMask::ALL;
+            } else if now == changes {
                 return Err(failure);
             }
             changes = now;
             Counts::add(&self.counts.retries);
-            missed = match self.first_attempt::<Inlined>(cx, request, counted.wake(request)) {
+            missed = match self.first_attempt::<Inlined>(cx, &request, counted.wake(&request)) {
                 Ok(Some(pfn)) => return Ok(pfn),
                 Ok(None) => None,
                 Err(why) => Some(why),
@@ -112,7 +116,7 @@ impl LinuxAllocator {
             Counts::add(&self.counts.wakes);
         }
         let mut last = None;
-        for zone in self.zones_for(cx, request) {
+        for zone in self.zones_for(cx, request, Reach::Asked) {
             if last.replace(zone.span.node) != Some(zone.span.node) {
                 self.reclaim_begins(zone.span.node, request.highest_zone, request.order);
             }
@@ -172,7 +176,7 @@ impl LinuxAllocator {
                 .saturating_sub(order.frames().0 - 1),
         };
         let room = |z: &Zone| ZoneRoom { free: Frames(z.free.get()), kept: Frames(kept(z)) };
-        reason(order, self.zones_for(cx, request).map(room))
+        reason(order, self.zones_for(cx, request, Reach::Asked).map(room))
     }
 }
 

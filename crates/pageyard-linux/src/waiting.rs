@@ -2,7 +2,7 @@
 
 use crate::allocator::LinuxAllocator;
 use crate::config::Retries;
-use crate::effort::{Effort, Mark};
+use crate::effort::{Effort, Mark, Reach};
 use crate::reclaim::CLUSTER;
 use crate::zone::Zone;
 use pageyard_core::compaction::{Marks, Mode, Outcome, Step, compact_for_request, room_to_begin};
@@ -79,7 +79,16 @@ impl<'a, H: Helpers> Wait<'a, H> {
     }
 
     fn zones(&self) -> impl Iterator<Item = &Zone> + Clone {
-        self.engine.zones_for(self.cx, self.request)
+        self.engine.zones_for(self.cx, self.request, Reach::Named)
+    }
+
+    /// The zones of which it is asked whether reclaim could help, and in which is compacted.
+    ///
+    /// # Linux
+    /// `should_reclaim_retry`, `try_to_compact_pages`: 6.12 heeds the cpuset, 6.1 did not.
+    fn zones_that_help(&self) -> impl Iterator<Item = &Zone> + Clone {
+        let reach = if self.engine.config.cpuset_bounds_help { Reach::Asked } else { Reach::Named };
+        self.engine.zones_for(self.cx, self.request, reach)
     }
 
     pub(crate) fn attempt(&self) -> Option<Pfn> {
@@ -188,7 +197,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// `should_reclaim_retry`: would the request fit if everything reclaimable were reclaimed?
     fn should_reclaim(&self, progress: u64, idle: &mut u32) -> bool {
         *idle = if progress > 0 && !self.is_costly() { 0 } else { *idle + 1 };
-        (*idle <= MAX_RECLAIM_RETRIES && self.zones().any(|z| self.would_fit(z)))
+        (*idle <= MAX_RECLAIM_RETRIES && self.zones_that_help().any(|z| self.would_fit(z)))
             || self.zones().any(|z| z.unreserve_highatomic(self.request.migratetype, true))
     }
 
@@ -257,7 +266,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
         let engine = self.engine;
         let order = self.request.order;
         let help = self.help.filter(|_| order > Order::ZERO && engine.config.compaction.enabled)?;
-        let zones = self.zones().map(|z| z.id);
+        let zones = self.zones_that_help().map(|z| z.id);
         let tried = compact_for_request(engine, help, self.cx, self.request, zones, mode, thorough);
         self.tried.compactions += 1;
         self.tried.deferred += tried.deferred;
@@ -306,8 +315,8 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// `do_try_to_free_pages`: harder and harder until enough is free.
     fn shrink(&mut self) -> u64 {
         let Some(help) = self.help else { return 0 };
-        // Those that it may use now: meanwhile the allowed nodes may change.
-        let zones: Vec<&Zone> = self.engine.zones_for(self.cx, self.request).collect();
+        // Those of its cpuset now: meanwhile that may change.
+        let zones: Vec<&Zone> = self.engine.zones_for(self.cx, self.request, Reach::Walled).collect();
         let available = || zones.iter().map(|z| z.available()).sum::<u64>();
         let order = self.request.order;
         let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });

@@ -9,13 +9,14 @@ use crate::fallback::Found;
 use crate::pcp;
 use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use crate::zone::Locked;
-use crate::zonelist::{Inlined, Step, Zoneref};
+use crate::zonelist::{Called, Inlined, Step, Zoneref};
 use pageyard_core::{BadRequest, Cx, Migratetype, NodeMask, Order, Pfn, Request, RequestFlags};
 
-/// What a request walks: a zonelist, the nodes it may take from (`None`: all), and the first entry that fits.
+/// What a request walks: a zonelist, and the nodes it may take from (`None`: all).
 pub(crate) struct Walk<'a> {
     pub(crate) list: &'a [Zoneref],
     pub(crate) nodes: Option<NodeMask>,
+    /// The preferred entry: the first that the request would use, whether or not its cpuset lets it.
     pub(crate) first: usize,
 }
 
@@ -46,7 +47,10 @@ impl LinuxAllocator {
         request: &Request,
         wake: Wake,
     ) -> Result<Option<Pfn>, BadRequest> {
-        let walk = self.walk_of::<S>(cx, request, Reach::Asked)?;
+        let mut walk = self.walk_of::<S>(cx, request, Reach::First)?;
+        if request.flags.contains(RequestFlags::WRITE) {
+            walk.nodes = self.not_too_dirty(walk.nodes);
+        }
         let effort = Effort { wake, ..self.first_effort(&walk) };
         Ok(self.try_walk::<S>(cx, request, &walk, effort))
     }
@@ -69,11 +73,12 @@ impl LinuxAllocator {
         request: &Request,
         reach: Reach,
     ) -> Result<Walk<'_>, BadRequest> {
-        let (list, nodes) = self.zonelists.for_request(cx.cpu.index(), request, reach);
+        let (list, bounds) = self.zonelists.for_request(cx, request, reach);
         let highest = request.highest_zone;
-        let asked = if S::MASKS_ALL { nodes.or(Some(NodeMask::ALL)) } else { nodes };
-        match S::next(list, 0, highest, asked) {
-            Some(first) => Ok(Walk { list, nodes, first }),
+        let preferred =
+            if S::MASKS_ALL { bounds.preferred.or(Some(NodeMask::ALL)) } else { bounds.preferred };
+        match S::next(list, 0, highest, preferred) {
+            Some(first) => Ok(Walk { list, nodes: bounds.allowed, first }),
             None => Err(BadRequest::NoZone),
         }
     }
@@ -130,9 +135,18 @@ impl LinuxAllocator {
     }
 
     /// Walks the zonelist once more, on the slow path.
+    #[cold]
     pub(crate) fn try_zones(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
-        let walk = self.walk_of::<Inlined>(cx, request, effort.reach).ok()?;
-        self.try_walk::<Inlined>(cx, request, &walk, effort)
+        if self.zonelists.inlined() {
+            self.try_zones_by::<Inlined>(cx, request, effort)
+        } else {
+            self.try_zones_by::<Called>(cx, request, effort)
+        }
+    }
+
+    fn try_zones_by<S: Step>(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
+        let walk = self.walk_of::<S>(cx, request, effort.reach).ok()?;
+        self.try_walk::<S>(cx, request, &walk, effort)
     }
 
     /// # Linux

@@ -2,9 +2,10 @@
 //! Layer: the allocator. It knows zones by index and span.
 
 use crate::config::{Config, ZonelistIterator};
+use crate::cpusets::{Bounds, Cpusets};
 use crate::effort::Reach;
-use pageyard_core::{CpuId, MemoryMap, NodeId, NodeMask, NodeSet, Request, RequestFlags, ZoneKind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use pageyard_core::{CpuId, Cx, MemoryMap, NodeId, NodeMask, NodeSet, Request, RequestFlags, ZoneKind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An entry of a zonelist: a zone, and what a walk asks of it.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +27,7 @@ pub struct Zonelists {
     all: Vec<Vec<Zoneref>>,
     /// Each node's zones without any other's: for requests that keep to one node.
     own: Vec<Vec<Zoneref>>,
-    pub allowed: Allowed,
+    pub cpusets: Cpusets,
     inlined: AtomicBool,
 }
 
@@ -53,7 +54,7 @@ impl Zonelists {
         let from = |home| topology.by_distance(home, set).flat_map(|n| own[set.below(n)].iter().copied());
         let all = homes.iter().map(|home| from(home).collect()).collect();
         let of_cpu = (0..config.cpus).map(|cpu| (home(cpu), homes.below(home(cpu)))).collect();
-        Zonelists { of_cpu, nodes, all, own, allowed: Allowed::default(), inlined: AtomicBool::new(false) }
+        Zonelists { of_cpu, nodes, all, own, cpusets: Cpusets::default(), inlined: AtomicBool::new(false) }
             .with(config.zonelist_iterator)
     }
 
@@ -85,38 +86,31 @@ impl Zonelists {
         &self.nodes
     }
 
-    /// Returns the list that a request walks, and the nodes that it may take from; `None` is all of them.
+    /// Returns the list that a request walks, and the nodes that bound it.
     #[inline]
-    pub fn for_request(&self, cpu: usize, request: &Request, reach: Reach) -> (&[Zoneref], Option<NodeMask>) {
-        let (_, home) = self.of_cpu[cpu];
-        if reach == Reach::Any && !request.flags.contains(RequestFlags::THIS_NODE) {
-            return (&self.all[home], None);
-        }
-        let nodes = match (self.allowed.mask(), request.nodes) {
-            (None, NodeMask::ALL) => None,
-            (None, asked) => Some(asked),
-            (Some(allowed), asked) => Some(NodeMask(allowed.0 & asked.0)),
-        };
+    pub fn for_request(&self, cx: &Cx, request: &Request, reach: Reach) -> (&[Zoneref], Bounds) {
+        let (_, home) = self.of_cpu[cx.cpu.index()];
         let list = &self.all[home];
+        let bounds = self.cpusets.bounds(cx, request, reach);
         if request.flags.contains(RequestFlags::THIS_NODE) {
-            return (self.one_node(list, nodes), nodes);
+            return (self.one_node(list, request.nodes), bounds);
         }
-        (list, nodes)
+        (list, bounds)
     }
 
-    /// Returns the zones of the first node of a list that a mask allows.
+    /// Returns the zones of the first node of a list that a request asks for.
     #[cold]
-    fn one_node(&self, list: &[Zoneref], nodes: Option<NodeMask>) -> &[Zoneref] {
-        let first = list.iter().find(|z| nodes.is_none_or(|n| n.allows(z.node)));
+    fn one_node(&self, list: &[Zoneref], nodes: NodeMask) -> &[Zoneref] {
+        let first = list.iter().find(|z| nodes.allows(z.node));
         let place = first.and_then(|z| self.nodes.iter().position(|n| *n == z.node));
         place.map_or(&[], |p| &self.own[p])
     }
 
-    /// Iterates over the places of the zones that may serve a request, best first.
-    pub fn walk(&self, cpu: usize, request: &Request) -> impl Iterator<Item = usize> + Clone + '_ {
-        let (list, nodes) = self.for_request(cpu, request, Reach::Asked);
+    /// Iterates over the places of the zones that an attempt may use, best first.
+    pub fn walk(&self, cx: &Cx, request: &Request, reach: Reach) -> impl Iterator<Item = usize> + Clone + '_ {
+        let (list, bounds) = self.for_request(cx, request, reach);
         let highest = request.highest_zone;
-        list.iter().filter(move |z| z.fits(highest, nodes)).map(|z| z.zone)
+        list.iter().filter(move |z| z.fits(highest, bounds.allowed)).map(|z| z.zone)
     }
 }
 
@@ -173,43 +167,4 @@ impl Step for Inlined {
 fn search(list: &[Zoneref], from: usize, highest: ZoneKind, nodes: Option<NodeMask>) -> Option<usize> {
     let rest = list.get(from..)?;
     rest.iter().position(|z| z.fits(highest, nodes)).map(|i| from + i)
-}
-
-/// The nodes that requests may be served from, whatever they ask: a cpuset for the whole instance.
-///
-/// # Linux
-/// `cpusets_enabled_key` and `mems_allowed_seq`: reading costs nothing extra until a mask is installed, and a request
-/// that fails while the mask changes is tried again.
-#[derive(Default)]
-pub struct Allowed {
-    /// Counts changes; zero: none was ever made.
-    changes: AtomicU64,
-    mask: AtomicU64,
-}
-
-impl Allowed {
-    /// Installs a mask, or takes it away.
-    pub fn set(&self, mask: Option<NodeMask>) {
-        // ORDER: Release, second: a reader that sees the change counted sees the mask.
-        self.mask.store(mask.unwrap_or(NodeMask::ALL).0, Ordering::Relaxed);
-        self.changes.fetch_add(1, Ordering::Release);
-    }
-
-    /// Returns the mask, if one is installed.
-    #[inline]
-    pub fn mask(&self) -> Option<NodeMask> {
-        if self.changes() == 0 {
-            return None;
-        }
-        // ORDER: Relaxed: the load of `changes` has acquired it; a newer mask is as good.
-        let mask = NodeMask(self.mask.load(Ordering::Relaxed));
-        (mask != NodeMask::ALL).then_some(mask)
-    }
-
-    /// Returns how often the mask has changed.
-    #[inline]
-    pub fn changes(&self) -> u64 {
-        // ORDER: Acquire pairs with the Release in `set`.
-        self.changes.load(Ordering::Acquire)
-    }
 }

@@ -7,8 +7,8 @@ use crate::op::Op;
 use crate::tally::Tally;
 use crate::{check, maps};
 use pageyard::{
-    AllocError, BlockId, ClaimError, Context, Counter, CpuId, CpuSet, Cx, FreeError, Migratetype, Nanos,
-    Order, PAGEBLOCK_ORDER, PageAllocator, Pfn, Region, Request,
+    AllocError, BlockId, ClaimError, Counter, CpuId, CpuSet, Cx, FreeError, Migratetype, Nanos, Order,
+    PAGEBLOCK_ORDER, PageAllocator, Pfn, Region, Request,
 };
 
 /// How often a request is repeated if the zones' state does not justify its refusal.
@@ -58,7 +58,7 @@ impl<E: PageAllocator> Session<E> {
     }
 
     fn cx(&self, cpu: CpuId) -> Cx {
-        Cx { cpu, context: Context::Task, now: Nanos(self.tally.ops * 1000) }
+        Cx { now: Nanos(self.tally.ops * 1000), ..Cx::on(cpu) }
     }
 
     /// Runs one operation and judges the answer.

@@ -55,7 +55,12 @@ pub(super) const MEMORY: u64 = 1 << 21;
 
 /// Makes the regions of `nodes` nodes of three zones, together as large as [`MEMORY`].
 pub(super) fn regions(nodes: u8) -> Vec<Region> {
-    let node = MEMORY / u64::from(nodes);
+    regions_of(MEMORY, nodes)
+}
+
+/// Makes the regions of `nodes` nodes of three zones, together this large. A node has more than 64 MiB.
+pub(super) fn regions_of(memory: u64, nodes: u8) -> Vec<Region> {
+    let node = memory / u64::from(nodes);
     let parts = [
         (ZoneKind::Dma, 0, 1 << 12),
         (ZoneKind::Dma32, 1 << 12, node / 4),

@@ -203,15 +203,15 @@ mod tests {
             "true",
             "true",
             "true",
-            "true",
+            "false",
             "smallest_first",
             "true",
             "true",
             "found",
             "failed",
             "batch",
-            "true",
-            "true",
+            "false",
+            "false",
             "true",
         ];
         for ((name, takes), value) in Knobs::NAMES.into_iter().zip(good) {

@@ -190,7 +190,7 @@ impl Knobs {
             direct_free: Scope::Off,
             release_leftovers: false,
             migrate_ignores_free_scanner: false,
-            deferral: Deferral::Shared,
+            deferral: Deferral::UntilSuccess,
             skip: Skip::Hints,
             thorough: false,
             async_movable_only: true,
@@ -205,15 +205,15 @@ impl Knobs {
             background_hints: false,
             async_same_type: false,
             spare_wanted: false,
-            whole_blocks: false,
+            whole_blocks: true,
             target_order: TargetOrder::LastFirst,
             stride: false,
             fast_free: false,
             fast_source: FastSource::Off,
             finish: Finish::Off,
-            moves: Moves::Upwards,
-            leftovers_listed: false,
-            spare_next: false,
+            moves: Moves::Downwards,
+            leftovers_listed: true,
+            spare_next: true,
             attempt_deferred: false,
         }
     }
@@ -225,6 +225,7 @@ impl Knobs {
             last_migrated_drain: true,
             skip_on_failure: Scope::DirectAsync,
             stop_at_floor: true,
+            marks: Marks::Min,
             ..Knobs::linux_4_6()
         }
     }
@@ -235,17 +236,11 @@ impl Knobs {
     pub const fn linux_6_1() -> Knobs {
         Knobs {
             capture: true,
-            deferral: Deferral::UntilSuccess,
-            moves: Moves::Downwards,
-            leftovers_listed: true,
-            spare_next: true,
             attempt_deferred: true,
             proactiveness: 20,
-            marks: Marks::Min,
             hints: Hints::FirstFrame,
             background_hints: true,
             async_same_type: true,
-            whole_blocks: true,
             stride: true,
             fast_free: true,
             fast_source: FastSource::Hinted,
@@ -278,6 +273,11 @@ impl Knobs {
             deferral: Deferral::ByMode,
             capture: true,
             extfrag_threshold: 0,
+            marks: Marks::Low,
+            whole_blocks: false,
+            moves: Moves::Upwards,
+            leftovers_listed: false,
+            spare_next: false,
             ..Knobs::linux_4_10()
         }
     }

@@ -4,11 +4,11 @@ use crate::common::{CX, bare, normal, request, sound};
 use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard_core::reclaim::{PressureAllocator, Reclaim, Reclaimed, Shortage};
 use pageyard_core::{
-    Counter, CpuSet, Cx, Frames, MemoryMap,
+    Counter, CpuSet, CpusetId, Cx, Frames, MemoryMap,
     Migratetype::{Movable, Unmovable},
     NodeId, NodeMask, Order, PageAllocator, Pfn, Region, Request, RequestFlags, Stats, ZoneId, ZoneKind,
 };
-use pageyard_linux::{Config, LinuxAllocator};
+use pageyard_linux::{Config, LinuxAllocator, Wall};
 use std::convert::Infallible;
 
 /// Returns how often requests came to the slow path, woke the background reclaimer and were refused.
@@ -66,13 +66,23 @@ fn an_interleaved_request_that_another_node_serves_is_not_refused() {
     assert_eq!(counted(&a.stats()), [before[0] + 1, before[1] + 1, before[2]]);
 }
 
-/// Frees nothing, and lets all requests use another node from the first call on.
+/// The cpuset of those that the test makes.
+const CPUSET: CpusetId = CpusetId(1);
+
+/// Makes the cpuset of one node, and returns a task of it.
+fn confined(a: &LinuxAllocator, node: u8) -> Cx {
+    let cpuset = a.cpusets().create(CpusetId(0), NodeMask::only(NodeId(node)), Wall::Hard).unwrap();
+    assert_eq!(cpuset, CPUSET);
+    Cx { cpuset, ..CX }
+}
+
+/// Frees nothing, and gives the cpuset another node from the first call on.
 struct Rehome<'a>(&'a LinuxAllocator, NodeId);
 
 impl Reclaim for Rehome<'_> {
     fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
         if self.0.retries() == 0 {
-            self.0.set_allowed_nodes(Some(NodeMask::only(self.1)));
+            self.0.cpusets().set_mems(CPUSET, NodeMask::only(self.1)).unwrap();
         }
         Reclaimed::default()
     }
@@ -100,14 +110,14 @@ unsafe impl Migrate for Rehome<'_> {
 }
 
 #[test]
-fn a_request_with_help_that_fails_while_the_allowed_nodes_change_is_tried_again() {
+fn a_request_with_help_that_fails_while_its_cpuset_changes_is_tried_again() {
     let a = two_nodes();
-    a.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
+    let task = confined(&a, 0);
     fill(&a, 0);
     let before = counted(&a.stats());
     // A light request gives up when reclaim frees nothing, without a look at the zones, unless it is retried.
     let light = Request::new(Order::ZERO, Movable).with(RequestFlags::NORETRY);
-    let pfn = a.alloc_with(&CX, &light, &Rehome(&a, NodeId(1))).unwrap();
+    let pfn = a.alloc_with(&task, &light, &Rehome(&a, NodeId(1))).unwrap();
     assert_eq!((pfn.0 / 2048, a.retries()), (1, 1));
     assert_eq!(counted(&a.stats()), [before[0] + 1, before[1] + 1, before[2]]);
 }
@@ -117,9 +127,9 @@ fn a_request_that_is_tried_again_and_refused_counts_once() {
     let a = two_nodes();
     fill(&a, 0);
     fill(&a, 1);
-    a.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
+    let task = confined(&a, 0);
     let before = counted(&a.stats());
-    a.alloc_with(&CX, &Request::new(Order::ZERO, Movable), &Rehome(&a, NodeId(1))).unwrap_err();
+    a.alloc_with(&task, &Request::new(Order::ZERO, Movable), &Rehome(&a, NodeId(1))).unwrap_err();
     assert!(a.retries() > 0);
     assert_eq!(counted(&a.stats()), before.map(|n| n + 1));
 }

@@ -2,10 +2,10 @@
 
 use crate::common::{CX, sound};
 use pageyard_core::{
-    AllocError, BadRequest, Counter, CpuId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask,
-    Order, PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneKind,
+    Context, Counter, CpuId, CpusetId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask, Order,
+    PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneKind,
 };
-use pageyard_linux::{Config, LinuxAllocator, NumaStats};
+use pageyard_linux::{Config, FilePages, LinuxAllocator, NumaStats, Wall};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Frames of a zone.
@@ -79,38 +79,131 @@ fn masks_and_this_node_bound_a_request() {
     }
 }
 
+/// Makes a cpuset inside the root, and returns a task of it on CPU 0.
+fn confined(a: &LinuxAllocator, mems: u64, wall: Wall) -> Cx {
+    Cx { cpuset: a.cpusets().create(CpusetId(0), NodeMask(mems), wall).unwrap(), ..CX }
+}
+
 #[test]
-fn an_allowed_mask_restricts_everybody_until_it_is_lifted() {
+fn a_cpuset_bounds_its_tasks_and_no_others() {
     for iterator in ["called", "inlined"] {
         let a = machine(2, &[], iterator);
-        a.set_allowed_nodes(Some(NodeMask::only(NodeId(1))));
-        assert_eq!(node_of(a.alloc(&CX, &request()).unwrap()), 1);
-        let elsewhere = Request { nodes: NodeMask::only(NodeId(0)), ..request() };
-        assert_eq!(a.alloc(&CX, &elsewhere), Err(AllocError::BadRequest(BadRequest::NoZone)));
-        a.set_allowed_nodes(None);
-        assert_eq!(node_of(a.alloc(&CX, &request()).unwrap()), 0);
-        assert_eq!(node_of(a.alloc(&CX, &elsewhere).unwrap()), 0);
+        let there = confined(&a, 0b10, Wall::Hard);
+        assert_eq!(node_of(a.alloc(&there, &request()).unwrap()), 1);
+        assert_eq!(node_of(a.alloc(&CX, &request()).unwrap()), 0, "{iterator}: this one is of the root");
+        a.cpusets().set_mems(there.cpuset, NodeMask(0b01)).unwrap();
+        assert_eq!(node_of(a.alloc(&there, &request()).unwrap()), 0);
     }
 }
 
 #[test]
-fn a_request_that_fails_while_the_allowed_nodes_change_is_tried_again() {
-    // Two nodes, one of them full; the mask flips between them. At every moment after the flip to the roomy node a request
-    // can be served, so one that fails must have seen one mask only.
+fn nodes_that_a_cpuset_has_none_of_are_not_asked_for() {
     for iterator in ["called", "inlined"] {
         let a = machine(2, &[], iterator);
-        a.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
-        while a.alloc(&CX, &request()).is_ok() {}
+        let there = confined(&a, 0b10, Wall::Hard);
+        let elsewhere = Request { nodes: NodeMask::only(NodeId(0)), ..request() };
+        assert_eq!(node_of(a.alloc(&there, &elsewhere).unwrap()), 1, "{iterator}");
+        assert_eq!(a.retries(), 1, "{iterator}");
+        assert_eq!(node_of(a.alloc(&CX, &elsewhere).unwrap()), 0, "{iterator}");
+    }
+}
+
+/// Takes a node's frames, all above the low watermark.
+fn exhaust(a: &LinuxAllocator, node: u8) {
+    let here = Request { nodes: NodeMask::only(NodeId(node)), ..request() };
+    while a.alloc(&CX, &here).is_ok() {}
+}
+
+#[test]
+fn a_full_cpuset_is_left_where_its_wall_is_open_and_by_interrupts_and_victims() {
+    let hardwall = RequestFlags::HARDWALL;
+    let plain = Request::new(Order::of(4), Movable);
+    let interrupt = |cx: Cx| Cx { context: Context::Softirq, ..cx };
+    for iterator in ["called", "inlined"] {
+        for (wall, flags, in_interrupt, leaves) in [
+            (Wall::Open, RequestFlags::empty(), false, true),
+            (Wall::Open, hardwall, false, false),
+            (Wall::Hard, RequestFlags::empty(), false, false),
+            (Wall::Hard, RequestFlags::OOM_VICTIM, false, true),
+            (Wall::Hard, hardwall, true, true),
+        ] {
+            let a = machine(2, &[], iterator);
+            let task = confined(&a, 0b01, wall);
+            let task = if in_interrupt { interrupt(task) } else { task };
+            exhaust(&a, 0);
+            let got = a.alloc(&task, &plain.with(flags));
+            let case = format!("{iterator}, {wall:?}, {flags:?}, interrupt {in_interrupt}");
+            assert_eq!(got.map(node_of).ok(), leaves.then_some(1), "{case}");
+        }
+    }
+}
+
+#[test]
+fn an_open_wall_lets_through_to_the_nearest_hard_one_and_no_further() {
+    let a = machine(3, &[], "inlined");
+    let around = a.cpusets().create(CpusetId(0), NodeMask(0b011), Wall::Hard).unwrap();
+    let inner = a.cpusets().create(around, NodeMask(0b001), Wall::Open).unwrap();
+    let task = Cx { cpuset: inner, ..CX };
+    exhaust(&a, 0);
+    let plain = Request::new(Order::of(4), Movable);
+    assert_eq!(node_of(a.alloc(&task, &plain).unwrap()), 1);
+    exhaust(&a, 1);
+    assert!(a.alloc(&task, &plain).is_err());
+    assert_eq!(node_of(a.alloc(&CX, &plain).unwrap()), 2);
+    sound(&a);
+}
+
+#[test]
+fn a_request_with_a_mask_of_its_own_gets_the_nodes_that_its_cpuset_has_too() {
+    let a = machine(3, &[], "inlined");
+    let task = confined(&a, 0b110, Wall::Hard);
+    let asked = Request { nodes: NodeMask(0b011), ..Request::new(Order::of(4), Movable) };
+    assert_eq!(node_of(a.alloc(&task, &asked).unwrap()), 1);
+    // Node 0 is what it prefers: the other one counts as a miss there.
+    assert_eq!(a.numa_stats(NodeId(0)).numa_foreign, 1);
+}
+
+#[test]
+fn frames_to_be_written_come_from_nodes_that_are_not_too_dirty() {
+    let a = machine(2, &[], "inlined");
+    let single = Request::new(Order::ZERO, Movable);
+    let write = single.with(RequestFlags::WRITE);
+    let node = |request: &Request| {
+        let pfn = a.alloc(&CX, request).unwrap();
+        a.free(&CX, pfn, Order::ZERO).unwrap();
+        node_of(pfn)
+    };
+    assert_eq!(node(&write), 0, "nothing was said of files");
+    // A fifth of what can be dirty: all that is free and not kept back, and files.
+    let dirty = |frames| FilePages { resident: Frames(0), dirty: Frames(frames) };
+    a.set_file_pages(NodeId(0), dirty(3 * ZONE));
+    assert_eq!((node(&write), node(&single)), (1, 0));
+    a.set_file_pages(NodeId(0), dirty(ZONE / 20));
+    assert_eq!(node(&write), 0);
+    // Both are too dirty: then it does not matter.
+    a.set_file_pages(NodeId(0), dirty(3 * ZONE));
+    a.set_file_pages(NodeId(1), dirty(3 * ZONE));
+    assert_eq!(node(&write), 0);
+}
+
+#[test]
+fn a_request_that_fails_while_its_cpuset_changes_is_tried_again() {
+    // Two nodes, one of them full; the cpuset flips between them. At every moment after the flip to the roomy node a request
+    // can be served, so one that fails must have seen one of them only.
+    for iterator in ["called", "inlined"] {
+        let a = machine(2, &[], iterator);
+        let task = confined(&a, 0b01, Wall::Hard);
+        while a.alloc(&task, &request()).is_ok() {}
         let stop = AtomicBool::new(false);
         std::thread::scope(|s| {
             s.spawn(|| {
                 let mut node = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    a.set_allowed_nodes(Some(NodeMask::only(NodeId(node))));
+                    a.cpusets().set_mems(task.cpuset, NodeMask::only(NodeId(node))).unwrap();
                     node ^= 1;
                 }
             });
-            let (cx, mut served) = (Cx::on(CpuId(1)), 0);
+            let (cx, mut served) = (Cx { cpu: CpuId(1), ..task }, 0);
             while served < 20_000 || a.retries() == 0 {
                 if let Ok(pfn) = a.alloc(&cx, &request()) {
                     assert_eq!(node_of(pfn), 1);
@@ -169,8 +262,8 @@ fn counters_say_where_frames_came_from() {
 #[test]
 fn interleaved_requests_go_round_the_allowed_nodes() {
     let a = machine(4, &[], "inlined");
-    a.set_allowed_nodes(Some(NodeMask(0b1101)));
-    let nodes: Vec<u64> = (0..6).map(|_| node_of(a.alloc_interleaved(&CX, &request()).unwrap())).collect();
+    let task = confined(&a, 0b1101, Wall::Hard);
+    let nodes: Vec<u64> = (0..6).map(|_| node_of(a.alloc_interleaved(&task, &request()).unwrap())).collect();
     assert_eq!(nodes, [0, 2, 3, 0, 2, 3]);
     assert_eq!([0, 1, 2, 3].map(|n| a.numa_stats(NodeId(n)).numa_interleave), [2, 0, 2, 2]);
 }

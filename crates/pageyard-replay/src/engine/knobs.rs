@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 54] = [
+const ABOUT: [(&str, &str); 56] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -170,6 +170,14 @@ const ABOUT: [(&str, &str); 54] = [
     (
         "reclaimable_counts_free",
         "whether a zone with nothing to reclaim counts its free frames as reclaimable",
+    ),
+    (
+        "cpuset_bounds_help",
+        "whether a cpuset bounds compaction for a request, and its hopes for reclaim, as well",
+    ),
+    (
+        "dirty_ratio",
+        "how much of a node's memory for files may be dirty before requests for more go elsewhere",
     ),
     ("fallback", "how a request takes from pageblocks of another type"),
     ("nofragment", "whether a first attempt avoids mixing types, even at the cost of a lower zone"),
@@ -276,6 +284,8 @@ fn default_of(engine: &str, knob: &str) -> String {
         ("boost_rule", Some(c)) => value(&c.boost_rule),
         ("privileged_take_any_node", Some(c)) => c.privileged_take_any_node.to_string(),
         ("reclaimable_counts_free", Some(c)) => c.reclaimable_counts_free.to_string(),
+        ("cpuset_bounds_help", Some(c)) => c.cpuset_bounds_help.to_string(),
+        ("dirty_ratio", Some(c)) => c.dirty_ratio.to_string(),
         ("fallback", Some(c)) => value(&c.fallback),
         ("nofragment", Some(c)) => c.nofragment.to_string(),
         ("defrag_mode", Some(c)) => u8::from(c.defrag_mode).to_string(),

@@ -209,6 +209,19 @@ pub(super) const TABLE: &[InLinux] = &[
         "The presets linux-6.1 and linux-6.12 are long-term branches, which have it too.",
     ),
     entry(
+        "cpuset_bounds_help",
+        Code("should_reclaim_retry, try_to_compact_pages"),
+        &[("false", Until(v(6, 1))), ("true", Since(v(6, 12)))],
+        "The change came between those releases. It decides something where there are cpusets.",
+    ),
+    entry(
+        "dirty_ratio",
+        Sysctl("vm.dirty_ratio"),
+        &[(ANY, Every)],
+        "20 unless it is set. The node's limit, since 4.8; before, a zone had one of its own. It decides something for requests with \
+         __GFP_WRITE, once the allocator was told what nodes hold of files.",
+    ),
+    entry(
         "fallback",
         Code("__rmqueue_fallback; since 6.15 __rmqueue_claim and __rmqueue_steal"),
         &[
@@ -290,7 +303,7 @@ pub(super) const TABLE: &[InLinux] = &[
         Code("defer_compaction, compaction_deferred"),
         &[("off", Never), ("shared", Never), ("by_mode", Never), ("until_success", Every)],
         "Asynchronous compaction never defers. An order that was never tried counts as failed (compact_order_failed begins at \
-         0); the presets of 4.x do not have this, and their studies were made so.",
+         0).",
     ),
     entry(
         "compaction.skip",
@@ -345,7 +358,7 @@ pub(super) const TABLE: &[InLinux] = &[
         "compaction.marks",
         Code("__compaction_suitable, __compact_finished, __isolate_free_page"),
         &[("low", Until(v(4, 8))), ("min", Since(v(4, 9)))],
-        "The preset linux-4.10 keeps the low watermark: its study was made with it.",
+        "",
     ),
     entry(
         "compaction.hints",
@@ -379,7 +392,7 @@ pub(super) const TABLE: &[InLinux] = &[
         "compaction.whole_blocks",
         Code("isolate_freepages_block"),
         &[("false", Never), ("true", Every)],
-        "The presets linux-4.6 and linux-4.10 take no more than is needed: their study was made that way.",
+        "",
     ),
     entry(
         "compaction.target_order",
@@ -416,20 +429,19 @@ pub(super) const TABLE: &[InLinux] = &[
         "compaction.moves",
         Code("migrate_pages"),
         &[("upwards", Never), ("downwards", Until(v(6, 2))), ("batch", Since(v(6, 3)))],
-        "Frames are isolated to the head of a list, so the last one is moved first. The presets of 4.x move the first one first, \
-         and their studies were made so. Until 6.8 targets are looked for as many as were isolated.",
+        "Frames are isolated to the head of a list, so the last one is moved first. Until 6.8 targets are looked for as many as were isolated.",
     ),
     entry(
         "compaction.leftovers_listed",
         Code("release_freepages, later release_free_list"),
         &[("false", Never), ("true", Every)],
-        "The presets of 4.x return them to the zone.",
+        "",
     ),
     entry(
         "compaction.spare_next",
         Code("low_pfn in isolate_freepages"),
         &[("false", Never), ("true", Every)],
-        "The presets of 4.x let the free scanner use it.",
+        "",
     ),
     entry(
         "compaction.attempt_deferred",
@@ -476,20 +488,6 @@ mod tests {
 
     #[test]
     fn a_preset_has_the_values_of_its_release() {
-        // What the notes say of these: the presets are not like their releases there.
-        let known = [
-            ("compaction.marks", "linux-4.10"),
-            ("compaction.deferral", "linux-4.6"),
-            ("compaction.deferral", "linux-4.10"),
-            ("compaction.moves", "linux-4.6"),
-            ("compaction.moves", "linux-4.10"),
-            ("compaction.leftovers_listed", "linux-4.6"),
-            ("compaction.leftovers_listed", "linux-4.10"),
-            ("compaction.spare_next", "linux-4.6"),
-            ("compaction.spare_next", "linux-4.10"),
-            ("compaction.whole_blocks", "linux-4.6"),
-            ("compaction.whole_blocks", "linux-4.10"),
-        ];
         // Carried back to the long-term branches that the presets are.
         let carried_back = [
             ("reclaimable_counts_free", "linux-6.1"),
@@ -507,7 +505,7 @@ mod tests {
                 let has = entry.values.iter().filter(value).any(|(_, in_)| in_.contain(release(preset)));
                 assert_eq!(
                     has,
-                    !known.contains(&(knob.name, preset)) && !carried_back.contains(&(knob.name, preset)),
+                    !carried_back.contains(&(knob.name, preset)),
                     "{} on {preset}: {default}",
                     knob.name
                 );

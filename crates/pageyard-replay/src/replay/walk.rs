@@ -6,7 +6,7 @@ use super::unseen::Unseen;
 use crate::bitmap::FrameSet;
 use crate::machine::Machine;
 use pageyard::RequestFlags;
-use pageyard::{Context, CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
+use pageyard::{CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
 use pageyard_trace::{Event, EventKind, FAILED, Move, MoveKind};
 
 /// A row of either file of a trace.
@@ -143,7 +143,7 @@ impl<'a> Walk<'a> {
     fn event(&mut self, calls: &mut impl Calls, event: &Event) {
         self.counts.events += 1;
         let Some(order) = Order::new(event.order) else { return };
-        let cx = Cx { cpu: CpuId(event.cpu), context: event.context, now: Nanos(event.time_ns) };
+        let cx = Cx { context: event.context, now: Nanos(event.time_ns), ..Cx::on(CpuId(event.cpu)) };
         match event.kind {
             EventKind::Alloc => self.alloc(calls, &cx, event, order),
             EventKind::Free => self.free(calls, &cx, event, order),
@@ -268,7 +268,7 @@ impl<'a> Walk<'a> {
         if from == to {
             return;
         }
-        let cx = Cx { cpu: CpuId(row.cpu), context: Context::Task, now: Nanos(row.time_ns) };
+        let cx = Cx { now: Nanos(row.time_ns), ..Cx::on(CpuId(row.cpu)) };
         // It was free, since the host moved something there.
         self.give_up(calls, &cx, to, order);
         self.left.remove(to, order.frames());

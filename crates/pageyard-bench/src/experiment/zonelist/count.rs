@@ -2,28 +2,38 @@
 //!
 //! The command runs itself under callgrind twice, with different numbers of rounds: the difference is the rounds' alone.
 
-use super::{CALLED, ENGINE, INLINED, ONE_ZONE, machine};
-use crate::experiment::machines::{MEMORY, on, regions, single};
+use super::tasks::{Confined, Confinement};
+use super::{CALLED, ENGINE, INLINED, ONE_ZONE, POINT, PRESET};
+use crate::experiment::machines::{MEMORY, on, reference, regions, regions_of, single};
 use crate::experiment::{Rows, Run, Settings};
 use crate::harness::engines::{Engine, Measurable, Visit, one_zone};
-use pageyard::{CpuId, Cx, NodeId, NodeMask, Order, PageAllocator};
+use pageyard::{CpuId, Cx, Order, PageAllocator};
 use std::hint::black_box;
 use std::process::Command;
 
 /// What is counted: name, column, row.
-const COUNTED: [(&str, &str, &str); 6] = [
-    ("called", CALLED, "no mask"),
-    ("inlined", INLINED, "no mask"),
-    ("called-mask", CALLED, "mask installed"),
-    ("inlined-mask", INLINED, "mask installed"),
-    ("engine", ENGINE, "no mask"),
-    ("engine-one-zone", ONE_ZONE, "no mask"),
+const COUNTED: [(&str, &str, &str); 12] = [
+    ("called", CALLED, "no cpuset"),
+    ("inlined", INLINED, "no cpuset"),
+    ("called-all", CALLED, "cpuset of all nodes"),
+    ("inlined-all", INLINED, "cpuset of all nodes"),
+    ("called-some", CALLED, "cpuset of some nodes"),
+    ("inlined-some", INLINED, "cpuset of some nodes"),
+    ("called-slow", CALLED, "on the slow path, no cpuset"),
+    ("inlined-slow", INLINED, "on the slow path, no cpuset"),
+    ("called-slow-some", CALLED, "on the slow path, cpuset of some nodes"),
+    ("inlined-slow-some", INLINED, "on the slow path, cpuset of some nodes"),
+    ("engine", ENGINE, "no cpuset"),
+    ("engine-one-zone", ONE_ZONE, "no cpuset"),
 ];
+
+/// Frames of the machine of the slow path, which has to be filled first: 512 MiB.
+const SMALL: u64 = 1 << 17;
 
 /// Takes a frame and gives it back, so many times.
 #[inline(never)]
-fn pairs<A: PageAllocator>(a: &A, rounds: u64) {
-    let (cx, request) = (Cx::on(CpuId(0)), single());
+fn pairs<A: PageAllocator>(a: &A, cx: Cx, rounds: u64) {
+    let request = single();
     for _ in 0..rounds {
         if let Ok(pfn) = black_box(a).alloc(&cx, black_box(&request)) {
             let _ = black_box(a).free(&cx, pfn, Order::ZERO);
@@ -38,22 +48,34 @@ impl Visit for Pairs {
     type Output = ();
 
     fn visit<E: Measurable>(self, engine: E) {
-        pairs(&engine, self.0);
+        pairs(&engine, Cx::on(CpuId(0)), self.0);
     }
 }
 
-/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones, with these knobs set. Says whether
-/// `what` is known.
+/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones, with these knobs set; on the slow path
+/// the machine is filled first. Says whether `what` is known.
 #[must_use]
 pub fn rounds(what: &str, rounds: u64, settings: &Settings) -> bool {
     match what.split_once('-').unwrap_or((what, "")) {
-        (form @ ("called" | "inlined"), mask) => {
-            let Ok(machine) = machine(form, 2, settings) else { return false };
-            let reference = &machine.allocator().0;
-            if mask == "mask" {
-                reference.set_allowed_nodes(Some(NodeMask::only(NodeId(0))));
+        (form @ ("called" | "inlined"), state) => {
+            let (slow, cpuset) = match state.strip_prefix("slow") {
+                Some(rest) => (true, rest.trim_start_matches('-')),
+                None => (false, state),
+            };
+            let how = match cpuset {
+                "" => Confinement::None,
+                "all" => Confinement::All,
+                "some" => Confinement::Some,
+                _ => return false,
+            };
+            let memory = if slow { SMALL } else { MEMORY };
+            let Ok(config) = settings.linux(PRESET, &[(POINT, form)]) else { return false };
+            let Ok(made) = reference(&regions_of(memory, 2), &config) else { return false };
+            let Ok(tasks) = Confined::new(made, 2, how) else { return false };
+            if slow {
+                tasks.fill();
             }
-            pairs(reference, rounds);
+            pairs(&tasks.reference, tasks.cx(0), rounds);
         }
         ("engine", zone) => {
             // The try-lock on every host: what restartable sequences do depends on where they run.

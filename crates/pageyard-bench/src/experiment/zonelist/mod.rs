@@ -1,10 +1,11 @@
 //! `zonelist`: the step from one zone to the next, called or inlined.
 //!
-//! * `sweep`: the document's microbenchmark, and the same with masks and more nodes; `count`: instructions, which no noise
+//! * `tasks`: who asks; `sweep`: the document's microbenchmark, and the same with cpusets and more nodes; `count`: instructions, which no noise
 //!   hides; `verdict`: the result.
 
 pub mod count;
 mod sweep;
+mod tasks;
 mod verdict;
 
 use super::machines::{Reference, batches, reference, reference_subject, regions};
@@ -52,7 +53,10 @@ impl Experiment for Zonelist {
             (STATINLINE, "the document's kernel before the patch, in cycles of its machine"),
             (OPTITER, "the document's kernel with the patch"),
             (CALLED, "Linux 4.6 before the patch: each step from zone to zone is a call"),
-            (INLINED, "after the patch: a step without a node mask is part of the caller"),
+            (
+                INLINED,
+                "after the patch: a step without a node mask is part of the caller, and without a cpuset there is no mask",
+            ),
             (ENGINE, "the lock-free engine, on machines of three zones a node"),
             (ONE_ZONE, "the engine on a machine of one zone, which needs no walk"),
         ]
@@ -74,7 +78,7 @@ impl Experiment for Zonelist {
     fn measure(&self, run: &mut Run<'_>) -> Result<Rows, BenchError> {
         let mut rows = Rows::default();
         sweep::document(run, &mut rows)?;
-        sweep::masks(run, &mut rows)?;
+        sweep::cpusets(run, &mut rows)?;
         sweep::engine(run, &mut rows)?;
         count::measure(run, &mut rows);
         run.note("the reference is linux-4.6 with the iterator in both forms, each compiled on its own");

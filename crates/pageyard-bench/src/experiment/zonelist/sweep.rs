@@ -1,14 +1,15 @@
-//! Batches of single frames under both forms of the iterator: as the document has it, and with masks and nodes.
+//! Batches of single frames under both forms of the iterator: as the document has it, and with cpusets and nodes.
 
-use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, machine};
+use super::tasks::{Confined, Confinement, all_but_one, every};
+use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, POINT, PRESET, machine};
 use crate::error::BenchError;
-use crate::experiment::machines::{Batches, MEMORY, Reference, batches, engine_subject, regions, sound};
+use crate::experiment::machines::{Batches, MEMORY, batches, engine_subject, reference, regions, sound};
 use crate::experiment::{Rows, Run, Samples, gain};
 use crate::harness::engines::one_zone;
 use crate::harness::sampler::Sample;
-use crate::harness::subject::Subject;
+use crate::harness::subject::{Shared, Subject};
 use crate::harness::team::{Team, cpus};
-use pageyard::NodeMask;
+use pageyard_linux::LinuxAllocator;
 use pageyard_linux::config::ZonelistIterator::{self, Called, Inlined};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -18,14 +19,14 @@ pub(super) const GAINS: &str = "Less than called";
 /// Measures what taking a frame costs on one machine, with each of these forms of the walk in turn: on one machine, because
 /// two of them differ by where their memory lies, by more than a few percent.
 fn forms(
-    machine: &Reference,
+    (machine, reference): (&dyn Subject, &LinuxAllocator),
     forms: &[ZonelistIterator],
     batch: usize,
     (team, run): (&Team, &Run<'_>),
 ) -> Vec<Samples> {
     let load = Batches::one_by_one(batch, run.quick);
     let series = run.sampler().run(&mut forms.to_vec(), |form| {
-        machine.allocator().0.set_zonelist_iterator(*form);
+        reference.set_zonelist_iterator(*form);
         match load.sample(machine, team) {
             Sample::Counts([alloc, ..]) => Sample::Counts([alloc]),
             _ => Sample::Disturbed,
@@ -41,7 +42,8 @@ pub(super) fn document(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchEr
     let mut worst: f64 = 0.0;
     for (done, batch) in batches.iter().enumerate() {
         run.at("called and inlined", done, batches.len());
-        let series = forms(&machine, &[Called, Inlined, Called], *batch, (&team, run));
+        let series =
+            forms((&machine, &machine.allocator().0), &[Called, Inlined, Called], *batch, (&team, run));
         let name = format!("alloc-odr0-{batch}");
         rows.section(SECTION);
         for (column, s) in [CALLED, INLINED].into_iter().zip(&series) {
@@ -59,58 +61,57 @@ pub(super) fn document(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchEr
     sound(machine.engine())
 }
 
-/// Masks and nodes: none installed, one that allows all but the last node, and one that another thread changes all the time.
-pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
+/// Cpusets and nodes.
+pub(super) fn cpusets(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let sizes: &[usize] = if run.quick { &[64] } else { &[1, 64, 1024] };
     let several = cpus().len() > 1;
     let team = Team::new(&[]);
     let mut done = 0;
     for nodes in NODES {
-        for mask in ["no mask", "mask installed", "mask changed during walks"] {
-            run.at("masks and nodes", done, NODES.len() * 3);
+        for how in Confinement::ALL {
+            run.at("cpusets and nodes", done, NODES.len() * Confinement::ALL.len());
             done += 1;
-            if mask == "mask changed during walks" && !several {
+            if how == Confinement::Changing && !several {
                 continue;
             }
-            let machine = machine("called", nodes, &run.settings)?;
-            let allocator = &machine.allocator().0;
-            let all = if nodes == 64 { u64::MAX } else { (1 << nodes) - 1 };
-            // Node 0 stays allowed, so that the same frames are taken under each mask.
-            let some = NodeMask((all >> 1).max(1));
-            if mask == "mask installed" {
-                allocator.set_allowed_nodes(Some(some));
-            }
+            let config = run.settings.linux(PRESET, &[(POINT, "called")])?;
+            let confined = Confined::new(reference(&regions(nodes), &config)?, nodes, how)?;
+            let machine = Shared::new(CALLED, confined, false);
+            let Confined { reference, cpuset } = machine.allocator();
             let (stop, changes) = (AtomicBool::new(false), AtomicU64::new(0));
             std::thread::scope(|scope| {
-                if mask == "mask changed during walks" {
+                if how == Confinement::Changing {
                     scope.spawn(|| {
                         let mut turn = false;
                         // ORDER: Relaxed: the end may be seen late.
                         while !stop.load(Ordering::Relaxed) {
                             turn = !turn;
-                            let mask = if turn { some } else { NodeMask(all) };
-                            allocator.set_allowed_nodes(Some(mask));
-                            changes.fetch_add(1, Ordering::Relaxed);
+                            let mems = if turn { all_but_one(nodes) } else { every(nodes) };
+                            let changed = reference.cpusets().set_mems(*cpuset, mems).is_ok();
+                            changes.fetch_add(u64::from(changed), Ordering::Relaxed);
                             (0..200).for_each(|_| std::hint::spin_loop());
                         }
                     });
                 }
                 let before = changes.load(Ordering::Relaxed);
                 for size in sizes {
-                    let series = forms(&machine, &[Called, Inlined], *size, (&team, run));
-                    let metric = format!("Min alloc-odr0-{size}, {}, {mask}", nodes_text(nodes));
-                    rows.section("Nodes and masks");
+                    let series =
+                        forms((&machine, reference), &[Called, Inlined, Called], *size, (&team, run));
+                    let metric = format!("Min alloc-odr0-{size}, {}, {}", nodes_text(nodes), how.name());
+                    rows.section("Nodes and cpusets");
                     rows.add(&metric, CALLED, series[0].min(), "ns");
                     rows.add(&metric, INLINED, series[1].min(), "ns");
                     let saved = series[0].paired_gain(&series[1]);
                     rows.add(format!("gain turn by turn, {}", &metric[4..]), INLINED, saved, "%");
+                    let pair = series[0].paired_gain(&series[2]);
+                    rows.add(format!("A/A {}", &metric[4..]), CALLED, pair, "% apart");
                 }
                 // A second thread that got no CPU has changed nothing, and the rows above are then those of an
-                // unchanged mask.
+                // unchanged cpuset.
                 let seen = changes.load(Ordering::Relaxed) - before;
-                if mask == "mask changed during walks" {
+                if how == Confinement::Changing {
                     rows.add(
-                        format!("changes of the mask meanwhile, {}", nodes_text(nodes)),
+                        format!("changes of the cpuset meanwhile, {}", nodes_text(nodes)),
                         CALLED,
                         seen as f64,
                         "",
@@ -122,7 +123,7 @@ pub(super) fn masks(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError
         }
     }
     if !several {
-        run.note("masks that change during walks were not measured: this process may use one CPU");
+        run.note("cpusets that change during walks were not measured: this process may use one CPU");
     }
     Ok(())
 }
