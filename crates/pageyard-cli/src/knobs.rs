@@ -4,7 +4,8 @@ use crate::output::{Failure, print, print_json};
 use clap::Args;
 use pageyard_replay::engine::{Knob, KnobsDocument, all_knobs};
 
-/// Lists the knobs that `--set` takes: values, engines, defaults, what each does, and what it is in Linux.
+/// Lists the knobs that `--set` takes: values, engines, defaults, what each does, and what it is in Linux; then patches that are in no
+/// release and engines by their names
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pageyard knobs\n  pageyard knobs compaction.direct_free")]
 pub struct Knobs {
@@ -22,7 +23,10 @@ impl Knobs {
                 self.name.iter().flat_map(|n| n.chars().flat_map(char::escape_debug)).collect();
             return Err(Failure(format!("no knob has `{name}` in its name; `pageyard knobs` lists all")));
         }
-        let document = KnobsDocument::of(&knobs);
+        let mut document = KnobsDocument::of(&knobs);
+        if self.name.is_some() {
+            document.posted.clear();
+        }
         if json { print_json(&document) } else { print(&document.to_string()) }
     }
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Re-executes a trace: allocations by their recorded request, frees by identity.
 #[derive(Args, Default)]
 #[command(
-    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay first.trace --repeat second.trace\n  pageyard replay --samples 200 --out series --format csv\n  pageyard replay data/traces/build.trace --engine kernel:6.12,linux-6.12"
+    after_help = "Examples:\n  pageyard replay\n  pageyard replay data/traces/net-order0.trace --engine linux-4.10,linux-6.18\n  pageyard replay --engine linux-6.18,linux-6.18:fallback=alike:pcp_policy=classic\n  pageyard replay data/traces/build.trace --memory 4G --set pcp_policy=classic\n  pageyard replay busy.trace --slow-path reclaim,compaction --pinned 0.1\n  pageyard replay first.trace --repeat second.trace\n  pageyard replay --samples 200 --out series --format csv\n  pageyard replay data/traces/build.trace --engine kernel:6.12,linux-6.12\n  pageyard replay busy.trace --slow-path compaction --engine linux-4.6,posted:1459414236-9219-5-git-send-email-vbabka@suse.cz"
 )]
 pub struct Replay {
     /// The trace, a folder NAME.trace [default: the trace built into the command]

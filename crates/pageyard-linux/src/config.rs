@@ -192,11 +192,11 @@ const LEFT_OUT_6_18: &str = left_out!(
 );
 
 impl Config {
-    /// The names of the presets.
+    /// The names of the releases. What was posted and is in none of them is in [`Posted`].
     pub const PRESETS: [&'static str; 5] =
         ["linux-4.6", "linux-4.10", "linux-6.1", "linux-6.12", "linux-6.18"];
 
-    /// Returns a preset by name, with two CPUs.
+    /// Returns a release by name, with two CPUs.
     #[must_use]
     pub fn preset(name: &str) -> Option<Config> {
         match name {

@@ -5,7 +5,7 @@
 //!
 //! | layer | files |
 //! |---|---|
-//! | settings | `protection`: who may use a CPU's lists; [`irq`]: what turns interrupts off, in user space; [`config`]: presets (`linux-4.6` to `linux-6.18`) and the knobs that tell them apart; `knobs`: knobs by name |
+//! | settings | `protection`: who may use a CPU's lists; [`irq`]: what turns interrupts off, in user space; [`config`]: presets (`linux-4.6` to `linux-6.18`) and the knobs that tell them apart; `knobs`: knobs by name; `posted`: patches that are in no release |
 //! | values | `effort`: how hard a request tries; `events`: what is counted; `gauge`: what is read without a lock; [`place`]: where a thread is that frees |
 //! | parts of a zone | `tag`: a byte a frame; `freelist`: links and lists; `pageblock`: types, hints, leases; `lock`: the zone lock, which measures its own waiting; `pcp_limits`: how long a CPU's lists may become; `pcp`: the policy of the lists, which decides and moves nothing; `cpu_pages`: the lists; `slot`: their lock |
 //! | the zone | `zone`: its parts, and how they are locked |
@@ -64,6 +64,7 @@ mod pageblock;
 mod pcp;
 mod pcp_limits;
 pub mod place;
+mod posted;
 mod protection;
 mod reclaim;
 mod refill;
@@ -89,4 +90,5 @@ pub use knobs::KnobError;
 pub use lock::LockStats;
 pub use numa::NumaStats;
 pub use one_by_one::OneByOne;
+pub use posted::Posted;
 pub use tag::MAX_PAGE_ORDER;

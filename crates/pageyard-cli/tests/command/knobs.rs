@@ -25,6 +25,10 @@ fn page(document: &KnobsDocument<'_>) -> String {
         let KnobDocument { name, about, values, .. } = knob;
         let _ = writeln!(page, "| `{name}` | {about} | {values} | {} | {} |", defaults(knob), knob.linux());
     }
+    page.push_str("\n## Patches that are in no release\n\nEach is an engine: a release with these knobs set.\n\n| engine | what it is |\n|---|---|\n");
+    for posted in &document.posted {
+        let _ = writeln!(page, "| `{}` | {} |", posted.name, posted.about);
+    }
     page
 }
 

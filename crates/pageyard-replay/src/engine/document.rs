@@ -2,6 +2,7 @@
 
 use super::knobs::Knob;
 use super::linux::{InLinux, Place, Releases};
+use pageyard_linux::Posted;
 use pageyard_trace::Document;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -13,6 +14,19 @@ use std::fmt::{self, Write};
 pub struct KnobsDocument<'a> {
     /// The knobs.
     pub knobs: Vec<KnobDocument<'a>>,
+    /// Patches that are in no release, each an engine by its name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub posted: Vec<PostedDocument>,
+}
+
+/// A patch that was posted and not merged, or merged and taken back.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PostedDocument {
+    /// The engine's name: the message or the commit.
+    pub name: &'static str,
+    /// What it is, and what became of it.
+    pub about: &'static str,
 }
 
 impl Document for KnobsDocument<'_> {
@@ -23,7 +37,8 @@ impl<'a> KnobsDocument<'a> {
     /// Makes the document of some knobs.
     #[must_use]
     pub fn of(knobs: &'a [Knob]) -> KnobsDocument<'a> {
-        KnobsDocument { knobs: knobs.iter().map(KnobDocument::of).collect() }
+        let posted = Posted::ALL.map(|p| PostedDocument { name: p.name, about: p.about });
+        KnobsDocument { knobs: knobs.iter().map(KnobDocument::of).collect(), posted: posted.into() }
     }
 }
 
@@ -143,7 +158,8 @@ impl<'a> KnobDocument<'a> {
 
 impl fmt::Display for KnobsDocument<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.knobs.iter().try_for_each(|knob| knob.fmt(f))
+        self.knobs.iter().try_for_each(|knob| knob.fmt(f))?;
+        self.posted.iter().try_for_each(|p| writeln!(f, "{}, an engine: {}", p.name, p.about))
     }
 }
 

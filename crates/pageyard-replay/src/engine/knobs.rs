@@ -63,7 +63,7 @@ pub(super) fn has(engine: &str, knob: &str) -> bool {
     }
     match YARDS.contains(&engine) {
         true => yard_knobs().any(|k| k == knob),
-        false => Config::PRESETS.contains(&engine) && Config::KNOBS.iter().any(|(k, _)| *k == knob),
+        false => Config::named(engine).is_some() && Config::KNOBS.iter().any(|(k, _)| *k == knob),
     }
 }
 

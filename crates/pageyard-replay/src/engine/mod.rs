@@ -7,7 +7,7 @@ mod knobs;
 mod linux;
 mod spec;
 
-pub use document::{KnobDocument, KnobsDocument, LinuxKind, LinuxVersions};
+pub use document::{KnobDocument, KnobsDocument, LinuxKind, LinuxVersions, PostedDocument};
 pub use knobs::{Knob, all_knobs, did_you_mean};
 pub use linux::{InLinux, Place, Releases, Version};
 pub use spec::EngineSpec;

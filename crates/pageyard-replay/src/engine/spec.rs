@@ -10,7 +10,7 @@ use crate::yard;
 use pageyard::{MapError, MemoryMap, Pageyard, PressureAllocator, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_linux::config::PcpPolicy;
-use pageyard_linux::{Config, LinuxAllocator};
+use pageyard_linux::{Config, LinuxAllocator, Posted};
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -53,7 +53,7 @@ impl EngineSpec {
     /// The same for a replay on several threads.
     pub const DEFAULT_THREADS: [&'static str; 2] = ["pageyard", "linux-6.18"];
 
-    /// Returns the names of all engines.
+    /// Returns the names of all engines, but for [`Posted`] patches.
     pub fn names() -> impl Iterator<Item = &'static str> {
         YARDS.into_iter().chain(Config::PRESETS)
     }
@@ -74,9 +74,10 @@ impl EngineSpec {
             return Ok(EngineSpec { design, label: name.to_owned(), settings: knobs.to_vec() });
         }
         let mut yard = Box::new(pageyard::Config::new(1));
-        let mut linux = Config::preset(name);
+        let mut linux = Config::named(name);
         if linux.is_none() && !YARDS.contains(&name) {
-            let known = EngineSpec::names().collect::<Vec<_>>().join(", ");
+            let posted = Posted::ALL.map(|p| p.name);
+            let known = EngineSpec::names().chain(posted).collect::<Vec<_>>().join(", ");
             let meant = did_you_mean(name, EngineSpec::names());
             return Err(ReplayError::NoSuchEngine { name: shown(name), meant, known });
         }
@@ -411,14 +412,22 @@ fn list_bytes(config: &Config, managed: u64, cpus: u32) -> u64 {
     cpus * LISTS * (HEADER + places * PLACE)
 }
 
+/// Splits `ENGINE:REST`; names of kernels and of posted patches have a colon of their own. `None` where there is no colon.
+fn split(text: &str) -> Option<(&str, Option<&str>)> {
+    let posted = || Posted::ALL.iter().find_map(|p| Some((p.name, text.strip_prefix(p.name)?)));
+    kernel::split(text)
+        .or_else(|| match posted()? {
+            (name, "") => Some((name, None)),
+            (name, rest) => Some((name, Some(rest.strip_prefix(':')?))),
+        })
+        .or_else(|| text.split_once(':').map(|(engine, rest)| (engine, Some(rest))))
+}
+
 /// Tells `ENGINE:KNOB` from `KNOB`.
 fn of_engine(key: &str) -> (Option<&str>, &str) {
-    match kernel::split(key) {
+    match split(key) {
         Some((engine, knob)) => (Some(engine), knob.unwrap_or("")),
-        None => match key.split_once(':') {
-            Some((engine, knob)) => (Some(engine), knob),
-            None => (None, key),
-        },
+        None => (None, key),
     }
 }
 
@@ -432,11 +441,7 @@ struct Named<'a> {
 impl<'a> Named<'a> {
     /// Reads `ENGINE[:KNOB=VALUE]...`, and checks that there is such an engine with such knobs.
     fn parse(text: &'a str) -> Result<Named<'a>, ReplayError> {
-        let (engine, settings) = match (kernel::split(text), text.split_once(':')) {
-            (Some(split), _) => split,
-            (None, Some((engine, settings))) => (engine, Some(settings)),
-            (None, None) => (text, None),
-        };
+        let (engine, settings) = split(text).unwrap_or((text, None));
         EngineSpec::parse(engine, &[])?;
         let settings =
             settings.into_iter().flat_map(|s| s.split(':')).map(|part| match part.split_once('=') {
@@ -510,6 +515,20 @@ mod tests {
         let why = refused(&["linux-6.18"], "direct_free", "all");
         assert!(why.contains("did you mean `compaction.direct_free`?"), "{why}");
         assert!(!refused(&["linux-6.18"], "swappiness", "1").contains("did you mean"));
+    }
+
+    #[test]
+    fn a_posted_patch_is_an_engine_whose_name_has_a_colon() {
+        for posted in Posted::ALL {
+            let with = format!("{}:min_free_kbytes=4096", posted.name);
+            let elsewhere = (format!("{}:fallback", posted.name), "alike".to_owned());
+            let specs = EngineSpec::parse_all(&[posted.name, &with], &[elsewhere]).unwrap();
+            assert_eq!(specs[0].settings(), [("fallback".to_owned(), "alike".to_owned())]);
+            assert_eq!((specs[0].label(), specs[0].name()), (posted.name, posted.name));
+            assert_eq!(specs[1].settings()[1], ("min_free_kbytes".to_owned(), "4096".to_owned()));
+        }
+        let why = EngineSpec::parse("posted:nothing", &[]).unwrap_err().to_string();
+        assert!(why.contains("posted:1459414236"), "{why}");
     }
 
     #[test]
