@@ -64,7 +64,7 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
 
     let start = zone.span.start;
     let mut census = Census::default();
-    let (mut buddies, mut cached, mut highatomic) = (0u64, 0usize, 0u64);
+    let (mut buddies, mut cached, mut highatomic, mut lent) = (0u64, 0usize, 0u64, 0u64);
     let mut at = start;
     while at < zone.span.end() {
         let tag = zone.tag(at);
@@ -90,8 +90,10 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
                 } else {
                     census.free += frames;
                 }
-                if m == Migratetype::HighAtomic {
-                    highatomic += frames.0;
+                match m {
+                    Migratetype::HighAtomic => highatomic += frames.0,
+                    Migratetype::Cma => lent += frames.0,
+                    _ => {}
                 }
                 audit_merged(&a, at, order, m)?;
             }
@@ -110,6 +112,7 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
     a.equal("blocks in per-CPU lists", start, listed.len() as u64, cached as u64)?;
     a.equal("free frames", start, zone.free.get(), census.free.0)?;
     a.equal("free frames of the high-atomic reserve", start, zone.free_highatomic.get(), highatomic)?;
+    a.equal("free frames of lent areas", start, zone.free_lent.get(), lent)?;
     a.equal("managed frames", start, zone.span.managed.0, census.managed.0)?;
     Ok(census)
 }

@@ -63,6 +63,7 @@ impl Zone {
             free: Apart::default(),
             blocks: Default::default(),
             free_highatomic: Gauge::default(),
+            free_lent: Gauge::default(),
             reserved_highatomic: Gauge::default(),
             boost: Gauge::default(),
             marks,

@@ -40,8 +40,10 @@ impl Locked<'_> {
         if m != Migratetype::Isolate {
             zone.free.set(frames(zone.free.get()));
         }
-        if m == Migratetype::HighAtomic {
-            zone.free_highatomic.set(frames(zone.free_highatomic.get()));
+        match m {
+            Migratetype::HighAtomic => zone.free_highatomic.set(frames(zone.free_highatomic.get())),
+            Migratetype::Cma => zone.free_lent.set(frames(zone.free_lent.get())),
+            _ => {}
         }
     }
 
@@ -50,6 +52,7 @@ impl Locked<'_> {
         self.zone.blocks.iter().flatten().for_each(|gauge| gauge.set(0));
         self.zone.free.set(0);
         self.zone.free_highatomic.set(0);
+        self.zone.free_lent.set(0);
     }
 
     /// Frees a block, merging it with its buddies while they are free.
@@ -240,7 +243,7 @@ impl Locked<'_> {
 
     /// Divides a free block that is larger than a pageblock and holds `start`, so that each part is on its own type's
     /// list.
-    fn divide_larger(&mut self, start: Pfn) {
+    pub(crate) fn divide_larger(&mut self, start: Pfn) {
         let larger = block::holders(start, MAX_PAGE_ORDER)
             .filter(|b| b.order > PAGEBLOCK_ORDER)
             .find_map(|b| Some((b, self.free_block_at(b.pfn, b.order)?)));

@@ -74,7 +74,7 @@ impl LinuxAllocator {
         let Ok(walk) = self.walk_of::<Inlined>(cx, request, Reach::First) else { return 0 };
         let preferred = &walk.list[walk.first];
         let span = &self.zones[preferred.zone].span;
-        let effort = Effort::plain(Mark::Low);
+        let effort = Effort::plain(Mark::Low).of_type(m);
         // All of them must fit above the mark: one check covers them.
         let room = |zone: &Zone| {
             let mark = zone.mark(Mark::Low) + out.len() as u64;

@@ -104,7 +104,9 @@ impl CompactionView for LinuxAllocator {
         flags: RequestFlags,
     ) -> bool {
         let reserves = flags.difference(RequestFlags::OOM_VICTIM);
-        let effort = Effort { reserves, ..Effort::plain(Mark::Low) };
+        // For single frames it asks whether there is room to move to, which lent areas are, too.
+        let lent = order == Order::ZERO;
+        let effort = Effort { reserves, lent, ..Effort::plain(Mark::Low) };
         self.of(zone).enough(order, highest, mark.0, effort, &self.config)
     }
 
@@ -112,7 +114,8 @@ impl CompactionView for LinuxAllocator {
         let z = self.of(zone);
         order.up_to(MAX_PAGE_ORDER).any(|o| {
             let has = |m: Migratetype| z.blocks[o.index()][m.index()].get() > 0;
-            has(m) || (may_take_pageblock(o, m) && m.fallbacks().iter().any(|f| has(*f)))
+            let lent = m == Migratetype::Movable && has(Migratetype::Cma);
+            has(m) || lent || (may_take_pageblock(o, m) && m.fallbacks().iter().any(|f| has(*f)))
         })
     }
 
@@ -235,7 +238,7 @@ impl CompactionView for LinuxAllocator {
     ) -> Direct {
         let z = self.of(zone);
         let Some(mut locked) = z.try_lock() else { return Direct::Contended };
-        let effort = Effort::plain(Mark::Low);
+        let effort = Effort::plain(Mark::Low).of_type(Migratetype::Movable);
         while z.enough(Order::ZERO, ZoneKind::Dma, mark.0 + 1, effort, &self.config) {
             let mut found = Found::default();
             let pfn = locked.rmqueue(Order::ZERO, Migratetype::Movable, effort, &self.config, &mut found);

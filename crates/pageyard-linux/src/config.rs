@@ -66,6 +66,15 @@ pub enum BoostRule {
     High,
 }
 
+/// When a movable request uses areas that their owners lend (`MIGRATE_CMA`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CmaUse {
+    /// When it has no free block of its own type left.
+    Last,
+    /// The same, and first of all while more than half of what is free is there.
+    Half,
+}
+
 /// How a request takes from pageblocks of another type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FallbackPolicy {
@@ -153,6 +162,8 @@ pub struct Config {
     pub cpuset_bounds_help: bool,
     /// `vm.dirty_ratio`: the percentage of a node's memory for files that may be dirty before requests for more of it go elsewhere first.
     pub dirty_ratio: u64,
+    /// When movable requests use areas that their owners lend.
+    pub cma: CmaUse,
     /// Compaction.
     pub compaction: compaction::Knobs,
     /// What the preset leaves out of the kernel it is named after.
@@ -163,8 +174,8 @@ pub struct Config {
 macro_rules! left_out {
     ($($besides:literal)?) => {
         concat!(
-            "Reclaim and compaction run only where a workload supplies what to reclaim and to move; memory cgroups and CMA do \
-             not exist. Compaction knows no need_resched, no LRU lists (too_many_isolated) and no contended lock.",
+            "Reclaim and compaction run only where a workload supplies what to reclaim and to move; memory cgroups do not exist, and \
+             owners of CMA areas take nothing back. Compaction knows no need_resched, no LRU lists (too_many_isolated) and no contended lock.",
             $(" ", $besides)?
         )
     };
@@ -251,6 +262,7 @@ impl Config {
             reclaimable_counts_free: false,
             cpuset_bounds_help: false,
             dirty_ratio: 20,
+            cma: CmaUse::Last,
             compaction: compaction::Knobs::linux_4_10(),
             leaves_out: LEFT_OUT_4_10,
         }
@@ -270,6 +282,7 @@ impl Config {
             fallback: FallbackPolicy::Alike,
             nofragment: true,
             reclaimable_counts_free: true,
+            cma: CmaUse::Half,
             compaction: compaction::Knobs::linux_6_1(),
             leaves_out: LEFT_OUT_6_1,
             ..Config::linux_4_10()

@@ -1,6 +1,6 @@
 //! How hard a request tries: the watermark that it is held to, and what it is allowed to do. Layer: values.
 
-use pageyard_core::{Order, Request, RequestFlags};
+use pageyard_core::{Migratetype, Order, Request, RequestFlags};
 
 /// The watermark that a request is held to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +61,11 @@ pub struct Effort {
     pub wake: Wake,
     /// Where it may take from.
     pub reach: Reach,
+    /// Whether it may use areas that their owners lend.
+    ///
+    /// # Linux
+    /// `ALLOC_CMA`: movable requests may.
+    pub lent: bool,
 }
 
 impl Effort {
@@ -72,7 +77,15 @@ impl Effort {
             nofragment: false,
             wake: Wake::No,
             reach: Reach::Asked,
+            lent: false,
         }
+    }
+
+    /// The same for a request of this type.
+    #[must_use]
+    #[inline]
+    pub fn of_type(self, m: Migratetype) -> Effort {
+        Effort { lent: m == Migratetype::Movable, ..self }
     }
 
     /// Says whether the reserve for high-order atomic requests is open to this one.

@@ -3,7 +3,7 @@
 //! Three generations of Linux's policy, side by side. Layer: on the zone, above `buddy`.
 
 use crate::buddy::Contents;
-use crate::config::{Config, FallbackPolicy};
+use crate::config::{CmaUse, Config, FallbackPolicy};
 use crate::effort::{Effort, Wake};
 use crate::freelist::End;
 use crate::tag::MAX_PAGE_ORDER;
@@ -39,8 +39,21 @@ impl Locked<'_> {
         config: &Config,
         found: &mut Found,
     ) -> Option<Pfn> {
+        let half = || self.zone.free_lent.get() > self.zone.free.get() / 2;
+        if effort.lent
+            && config.cma == CmaUse::Half
+            && half()
+            && let Some(pfn) = self.take_smallest(order, Migratetype::Cma)
+        {
+            return Some(pfn);
+        }
         if *found == Found::Own
             && let Some(pfn) = self.take_smallest(order, m)
+        {
+            return Some(pfn);
+        }
+        if effort.lent
+            && let Some(pfn) = self.take_smallest(order, Migratetype::Cma)
         {
             return Some(pfn);
         }

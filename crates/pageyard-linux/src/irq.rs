@@ -174,7 +174,7 @@ impl Interrupts {
                 STATE.with(|s| raise(&s.preempt));
                 Section::Preempt
             }
-            (_, PcpProtection::SoftIrqAllowed) => {
+            (_, PcpProtection::SoftIrqOff | PcpProtection::SoftIrqAllowed) => {
                 STATE.with(|s| raise(&s.bh));
                 Section::Bh
             }

@@ -1,7 +1,7 @@
 //! Knobs: the reference's settings by name. Layer: settings, above `config`.
 
 use crate::config::{
-    BoostRule, Config, Decay, FallbackPolicy, FragFree, FreeHigh, PcpPolicy, PcpProtection, Retries,
+    BoostRule, CmaUse, Config, Decay, FallbackPolicy, FragFree, FreeHigh, PcpPolicy, PcpProtection, Retries,
     ZonelistIterator,
 };
 use crate::irq::Interrupts;
@@ -24,12 +24,12 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 55] = [
+    pub const KNOBS: [(&'static str, &'static str); 56] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
         ("percpu_pagelist_high_fraction", "0, or 8 and more"),
-        ("pcp_protection", "irqsave, preempt_only, soft_irq_allowed or trylock"),
+        ("pcp_protection", "irqsave, preempt_only, soft_irq_off, soft_irq_allowed or trylock"),
         ("interrupts", "none, signal_mask, soft_flag or flags_register"),
         ("frag_free", "buddy or pcp"),
         ("zonelist_iterator", "called or inlined"),
@@ -43,6 +43,7 @@ impl Config {
         ("reclaimable_counts_free", "true or false"),
         ("cpuset_bounds_help", "true or false"),
         ("dirty_ratio", "0..100, percent"),
+        ("cma", "last or half"),
         ("fallback", "half_free, alike or claim_or_steal"),
         ("nofragment", "true or false"),
         ("defrag_mode", "0 or 1"),
@@ -112,6 +113,7 @@ impl Config {
                 self.pcp_protection = match value {
                     "irqsave" => PcpProtection::Irqsave,
                     "preempt_only" => PcpProtection::PreemptOnly,
+                    "soft_irq_off" => PcpProtection::SoftIrqOff,
                     "soft_irq_allowed" => PcpProtection::SoftIrqAllowed,
                     "trylock" => PcpProtection::Trylock,
                     _ => return Err(wrong()),
@@ -192,6 +194,13 @@ impl Config {
             "privileged_take_any_node" => self.privileged_take_any_node = switch()?,
             "reclaimable_counts_free" => self.reclaimable_counts_free = switch()?,
             "cpuset_bounds_help" => self.cpuset_bounds_help = switch()?,
+            "cma" => {
+                self.cma = match value {
+                    "last" => CmaUse::Last,
+                    "half" => CmaUse::Half,
+                    _ => return Err(wrong()),
+                }
+            }
             "dirty_ratio" => self.dirty_ratio = number(0..=100)?,
             "nofragment" => self.nofragment = switch()?,
             "defrag_mode" => {
@@ -237,6 +246,7 @@ mod tests {
             ("reclaimable_counts_free", "false"),
             ("cpuset_bounds_help", "false"),
             ("dirty_ratio", "40"),
+            ("cma", "last"),
         ] {
             let before = c.clone();
             c.set(knob, good).unwrap();

@@ -1,7 +1,7 @@
 //! The zone lock, which measures how long its callers wait for it. Layer: parts of a zone.
 
 use crate::place::{Place, Watch};
-use parking_lot::{Mutex, MutexGuard};
+use spin::mutex::{SpinMutex, SpinMutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 /// can wait for another thread's section too. Time is measured only when there is a wait, so an uncontended lock costs
 /// as much as a plain one, plus a counter.
 ///
+/// It is taken with one locked instruction and released by a store, as a kernel's spin lock is.
+///
 /// A wait is timed from before the first look until after the lock is taken. Both clock readings lie inside, so it
 /// includes about one reading of the clock (some 20 ns); the clock's own step (10 ns) cancels out over many waits.
 ///
 /// It has its own cache lines: fields read beside it without the lock do not move when it is taken.
 #[repr(align(128))]
 pub struct MeasuredLock<T> {
-    inner: Mutex<T>,
+    inner: SpinMutex<T>,
     taken: AtomicU64,
     contended: AtomicU64,
     wait_ns: AtomicU64,
@@ -45,7 +47,7 @@ impl<T> MeasuredLock<T> {
     /// Makes an unlocked lock.
     pub fn new(value: T) -> Self {
         MeasuredLock {
-            inner: Mutex::new(value),
+            inner: SpinMutex::new(value),
             taken: AtomicU64::new(0),
             contended: AtomicU64::new(0),
             wait_ns: AtomicU64::new(0),
@@ -53,7 +55,7 @@ impl<T> MeasuredLock<T> {
     }
 
     /// Takes the lock unless it is held: that is neither a wait nor counted as one.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+    pub fn try_lock(&self) -> Option<SpinMutexGuard<'_, T>> {
         let guard = self.inner.try_lock()?;
         // ORDER: Relaxed: only the holder of the lock writes it, so a load and a store do.
         self.taken.store(self.taken.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -61,13 +63,13 @@ impl<T> MeasuredLock<T> {
     }
 
     /// Takes the lock.
-    pub fn lock(&self) -> MutexGuard<'_, T> {
+    pub fn lock(&self) -> SpinMutexGuard<'_, T> {
         self.lock_watched::<()>()
     }
 
     /// Takes the lock; `W` is told so.
     #[inline]
-    pub fn lock_watched<W: Watch>(&self) -> MutexGuard<'_, T> {
+    pub fn lock_watched<W: Watch>(&self) -> SpinMutexGuard<'_, T> {
         let _taking = W::enter(Place::RawSpinLock);
         let guard = self.inner.try_lock().unwrap_or_else(|| {
             let _waiting = W::enter(Place::SpinLockSlowpath);
@@ -83,24 +85,9 @@ impl<T> MeasuredLock<T> {
         guard
     }
 
-    /// Spins until the lock is free. The holder may have lost its CPU: after a while the waiter yields its own.
     #[cold]
-    fn wait(&self) -> MutexGuard<'_, T> {
-        let mut turns = 0u32;
-        loop {
-            if !self.inner.is_locked()
-                && let Some(guard) = self.inner.try_lock()
-            {
-                return guard;
-            }
-            turns = turns.saturating_add(1);
-            match turns {
-                0..SPINS => std::hint::spin_loop(),
-                SPINS..YIELDS => std::thread::yield_now(),
-                // The holder may be of lower priority on this very CPU.
-                _ => std::thread::sleep(NAP),
-            }
-        }
+    fn wait(&self) -> SpinMutexGuard<'_, T> {
+        spin_for(|| if self.inner.is_locked() { None } else { self.inner.try_lock() })
     }
 
     /// Returns what it has seen so far.
@@ -110,6 +97,24 @@ impl<T> MeasuredLock<T> {
             taken: self.taken.load(Ordering::Relaxed),
             contended: self.contended.load(Ordering::Relaxed),
             wait_ns: self.wait_ns.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Tries until it succeeds, without a pause at first. The holder of a lock may have lost its CPU: after a while the waiter yields
+/// its own, and then sleeps between looks.
+pub(crate) fn spin_for<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let mut turns = 0u32;
+    loop {
+        if let Some(got) = attempt() {
+            return got;
+        }
+        turns = turns.saturating_add(1);
+        match turns {
+            0..SPINS => std::hint::spin_loop(),
+            SPINS..YIELDS => std::thread::yield_now(),
+            // The holder may be of lower priority on this very CPU.
+            _ => std::thread::sleep(NAP),
         }
     }
 }

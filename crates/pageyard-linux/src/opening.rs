@@ -7,14 +7,20 @@ use crate::tag::Tag;
 use pageyard_core::{CpuId, Migratetype, NodeId, Order, PageblockId, Pfn, ZoneId};
 
 impl LinuxAllocator {
-    /// Gives a pageblock a migratetype and moves its free blocks along, for an opening state.
+    /// Gives a pageblock a migratetype and moves its free blocks along, for an opening state, or to lend it
+    /// ([`Migratetype::Cma`]) from now on.
     pub fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype) {
         let Some(zone) = self.zone_of(block.start()).or_else(|| self.zone_of(Pfn(block.start().0 + 511)))
         else {
             return;
         };
         let at = Pfn(block.start().0.max(zone.span.start.0));
-        zone.lock().convert(at, m, End::Tail);
+        let mut locked = zone.lock();
+        if m == Migratetype::Cma {
+            // No free block reaches out of a lent area.
+            locked.divide_larger(at);
+        }
+        locked.convert(at, m, End::Tail);
     }
 
     /// Puts an allocated block into a CPU's list, where a recording says it was at the start.

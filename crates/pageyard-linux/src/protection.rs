@@ -9,6 +9,9 @@ pub enum PcpProtection {
     Irqsave,
     /// Only preemption is off, so interrupts go straight to the zone (commit 374ad05ab64d, reverted before 4.11).
     PreemptOnly,
+    /// Deferred interrupts are held off, and go to the zone like all others when they come: the price of holding them off, without
+    /// what it would allow.
+    SoftIrqOff,
     /// Preemption and deferred interrupts are off; only hard interrupts go to the zone (that commit's variant).
     SoftIrqAllowed,
     /// A lock that is tried; a call that fails goes to the zone (6.0 and later).
@@ -22,7 +25,7 @@ impl PcpProtection {
     pub fn admits(self, context: Context) -> bool {
         match self {
             PcpProtection::Irqsave | PcpProtection::Trylock => context != Context::Nmi,
-            PcpProtection::PreemptOnly => context == Context::Task,
+            PcpProtection::PreemptOnly | PcpProtection::SoftIrqOff => context == Context::Task,
             PcpProtection::SoftIrqAllowed => matches!(context, Context::Task | Context::Softirq),
         }
     }

@@ -104,7 +104,8 @@ impl Zone {
             let Tag::Cached(order, with) = self.tag(pfn) else { return None };
             self.set_tag(pfn, Tag::Inside);
             let of = match self.pageblocks.type_of(pfn) {
-                of if config.keeps_lists_pure() || of == Migratetype::Isolate => of,
+                of @ (Migratetype::Isolate | Migratetype::Cma) => of,
+                of if config.keeps_lists_pure() => of,
                 _ => with,
             };
             locked.free_one(pfn, order, of, !config.keeps_lists_pure());

@@ -2,43 +2,40 @@
 #![allow(unsafe_code, reason = "a lock that does not lock needs an unsafe promise")]
 
 use crate::cpu_pages::CpuPages;
+use crate::lock::spin_for;
 use parking_lot::lock_api::{self, GuardSend, RawMutex};
+use spin::mutex::SpinMutex;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence};
 
 /// A mutex, or an in-use flag that only the lists' own thread reads.
 pub struct SlotLock {
-    raw: parking_lot::RawMutex,
+    /// Released by a store, as a kernel's is.
+    raw: SpinMutex<()>,
     /// Whether only one thread uses these lists: see [`crate::LinuxAllocator::by_cpu`].
     one_thread: bool,
     /// With `one_thread`: whether they are in use, by code that a signal handler has interrupted.
     used: AtomicBool,
 }
 
-// SAFETY: 1. Without `one_thread` it is parking_lot's mutex. 2. With it, the allocator's maker has promised that one
+// SAFETY: 1. Without `one_thread` it is spin's mutex. 2. With it, the allocator's maker has promised that one
 //         thread at a time uses these lists, so only a handler on that thread can come in between, and `used`, which it
 //         sees as the thread left it, keeps it out.
 unsafe impl RawMutex for SlotLock {
     #[allow(clippy::declare_interior_mutable_const, reason = "the trait asks for it")]
-    const INIT: SlotLock =
-        SlotLock { raw: parking_lot::RawMutex::INIT, one_thread: false, used: AtomicBool::new(false) };
+    const INIT: SlotLock = SlotLock { raw: RawMutex::INIT, one_thread: false, used: AtomicBool::new(false) };
 
     type GuardMarker = GuardSend;
 
     #[inline]
     fn lock(&self) {
-        if !self.one_thread {
-            return self.raw.lock();
-        }
-        // Only drains and reads from outside wait, and the promise says that the lists are not in use then.
-        while !self.try_lock() {
-            std::hint::spin_loop();
-        }
+        // Only drains and reads from outside wait. With `one_thread`, the promise says that the lists are not in use then.
+        spin_for(|| self.try_lock().then_some(()));
     }
 
     #[inline]
     fn try_lock(&self) -> bool {
         if !self.one_thread {
-            return self.raw.try_lock();
+            return RawMutex::try_lock(&self.raw);
         }
         // ORDER: Relaxed: one thread and its handlers; the fence is for the compiler.
         let free = !self.used.load(Ordering::Relaxed);
@@ -57,7 +54,7 @@ unsafe impl RawMutex for SlotLock {
             return self.used.store(false, Ordering::Relaxed);
         }
         // SAFETY: the caller holds it.
-        unsafe { self.raw.unlock() }
+        unsafe { RawMutex::unlock(&self.raw) }
     }
 }
 

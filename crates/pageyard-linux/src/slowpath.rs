@@ -9,7 +9,7 @@ use crate::zone::Zone;
 use crate::zonelist::Inlined;
 use pageyard_core::reason::{ZoneRoom, reason};
 use pageyard_core::reclaim::{Attempts, Failure, Helpers};
-use pageyard_core::{AllocError, BadRequest, Cx, Frames, NodeMask, Pfn, Request, RequestFlags};
+use pageyard_core::{AllocError, BadRequest, Cx, Frames, Migratetype, NodeMask, Pfn, Request, RequestFlags};
 
 /// The events that a request was already counted for: however often it tries, each counts once.
 #[derive(Default)]
@@ -93,6 +93,7 @@ impl LinuxAllocator {
             nofragment: self.config.defrag_mode,
             wake: counted.wake(request),
             reach: Reach::Asked,
+            lent: request.migratetype == Migratetype::Movable,
         };
         let entitled = entitled(request, effort, self.config.privileged_take_any_node);
         self.try_zones(cx, request, effort)

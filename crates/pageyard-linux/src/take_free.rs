@@ -33,7 +33,8 @@ impl Zone {
     /// Says whether a block of this order can leave without the zone going below a floor.
     fn can_spare(&self, order: Order, floor: Frames, config: &Config) -> bool {
         let room = floor.0 + order.frames().0;
-        self.enough(Order::ZERO, ZoneKind::Dma, room, Effort::plain(Mark::Low), config)
+        let effort = Effort::plain(Mark::Low).of_type(Migratetype::Movable);
+        self.enough(Order::ZERO, ZoneKind::Dma, room, effort, config)
     }
 }
 

@@ -239,7 +239,8 @@ impl<'a, H: Helpers> Wait<'a, H> {
                     Marks::Low => room,
                     // What is kept back from the request counts, too.
                     Marks::Min => {
-                        z.kept_from(Order::ZERO, highest_zone, room, Effort::plain(Mark::Min), config)
+                        let effort = Effort::plain(Mark::Min).of_type(Migratetype::Movable);
+                        z.kept_from(Order::ZERO, highest_zone, room, effort, config)
                     }
                 }
             });

@@ -51,7 +51,7 @@ impl LinuxAllocator {
         if request.flags.contains(RequestFlags::WRITE) {
             walk.nodes = self.not_too_dirty(walk.nodes);
         }
-        let effort = Effort { wake, ..self.first_effort(&walk) };
+        let effort = Effort { wake, ..self.first_effort(&walk).of_type(request.migratetype) };
         Ok(self.try_walk::<S>(cx, request, &walk, effort))
     }
 

@@ -44,7 +44,8 @@ impl Zone {
             false => self.reserved_highatomic.get(),
         };
         let min = config.reserve_rule.lower(Frames(mark), effort.reserves).0;
-        order.frames().0 - 1 + reserved + min + self.protection[highest.index()].0
+        let lent = if effort.lent { 0 } else { self.free_lent.get() };
+        order.frames().0 - 1 + reserved + lent + min + self.protection[highest.index()].0
     }
 
     /// Says whether the zone can serve a request without going below the watermark.
@@ -92,6 +93,7 @@ impl Zone {
             let blocks = &self.blocks[o.index()];
             Migratetype::REQUESTED.iter().any(|m| blocks[m.index()].get() > 0)
                 || (reserve && blocks[Migratetype::HighAtomic.index()].get() > 0)
+                || (effort.lent && blocks[Migratetype::Cma.index()].get() > 0)
         })
     }
 

@@ -16,7 +16,7 @@ use pageyard_core::compaction::ZoneState;
 use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{Frames, Migratetype, Pfn, ZoneId, ZoneSpan};
-use parking_lot::MutexGuard;
+use spin::mutex::SpinMutexGuard;
 use std::sync::atomic::AtomicU64;
 
 /// What the zone lock protects.
@@ -42,6 +42,8 @@ pub struct Zone {
     /// Free blocks by order and type: what the lists hold, readable without the lock.
     pub blocks: Apart<[[Gauge; Migratetype::COUNT]; NR_PAGE_ORDERS]>,
     pub free_highatomic: Gauge,
+    /// Free frames of areas that their owners lend: `nr_free_cma`.
+    pub free_lent: Gauge,
     pub reserved_highatomic: Gauge,
     pub boost: Gauge,
     pub marks: Watermarks,
@@ -129,7 +131,7 @@ impl Zone {
 /// A zone whose lock is held.
 pub struct Locked<'a> {
     pub zone: &'a Zone,
-    pub inner: MutexGuard<'a, ZoneInner>,
+    pub inner: SpinMutexGuard<'a, ZoneInner>,
     // Declared last, so dropped last: interrupts come on again after the lock is free.
     _off: Section,
 }

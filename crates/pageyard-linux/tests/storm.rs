@@ -100,6 +100,7 @@ fn handlers_allocate_while_threads_do_and_nothing_is_lost() {
         ("irqsave", "flags_register"),
         ("preempt_only", "signal_mask"),
         ("preempt_only", "soft_flag"),
+        ("soft_irq_off", "soft_flag"),
         ("soft_irq_allowed", "soft_flag"),
         ("trylock", "signal_mask"),
         ("trylock", "soft_flag"),

@@ -29,6 +29,19 @@ pub(super) fn run<A: Allocator>(a: &A, cpu: usize, load: &Load) -> Taken {
     taken
 }
 
+/// Takes a block and gives it back, so many times; returns how long that took. Without a place to hold it in between: the loop of
+/// `page_bench02`.
+#[inline(never)]
+pub(super) fn pairs<A: Allocator>(a: &A, cpu: usize, times: u32) -> u64 {
+    let start = now_ns();
+    for _ in 0..times {
+        if let Some(block) = a.take(cpu) {
+            a.give(cpu, std::hint::black_box(block));
+        }
+    }
+    now_ns() - start
+}
+
 /// Runs a chunk of rounds; returns how many allocations failed. A separate function for each way to call, so that the
 /// compiler keeps a loop's values in registers, whatever is measured.
 #[inline(never)]

@@ -19,6 +19,11 @@ pub(crate) trait Subject {
     /// Takes batches and gives them back on this many threads; one result for each, or `None` where it cannot.
     fn sample(&self, team: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>>;
 
+    /// Takes a block and gives it back, so many times, on this thread; returns the nanoseconds, or `None` where it cannot.
+    fn pairs(&self, _times: u32) -> Option<u64> {
+        None
+    }
+
     /// Returns refills and spills so far, or `None` where they cannot be seen.
     fn moves(&self) -> Option<(u64, u64)>;
 
@@ -150,6 +155,10 @@ impl<A: Allocator + Send + Sync + 'static> Subject for Shared<A> {
 
     fn sample(&self, team: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>> {
         self.on(team, threads, load, loops::run)
+    }
+
+    fn pairs(&self, times: u32) -> Option<u64> {
+        Some(loops::pairs(&*self.allocator, 0, times))
     }
 
     fn moves(&self) -> Option<(u64, u64)> {

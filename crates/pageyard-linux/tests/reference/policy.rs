@@ -285,9 +285,13 @@ fn low_memory_is_kept_from_requests_that_could_use_more() {
 
 #[test]
 fn interrupts_bypass_the_lists_where_only_preemption_is_off() {
-    for (protection, softirq, hardirq) in
-        [("irqsave", 0, 0), ("trylock", 0, 0), ("soft_irq_allowed", 0, 1), ("preempt_only", 1, 1)]
-    {
+    for (protection, softirq, hardirq) in [
+        ("irqsave", 0, 0),
+        ("trylock", 0, 0),
+        ("soft_irq_allowed", 0, 1),
+        ("soft_irq_off", 1, 1),
+        ("preempt_only", 1, 1),
+    ] {
         let mut config = bare(Config::linux_4_10());
         config.set("pcp_protection", protection).unwrap();
         for (context, bypassed) in [(Context::Softirq, softirq), (Context::Hardirq, hardirq)] {

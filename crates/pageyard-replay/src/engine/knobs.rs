@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 56] = [
+const ABOUT: [(&str, &str); 57] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -178,6 +178,10 @@ const ABOUT: [(&str, &str); 56] = [
     (
         "dirty_ratio",
         "how much of a node's memory for files may be dirty before requests for more go elsewhere",
+    ),
+    (
+        "cma",
+        "when movable requests use areas that their owners lend: after their own free blocks, or before while half of what is free is there",
     ),
     ("fallback", "how a request takes from pageblocks of another type"),
     ("nofragment", "whether a first attempt avoids mixing types, even at the cost of a lower zone"),
@@ -286,6 +290,7 @@ fn default_of(engine: &str, knob: &str) -> String {
         ("reclaimable_counts_free", Some(c)) => c.reclaimable_counts_free.to_string(),
         ("cpuset_bounds_help", Some(c)) => c.cpuset_bounds_help.to_string(),
         ("dirty_ratio", Some(c)) => c.dirty_ratio.to_string(),
+        ("cma", Some(c)) => value(&c.cma),
         ("fallback", Some(c)) => value(&c.fallback),
         ("nofragment", Some(c)) => c.nofragment.to_string(),
         ("defrag_mode", Some(c)) => u8::from(c.defrag_mode).to_string(),

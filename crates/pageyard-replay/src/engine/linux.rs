@@ -132,10 +132,11 @@ pub(super) const TABLE: &[InLinux] = &[
         &[
             ("irqsave", Until(v(5, 19))),
             ("preempt_only", Never),
+            ("soft_irq_off", Never),
             ("soft_irq_allowed", Never),
             ("trylock", Since(v(6, 0))),
         ],
-        "preempt_only is commit 374ad05ab64d, which was reverted before 4.11 was released; soft_irq_allowed is the variant that it \
+        "preempt_only is commit 374ad05ab64d, which was reverted before 4.11 was released; soft_irq_off and soft_irq_allowed are readings of the variant that it \
          mentions.",
     ),
     entry(
@@ -220,6 +221,12 @@ pub(super) const TABLE: &[InLinux] = &[
         &[(ANY, Every)],
         "20 unless it is set. The node's limit, since 4.8; before, a zone had one of its own. It decides something for requests with \
          __GFP_WRITE, once the allocator was told what nodes hold of files.",
+    ),
+    entry(
+        "cma",
+        Code("__rmqueue"),
+        &[("last", Until(v(4, 10))), ("half", Since(v(6, 1)))],
+        "The change came between those releases. It decides something where pageblocks are CMA.",
     ),
     entry(
         "fallback",

@@ -1,6 +1,6 @@
 //! The patch's assumption, that intensive allocation in interrupts is rare, tested on recorded traces.
 
-use super::{AFTER, BEFORE, Machines, REGISTER, SOFT_IRQ, TRYLOCK, mix};
+use super::{AFTER, BEFORE, Machines, REGISTER, SOFT_IRQ, SOFT_OFF, TRYLOCK, mix};
 use crate::error::BenchError;
 use crate::experiment::recordings::find;
 use crate::experiment::{Rows, Run, Samples, gain};
@@ -142,7 +142,7 @@ fn measured(machines: &Machines, calls: Calls<'_>, trace: &str, run: &mut Run<'_
     rows.section("Less than irqsave, on the traces");
     let place = |column: &str| subjects.iter().position(|s| s.name() == column).unwrap_or(0);
     for (before, name) in [(REGISTER, "gain over the flags register"), (BEFORE, "gain over a flag")] {
-        for column in [AFTER, SOFT_IRQ, TRYLOCK] {
+        for column in [AFTER, SOFT_OFF, SOFT_IRQ, TRYLOCK] {
             let gained = gained(&series[place(before)][0], &series[place(column)][0]);
             rows.add(format!("{name}, {metric}"), column, gained, "%");
         }

@@ -34,9 +34,10 @@ struct Protection {
 }
 
 /// The document's before, then its after, then the others.
-const PROTECTIONS: [Protection; 6] = [
+const PROTECTIONS: [Protection; 7] = [
     Protection { column: BEFORE, protection: "irqsave", interrupts: "soft_flag" },
     Protection { column: AFTER, protection: "preempt_only", interrupts: "soft_flag" },
+    Protection { column: SOFT_OFF, protection: "soft_irq_off", interrupts: "soft_flag" },
     Protection { column: SOFT_IRQ, protection: "soft_irq_allowed", interrupts: "soft_flag" },
     Protection { column: TRYLOCK, protection: "trylock", interrupts: "soft_flag" },
     Protection { column: REGISTER, protection: "irqsave", interrupts: "flags_register" },
@@ -48,6 +49,7 @@ const PRESET: &str = "linux-4.10";
 
 const BEFORE: &str = "reference:irqsave";
 const AFTER: &str = "reference:preempt_only";
+const SOFT_OFF: &str = "reference:soft_irq_off";
 const SOFT_IRQ: &str = "reference:soft_irq_allowed";
 const TRYLOCK: &str = "reference:trylock";
 const REGISTER: &str = "reference:irqsave-flags-register";
@@ -124,9 +126,10 @@ impl Experiment for IrqSafe {
             (MASK, "the same by blocking signals: two system calls"),
             (AFTER, "the patch: preemption off; requests from interrupts go past the lists to the zone"),
             (
-                SOFT_IRQ,
-                "the variant that the document mentions and leaves: soft interrupts off, and so on the lists",
+                SOFT_OFF,
+                "the variant that the document mentions and leaves: soft interrupts are held off, and go to the zone",
             ),
+            (SOFT_IRQ, "the same, and soft interrupts use the lists, as they then could"),
             (TRYLOCK, "a lock that gives way, as Linux has had since 6.0"),
             (
                 ENGINE,
@@ -147,6 +150,7 @@ impl Experiment for IrqSafe {
         let mut rows = Rows::default();
         let machines = Machines::new(&run.settings)?;
         sweep::measure(&machines, run, &mut rows);
+        sweep::page_bench02(&machines, run, &mut rows);
         primitives::measure(run, &mut rows);
         assumption::measure(&machines, run, &mut rows)?;
         bulk::measure(&machines, run, &mut rows);

@@ -1,8 +1,9 @@
 //! The document's microbenchmark: batches of single frames, taken and given back in the same order.
 
-use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, Machines, PROTECTIONS, REGISTER, VANILLA};
+use super::{AFTER, BEFORE, IRQSAFE, MASK, Machines, PROTECTIONS, REGISTER, SOFT_IRQ, SOFT_OFF, VANILLA};
 use crate::experiment::machines::{Batches, batches};
 use crate::experiment::{Published, Rows, Run};
+use crate::harness::sampler::Sample;
 
 const SECTION: &str = "Sweep";
 const GAINS: &str = "Less than irqsave";
@@ -39,14 +40,37 @@ pub(super) fn measure(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
     }
     run.check_pair("the sweep", worst);
     rows.append(gains);
-    let bench02 = |rows: &mut Rows, column: &str| {
-        let value = rows.get("Median total-odr0-1", column).unwrap_or(f64::NAN);
-        rows.section("page_bench02");
-        rows.add("page_bench02", column, value, "ns");
-    };
-    for column in PROTECTIONS.iter().map(|p| p.column).chain([ENGINE]) {
-        bench02(rows, column);
+}
+
+/// Pairs of a sample of `page_bench02`.
+const PAIRS: u32 = 1 << 15;
+
+/// `page_bench02`: one frame taken and given back in a loop that does nothing else.
+pub(super) fn page_bench02(machines: &Machines, run: &mut Run<'_>, rows: &mut Rows) {
+    run.at("page_bench02", 0, 1);
+    let mut subjects = machines.subjects();
+    let series = run.sampler().run(&mut subjects, |s| match s.pairs(PAIRS) {
+        Some(ns) => Sample::Counts([ns as f64 / f64::from(PAIRS)]),
+        None => Sample::Disturbed,
+    });
+    rows.section("page_bench02");
+    for (subject, [samples]) in subjects.iter().zip(&series).filter(|(s, _)| s.name() != "again") {
+        rows.add("page_bench02", subject.name(), samples.median(), "ns");
     }
+    let of = |column: &str| {
+        subjects.iter().position(|s| s.name() == column).map_or(&series[0][0], |i| &series[i][0])
+    };
+    for (before, name) in [(BEFORE, "a flag"), (REGISTER, "the flags register"), (MASK, "a signal mask")] {
+        for after in [AFTER, SOFT_OFF, SOFT_IRQ] {
+            rows.add(
+                format!("page_bench02, gain over {name}"),
+                after,
+                of(before).paired_gain(of(after)),
+                "%",
+            );
+        }
+    }
+    rows.add("A/A page_bench02", BEFORE, of(BEFORE).paired_gain(&series[subjects.len() - 1][0]), "% apart");
 }
 
 pub(super) fn published(tables: &Published, rows: &mut Rows) {
