@@ -7,31 +7,50 @@ use std::time::{Duration, Instant};
 pub struct Progress {
     started: Instant,
     bar: Option<ProgressBar>,
+    /// The template of what is shown.
+    style: &'static str,
 }
 
 impl Progress {
     /// Begins; nothing is shown yet.
     pub fn new() -> Progress {
-        Progress { started: Instant::now(), bar: None }
+        Progress { started: Instant::now(), bar: None, style: "" }
+    }
+
+    /// Says what is waited for, where it is not known how much of it is left.
+    pub fn wait(&mut self, doing: &str) {
+        if let Some(bar) = self.shown("{spinner} {msg}", 0) {
+            bar.set_message(doing.to_owned());
+            bar.tick();
+        }
     }
 
     /// Says that `done` of `all` is done of what `doing` names.
     pub fn at(&mut self, doing: &str, done: u64, all: u64) {
-        if self.started.elapsed() < Duration::from_secs(1) {
-            return;
-        }
-        let bar = self.bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template("{msg:<28} {bar:40} {percent:>3} %  {eta} left");
-            let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr());
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
+        let Some(bar) = self.shown("{msg:<28} {bar:40} {percent:>3} %  {eta} left", all) else { return };
         if bar.message() != doing {
             bar.set_message(doing.to_owned());
             bar.reset_eta();
         }
         bar.set_length(all);
         bar.set_position(done);
+    }
+
+    /// Returns the bar in this style, unless it is too early for one.
+    fn shown(&mut self, style: &'static str, all: u64) -> Option<&ProgressBar> {
+        if self.started.elapsed() < Duration::from_secs(1) {
+            return None;
+        }
+        let bar = self
+            .bar
+            .get_or_insert_with(|| ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr()));
+        if self.style != style {
+            self.style = style;
+            bar.set_style(
+                ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
+        }
+        Some(bar)
     }
 }
 

@@ -141,6 +141,7 @@ impl Replay {
         };
         let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),
+            Doing::Preparing(engine) => progress.wait(&format!("preparing {engine}, {done} s")),
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),
         })?;
         drop(progress);

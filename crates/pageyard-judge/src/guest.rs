@@ -51,9 +51,10 @@ impl fmt::Display for GuestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             GuestError::Start(e) => write!(f, "qemu-system-x86_64 does not start: {e}"),
-            GuestError::Failed(why, last, log) => {
-                write!(f, "{why}; the log is {}, and ends with:\n{last}", log.display())
-            }
+            GuestError::Failed(why, last, log) => match last.as_str() {
+                "" => write!(f, "{why}; the log {} is empty", log.display()),
+                last => write!(f, "{why}; the log is {}, and ends with:\n{last}", log.display()),
+            },
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::text::shown;
 use pageyard_linux::Config;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// What the names of these engines begin with.
 const PREFIX: &str = "kernel:";
@@ -74,19 +75,51 @@ impl KernelSpec {
         version_of(&self.tree).is_none()
     }
 
+    /// Checks that a patch applies to the sources, where there are some: building them first would take minutes. A host without
+    /// `patch` is told so by the script.
+    pub(super) fn check_patch(&self, patch: &Path) -> Result<(), String> {
+        let Some(file) = self.has_sources().then(|| std::fs::File::open(patch).ok()).flatten() else {
+            return Ok(());
+        };
+        let mut command = Command::new("patch");
+        command.args(["-p1", "--dry-run", "--batch", "--forward", "-d"]).arg(&self.tree).stdin(file);
+        match command.output() {
+            Ok(output) if !output.status.success() => {
+                let said = String::from_utf8_lossy(&output.stdout);
+                let said: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+                let said = said[said.len().saturating_sub(3)..].join("; ");
+                Err(format!("it does not apply to {}: {}", self.tree, shown(&said)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Makes the kernel ready with the script `prepare` of `judge`: downloads or builds it, and builds the module for it. Returns the
-    /// kernel's image and the initial file system. Nothing is told meanwhile; a build from sources takes minutes.
+    /// kernel's image and the initial file system. A build from sources takes minutes; `waiting` is told how many seconds it has taken
+    /// so far.
     ///
     /// # Errors
     /// What the script said at last.
-    pub(crate) fn prepare(&self, judge: &Path) -> Result<(PathBuf, PathBuf), String> {
+    pub(crate) fn prepare(
+        &self,
+        judge: &Path,
+        waiting: &mut dyn FnMut(u64),
+    ) -> Result<(PathBuf, PathBuf), String> {
         let script = judge.join("prepare");
         let mut command = Command::new(&script);
-        command.arg(&self.tree).stdin(Stdio::null()).stderr(Stdio::piped());
+        command.arg(&self.tree).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(patch) = &self.patch {
             command.arg("--patch").arg(patch);
         }
-        let output = command.output().map_err(|why| format!("{} does not start: {why}", script.display()))?;
+        let fails = |why| format!("{} does not start: {why}", script.display());
+        let mut child = command.spawn().map_err(fails)?;
+        let begun = Instant::now();
+        // What it prints is a few lines, which a pipe holds.
+        while child.try_wait().map_err(fails)?.is_none() {
+            waiting(begun.elapsed().as_secs());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let output = child.wait_with_output().map_err(fails)?;
         let text = String::from_utf8_lossy(&output.stdout);
         let word = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(PathBuf::from);
         match (output.status.success(), word("kernel "), word("initrd ")) {
@@ -198,5 +231,27 @@ mod tests {
     fn a_folder_that_is_not_the_judges_is_refused() {
         let why = find_judge(Some(Path::new("/"))).unwrap_err();
         assert!(why.contains("bench/linux/judge"), "{why}");
+    }
+
+    #[test]
+    fn a_patch_that_does_not_apply_is_refused_before_anything_is_built() {
+        let folder = std::env::temp_dir().join(format!("pageyard-patched-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("mm")).unwrap();
+        std::fs::write(folder.join("Makefile"), "VERSION = 6\nPATCHLEVEL = 12\n").unwrap();
+        std::fs::write(folder.join("mm/page_alloc.c"), "one\n").unwrap();
+        let kernel = KernelSpec::parse(&format!("kernel:{}", folder.display()), &[]).unwrap();
+        let patch = |name: &str, old: &str| {
+            let text = format!("--- a/mm/page_alloc.c\n+++ b/mm/page_alloc.c\n@@ -1 +1 @@\n-{old}\n+two\n");
+            std::fs::write(folder.join(name), text).unwrap();
+            kernel.check_patch(&folder.join(name))
+        };
+        let (good, bad) = (patch("good.mbox", "one"), patch("bad.mbox", "three"));
+        let there = std::fs::read_to_string(folder.join("mm/page_alloc.c")).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(good, Ok(()));
+        assert_eq!(there, "one\n", "nothing is changed");
+        if Command::new("patch").arg("--version").output().is_ok() {
+            assert!(bad.unwrap_err().contains("does not apply"));
+        }
     }
 }

@@ -224,12 +224,15 @@ impl EngineSpec {
     /// Adds behind each kernel that is made of sources the same with a patch, so that both are replayed.
     ///
     /// # Errors
-    /// [`ReplayError::Kernel`] where no engine is made of sources, or the patch cannot be read.
+    /// [`ReplayError::Kernel`] where no engine is made of sources, or the patch cannot be read or does not apply.
     pub fn with_patch(engines: Vec<EngineSpec>, patch: &Path) -> Result<Vec<EngineSpec>, ReplayError> {
         let fail = |why: String| ReplayError::Kernel { engine: format!("--patch {}", patch.display()), why };
         std::fs::File::open(patch).map_err(|why| fail(why.to_string()))?;
         if !engines.iter().any(|e| e.kernel().is_some_and(KernelSpec::has_sources)) {
             return Err(fail("no engine is made of sources; name a folder with a kernel's sources, as in --engine kernel:linux".to_owned()));
+        }
+        for kernel in engines.iter().filter_map(EngineSpec::kernel) {
+            kernel.check_patch(patch).map_err(fail)?;
         }
         let patched = |spec: EngineSpec| {
             let with_patch = match &spec.design {

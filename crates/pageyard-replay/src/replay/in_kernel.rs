@@ -7,6 +7,7 @@ use super::kernel_engine::{Answers, Asker, KernelEngine};
 use super::kernel_plan::{KernelPlan, Steps, carried_out};
 use super::kernel_report::InKernel;
 use super::opening::BELOW_A_PAGEBLOCK;
+use super::progress::Progress;
 use super::report::EngineReport;
 use super::trial::{CallTotals, Run, Trial};
 use super::walk::EventCounts;
@@ -55,7 +56,7 @@ impl KernelTrial<'_> {
     /// Replays; `progress` is told how many of how many rows or steps are done.
     pub(super) fn run(
         &self,
-        progress: &mut dyn FnMut(u64, u64),
+        progress: &mut dyn FnMut(Progress<'_>, u64, u64),
     ) -> Result<(EventCounts, EngineReport), ReplayError> {
         let (trace, whole) = (self.trial.trace, self.trial.machine);
         let (guest_machine, wanted) = whole
@@ -68,7 +69,10 @@ impl KernelTrial<'_> {
             "replay on a smaller machine (--memory)",
         )?;
         let judge = kernel::find_judge(self.judge).map_err(|why| self.fail(why))?;
-        let (kernel, initrd) = self.kernel.prepare(&judge).map_err(|why| self.fail(why))?;
+        let label = self.trial.spec.label();
+        let mut waiting = |seconds| progress(Progress::Preparing(label), seconds, 0);
+        let (kernel, initrd) = self.kernel.prepare(&judge, &mut waiting).map_err(|why| self.fail(why))?;
+        let progress = &mut |done, all| progress(Progress::Replaying(label), done, all);
         let mut folder = Folder::new().map_err(|why| self.fail(format!("no folder for the guest: {why}")))?;
         let guest = Guest { kernel, initrd, folder: folder.path.clone(), patience: PATIENCE };
         let rows = trace.rows()?;

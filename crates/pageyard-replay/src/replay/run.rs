@@ -6,6 +6,7 @@ use super::free_view::FreeView;
 use super::host::Host;
 use super::in_kernel::KernelTrial;
 use super::opening::BELOW_A_PAGEBLOCK;
+use super::progress::Progress;
 use super::report::{EngineReport, ReplayReport, TraceReport, Waiting};
 use super::slow_path::SlowPath;
 use super::threads::Plan;
@@ -55,15 +56,6 @@ pub struct ReplayOptions {
     pub judge: Option<PathBuf>,
 }
 
-/// What a replay is doing, for a progress bar.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress<'a> {
-    /// It looks for the opening state.
-    Opening,
-    /// It replays on this engine.
-    Replaying(&'a str),
-}
-
 /// Replays a trace on each engine in turn. `progress` is told what is being done, and how many of how many rows are
 /// done.
 ///
@@ -110,7 +102,6 @@ pub fn replay(
             Some(slow_path) if !slow_path.compaction => spec.without_compaction(),
             _ => spec,
         };
-        let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
         let trial = Trial {
             spec: &spec,
             trace,
@@ -126,16 +117,18 @@ pub fn replay(
         let (counts, engine) = match (spec.kernel(), &options.slow_path) {
             (Some(_), _) if options.threads || options.slow_path.is_some() => return Err(spec.only_replays()),
             (Some(kernel), _) => {
-                KernelTrial { trial, kernel, judge: options.judge.as_deref() }.run(&mut at)?
+                KernelTrial { trial, kernel, judge: options.judge.as_deref() }.run(progress)?
             }
             (None, Some(slow_path)) => {
                 let need = machine.end().0.saturating_mul(OWNER_BYTES_A_FRAME);
                 limits::check("the owners of every frame", need, "leave out --slow-path")?;
+                let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
                 let user = SlowPathReplay { trial, slow_path, progress: &mut at };
                 spec.on(&map, machine.cpus, false, user)?.map_err(fail)??
             }
             (None, None) => {
                 let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
+                let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
                 match options.threads {
                     false => on_one_thread(&*engine, &trial, &mut at)?,
                     true => on_a_thread_a_cpu(&*engine, &trial, &mut at)?,

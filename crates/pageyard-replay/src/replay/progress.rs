@@ -1,0 +1,12 @@
+//! What a replay is doing.
+
+/// What a replay is doing, for a progress bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// It looks for the opening state.
+    Opening,
+    /// It waits for this kernel to be downloaded or built; what is done is in seconds, and of how many is not known.
+    Preparing(&'a str),
+    /// It replays on this engine.
+    Replaying(&'a str),
+}
