@@ -3,6 +3,7 @@
 use crate::allocator::LinuxAllocator;
 use crate::config::Retries;
 use crate::effort::{Effort, Mark, Reach};
+use crate::frees::To;
 use crate::reclaim::CLUSTER;
 use crate::zone::Zone;
 use pageyard_core::compaction::{Marks, Mode, Outcome, Step, compact_for_request, room_to_begin};
@@ -43,6 +44,21 @@ pub(crate) struct Wait<'a, H> {
     effort: Effort,
     tried: &'a mut Attempts,
     zeal: Zeal,
+}
+
+/// A block on its way to the caller; it goes back if a helper panics meanwhile.
+struct Given<'a> {
+    engine: &'a LinuxAllocator,
+    cx: &'a Cx,
+    pfn: Pfn,
+    order: Order,
+}
+
+impl Drop for Given<'_> {
+    fn drop(&mut self) {
+        // It is allocated, so this is not refused.
+        let _ = self.engine.free_checked::<()>(self.cx, self.pfn, self.order, To::Hot);
+    }
 }
 
 impl<'a, H: Helpers> Wait<'a, H> {
@@ -279,8 +295,12 @@ impl<'a, H: Helpers> Wait<'a, H> {
         }
         engine.counts.pressure.add(Counter::CompactStall, 1);
         let got = tried.captured.or_else(|| self.attempt());
-        if let Some(zone) = got.and_then(|pfn| engine.zone_of(pfn)) {
+        if let Some(pfn) = got
+            && let Some(zone) = engine.zone_of(pfn)
+        {
+            let given = Given { engine, cx: self.cx, pfn, order };
             help.step(Step::Helped(zone.span.start, order));
+            std::mem::forget(given);
             zone.compaction.succeeded(order, mode, engine.config.compaction.deferral, true);
             engine.counts.pressure.add(Counter::CompactSuccess, 1);
         } else {

@@ -69,7 +69,6 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
         let Some(mut compactor) = Compactor::new(map, owner, cx, plan) else { continue };
         let outcome = compactor.run();
         tried.work += compactor.work();
-        tried.captured = compactor.take_captured();
         tried.outcome = tried.outcome.max(Some(outcome));
         let helped = match knobs.marks {
             Marks::Min => outcome == Outcome::Success,
@@ -78,9 +77,11 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
                 map.watermark_ok(zone, order, low, request.highest_zone, RequestFlags::empty())
             }
         };
-        if tried.captured.is_some() || helped {
+        if compactor.has_captured() || helped {
             state.succeeded(order, mode, kept, false);
             owner.step(Step::Helped(start, order));
+            // Taken last: the compactor gives it back if the owner panics.
+            tried.captured = compactor.take_captured();
             tried.zone = Some(zone);
             break;
         }

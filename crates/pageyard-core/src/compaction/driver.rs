@@ -140,6 +140,12 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         (isolated, pass.targets.held(), pass.held.len())
     }
 
+    /// Says whether a block was captured for the request and not taken yet.
+    #[must_use]
+    pub fn has_captured(&self) -> bool {
+        matches!(&self.state, State::Ended(End { captured: Some(_), .. }))
+    }
+
     /// Takes the block that was captured for the request.
     pub fn take_captured(&mut self) -> Option<Pfn> {
         match &mut self.state {

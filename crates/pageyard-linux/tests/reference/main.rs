@@ -11,6 +11,7 @@ mod counted_once;
 mod no_such_cpu;
 mod numa;
 mod one_by_one;
+mod panics;
 mod policy;
 mod pressure;
 mod recorded;

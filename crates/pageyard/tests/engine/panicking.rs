@@ -1,6 +1,6 @@
 //! An owner of frames whose callbacks panic, one of them in each run.
 
-use pageyard::compaction::{Busy, Knobs, Migrate, MigrateError, Mode};
+use pageyard::compaction::{Busy, Knobs, Migrate, MigrateError, Mode, Step};
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
@@ -34,6 +34,8 @@ pub const ISOLATE: &str = "before a frame is isolated";
 pub const DROP: &str = "an isolated frame is dropped";
 pub const MIGRATE: &str = "before a frame is moved";
 pub const PUTBACK: &str = "after a frame was put back";
+pub const STEP: &str = "told of a step";
+pub const RECLAIMABLE: &str = "asked whether a frame can be reclaimed";
 pub const RECLAIM: &str = "before reclaim";
 pub const RECLAIMED: &str = "after reclaim";
 
@@ -250,6 +252,15 @@ unsafe impl Migrate for Keeper<'_> {
         let before = held.insert(to.0, Held { isolated: false, ..block });
         assert!(before.is_none(), "{to:?} has an owner already");
         Ok(())
+    }
+
+    fn is_reclaimable(&self, _: Pfn) -> bool {
+        self.fuse.callback(RECLAIMABLE);
+        true
+    }
+
+    fn step(&self, _: Step) {
+        self.fuse.callback(STEP);
     }
 
     fn putback(&self, from: Token) {

@@ -6,7 +6,7 @@
 
 use crate::child::in_child;
 use crate::panicking::{
-    CX, DROP, ISOLATE, Keeper, MIGRATE, PUTBACK, RECLAIM, RECLAIMED, at_every_callback, machine,
+    CX, DROP, ISOLATE, Keeper, MIGRATE, PUTBACK, RECLAIM, RECLAIMED, STEP, at_every_callback, machine,
 };
 use pageyard::compaction::{CompactionView, Compactor, Direct, Goal, Knobs, Mode, Plan, Scope};
 use pageyard::{
@@ -16,7 +16,7 @@ use pageyard::{
 
 const HUGE: Order = Order::of(9);
 /// What compaction calls.
-const MOVES: [&str; 4] = [ISOLATE, DROP, MIGRATE, PUTBACK];
+const MOVES: [&str; 5] = [STEP, ISOLATE, DROP, MIGRATE, PUTBACK];
 const OFFERS: [&str; 2] = ["an offer that was just taken", "an offer that answers"];
 
 fn movable(order: Order) -> Request {
@@ -50,7 +50,7 @@ fn a_request_that_compacts() {
     in_child("panics::a_request_that_compacts", || {
         for (name, knobs) in ways() {
             // A small block is not probed first, and no frame of it has to be put back.
-            for (order, kinds) in [(Order::of(4), &MOVES[..3]), (HUGE, &MOVES)] {
+            for (order, kinds) in [(Order::of(4), &MOVES[..4]), (HUGE, &MOVES)] {
                 at_every_callback(name, knobs, kinds, |engine, keeper| {
                     for flags in [RequestFlags::empty(), RequestFlags::RETRY_MAYFAIL] {
                         if let Ok(pfn) = engine.alloc_with(&CX, &movable(order).with(flags), keeper) {
