@@ -1,4 +1,4 @@
 //! Whatever the bytes, reading a file of perf record ends.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pageyard_record::hostile::perf_data(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| pageyard_record::hostile::imported(bytes));

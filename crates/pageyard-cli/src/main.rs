@@ -69,7 +69,7 @@ enum Verb {
     Knobs(knobs::Knobs),
     /// Print the JSON Schema of what a verb prints under --json
     Schema(schema::SchemaArguments),
-    /// Make a trace of what `perf record` wrote
+    /// Make a trace of what perf, trace-cmd or Perfetto wrote
     Import(import::Import),
 }
 

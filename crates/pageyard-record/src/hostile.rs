@@ -3,13 +3,19 @@
 //! As [`pageyard_trace::hostile`], which has those of a trace.
 
 use crate::import::made::Made;
+use crate::import::perfetto::made::Made as Perfetto;
+use crate::import::tracecmd::made::Made as TraceDat;
 use crate::tracepoint::{Format, gfp_bits};
 use pageyard_trace::EventKind;
 use pageyard_trace::hostile::{self as trace, Target, input, presentable, some_events};
 
 /// Every reader.
-pub const TARGETS: [Target; 2] =
-    [Target { name: "perf_data", read: perf_data }, Target { name: "format", read: format }];
+pub const TARGETS: [Target; 4] = [
+    Target { name: "perf_data", read: imported },
+    Target { name: "trace_dat", read: imported },
+    Target { name: "perfetto", read: imported },
+    Target { name: "format", read: format },
+];
 
 /// Returns every reader of traces and of this crate.
 pub fn every_target() -> impl Iterator<Item = Target> {
@@ -22,8 +28,8 @@ pub fn every_seed(name: &str) -> Vec<Vec<u8>> {
     [trace::seeds(name), seeds(name)].concat()
 }
 
-/// Reads a file of `perf record`.
-pub fn perf_data(bytes: &[u8]) {
+/// Reads a file of `perf record`, trace-cmd or Perfetto, whichever its first bytes say.
+pub fn imported(bytes: &[u8]) {
     presentable(crate::import::read_only(&input(bytes)));
 }
 
@@ -55,6 +61,27 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
             };
             vec![made(Made::new()), made(Made::new().mixed()), made(Made::new().compressed(300))]
         }
+        "trace_dat" => {
+            let mut made = TraceDat::new();
+            for event in some_events() {
+                if matches!(event.kind, EventKind::Alloc | EventKind::Free) {
+                    made.event(&event);
+                }
+            }
+            vec![made.version_6(), made.version_7("none"), made.version_7("zstd"), made.version_7("zlib")]
+        }
+        "perfetto" => {
+            let mut made = Perfetto::new();
+            for event in some_events() {
+                if matches!(event.kind, EventKind::Alloc | EventKind::Free) {
+                    made.event(&event);
+                }
+                if event.time_ns % 50 == 0 {
+                    made.end_bundles();
+                }
+            }
+            vec![made.clone().finish(), made.compressed().finish()]
+        }
         "format" => vec![
             b"name: mm_page_free\nID: 655\nformat:\n\tfield:unsigned long pfn;\toffset:8;\tsize:8;\tsigned:0;\n\n\
               print fmt: \"\", {(unsigned long)((gfp_t)((((1UL))) << (6))), \"__GFP_IO\"}, {0x400u|0x800u, \"__GFP_RECLAIM\"}\n"
@@ -77,8 +104,10 @@ mod tests {
                 (target.read)(seed);
             }
         }
-        for seed in seeds("perf_data") {
-            assert!(crate::import::read_only(&input(&seed)).unwrap().events() > 100);
+        for name in ["perf_data", "trace_dat", "perfetto"] {
+            for seed in seeds(name) {
+                assert!(crate::import::read_only(&input(&seed)).unwrap().events() > 100, "{name}");
+            }
         }
     }
 }

@@ -6,12 +6,14 @@ use pageyard_trace::{Document, EventKind};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The trace that was made from a file of `perf record`, and what making it took.
+/// The trace that was made from a file of `perf record`, trace-cmd or Perfetto, and what making it took.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ImportDocument<'a> {
     /// Where the trace is.
     pub trace: &'a str,
+    /// Who wrote the file: `perf`, `trace-cmd` or `perfetto`.
+    pub recorder: &'static str,
     /// Events of all kinds.
     pub events: u64,
     /// Events by kind.
@@ -22,7 +24,7 @@ pub struct ImportDocument<'a> {
     pub impossible: u64,
     /// Events that arrived too late to be sorted in; each has the time of the event after it.
     pub late: u64,
-    /// Events that `perf` lost.
+    /// Events that the recorder or its kernel lost.
     pub lost: u64,
     /// Rows about compaction and migration.
     pub moves: MoveRows,
@@ -49,6 +51,7 @@ impl Imported {
     pub fn document<'a>(&self, trace: &'a str, duration_seconds: f64) -> ImportDocument<'a> {
         ImportDocument {
             trace,
+            recorder: self.recorder.name(),
             events: self.events(),
             by_event: EventKind::ALL.iter().map(|k| k.name()).zip(self.by_kind).collect(),
             other_events: self.other_events,

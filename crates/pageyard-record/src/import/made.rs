@@ -66,15 +66,7 @@ impl Made {
     /// Adds an allocation, or a free, at `event.time_ns`.
     pub(crate) fn event(&mut self, event: &Event) {
         let alloc = event.kind == pageyard_trace::EventKind::Alloc;
-        let mut raw = common(if alloc { ALLOC } else { FREE }, event);
-        raw.extend(event.pfn.to_le_bytes());
-        raw.extend(u32::from(event.order).to_le_bytes());
-        if alloc {
-            raw.extend([0; 4]);
-            raw.extend(u64::from(event.gfp).to_le_bytes());
-            raw.extend(i32::from(event.migratetype).to_le_bytes());
-        }
-        self.sample(1 + u64::from(!alloc), event.time_ns, event.cpu, &raw);
+        self.sample(1 + u64::from(!alloc), event.time_ns, event.cpu, &raw(event));
     }
 
     /// Adds the two events of a frame's move.
@@ -164,6 +156,20 @@ impl Made {
     }
 }
 
+/// Returns the bytes of an allocation or a free, as the kernel writes them.
+pub(super) fn raw(event: &Event) -> Vec<u8> {
+    let alloc = event.kind == pageyard_trace::EventKind::Alloc;
+    let mut raw = common(if alloc { ALLOC } else { FREE }, event);
+    raw.extend(event.pfn.to_le_bytes());
+    raw.extend(u32::from(event.order).to_le_bytes());
+    if alloc {
+        raw.extend([0; 4]);
+        raw.extend(u64::from(event.gfp).to_le_bytes());
+        raw.extend(i32::from(event.migratetype).to_le_bytes());
+    }
+    raw
+}
+
 fn common(id: u16, event: &Event) -> Vec<u8> {
     let context = [0, 0x10, 0x08, 0x40][event.context as usize];
     let mut raw = id.to_le_bytes().to_vec();
@@ -191,6 +197,33 @@ fn text(text: &str) -> Vec<u8> {
 }
 
 fn tracing(old: bool) -> Vec<u8> {
+    let mut out = b"\x17\x08\x44tracing0.6\0\0\x08".to_vec();
+    out.extend(4096u32.to_le_bytes());
+    out.extend(described(old));
+    out
+}
+
+/// Returns what follows the machine in a description, up to where events or options can follow.
+pub(super) fn described(old: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    for name in ["header_page", "header_event"] {
+        out.extend(name.as_bytes());
+        out.push(0);
+        out.extend(sized("x"));
+    }
+    out.extend(0u32.to_le_bytes());
+    out.extend(systems(old));
+    // No symbols, no texts, no names of processes.
+    out.extend([0; 16]);
+    out
+}
+
+fn sized(text: &str) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+/// Returns the descriptions of the made-up kernel's tracepoints.
+pub(super) fn systems(old: bool) -> Vec<u8> {
     let pfn = if old { "struct page * page" } else { "unsigned long pfn" };
     let alloc = format!(
         "name: mm_page_alloc\nID: {ALLOC}\n{COMMON}\tfield:{pfn};\toffset:8;\tsize:8;\tsigned:0;\n\
@@ -210,16 +243,7 @@ fn tracing(old: bool) -> Vec<u8> {
              \tfield:int order;\toffset:24;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n"
         )
     };
-    let sized = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
-    let mut out = b"\x17\x08\x44tracing0.6\0\0\x08".to_vec();
-    out.extend(4096u32.to_le_bytes());
-    for name in ["header_page", "header_event"] {
-        out.extend(name.as_bytes());
-        out.push(0);
-        out.extend(sized("x"));
-    }
-    out.extend(0u32.to_le_bytes());
-    out.extend(2u32.to_le_bytes());
+    let mut out = 2u32.to_le_bytes().to_vec();
     out.extend(b"kmem\0");
     out.extend(2u32.to_le_bytes());
     out.extend(sized(&alloc));
@@ -228,8 +252,6 @@ fn tracing(old: bool) -> Vec<u8> {
     out.extend(2u32.to_le_bytes());
     out.extend(sized(&pte("set_migration_pte", SET_PTE)));
     out.extend(sized(&pte("remove_migration_pte", REMOVE_PTE)));
-    // No symbols, no texts, no names of processes.
-    out.extend([0; 16]);
     out
 }
 

@@ -1,22 +1,26 @@
-//! Importing what `perf record` wrote.
+//! Importing what `perf record`, trace-cmd or Perfetto wrote.
 //!
-//! The container is read here, piece by piece, with the attributes' meaning from the `linux-perf-event-reader` crate.
-//! The existing readers of whole files allocate memory for whatever a file claims, and hold two rounds of records at
-//! once; a file from another host can have any size, and can be corrupt.
+//! Each has a reader of its own for its container; what they have in common are the kernel's events, in order, and the
+//! kernel's description of them.
 
-mod attributes;
-mod container;
+mod cursor;
 mod document;
+mod kernel;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) mod made;
+mod perf;
+pub(crate) mod perfetto;
 mod records;
 mod section;
 #[cfg(test)]
 mod tests;
 mod text;
+pub(crate) mod tracecmd;
 mod tracing;
+mod unpack;
 
 pub use document::ImportDocument;
+pub use kernel::Recorder;
 
 use std::path::Path;
 use std::time::Instant;
@@ -32,9 +36,12 @@ use pageyard_trace::TraceWriter;
 use pageyard_trace::source::Source;
 use pageyard_trace::text::grouped;
 
-use attributes::Sample;
-use container::Container;
-use records::{Record, Records};
+use kernel::Kernel;
+use perf::{Container, PerfRecords};
+use perfetto::PerfettoRecords;
+use pageyard_trace::source::Input;
+use records::{Record, Records, Sample};
+use tracecmd::{TraceCmdRecords, TraceDat};
 
 /// Batches of entries that may wait to be written.
 const AHEAD: usize = 8;
@@ -43,13 +50,15 @@ const AHEAD: usize = 8;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Imported {
+    /// Who wrote the file.
+    pub recorder: Recorder,
     /// Rows of the trace by [`EventKind`].
     pub by_kind: [u64; EventKind::ALL.len()],
     /// Samples of events that a trace does not hold.
     pub other_events: u64,
     /// Impossible samples, such as an order above 10.
     pub impossible: u64,
-    /// Events that `perf` lost.
+    /// Events that the recorder or its kernel lost.
     pub lost: u64,
     /// Events that came too late to be sorted in; they carry their successors' time.
     pub late: u64,
@@ -90,30 +99,31 @@ impl Imported {
         let [allocs, frees] = [EventKind::Alloc, EventKind::Free].map(|kind| self.by_kind[kind.index()]);
         (allocs >= ENOUGH && allocs / MOST_FOR_A_FREE > frees).then(|| {
             format!(
-                "{} allocations and only {} frees: perf seems to have followed one command, whose frames are freed \
-                 elsewhere too, and a replay will run out of memory; record all CPUs, with `perf record -a`",
+                "{} allocations and only {} frees: {} seems to have followed one command, whose frames are freed \
+                 elsewhere too, and a replay will run out of memory; record all CPUs{}",
                 grouped(allocs),
-                grouped(frees)
+                grouped(frees),
+                self.recorder,
+                if self.recorder == Recorder::Perf { ", with `perf record -a`" } else { "" }
             )
         })
     }
 }
 
-/// Makes the trace `output` from the file `input`, which `perf record` wrote. `progress` is called now and then with
-/// the bytes done and all of them.
+/// Makes the trace `output` from the file `input`, which `perf record`, trace-cmd or Perfetto wrote; its first bytes say
+/// which. `progress` is called now and then with the bytes done and all of them.
 ///
 /// Memory is bounded whatever the file's size; a file whose events are not nearly in order takes 48 bytes an event on the
 /// output's disk while it is sorted.
 ///
 /// # Errors
-/// When the file is not one of `perf record`, is damaged, or lacks what a trace needs; when the trace cannot be written.
-/// Nothing is left behind then.
+/// When the file is of none of them, is damaged, or lacks what a trace needs; when the trace cannot be written. Nothing is
+/// left behind then.
 pub fn import(
     input: &Path,
     output: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Trace, Imported), TraceError> {
-    let started = Instant::now();
     let unreadable =
         |why: &str| TraceError::Unreadable { file: input.display().to_string(), why: why.to_owned() };
     let name = input
@@ -122,81 +132,156 @@ pub fn import(
         .ok_or_else(|| unreadable("its name cannot be one of a file"))?;
     let folder = Source::Folder(input.parent().unwrap_or(Path::new("")).to_owned());
     let input = folder.open(name)?.ok_or_else(|| unreadable("there is no such file"))?;
-    let container = Container::open(&input)?;
-    let writer = TraceWriter::create(output)?;
-    let scratch = writer.folder().to_owned();
-    let mut sink = Sink::start(writer, MovesWriter::default(), None, MAX_FRAMES, AHEAD, || ())?;
-    let mut import = Import::new(&container);
-    let mut sorter = Sorter::new();
-    let mut records = Records::new(&input, &container);
-    let mut shown = 0;
-    loop {
-        if sink.has_failed() {
-            break;
+    read(&input, &mut Written { output, progress })
+}
+
+/// What is done with a file's records, whoever wrote it.
+trait Use {
+    type Made;
+
+    fn use_up(&mut self, input: &Input, recorder: Recorder, records: impl Records) -> Result<Self::Made, TraceError>;
+}
+
+/// Opens a file and has its records used.
+fn read<U: Use>(input: &Input, how: &mut U) -> Result<U::Made, TraceError> {
+    match recorder(input)? {
+        Recorder::Perf => {
+            let container = Container::open(input)?;
+            how.use_up(input, Recorder::Perf, PerfRecords::new(input, &container))
         }
-        match records.next()? {
-            None => break,
-            Some(Record::Sample(sample)) => {
-                if let Some(entry) = import.sample(&sample) {
-                    sorter.push(entry);
-                }
+        Recorder::TraceCmd => {
+            let file = TraceDat::open(input)?;
+            how.use_up(input, Recorder::TraceCmd, TraceCmdRecords::new(input, &file))
+        }
+        Recorder::Perfetto => how.use_up(input, Recorder::Perfetto, PerfettoRecords::new(input)?),
+    }
+}
+
+/// Tells by a file's first bytes who wrote it.
+fn recorder(input: &Input) -> Result<Recorder, TraceError> {
+    let damaged = |what: String| TraceError::Damaged { file: input.label().to_owned(), row: None, what };
+    if input.size() < 16 {
+        return Err(damaged(format!(
+            "{} bytes are too few for a file of `perf record`, trace-cmd or Perfetto",
+            input.size()
+        )));
+    }
+    let start = input.read(0, 16)?;
+    match &start[..] {
+        start if start.starts_with(tracing::MAGIC) => Ok(Recorder::TraceCmd),
+        // The first field of a packet's sequence: a packet.
+        [0x0a, ..] => Ok(Recorder::Perfetto),
+        [b'P' | b'2', b'E', b'R' | b'L', b'F' | b'I', ..] => Ok(Recorder::Perf),
+        _ => Err(damaged("this is not a file of `perf record`, trace-cmd or Perfetto".to_owned())),
+    }
+}
+
+/// Makes a trace.
+struct Written<'a> {
+    output: &'a Path,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl Use for Written<'_> {
+    type Made = (Trace, Imported);
+
+    fn use_up(
+        &mut self,
+        input: &Input,
+        recorder: Recorder,
+        mut records: impl Records,
+    ) -> Result<(Trace, Imported), TraceError> {
+        let started = Instant::now();
+        let writer = TraceWriter::create(self.output)?;
+        let scratch = writer.folder().to_owned();
+        let mut sink = Sink::start(writer, MovesWriter::default(), None, MAX_FRAMES, AHEAD, || ())?;
+        let mut import = Import::new(recorder, records.kernel());
+        let mut sorter = Sorter::new();
+        let mut shown = 0;
+        loop {
+            if sink.has_failed() {
+                break;
             }
-            Some(Record::EndOfRound) => sorter.end_round(&mut |entries| sink.send(entries)),
-            Some(Record::Lost(n)) => import.lost += n,
-            Some(Record::LostSamples(n)) => import.lost_samples += n,
-            Some(Record::Skipped) => import.counted.other_events += 1,
+            match records.next()? {
+                None => break,
+                Some(Record::Sample(sample)) => {
+                    if let Some(entry) = import.sample(&sample) {
+                        sorter.push(entry);
+                    }
+                }
+                Some(Record::EndOfRound) => sorter.end_round(&mut |entries| sink.send(entries)),
+                Some(Record::Lost(n)) => import.lost += n,
+                Some(Record::LostSamples(n)) => import.lost_samples += n,
+                Some(Record::Skipped) => import.counted.other_events += 1,
+            }
+            if sorter.is_full() {
+                sorter.relieve(&scratch, &mut |entries| sink.send(entries))?;
+            }
+            if records.done() - shown >= 1 << 20 {
+                shown = records.done();
+                (self.progress)(shown, records.all());
+            }
         }
-        if sorter.is_full() {
-            sorter.relieve(&scratch, &mut |entries| sink.send(entries))?;
+        import.check(input)?;
+        if !sink.has_failed() {
+            sorter.finish(&mut |entries| sink.send(entries))?;
         }
-        if records.done() - shown >= 1 << 20 {
-            shown = records.done();
-            progress(shown, records.all());
-        }
+        let written = sink.finish()?;
+        let kernel = records.kernel();
+        let cpus = import.cpus(kernel);
+        let mut counted = import.counted;
+        let mut meta = Meta::new(cpus);
+        meta.kernel = kernel.name.clone();
+        meta.lost = import.lost.max(import.lost_samples);
+        meta.duration_ns = written.last_ns;
+        meta.gfp_bits = gfp_bits(&kernel.alloc_print);
+        counted.lost = meta.lost;
+        counted.late = sorter.late();
+        (counted.moves, counted.moved) = (written.moves.rows(), written.moves.moved());
+        counted.impossible += written.moves.refused();
+        counted.bytes = input.size();
+        written.moves.finish(&written.writer, false)?;
+        let trace = written.writer.finish(meta, None, None)?;
+        counted.seconds = started.elapsed().as_secs_f64();
+        Ok((trace, counted))
     }
-    if !sink.has_failed() {
-        sorter.finish(&mut |entries| sink.send(entries))?;
-    }
-    let written = sink.finish()?;
-    let cpus = import.cpus(&container);
-    let mut counted = import.counted;
-    let mut meta = Meta::new(cpus);
-    meta.kernel = container.kernel.clone();
-    meta.lost = import.lost.max(import.lost_samples);
-    meta.duration_ns = written.last_ns;
-    meta.gfp_bits = gfp_bits(&container.alloc_print);
-    counted.lost = meta.lost;
-    counted.late = sorter.late();
-    (counted.moves, counted.moved) = (written.moves.rows(), written.moves.moved());
-    counted.impossible += written.moves.refused();
-    counted.bytes = input.size();
-    written.moves.finish(&written.writer, false)?;
-    let trace = written.writer.finish(meta, None, None)?;
-    counted.seconds = started.elapsed().as_secs_f64();
-    Ok((trace, counted))
 }
 
 /// Reads a file to its end without writing anything, so that hostile input can be tried quickly.
 #[cfg(any(test, feature = "hostile"))]
-pub(crate) fn read_only(input: &pageyard_trace::source::Input) -> Result<Imported, TraceError> {
-    let container = Container::open(input)?;
-    let mut import = Import::new(&container);
-    let mut sorter = Sorter::new();
-    let mut records = Records::new(input, &container);
-    while let Some(record) = records.next()? {
-        match record {
-            Record::Sample(sample) => {
-                if let Some(entry) = import.sample(&sample) {
-                    sorter.push(entry);
+pub(crate) fn read_only(input: &Input) -> Result<Imported, TraceError> {
+    struct Nothing;
+
+    impl Use for Nothing {
+        type Made = Imported;
+
+        fn use_up(
+            &mut self,
+            input: &Input,
+            recorder: Recorder,
+            mut records: impl Records,
+        ) -> Result<Imported, TraceError> {
+            let mut import = Import::new(recorder, records.kernel());
+            let mut sorter = Sorter::new();
+            while let Some(record) = records.next()? {
+                match record {
+                    Record::Sample(sample) => {
+                        if let Some(entry) = import.sample(&sample) {
+                            sorter.push(entry);
+                        }
+                    }
+                    Record::EndOfRound => sorter.end_round(&mut |_| {}),
+                    _ => {}
                 }
             }
-            Record::EndOfRound => sorter.end_round(&mut |_| {}),
-            _ => {}
+            import.check(input)?;
+            sorter.finish(&mut |_| {})?;
+            drop(gfp_bits(&records.kernel().alloc_print));
+            Ok(import.counted)
         }
     }
-    sorter.finish(&mut |_| {})?;
-    drop(gfp_bits(&container.alloc_print));
-    Ok(import.counted)
+
+    read(input, &mut Nothing)
 }
 
 /// What is known of a file's events so far.
@@ -210,8 +295,9 @@ struct Import {
 }
 
 impl Import {
-    fn new(container: &Container) -> Import {
+    fn new(recorder: Recorder, kernel: &Kernel) -> Import {
         let counted = Imported {
+            recorder,
             by_kind: [0; EventKind::ALL.len()],
             other_events: 0,
             impossible: 0,
@@ -223,12 +309,12 @@ impl Import {
             seconds: 0.0,
         };
         Import {
-            decoder: container.decoder(),
+            decoder: kernel.decoder(),
             counted,
             lost: 0,
             lost_samples: 0,
             last_cpu: 0,
-            x86_64: container.x86_64,
+            x86_64: kernel.x86_64,
         }
     }
 
@@ -258,8 +344,19 @@ impl Import {
         }
     }
 
+    /// Refuses a file that has neither an allocation nor a free.
+    fn check(&self, input: &Input) -> Result<(), TraceError> {
+        let [allocs, frees] =
+            [EventKind::Alloc, EventKind::Free].map(|kind| self.counted.by_kind[kind.index()]);
+        if allocs + frees > 0 || self.counted.recorder == Recorder::Perf {
+            return Ok(());
+        }
+        let what = format!("it has no event of an allocation or a free: {}", self.counted.recorder.how_to());
+        Err(TraceError::Unsupported { file: input.label().to_owned(), what })
+    }
+
     /// Returns how many CPUs the host had: what the file says, or as many as its events name.
-    fn cpus(&self, container: &Container) -> u32 {
-        container.cpus.max(self.last_cpu + 1)
+    fn cpus(&self, kernel: &Kernel) -> u32 {
+        kernel.cpus.max(self.last_cpu + 1)
     }
 }

@@ -24,3 +24,8 @@ pub(super) fn long(bytes: &[u8], at: usize) -> Option<u64> {
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
+
+/// Reads two bytes at `at`.
+pub(super) fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}

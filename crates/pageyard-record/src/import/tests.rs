@@ -8,7 +8,7 @@ use super::made::Made;
 use super::*;
 use pageyard_trace::{Columns, Event, EventKind, MoveKind, Summary};
 
-fn event(time_ns: u64, cpu: u32, pfn: u64, kind: EventKind) -> Event {
+pub(super) fn event(time_ns: u64, cpu: u32, pfn: u64, kind: EventKind) -> Event {
     Event {
         time_ns,
         pfn,
@@ -23,14 +23,14 @@ fn event(time_ns: u64, cpu: u32, pfn: u64, kind: EventKind) -> Event {
     }
 }
 
-struct Folder(tempfile::TempDir);
+pub(super) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new() -> Folder {
+    pub(super) fn new() -> Folder {
         Folder(tempfile::tempdir().unwrap())
     }
 
-    fn import(&self, bytes: &[u8]) -> Result<(Trace, Imported), TraceError> {
+    pub(super) fn import(&self, bytes: &[u8]) -> Result<(Trace, Imported), TraceError> {
         let file = self.file();
         std::fs::write(&file, bytes).unwrap();
         import(&file, &self.0.path().join("out.trace"), &mut |_, _| {})
@@ -40,7 +40,7 @@ impl Folder {
         self.0.path().join("perf.data")
     }
 
-    fn refused(&self, bytes: &[u8]) -> String {
+    pub(super) fn refused(&self, bytes: &[u8]) -> String {
         let text = self.import(bytes).unwrap_err().to_string();
         assert!(text.contains("perf.data") && !text.contains('\n'), "{text}");
         let left = std::fs::read_dir(self.0.path()).unwrap().count();
@@ -49,7 +49,17 @@ impl Folder {
     }
 }
 
-fn rows(trace: &Trace) -> Vec<Event> {
+/// Checks rows one by one: all of them at once would fill the screen.
+pub(super) fn same(trace: &Trace, expected: &[Event]) {
+    let rows = rows(trace);
+    assert_eq!(rows.len(), expected.len());
+    for (row, expected) in rows.iter().zip(expected) {
+        let gfp = if expected.kind == EventKind::Alloc { expected.gfp } else { 0 };
+        assert_eq!(*row, Event { gfp, ..*expected });
+    }
+}
+
+pub(super) fn rows(trace: &Trace) -> Vec<Event> {
     let mut reader = trace.events(Columns::All).unwrap();
     let (mut all, mut batch) = (Vec::new(), Vec::new());
     while reader.next_batch(&mut batch).unwrap() {

@@ -12,12 +12,13 @@ impl ImportDocument<'_> {
         let mut out = String::new();
         let _ = writeln!(
             out,
-            "{}: {} events over {:.1} s, imported in {:.1} s ({:.1} million a second); perf lost {}",
+            "{}: {} events over {:.1} s, imported in {:.1} s ({:.1} million a second); {} lost {}",
             self.trace,
             grouped(self.events),
             self.duration_seconds,
             self.seconds,
             self.events_per_s / 1e6,
+            self.recorder,
             grouped(self.lost)
         );
         let _ = writeln!(out, "  {}", kinds(&self.by_event));

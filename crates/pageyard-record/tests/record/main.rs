@@ -3,4 +3,6 @@
 mod host;
 mod hostile;
 mod perf;
+mod perfetto;
 mod recording;
+mod tracecmd;

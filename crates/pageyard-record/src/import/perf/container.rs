@@ -2,14 +2,13 @@
 
 use bytes::Bytes;
 
-use crate::tracepoint::{Decoder, Format, REQUIRED, Tracepoint};
 use pageyard_trace::TraceError;
-use pageyard_trace::kernel_name;
 use pageyard_trace::source::Input;
 
+use super::super::kernel::{Kernel, Recorder, plain};
+use super::super::section::{Section, long, word};
+use super::super::tracing;
 use super::attributes::Attributes;
-use super::section::{Section, long, word};
-use super::tracing;
 
 /// The size of the header of every perf since 3.0.
 const HEADER_BYTES: u64 = 104;
@@ -20,9 +19,6 @@ const MAX_TRACING_BYTES: u64 = 64 << 20;
 /// The longest text of the file's description that is read.
 const MAX_TEXT_BYTES: u64 = 4 << 10;
 
-/// More CPUs than any Linux can have.
-const MAX_CPUS: u32 = 8192;
-
 // The parts of the description, by perf's numbers.
 const TRACING_DATA: usize = 1;
 const OSRELEASE: usize = 4;
@@ -31,22 +27,17 @@ const NRCPUS: usize = 7;
 
 /// What is known of a file before its records are read.
 #[derive(Debug)]
-pub(super) struct Container {
+pub(in super::super) struct Container {
     pub(super) label: String,
     /// Where the records are.
     pub(super) data: (u64, u64),
     pub(super) attributes: Attributes,
-    tracepoints: Vec<(&'static Tracepoint, Format)>,
-    /// How `mm_page_alloc` is printed.
-    pub(super) alloc_print: String,
-    pub(super) kernel: String,
-    pub(super) cpus: u32,
-    pub(super) x86_64: bool,
+    pub(in super::super) kernel: Kernel,
 }
 
 impl Container {
     /// Reads head and tail.
-    pub(super) fn open(input: &Input) -> Result<Container, TraceError> {
+    pub(in super::super) fn open(input: &Input) -> Result<Container, TraceError> {
         let damaged = |what: String| TraceError::Damaged { file: input.label().to_owned(), row: None, what };
         let unsupported =
             |what: &str| TraceError::Unsupported { file: input.label().to_owned(), what: what.to_owned() };
@@ -93,7 +84,7 @@ impl Container {
         let parts = Parts::read(input, &header[72..HEADER_BYTES as usize], data)?;
         let described = parts
             .bytes(input, TRACING_DATA, MAX_TRACING_BYTES)?
-            .ok_or_else(|| damaged(format!("it describes no tracepoints: {}", HOW_TO)))?;
+            .ok_or_else(|| damaged(format!("it describes no tracepoints: {}", Recorder::Perf.how_to())))?;
         let tracing = tracing::Tracing::parse(&described)
             .map_err(|what| damaged(format!("the description of its tracepoints {what}")))?;
         if !tracing.little_endian || tracing.long_bytes != 8 || tracing.page_size != 4096 {
@@ -101,66 +92,18 @@ impl Container {
                 "it was not recorded on a little-endian machine of 64 bits with frames of 4096 bytes",
             ));
         }
-        let mut tracepoints = Vec::new();
-        let mut alloc_print = String::new();
-        for (tracepoint, format) in tracing.formats {
-            let format = format
-                .map_err(|what| damaged(format!("{}:{}: {what}", tracepoint.system, tracepoint.name)))?;
-            if let Err(field) = Decoder::new().learn(tracepoint, &format) {
-                let required = REQUIRED.iter().any(|r| r.known == tracepoint.known);
-                if required && field == "pfn" && format.has("page") {
-                    return Err(unsupported(
-                        "its kernel names blocks by address (`page=`) and not by frame: this needs Linux 4.1 or newer",
-                    ));
-                }
-                if required {
-                    return Err(unsupported(&format!(
-                        "{}:{} has no field `{field}` there",
-                        tracepoint.system, tracepoint.name
-                    )));
-                }
-                continue;
-            }
-            if tracepoint.known == REQUIRED[0].known {
-                alloc_print.clone_from(&format.print);
-            }
-            tracepoints.push((tracepoint, format));
-        }
-        for required in &REQUIRED {
-            if !tracepoints.iter().any(|(t, _)| t.known == required.known) {
-                return Err(unsupported(&format!(
-                    "it has no {}:{} events: {HOW_TO}",
-                    required.system, required.name
-                )));
-            }
-        }
         let text = |part| parts.text(input, part);
-        let release = text(OSRELEASE)?;
+        let kernel = Kernel::new(input.label(), Recorder::Perf, tracing.formats)?;
+        let (release, machine) = (text(OSRELEASE)?, text(ARCH)?);
         let nr_cpus = parts.bytes(input, NRCPUS, MAX_TEXT_BYTES)?.and_then(|b| word(&b, 0)).unwrap_or(1);
         Ok(Container {
             label: input.label().to_owned(),
             data: (data.at, data.at + data.len),
             attributes,
-            tracepoints,
-            alloc_print,
-            kernel: release.map(|r| kernel_name(&r)).unwrap_or_default(),
-            cpus: nr_cpus.clamp(1, MAX_CPUS),
-            x86_64: text(ARCH)?.is_some_and(|arch| arch == "x86_64"),
+            kernel: kernel.on(release.as_deref(), machine.as_deref(), nr_cpus),
         })
     }
-
-    /// Makes a decoder for the file's tracepoints.
-    pub(super) fn decoder(&self) -> Decoder {
-        let mut decoder = Decoder::new();
-        for (tracepoint, format) in &self.tracepoints {
-            // Every one of them was tried when the file was opened.
-            let _ = decoder.learn(tracepoint, format);
-        }
-        decoder
-    }
 }
-
-const HOW_TO: &str = "record with `perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free`";
 
 /// The sections of the file's description, and where they are.
 struct Parts {
@@ -204,9 +147,6 @@ impl Parts {
     /// Reads a text: its length, then the text, filled up with zeros.
     fn text(&self, input: &Input, part: usize) -> Result<Option<String>, TraceError> {
         let Some(bytes) = self.bytes(input, part, MAX_TEXT_BYTES)? else { return Ok(None) };
-        let text = bytes.get(4..).unwrap_or_default().split(|&b| b == 0).next().unwrap_or_default();
-        let text: String =
-            String::from_utf8_lossy(text).chars().filter(|c| !c.is_control()).take(100).collect();
-        Ok((!text.is_empty()).then_some(text))
+        Ok(plain(bytes.get(4..).unwrap_or_default()))
     }
 }

@@ -9,7 +9,8 @@ use crate::tracepoint::NumberHasher;
 use pageyard_trace::TraceError;
 use pageyard_trace::source::Input;
 
-use super::section::{Section, long, word};
+use super::super::records::Sample;
+use super::super::section::{Section, long, word};
 
 /// More events than any `perf record` can have.
 const MAX_EVENTS: u64 = 4096;
@@ -45,14 +46,6 @@ pub(super) struct SampleLayout {
     fixed: usize,
     read_format: Option<u64>,
     callchain: bool,
-}
-
-/// What is needed of a sample.
-pub(super) struct Sample<'a> {
-    /// The tracepoint's bytes.
-    pub(super) raw: &'a [u8],
-    pub(super) time: u64,
-    pub(super) cpu: u32,
 }
 
 /// A sample does not hold what it should.
