@@ -36,7 +36,9 @@ impl Recorder {
         match self {
             Recorder::Perf => "record with `perf record -a -e kmem:mm_page_alloc,kmem:mm_page_free`",
             Recorder::TraceCmd => "record with `trace-cmd record -e kmem:mm_page_alloc -e kmem:mm_page_free`",
-            Recorder::Perfetto => "record with the ftrace_events `kmem/mm_page_alloc` and `kmem/mm_page_free`",
+            Recorder::Perfetto => {
+                "record with the ftrace_events `kmem/mm_page_alloc` and `kmem/mm_page_free`"
+            }
         }
     }
 }

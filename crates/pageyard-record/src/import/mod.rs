@@ -37,9 +37,9 @@ use pageyard_trace::source::Source;
 use pageyard_trace::text::grouped;
 
 use kernel::Kernel;
+use pageyard_trace::source::Input;
 use perf::{Container, PerfRecords};
 use perfetto::PerfettoRecords;
-use pageyard_trace::source::Input;
 use records::{Record, Records, Sample};
 use tracecmd::{TraceCmdRecords, TraceDat};
 
@@ -139,7 +139,12 @@ pub fn import(
 trait Use {
     type Made;
 
-    fn use_up(&mut self, input: &Input, recorder: Recorder, records: impl Records) -> Result<Self::Made, TraceError>;
+    fn use_up(
+        &mut self,
+        input: &Input,
+        recorder: Recorder,
+        records: impl Records,
+    ) -> Result<Self::Made, TraceError>;
 }
 
 /// Opens a file and has its records used.

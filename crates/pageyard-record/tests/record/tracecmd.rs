@@ -79,7 +79,13 @@ fn compare(file: &Path) {
     let [allocs, frees, extfrag, drains, locked] =
         [0, 1, 2, 3, 4].map(|kind| imported.by_kind[EventKind::ALL[kind].index()]);
     assert!(allocs > 1000 && frees > 1000, "{imported:?}");
-    let named = ["mm_page_alloc", "mm_page_free", "mm_page_alloc_extfrag", "mm_page_pcpu_drain", "mm_page_alloc_zone_locked"];
+    let named = [
+        "mm_page_alloc",
+        "mm_page_free",
+        "mm_page_alloc_extfrag",
+        "mm_page_pcpu_drain",
+        "mm_page_alloc_zone_locked",
+    ];
     assert_eq!([allocs, frees, extfrag, drains, locked], named.map(|event| reported(file, event)));
     assert_eq!((imported.late, imported.impossible), (0, 0));
     let summary = Summary::of(&trace, |_| {}).unwrap();

@@ -58,7 +58,8 @@ pub(super) fn formats() -> Formats {
     let tracepoints = REQUIRED.iter().chain(&WANTED);
     tracepoints
         .filter_map(|tracepoint: &'static Tracepoint| {
-            let id = EVENTS.iter().position(|e| e.system == tracepoint.system && e.name == tracepoint.name)?;
+            let id =
+                EVENTS.iter().position(|e| e.system == tracepoint.system && e.name == tracepoint.name)?;
             let mut text = format!("name: {}\nID: {id}\nformat:\n", tracepoint.name);
             let common = [("common_flags", FLAGS_AT, 4), ("common_pid", PID_AT, 4)];
             let fields = tracepoint.fields.iter().enumerate().map(|(i, name)| (*name, FIELDS_AT + 8 * i, 8));

@@ -172,7 +172,8 @@ impl Records for PerfettoRecords<'_> {
             let Some(packet) = self.packets.next()? else { break };
             self.open(&packet).map_err(|e| self.packets.damaged(e))?;
             if self.kernel.page_bytes != 4096 {
-                let what = format!("it was recorded on a machine with frames of {} bytes", self.kernel.page_bytes);
+                let what =
+                    format!("it was recorded on a machine with frames of {} bytes", self.kernel.page_bytes);
                 return Err(TraceError::Unsupported { file: self.input.label().to_owned(), what });
             }
         }

@@ -21,7 +21,13 @@ fn made() -> (Made, Vec<Event>) {
             made.end_bundles();
         }
     }
-    let failed = Event { pfn: FAILED, order: 9, tid: 1, context: Context::Hardirq, ..event(9000, 1, 0, EventKind::Alloc) };
+    let failed = Event {
+        pfn: FAILED,
+        order: 9,
+        tid: 1,
+        context: Context::Hardirq,
+        ..event(9000, 1, 0, EventKind::Alloc)
+    };
     made.event(&failed);
     events.push(failed);
     (made, events)
@@ -63,7 +69,8 @@ fn what_was_lost_is_counted_from_start_to_end() {
 #[test]
 fn other_events_and_other_packets_are_passed_over() {
     let mut made = made().0;
-    let switch = [number(1, 5000), number(2, 7), text(4, &[text(1, b"a-secret-name"), number(2, 7)].concat())];
+    let switch =
+        [number(1, 5000), number(2, 7), text(4, &[text(1, b"a-secret-name"), number(2, 7)].concat())];
     made.packet(1, &[number(1, 0), text(2, &switch.concat())].concat());
     made.packet(33, b"anything");
     made.packet(900, &[1, 2, 3]);

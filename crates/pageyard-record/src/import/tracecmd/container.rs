@@ -76,7 +76,8 @@ impl TraceDat {
         if endian != 0 || long_bytes != 8 || cursor.word().map_err(head)? != 4096 {
             return Err(unsupported(
                 input,
-                "it was not recorded on a little-endian machine of 64 bits with frames of 4096 bytes".to_owned(),
+                "it was not recorded on a little-endian machine of 64 bits with frames of 4096 bytes"
+                    .to_owned(),
             ));
         }
         let compression = Compression::None;
@@ -170,7 +171,8 @@ impl Head<'_> {
             }
             let section = self.section(next, 0)?;
             let read = self.options.read(&mut Cursor::new(&section), 7);
-            next = read.map_err(|what| damaged(self.input, format!("of its options at byte {next}: {what}")))?;
+            next =
+                read.map_err(|what| damaged(self.input, format!("of its options at byte {next}: {what}")))?;
         }
         if next != 0 {
             return Err(self.damaged(format!("it has more than {MAX_SECTIONS} sections of options")));
@@ -221,7 +223,9 @@ impl Head<'_> {
             return Err(self.damaged(format!("it claims pages of {page_bytes} bytes of CPU {cpu}")));
         }
         if at.checked_add(len).is_none_or(|end| end > self.input.size()) {
-            return Err(self.damaged(format!("the pages of CPU {cpu} would lie beyond the file's end: it is cut short")));
+            return Err(self.damaged(format!(
+                "the pages of CPU {cpu} would lie beyond the file's end: it is cut short"
+            )));
         }
         let (page_bytes, compression) = (page_bytes as usize, Compression::None);
         self.pages.push(Pages { cpu, page_bytes, at, len, compression });

@@ -92,8 +92,12 @@ impl Made {
 
     fn common_options() -> Vec<u8> {
         let stat = b"CPU: 0\nentries: 9\noverrun: 0\ndropped events: 0\n\0";
-        [option(5, b"Linux a-host 6.18.44-somewhere x86_64\0"), option(2, stat), option(8, &2u32.to_le_bytes())]
-            .concat()
+        [
+            option(5, b"Linux a-host 6.18.44-somewhere x86_64\0"),
+            option(2, stat),
+            option(8, &2u32.to_le_bytes()),
+        ]
+        .concat()
     }
 
     /// Returns the file in version 6.
@@ -138,9 +142,14 @@ impl Made {
             table.extend((out.len() as u64 - at).to_le_bytes());
         }
         let clock = format!("\0{}\0", self.clock);
-        let buffer = [&buffer_at.to_le_bytes()[..], clock.as_bytes(), &4096u32.to_le_bytes(), &2u32.to_le_bytes()];
+        let buffer =
+            [&buffer_at.to_le_bytes()[..], clock.as_bytes(), &4096u32.to_le_bytes(), &2u32.to_le_bytes()];
         let second = out.len() as u64;
-        out.extend(section(0, "none", &[option(3, &[&buffer.concat()[..], &table].concat()), done(0)].concat()));
+        out.extend(section(
+            0,
+            "none",
+            &[option(3, &[&buffer.concat()[..], &table].concat()), done(0)].concat(),
+        ));
         let first = out.len() as u64;
         out[options_at..options_at + 8].copy_from_slice(&first.to_le_bytes());
         let options = [Made::common_options(), option(18, &formats.to_le_bytes()), done(second)].concat();

@@ -132,7 +132,8 @@ mod tests {
 
     #[test]
     fn what_is_lost_is_added_up_over_cpus() {
-        let stat = b"CPU: 0\nentries: 5\noverrun: 30\ncommit overrun: 2\ndropped events: 4\nread events: 9\n\0";
+        let stat =
+            b"CPU: 0\nentries: 5\noverrun: 30\ncommit overrun: 2\ndropped events: 4\nread events: 9\n\0";
         let bytes = [option(2, stat), option(2, stat), option(8, &2u32.to_le_bytes()), vec![0, 0]].concat();
         let mut options = Options::default();
         assert_eq!(options.read(&mut Cursor::new(&bytes), 6), Ok(0));

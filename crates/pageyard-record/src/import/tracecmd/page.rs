@@ -121,20 +121,27 @@ mod tests {
     fn every_kind_of_event_is_passed_over_or_found() {
         let header = |kind: u32, delta: u32| kind | delta << 5;
         let words = [
-            header(2, 7), 1, 2, // two words of data
-            header(30, 3), 2, // 2 * 2^27 + 3 more
-            header(0, 1), 12, 8, 9, // eight bytes of data, whose length is a word of its own
-            header(29, 5), 4, // discarded
-            header(31, 11), 1, // the time is 2^27 + 11
-            header(1, 0), 3,
-            header(29, 0), 0, // the rest was never written
+            header(2, 7),
+            1,
+            2, // two words of data
+            header(30, 3),
+            2, // 2 * 2^27 + 3 more
+            header(0, 1),
+            12,
+            8,
+            9, // eight bytes of data, whose length is a word of its own
+            header(29, 5),
+            4, // discarded
+            header(31, 11),
+            1, // the time is 2^27 + 11
+            header(1, 0),
+            3,
+            header(29, 0),
+            0, // the rest was never written
         ];
         let bytes = page(100, words.len() as u64 * 4, &words);
         let after = 100 + 7 + (2 << 27) + 3 + 1;
-        assert_eq!(
-            events(&bytes),
-            Ok(vec![(107, 20..28), (after, 44..52), ((1 << 27) + 11, 72..76)])
-        );
+        assert_eq!(events(&bytes), Ok(vec![(107, 20..28), (after, 44..52), ((1 << 27) + 11, 72..76)]));
     }
 
     #[test]

@@ -15,7 +15,12 @@ fn made() -> (Made, Vec<Event>) {
         let time = 1000 + i * 7 + if i > 500 { 3 << 28 } else { 0 };
         events.push(event(time, (i % 3 == 0).into(), 64 + i / 2, kind));
     }
-    events.push(Event { pfn: FAILED, order: 3, context: Context::Softirq, ..event(4 << 28, 1, 0, EventKind::Alloc) });
+    events.push(Event {
+        pfn: FAILED,
+        order: 3,
+        context: Context::Softirq,
+        ..event(4 << 28, 1, 0, EventKind::Alloc)
+    });
     for event in &events {
         made.event(event);
     }
@@ -80,7 +85,8 @@ fn a_file_cut_anywhere_or_with_a_spoilt_byte_is_read_to_an_end() {
     let (made, _) = made();
     for file in [made.version_6(), made.version_7("none"), made.version_7("zstd")] {
         for end in (0..file.len()).step_by(7) {
-            let _ = super::super::read_only(&pageyard_trace::source::Input::memory("cut", file[..end].to_vec()));
+            let _ =
+                super::super::read_only(&pageyard_trace::source::Input::memory("cut", file[..end].to_vec()));
         }
         for at in (0..file.len()).step_by(3) {
             let mut spoilt = file.clone();
