@@ -89,7 +89,7 @@ enum kind {
 /* Behind those of request.h. */
 enum flag {
 	FLAG_COMP = 1 << 7,
-	FLAG_PINNED = 1 << 8, /* of movable single frames: cannot be isolated */
+	FLAG_PINNED = 1 << 8, /* of movable single frames and compound pages: cannot be isolated */
 	FLAG_STUCK = 1 << 9, /* can be isolated, and not moved */
 };
 
@@ -143,7 +143,7 @@ struct step {
 };
 
 /*
- * So many frames can be isolated in one operation, and no more: where a frame can be isolated and not moved, and leaves no hint
+ * So many frames and compound pages can be isolated in one operation, and no more: where a frame can be isolated and not moved, and leaves no hint
  * because no list for reclaim has it, 6.12 finds its pageblock again and again.
  */
 #define MOST_ISOLATED 8192

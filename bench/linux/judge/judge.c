@@ -16,6 +16,7 @@
 #include <linux/mm.h>
 #include <linux/mmzone.h>
 #include <linux/module.h>
+#include <linux/pagemap.h>
 #include <linux/pagevec.h>
 #include <linux/pci.h>
 #include <linux/sched/mm.h>
@@ -79,7 +80,10 @@ static struct move *moves;
 u64 turn;
 static u32 isolated; /* frames, in this operation */
 
-/* Single frames say whose they are: the place of their number in `where`, plus one, and the operation that got them. */
+/*
+ * Single frames and the first of compound pages say whose they are: the place of their number in `where`, plus one, and the
+ * operation that got them.
+ */
 static const struct operation *owner_of(struct page *page)
 {
 	return &ops[page->index];
@@ -103,15 +107,50 @@ static void put_back(struct page *page)
 {
 }
 
-static const struct movable_operations contents = {
-	.isolate_page = isolate,
-	.migrate_page = migrate,
-	.putback_page = put_back,
+/*
+ * Since 6.9 compound pages move, too. One for which there is no target is to be split, as if it were a file's: what follows the
+ * operations is where that looks for the file's least order, which is too large.
+ */
+static struct {
+	struct movable_operations operations;
+	u8 file[sizeof(struct address_space)];
+} contents __aligned(64) = {
+	.operations = { .isolate_page = isolate, .migrate_page = migrate, .putback_page = put_back },
 };
+
+static void keep_whole(void)
+{
+#if IS_6_12
+	struct address_space *file = (void *)&contents + PAGE_MAPPING_MOVABLE;
+
+	BUILD_BUG_ON(offsetof(struct address_space, flags) + PAGE_MAPPING_MOVABLE < sizeof(contents.operations));
+	mapping_set_folio_min_order(file, 1);
+#endif
+}
 
 static void mark(struct page *page)
 {
-	page->mapping = (void *)((unsigned long)&contents | PAGE_MAPPING_MOVABLE);
+	page->mapping = (void *)((unsigned long)&contents.operations | PAGE_MAPPING_MOVABLE);
+}
+
+/*
+ * The later frames of a compound page count as movable only if they say so themselves, where those of a page on a list for reclaim
+ * do. What they say is a bit that is 0 in whatever the kernel keeps there, and has to be so again before the page is freed.
+ */
+static void mark_later(struct page *page, unsigned long n)
+{
+	unsigned long i;
+
+	for (i = 1; i < n; i++)
+		page[i].mapping = (void *)((unsigned long)page[i].mapping | PAGE_MAPPING_MOVABLE);
+}
+
+static void unmark_later(struct page *page, unsigned long n)
+{
+	unsigned long i;
+
+	for (i = 1; i < n; i++)
+		page[i].mapping = (void *)((unsigned long)page[i].mapping & ~(unsigned long)PAGE_MAPPING_MOVABLE);
 }
 
 static int migrate(struct page *to, struct page *from, enum migrate_mode mode)
@@ -122,6 +161,8 @@ static int migrate(struct page *to, struct page *from, enum migrate_mode mode)
 		return -EAGAIN;
 	get_page(to);
 	mark(to);
+	mark_later(to, compound_nr(to));
+	unmark_later(from, compound_nr(from));
 	set_page_private(to, place + 1);
 	to->index = from->index;
 	where[place] = page_to_pfn(to);
@@ -134,17 +175,20 @@ static int migrate(struct page *to, struct page *from, enum migrate_mode mode)
 	return MIGRATEPAGE_SUCCESS;
 }
 
-/* The contents of a movable block can be moved, as far as the allocator can tell: each frame says so. */
+/* The contents of a movable block can be moved, as far as the allocator can tell. */
 static void fill(struct page *page, const struct operation *op, u64 place)
 {
-	unsigned long i;
+	bool whole = op->flags & FLAG_COMP;
+	unsigned long i, n = 1UL << op->order;
 
 	where[place] = page_to_pfn(page);
-	if (op->type != 1 || op->flags & FLAG_COMP)
+	if (op->type != 1)
 		return;
-	for (i = 0; i < 1UL << op->order; i++)
+	for (i = 0; i < (whole ? 1 : n); i++)
 		mark(page + i);
-	if (op->order == 0) {
+	if (whole)
+		mark_later(page, n);
+	if (whole || n == 1) {
 		set_page_private(page, place + 1);
 		page->index = turn;
 	}
@@ -152,12 +196,15 @@ static void fill(struct page *page, const struct operation *op, u64 place)
 
 static void empty(struct page *page, const struct operation *op)
 {
-	unsigned long i;
+	bool whole = op->flags & FLAG_COMP;
+	unsigned long i, n = 1UL << op->order;
 
-	if (op->type != 1 || op->flags & FLAG_COMP)
+	if (op->type != 1)
 		return;
 	set_page_private(page, 0);
-	for (i = 0; i < 1UL << op->order; i++)
+	if (whole)
+		unmark_later(page, n);
+	for (i = 0; i < (whole ? 1 : n); i++)
 		page[i].mapping = NULL;
 }
 
@@ -541,6 +588,7 @@ static int __init judge_init(void)
 	where = (void *)ex + ex->where_at;
 	moves = (void *)ex + ex->moves_at;
 	off_lru = (void *)ex + ex->off_lru_at;
+	keep_whole();
 	WRITE_ONCE(ex->status, STATUS_RUNNING);
 	strscpy(ex->release, utsname()->release, sizeof(ex->release));
 	if (num_online_cpus() != JUDGED_CPUS)

@@ -58,9 +58,9 @@ pub const THIS_NODE: u16 = 1 << 6;
 /// A compound page: `__GFP_COMP`.
 pub const COMPOUND: u16 = 1 << 7;
 
-/// Of movable single frames: cannot be isolated.
+/// Of movable single frames and compound pages: cannot be isolated.
 pub const PINNED: u16 = 1 << 8;
-/// Of movable single frames: can be isolated, and not moved.
+/// The same: can be isolated, and not moved.
 pub const STUCK: u16 = 1 << 9;
 
 /// A frame's contents that compaction moved.

@@ -6,8 +6,8 @@ use crate::steps::TakenStep;
 use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode, Step};
 use pageyard_core::reclaim::{PressureAllocator, Priority, Reclaim, Reclaimed, Shortage};
 use pageyard_core::{
-    Counter, CpuId, CpuSet, Cx, Frames, FreeError, MapError, MemoryMap, NodeId, Order, PageAllocator, Pfn,
-    Topology, ZoneId,
+    BlockId, Counter, CpuId, CpuSet, Cx, Frames, FreeError, MapError, MemoryMap, NodeId, Order,
+    PageAllocator, Pfn, Topology, ZoneId,
 };
 use pageyard_linux::{Config, LinuxAllocator, OpeningError};
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use std::fmt;
 /// The CPUs that take part, and the node of each.
 const CPUS: [NodeId; 2] = [NodeId(0), NodeId(1)];
 
-/// So many frames can be isolated in one operation: `MOST_ISOLATED` of `exchange.h`.
+/// So many frames and compound pages can be isolated in one operation: `MOST_ISOLATED` of `exchange.h`.
 const MOST_ISOLATED: u32 = 8192;
 
 /// Why the reference cannot be opened in a kernel's state.
@@ -59,11 +59,13 @@ struct Owners {
     /// By operation: the blocks that it got and still holds.
     held: RefCell<Vec<Vec<Option<Pfn>>>>,
     orders: RefCell<Vec<Order>>,
-    /// Of single frames that can be isolated: the operation, which of its frames, and whether it is stuck.
+    /// Of single frames and compound pages that can be isolated: the operation, which of its blocks, and whether it is stuck.
     movable: RefCell<HashMap<Pfn, Owner>>,
     moves: RefCell<Vec<Move>>,
+    /// How many of them were of compound pages.
+    blocks: Cell<u64>,
     steps: RefCell<Vec<TakenStep>>,
-    /// Frames that were isolated for the present operation.
+    /// Frames and compound pages that were isolated for the present operation.
     isolated: Cell<u32>,
     /// Operations whose blocks can be reclaimed: first come, first freed.
     offered: RefCell<VecDeque<u32>>,
@@ -108,6 +110,7 @@ impl Reference {
             orders: RefCell::default(),
             movable: RefCell::default(),
             moves: RefCell::default(),
+            blocks: Cell::new(0),
             steps: RefCell::default(),
             isolated: Cell::new(0),
             offered: RefCell::default(),
@@ -122,6 +125,12 @@ impl Reference {
     /// Returns what compaction has moved so far, in order.
     pub fn moves(&self) -> std::cell::Ref<'_, [Move]> {
         std::cell::Ref::map(self.owners.moves.borrow(), Vec::as_slice)
+    }
+
+    /// Returns how many of these moves were of compound pages.
+    #[must_use]
+    pub fn moved_blocks(&self) -> u64 {
+        self.owners.blocks.get()
     }
 
     /// Returns what compaction has done on its way so far, in order.
@@ -226,7 +235,8 @@ impl Owners {
     /// Notes what the next operation got.
     fn receive(&self, op: &Operation, got: Vec<Option<Pfn>>) {
         let (mut held, mut orders) = (self.held.borrow_mut(), self.orders.borrow_mut());
-        if op.migratetype == 1 && op.order == 0 && op.flags & (COMPOUND | PINNED) == 0 {
+        let one_page = op.order == 0 || op.flags & COMPOUND != 0;
+        if op.migratetype == 1 && one_page && op.flags & PINNED == 0 {
             let (operation, stuck) = (held.len() as u32, op.flags & STUCK != 0);
             let frames = got.iter().enumerate().filter_map(|(sub, pfn)| Some((sub, (*pfn)?)));
             let owned = frames.map(|(sub, pfn)| (pfn, Owner { operation, sub, stuck }));
@@ -234,6 +244,13 @@ impl Owners {
         }
         held.push(got);
         orders.push(Order::of(if op.kind == Kind::AllocBulk { 0 } else { op.order }));
+    }
+
+    /// Says whether a block can be isolated.
+    fn has(&self, block: BlockId) -> bool {
+        let movable = self.movable.borrow();
+        let of = movable.get(&block.pfn).map(|owner| self.orders.borrow()[owner.operation as usize]);
+        of == Some(block.order)
     }
 
     /// Takes from an earlier operation what this one frees.
@@ -308,13 +325,17 @@ impl Reclaim for Helping<'_> {
 unsafe impl Migrate for Helping<'_> {
     type Isolated = Pfn;
 
-    fn isolate(&self, pfn: Pfn, _: Mode) -> Result<Pfn, Busy> {
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Pfn, Busy> {
+        self.isolate_block(BlockId { pfn, order: Order::ZERO }, mode)
+    }
+
+    fn isolate_block(&self, block: BlockId, _: Mode) -> Result<Pfn, Busy> {
         let isolated = self.owners.isolated.get();
-        if !self.owners.movable.borrow().contains_key(&pfn) || isolated >= MOST_ISOLATED {
+        if !self.owners.has(block) || isolated >= MOST_ISOLATED {
             return Err(Busy::Pinned);
         }
         self.owners.isolated.set(isolated + 1);
-        Ok(pfn)
+        Ok(block.pfn)
     }
 
     /// The module's frames are on no list for reclaim.
@@ -335,6 +356,8 @@ unsafe impl Migrate for Helping<'_> {
         }
         movable.remove(from);
         movable.insert(to, owner);
+        let order = self.owners.orders.borrow()[owner.operation as usize];
+        self.owners.blocks.set(self.owners.blocks.get() + u64::from(order > Order::ZERO));
         let mut held = self.owners.held.borrow_mut();
         held[owner.operation as usize][owner.sub] = Some(to);
         let operation = held.len() as u32;

@@ -225,7 +225,10 @@ impl Maker {
         if migratetype != 1 && !bulk && self.chance(200) {
             flags |= COMPOUND;
         }
-        if self.shape.pins && migratetype == 1 && order == 0 {
+        if self.shape.pins && migratetype == 1 && order > 0 && self.chance(700) {
+            flags |= COMPOUND;
+        }
+        if self.shape.pins && migratetype == 1 && (order == 0 || flags & COMPOUND != 0) {
             match self.rng.u32(0..100) {
                 0..3 => flags |= PINNED,
                 3..5 => flags |= STUCK,

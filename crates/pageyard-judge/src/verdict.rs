@@ -49,8 +49,10 @@ pub struct Covered {
     pub drains: u64,
     /// Requests served by another node than they preferred.
     pub elsewhere: u64,
-    /// Frames that compaction moved, the same ones in both.
+    /// Single frames and compound pages that compaction moved, the same ones in both.
     pub moved: u64,
+    /// Of those, compound pages: since 6.9.
+    pub moved_blocks: u64,
     /// Steps that compaction took, the same ones in both.
     pub steps: u64,
     /// Requests that were to isolate more frames than the judge lets one isolate.
@@ -74,7 +76,7 @@ impl Covered {
         }
     }
 
-    fn by_name(&self) -> [(&'static str, u64); 15] {
+    fn by_name(&self) -> [(&'static str, u64); 16] {
         [
             ("requests", self.requests),
             ("refused", self.refused),
@@ -89,6 +91,7 @@ impl Covered {
             ("drains", self.drains),
             ("served by another node", self.elsewhere),
             ("moved", self.moved),
+            ("of those compound pages", self.moved_blocks),
             ("steps of compaction", self.steps),
             ("cut short", self.cut_short),
         ]
@@ -109,6 +112,7 @@ impl Covered {
         self.drains += other.drains;
         self.elsewhere += other.elsewhere;
         self.moved += other.moved;
+        self.moved_blocks += other.moved_blocks;
         self.steps += other.steps;
         self.cut_short += other.cut_short;
     }
@@ -210,6 +214,7 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
         refused,
         reclaims,
         moved: moved as u64,
+        moved_blocks: reference.moved_blocks(),
         steps: stepped as u64,
         cut_short: ruling.cut_short,
         ..Covered::of(reference.allocator())

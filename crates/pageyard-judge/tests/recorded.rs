@@ -127,6 +127,7 @@ fn every_rule_of_compaction_that_was_mended_shows_in_the_recordings() {
         (Vec::<&str>::new(), Vec::<&str>::new()),
         "not shown"
     );
+    assert!(shows("linux-6.12", |c| c.compaction.large_folios = false), "compound pages move");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! What compaction sees of the reference: its tags, its lists, and leases of pageblocks. Layer: requests, the
 //! lowest of them.
 //!
-//! A frame that compaction holds is an allocated block of order 0 that only compaction knows of.
+//! A frame that compaction holds is an allocated block of order 0 that only compaction knows of. Such frames become one block of
+//! several just before one is moved to them.
 
 use crate::allocator::LinuxAllocator;
 use crate::effort::{Effort, Mark};
@@ -76,6 +77,7 @@ impl Zone {
 }
 
 impl CompactionView for LinuxAllocator {
+    const MOVES_BLOCKS: bool = true;
     type Stock = HeldFrees;
     type Room<T> = Places<T>;
 
@@ -264,7 +266,13 @@ impl CompactionView for LinuxAllocator {
     }
 
     fn free_leftover(&self, cx: &Cx, block: BlockId) {
-        let Some(zone) = self.zone_of(block.pfn) else { return };
+        if self.join(block) {
+            let _ = self.free_checked::<()>(cx, block.pfn, block.order, To::Hot);
+        }
+    }
+
+    fn join(&self, block: BlockId) -> bool {
+        let Some(zone) = self.zone_of(block.pfn) else { return false };
         let first = zone.number(block.pfn);
         let inside = first + 1..first + block.order.frames().0;
         let whole = Tag::Allocated(block.order, Holding::MOVABLE);
@@ -272,18 +280,31 @@ impl CompactionView for LinuxAllocator {
         // compaction.
         let lost = inside.clone().find(|frame| !zone.tags.swap(*frame, HELD, Tag::Inside));
         let won = inside.start..lost.unwrap_or(inside.end);
-        if lost.is_some() || !zone.tags.swap(first, HELD, whole) {
-            // The others go alone. No free can have taken what is inside a block.
-            won.for_each(|frame| zone.tags.set(frame, HELD));
-            let frames = (0..block.order.frames().0).map(|n| block.pfn + Frames(n));
-            return frames.for_each(|pfn| self.give_back(BlockId { pfn, order: Order::ZERO }));
+        if lost.is_none() && zone.tags.swap(first, HELD, whole) {
+            return true;
         }
-        let _ = self.free_checked::<()>(cx, block.pfn, block.order, To::Hot);
+        // The others go alone. No free can have taken what is inside a block.
+        won.for_each(|frame| zone.tags.set(frame, HELD));
+        let frames = (0..block.order.frames().0).map(|n| block.pfn + Frames(n));
+        frames.for_each(|pfn| self.give_back(BlockId { pfn, order: Order::ZERO }));
+        false
     }
 
-    fn free_migrated(&self, cx: &Cx, pfn: Pfn) {
+    fn part(&self, block: BlockId) -> bool {
+        let Some(zone) = self.zone_of(block.pfn) else { return false };
+        let first = zone.number(block.pfn);
+        // The first frame is won before the others are shown: until then, no free of them can succeed.
+        if !zone.tags.swap(first, Tag::Allocated(block.order, Holding::MOVABLE), Tag::Inside) {
+            return false;
+        }
+        (first + 1..first + block.order.frames().0).for_each(|frame| zone.tags.set(frame, HELD));
+        zone.tags.set(first, HELD);
+        true
+    }
+
+    fn free_migrated(&self, cx: &Cx, block: BlockId) {
         // A refused free means that the owner freed it too: it is already free.
-        let _ = self.free_checked::<()>(cx, pfn, Order::ZERO, To::Hot);
+        let _ = self.free_checked::<()>(cx, block.pfn, block.order, To::Hot);
     }
 
     fn drain_local(&self, cx: &Cx, zone: ZoneId) {

@@ -192,14 +192,14 @@ const LEFT_OUT_6_1: &str = left_out!(
 
 /// The same for kernels from 6.9 on.
 const LEFT_OUT_6_12: &str = left_out!(
-    "It does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
-     captures a block when it is left."
+    "It does not split a large folio for which no target is free, forgets skip hints by frames in use, finishes a pageblock in \
+     clusters of 32 frames, and captures a block when it is left."
 );
 
 /// The same for kernels from 6.15 on.
 const LEFT_OUT_6_18: &str = left_out!(
-    "It does not move large folios, forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and \
-     captures a block when it is left. With vm.defrag_mode the background reclaims and compacts as without it."
+    "It does not split a large folio for which no target is free, forgets skip hints by frames in use, finishes a pageblock in \
+     clusters of 32 frames, and captures a block when it is left. With vm.defrag_mode the background reclaims and compacts as without it."
 );
 
 impl Config {

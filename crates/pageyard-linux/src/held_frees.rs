@@ -49,7 +49,27 @@ pub struct HeldFrees {
 impl HeldFrees {
     /// Returns the smallest order that there is a block of.
     fn smallest(&self) -> Option<usize> {
-        self.lists.iter().position(|list| !list.is_empty())
+        self.smallest_from(0)
+    }
+
+    /// Returns the smallest order from one on that there is a block of.
+    fn smallest_from(&self, order: usize) -> Option<usize> {
+        (order..self.lists.len()).find(|n| !self.lists[*n].is_empty())
+    }
+
+    /// Takes the first block of the smallest order that is large enough, and halves it until it fits.
+    ///
+    /// # Linux
+    /// `compaction_alloc`.
+    fn take_smallest(&mut self, order: Order) -> Option<Pfn> {
+        let smallest = self.smallest_from(order.index())?;
+        let pfn = self.lists[smallest].pop_front()?;
+        // What is left of a block is halves of it, each before what is there.
+        for half in (order.index()..smallest).rev() {
+            self.lists[half].push_front(pfn + Order::of(half as u8).frames());
+        }
+        self.frames -= order.frames().0;
+        Some(pfn)
     }
 }
 
@@ -76,19 +96,26 @@ impl Stock for HeldFrees {
     }
 
     fn take(&mut self) -> Option<Pfn> {
-        let smallest = self.smallest()?;
-        let pfn = self.lists[smallest].pop_front()?;
-        // What is left of a block is halves of it, each before what is there.
-        for order in (0..smallest).rev() {
-            self.lists[order].push_front(pfn + Order::of(order as u8).frames());
-        }
-        self.frames -= 1;
-        Some(pfn)
+        self.take_smallest(Order::ZERO)
     }
 
     fn put_back(&mut self, pfn: Pfn) -> bool {
         self.frames += 1;
         self.lists[0].push_front(pfn);
+        true
+    }
+
+    fn has(&self, order: Order) -> bool {
+        self.smallest_from(order.index()).is_some()
+    }
+
+    fn take_of(&mut self, order: Order) -> Option<Pfn> {
+        self.take_smallest(order)
+    }
+
+    fn put_back_block(&mut self, block: BlockId) -> bool {
+        self.frames += block.order.frames().0;
+        self.lists[block.order.index()].push_front(block.pfn);
         true
     }
 

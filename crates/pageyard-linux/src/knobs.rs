@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 56] = [
+    pub const KNOBS: [(&'static str, &'static str); 57] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -81,6 +81,7 @@ impl Config {
         ("compaction.leftovers_listed", "true or false"),
         ("compaction.spare_next", "true or false"),
         ("compaction.attempt_deferred", "true or false"),
+        ("compaction.large_folios", "true or false"),
     ];
 
     /// Sets a knob by name.

@@ -4,7 +4,7 @@
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::{
-    Cx, Frames, FreeError, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags, ZoneId,
+    BlockId, Cx, Frames, FreeError, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags, ZoneId,
 };
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -57,6 +57,8 @@ pub struct Owner<'e, E> {
     held: Mutex<HashMap<u64, Held>>,
     next: AtomicU64,
     moves: AtomicU64,
+    /// Blocks of several frames that were moved.
+    blocks: AtomicU64,
     /// What it does wrong.
     pub fault: Fault,
 }
@@ -64,7 +66,13 @@ pub struct Owner<'e, E> {
 impl<'e, E: PageAllocator> Owner<'e, E> {
     /// Makes an owner that holds nothing.
     pub fn new(engine: &'e E, fault: Fault) -> Self {
-        Owner { engine, held: Mutex::default(), next: AtomicU64::new(0), moves: AtomicU64::new(0), fault }
+        let (next, moves, blocks) = Default::default();
+        Owner { engine, held: Mutex::default(), next, moves, blocks, fault }
+    }
+
+    /// Returns how many blocks of several frames were moved.
+    pub fn moved_blocks(&self) -> u64 {
+        self.blocks.load(Ordering::SeqCst)
     }
 
     /// Takes a block that was allocated into its books.
@@ -191,14 +199,18 @@ impl<E: PageAllocator> Reclaim for Owner<'_, E> {
 unsafe impl<E: PageAllocator> Migrate for Owner<'_, E> {
     type Isolated = Pfn;
 
-    fn isolate(&self, pfn: Pfn, _: Mode) -> Result<Pfn, Busy> {
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Pfn, Busy> {
+        self.isolate_block(BlockId { pfn, order: Order::ZERO }, mode)
+    }
+
+    fn isolate_block(&self, block: BlockId, _: Mode) -> Result<Pfn, Busy> {
         let mut held = self.held.lock().unwrap();
-        let block = held.get_mut(&pfn.0).ok_or(Busy::Gone)?;
-        if block.of == Use::Pinned || block.isolated || block.order != Order::ZERO {
+        let here = held.get_mut(&block.pfn.0).ok_or(Busy::Gone)?;
+        if here.of == Use::Pinned || here.isolated || here.order != block.order {
             return Err(Busy::Pinned);
         }
-        block.isolated = true;
-        Ok(pfn)
+        here.isolated = true;
+        Ok(block.pfn)
     }
 
     fn migrate(&self, from: &mut Pfn, to: Pfn, _: Mode) -> Result<(), MigrateError> {
@@ -209,8 +221,9 @@ unsafe impl<E: PageAllocator> Migrate for Owner<'_, E> {
             Fault::FailsHalfway if n.is_multiple_of(3) => return Err(MigrateError::Refused),
             Fault::Panics if n == 5 => panic!("the owner panics, as the test asked"),
             Fault::FreesUnderUs if n.is_multiple_of(4) => {
-                self.held.lock().unwrap().remove(&from.0);
-                let freed: Result<(), FreeError> = self.engine.free(&Cx::default(), *from, Order::ZERO);
+                let gone = self.held.lock().unwrap().remove(&from.0);
+                let order = gone.map_or(Order::ZERO, |block| block.order);
+                let freed: Result<(), FreeError> = self.engine.free(&Cx::default(), *from, order);
                 freed.unwrap();
                 return Err(MigrateError::Gone);
             }
@@ -219,6 +232,8 @@ unsafe impl<E: PageAllocator> Migrate for Owner<'_, E> {
         let mut held = self.held.lock().unwrap();
         let mut block = held.remove(&from.0).ok_or(MigrateError::Gone)?;
         block.isolated = false;
+        assert!(to.is_aligned(block.order), "a block of order {} at frame {to}", block.order);
+        self.blocks.fetch_add(u64::from(block.order > Order::ZERO), Ordering::SeqCst);
         let before = held.insert(to.0, block);
         assert!(before.is_none(), "frame {to} was in use already");
         Ok(())

@@ -27,6 +27,7 @@ pub fn pressure_suite<E: PressureAllocator>(build: impl Fn(u64) -> E) {
     the_background_works_when_it_was_woken(&build);
     compacting_everything_leaves_no_more_than_pins_force(&build);
     others_may_allocate_and_free_meanwhile(&build);
+    blocks_of_several_orders_lose_nothing(&build);
 }
 
 /// Fills memory and frees every other frame, so that half is free and no two free frames are neighbours. One frame in
@@ -237,6 +238,56 @@ fn others_may_allocate_and_free_meanwhile<E: PressureAllocator>(build: &impl Fn(
         ended.into_iter().for_each(|e| e.unwrap());
     });
     owner.check(&pinned);
+}
+
+/// Fills memory with movable blocks of orders 0 to 6, frees half of them by chance, and asks for large blocks, with each thing
+/// that an owner can do wrong. Returns how many blocks of several frames were moved whole.
+///
+/// # Panics
+/// When a frame or a content is lost.
+pub fn blocks_of_several_orders_lose_nothing<E: PressureAllocator>(build: &impl Fn(u64) -> E) -> u64 {
+    let faults = [
+        Fault::None,
+        Fault::Refuses,
+        Fault::Again,
+        Fault::FailsHalfway,
+        Fault::FreesUnderUs,
+        Fault::Panics,
+        Fault::Churns,
+    ];
+    let mut blocks = 0;
+    for (seed, fault) in faults.into_iter().enumerate() {
+        let engine = build(FRAMES / 4);
+        let owner = Owner::new(&engine, fault);
+        let mut random = fastrand::Rng::with_seed(seed as u64);
+        while let Ok((pfn, order)) = {
+            let order = Order::of(random.u8(0..7));
+            engine.alloc(&CX, &Request::new(order, Migratetype::Movable)).map(|pfn| (pfn, order))
+        } {
+            owner.keep(pfn, order, if random.u8(..) < 2 { Use::Pinned } else { Use::Movable });
+        }
+        for _ in 0..8 {
+            let chance = random.u64(..);
+            owner.free_if(&CX, |pfn| (pfn.0 ^ chance).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0);
+            for (order, m) in [(HUGE, Migratetype::Movable), (Order::of(5), Migratetype::Unmovable)] {
+                let request = Request::new(order, m);
+                let got = catch_unwind(AssertUnwindSafe(|| engine.alloc_with(&CX, &request, &owner)));
+                assert!(got.is_ok() || fault == Fault::Panics);
+                if let Ok(Ok(pfn)) = got {
+                    owner.keep(pfn, order, if random.bool() { Use::Pinned } else { Use::Movable });
+                }
+                owner.check(&[]);
+            }
+            let _ = catch_unwind(AssertUnwindSafe(|| {
+                engine.kswapd_with(&CX, &owner).unwrap();
+                engine.kcompactd_with(&CX, &owner).unwrap();
+                engine.compact_zone_with(&CX, ZoneId(0), &owner).unwrap();
+            }));
+            owner.check(&[]);
+        }
+        blocks += owner.moved_blocks();
+    }
+    blocks
 }
 
 /// Says whether a frame is one of those that [`fragmented`] pins.

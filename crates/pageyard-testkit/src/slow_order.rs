@@ -7,8 +7,8 @@ use crate::owner::{Fault, Owner, Use};
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::reclaim::{Priority, Reclaim, Reclaimed, Shortage};
 use pageyard::{
-    AllocError, Counter, CpuId, CpuSet, Cx, Frames, Migratetype, Order, Pfn, PressureAllocator, Request,
-    RequestFlags, ZoneId,
+    AllocError, BlockId, Counter, CpuId, CpuSet, Cx, Frames, Migratetype, Order, Pfn, PressureAllocator,
+    Request, RequestFlags, ZoneId,
 };
 use std::sync::Mutex;
 
@@ -143,6 +143,11 @@ unsafe impl<E: PressureAllocator> Migrate for Recorder<'_, E> {
     fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Pfn, Busy> {
         self.note(Step::Compact(mode), None);
         self.owner.isolate(pfn, mode)
+    }
+
+    fn isolate_block(&self, block: BlockId, mode: Mode) -> Result<Pfn, Busy> {
+        self.note(Step::Compact(mode), None);
+        self.owner.isolate_block(block, mode)
     }
 
     fn migrate(&self, from: &mut Pfn, to: Pfn, mode: Mode) -> Result<(), MigrateError> {

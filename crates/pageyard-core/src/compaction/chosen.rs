@@ -70,7 +70,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         let mut at = block.pfn;
         while at < end {
             let look = self.look(at, cluster);
-            self.work.isolated -= cluster.filled() as u64;
+            self.work.isolated -= cluster.frames();
             cluster.put_back();
             match look {
                 Look::Pass(n) => at.0 += n,
@@ -92,7 +92,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                     self.migrate_pfn.0 += 1;
                 }
                 Look::Stuck => {
-                    self.work.abandoned += cluster.filled() as u64;
+                    self.work.abandoned += cluster.frames();
                     cluster.put_back();
                     self.abandon_chosen(true);
                     return Search::Check;
@@ -110,7 +110,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         }
         match self.job.map.frame(pfn) {
             FrameState::Free(order) => Look::Pass(order.frames().0),
-            FrameState::Allocated(Order::ZERO) if cluster.isolate(pfn).is_ok() => {
+            FrameState::Allocated(order @ Order::ZERO) if cluster.isolate(BlockId { pfn, order }).is_ok() => {
                 self.work.isolated += 1;
                 Look::Isolated
             }

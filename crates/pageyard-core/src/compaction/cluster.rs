@@ -1,10 +1,10 @@
-//! Isolated frames: found by a scan, moved one by one, and put back if they were not moved.
+//! Isolated frames, and blocks of several: found by a scan, moved one by one, and put back if they were not moved.
 
 use super::migrate::{Busy, Migrate, MigrateError, Mode};
 use super::room::Room;
 use super::stock::FreeStock;
 use super::view::CompactionView;
-use crate::units::Pfn;
+use crate::units::{BlockId, Order, Pfn};
 
 /// Frames that are isolated before they are moved, except where a pageblock is finished.
 ///
@@ -12,19 +12,22 @@ use crate::units::Pfn;
 /// `COMPACT_CLUSTER_MAX`.
 pub const CLUSTER: usize = FreeStock::MOST;
 
-/// A frame that its owner has taken out of use.
-type Isolated<O> = (Pfn, <O as Migrate>::Isolated);
+/// A frame that its owner has taken out of use, or a block of several that moves as a whole.
+type Isolated<O> = (BlockId, <O as Migrate>::Isolated);
 
-/// Frames that their owner has taken out of use. Those still here when it is dropped are put back.
+/// Blocks, most of them single frames, that their owner has taken out of use. Those still here when it is dropped are put
+/// back.
 pub(super) struct Cluster<'a, M: CompactionView, O: Migrate> {
     owner: &'a O,
     mode: Mode,
-    frames: M::Room<Isolated<O>>,
+    blocks: M::Room<Isolated<O>>,
+    /// Their frames, those of blocks that have left since included.
+    frames: u64,
 }
 
 impl<'a, M: CompactionView, O: Migrate> Cluster<'a, M, O> {
     pub(super) fn new(owner: &'a O, mode: Mode) -> Cluster<'a, M, O> {
-        Cluster { owner, mode, frames: Room::new() }
+        Cluster { owner, mode, blocks: Room::new(), frames: 0 }
     }
 
     /// Takes the whole cluster out and leaves an empty one.
@@ -33,36 +36,42 @@ impl<'a, M: CompactionView, O: Migrate> Cluster<'a, M, O> {
         core::mem::replace(self, empty)
     }
 
-    /// Isolates a frame. There must be room.
-    pub(super) fn isolate(&mut self, pfn: Pfn) -> Result<(), Busy> {
-        let frame = self.owner.isolate(pfn, self.mode)?;
-        self.frames.push((pfn, frame));
+    /// Isolates a frame, or a block as a whole. There must be room.
+    pub(super) fn isolate(&mut self, block: BlockId) -> Result<(), Busy> {
+        let token = match block.order {
+            Order::ZERO => self.owner.isolate(block.pfn, self.mode)?,
+            _ => self.owner.isolate_block(block, self.mode)?,
+        };
+        self.blocks.push((block, token));
+        self.frames += block.order.frames().0;
         Ok(())
     }
 
     /// Returns how many frames were isolated, including those that have left since.
-    pub(super) fn filled(&self) -> usize {
-        self.frames.places().len()
+    pub(super) fn frames(&self) -> u64 {
+        self.frames
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.filled() == 0
+        self.frames == 0
     }
 
-    /// Says whether it holds `most` frames, or as many as fit.
+    /// Says whether it holds `most` frames or more, or as many blocks as fit.
     pub(super) fn has(&self, most: usize) -> bool {
-        self.filled() >= most || self.frames.is_full()
+        self.frames >= most as u64 || self.blocks.is_full()
     }
 
     /// Returns how many frames are still here.
     pub(super) fn left(&self) -> usize {
-        self.frames.places().iter().flatten().count()
+        let left = self.blocks.places().iter().flatten();
+        left.map(|(block, _)| block.order.frames().0 as usize).sum()
     }
 
-    /// Puts all frames back, including those after one whose owner panics.
+    /// Puts all blocks back, including those after one whose owner panics.
     pub(super) fn put_back(&mut self) {
-        PutBack { owner: self.owner, left: self.frames.places_mut().iter_mut() }.run();
-        self.frames.clear();
+        PutBack { owner: self.owner, left: self.blocks.places_mut().iter_mut() }.run();
+        self.blocks.clear();
+        self.frames = 0;
     }
 }
 
@@ -72,7 +81,7 @@ impl<M: CompactionView, O: Migrate> Drop for Cluster<'_, M, O> {
     }
 }
 
-/// Isolated frames on their way back to their owner.
+/// Isolated blocks on their way back to their owner.
 struct PutBack<'s, O: Migrate> {
     owner: &'s O,
     left: core::slice::IterMut<'s, Option<Isolated<O>>>,
@@ -81,31 +90,31 @@ struct PutBack<'s, O: Migrate> {
 impl<O: Migrate> PutBack<'_, O> {
     fn run(&mut self) {
         for slot in &mut self.left {
-            if let Some((_, frame)) = slot.take() {
-                self.owner.putback(frame);
+            if let Some((_, token)) = slot.take() {
+                self.owner.putback(token);
             }
         }
     }
 }
 
 impl<O: Migrate> Drop for PutBack<'_, O> {
-    /// Continues after the frame whose owner panicked.
+    /// Continues after the block whose owner panicked.
     fn drop(&mut self) {
         self.run();
     }
 }
 
-/// A cluster that is being moved: its frames, and how far it is.
+/// A cluster that is being moved: its blocks, most of them single frames, and how far it is.
 pub(super) struct Moving<'a, M: CompactionView, O: Migrate> {
     cluster: Cluster<'a, M, O>,
-    /// Whether the frame that was isolated last is moved first.
+    /// Whether the block that was isolated last is moved first.
     downwards: bool,
-    /// Which frame is next: its number in the order of moving.
+    /// Which block is next: its number in the order of moving.
     pub(super) at: usize,
-    /// How often all frames were tried.
+    /// How often all blocks were tried.
     pub(super) rounds: u8,
     pub(super) stage: Stage,
-    /// Whether an owner has refused to move a frame.
+    /// Whether an owner has refused to move a block.
     refused: bool,
     /// Frames that were moved.
     pub(super) moved: u64,
@@ -114,7 +123,7 @@ pub(super) struct Moving<'a, M: CompactionView, O: Migrate> {
 /// What is done with a cluster that is moved as a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
-    /// Each frame gets a target.
+    /// Each block gets a target.
     Pair,
     /// Those that have one are moved; whether there was none for the others.
     Move { starved: bool },
@@ -149,28 +158,33 @@ impl<'a, M: CompactionView, O: Migrate> Moving<'a, M, O> {
     }
 
     /// Returns how many frames there were.
-    pub(super) fn filled(&self) -> usize {
-        self.cluster.filled()
+    pub(super) fn frames(&self) -> usize {
+        self.cluster.frames() as usize
     }
 
-    /// Returns the place of a frame by its number in the order of moving.
+    /// Returns how many blocks there were.
+    fn places(&self) -> usize {
+        self.cluster.blocks.places().len()
+    }
+
+    /// Returns the place of a block by its number in the order of moving.
     fn place(&self, n: usize) -> usize {
-        if self.downwards { self.filled() - 1 - n } else { n }
+        if self.downwards { self.places() - 1 - n } else { n }
     }
 
-    /// Goes on to the next frame that is still here; `false` where there is none.
-    pub(super) fn seek(&mut self) -> bool {
-        let found = (self.at..self.filled()).find(|n| self.frame(*n).is_some());
-        self.at = found.unwrap_or(self.filled());
-        found.is_some()
+    /// Goes on to the next block that is still here, and returns it.
+    pub(super) fn seek(&mut self) -> Option<BlockId> {
+        let found = (self.at..self.places()).find_map(|n| Some((n, self.block(n)?)));
+        self.at = found.map_or(self.places(), |(n, _)| n);
+        found.map(|(_, block)| block)
     }
 
-    /// Asks the owner to move the next frame. The frame stays here whatever the answer.
+    /// Asks the owner to move the next block. The block stays here whatever the answer.
     pub(super) fn migrate(&mut self, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
         let place = self.place(self.at);
-        let Cluster { owner, frames, .. } = &mut self.cluster;
-        match &mut frames.places_mut()[place] {
-            Some((_, frame)) => owner.migrate(frame, to, mode),
+        let Cluster { owner, blocks, .. } = &mut self.cluster;
+        match &mut blocks.places_mut()[place] {
+            Some((_, token)) => owner.migrate(token, to, mode),
             None => Err(MigrateError::Gone),
         }
     }
@@ -180,27 +194,27 @@ impl<'a, M: CompactionView, O: Migrate> Moving<'a, M, O> {
         self.cluster.mode
     }
 
-    /// Takes the next frame out, to be dropped: it has moved, or there is nothing left to move.
+    /// Takes the next block out, to be dropped: it has moved, or there is nothing left to move.
     pub(super) fn remove(&mut self) -> Option<Isolated<O>> {
         let place = self.place(self.at);
-        self.cluster.frames.places_mut()[place].take()
+        self.cluster.blocks.places_mut()[place].take()
     }
 
-    /// Returns a frame by its number in the order of moving, if it is still here.
-    pub(super) fn frame(&self, n: usize) -> Option<Pfn> {
-        self.cluster.frames.places()[self.place(n)].as_ref().map(|(pfn, _)| *pfn)
+    /// Returns a block by its number in the order of moving, if it is still here.
+    pub(super) fn block(&self, n: usize) -> Option<BlockId> {
+        self.cluster.blocks.places()[self.place(n)].as_ref().map(|(block, _)| *block)
     }
 
     /// Returns the first frame that is still here.
     pub(super) fn first(&self) -> Option<Pfn> {
-        self.cluster.frames.places().iter().flatten().map(|(pfn, _)| *pfn).next()
+        self.cluster.blocks.places().iter().flatten().map(|(block, _)| block.pfn).next()
     }
 
-    /// Puts the next frame back: it will not move.
+    /// Puts the next block back: it will not move.
     pub(super) fn refuse(&mut self) {
         self.refused = true;
-        if let Some((_, frame)) = self.remove() {
-            self.cluster.owner.putback(frame);
+        if let Some((_, token)) = self.remove() {
+            self.cluster.owner.putback(token);
         }
     }
 

@@ -6,7 +6,7 @@ use super::moves::ROUNDS;
 use super::targets::Targets;
 use super::view::{CompactionView, FrameState};
 use crate::allocator::Cx;
-use crate::units::{Frames, Order, Pfn};
+use crate::units::{BlockId, Frames, Order, Pfn};
 use core::ops::Range;
 
 /// Why a range could not be emptied. What was moved until then stays where it is now.
@@ -42,7 +42,7 @@ pub fn evacuate<M: CompactionView, O: Migrate>(
     let mut moved = 0;
     for pfn in (range.start.0..range.end.0).map(Pfn) {
         match map.frame(pfn) {
-            FrameState::Allocated(Order::ZERO) => match cluster.isolate(pfn) {
+            FrameState::Allocated(order @ Order::ZERO) => match cluster.isolate(BlockId { pfn, order }) {
                 Ok(()) | Err(Busy::Gone) => {}
                 Err(Busy::Pinned | Busy::Locked) => return Err(Stuck::At(pfn)),
             },
@@ -68,7 +68,7 @@ fn move_all<M: CompactionView, O: Migrate>(
     let (mut moving, mut moved) = (Moving::new(cluster.take(), false), 0);
     let mode = moving.mode();
     loop {
-        if !moving.seek() {
+        if moving.seek().is_none() {
             moving.rounds += 1;
             moving.at = 0;
             match moving.first() {
@@ -98,7 +98,7 @@ fn move_all<M: CompactionView, O: Migrate>(
             }
             Err(MigrateError::Again) => {}
             Err(MigrateError::Refused) => {
-                return Err(moving.frame(moving.at).map_or(Stuck::NoTarget, Stuck::At));
+                return Err(moving.block(moving.at).map_or(Stuck::NoTarget, |block| Stuck::At(block.pfn)));
             }
             Err(MigrateError::Gone) => drop(moving.remove()),
         }

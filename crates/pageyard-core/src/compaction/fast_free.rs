@@ -42,7 +42,8 @@ struct Seen {
 }
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
-    /// Looks for targets in the lists of free movable blocks smaller than the wanted one, while none is in stock.
+    /// Looks for targets in the lists of free movable blocks smaller than the wanted one, while none is in stock, or only blocks that
+    /// are too small for what is to be moved.
     ///
     /// # Linux
     /// `fast_isolate_freepages`, since 5.1. A scan that has just begun looks deeper, and moves the free scanner to the
@@ -58,6 +59,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         let (mut highest, mut found): (Option<Pfn>, _) = (None, None);
         let first = self.fast.first_order(wanted);
         let (mut came_round, mut looked) = (true, 0);
+        let before = self.targets.len();
         for order in round(first, wanted) {
             let seen = self.look_for_target(order, space, &mut limit, &mut highest);
             if !self.fast.offered {
@@ -76,12 +78,20 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                     self.fast.begin_with(order);
                 }
                 // A block that cannot be taken ends the search: the zone is at its floor.
-                if self.take_found(BlockId { pfn, order }) {
-                    // As if the next list were asked, unless this block is enough where that is noticed.
-                    let enough = self.job.knobs.hints == Hints::AnyFrame && self.targets.len() >= want;
+                let taken = self.take_found(BlockId { pfn, order });
+                // As if the next list were asked, unless this block is enough where that is noticed.
+                let enough = self.has_enough(want);
+                if taken {
                     let round = self.fast.comes_round_after(order, wanted);
                     (found, came_round) = (Some(pfn), round && !enough);
+                } else {
+                    came_round = !enough;
                 }
+                break;
+            }
+            // Blocks that are too small were in stock already.
+            if before > 0 && self.has_enough(want) && self.has_list(order) {
+                came_round = false;
                 break;
             }
             if seen.blocks >= limit {
@@ -91,7 +101,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         if came_round {
             self.fast.come_round(wanted);
         }
-        let taken = if found.is_some() { self.targets.len() as u64 } else { 0 };
+        let taken = if found.is_some() { (self.targets.len() - before) as u64 } else { 0 };
         self.owner.step(Step::Searched { least: space.min, seen: looked, taken });
         let around = found.or_else(|| {
             self.fast.fail();
@@ -104,6 +114,16 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             self.search_around(pfn, want);
         }
         self.note_budget();
+    }
+
+    /// Says whether a search notices that what is in stock is enough.
+    fn has_enough(&self, want: usize) -> bool {
+        self.job.knobs.hints == Hints::AnyFrame && self.targets.len() >= want
+    }
+
+    /// Says whether a block of this order is free, of any type.
+    fn has_list(&self, order: Order) -> bool {
+        self.job.map.free_blocks(self.job.plan.zone)[order.index()] > 0
     }
 
     /// Looks at one list from its tail. `limit` falls with each block that would do.

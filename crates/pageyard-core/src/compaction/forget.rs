@@ -1,6 +1,6 @@
 //! How skip hints are forgotten.
 
-use super::job::is_filled;
+use super::job::{is_filled, moves_blocks};
 use super::knobs::Hints;
 use super::migrate::Migrate;
 use super::view::{CompactionView, FrameState};
@@ -38,7 +38,7 @@ pub(super) fn forget_hints<M: CompactionView, O: Migrate>(map: &M, owner: &O, zo
 ///
 /// # Linux
 /// `__reset_isolation_suitable` since 5.1. The free scanner then begins at a pageblock's last frame. Of frames in
-/// use it samples those that can be reclaimed, here single ones.
+/// use it samples those that can be reclaimed, here single ones and, where blocks move, the first of each block.
 fn refresh<M: CompactionView, O: Migrate>(map: &M, owner: &O, zone: ZoneId, span: &ZoneSpan) {
     let (state, step) = (map.zone_state(zone), PAGEBLOCK_ORDER.frames().0);
     let (mut low, mut high) = (span.start, Pfn(span.end().0 - 1));
@@ -91,7 +91,9 @@ fn forget_one<M: CompactionView, O: Migrate>(
     }
     let end = span.end().0.min(block.start().0 + PAGEBLOCK_ORDER.frames().0);
     let useful = (first.0..end).step_by(SAMPLE as usize).any(|pfn| match map.frame(Pfn(pfn)) {
-        FrameState::Allocated(Order::ZERO) => as_source && owner.is_reclaimable(Pfn(pfn)),
+        FrameState::Allocated(of) if moves_blocks(map) || of == Order::ZERO => {
+            as_source && owner.is_reclaimable(Pfn(pfn))
+        }
         FrameState::Free(_) => as_target,
         _ => false,
     });

@@ -7,19 +7,20 @@ use super::plan::{block_start_pfn, pageblock_end_pfn};
 use super::step::Step;
 use super::targets::{Search, Targets};
 use super::view::{CompactionView, Direct, Role};
-use crate::units::{PAGEBLOCK_ORDER, Pfn};
+use crate::units::{Order, PAGEBLOCK_ORDER, Pfn};
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
-    /// Looks for up to `want` free frames, while none is in stock; `false` where there are no more.
+    /// Looks for up to `want` free frames, while none of `order` is in stock; `false` where there are no more. The free scanner
+    /// does not move while smaller blocks are in stock.
     ///
     /// The free scanner looks at one pageblock a call, so that a step stays short.
-    pub(super) fn refill(&mut self, want: usize) -> bool {
+    pub(super) fn refill(&mut self, want: usize, order: Order) -> bool {
         if self.targets.is_empty() {
             self.targets.end_leases();
         }
         if self.job.takes_directly() {
             self.take_direct(want);
-            return !self.targets.is_empty();
+            return self.targets.has(order);
         }
         if !self.job.knobs.whole_blocks {
             self.free_search = None;
@@ -34,7 +35,9 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         if !goes_on || self.targets.len() >= want {
             self.free_search = None;
         }
-        goes_on || !self.targets.is_empty()
+        // A search that has what was wanted, though no block of the order, is at its end.
+        let found = self.targets.has(order);
+        found || (goes_on && (order == Order::ZERO || self.free_search.is_some()))
     }
 
     /// Says whether the free scanner has found some of what is wanted and goes on looking for the rest.

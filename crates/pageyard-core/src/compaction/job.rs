@@ -1,6 +1,6 @@
 //! What one compaction is asked to do and under which knobs, and the policy decisions that follow from these alone.
 
-use super::knobs::{Hints, Knobs, Marks, Skip};
+use super::knobs::{Hints, Knobs, Marks, Skip, TargetOrder};
 use super::migrate::Mode;
 use super::plan::{Goal, Plan};
 use super::positions::ends;
@@ -72,6 +72,16 @@ impl<'a, M: CompactionView> Job<'a, M> {
         !spared && (self.plan.thorough || matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma))
     }
 
+    /// Says whether the owner of an allocated block of this order is asked to move it.
+    ///
+    /// # Linux
+    /// `skip_isolation_on_order`, since 6.9: a block of the wanted order cannot help, and no block of a pageblock's order is
+    /// made.
+    pub(super) fn moves(&self, order: Order) -> bool {
+        let small = order < PAGEBLOCK_ORDER && self.plan.order().is_none_or(|wanted| order < wanted);
+        order == Order::ZERO || (small && !self.takes_directly() && moves_blocks(self.map))
+    }
+
     /// Says whether pageblocks are looked for frames to move in.
     ///
     /// # Linux
@@ -106,6 +116,13 @@ pub(super) fn is_filled<M: CompactionView>(map: &M, first: Pfn) -> bool {
         FrameState::Tail => true,
         _ => false,
     }
+}
+
+/// Says whether blocks of several frames move as a whole. They need free blocks that are taken whole and kept by order.
+pub(super) fn moves_blocks<M: CompactionView>(map: &M) -> bool {
+    let knobs = map.knobs();
+    let kept_whole = knobs.whole_blocks && knobs.target_order == TargetOrder::SmallestFirst;
+    M::MOVES_BLOCKS && knobs.large_folios && kept_whole
 }
 
 fn is_movable(m: Migratetype) -> bool {

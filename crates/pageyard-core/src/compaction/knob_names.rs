@@ -26,7 +26,7 @@ impl core::error::Error for KnobError {}
 
 impl Knobs {
     /// The names, each with the values it takes.
-    pub const NAMES: [(&'static str, &'static str); 32] = [
+    pub const NAMES: [(&'static str, &'static str); 33] = [
         ("enabled", "true or false"),
         ("last_migrated_drain", "true or false"),
         ("skip_on_failure", "off, direct_async, direct or all"),
@@ -59,6 +59,7 @@ impl Knobs {
         ("leftovers_listed", "true or false"),
         ("spare_next", "true or false"),
         ("attempt_deferred", "true or false"),
+        ("large_folios", "true or false"),
     ];
 
     /// Sets a knob by its name, without the prefix `compaction.`.
@@ -123,6 +124,7 @@ impl Knobs {
             "leftovers_listed" => self.leftovers_listed = switch()?,
             "spare_next" => self.spare_next = switch()?,
             "attempt_deferred" => self.attempt_deferred = switch()?,
+            "large_folios" => self.large_folios = switch()?,
             "marks" => {
                 self.marks = match value {
                     "low" => Marks::Low,

@@ -176,6 +176,9 @@ pub struct Knobs {
     pub spare_next: bool,
     /// Whether a request tries once more where every zone was left out because it failed lately.
     pub attempt_deferred: bool,
+    /// Whether movable blocks of several frames move as a whole, those below the wanted order and a pageblock's. It takes
+    /// effect with `whole_blocks` and `TargetOrder::SmallestFirst`, where free frames do not come directly.
+    pub large_folios: bool,
 }
 
 impl Knobs {
@@ -215,6 +218,7 @@ impl Knobs {
             leftovers_listed: true,
             spare_next: true,
             attempt_deferred: false,
+            large_folios: false,
         }
     }
 
@@ -249,8 +253,8 @@ impl Knobs {
         }
     }
 
-    /// Linux 6.12: the pageblock that a search of the free lists finds is emptied, and a failed migration makes
-    /// compaction finish a pageblock.
+    /// Linux 6.12: the pageblock that a search of the free lists finds is emptied, a failed migration makes compaction
+    /// finish a pageblock, and large folios move.
     #[must_use]
     pub const fn linux_6_12() -> Knobs {
         Knobs {
@@ -260,6 +264,7 @@ impl Knobs {
             fast_source: FastSource::Found,
             finish: Finish::Failed,
             moves: Moves::Batch,
+            large_folios: true,
             ..Knobs::linux_6_1()
         }
     }

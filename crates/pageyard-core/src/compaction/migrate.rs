@@ -1,7 +1,7 @@
 //! The interface to the owner of movable frames.
 
 use super::step::Step;
-use crate::units::Pfn;
+use crate::units::{BlockId, Pfn};
 
 /// How much a migration may cost its caller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -36,7 +36,7 @@ pub enum MigrateError {
     Gone,
 }
 
-/// Implemented by the owner of movable single frames (order 0).
+/// Implemented by the owner of movable single frames (order 0), and of movable blocks of several frames if it likes.
 ///
 /// Compaction holds no lock when it calls: an implementation may free frames, and may allocate as long as the
 /// allocation does not ask for compaction again.
@@ -44,9 +44,10 @@ pub enum MigrateError {
 /// # Safety
 /// `migrate` that returns `Ok` must have moved every reference from the old frame to the new one: the new one is then
 /// the owner's, an allocated block of order 0, and compaction frees the old one. In every other case, a panic
-/// included, `to` must not be used any more.
+/// included, `to` must not be used any more. What [`isolate_block`](Migrate::isolate_block) has returned moves in the
+/// same way, all of its frames at once: `to` is the first frame of an allocated block of the same order.
 pub unsafe trait Migrate {
-    /// A frame taken out of use.
+    /// A frame, or a block of several, taken out of use.
     type Isolated;
 
     /// Takes a frame out of use so that it can be moved.
@@ -57,14 +58,30 @@ pub unsafe trait Migrate {
     /// [`Busy`] says why not; [`Busy::Gone`] where it was freed meanwhile.
     fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Self::Isolated, Busy>;
 
+    /// Takes a block of several frames that are one page out of use, so that it can be moved as a whole.
+    ///
+    /// It is asked about every allocated block below the wanted order that a scan meets, its own or not, where the knob
+    /// `large_folios` is set. The default refuses: then only single frames move.
+    ///
+    /// # Errors
+    /// As [`isolate`](Self::isolate).
+    ///
+    /// # Linux
+    /// A folio of several pages, since 6.9. One that finds no target is split there; here it stays where it is.
+    fn isolate_block(&self, block: BlockId, mode: Mode) -> Result<Self::Isolated, Busy> {
+        let _ = (block, mode);
+        Err(Busy::Pinned)
+    }
+
     /// Moves the contents to `to`.
     ///
     /// # Errors
     /// The reason; `to` was not used. The frame stays isolated and is tried again or put back, unless it is gone.
     fn migrate(&self, from: &mut Self::Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError>;
 
-    /// Says whether a frame is on a list of frames that can be reclaimed. Hints of the scanners depend on it. All are, unless the
-    /// owner knows better.
+    /// Says whether a frame, or the block that starts there, is on a list of frames that can be reclaimed. Hints of the scanners
+    /// depend on it, and whether a scan passes over the rest of a block that it has isolated. All are, unless the owner
+    /// knows better.
     ///
     /// # Linux
     /// `PageLRU`: frames of user space and of the page cache are, frames of drivers that can move them are not.

@@ -8,7 +8,7 @@ use super::plan::{block_end_pfn, pageblock_end_pfn};
 use super::source::{Emptied, Source};
 use super::step::Step;
 use super::view::{CompactionView, FrameState, Role};
-use crate::units::{Order, Pfn};
+use crate::units::{BlockId, Pfn};
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Looks at one pageblock, or passes it over.
@@ -119,24 +119,28 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                     low = low + order.frames();
                     continue;
                 }
-                FrameState::Allocated(Order::ZERO) => match cluster.isolate(low) {
-                    Ok(()) => {
-                        self.work.isolated += 1;
-                        if self.owner.is_reclaimable(low) && !core::mem::replace(&mut any, true) {
-                            self.hint_isolated(start, low);
+                FrameState::Allocated(of) if self.job.moves(of) => {
+                    match cluster.isolate(BlockId { pfn: low, order: of }) {
+                        Ok(()) => {
+                            let listed = self.owner.is_reclaimable(low);
+                            self.work.isolated += of.frames().0;
+                            if listed && !core::mem::replace(&mut any, true) {
+                                self.hint_isolated(start, low);
+                            }
+                            if tracks_isolated && self.last_migrated.is_none() {
+                                self.last_migrated = Some(low);
+                            }
+                            // Of a block that is on no list for reclaim Linux looks at each frame that follows, in vain.
+                            low.0 += if listed { of.frames().0 } else { 1 };
+                            if cluster.has(most) {
+                                break;
+                            }
+                            continue;
                         }
-                        if tracks_isolated && self.last_migrated.is_none() {
-                            self.last_migrated = Some(low);
-                        }
-                        low.0 += 1;
-                        if cluster.has(most) {
-                            break;
-                        }
-                        continue;
+                        Err(_) => of.frames().0,
                     }
-                    Err(_) => 1,
-                },
-                FrameState::Allocated(order) => order.frames().0,
+                }
+                FrameState::Allocated(of) => of.frames().0,
                 FrameState::Hole
                 | FrameState::Inside
                 | FrameState::Cached
@@ -149,7 +153,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                 continue;
             }
             if !cluster.is_empty() {
-                self.work.abandoned += cluster.filled() as u64;
+                self.work.abandoned += cluster.frames();
                 cluster.put_back();
                 self.last_migrated = None;
             }
@@ -165,7 +169,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         if low == end {
             self.hint_migrate_end(start, end, any, cluster);
         }
-        self.owner.step(Step::Sources { from: start, to: low, taken: cluster.filled() as u64 });
+        self.owner.step(Step::Sources { from: start, to: low, taken: cluster.frames() });
         low
     }
 }

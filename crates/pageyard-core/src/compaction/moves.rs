@@ -1,4 +1,4 @@
-//! The moves: each isolated frame of a cluster goes to a free frame, while there are any.
+//! The moves: each isolated frame of a cluster goes to a free frame, and each block to a free block, while there are any.
 
 use super::cluster::{Ending, Moving, Stage};
 use super::knobs::Moves;
@@ -6,7 +6,7 @@ use super::migrate::{Migrate, MigrateError, Mode};
 use super::pass::Pass;
 use super::step::Step;
 use super::view::CompactionView;
-use crate::units::Pfn;
+use crate::units::{BlockId, Order, Pfn};
 
 /// Times that a frame is tried before its migration counts as failed.
 ///
@@ -48,20 +48,28 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// 6.12 each frame is tried to the end before the next one (`migrate_pages_sync`).
     fn move_single(&mut self, moving: &mut Moving<'_, M, O>, rounds: u8) -> Option<Ending> {
         let alone = moving.stage == Stage::Single;
-        if !moving.seek() {
+        let Some(BlockId { order, .. }) = moving.seek() else {
             moving.rounds += 1;
             moving.at = 0;
             let over = alone || moving.left() == 0 || moving.rounds >= rounds;
             return over.then(|| self.moved_all(moving));
-        }
-        let Some(to) = self.targets.next().filter(|_| !self.is_refilling()) else {
+        };
+        if !self.targets.has(order) || self.is_refilling() {
             let want = match self.job.knobs.moves {
-                Moves::Downwards => moving.filled(),
+                Moves::Downwards => moving.frames(),
                 Moves::Upwards | Moves::Batch => moving.left(),
             };
-            return (!self.refill(want)).then(|| self.starve());
+            return (!self.refill(want, order)).then(|| self.starve(order));
+        }
+        let stays = if order == Order::ZERO {
+            let to = self.targets.next()?;
+            self.migrate(moving, to, moving.mode(), |pass| pass.targets.used())
+        } else {
+            let to = self.targets.single(order)?;
+            let stays = self.migrate(moving, to, moving.mode(), |pass| pass.targets.used_single());
+            self.targets.put_back_single();
+            stays
         };
-        let stays = self.migrate(moving, to, moving.mode(), |pass| pass.targets.used());
         if alone && stays {
             // It keeps its target meanwhile, so nothing else happens between two attempts.
             moving.rounds += 1;
@@ -74,28 +82,28 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         None
     }
 
-    /// Finds a target for the next frame of a batch.
+    /// Finds a target for the next block of a batch.
     ///
     /// # Linux
-    /// `migrate_pages_batch`, its first loop: `migrate_folio_unmap` of each frame.
+    /// `migrate_pages_batch`, its first loop: `migrate_folio_unmap` of each block. A block of several frames for which no target
+    /// is left is split there, if its owner can; here it ends the batch as a single frame does.
     fn pair_one(&mut self, moving: &mut Moving<'_, M, O>) -> Option<Ending> {
-        if !moving.seek() {
+        let Some(BlockId { order, .. }) = moving.seek() else {
             (moving.at, moving.stage) = (0, Stage::Move { starved: false });
             return None;
-        }
-        if self.targets.next().is_none() || self.is_refilling() {
-            if self.refill(moving.left() - self.targets.paired()) {
+        };
+        if !self.targets.has(order) || self.is_refilling() {
+            if self.refill(moving.left() - self.targets.paired(), order) {
                 return None;
             }
             if self.targets.paired() == 0 {
-                return Some(self.starve());
+                return Some(self.starve(order));
             }
-            self.work.failed += 1;
+            self.work.failed += order.frames().0;
             (moving.at, moving.stage) = (0, Stage::Move { starved: true });
             return None;
         }
-        self.targets.pair();
-        moving.at += 1;
+        moving.at += usize::from(self.targets.pair(order));
         None
     }
 
@@ -125,14 +133,14 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         moving.at = at;
         // What may wait is tried without waiting first.
         self.migrate(moving, to, Mode::Async, |pass| pass.targets.used_pair(at));
-        if moving.frame(at).is_none() {
+        if moving.block(at).is_none() {
             self.targets.unpair_one(at);
         }
         moving.at += 1;
         None
     }
 
-    /// Asks the owner to move the next frame; `used` takes its target out of what the pass holds. Says whether it may succeed
+    /// Asks the owner to move the next block; `used` takes its target out of what the pass holds. Says whether it may succeed
     /// later.
     fn migrate(
         &mut self,
@@ -141,16 +149,16 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         mode: Mode,
         used: impl FnOnce(&mut Self),
     ) -> bool {
-        // The frame and its target stay where they are until this returns: a panic loses neither.
+        // The block and its target stay where they are until this returns: a panic loses neither.
         match moving.migrate(to, mode) {
             Ok(()) => {
                 // The target is the owner's now. What the owner's token does when it is dropped comes last: if that
                 // panics, nothing of this move is left to undo.
                 let moved = moving.remove();
                 used(self);
-                self.work.moved += 1;
-                moving.moved += 1;
                 if let Some((from, token)) = moved {
+                    self.work.moved += from.order.frames().0;
+                    moving.moved += from.order.frames().0;
                     self.job.map.migrated(from, to);
                     self.job.map.free_migrated(&self.job.cx, from);
                     drop(token);
@@ -158,7 +166,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             }
             Err(MigrateError::Again) => return true,
             Err(MigrateError::Refused) => {
-                self.work.failed += 1;
+                self.work.failed += moving.block(moving.at).map_or(0, |block| block.order.frames().0);
                 moving.refuse();
             }
             Err(MigrateError::Gone) => drop(moving.remove()),
@@ -172,9 +180,9 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         moving.ending()
     }
 
-    /// There is no free frame left to move to.
-    fn starve(&mut self) -> Ending {
-        self.work.failed += 1;
+    /// There is no target left for a block of this order.
+    fn starve(&mut self, order: Order) -> Ending {
+        self.work.failed += order.frames().0;
         Ending::Starved
     }
 }

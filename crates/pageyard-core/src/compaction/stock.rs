@@ -37,6 +37,25 @@ pub trait Stock {
     #[must_use = "a frame that did not fit is still the caller's"]
     fn put_back(&mut self, pfn: Pfn) -> bool;
 
+    /// Says whether a block of an order above 0 can be taken. A stock of single frames has none.
+    fn has(&self, order: Order) -> bool {
+        let _ = order;
+        false
+    }
+
+    /// Takes a block of an order above 0, out of the smallest that has one.
+    fn take_of(&mut self, order: Order) -> Option<Pfn> {
+        let _ = order;
+        None
+    }
+
+    /// Returns a block that was taken and not used: it is the next one of its order; `false` where there is no room.
+    #[must_use = "a block that did not fit is still the caller's"]
+    fn put_back_block(&mut self, block: BlockId) -> bool {
+        let _ = block;
+        false
+    }
+
     /// Takes a block that is given back, in one piece.
     ///
     /// # Linux

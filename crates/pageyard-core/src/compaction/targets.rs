@@ -19,15 +19,17 @@ pub(super) struct Targets<'a, M: CompactionView> {
     map: &'a M,
     cx: Cx,
     stock: M::Stock,
-    /// By number: the target of each frame of a batch that has one, until it is used.
-    pairs: M::Room<Pfn>,
+    /// By number: the target of each block of a batch that has one, until it is used.
+    pairs: M::Room<BlockId>,
+    /// The target of the block of several frames that is being moved alone.
+    single: Option<BlockId>,
     leases: [Option<Lease<'a>>; CLUSTER],
 }
 
 impl<'a, M: CompactionView> Targets<'a, M> {
     pub(super) fn new(map: &'a M, cx: &Cx) -> Targets<'a, M> {
         let stock = Stock::new(map.knobs().target_order);
-        Targets { map, cx: *cx, stock, pairs: Room::new(), leases: [const { None }; CLUSTER] }
+        Targets { map, cx: *cx, stock, pairs: Room::new(), single: None, leases: [const { None }; CLUSTER] }
     }
 
     /// Returns the next frame to move to, which stays here until it is taken with [`used`](Self::used).
@@ -40,40 +42,94 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         self.stock.take();
     }
 
-    /// Makes the next frame the target of the next frame of a batch.
-    pub(super) fn pair(&mut self) {
-        if let Some(pfn) = self.stock.take() {
-            self.pairs.push(pfn);
+    /// Says whether there is a target for a block of this order.
+    pub(super) fn has(&self, order: Order) -> bool {
+        if order == Order::ZERO { !self.stock.is_empty() } else { self.stock.has(order) }
+    }
+
+    /// Takes a target of this order out of the stock, as one allocated block.
+    ///
+    /// # Linux
+    /// `compaction_alloc`: the smallest block that is large enough is halved until it fits, and the upper halves stay.
+    fn take(&mut self, order: Order) -> Option<BlockId> {
+        if order == Order::ZERO {
+            return self.stock.take().map(|pfn| BlockId { pfn, order });
+        }
+        loop {
+            let block = BlockId { pfn: self.stock.take_of(order)?, order };
+            if self.map.join(block) {
+                return Some(block);
+            }
         }
     }
 
-    /// Returns how many frames of a batch have a target that is not used.
-    pub(super) fn paired(&self) -> usize {
-        self.pairs.places().iter().flatten().count()
+    /// Returns a target to the stock. One that a caller has freed meanwhile, without owning it, is lost to compaction.
+    ///
+    /// # Linux
+    /// `compaction_free`.
+    fn put_back(&mut self, block: BlockId) {
+        let kept = match block.order {
+            Order::ZERO => self.stock.put_back(block.pfn),
+            _ => !self.map.part(block) || self.stock.put_back_block(block),
+        };
+        if !kept {
+            (0..block.order.frames().0).for_each(|n| {
+                self.map.give_back(BlockId { pfn: Pfn(block.pfn.0 + n), order: Order::ZERO });
+            });
+        }
     }
 
-    /// Returns the first frame of a batch from a number on whose target is not used, and the target.
+    /// Makes a target for a block of several frames that is moved alone; it stays here until [`used_single`](Self::used_single)
+    /// or [`put_back_single`](Self::put_back_single).
+    pub(super) fn single(&mut self, order: Order) -> Option<Pfn> {
+        self.single = self.take(order);
+        self.single.map(|block| block.pfn)
+    }
+
+    /// Takes that target out: it has an owner now.
+    pub(super) fn used_single(&mut self) {
+        self.single = None;
+    }
+
+    /// Returns that target to the stock, if it was not used.
+    pub(super) fn put_back_single(&mut self) {
+        if let Some(block) = self.single.take() {
+            self.put_back(block);
+        }
+    }
+
+    /// Finds a target for the next block of a batch, of the same order; says whether there was one.
+    pub(super) fn pair(&mut self, order: Order) -> bool {
+        let target = self.take(order);
+        if let Some(block) = target {
+            self.pairs.push(block);
+        }
+        target.is_some()
+    }
+
+    /// Returns how many frames there are in targets of a batch that are not used.
+    pub(super) fn paired(&self) -> usize {
+        self.pairs.places().iter().flatten().map(|block| block.order.frames().0 as usize).sum()
+    }
+
+    /// Returns the first block of a batch from a number on whose target is not used, and the target.
     pub(super) fn paired_from(&self, at: usize) -> Option<(usize, Pfn)> {
         let places = self.pairs.places().iter().enumerate().skip(at);
-        places.filter_map(|(n, pfn)| Some((n, (*pfn)?))).next()
+        places.filter_map(|(n, block)| Some((n, (*block)?.pfn))).next()
     }
 
-    /// Takes the target of a frame of a batch out: it has an owner now.
+    /// Takes the target of a block of a batch out: it has an owner now.
     pub(super) fn used_pair(&mut self, at: usize) {
         if let Some(place) = self.pairs.places_mut().get_mut(at) {
             *place = None;
         }
     }
 
-    /// Returns the target of a frame that is not moved to the stock, if it was not used.
-    ///
-    /// # Linux
-    /// `compaction_free`.
+    /// Returns the target of a block that is not moved to the stock, if it was not used.
     pub(super) fn unpair_one(&mut self, at: usize) {
         let place = self.pairs.places_mut().get_mut(at);
-        let Some(pfn) = place.and_then(Option::take) else { return };
-        if !self.stock.put_back(pfn) {
-            self.map.give_back(BlockId { pfn, order: Order::ZERO });
+        if let Some(block) = place.and_then(Option::take) {
+            self.put_back(block);
         }
     }
 
@@ -104,9 +160,10 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         self.stock.is_empty()
     }
 
-    /// Returns how many frames it holds, those with a frame of a batch included.
+    /// Returns how many frames it holds, those of targets that were found included.
     pub(super) fn held(&self) -> usize {
-        self.len() + self.paired()
+        let single = self.single.map_or(0, |block| block.order.frames().0 as usize);
+        self.len() + self.paired() + single
     }
 
     /// Keeps a lease for as long as frames are here. If there is no room for it, it ends.
@@ -129,6 +186,7 @@ impl<'a, M: CompactionView> Targets<'a, M> {
     /// Gives all frames back, and then ends the leases; returns the first frame of the highest block.
     pub(super) fn release(&mut self) -> Option<Pfn> {
         self.unpair();
+        self.put_back_single();
         let mut highest = None;
         while let Some(block) = self.stock.take_block() {
             highest = highest.max(Some(block.pfn));

@@ -188,6 +188,9 @@ pub trait CompactionView: Leases + Sized {
     /// Where free frames are kept that others are moved to.
     type Stock: Stock;
 
+    /// Whether it keeps free blocks whole in its stock, and so can move blocks of several frames.
+    const MOVES_BLOCKS: bool = false;
+
     /// Where a cluster of isolated frames is kept. One of a fixed size has at least [`CLUSTER`](super::CLUSTER) places.
     type Room<T>: Room<T>;
 
@@ -336,13 +339,26 @@ pub trait CompactionView: Leases + Sized {
         self.give_back(block);
     }
 
-    /// Is told of each frame whose contents have moved, before it is freed.
-    fn migrated(&self, from: Pfn, to: Pfn) {
+    /// Makes one allocated block of the single frames of a block that was taken from a stock; says whether it did. Where a frame
+    /// was lost, because a caller freed it without owning it, the others are given back.
+    fn join(&self, block: BlockId) -> bool {
+        let _ = block;
+        false
+    }
+
+    /// Makes single frames of such a block again, so that it can return to a stock; `false` where the block was lost.
+    fn part(&self, block: BlockId) -> bool {
+        let _ = block;
+        false
+    }
+
+    /// Is told of each block whose contents have moved, to the one that starts at `to`, before it is freed.
+    fn migrated(&self, from: BlockId, to: Pfn) {
         let _ = (from, to);
     }
 
-    /// Frees a frame whose contents have moved, as any frame is freed: into the CPU's list.
-    fn free_migrated(&self, cx: &Cx, pfn: Pfn);
+    /// Frees a block whose contents have moved, as any block is freed: into the CPU's list where that takes its order.
+    fn free_migrated(&self, cx: &Cx, block: BlockId);
 
     /// Returns the frames in this CPU's lists of a zone to it.
     fn drain_local(&self, cx: &Cx, zone: ZoneId);

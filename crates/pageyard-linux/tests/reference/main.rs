@@ -4,6 +4,7 @@ mod buddy;
 mod cma;
 #[path = "../common/mod.rs"]
 mod common;
+mod compaction_folios;
 mod compaction_knobs;
 mod compaction_leases;
 mod compaction_lists;

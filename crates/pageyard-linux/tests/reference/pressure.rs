@@ -1,9 +1,9 @@
 //! The slow path and compaction of the reference: the common suite, and what Linux's order of things means by hand.
 
 use crate::common::normal;
-use pageyard_core::compaction::{Knobs, Scope, Skip};
+use pageyard_core::compaction::{Knobs, Moves, Scope, Skip};
 use pageyard_linux::{Config, LinuxAllocator};
-use pageyard_testkit::pressure::pressure_suite;
+use pageyard_testkit::pressure::{blocks_of_several_orders_lose_nothing, pressure_suite};
 use pageyard_testkit::slow_order::{ASYNC, GivesBack, LIGHT, RECLAIM, Ways, slow_path_order};
 
 fn built(config: &Config) -> impl Fn(u64) -> LinuxAllocator + '_ {
@@ -45,6 +45,20 @@ fn the_suite_passes_with_the_searches_of_6_18_and_leases() {
     let mut config = Config::linux_6_18();
     config.compaction.leases = true;
     pressure_suite(built(&config));
+}
+
+#[test]
+fn blocks_of_several_orders_move_in_6_12_and_not_in_6_1() {
+    assert_eq!(blocks_of_several_orders_lose_nothing(&built(&Config::linux_6_1())), 0);
+    let moved = blocks_of_several_orders_lose_nothing(&built(&Config::linux_6_12()));
+    assert!(moved > 100, "{moved}");
+    // Each way to move works with them, and with leases.
+    for moves in [Moves::Upwards, Moves::Downwards] {
+        let mut config = Config::linux_6_12();
+        config.compaction = Knobs { moves, leases: true, ..config.compaction };
+        let moved = blocks_of_several_orders_lose_nothing(&built(&config));
+        assert!(moved > 100, "{moves:?}: {moved}");
+    }
 }
 
 /// Linux's order of 4.7 and later.

@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 57] = [
+const ABOUT: [(&str, &str); 58] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -259,6 +259,7 @@ const ABOUT: [(&str, &str); 57] = [
         "compaction.attempt_deferred",
         "whether a request tries once more where compaction was left out in every zone",
     ),
+    ("compaction.large_folios", "whether movable blocks of several frames move as a whole"),
     ("pcp", "whether there are per-CPU lists at all"),
 ];
 
@@ -334,6 +335,7 @@ fn of_compaction(knobs: &Knobs, name: &str) -> String {
         "leftovers_listed" => knobs.leftovers_listed.to_string(),
         "spare_next" => knobs.spare_next.to_string(),
         "attempt_deferred" => knobs.attempt_deferred.to_string(),
+        "large_folios" => knobs.large_folios.to_string(),
         _ => String::new(),
     }
 }

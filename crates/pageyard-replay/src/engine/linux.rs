@@ -456,6 +456,12 @@ pub(super) const TABLE: &[InLinux] = &[
         &[("false", Until(v(4, 10))), ("true", Since(v(6, 1)))],
         "The change came between 4.10 and 6.1.",
     ),
+    entry(
+        "compaction.large_folios",
+        Code("skip_isolation_on_order, compaction_alloc"),
+        &[("false", Until(v(6, 8))), ("true", Since(v(6, 9)))],
+        "A block for which no target is large enough is split there, and stays where it is here.",
+    ),
     entry("pcp", Ours("every Linux has per-CPU lists"), &[], ""),
 ];
 

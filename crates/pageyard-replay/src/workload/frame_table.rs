@@ -5,7 +5,7 @@ use super::object::{Links, NONE, Object, Role, flag};
 use super::owners::Shares;
 use crate::bitmap::FrameSet;
 use fastrand::Rng;
-use pageyard::{Frames, Order, Pfn, ZoneId};
+use pageyard::{Order, Pfn, ZoneId};
 use std::collections::VecDeque;
 
 /// The part of its life for which a cache page is being written: one in this many.
@@ -231,16 +231,16 @@ impl FrameTable {
         }
     }
 
-    /// Moves an isolated object to another frame.
+    /// Moves an isolated object to another frame, or to another block of its order.
     pub fn moved(&mut self, id: u32, to: Pfn) {
-        let old = self.get(id).pfn;
+        let old = *self.get(id);
         let zone = self.zone_of(to.0 as u32);
-        self.at[old as usize] = NONE;
+        self.at[old.pfn as usize] = NONE;
         self.at[to.0 as usize] = id;
         if let Some(taken) = &mut self.taken {
-            taken.remove(Pfn(u64::from(old)), Frames(1));
-            let already = taken.insert(to, Frames(1));
-            self.doubles.blocks += already;
+            taken.remove(old.pfn(), old.order.frames());
+            let already = taken.insert(to, old.order.frames());
+            self.doubles.blocks += u64::from(already > 0);
             self.doubles.frames += already;
         }
         let object = self.object(id);
@@ -352,6 +352,24 @@ mod tests {
         assert_ne!(cache(&mut b, 6), id);
         b.forget(id, flag::ORPHAN);
         assert_eq!(cache(&mut b, 7), id);
+    }
+
+    #[test]
+    fn a_moved_block_holds_as_many_frames_where_it_is_then_as_before() {
+        let mut b = table(Shares::NONE);
+        b.look_for_doubles();
+        let id = b.enter(Pfn(8), Order::of(2), Role::Anon, 0);
+        b.isolate(id);
+        b.moved(id, Pfn(16));
+        let held = |b: &FrameTable, from: u64| {
+            (from..from + 4).filter(|pfn| b.taken().is_some_and(|t| t.contains(Pfn(*pfn)))).count()
+        };
+        assert_eq!((held(&b, 8), held(&b, 16), b.held[Role::Anon as usize]), (0, 4, 4));
+        b.enter(Pfn(8), Order::of(2), Role::Anon, 0);
+        assert_eq!(b.doubles, Doubles::default(), "what it left is free");
+        b.isolate(id);
+        b.moved(id, Pfn(8));
+        assert_eq!(b.doubles, Doubles { blocks: 1, frames: 4 }, "another block is there");
     }
 
     #[test]

@@ -5,9 +5,9 @@ use super::object::{Role, flag};
 use super::owners::Owners;
 use crate::engine::ReplayEngine;
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
-use pageyard::{Pfn, PressureAllocator};
+use pageyard::{BlockId, Order, Pfn, PressureAllocator};
 
-/// A frame that compaction has taken out of use.
+/// A frame that compaction has taken out of use, or a block of several.
 #[derive(Debug)]
 pub struct Isolated(u32);
 
@@ -17,8 +17,12 @@ unsafe impl<E: PressureAllocator + ReplayEngine> Migrate for Owners<'_, E> {
     type Isolated = Isolated;
 
     fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Isolated, Busy> {
+        self.isolate_block(BlockId { pfn, order: Order::ZERO }, mode)
+    }
+
+    fn isolate_block(&self, block: BlockId, mode: Mode) -> Result<Isolated, Busy> {
         let mut table = self.frames();
-        let id = table.find(pfn).ok_or(Busy::Gone)?;
+        let id = table.find(block.pfn).filter(|id| table.get(*id).order == block.order).ok_or(Busy::Gone)?;
         let object = table.get(id);
         if !object.role.is_movable() || object.is(flag::PINNED) {
             return Err(Busy::Pinned);

@@ -267,8 +267,8 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         self.release_straight(block.pfn, block.order);
     }
 
-    fn migrated(&self, from: Pfn, to: Pfn) {
-        self.observer.migrated(from, to);
+    fn migrated(&self, from: BlockId, to: Pfn) {
+        self.observer.migrated(from.pfn, to);
     }
 
     /// Straight to the zone: what was emptied becomes free as a whole at once. A move is neither an allocation nor a
@@ -276,8 +276,8 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
     ///
     /// # Linux
     /// Difference: there the free counts, in `pgfree`, and the target's allocation does not.
-    fn free_migrated(&self, _: &Cx, pfn: Pfn) {
-        self.release_straight(pfn, Order::ZERO);
+    fn free_migrated(&self, _: &Cx, block: BlockId) {
+        self.release_straight(block.pfn, block.order);
     }
 
     /// Moved frames never lie in a list here, so there is nothing to empty.

@@ -1,13 +1,13 @@
 //! Pageblocks that are finished once they were begun, as Linux does since 5.1; and what begins and ends a compaction there.
 
-use crate::scripted_zone::{Event, Frame, ScriptedZone, direct};
+use crate::scripted_zone::{Event, Frame, ScriptedZone, direct, plainest};
 use pageyard::compaction::{
     Compactor, Finish, Goal, Hints, Knobs, Marks, MigrateError, Mode, Outcome, Plan, Progress, Scope,
 };
 use pageyard::{Cx, Migratetype, Order};
 
 fn plain() -> Knobs {
-    Knobs { extfrag_threshold: 0, last_migrated_drain: true, ..Knobs::linux_4_6() }
+    Knobs { last_migrated_drain: true, ..plainest() }
 }
 
 fn odd(range: std::ops::Range<u64>) -> impl Iterator<Item = u64> {

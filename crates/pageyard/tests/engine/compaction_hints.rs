@@ -1,13 +1,13 @@
 //! Skip hints as Linux leaves and forgets them since 5.1.
 
-use crate::scripted_zone::{Event, ScriptedZone, direct};
+use crate::scripted_zone::{Event, ScriptedZone, direct, plainest};
 use pageyard::compaction::{
     Compactor, Hints, Knobs, Mode, Outcome, Plan, Progress, compact_in_background, forget_hints_if_asked,
 };
 use pageyard::{Cx, Order, ZoneId};
 
 fn knobs(hints: Hints) -> Knobs {
-    Knobs { extfrag_threshold: 0, hints, ..Knobs::linux_4_6() }
+    Knobs { hints, ..plainest() }
 }
 
 fn odd(range: std::ops::Range<u64>) -> impl Iterator<Item = u64> {

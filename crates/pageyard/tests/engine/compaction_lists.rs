@@ -1,23 +1,18 @@
 //! Searches of the free lists before the scanners move, as Linux has them since 5.1: which blocks are looked at, which are
 //! taken, and where the scanners go.
 
-use crate::scripted_zone::{Event, Frame, ScriptedZone, background, direct};
+use crate::scripted_zone::{Event, Frame, ScriptedZone, background, direct, plainest};
 use pageyard::compaction::{
     Compactor, FastSource, Goal, Hints, Knobs, ListEnd, Mode, Outcome, Plan, Progress,
 };
 use pageyard::{Cx, MemoryMap, Migratetype, Order, PageblockId, Pageyard, Region, TryLock, ZoneId};
 
 fn targets() -> Knobs {
-    Knobs { extfrag_threshold: 0, whole_blocks: true, fast_free: true, ..Knobs::linux_4_6() }
+    Knobs { extfrag_threshold: 0, whole_blocks: true, fast_free: true, ..plainest() }
 }
 
 fn sources() -> Knobs {
-    Knobs {
-        extfrag_threshold: 0,
-        hints: Hints::AnyFrame,
-        fast_source: FastSource::Found,
-        ..Knobs::linux_4_6()
-    }
+    Knobs { extfrag_threshold: 0, hints: Hints::AnyFrame, fast_source: FastSource::Found, ..plainest() }
 }
 
 fn compactor(zone: &ScriptedZone, plan: Plan) -> Compactor<'_, ScriptedZone, ScriptedZone> {

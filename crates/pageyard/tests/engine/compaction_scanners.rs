@@ -1,12 +1,12 @@
 //! The scanners on hand-made maps of a few pageblocks: one test for each sentence of document 002's patches.
 
-use crate::scripted_zone::{Event, ScriptedZone, background, direct};
+use crate::scripted_zone::{Event, ScriptedZone, background, direct, plainest};
 use pageyard::compaction::{Compactor, Deferral, Knobs, MigrateError, Mode, Outcome, Progress, Scope, Skip};
 use pageyard::{Cx, Migratetype, PageblockId, Pfn};
 
 /// Patch 1 and no more.
 fn plain() -> Knobs {
-    Knobs { extfrag_threshold: 0, ..Knobs::linux_4_6() }
+    plainest()
 }
 
 fn patch2() -> Knobs {

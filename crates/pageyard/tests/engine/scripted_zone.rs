@@ -2,8 +2,9 @@
 //! hand what must be looked at, in what order.
 
 use pageyard::compaction::{
-    Busy, CompactionView, Direct, FrameState, FreeScan, Goal, Holder, Knobs, Lease, Leases, ListEnd, Migrate,
-    MigrateError, Mode, PageblockInfo, Plan, Role, Slots, Stock, TargetOrder, ZoneState, ZoneView,
+    Busy, CompactionView, Deferral, Direct, FrameState, FreeScan, Goal, Holder, Knobs, Lease, Leases,
+    ListEnd, Migrate, MigrateError, Mode, Moves, PageblockInfo, Plan, Role, Slots, Stock, TargetOrder,
+    ZoneState, ZoneView,
 };
 use pageyard::watermark::Watermarks;
 use pageyard::{
@@ -52,6 +53,19 @@ pub enum Frame {
     Compound(u8),
     Inner,
     Hole,
+}
+
+/// The plainest compaction: frames one by one, in the order in which they lie, and nothing kept for later.
+pub fn plainest() -> Knobs {
+    Knobs {
+        extfrag_threshold: 0,
+        deferral: Deferral::Shared,
+        whole_blocks: false,
+        moves: Moves::Upwards,
+        leftovers_listed: false,
+        spare_next: false,
+        ..Knobs::linux_4_6()
+    }
 }
 
 /// Memory of a few pageblocks, all free and all movable at the start.
@@ -485,8 +499,8 @@ impl CompactionView for ScriptedZone {
         self.set(block.pfn.0..block.pfn.0 + block.order.frames().0, Frame::Free);
     }
 
-    fn free_migrated(&self, _: &Cx, pfn: Pfn) {
-        self.set([pfn.0], Frame::Free);
+    fn free_migrated(&self, _: &Cx, block: BlockId) {
+        self.set(block.pfn.0..block.pfn.0 + block.order.frames().0, Frame::Free);
     }
 
     fn drain_local(&self, _: &Cx, _: ZoneId) {

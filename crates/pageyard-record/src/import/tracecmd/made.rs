@@ -56,7 +56,7 @@ impl Made {
             bytes.extend(((delta >> 27) as u32).to_le_bytes());
             delta = 0;
         }
-        bytes.extend((raw.len() as u32 / 4 | (delta as u32) << 5).to_le_bytes());
+        bytes.extend(((raw.len() as u32 / 4) | ((delta as u32) << 5)).to_le_bytes());
         bytes.extend(&raw);
         self.times[cpu] = self.times[cpu].max(time);
         if let Some(page) = pages.last_mut() {
