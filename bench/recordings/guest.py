@@ -137,7 +137,7 @@ def boot(name, kernel, folder, say):
         nodes += ["-object", f"memory-backend-ram,id=m{node},size={NODE_MIB}M"]
         nodes += ["-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
     console = folder / "console.log"
-    append = "console=ttyS0 quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable"
+    append = "console=ttyS0 quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable no_timer_check"
     guest = subprocess.Popen(
         ["qemu-system-x86_64", "-M", "pc", "-cpu", "max", "-smp", "2", "-accel", "tcg,thread=multi"]
         + ["-m", f"{2 * NODE_MIB}M", *nodes, "-display", "none", "-nodefaults", "-no-reboot"]
