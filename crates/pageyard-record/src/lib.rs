@@ -5,7 +5,7 @@
 //! * [`HostSummary`] describes this host's memory now, and what holds it ([`host`]).
 //!
 //! No file is trusted: see [`pageyard_trace`].
-// One file of the recorder has two system calls to make.
+// Two files of the recorder have system calls to make: `record/fd.rs` and `record/fexit/call.rs`.
 #![deny(unsafe_code)]
 
 pub mod host;

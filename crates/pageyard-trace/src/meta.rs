@@ -47,6 +47,9 @@ pub struct Meta {
     /// Why the recording ended early, if it did: for example `the disk is full`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
+    /// The function of the kernel that was watched for moves, where one was: then `moves.parquet` has every move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves_by: Option<String>,
     /// A checksum of each other file, by its name, where the writer made them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub checksums: BTreeMap<String, String>,
@@ -89,6 +92,7 @@ impl Meta {
             lost: 0,
             duration_ns: 0,
             partial: None,
+            moves_by: None,
             checksums: BTreeMap::new(),
             gfp_bits: BTreeMap::new(),
             before: None,
@@ -131,6 +135,7 @@ impl Meta {
         // For people only; code that displays it need not check what it holds.
         meta.kernel = shown(&meta.kernel);
         meta.partial = meta.partial.map(|why| shown(&why));
+        meta.moves_by = meta.moves_by.map(|function| shown(&function));
         meta.check(file)?;
         for (when, texts) in [("before", &meta.before), ("after", &meta.after)] {
             if let Some(zone) = texts.as_ref().and_then(ProcTexts::lacks_zone) {

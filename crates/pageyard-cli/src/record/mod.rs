@@ -7,7 +7,7 @@ use crate::output::{Failure, print, print_json, say};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
-use pageyard_record::record::{Live, Recorder, Running, SAMPLE_EVERY};
+use pageyard_record::record::{Live, Recorder, Running, SAMPLE_EVERY, Through};
 use pageyard_trace::{grouped, shown};
 use signals::Signals;
 use std::ffi::OsString;
@@ -40,6 +40,10 @@ pub struct Record {
     #[arg(long, value_name = "N", default_value_t = SAMPLE_EVERY.as_millis() as u64, value_parser = clap::value_parser!(u64).range(..=LONGEST_SAMPLE_MS))]
     sample_ms: u64,
 
+    /// Let the kernel write into perf's buffers, as on hosts that have no other; an event costs about twice as much
+    #[arg(long)]
+    perf_buffers: bool,
+
     /// Record while this command runs; its exit status becomes this command's
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -56,7 +60,8 @@ impl Record {
     pub fn run(&self, json: bool) -> Result<ExitCode, Failure> {
         let signals = Signals::catch(!self.command.is_empty())?;
         let every = (self.sample_ms > 0).then(|| Duration::from_millis(self.sample_ms));
-        let recorder = Recorder::prepare(&self.output)?.sample_every(every)?;
+        let through = if self.perf_buffers { Through::Perf } else { Through::Cheapest };
+        let recorder = Recorder::prepare_through(&self.output, through)?.sample_every(every)?;
         if let Some(signal) = signals.stopped() {
             return Ok(self.never_began(signal));
         }

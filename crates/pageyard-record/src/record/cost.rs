@@ -5,8 +5,9 @@ use std::io::Write;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use super::buffers::Buffers;
 use super::host::now_ns;
-use super::rings::{Rings, Seen};
+use super::rings::Seen;
 
 /// Frames allocated and freed at a time: enough to measure, few enough to finish in milliseconds.
 const FRAMES: usize = 1024;
@@ -17,17 +18,20 @@ const ROUNDS: usize = 9;
 /// Measures the time that an event takes in the kernel: frames are allocated and freed with recording on and off, in turn.
 ///
 /// `None` where nothing could be measured. The buffers are empty and recording is off afterwards.
-pub(super) fn of_an_event(rings: &mut Rings) -> Option<f64> {
+pub(super) fn of_an_event(buffers: &mut Buffers) -> Option<f64> {
     let (mut without, mut with) = (u64::MAX, u64::MAX);
     let mut events = u64::MAX;
     // The first round warms up.
     for round in 0..=ROUNDS {
         let off = allocate_and_free()?;
-        rings.enable().ok()?;
-        let on = allocate_and_free();
-        rings.disable().ok()?;
+        buffers.enable().ok()?;
+        // The kernel has just changed its own instructions: what follows is slower for a while.
+        let warm = allocate_and_free();
+        buffers.drain(u64::MAX, &mut Seen::default(), &mut |_, _, _, _| ());
+        let on = warm.and_then(|_| allocate_and_free());
+        buffers.disable().ok()?;
         let mut seen = 0;
-        rings.drain(u64::MAX, &mut Seen::default(), &mut |_, _, _, _| seen += 1);
+        buffers.drain(u64::MAX, &mut Seen::default(), &mut |_, _, _, _| seen += 1);
         let on = on?;
         if round > 0 {
             without = without.min(off);

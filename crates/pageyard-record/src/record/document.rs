@@ -31,6 +31,12 @@ pub struct RecordDocument<'a> {
     pub cpus: u32,
     /// The size of each CPU's buffer, in bytes.
     pub buffer_bytes: u64,
+    /// Which of the kernel's buffers were used: `tracefs` or `perf`.
+    pub buffers: &'a str,
+    /// Why those of tracefs, in which an event costs about half as much, could not be used; left out where they were, or
+    /// were not wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_cheapest: Option<&'a str>,
     /// Processor time that the recorder used, in seconds.
     pub recorder_cpu_seconds: f64,
     /// The same as a percentage of all processor time.
@@ -40,6 +46,13 @@ pub struct RecordDocument<'a> {
     /// Rows about compaction and migration; left out where the kernel has no tracepoints for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveRows>,
+    /// The function of the kernel that was watched for moves: then every move is among the rows. Left out where only moves
+    /// of mapped frames are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves_by: Option<&'a str>,
+    /// Why none was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moves_not_watched: Option<&'a str>,
     /// Samples of the host; left out where none were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SamplingDocument>,
@@ -107,10 +120,14 @@ impl Recorded {
             seconds: self.seconds,
             cpus: self.cpus,
             buffer_bytes: self.buffer_bytes,
+            buffers: self.buffers,
+            not_cheapest: self.not_cheapest.as_deref(),
             recorder_cpu_seconds: self.own_seconds,
             recorder_cpu_pct: self.own_pct(),
             missing_tracepoints: &self.missing,
             moves: self.moves.map(|rows| MoveRows { rows, with_both_frames: self.moved }),
+            moves_by: self.moves_by.as_deref(),
+            moves_not_watched: self.not_watched.as_deref(),
             samples: self.sampling.zip(self.sampling_pct()).map(|(sampling, cpu_pct)| SamplingDocument {
                 taken: sampling.taken,
                 left_out: sampling.left_out,

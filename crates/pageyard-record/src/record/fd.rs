@@ -1,4 +1,4 @@
-//! The one file with `unsafe`: descriptors of perf events as the standard library's types, and one call.
+//! Descriptors of perf events as the standard library's types, and one call.
 #![allow(unsafe_code)]
 
 use std::io;

@@ -4,10 +4,14 @@
 //! events, and has them written on another thread. It looks up what it needs of the kernel: where each field is, and
 //! which gfp flag is which bit.
 
+mod buffer_page;
+mod buffers;
 mod cost;
 mod document;
 mod fd;
+mod fexit;
 mod host;
+mod instance;
 mod priority;
 mod recorded;
 mod rings;
@@ -15,6 +19,7 @@ mod sampler;
 mod text;
 mod tracefs;
 
+pub use buffers::Through;
 pub use document::{MoveRows, RecordDocument, SamplingDocument};
 pub use recorded::Recorded;
 pub use sampler::Sampling;
@@ -31,8 +36,10 @@ use crate::tracepoint::{Decoder, Sink, Skipped, Sorter};
 use pageyard_trace::{Columns, EventKind, HostSample, MAX_FRAMES, Meta, MovesWriter, SampleReader, Snapshot};
 use pageyard_trace::{Trace, TraceError, TraceWriter};
 
+use buffers::Buffers;
+use fexit::Watch;
 use priority::Raised;
-use rings::{Rings, Seen};
+use rings::Seen;
 use sampler::Sampler;
 use tracefs::Tracepoints;
 
@@ -97,7 +104,9 @@ pub struct Recorder {
     kernel: String,
     tracepoints: Tracepoints,
     decoder: Decoder,
-    rings: Rings,
+    buffers: Buffers,
+    /// The watch on moves, or why there is none.
+    watch: Result<Watch, String>,
     event_ns: Option<f64>,
     writer: TraceWriter,
     sampler: Option<Sampler>,
@@ -110,14 +119,24 @@ impl Recorder {
     /// # Errors
     /// Any [`RecordError`]; nothing is left behind.
     pub fn prepare(output: &Path) -> Result<Recorder, RecordError> {
+        Recorder::prepare_through(output, Through::Cheapest)
+    }
+
+    /// Does the same with the buffers that are asked for.
+    ///
+    /// # Errors
+    /// As [`Recorder::prepare`].
+    pub fn prepare_through(output: &Path, through: Through) -> Result<Recorder, RecordError> {
         let kernel = host::kernel();
         let tracepoints = Tracepoints::find(&kernel)?;
         let decoder = tracepoints.decoder();
-        let mut rings = Rings::open(&host::online_cpus()?, &tracepoints.ids(), host::memory_bytes())?;
+        let cpus = host::online_cpus()?;
+        let mut buffers = Buffers::open(&cpus, &tracepoints, host::memory_bytes(), through)?;
         let writer = TraceWriter::create(output)?;
-        let event_ns = cost::of_an_event(&mut rings);
+        let watch = Watch::open(&cpus);
+        let event_ns = cost::of_an_event(&mut buffers);
         let sampler = Some(Sampler::open(SAMPLE_EVERY)?);
-        Ok(Recorder { kernel, tracepoints, decoder, rings, event_ns, writer, sampler })
+        Ok(Recorder { kernel, tracepoints, decoder, buffers, watch, event_ns, writer, sampler })
     }
 
     /// Sets how often the host's free blocks, per-CPU lists and counters are read; `None` for never. The default is
@@ -139,16 +158,23 @@ impl Recorder {
         let texts = host::texts()?;
         let before = picture()?;
         self.decoder.set_memory_end(before.end());
-        let mut meta = Meta::new(self.rings.last_cpu() + 1);
+        let mut meta = Meta::new(self.buffers.last_cpu() + 1);
         meta.kernel = self.kernel;
         meta.gfp_bits = self.tracepoints.gfp_bits();
         meta.before = Some(texts);
+        meta.moves_by = self.watch.as_ref().ok().map(|watch| watch.function().to_owned());
         // A snapshot without frames, as from a kernel without `/proc/kpageflags`, would make every event invalid.
         let before = Some(before).filter(|before| !before.runs.is_empty());
         self.writer.keep(&meta, before.as_ref())?;
         let start = host::now_ns();
         let own = host::own_ns();
-        self.rings.enable()?;
+        self.buffers.enable()?;
+        // Without it, the recording has less to say and goes on.
+        if let Ok(watch) = &mut self.watch
+            && let Err(why) = watch.enable()
+        {
+            self.watch = Err(why.to_string());
+        }
         let moves = MovesWriter::default();
         // Where the memory map is empty, the events are still worth having.
         let end = before.as_ref().map_or(MAX_FRAMES, Snapshot::end);
@@ -164,7 +190,8 @@ impl Recorder {
         let mut running = Running {
             tracepoints: self.tracepoints,
             decoder: self.decoder,
-            rings: self.rings,
+            buffers: self.buffers,
+            watch: self.watch,
             event_ns: self.event_ns,
             sink,
             sorter: Sorter::new(),
@@ -188,7 +215,9 @@ impl Recorder {
 pub struct Running {
     tracepoints: Tracepoints,
     decoder: Decoder,
-    rings: Rings,
+    buffers: Buffers,
+    /// The watch on moves, or why there is none.
+    watch: Result<Watch, String>,
     event_ns: Option<f64>,
     sink: Sink,
     sorter: Sorter,
@@ -223,7 +252,7 @@ impl Running {
     /// When the kernel's buffers cannot be waited for.
     pub fn wait(&mut self, wake: BorrowedFd<'_>, timeout: Duration) -> Result<Live, RecordError> {
         let timeout = self.sampler.as_ref().map_or(timeout, |sampler| sampler.wait(timeout));
-        self.rings.poll(wake, timeout)?;
+        self.buffers.poll(wake, timeout)?;
         self.sample(Sampler::take_if_due);
         self.pass();
         Ok(Live {
@@ -242,7 +271,10 @@ impl Running {
     pub fn finish(mut self) -> Result<(Trace, Recorded), RecordError> {
         // What the host is like before the snapshot, whose reading takes memory itself.
         self.sample(Sampler::take);
-        self.rings.disable()?;
+        self.buffers.disable()?;
+        if let Ok(watch) = &mut self.watch {
+            watch.disable();
+        }
         let end = host::now_ns();
         let own = host::own_ns();
         let after = picture()?;
@@ -250,8 +282,21 @@ impl Running {
         // The second pass lets go what the first one took in.
         self.pass();
         self.pass();
-        let counted = self.rings.lost_for_certain();
-        let Running { sink: mut out, mut sorter, seen, rings, before, mut meta, failure, raised, .. } = self;
+        let counted = self.buffers.lost_for_certain();
+        let unseen = self.watch.as_mut().map_or(0, Watch::lost);
+        let Running {
+            sink: mut out,
+            mut sorter,
+            seen,
+            buffers,
+            before,
+            mut meta,
+            failure,
+            raised,
+            watch,
+            ..
+        } = self;
+        let (kind, not_cheapest) = buffers.kind();
         let sampler = self.sampler;
         let sorted = match failure {
             None => sorter.finish(&mut |entries| out.send(entries)).err(),
@@ -262,7 +307,8 @@ impl Running {
         if failure.is_none() {
             failure = written.flush().err();
         }
-        meta.lost = seen.lost.max(counted);
+        meta.lost = seen.lost.max(counted + unseen);
+        meta.moves_by = watch.as_ref().ok().map(|watch| watch.function().to_owned());
         meta.duration_ns = (end - self.start).max(written.last_ns);
         meta.after = Some(texts);
         meta.partial = failure.map(|e| e.to_string());
@@ -270,12 +316,16 @@ impl Running {
             by_kind: seen.by_kind,
             moves: self.tracepoints.tell_moves().then_some(written.moves.rows()),
             moved: written.moves.moved(),
+            moves_by: meta.moves_by.clone(),
+            not_watched: watch.err(),
             lost: meta.lost,
             sampling: sampler.map(|s| s.found(written.samples.samples(), written.samples.refused())),
             impossible: seen.impossible + written.moves.refused(),
             late: sorter.late(),
-            cpus: rings.cpus(),
-            buffer_bytes: rings.buffer_bytes(),
+            cpus: buffers.cpus(),
+            buffer_bytes: buffers.buffer_bytes(),
+            buffers: kind,
+            not_cheapest,
             seconds: (end - self.start) as f64 / 1e9,
             own_seconds: (own - self.own) as f64 / 1e9,
             event_ns: self.event_ns,
@@ -312,10 +362,10 @@ impl Running {
         if self.has_failed() {
             return;
         }
-        let Running { rings, decoder, sorter, sink, seen, .. } = self;
+        let Running { buffers, watch, decoder, sorter, sink, seen, .. } = self;
         let scratch = &self.scratch;
         let mut result = Ok(());
-        rings.drain(host::now_ns(), seen, &mut |raw, time, cpu, seen| {
+        buffers.drain(host::now_ns(), seen, &mut |raw, time, cpu, seen| {
             match decoder.decode(raw, time, cpu) {
                 Ok(entry) => {
                     if let Some(n) = seen.by_kind.get_mut(entry.known as usize) {
@@ -330,6 +380,9 @@ impl Running {
                 result = sorter.relieve(scratch, &mut |entries| sink.send(entries));
             }
         });
+        if let Ok(watch) = watch {
+            watch.drain(host::now_ns(), decoder, seen, &mut |entry| sorter.push(entry));
+        }
         self.lost.store(seen.lost, Ordering::Relaxed);
         match result {
             Ok(()) => sorter.end_round(&mut |entries| sink.send(entries)),

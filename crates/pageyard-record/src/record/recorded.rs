@@ -13,6 +13,10 @@ pub struct Recorded {
     pub moves: Option<u64>,
     /// How many of those name both frames of a move.
     pub moved: u64,
+    /// The function of the kernel that was watched for them, where it was: then every move is among them.
+    pub moves_by: Option<String>,
+    /// Why none was watched.
+    pub not_watched: Option<String>,
     /// Events that the kernel had no room for.
     pub lost: u64,
     /// What sampling the host came to; `None` where it was not asked for.
@@ -25,6 +29,10 @@ pub struct Recorded {
     pub cpus: u32,
     /// The size of each CPU's buffer in bytes.
     pub buffer_bytes: u64,
+    /// Which of the kernel's buffers were used: `tracefs` or `perf`.
+    pub buffers: &'static str,
+    /// Why those of tracefs, in which an event costs half as much, could not be used.
+    pub not_cheapest: Option<String>,
     /// How long the recording took, in seconds.
     pub seconds: f64,
     /// The processor time that the recorder itself took meanwhile, in seconds.

@@ -1,10 +1,10 @@
-//! The kernel's buffers of events, one for each CPU.
+//! Perf's buffers of events, one for each CPU.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use perf_event::events::Tracepoint;
+use perf_event::events::{Software, Tracepoint};
 use perf_event::{Builder, Clock, Counter, ReadFormat, SampleFlag, Sampler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -17,7 +17,7 @@ use super::{RecordError, fd};
 const LARGEST: u64 = 64 << 20;
 
 /// The smallest that is tried.
-const SMALLEST: u64 = 256 << 10;
+pub(super) const SMALLEST: u64 = 256 << 10;
 
 /// The share of memory that all buffers together may take.
 const SHARE: u64 = 64;
@@ -50,8 +50,7 @@ pub(super) struct Rings {
 impl Rings {
     /// Asks the kernel for the tracepoints `ids` on each of `cpus`; nothing is recorded yet.
     pub(super) fn open(cpus: &[u32], ids: &[u64], memory: u64) -> Result<Rings, RecordError> {
-        let share = memory / SHARE / cpus.len().max(1) as u64;
-        let mut bytes = LARGEST.min(share.next_power_of_two()).max(SMALLEST);
+        let mut bytes = size_of_each(memory, cpus.len());
         loop {
             match Rings::open_sized(cpus, ids, bytes) {
                 Ok(rings) => return Ok(Rings { rings, bytes }),
@@ -70,7 +69,8 @@ impl Rings {
         for &cpu in cpus {
             let mut events = Vec::with_capacity(ids.len());
             for &id in ids {
-                events.push(event(cpu, id, bytes).map_err(Step::Event)?);
+                let builder = Builder::new(Tracepoint::with_id(id));
+                events.push(event(builder, cpu, bytes).map_err(Step::Event)?);
             }
             let mut events = events.into_iter();
             let Some(first) = events.next() else { continue };
@@ -82,6 +82,24 @@ impl Rings {
             rings.push(Ring { cpu, sampler, others });
         }
         Ok(rings)
+    }
+
+    /// Makes buffers of `bytes` on each of `cpus` for what programs in the kernel write; nothing is recorded yet.
+    pub(super) fn of_programs(cpus: &[u32], bytes: u64) -> Result<Rings, RecordError> {
+        let open = |&cpu: &u32| {
+            let event = event(Builder::new(Software::BPF_OUTPUT), cpu, bytes)
+                .map_err(|e| refused("the kernel refuses a buffer for a program", &e))?;
+            let sampler = event
+                .sampled(bytes as usize)
+                .map_err(|e| refused("the kernel has no memory for a program's buffer", &e))?;
+            Ok(Ring { cpu, sampler, others: Vec::new() })
+        };
+        Ok(Rings { rings: cpus.iter().map(open).collect::<Result<_, RecordError>>()?, bytes })
+    }
+
+    /// Returns each CPU, and the descriptor of its buffer.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = (u32, BorrowedFd<'_>)> {
+        self.rings.iter().map(|r| (r.cpu, fd::of(&r.sampler)))
     }
 
     pub(super) fn cpus(&self) -> u32 {
@@ -172,13 +190,18 @@ impl Rings {
     }
 }
 
+/// Returns how large each of `cpus` buffers should be on a host with `memory` bytes.
+pub(super) fn size_of_each(memory: u64, cpus: usize) -> u64 {
+    let share = memory / SHARE / cpus.max(1) as u64;
+    LARGEST.min(share.next_power_of_two()).max(SMALLEST)
+}
+
 enum Step {
     Event(io::Error),
     Buffer(io::Error),
 }
 
-fn event(cpu: u32, id: u64, bytes: u64) -> io::Result<Counter> {
-    let mut builder = Builder::new(Tracepoint::with_id(id));
+fn event(mut builder: Builder<'_>, cpu: u32, bytes: u64) -> io::Result<Counter> {
     builder
         .any_pid()
         .one_cpu(cpu as usize)

@@ -34,6 +34,12 @@ impl RecordDocument<'_> {
                 grouped(moves.rows),
                 grouped(moves.with_both_frames)
             );
+            if let Some(function) = self.moves_by {
+                let _ = writeln!(out, "  every move is among them: the kernel's {function} was watched");
+            }
+            if let Some(why) = self.moves_not_watched {
+                let _ = writeln!(out, "  moves of frames that nothing maps are not among them: {why}");
+            }
         }
         if let Some(samples) = self.samples {
             let _ = writeln!(
@@ -64,6 +70,12 @@ impl RecordDocument<'_> {
                     writeln!(out, "; an event takes {ns:.0} ns in the kernel: {:.1} % in all", all * 100.0);
             }
             _ => out.push('\n'),
+        }
+        if let Some(why) = self.not_cheapest {
+            let _ = writeln!(
+                out,
+                "  events went through perf, where one costs about twice as much as in the kernel's own trace buffer, because {why}"
+            );
         }
         if let Some(lost) = lost_sentence(self.lost, self.events) {
             let _ = writeln!(out, "  of the events {lost}");

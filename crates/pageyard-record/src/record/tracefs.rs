@@ -15,6 +15,8 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// The tracepoints that are recorded.
 pub(super) struct Tracepoints {
+    /// Where tracefs is mounted.
+    root: PathBuf,
     found: Vec<(&'static Tracepoint, Format)>,
     missing: Vec<String>,
 }
@@ -22,13 +24,13 @@ pub(super) struct Tracepoints {
 impl Tracepoints {
     /// Looks them up.
     pub(super) fn find(kernel: &str) -> Result<Tracepoints, RecordError> {
-        let events = events_folder()?;
-        Tracepoints::find_in(&events, kernel)
+        Tracepoints::find_in(&mounted()?, kernel)
     }
 
-    fn find_in(events: &Path, kernel: &str) -> Result<Tracepoints, RecordError> {
+    fn find_in(root: &Path, kernel: &str) -> Result<Tracepoints, RecordError> {
+        let events = root.join("events");
         let lacks = |what: String| RecordError::Kernel { kernel: kernel.to_owned(), what };
-        let mut this = Tracepoints { found: Vec::new(), missing: Vec::new() };
+        let mut this = Tracepoints { root: root.to_owned(), found: Vec::new(), missing: Vec::new() };
         for (tracepoint, required) in
             REQUIRED.iter().map(|t| (t, true)).chain(WANTED.iter().map(|t| (t, false)))
         {
@@ -80,6 +82,16 @@ impl Tracepoints {
         self.found.iter().map(|(_, format)| format.id.into()).collect()
     }
 
+    /// Returns their systems and names.
+    pub(super) fn names(&self) -> Vec<(&'static str, &'static str)> {
+        self.found.iter().map(|(tracepoint, _)| (tracepoint.system, tracepoint.name)).collect()
+    }
+
+    /// Returns where tracefs is mounted.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Returns the kernel's gfp flags.
     pub(super) fn gfp_bits(&self) -> BTreeMap<String, u8> {
         self.found.first().map(|(_, format)| gfp_bits(&format.print)).unwrap_or_default()
@@ -96,11 +108,11 @@ impl Tracepoints {
     }
 }
 
-fn events_folder() -> Result<PathBuf, RecordError> {
+fn mounted() -> Result<PathBuf, RecordError> {
     for place in PLACES {
         let events = Path::new(place).join("events");
         match fs::read_dir(&events) {
-            Ok(_) => return Ok(events),
+            Ok(_) => return Ok(PathBuf::from(place)),
             Err(e) if e.kind() == ErrorKind::PermissionDenied => return Err(refused(&events, &e)),
             Err(_) => {}
         }
@@ -129,7 +141,7 @@ mod tests {
     fn kernel(files: &[(&str, &str)]) -> Result<Tracepoints, RecordError> {
         let folder = tempfile::tempdir().unwrap();
         for (name, fields) in files {
-            let path = folder.path().join(name);
+            let path = folder.path().join("events").join(name);
             fs::create_dir_all(&path).unwrap();
             let short = path.file_name().unwrap().to_str().unwrap();
             let fields: String = fields

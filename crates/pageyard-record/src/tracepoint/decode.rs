@@ -208,7 +208,26 @@ impl Decoder {
                 entry.to = field[1];
                 Some(entry)
             }
+            Known::Moved => None,
         }
+    }
+
+    /// Makes an entry of a move that a program in the kernel saw; `None` where it is impossible.
+    pub(crate) fn moved(
+        &mut self,
+        time: u64,
+        cpu: u32,
+        tid: u32,
+        pfn: u64,
+        to: u64,
+        order: u64,
+    ) -> Option<Entry> {
+        let order = self::order(order)?;
+        let known = Known::Moved;
+        let tid = self.renumber(tid)?;
+        let entry = Entry { time, pfn, to, a: 0, b: 0, cpu, tid, known, order, migratetype: -1, flags: 0 };
+        let is_possible = cpu < MAX_CPUS && self.placed(&entry) && self.placed(&Entry { pfn: to, ..entry });
+        is_possible.then_some(entry)
     }
 
     /// Says whether a block of the entry's order can start at its frame.

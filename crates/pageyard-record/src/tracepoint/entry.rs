@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     pub(crate) flags: u8,
 }
 
-const KNOWN: [Known; 14] = [
+const KNOWN: [Known; 15] = [
     Known::Alloc,
     Known::Free,
     Known::AllocExtfrag,
@@ -46,6 +46,7 @@ const KNOWN: [Known; 14] = [
     Known::RemoveMigrationPte,
     Known::SetMigrationPmd,
     Known::RemoveMigrationPmd,
+    Known::Moved,
 ];
 
 impl Entry {
@@ -54,7 +55,7 @@ impl Entry {
 
     /// Says whether this is about a mapping of a frame that is being moved.
     pub(crate) fn names_mapping(&self) -> bool {
-        self.known as u8 >= Known::SetMigrationPte as u8
+        self.known as u8 >= Known::SetMigrationPte as u8 && self.known != Known::Moved
     }
 
     /// Returns the row of `events.parquet` that this is, if it is one. `start` is the time of the trace's beginning.

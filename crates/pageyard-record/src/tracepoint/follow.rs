@@ -29,7 +29,9 @@ const UNKNOWN_END: u64 = 1 << 34;
 pub(super) struct Follower {
     pending: HashMap<(u32, u64, bool), VecDeque<u64>>,
     pending_len: usize,
+    /// The latest moves, and those before them.
     recent: HashMap<u64, u64>,
+    before: HashMap<u64, u64>,
     mask: u64,
     start: u64,
 }
@@ -39,7 +41,8 @@ impl Follower {
     pub(super) fn new(start: u64, memory_end: u64) -> Follower {
         let end = if memory_end >= MAX_FRAMES { UNKNOWN_END } else { memory_end };
         let mask = end.next_power_of_two() - 1;
-        Follower { pending: HashMap::new(), pending_len: 0, recent: HashMap::new(), mask, start }
+        let (recent, before) = (HashMap::new(), HashMap::new());
+        Follower { pending: HashMap::new(), pending_len: 0, recent, before, mask, start }
     }
 
     /// Takes in an entry that is no row of `events.parquet`; returns the row of `moves.parquet` that it makes.
@@ -78,6 +81,13 @@ impl Follower {
             }
             Known::RemoveMigrationPte => self.put_back(entry, false, row),
             Known::RemoveMigrationPmd => self.put_back(entry, true, row),
+            Known::Moved => {
+                // The mappings of the folio come back next, and would tell it again.
+                for frame in 0..1u64 << entry.order {
+                    self.remember(entry.pfn + frame, entry.to + frame);
+                }
+                Some(Move { order: entry.order, ..row })
+            }
             _ => None,
         }
     }
@@ -90,6 +100,7 @@ impl Follower {
         }
         let frame = swap_frame(entry.to) & self.mask;
         self.recent.remove(&frame);
+        self.before.remove(&frame);
         self.pending.entry((entry.tid, entry.pfn, huge)).or_default().push_back(frame);
         self.pending_len += 1;
     }
@@ -105,15 +116,27 @@ impl Follower {
         if frames.is_empty() {
             self.pending.remove(&key);
         }
-        if frame == to || self.recent.get(&frame) == Some(&to) {
+        if frame == to || self.knows(frame, to) {
             return None;
         }
-        if self.recent.len() >= MAX_RECENT {
-            self.recent.clear();
-        }
-        self.recent.insert(frame, to);
+        self.remember(frame, to);
         let order = if huge { pageyard::PAGEBLOCK_ORDER.get() } else { 0 };
         Some(Move { pfn: frame, to, order, ..row })
+    }
+}
+
+impl Follower {
+    /// Says whether a move was reported lately.
+    fn knows(&self, frame: u64, to: u64) -> bool {
+        [&self.recent, &self.before].iter().any(|moves| moves.get(&frame) == Some(&to))
+    }
+
+    fn remember(&mut self, frame: u64, to: u64) {
+        if self.recent.len() >= MAX_RECENT {
+            // Those of a folio whose mappings are being put back are still known.
+            self.before = std::mem::take(&mut self.recent);
+        }
+        self.recent.insert(frame, to);
     }
 }
 
@@ -186,6 +209,24 @@ mod tests {
         // And again, the next time round.
         follower.take(&entry(Known::SetMigrationPte, 0x7000, note(100)));
         assert!(follower.take(&entry(Known::RemoveMigrationPte, 0x7000, mapping(5000))).is_some());
+    }
+
+    #[test]
+    fn a_move_that_was_seen_is_not_told_again_by_its_mappings() {
+        let mut follower = Follower::new(0, 1 << 20);
+        for i in 0..4 {
+            follower.take(&entry(Known::SetMigrationPte, 0x7000 + (i << 12), note(100 + i)));
+        }
+        let seen = Entry { order: 2, ..entry(Known::Moved, 100, 5000) };
+        let row = follower.take(&seen).unwrap();
+        assert_eq!((row.kind, row.pfn, row.to, row.order), (MoveKind::Move, 100, 5000, 2));
+        for i in 0..4 {
+            let back = entry(Known::RemoveMigrationPte, 0x7000 + (i << 12), mapping(5000 + i));
+            assert_eq!(follower.take(&back), None);
+        }
+        // What nothing watched is told by its mappings.
+        follower.take(&entry(Known::SetMigrationPte, 0x7000, note(300)));
+        assert!(follower.take(&entry(Known::RemoveMigrationPte, 0x7000, mapping(301))).is_some());
     }
 
     #[test]

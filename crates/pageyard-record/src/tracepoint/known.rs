@@ -24,6 +24,8 @@ pub(crate) enum Known {
     RemoveMigrationPte = 11,
     SetMigrationPmd = 12,
     RemoveMigrationPmd = 13,
+    /// A program in the kernel saw a move, and names both frames. No tracepoint does.
+    Moved = 14,
 }
 
 /// A tracepoint: its system, its name, what it reports, and the fields that report it.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use pageyard_record::record::{Recorded, Recorder};
+use pageyard_record::record::{Recorded, Recorder, Through};
 use pageyard_trace::{Columns, EventKind, MoveKind, Summary, Trace};
 
 /// One recording at a time: their events would be each other's.
@@ -171,6 +171,60 @@ fn compaction_is_told_and_moved_frames_are_followed() {
     let right = small.iter().filter(|m| freed(m.pfn, m.time_ns)).count();
     println!("{rows} rows, {} moves; the old frame of {right} of {} was freed", moves.len(), small.len());
     assert!(small.len() < 100 || right * 10 >= small.len() * 8, "{right} of {}", small.len());
+}
+
+/// Returns the instances of the kernel's tracer that are this process's.
+fn own_instances() -> usize {
+    let own = format!("pageyard-{}", std::process::id());
+    ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
+        .iter()
+        .filter(|root| Path::new(root).join("instances").join(&own).exists())
+        .count()
+}
+
+#[test]
+fn both_kinds_of_buffers_tell_the_same() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    for (through, kind) in [(Through::Cheapest, "tracefs"), (Through::Perf, "perf")] {
+        let folder = tempfile::tempdir().unwrap();
+        let recorder = match Recorder::prepare_through(&folder.path().join("out.trace"), through) {
+            Ok(recorder) => recorder,
+            Err(why) => {
+                println!("skipped: {why}");
+                return;
+            }
+        };
+        let running = recorder.start().unwrap();
+        fill(20_000);
+        let (trace, recorded) = running.finish().unwrap();
+        if recorded.buffers != kind {
+            println!("skipped: {:?}", recorded.not_cheapest);
+            continue;
+        }
+        assert_eq!(own_instances(), 0, "{kind}: the kernel still has its buffers");
+        assert_eq!((recorded.lost, recorded.late, recorded.impossible), (0, 0, 0), "{recorded:?}");
+        let mut events = trace.events(Columns::All).unwrap();
+        let (mut batch, mut by_tid, mut last) = (Vec::new(), std::collections::HashMap::new(), 0);
+        while events.next_batch(&mut batch).unwrap() {
+            for event in batch.iter().filter(|e| e.kind == EventKind::Alloc && e.order == 0 && !e.failed()) {
+                assert!(event.time_ns >= last, "{kind}");
+                last = event.time_ns;
+                *by_tid.entry(event.tid).or_insert(0) += 1;
+            }
+        }
+        assert!(by_tid.values().any(|&frames| frames >= 20_000), "{kind}: {by_tid:?}");
+    }
+}
+
+#[test]
+fn a_recording_that_is_dropped_leaves_no_buffers() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    match Recorder::prepare(&folder.path().join("out.trace")) {
+        Ok(recorder) => drop(recorder.start().unwrap()),
+        Err(why) => println!("skipped: {why}"),
+    }
+    assert_eq!(own_instances(), 0);
 }
 
 #[test]

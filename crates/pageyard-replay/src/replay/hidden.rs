@@ -16,6 +16,8 @@ pub struct HiddenMoves {
     pub freed: u64,
     /// Of those, the ones inferred to be such frames.
     pub freed_inferred: u64,
+    /// Frames inferred to be such frames, rightly or not. Where the recording has every move, the difference is wrong.
+    pub freed_claimed: u64,
     /// Frames inferred to have moved beyond what the host counts for the same compaction: certainly wrong.
     pub beyond_count: u64,
 }
@@ -53,6 +55,9 @@ impl Hidden {
     pub(super) fn freed(&mut self, pfn: Pfn, order: Order, moved_away: bool, ended: bool, nobodys: bool) {
         let frames = order.frames();
         let (from, to) = (self.from.count(pfn, frames), self.to.count(pfn, frames));
+        if ended {
+            self.counts.freed_claimed += frames.0;
+        }
         if moved_away {
             self.counts.inferred += from;
         } else if nobodys {

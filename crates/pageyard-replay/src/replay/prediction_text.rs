@@ -42,11 +42,12 @@ impl MoveCounts {
         let Some(check) = &self.check else { return Ok(()) };
         writeln!(
             f,
-            "    of {} frames that were hidden, {} were inferred; of {} freed where they went, {}; {} inferred beyond the host's count",
+            "    of {} frames that were hidden, {} were inferred; of {} freed where they went, {}, where {} were claimed; {} inferred beyond the host's count",
             count(check.hidden),
             count(check.inferred),
             count(check.freed),
             count(check.freed_inferred),
+            count(check.freed_claimed),
             count(check.beyond_count)
         )
     }
