@@ -260,7 +260,7 @@ LOADS = {
 
 class Filled:
     """Free memory filled with page cache, and one page of anonymous memory for every `each` pages of that. The kernel
-    takes page cache back for whoever needs memory; the anonymous pages stay, a hole in every block."""
+    takes page cache back for those who need memory; the anonymous pages stay, a hole in every block."""
 
     # No more than this is held, whatever the host's size.
     MOST_HELD = 3072 * MIB

@@ -135,7 +135,7 @@ pub fn import(
     read(&input, &mut Written { output, progress })
 }
 
-/// What is done with a file's records, whoever wrote it.
+/// What is done with a file's records, whichever recorder wrote it.
 trait Use {
     type Made;
 

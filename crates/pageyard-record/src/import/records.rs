@@ -1,4 +1,4 @@
-//! What an import needs of a file, whoever wrote it.
+//! What an import needs of a file, whichever recorder wrote it.
 
 use pageyard_trace::TraceError;
 

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use flate2::bufread::ZlibDecoder;
 
-/// The largest window that compressed bytes may look back into: 16 MiB, and nobody takes more than 8 unless asked.
+/// The largest window that compressed bytes may look back into: 16 MiB; recorders take 8 at most unless asked.
 const WINDOW_LOG: u32 = 24;
 
 /// How the parts of a file are compressed.

@@ -79,7 +79,7 @@ pub(super) fn misses(program: &OwnedFd) -> io::Result<u64> {
 
 fn descriptor(command: libc::c_int, arguments: &mut Arguments) -> io::Result<OwnedFd> {
     let fd = call(command, arguments)?;
-    // SAFETY: The kernel has just made this descriptor for the caller, and nobody else knows it.
+    // SAFETY: The kernel has just made this descriptor for the caller, and no one else knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

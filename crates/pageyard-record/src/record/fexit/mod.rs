@@ -37,7 +37,7 @@ pub(super) struct Watch {
     place: Place,
     program: OwnedFd,
     rings: Rings,
-    /// The kernel takes the buffers out of a map that nobody holds.
+    /// The kernel takes the buffers out of a map that no process holds.
     _map: OwnedFd,
     link: Option<OwnedFd>,
 }
