@@ -29,7 +29,10 @@ fn storm_on_sequences<const BIASED: bool>(rseq: Rseq<BIASED>) {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let engine =
         load::machine(|map, config| Pageyard::owned(map, config, rseq), possible_cpus().max(2)).unwrap();
-    let storm = load::run(&engine, threads(), allocations());
+    let interrupted = || engine.percpu().counts().aborts > 0;
+    let storm = load::run(&engine, threads(), allocations(), || {
+        interrupted() && (engine.bias_stats().revoked > 0 || !BIASED)
+    });
     let counts = engine.percpu().counts();
     println!("restartable sequences: {storm}\n{counts:?}");
     storm.is_sound();
@@ -56,7 +59,7 @@ fn a_try_lock_loses_nothing() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     let engine =
         load::machine(|map, config| Pageyard::owned(map, config, Counting), possible_cpus().max(2)).unwrap();
-    let storm = load::run(&engine, threads(), allocations());
+    let storm = load::run(&engine, threads(), allocations(), || IN_USE.load(Relaxed) > 0);
     let in_use = IN_USE.load(Relaxed);
     println!("try-lock: {storm}\n{in_use} calls found their list in use");
     storm.is_sound();
