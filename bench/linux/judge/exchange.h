@@ -9,7 +9,7 @@
 #define PAGEYARD_EXCHANGE_H
 
 #define EXCHANGE_MAGIC 0x31656764756a7970ULL /* "pyjudge1" */
-#define EXCHANGE_VERSION 2
+#define EXCHANGE_VERSION 3
 
 /* Set in the number of a bulk request's frame once it is freed. */
 #define FRAME_FREED 0x80000000U
@@ -152,7 +152,7 @@ struct answer {
 	u64 result; /* frame number, ~0 for none; of bulk requests the count, of others 0 */
 	u16 cut_short; /* more than MOST_ISOLATED were to be isolated */
 	u16 reclaims; /* times that the request reclaimed */
-	u32 counts; /* what every zone and list counts afterwards, folded into a number */
+	u32 counts; /* what every zone, list and node counts afterwards, folded into a number */
 };
 
 #endif

@@ -9,6 +9,7 @@
 #include <linux/ftrace.h>
 #include <linux/kprobes.h>
 #include <linux/mmzone.h>
+#include <linux/wait.h>
 
 #include "kernels.h"
 
@@ -37,7 +38,8 @@ static int find_lookup(void)
 
 struct replacement {
 	const char *name;
-	void *by;
+	void *by; /* instead of it; NULL: it runs, and `sees` is told first */
+	void (*sees)(struct pt_regs *regs);
 	struct ftrace_ops ops;
 	bool on;
 };
@@ -46,6 +48,10 @@ static void notrace go_to(unsigned long ip, unsigned long parent, struct ftrace_
 {
 	struct replacement *r = container_of(fops, struct replacement, ops);
 
+	if (!r->by) {
+		r->sees(ftrace_get_regs(regs));
+		return;
+	}
 #if IS_6_12
 	ftrace_regs_set_instruction_pointer(regs, (unsigned long)r->by);
 #else
@@ -61,7 +67,7 @@ static int replace_all(struct replacement *all, int count)
 		struct replacement *r = &all[i];
 
 		r->ops.func = go_to;
-		r->ops.flags = FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_IPMODIFY;
+		r->ops.flags = FTRACE_OPS_FL_SAVE_REGS | (r->by ? FTRACE_OPS_FL_IPMODIFY : 0);
 		if (ftrace_set_filter(&r->ops, (char *)r->name, strlen(r->name), 0) || register_ftrace_function(&r->ops))
 			return fail("a function could not be replaced");
 		r->on = true;
@@ -78,26 +84,96 @@ static void __maybe_unused restore_all(struct replacement *all, int count)
 			unregister_ftrace_function(&all[i].ops);
 }
 
-/* The background reclaimer begins at once: zones up to the one asked for are being reclaimed. */
-static void reclaim_begins(struct zone *zone, enum zone_type highest)
+/*
+ * The background is played. What would wake a node's reclaimer wakes an entry of ours in its queue: it begins at once, and goes to sleep
+ * when it is told to. The compactor sleeps all the time. Whether they are woken, and for what, the kernel's own code decides.
+ */
+#define PLAYED_NODES 2
+
+static struct played {
+	struct wait_queue_entry reclaimer, compactor;
+	struct list_head reclaimer_threads, compactor_threads; /* what waits in their queues otherwise */
+} played[PLAYED_NODES];
+
+static void sleeps_in(struct wait_queue_head *queue, struct wait_queue_entry *entry)
 {
+	list_add(&entry->entry, &queue->head);
+}
+
+/* As kswapd does when it wakes: it reads what it was asked for, and its zones are being reclaimed from now on. */
+static int reclaimer_woken(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	pg_data_t *node = NODE_DATA(container_of(entry, struct played, reclaimer) - played);
 	int i;
 
-	for (i = 0; i <= highest; i++) {
-		struct zone *below = zone->zone_pgdat->node_zones + i;
+	list_del_init(&entry->entry);
+	for (i = 0; i <= node->kswapd_highest_zoneidx && i < MAX_NR_ZONES; i++)
+		if (managed_zone(&node->node_zones[i]))
+			set_bit(ZONE_RECLAIM_ACTIVE, &node->node_zones[i].flags);
+	node->kswapd_order = 0;
+	node->kswapd_highest_zoneidx = MAX_NR_ZONES;
+	return 1;
+}
 
-		if (managed_zone(below))
-			set_bit(ZONE_RECLAIM_ACTIVE, &below->flags);
+static int compactor_woken(struct wait_queue_entry *entry, unsigned int mode, int flags, void *key)
+{
+	return 0;
+}
+
+/* From here on; interrupts are off on all CPUs. Nothing was asked of either yet. */
+static void play_background(void)
+{
+	int id, i;
+
+	for_each_online_node(id) {
+		pg_data_t *node = NODE_DATA(id);
+		struct played *p = &played[id];
+		bool awake = false;
+
+		init_waitqueue_func_entry(&p->reclaimer, reclaimer_woken);
+		init_waitqueue_func_entry(&p->compactor, compactor_woken);
+		INIT_LIST_HEAD(&p->reclaimer.entry);
+		list_replace_init(&node->kswapd_wait.head, &p->reclaimer_threads);
+		list_replace_init(&node->kcompactd_wait.head, &p->compactor_threads);
+		node->kswapd_order = 0;
+		node->kswapd_highest_zoneidx = MAX_NR_ZONES;
+		node->kswapd_failures = 0;
+		node->kcompactd_max_order = 0;
+		node->kcompactd_highest_zoneidx = node->nr_zones - 1;
+		for (i = 0; i < MAX_NR_ZONES; i++)
+			awake |= managed_zone(&node->node_zones[i]) &&
+				 test_bit(ZONE_RECLAIM_ACTIVE, &node->node_zones[i].flags);
+		if (!awake)
+			sleeps_in(&node->kswapd_wait, &p->reclaimer);
+		sleeps_in(&node->kcompactd_wait, &p->compactor);
 	}
 }
 
-/* It goes to sleep: no boost is left. */
-static void reclaim_ends(int node)
+static void __maybe_unused end_play(void)
 {
+	int id;
+
+	for_each_online_node(id) {
+		pg_data_t *node = NODE_DATA(id);
+		struct played *p = &played[id];
+
+		list_del_init(&p->reclaimer.entry);
+		list_del_init(&p->compactor.entry);
+		list_splice(&p->reclaimer_threads, &node->kswapd_wait.head);
+		list_splice(&p->compactor_threads, &node->kcompactd_wait.head);
+	}
+}
+
+/* The reclaimer goes to sleep: no boost is left where it was at work. */
+static void reclaim_ends(int id)
+{
+	pg_data_t *node = NODE_DATA(id);
 	int i;
 
+	if (list_empty(&played[id].reclaimer.entry))
+		sleeps_in(&node->kswapd_wait, &played[id].reclaimer);
 	for (i = 0; i < MAX_NR_ZONES; i++) {
-		struct zone *zone = &NODE_DATA(node)->node_zones[i];
+		struct zone *zone = &node->node_zones[i];
 
 		if (!managed_zone(zone) || !test_bit(ZONE_RECLAIM_ACTIVE, &zone->flags))
 			continue;

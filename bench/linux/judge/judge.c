@@ -4,9 +4,9 @@
  * answered and what its lists held before and after.
  *
  * All CPUs are held by threads of this module with interrupts off from the first dump to the last, so no one else
- * allocates or frees meanwhile. An operation names its CPU; they take turns, so a run can be repeated. Four functions
- * are replaced by our own for that time: what wakes the background reclaimer, what reclaims for a request, what
- * compacts for it, and the killer. Everything else is the kernel's own code.
+ * allocates or frees meanwhile. An operation names its CPU; they take turns, so a run can be repeated. Three functions
+ * are replaced by our own for that time: what reclaims for a request, what compacts for it, and the killer. The
+ * background reclaimer is woken by the kernel, and played. Everything else is the kernel's own code.
  */
 #include <linux/delay.h>
 #include <linux/gfp.h>
@@ -215,12 +215,6 @@ static const struct operation *current_op;
 static u32 *offered; /* operations whose blocks can be reclaimed, first come, first freed */
 static u32 offered_first, offered_next;
 
-static void woken_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
-{
-	if (now)
-		reclaim_begins(zone, highest);
-}
-
 /* Says whether a zone is one that a request could use. */
 static bool of_request(struct zone *zone, gfp_t gfp, nodemask_t *nodes)
 {
@@ -267,7 +261,6 @@ static unsigned long reclaimed(struct zonelist *zonelist, int order, gfp_t gfp, 
 }
 
 static struct replacement replaced[] = {
-	{ .name = "wakeup_kswapd", .by = woken_kswapd },
 	{ .name = "try_to_free_pages", .by = reclaimed },
 	{ .name = "out_of_memory", .by = no_task_killed },
 	{ .name = "try_to_compact_pages", .by = not_compacted }, /* the last: not where requests compact */
@@ -429,6 +422,14 @@ static u32 counts(void)
 #endif
 			}
 		}
+	for_each_online_node(node) {
+		const pg_data_t *of = NODE_DATA(node);
+
+		sum = fold(sum, of->kswapd_order);
+		sum = fold(sum, of->kswapd_highest_zoneidx == MAX_NR_ZONES ? 5 : of->kswapd_highest_zoneidx);
+		sum = fold(sum, of->kcompactd_max_order);
+		sum = fold(sum, of->kcompactd_highest_zoneidx);
+	}
 	return sum;
 }
 
@@ -532,6 +533,7 @@ static int hold(void *arg)
 		take_off_lru();
 		if (ex->weigh)
 			weigh();
+		play_background();
 		drain_all(NULL);
 		ex->opening_len = put_state(ex->opening_at);
 		smp_store_release(&opened, true);
@@ -542,6 +544,7 @@ static int hold(void *arg)
 	if (cpu == 0) {
 		ex->closing_len = put_state(ex->closing_at);
 		put_on_lru();
+		end_play();
 		smp_store_release(&closed, true);
 	}
 	while (!smp_load_acquire(&closed))

@@ -81,14 +81,11 @@ static struct zone *recorded_zone(int i)
 static bool running; /* a step is being carried out */
 static bool slow; /* and its request found no zone above its low watermark */
 
-static void woken_kswapd(struct zone *zone, gfp_t gfp, int order, enum zone_type highest)
+/* A request that finds no zone above its low watermark wakes the reclaimer. A boost wakes it too, on behalf of no request: without gfp flags. */
+static void waking(struct pt_regs *regs)
 {
-	if (!running)
-		return;
-	/* A boost wakes it too, on behalf of no request. */
-	if (gfp)
+	if (running && (gfp_t)regs->si)
 		slow = true;
-	reclaim_begins(zone, highest);
 }
 
 static void fell_back(void *data, struct page *page, int order, int from_order, int type, int from)
@@ -109,7 +106,7 @@ static unsigned long nothing_reclaimed(struct zonelist *zonelist, int order, gfp
 }
 
 static struct replacement replaced[] = {
-	{ .name = "wakeup_kswapd", .by = woken_kswapd },
+	{ .name = "wakeup_kswapd", .sees = waking },
 	{ .name = "try_to_free_pages", .by = nothing_reclaimed },
 	{ .name = "out_of_memory", .by = no_task_killed },
 	{ .name = "try_to_compact_pages", .by = not_compacted },
@@ -515,6 +512,7 @@ static int hold(void *arg)
 	count_exactly(cpu, refresh_stats);
 	meet(&counted, ex->cpus);
 	if (cpu == 0) {
+		play_background();
 		if (!prepare())
 			turn = U64_MAX;
 		smp_store_release(&opened, true);

@@ -3,6 +3,7 @@
 use crate::allocator::{Cx, PageAllocator};
 use crate::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
 use crate::error::{AllocError, BadRequest};
+use crate::memmap::MAX_ZONES;
 use crate::request::Request;
 use crate::units::{Frames, Order, Pfn, ZoneId};
 use core::convert::Infallible;
@@ -22,11 +23,49 @@ impl Priority {
     pub const HARDEST: Priority = Priority(0);
 }
 
+/// Some of an instance's zones: bit *n* is zone *n*. A memory map has no others ([`MAX_ZONES`]).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ZoneMask(pub u64);
+
+impl ZoneMask {
+    /// One zone.
+    #[must_use]
+    pub const fn only(zone: ZoneId) -> ZoneMask {
+        ZoneMask(if zone.index() < MAX_ZONES { 1 << zone.0 } else { 0 })
+    }
+
+    /// Says whether a zone is one of them.
+    #[must_use]
+    pub const fn contains(self, zone: ZoneId) -> bool {
+        zone.index() < MAX_ZONES && self.0 & (1 << zone.0) != 0
+    }
+
+    /// Iterates over them, by number.
+    pub fn iter(self) -> impl Iterator<Item = ZoneId> {
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let first = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (first < u64::BITS).then_some(ZoneId(first as u16))
+        })
+    }
+}
+
+impl FromIterator<ZoneId> for ZoneMask {
+    fn from_iter<I: IntoIterator<Item = ZoneId>>(zones: I) -> ZoneMask {
+        ZoneMask(zones.into_iter().fold(0, |mask, zone| mask | ZoneMask::only(zone).0))
+    }
+}
+
 /// What is asked of reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shortage {
-    /// The zone that is short of frames. Frames freed elsewhere do not help.
-    pub zone: ZoneId,
+    /// The zones that frames may come from, one or several of a node. Frames freed elsewhere do not help. Of several, those
+    /// that were used longest ago are given up first, in whichever zone they lie.
+    ///
+    /// # Linux
+    /// Until 4.7 a zone's own lists are shrunk; since 4.8 a node's, up to `scan_control.reclaim_idx`.
+    pub zones: ZoneMask,
     /// How many frames are enough.
     pub want: Frames,
     /// The order of the request that caused it.
@@ -51,7 +90,7 @@ pub struct Reclaimed {
 /// It frees through the engine, with [`PageAllocator::free`], before it returns. The engine holds no lock when it
 /// calls. What it reports is counted but not trusted: progress is what the zone's free frames show.
 pub trait Reclaim {
-    /// Frees frames of one zone.
+    /// Frees frames of the zones that it is asked for.
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed;
 
     /// Returns the most frames of a zone that it could free.
@@ -162,18 +201,19 @@ pub trait PressureAllocator: PageAllocator {
     /// [`Failure`]: the reason as [`PageAllocator::alloc`] gives it, and what was tried.
     fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure>;
 
-    /// Lets the background reclaimer run in the zones where it was woken, until they are above their high watermark
-    /// or it makes no more progress. Returns what it did; nothing where it was not woken.
+    /// Lets the background reclaimers that were woken run, until there is enough above the high watermark or they make no
+    /// more progress. Returns what they did; nothing where none was woken. One that could not do enough stays awake, and
+    /// goes on at the next call.
     ///
     /// # Linux
-    /// `kswapd`: one run of `balance_pgdat`.
+    /// `kswapd`: one run of `balance_pgdat`, and whether it sleeps then (`kswapd_try_to_sleep`).
     ///
     /// # Errors
     /// [`BadRequest::NoSuchCpu`].
     fn kswapd_with<H: Helpers>(&self, cx: &Cx, helpers: &H) -> Result<Reclaimed, BadRequest>;
 
-    /// Lets the background compactor run in the zones where it was woken, and where proactive compaction is due.
-    /// Returns what it did; nothing where it was not woken.
+    /// Lets the background compactors that were woken run, and proactive compaction where it is due.
+    /// Returns what they did; nothing where none was woken.
     ///
     /// # Linux
     /// `kcompactd_do_work`, `proactive_compact_node`.

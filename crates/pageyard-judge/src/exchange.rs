@@ -10,7 +10,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"pyjudge1");
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const MIB: u64 = 1 << 20;
 
 /// Where things lie, in bytes.

@@ -14,7 +14,7 @@ use std::fmt;
 pub const LEFT_OUT: [&str; 8] = [
     "the two CPUs take turns and never meet in a lock",
     "free pages are counted exactly: no CPU keeps a difference to itself, so lists of another node do not expire",
-    "whether a wake-up finds its node balanced: the background reclaimer begins whenever it is woken",
+    "runs of the background reclaimer, which is woken by the kernel, frees nothing and ends when the stream says so; hopeless nodes",
     "reclaim frees what the stream says; no compaction in the background, of frames on lists for reclaim, or with capture",
     "the out-of-memory killer, its victims, and requests that must not fail",
     "cpusets, memory control groups, dirty limits and CMA",
@@ -292,12 +292,19 @@ impl Counters {
 /// The numbers that are counted of a zone, and of each CPU's lists in it.
 const OF_ZONE: [&str; 6] = ["free", "boost", "reserve", "reclaiming", "boosted", "below high"];
 const OF_LISTS: [&str; 4] = ["in lists", "high", "factor", "free_count"];
+/// And behind all zones, of a node.
+const OF_NODE: [&str; 4] =
+    ["reclaimer's order", "reclaimer's highest zone", "compactor's order", "compactor's highest zone"];
 
-/// Says which counts differ, by name.
+/// Says which counts of so many zones and their nodes differ, by name.
 #[must_use]
-pub fn count_differences(ours: &[u64], theirs: &[u32]) -> Vec<String> {
+pub fn count_differences(zones: usize, ours: &[u64], theirs: &[u32]) -> Vec<String> {
     let zone = OF_ZONE.len() + 2 * OF_LISTS.len();
     let name = |n: usize| match n % zone {
+        _ if n >= zones * zone => {
+            let i = n - zones * zone;
+            format!("node {} {}", i / OF_NODE.len(), OF_NODE[i % OF_NODE.len()])
+        }
         i if i < OF_ZONE.len() => format!("zone {} {}", n / zone, OF_ZONE[i]),
         i => {
             let i = i - OF_ZONE.len();

@@ -48,7 +48,9 @@ type Change = (&'static str, fn(&mut Config));
 
 #[test]
 fn every_rule_that_was_mended_shows_in_the_recordings() {
-    use pageyard_linux::config::{BoostRule, FallbackPolicy, FreeHigh, HighatomicLimit, PcpPolicy};
+    use pageyard_linux::config::{
+        BoostRule, FallbackPolicy, FreeHigh, HighatomicLimit, PcpPolicy, Reclaimer,
+    };
     let recordings = recordings();
     let differs = |preset: &str, change: fn(&mut Config)| {
         recordings.iter().filter(|(_, r)| r.preset == preset).any(|(_, r)| {
@@ -58,7 +60,8 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
             compare(&r.operations, &r.ruling, &config).map_or(true, |v| !v.equal)
         })
     };
-    let both: [Change; 5] = [
+    let both: [Change; 6] = [
+        ("who is woken, a zone's reclaimer or a node's", |c| c.reclaimer = Reclaimer::ByZone),
         ("nofragment", |c| c.nofragment = false),
         ("nodes of privileged requests", |c| c.privileged_take_any_node = false),
         ("free frames as reclaimable ones", |c| c.reclaimable_counts_free = false),

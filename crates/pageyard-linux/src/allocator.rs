@@ -6,6 +6,7 @@ use crate::config::{Config, PcpProtection};
 use crate::dirty::Dirty;
 use crate::effort::Reach;
 use crate::events::Counts;
+use crate::node::Node;
 use crate::slot;
 use crate::zone::Zone;
 use crate::zonelist::Zonelists;
@@ -21,6 +22,8 @@ use pageyard_core::{
 pub struct LinuxAllocator {
     pub(crate) config: Config,
     pub(crate) zones: Vec<Zone>,
+    /// By number.
+    pub(crate) nodes: Vec<Node>,
     pub(crate) zonelists: Zonelists,
     pub(crate) counts: Counts,
     pub(crate) dirty: Dirty,
@@ -56,9 +59,11 @@ impl LinuxAllocator {
             })
             .collect::<Vec<_>>();
         let zonelists = Zonelists::new(map, config);
+        let nodes = Node::all(&spans);
         Ok(LinuxAllocator {
             config: config.clone(),
             zones,
+            nodes,
             zonelists,
             counts: Counts::default(),
             dirty: Dirty::default(),

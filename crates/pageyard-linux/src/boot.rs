@@ -9,6 +9,7 @@ use crate::lock::MeasuredLock;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pcp;
 use crate::pcp_limits::Limits;
+use crate::scans::Scans;
 use crate::slot;
 use crate::tag::{MAX_PAGE_ORDER, Tag, Tags};
 use crate::zone::{Zone, ZoneInner};
@@ -71,8 +72,8 @@ impl Zone {
             protection: watermark::protection(span.kind, &managed.of_node, &knobs.lowmem_reserve_ratio),
             below_high: Flag::default(),
             boosted: Flag::default(),
-            kswapd_woken: Flag::default(),
-            kswapd_order: Gauge::default(),
+            reclaiming: Flag::default(),
+            scans: Scans::default(),
             compaction: ZoneState::new(),
             lock: MeasuredLock::new(ZoneInner {
                 lists: FreeLists::new(frames),

@@ -112,6 +112,18 @@ impl CompactionView for LinuxAllocator {
         self.of(zone).enough(order, highest, mark.0, effort, &self.config)
     }
 
+    fn passes_in_pageblocks(
+        &self,
+        zone: ZoneId,
+        order: Order,
+        mark: Frames,
+        highest: ZoneKind,
+    ) -> Option<bool> {
+        let effort = Effort::plain(Mark::High);
+        let passes = || self.of(zone).enough_in_pageblocks(order, highest, mark.0, effort, &self.config);
+        self.config.defrag_mode.then(passes)
+    }
+
     fn has_suitable(&self, zone: ZoneId, order: Order, m: Migratetype) -> bool {
         let z = self.of(zone);
         order.up_to(MAX_PAGE_ORDER).any(|o| {

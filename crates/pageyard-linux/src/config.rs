@@ -105,6 +105,44 @@ pub enum Retries {
     Bounded,
 }
 
+/// What reclaim, and the background reclaimer, take together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reclaimer {
+    /// A zone: each has its own lists of pages by age (until 4.7).
+    ByZone,
+    /// A node, up to the highest zone that a request may use (4.8 and later).
+    ByNode,
+}
+
+/// How it is known that reclaim is in vain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unreclaimable {
+    /// All that is reclaimable was looked at six times since a frame came back: only the softest look is still made (until 4.11).
+    Scanned,
+    /// The background reclaimer has freed nothing in 16 runs: it is not woken until a request frees something (4.12 and later).
+    /// With [`Reclaimer::ByZone`] nothing counts as unreclaimable.
+    Failures,
+}
+
+/// When the background reclaimer of a node may sleep, with [`Reclaimer::ByNode`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// Every zone that it reclaims from is above its high watermark (4.8 to 4.11).
+    AllBalanced,
+    /// One of them is (4.12 and later).
+    OneBalanced,
+}
+
+/// Who wakes the background compactor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompactorWake {
+    /// The background reclaimer, when it goes to sleep.
+    AfterReclaim,
+    /// Also a request that cannot wait, where it finds enough free memory, or a node from which nothing can be reclaimed (4.17 and
+    /// later).
+    Instead,
+}
+
 /// Which Linux the reference behaves like.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -154,6 +192,14 @@ pub struct Config {
     pub highatomic_counts_free: bool,
     /// How often a request that waits tries again.
     pub retries: Retries,
+    /// What reclaim takes together.
+    pub reclaimer: Reclaimer,
+    /// How it is known that reclaim is in vain.
+    pub unreclaimable: Unreclaimable,
+    /// When the background reclaimer may sleep.
+    pub kswapd_rest: Rest,
+    /// Who wakes the background compactor.
+    pub compactor_wake: CompactorWake,
     /// Whether a zone from which nothing can be reclaimed counts its free frames as such when a request asks whether to try again
     /// (6.13, and long-term branches since then).
     pub reclaimable_counts_free: bool,
@@ -175,7 +221,9 @@ macro_rules! left_out {
     ($($besides:literal)?) => {
         concat!(
             "Reclaim and compaction run only where a workload supplies what to reclaim and to move; memory cgroups do not exist, and \
-             owners of CMA areas take nothing back. Compaction knows no need_resched, no LRU lists (too_many_isolated) and no contended lock.",
+             owners of CMA areas take nothing back. Requests do not wait for the background reclaimer (allow_direct_reclaim), which sleeps \
+             at once, without its first tenth of a second; should_continue_reclaim is left out. Compaction knows no need_resched, no LRU \
+             lists (too_many_isolated) and no contended lock.",
             $(" ", $besides)?
         )
     };
@@ -194,12 +242,6 @@ const LEFT_OUT_6_1: &str = left_out!(
 const LEFT_OUT_6_12: &str = left_out!(
     "It does not split a large folio for which no target is free, forgets skip hints by frames in use, finishes a pageblock in \
      clusters of 32 frames, and captures a block when it is left."
-);
-
-/// The same for kernels from 6.15 on.
-const LEFT_OUT_6_18: &str = left_out!(
-    "It does not split a large folio for which no target is free, forgets skip hints by frames in use, finishes a pageblock in \
-     clusters of 32 frames, and captures a block when it is left. With vm.defrag_mode the background reclaims and compacts as without it."
 );
 
 impl Config {
@@ -226,6 +268,7 @@ impl Config {
         Config {
             name: "linux-4.6",
             retries: Retries::Progress,
+            reclaimer: Reclaimer::ByZone,
             compaction: compaction::Knobs::linux_4_6(),
             leaves_out: LEFT_OUT_4_6,
             zonelist_iterator: ZonelistIterator::Called,
@@ -259,6 +302,10 @@ impl Config {
             highatomic_limit: HighatomicLimit::PercentPlusOne,
             highatomic_counts_free: false,
             retries: Retries::Bounded,
+            reclaimer: Reclaimer::ByNode,
+            unreclaimable: Unreclaimable::Scanned,
+            kswapd_rest: Rest::AllBalanced,
+            compactor_wake: CompactorWake::AfterReclaim,
             reclaimable_counts_free: false,
             cpuset_bounds_help: false,
             dirty_ratio: 20,
@@ -281,6 +328,9 @@ impl Config {
             frag_free: FragFree::Pcp,
             fallback: FallbackPolicy::Alike,
             nofragment: true,
+            unreclaimable: Unreclaimable::Failures,
+            kswapd_rest: Rest::OneBalanced,
+            compactor_wake: CompactorWake::Instead,
             reclaimable_counts_free: true,
             cma: CmaUse::Half,
             compaction: compaction::Knobs::linux_6_1(),
@@ -314,7 +364,6 @@ impl Config {
             name: "linux-6.18",
             pcp_free_high: FreeHigh::BatchAndHalf,
             pcp_decay: Decay::AtOnce,
-            leaves_out: LEFT_OUT_6_18,
             ..Config::linux_6_12()
         }
     }

@@ -132,11 +132,12 @@ impl LinuxAllocator {
 
     /// Tells `each` what every zone and every list counts, in the order in which the judge in a kernel does: of each zone its free
     /// frames, boost and reserve, whether the background reclaimer is at work, whether the watermarks were raised, and whether it
-    /// was last seen below the high one; then of each CPU's lists the frames, `high`, `factor` and `free_count`.
+    /// was last seen below the high one; then of each CPU's lists the frames, `high`, `factor` and `free_count`; and of each node
+    /// what its background reclaimer is to do next and what its compactor is to do: an order, and the highest kind of zone.
     pub fn counts(&self, mut each: impl FnMut(u64)) {
         for zone in &self.zones {
             let gauges = [zone.free.get(), zone.boost.get(), zone.reserved_highatomic.get()];
-            let flags = [zone.kswapd_woken.get(), zone.boosted.get(), zone.below_high.get()];
+            let flags = [zone.reclaiming.get(), zone.boosted.get(), zone.below_high.get()];
             gauges.into_iter().chain(flags.map(u64::from)).for_each(&mut each);
             for slot in &zone.pcps {
                 let pages = slot.lock();
@@ -146,6 +147,7 @@ impl LinuxAllocator {
                     .for_each(&mut each);
             }
         }
+        self.nodes.iter().for_each(|node| node.counts(&mut each));
     }
 
     /// Puts the allocator into a state. A block that was held is held no longer: each frame that no list has is one block of
@@ -157,7 +159,11 @@ impl LinuxAllocator {
         if opening.zones.len() != self.zones.len() {
             return Err(OpeningError::Shape { zone: ZoneId(opening.zones.len().min(self.zones.len()) as _) });
         }
-        self.zones.iter().zip(&opening.zones).try_for_each(|(zone, state)| zone.open(state, &self.config))
+        self.zones.iter().zip(&opening.zones).try_for_each(|(zone, state)| zone.open(state, &self.config))?;
+        for node in &self.nodes {
+            node.reset(node.zones().any(|place| self.zones[place].reclaiming.get()));
+        }
+        Ok(())
     }
 }
 
@@ -189,7 +195,7 @@ impl Zone {
             movable: self.movable_runs(),
             boost: Frames(self.boost.get()),
             reserved_highatomic: Frames(self.reserved_highatomic.get()),
-            reclaiming: self.kswapd_woken.get(),
+            reclaiming: self.reclaiming.get(),
             boosted: self.boosted.get(),
             below_high: self.below_high.get(),
             cpus: cpus.collect(),
@@ -267,7 +273,7 @@ impl Zone {
         }
         self.boost.set(state.boost.0);
         self.reserved_highatomic.set(state.reserved_highatomic.0);
-        self.kswapd_woken.set(state.reclaiming);
+        self.reclaiming.set(state.reclaiming);
         self.boosted.set(state.boosted);
         self.below_high.set(state.below_high);
         Ok(())

@@ -1,8 +1,8 @@
 //! Knobs: the reference's settings by name. Layer: settings, above `config`.
 
 use crate::config::{
-    BoostRule, CmaUse, Config, Decay, FallbackPolicy, FragFree, FreeHigh, PcpPolicy, PcpProtection, Retries,
-    ZonelistIterator,
+    BoostRule, CmaUse, CompactorWake, Config, Decay, FallbackPolicy, FragFree, FreeHigh, PcpPolicy,
+    PcpProtection, Reclaimer, Rest, Retries, Unreclaimable, ZonelistIterator,
 };
 use crate::irq::Interrupts;
 use std::fmt;
@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 57] = [
+    pub const KNOBS: [(&'static str, &'static str); 61] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -49,6 +49,10 @@ impl Config {
         ("defrag_mode", "0 or 1"),
         ("highatomic_counts_free", "true or false"),
         ("retries", "progress or bounded"),
+        ("reclaimer", "by_zone or by_node"),
+        ("unreclaimable", "scanned or failures"),
+        ("kswapd_rest", "all_balanced or one_balanced"),
+        ("compactor_wake", "after_reclaim or instead"),
         ("compaction.enabled", "true or false"),
         ("compaction.last_migrated_drain", "true or false"),
         ("compaction.skip_on_failure", "off, direct_async, direct or all"),
@@ -187,6 +191,34 @@ impl Config {
                     _ => return Err(wrong()),
                 }
             }
+            "reclaimer" => {
+                self.reclaimer = match value {
+                    "by_zone" => Reclaimer::ByZone,
+                    "by_node" => Reclaimer::ByNode,
+                    _ => return Err(wrong()),
+                }
+            }
+            "unreclaimable" => {
+                self.unreclaimable = match value {
+                    "scanned" => Unreclaimable::Scanned,
+                    "failures" => Unreclaimable::Failures,
+                    _ => return Err(wrong()),
+                }
+            }
+            "kswapd_rest" => {
+                self.kswapd_rest = match value {
+                    "all_balanced" => Rest::AllBalanced,
+                    "one_balanced" => Rest::OneBalanced,
+                    _ => return Err(wrong()),
+                }
+            }
+            "compactor_wake" => {
+                self.compactor_wake = match value {
+                    "after_reclaim" => CompactorWake::AfterReclaim,
+                    "instead" => CompactorWake::Instead,
+                    _ => return Err(wrong()),
+                }
+            }
             _ if knob.starts_with(COMPACTION) => {
                 self.compaction.set(&knob[COMPACTION.len()..], value).map_err(|_| wrong())?;
             }
@@ -248,6 +280,10 @@ mod tests {
             ("cpuset_bounds_help", "false"),
             ("dirty_ratio", "40"),
             ("cma", "last"),
+            ("reclaimer", "by_zone"),
+            ("unreclaimable", "scanned"),
+            ("kswapd_rest", "all_balanced"),
+            ("compactor_wake", "after_reclaim"),
         ] {
             let before = c.clone();
             c.set(knob, good).unwrap();

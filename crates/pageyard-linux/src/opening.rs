@@ -67,26 +67,27 @@ impl LinuxAllocator {
     /// # Linux
     /// The end of `balance_pgdat`.
     pub fn reclaim_ends(&self, node: NodeId) {
-        for zone in self.zones.iter().filter(|z| z.span.node == node && z.kswapd_woken.take()) {
-            zone.end_boost();
-        }
+        self.nodes.iter().filter(|n| n.id == node).for_each(|node| self.reclaim_is_done(node));
     }
 
-    /// Wakes the background reclaimer of a zone, as a request below the low watermark does. Until
+    /// Wakes the background reclaimer of a zone, as a request below the low watermark does, whatever is free. Until
     /// [`LinuxAllocator::kswapd_tick`] ends its run, the per-CPU lists keep little.
     pub fn wake_kswapd(&self, zone: ZoneId) {
         if let Some(zone) = self.zones.get(zone.index()) {
-            self.reclaim_begins(zone.span.node, zone.span.kind, Order::ZERO);
+            let node = self.node(zone.span.node);
+            node.ask(Order::ZERO, zone.span.kind, self.config.reclaimer);
+            if !node.awake.get() {
+                self.reclaim_begins(node);
+            }
         }
     }
 
-    /// Lets the background reclaimer run where it was woken, with nothing to reclaim: the boost that woke it ends.
+    /// Lets the background reclaimers run where they were woken, with nothing of their own to reclaim: the boost that woke them
+    /// ends, and they sleep. For a replay, whose recording has the frees of the host's own reclaimer.
     ///
     /// # Linux
     /// The end of `balance_pgdat`.
     pub fn kswapd_tick(&self) {
-        for zone in self.zones.iter().filter(|z| z.kswapd_woken.take()) {
-            zone.end_boost();
-        }
+        self.nodes.iter().filter(|n| n.awake.get()).for_each(|node| self.reclaim_is_done(node));
     }
 }

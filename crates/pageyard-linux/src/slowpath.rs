@@ -84,7 +84,14 @@ impl LinuxAllocator {
         if !std::mem::replace(&mut counted.slow, true) {
             Counts::add(&self.counts.slow);
         }
-        self.wake_all(cx, request, counted);
+        let wake = counted.wake(request);
+        if wake == Wake::Counts {
+            counted.woken = true;
+            Counts::add(&self.counts.wakes);
+        }
+        if wake != Wake::No {
+            self.wake_all(cx, request);
+        }
         let mut tried = Attempts::default();
         // Entitled to more than the flags of the request say: that comes later.
         let effort = Effort {
@@ -100,28 +107,6 @@ impl LinuxAllocator {
             .or_else(|| self.try_harder(cx, request, help, effort, entitled, &mut tried))
             .or_else(|| self.nofail(cx, request, effort))
             .ok_or_else(|| Failure { why: self.reason(cx, request, entitled), tried })
-    }
-
-    /// Wakes the background reclaimers of the nodes that the request may use.
-    ///
-    /// # Linux
-    /// `wake_all_kswapds`. It is called before each attempt; the reclaimers of this engine run when they are let to, so once is as
-    /// good.
-    fn wake_all(&self, cx: &Cx, request: &Request, counted: &mut Counted) {
-        let wake = counted.wake(request);
-        if wake == Wake::No {
-            return;
-        }
-        if wake == Wake::Counts {
-            counted.woken = true;
-            Counts::add(&self.counts.wakes);
-        }
-        let mut last = None;
-        for zone in self.zones_for(cx, request, Reach::Asked) {
-            if last.replace(zone.span.node) != Some(zone.span.node) {
-                self.reclaim_begins(zone.span.node, request.highest_zone, request.order);
-            }
-        }
     }
 
     /// What is tried after the first attempt with the request's own privileges: compaction, all that it is entitled to, and then
@@ -146,7 +131,7 @@ impl LinuxAllocator {
         }
         wait.set_effort(entitled);
         // Reclaim's own requests do not reclaim.
-        wait.attempt().or_else(|| (waits && !reclaiming).then(|| wait.wait()).flatten())
+        wait.attempt_awake().or_else(|| (waits && !reclaiming).then(|| wait.wait()).flatten())
     }
 
     /// The last attempt of a request that must not fail: it may take a part of the least watermark's reserve. Linux goes on

@@ -1,8 +1,8 @@
 //! What a request that waits does: reclaim, compaction and retries, in Linux's order. Layer: requests, above `reclaim`.
 
 use crate::allocator::LinuxAllocator;
-use crate::config::Retries;
-use crate::effort::{Effort, Mark, Reach};
+use crate::config::{Reclaimer, Retries};
+use crate::effort::{Effort, Mark, Reach, Wake};
 use crate::frees::To;
 use crate::reclaim::CLUSTER;
 use crate::zone::Zone;
@@ -111,6 +111,17 @@ impl<'a, H: Helpers> Wait<'a, H> {
         self.engine.try_zones(self.cx, self.request, self.effort)
     }
 
+    /// Tries once more, and sees to it that the background reclaimers are awake.
+    ///
+    /// # Linux
+    /// `__alloc_pages_slowpath`, from `retry` on.
+    pub(crate) fn attempt_awake(&self) -> Option<Pfn> {
+        if self.effort.wake != Wake::No {
+            self.engine.wake_all(self.cx, self.request);
+        }
+        self.attempt()
+    }
+
     fn is_costly(&self) -> bool {
         self.request.order > COSTLY
     }
@@ -138,7 +149,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
             if progress == 0 || (self.is_costly() && !patient) || self.tried.reclaims >= MAX_ROUNDS {
                 break;
             }
-            if let Some(pfn) = self.attempt() {
+            if let Some(pfn) = self.attempt_awake() {
                 return Some(pfn);
             }
         }
@@ -195,7 +206,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
             if self.tried.reclaims >= MAX_ROUNDS {
                 return None;
             }
-            if let Some(pfn) = self.attempt() {
+            if let Some(pfn) = self.attempt_awake() {
                 return Some(pfn);
             }
         }
@@ -342,7 +353,9 @@ impl<'a, H: Helpers> Wait<'a, H> {
         let order = self.request.order;
         let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });
         let (mut gained, mut ready) = (0, false);
+        let by_node = self.engine.config.reclaimer == Reclaimer::ByNode;
         for priority in (0..=Priority::START.0).rev().map(Priority) {
+            let mut last = None;
             for z in &zones {
                 // Compaction has what it needs here: reclaiming more would only evict useful pages.
                 let room = z.mark(Mark::High) + 2 * order.frames().0;
@@ -350,10 +363,18 @@ impl<'a, H: Helpers> Wait<'a, H> {
                     ready = true;
                     continue;
                 }
-                let ask =
-                    Shortage { zone: z.id, want: Frames(want - gained), order, priority, background: false };
+                if priority != Priority::START && self.engine.is_unreclaimable(help, z) {
+                    continue;
+                }
+                // What is reclaimed from together has one turn.
+                if by_node && last.replace(z.span.node) == Some(z.span.node) {
+                    continue;
+                }
+                let together = self.engine.together(z, self.request.highest_zone).map(|z| z.id).collect();
+                let want_now = Frames(want - gained);
+                let ask = Shortage { zones: together, want: want_now, order, priority, background: false };
                 let before = available();
-                let said = self.engine.ask(self.cx, help, &ask);
+                let said = self.engine.ask(self.cx, help, z, &ask);
                 let grew = available().saturating_sub(before);
                 self.tried.reclaimed.scanned += said.scanned;
                 self.tried.reclaimed.freed += said.freed;

@@ -116,7 +116,7 @@ impl LinuxAllocator {
             // Whether or not it got something: fragmentation has raised the watermarks.
             let wakes = effort.wake != Wake::No || self.config.boost_rule == BoostRule::Atomic;
             if wakes && zone.boosted.take() {
-                self.reclaim_begins(zone.span.node, zone.span.kind, Order::ZERO);
+                self.wake_reclaimer(zone, zone.span.kind, Order::ZERO);
                 if effort.wake == Wake::Counts {
                     Counts::add(&self.counts.wakes);
                 }

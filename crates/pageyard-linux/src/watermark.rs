@@ -8,12 +8,17 @@ use pageyard_core::{Frames, Migratetype, Order, RequestFlags, ZoneKind};
 
 impl Zone {
     /// Removes what fragmentation added to the watermarks.
+    pub fn end_boost(&self) {
+        self.lower_boost(u64::MAX);
+    }
+
+    /// Removes so much of what fragmentation added to the watermarks.
     ///
     /// # Linux
     /// The end of `balance_pgdat`.
-    pub fn end_boost(&self) {
+    pub fn lower_boost(&self, frames: u64) {
         let _locked = self.lock();
-        self.boost.set(0);
+        self.boost.set(self.boost.get().saturating_sub(frames));
     }
 
     /// Returns a watermark as it stands now.
@@ -84,6 +89,20 @@ impl Zone {
     ) -> bool {
         let kept = self.kept_from(order, highest, mark, effort, config);
         self.free.get() > kept && (order == Order::ZERO || self.has_block(order, effort))
+    }
+
+    /// The same, where only what is free in whole pageblocks counts as free.
+    pub fn enough_in_pageblocks(
+        &self,
+        order: Order,
+        highest: ZoneKind,
+        mark: u64,
+        effort: Effort,
+        config: &Config,
+    ) -> bool {
+        // What is free in whole pageblocks is free: so this is the stricter one.
+        self.free_pageblocks() > self.kept_from(order, highest, mark, effort, config)
+            && self.enough(order, highest, mark, effort, config)
     }
 
     /// Says whether a free block of this order or a larger one exists that such a request may use.

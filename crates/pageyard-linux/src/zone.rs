@@ -10,12 +10,13 @@ use crate::lock::MeasuredLock;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pressure;
 use crate::place::Watch;
+use crate::scans::Scans;
 use crate::slot::{Slot, SlotGuard};
-use crate::tag::{NR_PAGE_ORDERS, Tag, Tags};
+use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS, Tag, Tags};
 use pageyard_core::compaction::ZoneState;
 use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::watermark::Watermarks;
-use pageyard_core::{Frames, Migratetype, Pfn, ZoneId, ZoneSpan};
+use pageyard_core::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneSpan};
 use spin::mutex::SpinMutexGuard;
 use std::sync::atomic::AtomicU64;
 
@@ -51,9 +52,10 @@ pub struct Zone {
     pub protection: [Frames; NR_ZONE_KINDS],
     pub below_high: Flag,
     pub boosted: Flag,
-    pub kswapd_woken: Flag,
-    /// The largest order that the background reclaimer was woken for.
-    pub kswapd_order: Gauge,
+    /// Whether the background reclaimer is at work here.
+    pub reclaiming: Flag,
+    /// What reclaim looked at, where that is remembered by zone.
+    pub scans: Scans,
     /// What compaction remembers.
     pub compaction: ZoneState,
     pub lock: MeasuredLock<ZoneInner>,
@@ -71,10 +73,28 @@ impl Zone {
         self.free.get() + self.pcps.iter().map(|p| p.lock().lists.held()).sum::<u64>()
     }
 
+    /// Returns how many frames have come back to the zone so far, those that CPUs' lists keep not counted.
+    pub fn came_back(&self) -> u64 {
+        let direct = self.lock().inner.counts.taken.pgfree;
+        direct + self.pcps.iter().map(|p| p.lock().counts.drained).sum::<u64>()
+    }
+
+    /// Returns the frames that are free in whole pageblocks.
+    ///
+    /// # Linux
+    /// `NR_FREE_PAGES_BLOCKS` (6.15 and later).
+    pub fn free_pageblocks(&self) -> u64 {
+        let of = |order: Order| {
+            let types = Migratetype::ALL.iter().filter(|m| **m != Migratetype::Isolate);
+            types.map(|m| self.blocks[order.index()][m.index()].get()).sum::<u64>() * order.frames().0
+        };
+        PAGEBLOCK_ORDER.up_to(MAX_PAGE_ORDER).map(of).sum()
+    }
+
     /// Tells the lists' policy the state of the zone.
     #[inline]
     pub fn pressure(&self) -> Pressure {
-        Pressure { reclaiming: self.kswapd_woken.get(), below_high: self.below_high.get() }
+        Pressure { reclaiming: self.reclaiming.get(), below_high: self.below_high.get() }
     }
 
     /// Takes the zone lock, unless it is held.

@@ -158,8 +158,9 @@ impl<'e, E: PageAllocator> Owner<'e, E> {
 
 impl<E: PageAllocator> Reclaim for Owner<'_, E> {
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
-        let zone = self.engine.zone_stats(shortage.zone).map(|z| z.span);
-        let spans = |pfn: &Pfn| zone.is_some_and(|z| z.spans(*pfn));
+        let zones: Vec<_> =
+            shortage.zones.iter().filter_map(|zone| Some(self.engine.zone_stats(zone)?.span)).collect();
+        let spans = |pfn: &Pfn| zones.iter().any(|z| z.spans(*pfn));
         if self.fault == Fault::Lies {
             return Reclaimed { scanned: shortage.want, freed: shortage.want };
         }

@@ -33,9 +33,19 @@ pub fn pressure_suite<E: PressureAllocator>(build: impl Fn(u64) -> E) {
 /// Fills memory and frees every other frame, so that half is free and no two free frames are neighbours. One frame in
 /// each of `pins` pageblocks is pinned.
 fn fragmented<'e, E: PressureAllocator>(engine: &'e E, fault: Fault, pins: u64) -> (Owner<'e, E>, Vec<Pfn>) {
+    fragmented_with(engine, fault, pins, |_| Use::Movable)
+}
+
+/// The same, where `of` says what a frame is for that is not pinned.
+fn fragmented_with<'e, E: PressureAllocator>(
+    engine: &'e E,
+    fault: Fault,
+    pins: u64,
+    of: impl Fn(u64) -> Use,
+) -> (Owner<'e, E>, Vec<Pfn>) {
     let owner = Owner::new(engine, fault);
     let pinned: Vec<Pfn> = (0..pins).map(|block| Pfn(block * 512 + 100)).collect();
-    let n = owner.fill(&CX, |pfn| if pinned.contains(&pfn) { Use::Pinned } else { Use::Movable });
+    let n = owner.fill(&CX, |pfn| if pinned.contains(&pfn) { Use::Pinned } else { of(pfn.0) });
     assert!(n > FRAMES * 9 / 10);
     owner.free_if(&CX, |pfn| pfn.0 % 2 == 1);
     engine.drain(CpuSet::All);
@@ -44,10 +54,12 @@ fn fragmented<'e, E: PressureAllocator>(engine: &'e E, fault: Fault, pins: u64) 
 
 fn compaction_makes_a_huge_block_where_none_is_free<E: PressureAllocator>(build: &impl Fn(u64) -> E) {
     let engine = build(FRAMES);
-    let (owner, pinned) = fragmented(&engine, Fault::None, 16);
+    let cache = |pfn| if pfn % 8 == 0 { Use::Cache } else { Use::Movable };
+    let (owner, pinned) = fragmented_with(&engine, Fault::None, 16, cache);
     let request = Request::new(HUGE, Migratetype::Movable);
     assert!(matches!(engine.alloc(&CX, &request), Err(AllocError::Fragmented { .. })), "alone it cannot");
-    // Linux from 5.1 on can give up after it has looked at little. The background that the request woke then goes on.
+    // Linux from 5.1 on can give up after it has looked at little. The background that the request woke then goes on: the reclaimer
+    // must have freed something before it wakes the compactor.
     let mut made = 0;
     for _ in 0..256 {
         if made == 8 {

@@ -5,6 +5,7 @@ use super::forget::forget_hints;
 use super::knobs::{Hints, Knobs, Marks};
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, Plan};
+use super::state::AheadTurns;
 use super::suitability::{fragmentation_score, score_marks, suitability};
 use super::view::CompactionView;
 use super::work::{Outcome, Work};
@@ -44,61 +45,118 @@ fn plan_for<M: CompactionView>(map: &M, knobs: &Knobs, zone: ZoneId, order: Orde
     Plan { goal, highest: view.span.kind, ignore_hints: false, ..plan }
 }
 
-/// Lets the background compactor run in one zone, if it was woken there or proactive compaction is due.
+/// Says whether a compaction for an order is worth beginning in a zone, for requests that may use zones up to `highest`.
 ///
 /// # Linux
-/// `kcompactd_do_work`, which defers as synchronous direct compaction does, and `proactive_compact_node`.
+/// `kcompactd_node_suitable`, its part of one zone.
+pub fn is_worth_compacting<M: CompactionView>(
+    map: &M,
+    zone: ZoneId,
+    order: Order,
+    highest: ZoneKind,
+) -> bool {
+    let knobs = *map.knobs();
+    knobs.enabled && suitability(map, &Plan { highest, ..plan_for(map, &knobs, zone, order) }).is_none()
+}
+
+/// Compacts one zone for an order that requests failed at; `None` where nothing was begun.
+///
+/// # Linux
+/// `kcompactd_do_work`, its part of one zone. It defers as synchronous direct compaction does.
+pub fn compact_for_order<M: CompactionView, O: Migrate>(
+    map: &M,
+    owner: &O,
+    cx: &Cx,
+    zone: ZoneId,
+    order: Order,
+) -> Option<Work> {
+    let knobs = *map.knobs();
+    map.zone(zone).filter(|_| knobs.enabled)?;
+    let state = map.zone_state(zone);
+    let plan = plan_for(map, &knobs, zone, order);
+    let mode = plan.mode;
+    if state.is_deferred(order, mode, knobs.deferral) || suitability(map, &plan).is_some() {
+        return None;
+    }
+    let mut compactor = Compactor::new(map, owner, cx, plan)?;
+    let outcome = compactor.run();
+    let work = compactor.work();
+    let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
+    let helped = match knobs.marks {
+        Marks::Min => outcome == Outcome::Success,
+        Marks::Low => map.watermark_ok(zone, order, low, plan.highest, plan.flags),
+    };
+    if helped {
+        state.succeeded(order, mode, knobs.deferral, false);
+    } else if matches!(outcome, Outcome::Complete | Outcome::PartialSkipped) {
+        if knobs.background_hints {
+            // Frames in lists may be what keeps blocks from merging.
+            map.drain_zone(cx, zone);
+        }
+        state.defer(order, mode, knobs.deferral);
+    }
+    Some(work)
+}
+
+/// Compacts zones ahead of need if their score together is above what proactiveness allows and their turn has come.
+///
+/// # Linux
+/// `should_proactive_compact_node`, `proactive_compact_node`: each zone ends by its own score.
+pub fn compact_ahead<M: CompactionView, O: Migrate>(
+    map: &M,
+    owner: &O,
+    cx: &Cx,
+    zones: impl Iterator<Item = ZoneId>,
+    turns: &AheadTurns,
+    score: impl Fn() -> u64,
+) -> Work {
+    let knobs = *map.knobs();
+    let (low, high) = score_marks(knobs.proactiveness);
+    let mut work = Work::default();
+    if !knobs.enabled || knobs.proactiveness == 0 || !turns.due() {
+        return work;
+    }
+    let before = score();
+    if before <= high {
+        return work;
+    }
+    let mut begun = false;
+    for zone in zones {
+        if let Some(mut compactor) = Compactor::new(map, owner, cx, plan(zone, Goal::Score(low))) {
+            compactor.run();
+            work += compactor.work();
+            begun = true;
+        }
+    }
+    if begun {
+        map.tally(cx, Counter::CompactDaemonWake, 1);
+        if score() >= before {
+            turns.defer();
+        }
+    }
+    work
+}
+
+/// Lets a background compactor that goes by zone run in one, if it was woken there or proactive compaction is due.
 pub fn compact_in_background<M: CompactionView, O: Migrate>(
     map: &M,
     owner: &O,
     cx: &Cx,
     zone: ZoneId,
 ) -> Work {
-    let knobs = *map.knobs();
     let mut work = Work::default();
-    if !knobs.enabled || map.zone(zone).is_none() {
+    if !map.knobs().enabled || map.zone(zone).is_none() {
         return work;
     }
     let state = map.zone_state(zone);
-    if let Some(order) = state.take_wanted() {
-        let plan = plan_for(map, &knobs, zone, order);
-        let mode = plan.mode;
-        if !state.is_deferred(order, mode, knobs.deferral) && suitability(map, &plan).is_none() {
-            map.tally(cx, Counter::CompactDaemonWake, 1);
-            if let Some(mut compactor) = Compactor::new(map, owner, cx, plan) {
-                let outcome = compactor.run();
-                work += compactor.work();
-                let low = map.zone(zone).map(|z| z.marks.low).unwrap_or_default();
-                let helped = match knobs.marks {
-                    Marks::Min => outcome == Outcome::Success,
-                    Marks::Low => map.watermark_ok(zone, order, low, plan.highest, plan.flags),
-                };
-                if helped {
-                    state.succeeded(order, mode, knobs.deferral, false);
-                } else if matches!(outcome, Outcome::Complete | Outcome::PartialSkipped) {
-                    if knobs.background_hints {
-                        // Frames in lists may be what keeps blocks from merging.
-                        map.drain_zone(cx, zone);
-                    }
-                    state.defer(order, mode, knobs.deferral);
-                }
-            }
-        }
+    if let Some(order) = state.take_wanted()
+        && let Some(did) = compact_for_order(map, owner, cx, zone, order)
+    {
+        map.tally(cx, Counter::CompactDaemonWake, 1);
+        work += did;
     }
-    let (low, high) = score_marks(knobs.proactiveness);
-    if knobs.proactiveness > 0 && state.proactive_due() {
-        let before = fragmentation_score(map, zone);
-        if before > high
-            && let Some(mut compactor) = Compactor::new(map, owner, cx, plan(zone, Goal::Score(low)))
-        {
-            map.tally(cx, Counter::CompactDaemonWake, 1);
-            compactor.run();
-            work += compactor.work();
-            if fragmentation_score(map, zone) >= before {
-                state.defer_proactive();
-            }
-        }
-    }
+    let score = || fragmentation_score(map, zone);
+    work += compact_ahead(map, owner, cx, core::iter::once(zone), &state.ahead, score);
     work
 }
 

@@ -7,7 +7,8 @@
 //! * [`Work`], [`Outcome`]: what it did, and how it ended; [`Step`]: what it tells its owner meanwhile.
 //! * [`Room`], [`Stock`]: where an engine lets it keep what it holds.
 //! * [`fn@evacuate`]: moving everything out of a range.
-//! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when to hold off.
+//! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when to hold off; [`compact_for_order`] and
+//!   [`compact_ahead`]: the same for an engine whose background compactor goes by node.
 //!
 //! Inside, from the bottom up:
 //!
@@ -56,7 +57,10 @@ mod targets;
 mod view;
 mod work;
 
-pub use background::{compact_everything, compact_in_background, forget_hints_if_asked};
+pub use background::{
+    compact_ahead, compact_everything, compact_for_order, compact_in_background, forget_hints_if_asked,
+    is_worth_compacting,
+};
 pub use cluster::CLUSTER;
 pub use direct::{Tried, compact_for_request};
 pub use driver::{Compactor, Progress};
@@ -66,7 +70,7 @@ pub use knobs::{Deferral, FastSource, Finish, Hints, Knobs, Marks, Moves, Scope,
 pub use migrate::{Busy, Migrate, MigrateError, Mode};
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};
 pub use room::{Room, Slots};
-pub use state::ZoneState;
+pub use state::{AheadTurns, ZoneState};
 pub use step::Step;
 pub use stock::{FreeStock, Stock};
 pub use suitability::{fragmentation_score, room_to_begin, score_marks, suitability};

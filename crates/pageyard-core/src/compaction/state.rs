@@ -44,6 +44,36 @@ impl Deferred {
     }
 }
 
+/// When proactive compaction has its turn, of what it is judged by together: a zone, or a node.
+#[derive(Debug, Default)]
+pub struct AheadTurns {
+    /// Turns to leave out after one that did not help.
+    left_out: AtomicU32,
+}
+
+impl AheadTurns {
+    /// All of them, from the first one on.
+    #[must_use]
+    pub const fn new() -> AheadTurns {
+        AheadTurns { left_out: AtomicU32::new(0) }
+    }
+
+    /// Says whether it is due, and counts a turn that is left out.
+    pub(super) fn due(&self) -> bool {
+        let left = self.left_out.load(Relaxed);
+        self.left_out.store(left.saturating_sub(1), Relaxed);
+        left == 0
+    }
+
+    /// Leaves turns out after one that did not help.
+    ///
+    /// # Linux
+    /// `kcompactd`: `1 << COMPACT_MAX_DEFER_SHIFT` turns.
+    pub(super) fn defer(&self) {
+        self.left_out.store(1 << MAX_DEFER_SHIFT, Relaxed);
+    }
+}
+
 /// What compaction remembers of one zone. The engine keeps one per zone.
 #[derive(Debug)]
 pub struct ZoneState {
@@ -57,8 +87,8 @@ pub struct ZoneState {
     wanted: AtomicU8,
     /// Compactions begun: a seed for skipping by chance.
     begun: AtomicU64,
-    /// Runs of proactive compaction to skip after one that did not help.
-    proactive_defer: AtomicU32,
+    /// When proactive compaction has its turn, where it goes by zone.
+    pub(super) ahead: AheadTurns,
 }
 
 impl Default for ZoneState {
@@ -77,7 +107,7 @@ impl ZoneState {
             flush: AtomicBool::new(false),
             wanted: AtomicU8::new(0),
             begun: AtomicU64::new(0),
-            proactive_defer: AtomicU32::new(0),
+            ahead: AheadTurns::new(),
         }
     }
 
@@ -177,21 +207,6 @@ impl ZoneState {
     /// Counts a compaction; returns how many there were before.
     pub(super) fn begin(&self) -> u64 {
         self.begun.fetch_add(1, Relaxed)
-    }
-
-    /// Says whether proactive compaction is due, and counts a skipped turn.
-    pub(super) fn proactive_due(&self) -> bool {
-        let left = self.proactive_defer.load(Relaxed);
-        self.proactive_defer.store(left.saturating_sub(1), Relaxed);
-        left == 0
-    }
-
-    /// Skips proactive compaction for a while after it did not help.
-    ///
-    /// # Linux
-    /// `kcompactd`: `1 << COMPACT_MAX_DEFER_SHIFT` turns.
-    pub(super) fn defer_proactive(&self) {
-        self.proactive_defer.store(1 << MAX_DEFER_SHIFT, Relaxed);
     }
 }
 

@@ -36,10 +36,14 @@ pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
         Marks::Low => RequestFlags::empty(),
         Marks::Min => plan.flags,
     };
-    if map.watermark_ok(plan.zone, order, enough, plan.highest, flags) {
+    let in_pageblocks = passes_in_pageblocks(map, plan, order, view.marks.high);
+    if in_pageblocks.unwrap_or_else(|| map.watermark_ok(plan.zone, order, enough, plan.highest, flags)) {
         return Some(Outcome::Success);
     }
-    let room = room_to_begin(knobs, &view.marks, order);
+    let mut room = room_to_begin(knobs, &view.marks, order);
+    if in_pageblocks.is_some() {
+        room += view.marks.high - view.marks.min;
+    }
     if !map.watermark_ok(plan.zone, Order::ZERO, room, plan.highest, RequestFlags::empty()) {
         return Some(Outcome::Skipped);
     }
@@ -49,6 +53,15 @@ pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
     }
     let index = extfrag_index(&map.free_blocks(plan.zone), order.index());
     index.is_some_and(|i| (0.0..=threshold).contains(&i)).then_some(Outcome::Skipped)
+}
+
+/// Says whether the high watermark is met in whole free pageblocks, where that is what a compaction in the background is for.
+///
+/// # Linux
+/// `kcompactd_do_work` with `defrag_mode`: `ALLOC_WMARK_HIGH`, and `NR_FREE_PAGES_BLOCKS`.
+fn passes_in_pageblocks<M: CompactionView>(map: &M, plan: &Plan, order: Order, high: Frames) -> Option<bool> {
+    let in_background = !plan.direct;
+    in_background.then(|| map.passes_in_pageblocks(plan.zone, order, high, plan.highest)).flatten()
 }
 
 /// Returns how many frames must be free for a compaction to begin, beside what is kept back from the request.
@@ -91,7 +104,11 @@ pub(super) fn is_reached<M: CompactionView>(map: &M, plan: &Plan) -> bool {
         Goal::Everything => false,
         Goal::Score(low) => fragmentation_score(map, plan.zone) <= low,
         Goal::Block(order, m) => {
-            let low = map.zone(plan.zone).map_or(Frames::ZERO, |z| z.marks.low);
+            let marks = map.zone(plan.zone).map(|z| z.marks).unwrap_or_default();
+            if let Some(passes) = passes_in_pageblocks(map, plan, order, marks.high) {
+                return passes;
+            }
+            let low = marks.low;
             let met = map.knobs().marks == Marks::Min
                 || map.watermark_ok(plan.zone, order, low, plan.highest, RequestFlags::empty());
             met && map.has_suitable(plan.zone, order, m)

@@ -216,6 +216,21 @@ pub trait CompactionView: Leases + Sized {
         flags: RequestFlags,
     ) -> bool;
 
+    /// Says whether an allocation of this order passes a watermark of `mark` frames that must be free in whole pageblocks;
+    /// `None` where the background counts every free frame, which is the default.
+    ///
+    /// # Linux
+    /// `NR_FREE_PAGES_BLOCKS`: what the background goes by with `vm.defrag_mode` (6.15 and later).
+    fn passes_in_pageblocks(
+        &self,
+        _zone: ZoneId,
+        _order: Order,
+        _mark: Frames,
+        _highest: ZoneKind,
+    ) -> Option<bool> {
+        None
+    }
+
     /// Says whether a free block could be given to a request of this order and type, from its own type or from one
     /// whose pageblock it may take.
     ///

@@ -135,7 +135,8 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
         if let Some((n, ours)) = &verdict.counts
             && let Some(theirs) = exchange::counted(&guest.folder.join("exchange"), *n)
         {
-            eprintln!("  {}", verdict::count_differences(ours, &theirs).join("\n  "));
+            let zones = recording.ruling.opening.zones.len();
+            eprintln!("  {}", verdict::count_differences(zones, ours, &theirs).join("\n  "));
         }
         if let Some(folder) = &options.save {
             let file = folder.join(format!(

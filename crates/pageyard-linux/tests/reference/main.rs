@@ -1,5 +1,6 @@
 //! The reference: its policies worked by hand, and the suite that every engine passes.
 
+mod background;
 mod buddy;
 mod cma;
 #[path = "../common/mod.rs"]

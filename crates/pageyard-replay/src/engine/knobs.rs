@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 58] = [
+const ABOUT: [(&str, &str); 62] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -188,6 +188,16 @@ const ABOUT: [(&str, &str); 58] = [
     ("defrag_mode", "whether no request mixes types before reclaim and compaction have failed it"),
     ("highatomic_counts_free", "whether only free frames of the high-order reserve are withheld from others"),
     ("retries", "how often a request that waits tries again"),
+    (
+        "reclaimer",
+        "what reclaim takes together: a zone, or a node up to the highest zone that a request may use",
+    ),
+    (
+        "unreclaimable",
+        "how it is known that reclaim is in vain: by what was looked at, or by failed runs of the background",
+    ),
+    ("kswapd_rest", "when the background reclaimer of a node may sleep"),
+    ("compactor_wake", "whether requests that cannot wait wake the background compactor too"),
     ("compaction.enabled", "whether requests and the background compact at all"),
     (
         "compaction.last_migrated_drain",
@@ -297,6 +307,10 @@ fn default_of(engine: &str, knob: &str) -> String {
         ("defrag_mode", Some(c)) => u8::from(c.defrag_mode).to_string(),
         ("highatomic_counts_free", Some(c)) => c.highatomic_counts_free.to_string(),
         ("retries", Some(c)) => value(&c.retries),
+        ("reclaimer", Some(c)) => value(&c.reclaimer),
+        ("unreclaimable", Some(c)) => value(&c.unreclaimable),
+        ("kswapd_rest", Some(c)) => value(&c.kswapd_rest),
+        ("compactor_wake", Some(c)) => value(&c.compactor_wake),
         _ => of_compaction(compaction, knob.trim_start_matches(COMPACTION)),
     }
 }

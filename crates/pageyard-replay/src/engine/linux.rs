@@ -263,6 +263,30 @@ pub(super) const TABLE: &[InLinux] = &[
         "",
     ),
     entry(
+        "reclaimer",
+        Code("balance_pgdat, shrink_zone, shrink_node"),
+        &[("by_zone", Until(v(4, 7))), ("by_node", Since(v(4, 8)))],
+        "",
+    ),
+    entry(
+        "unreclaimable",
+        Code("zone_reclaimable, pgdat_reclaimable, kswapd_failures"),
+        &[("scanned", Until(v(4, 11))), ("failures", Since(v(4, 12)))],
+        "",
+    ),
+    entry(
+        "kswapd_rest",
+        Code("prepare_kswapd_sleep"),
+        &[("all_balanced", Until(v(4, 11))), ("one_balanced", Since(v(4, 12)))],
+        "Of no account where reclaimer is by_zone: then all zones must be balanced, and for blocks a quarter of the frames.",
+    ),
+    entry(
+        "compactor_wake",
+        Code("wakeup_kswapd"),
+        &[("after_reclaim", Until(v(4, 16))), ("instead", Since(v(4, 17)))],
+        "There is a background compactor since 4.6.",
+    ),
+    entry(
         "compaction.enabled",
         BuildOption("CONFIG_COMPACTION"),
         &[("false", Every), ("true", Every)],

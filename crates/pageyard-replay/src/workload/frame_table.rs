@@ -1,10 +1,11 @@
 //! The owners' table: every held block by kind, and the page cache by age.
 
-use super::lru::Lru;
+use super::lru::Lrus;
 use super::object::{Links, NONE, Object, Role, flag};
 use super::owners::Shares;
 use crate::bitmap::FrameSet;
 use fastrand::Rng;
+use pageyard::reclaim::ZoneMask;
 use pageyard::{Order, Pfn, ZoneId};
 use std::collections::VecDeque;
 
@@ -17,8 +18,8 @@ pub(super) struct FrameTable {
     unused: Vec<u32>,
     /// For each frame that starts a block: its object.
     at: Vec<u32>,
-    /// The page cache of each zone.
-    caches: Vec<Lru>,
+    /// The page cache.
+    caches: Lrus,
     /// First frame of each zone, and the frame after its last.
     zones: Vec<(u32, u32)>,
     shares: Shares,
@@ -52,7 +53,7 @@ impl FrameTable {
             objects: Vec::new(),
             unused: Vec::new(),
             at: vec![NONE; end as usize],
-            caches: vec![Lru::EMPTY; zones.len()],
+            caches: Lrus::new(zones.len()),
             zones,
             shares,
             rng: Rng::with_seed(seed),
@@ -101,7 +102,7 @@ impl FrameTable {
     /// Enters a block, and gives it its share of pins and writeback.
     pub fn enter(&mut self, pfn: Pfn, order: Order, role: Role, flags: u8) -> u32 {
         let zone = self.zone_of(pfn.0 as u32);
-        let object = Object { pfn: pfn.0 as u32, links: Links::APART, order, role, flags, zone };
+        let object = Object { pfn: pfn.0 as u32, links: Links::APART, age: 0, order, role, flags, zone };
         let id = match self.unused.pop() {
             Some(id) => {
                 self.objects[id as usize] = object;
@@ -250,24 +251,22 @@ impl FrameTable {
 
     /// Returns the length of a zone's page cache.
     pub fn cached(&self, zone: ZoneId) -> u64 {
-        self.caches.get(zone.0 as usize).map_or(0, Lru::len)
+        self.caches.len(ZoneMask::only(zone))
     }
 
-    /// Returns how much of it is inactive, so that reclaim looks at it.
-    pub fn inactive(&self, zone: ZoneId) -> u64 {
-        self.caches.get(zone.0 as usize).map_or(0, Lru::inactive)
+    /// Returns how much of some zones' page cache is inactive, so that reclaim looks at it.
+    pub fn inactive(&self, zones: ZoneMask) -> u64 {
+        self.caches.inactive(zones)
     }
 
-    /// Makes the oldest active pages of a zone inactive, if too many are active.
-    pub fn balance(&mut self, zone: ZoneId) {
-        if let Some(cache) = self.caches.get_mut(zone.0 as usize) {
-            cache.balance(&mut self.objects);
-        }
+    /// Makes the oldest active pages of some zones inactive, if too many are active.
+    pub fn balance(&mut self, zones: ZoneMask) {
+        self.caches.balance(&mut self.objects, zones);
     }
 
-    /// Looks at the oldest inactive page of a zone, and returns its object if it can be given up.
-    pub fn look(&mut self, zone: ZoneId) -> Option<u32> {
-        self.caches.get_mut(zone.0 as usize)?.look(&mut self.objects)
+    /// Looks at the oldest inactive page of some zones, and returns its object if it can be given up.
+    pub fn look(&mut self, zones: ZoneMask) -> Option<u32> {
+        self.caches.look(&mut self.objects, zones)
     }
 
     /// Iterates over the numbers of all objects that hold a frame.
@@ -276,13 +275,11 @@ impl FrameTable {
     }
 
     fn link(&mut self, id: u32) {
-        let zone = self.get(id).zone as usize;
-        self.caches[zone].push(&mut self.objects, id);
+        self.caches.push(&mut self.objects, id);
     }
 
     fn unlink(&mut self, id: u32) {
-        let zone = self.get(id).zone as usize;
-        self.caches[zone].remove(&mut self.objects, id);
+        self.caches.remove(&mut self.objects, id);
     }
 }
 
@@ -299,6 +296,7 @@ mod tests {
     }
 
     const ZONE: ZoneId = ZoneId(0);
+    const ZONES: ZoneMask = ZoneMask::only(ZONE);
 
     #[test]
     fn the_oldest_inactive_page_goes_first_and_one_that_is_used_again_when_too_many_are_active() {
@@ -306,17 +304,17 @@ mod tests {
         let used = cache(&mut b, 1);
         b.shares.reused = 0.0;
         let (older, younger) = (cache(&mut b, 2), cache(&mut b, 3));
-        b.balance(ZONE);
+        b.balance(ZONES);
         assert_eq!(
-            (b.look(ZONE), b.inactive(ZONE)),
+            (b.look(ZONES), b.inactive(ZONES)),
             (Some(older), 2),
             "one active page beside two is not too many"
         );
         b.leave(older, false);
         b.leave(younger, false);
-        assert_eq!((b.look(ZONE), b.cached(ZONE)), (None, 1), "no active page is looked at");
-        b.balance(ZONE);
-        assert_eq!((b.look(ZONE), b.inactive(ZONE)), (Some(used), 1));
+        assert_eq!((b.look(ZONES), b.cached(ZONE)), (None, 1), "no active page is looked at");
+        b.balance(ZONES);
+        assert_eq!((b.look(ZONES), b.inactive(ZONES)), (Some(used), 1));
     }
 
     #[test]
@@ -324,10 +322,25 @@ mod tests {
         let mut b = table(Shares::NONE);
         let (first, second) = (cache(&mut b, 1), cache(&mut b, 2));
         b.set(first, flag::WRITEBACK, true);
-        assert_eq!((b.look(ZONE), b.look(ZONE)), (None, Some(second)));
+        assert_eq!((b.look(ZONES), b.look(ZONES)), (None, Some(second)));
         b.leave(second, false);
         b.set(first, flag::WRITEBACK, false);
-        assert_eq!(b.look(ZONE), Some(first));
+        assert_eq!(b.look(ZONES), Some(first));
+    }
+
+    #[test]
+    fn of_several_zones_the_oldest_page_goes_first_whichever_zone_it_is_in() {
+        let mut b = FrameTable::new(vec![(0, 512), (512, 1024)], Shares::NONE, 1);
+        let pfns = [600, 1, 601, 2];
+        let ids = pfns.map(|pfn| cache(&mut b, pfn));
+        let (both, lower) = (ZoneMask(0b11), ZoneMask::only(ZoneId(0)));
+        assert_eq!((b.look(lower), b.look(both)), (Some(ids[1]), Some(ids[0])));
+        let mut order = Vec::new();
+        while let Some(id) = b.look(both) {
+            order.push(b.get(id).pfn);
+            b.leave(id, false);
+        }
+        assert_eq!(order, [600, 1, 601, 2]);
     }
 
     #[test]
@@ -337,7 +350,7 @@ mod tests {
         b.isolate(id);
         assert_eq!(b.cached(ZONE), 0);
         b.moved(id, Pfn(9));
-        assert_eq!((b.cached(ZONE), b.inactive(ZONE)), (1, 0));
+        assert_eq!((b.cached(ZONE), b.inactive(ZONES)), (1, 0));
     }
 
     #[test]

@@ -1,14 +1,20 @@
-//! A zone's page cache by age: an active and an inactive list, as Linux keeps it.
+//! The page cache by age: of each zone an active and an inactive list.
+//!
+//! Until 4.7 Linux kept these lists by zone; since 4.8 a node has one pair. Which of them reclaim goes by is not set here: who asks for
+//! frames of one zone gets its oldest pages, who asks for those of several gets the oldest of all of them, as if they were in one
+//! list. So the same cache serves kernels of both kinds, and each page says when it entered its list.
 //!
 //! A page of the cache begins on the inactive list, or, if it will be used again before its turn comes, on the active one.
 //! Reclaim takes the oldest inactive pages; while more pages are active than inactive, the oldest active ones become inactive,
 //! a cluster for each cluster that is looked at.
 //!
 //! # Linux
-//! `shrink_lruvec`, `inactive_file_is_low` and `shrink_active_list` of 4.6, for files: there is no swap. Pages that are used a
+//! `shrink_lruvec`, `inactive_file_is_low` and `shrink_active_list` of 4.6, for files: there is no swap. Pages of higher zones than
+//! those asked for are passed over without being counted (`isolate_lru_folios`). Pages that are used a
 //! second time are activated at that moment (`mark_page_accessed`); here they are active from the start.
 
 use super::object::{Links, NONE, Object, flag};
+use pageyard::reclaim::ZoneMask;
 
 /// How many pages are looked at, or deactivated, at a time.
 ///
@@ -53,23 +59,13 @@ impl List {
 
 /// A zone's page cache.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lru {
+struct Lru {
     active: List,
     inactive: List,
 }
 
 impl Lru {
-    pub const EMPTY: Lru = Lru { active: List::EMPTY, inactive: List::EMPTY };
-
-    /// Returns how many pages there are.
-    pub fn len(&self) -> u64 {
-        self.active.len + self.inactive.len
-    }
-
-    /// Returns how many of them are inactive.
-    pub fn inactive(&self) -> u64 {
-        self.inactive.len
-    }
+    const EMPTY: Lru = Lru { active: List::EMPTY, inactive: List::EMPTY };
 
     fn list(&mut self, objects: &[Object], id: u32) -> &mut List {
         match objects[id as usize].is(flag::ACTIVE) {
@@ -78,40 +74,82 @@ impl Lru {
         }
     }
 
-    /// Enters a page as the youngest of the list that its flag names.
+    /// Takes a page out.
+    fn remove(&mut self, objects: &mut [Object], id: u32) {
+        self.list(objects, id).remove(objects, id);
+    }
+}
+
+/// The page cache of every zone.
+#[derive(Debug)]
+pub(super) struct Lrus {
+    zones: Vec<Lru>,
+    /// Counts entries into lists.
+    now: u32,
+}
+
+impl Lrus {
+    pub fn new(zones: usize) -> Lrus {
+        Lrus { zones: vec![Lru::EMPTY; zones], now: 0 }
+    }
+
+    fn of(&self, zones: ZoneMask) -> impl Iterator<Item = &Lru> {
+        zones.iter().map_while(|zone| self.zones.get(zone.index()))
+    }
+
+    /// Returns how many pages some zones have.
+    pub fn len(&self, zones: ZoneMask) -> u64 {
+        self.of(zones).map(|lru| lru.active.len + lru.inactive.len).sum()
+    }
+
+    /// Returns how many of them are inactive.
+    pub fn inactive(&self, zones: ZoneMask) -> u64 {
+        self.of(zones).map(|lru| lru.inactive.len).sum()
+    }
+
+    /// Enters a page as the youngest of the list that its zone and its flag name.
     pub fn push(&mut self, objects: &mut [Object], id: u32) {
-        self.list(objects, id).push(objects, id);
+        self.now = self.now.wrapping_add(1);
+        let object = &mut objects[id as usize];
+        object.age = self.now;
+        let zone = usize::from(object.zone);
+        self.zones[zone].list(objects, id).push(objects, id);
     }
 
     /// Takes a page out.
     pub fn remove(&mut self, objects: &mut [Object], id: u32) {
-        self.list(objects, id).remove(objects, id);
+        let zone = usize::from(objects[id as usize].zone);
+        self.zones[zone].remove(objects, id);
     }
 
-    /// Makes up to a cluster of the oldest active pages inactive, if more are active than inactive.
-    pub fn balance(&mut self, objects: &mut [Object]) {
-        for _ in 0..CLUSTER {
-            if self.active.len <= self.inactive.len {
-                return;
-            }
-            let id = self.active.oldest;
-            self.active.remove(objects, id);
+    /// Returns the oldest of some zones' pages, of those that `of` says are the oldest in their zones.
+    fn oldest(&self, objects: &[Object], zones: ZoneMask, of: impl Fn(&Lru) -> u32) -> Option<u32> {
+        let heads = self.of(zones).map(of).filter(|id| *id != NONE);
+        heads.max_by_key(|id| self.now.wrapping_sub(objects[*id as usize].age))
+    }
+
+    /// Makes up to a cluster of the oldest active pages of some zones inactive, if more are active than inactive.
+    pub fn balance(&mut self, objects: &mut [Object], zones: ZoneMask) {
+        let inactive = self.inactive(zones);
+        let active = self.len(zones) - inactive;
+        // Each one changes both counts by one.
+        let moves = active.saturating_sub(inactive).div_ceil(2).min(CLUSTER);
+        for _ in 0..moves {
+            let Some(id) = self.oldest(objects, zones, |lru| lru.active.oldest) else { return };
+            self.remove(objects, id);
             objects[id as usize].flags &= !flag::ACTIVE;
-            self.inactive.push(objects, id);
+            self.push(objects, id);
         }
     }
 
-    /// Looks at the oldest inactive page, and returns it if it can be given up; otherwise it becomes the youngest.
-    pub fn look(&mut self, objects: &mut [Object]) -> Option<u32> {
-        let id = self.inactive.oldest;
-        if id == NONE {
-            return None;
-        }
+    /// Looks at the oldest inactive page of some zones, and returns it if it can be given up; otherwise it becomes the youngest.
+    pub fn look(&mut self, objects: &mut [Object], zones: ZoneMask) -> Option<u32> {
+        let id = self.oldest(objects, zones, |lru| lru.inactive.oldest)?;
         if objects[id as usize].flags & (flag::WRITEBACK | flag::PINNED) == 0 {
             return Some(id);
         }
-        self.inactive.remove(objects, id);
-        self.inactive.push(objects, id);
+        self.remove(objects, id);
+        self.push(objects, id);
         None
     }
 }

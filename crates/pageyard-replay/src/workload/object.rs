@@ -69,6 +69,8 @@ impl Links {
 pub(super) struct Object {
     pub pfn: u32,
     pub links: Links,
+    /// When it was entered in its list: of two pages of different zones it says which is older, see [`super::lru`].
+    pub age: u32,
     pub order: Order,
     pub role: Role,
     pub flags: u8,

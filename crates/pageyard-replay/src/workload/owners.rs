@@ -307,7 +307,7 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
 }
 
 impl<E: PressureAllocator + ReplayEngine> Reclaim for Owners<'_, E> {
-    /// Looks at a share of the zone's inactive page cache that grows with the priority, until enough is freed. A small cache
+    /// Looks at a share of the zones' inactive page cache that grows with the priority, until enough is freed. A small cache
     /// is left alone until the priority is high enough.
     ///
     /// # Linux
@@ -319,20 +319,20 @@ impl<E: PressureAllocator + ReplayEngine> Reclaim for Owners<'_, E> {
         }
         let start = Instant::now();
         let mut table = self.frames();
-        table.balance(shortage.zone);
-        let budget = table.inactive(shortage.zone) >> shortage.priority.0;
+        table.balance(shortage.zones);
+        let budget = table.inactive(shortage.zones) >> shortage.priority.0;
         let mut freed = Vec::new();
         let mut scanned = 0;
-        while scanned < budget && (freed.len() as u64) < shortage.want.0 && table.inactive(shortage.zone) > 0
+        while scanned < budget && (freed.len() as u64) < shortage.want.0 && table.inactive(shortage.zones) > 0
         {
             scanned += 1;
-            if let Some(id) = table.look(shortage.zone) {
+            if let Some(id) = table.look(shortage.zones) {
                 let object = *table.get(id);
                 freed.push((object.pfn(), object.order));
                 table.leave(id, !object.is(flag::ORPHAN));
             }
             if scanned.is_multiple_of(CLUSTER) {
-                table.balance(shortage.zone);
+                table.balance(shortage.zones);
             }
         }
         drop(table);

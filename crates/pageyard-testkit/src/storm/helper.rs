@@ -108,11 +108,13 @@ impl<P: PerCpu> Helper<'_, '_, P> {
 impl<P: PerCpu> Reclaim for Helper<'_, '_, P> {
     fn reclaim(&self, _: &Cx, shortage: &Shortage) -> Reclaimed {
         self.dice.may_panic();
-        let zone = shortage.zone.index();
         let mut freed = 0;
         for _ in 0..shortage.want.0.min(32) {
             let start = self.dice.below(self.shared.movers.len() as u64) as usize;
-            let here = |pfn| self.shared.machine.zone(pfn) == Some(zone);
+            let here = |pfn| {
+                let zone = self.shared.machine.zone(pfn);
+                zone.is_some_and(|zone| shortage.zones.contains(ZoneId(zone as u16)))
+            };
             let Some((at, pfn)) = self.shared.movers.take(start, here) else { continue };
             self.free(at, pfn);
             freed += 1;

@@ -1,6 +1,7 @@
 //! The engine's slow path and compaction: the common suite, and what choosing by index must reach.
 
 use pageyard::compaction::{Compactor, Goal, Knobs, Mode, Plan, Progress};
+use pageyard::reclaim::Priority;
 use pageyard::{
     CompactorId, Config, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Migratetype, NodeId, Order,
     OwnedPageyard, PageAllocator, Pageyard, PerCpu, Pfn, PressureAllocator, Region, Request, TryLock, ZoneId,
@@ -46,6 +47,7 @@ fn requests_wait_in_the_engines_order() {
         starved: [&[RECLAIM, RECLAIM], &[], &[RECLAIM, RECLAIM, RECLAIM]],
         // Compaction is cheap here, so it comes first for every block.
         small_movable: ASYNC,
+        in_vain: Priority::HARDEST,
         gives_back: GivesBack::First,
     };
     slow_path_order(|frames| built(frames, Config::new(2), TryLock), &ways);

@@ -19,7 +19,9 @@ use crate::engine::zone::Zone;
 use crate::engine::zone::marks::Mark;
 use crate::error::BadRequest;
 use crate::observer::Observer;
-use crate::reclaim::{Attempts, Failure, Helpers, PressureAllocator, Priority, Reclaimed, Shortage};
+use crate::reclaim::{
+    Attempts, Failure, Helpers, PressureAllocator, Priority, Reclaimed, Shortage, ZoneMask,
+};
 use crate::request::{Request, RequestFlags};
 use crate::stats::Counter;
 use crate::units::{CpuId, Frames, Order, Pfn, ZoneId};
@@ -121,7 +123,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                     continue;
                 }
                 let (id, rest) = (zone.pageblocks.id, Frames(want - gained));
-                let ask = Shortage { zone: id, want: rest, order, priority, background: false };
+                let ask =
+                    Shortage { zones: ZoneMask::only(id), want: rest, order, priority, background: false };
                 let (said, grew) = self.ask(cx, help, zone, &ask);
                 tried.reclaimed.scanned += said.scanned;
                 tried.reclaimed.freed += said.freed;
@@ -169,7 +172,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 break;
             }
             let want = Frames((target + 1 - free).max(CLUSTER));
-            let ask = Shortage { zone: zone.pageblocks.id, want, order, priority, background: true };
+            let zones = ZoneMask::only(zone.pageblocks.id);
+            let ask = Shortage { zones, want, order, priority, background: true };
             let (said, _) = self.ask(cx, help, zone, &ask);
             sum.scanned += said.scanned;
             sum.freed += said.freed;
