@@ -96,16 +96,20 @@ impl LinuxAllocator {
         let cold = request.flags.contains(RequestFlags::COLD) && self.config.heeds_cold();
         let Some(mut entered) = zone.enter(cx.cpu.index(), &self.config) else { return 0 };
         let origin = self.origin(cx, preferred, place);
+        let mut got = 0;
+        while got < out.len()
+            && let Some(pfn) = zone.take_next(&mut entered.pages, listed, m, effort, cold, &self.config)
+        {
+            out[got] = pfn;
+            got += 1;
+        }
+        // An owner makes frames movable once it has them: until then none counts as such where a refill looks for a pageblock to convert.
         let taken = Tag::Allocated(Order::ZERO, Holding::of(m));
-        for (got, slot) in out.iter_mut().enumerate() {
-            match zone.take_next(&mut entered.pages, listed, m, effort, cold, &self.config) {
-                Some(pfn) => *slot = pfn,
-                None => return got,
-            }
-            zone.set_tag(*slot, taken);
+        for pfn in &out[..got] {
+            zone.set_tag(*pfn, taken);
             entered.pages.counts.taken.count(Order::ZERO, origin);
         }
-        out.len()
+        got
     }
 
     /// Frees blocks of one order, holding the CPU's lists while blocks are of one zone and go to those lists.
