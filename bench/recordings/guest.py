@@ -119,7 +119,9 @@ def initrd(folder, package, program, init):
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, place)
     for module in MODULES:
-        for path in (package / "lib/modules").rglob(f"{module}.ko*"):
+        # Since Debian 13 packages have them below `usr`.
+        found = [p for top in ("lib", "usr/lib") for p in (package / top / "modules").rglob(f"{module}.ko*")]
+        for path in found:
             if path.suffix == ".xz":
                 unpacked = subprocess.run(["xz", "-dc", path], capture_output=True, check=True).stdout
                 (root / f"{module}.ko").write_bytes(unpacked)

@@ -101,6 +101,7 @@ fn audit_zone(zone: &Zone) -> Result<Census, AuditError> {
                 cached += 1;
                 census.cached += frames;
             }
+            Tag::Late(_) => census.cached += frames,
             Tag::Allocated(..) => census.allocated += frames,
         }
         if tag != Tag::Hole {

@@ -5,6 +5,7 @@ use crate::cpu_pages::CpuPages;
 use crate::events::ZoneCounts;
 use crate::freelist::FreeLists;
 use crate::gauge::{Apart, Flag, Gauge};
+use crate::late::Late;
 use crate::lock::MeasuredLock;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pcp;
@@ -15,7 +16,7 @@ use crate::tag::{MAX_PAGE_ORDER, Tag, Tags};
 use crate::zone::{Zone, ZoneInner};
 use pageyard_core::compaction::ZoneState;
 use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::{Frames, MemoryMap, Pfn, ZoneId, ZoneKind, ZoneSpan, block, watermark};
+use pageyard_core::{Frames, MemoryMap, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneKind, ZoneSpan, block, watermark};
 use std::sync::atomic::AtomicU64;
 
 /// The managed frames of each kind of zone, of one node and of the whole machine.
@@ -59,6 +60,7 @@ impl Zone {
             span,
             tags: Tags::new(frames),
             pageblocks: Pageblocks::new(&span),
+            late: Late::new(span.spanned.0 + PAGEBLOCK_ORDER.frames().0),
             pure: config.keeps_lists_pure(),
             splits_late: config.defrag_mode || (config.nofragment && splits_late(map, &span)),
             free: Apart::default(),

@@ -70,7 +70,7 @@ impl Zone {
         match holder {
             Some(Tag::Allocated(_, held)) if held.loose => FrameState::Loose,
             Some(Tag::Allocated(..)) => FrameState::Tail,
-            Some(Tag::Cached(..)) => FrameState::Cached,
+            Some(Tag::Cached(..) | Tag::Late(_)) => FrameState::Cached,
             _ => FrameState::Inside,
         }
     }
@@ -163,7 +163,7 @@ impl CompactionView for LinuxAllocator {
         match zone.tag(pfn) {
             Tag::Hole => FrameState::Hole,
             Tag::Buddy(order, _) => FrameState::Free(order),
-            Tag::Cached(..) => FrameState::Cached,
+            Tag::Cached(..) | Tag::Late(_) => FrameState::Cached,
             Tag::Allocated(_, held) if held.loose => FrameState::Loose,
             Tag::Allocated(order, _) => FrameState::Allocated(order),
             Tag::Inside => zone.inside(pfn),

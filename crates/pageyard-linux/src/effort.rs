@@ -66,6 +66,11 @@ pub struct Effort {
     /// # Linux
     /// `ALLOC_CMA`: movable requests may.
     pub lent: bool,
+    /// Whether it passes over a zone whose lock is held, instead of waiting.
+    ///
+    /// # Linux
+    /// `ALLOC_TRYLOCK`.
+    pub trylock: bool,
 }
 
 impl Effort {
@@ -78,6 +83,7 @@ impl Effort {
             wake: Wake::No,
             reach: Reach::Asked,
             lent: false,
+            trylock: false,
         }
     }
 

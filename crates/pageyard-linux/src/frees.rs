@@ -87,6 +87,7 @@ impl LinuxAllocator {
         }
         let _section = W::enter(Place::FreeOnePage);
         let mut locked = zone.lock_watched::<W>();
+        locked.free_late(self.config.keeps_lists_pure());
         // The type may have changed before the lock was taken.
         locked.free_by_pageblock(pfn, order, self.config.keeps_lists_pure());
         locked.inner.counts.taken.pgfree += order.frames().0;

@@ -59,6 +59,16 @@ impl Pageblocks {
         (pfn.pageblock().0 - self.first) as usize
     }
 
+    /// Returns the number in the zone of the pageblock that holds the frame.
+    pub fn number(&self, pfn: Pfn) -> u64 {
+        self.index(pfn) as u64
+    }
+
+    /// Returns the first frame of the zone's `n`th pageblock, which may lie before the zone's.
+    pub fn start_of(&self, n: u64) -> Pfn {
+        Pfn((self.first + n) * PAGEBLOCK_ORDER.frames().0)
+    }
+
     /// Returns the migratetype of the pageblock that holds the frame.
     #[inline]
     pub fn type_of(&self, pfn: Pfn) -> Migratetype {

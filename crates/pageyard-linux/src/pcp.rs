@@ -230,6 +230,22 @@ impl Pcp {
         Some(Spill { recheck: self.policy == PcpPolicy::Auto, ..self.spill(frames, freed.list) })
     }
 
+    /// Notes a free after which nothing goes back to the zone. Only 6.7 and later learn from it.
+    ///
+    /// # Linux
+    /// `free_unref_page_commit`, up to where it looks whether the lists are too long.
+    #[inline]
+    pub fn on_quiet_free(&mut self, order: Order) {
+        if self.policy != PcpPolicy::Auto {
+            return;
+        }
+        self.factor >>= 1;
+        self.freed_high_order = Self::is_high_order(order);
+        if self.free_count < self.limits.batch << BATCH_SCALE_MAX {
+            self.free_count += order.frames().0;
+        }
+    }
+
     /// Decides what goes back to the zone once a second, as `high` falls towards its least: how many frames, and how
     /// many at a time.
     ///
@@ -302,16 +318,12 @@ impl Pcp {
     /// 6.7 and later: `nr_pcp_high` and `nr_pcp_free`.
     #[inline]
     fn by_count(&mut self, held: u64, order: Order, pressure: Pressure) -> Option<u64> {
-        self.factor >>= 1;
         let all = Self::is_high_order(order)
             && self.freed_high_order
             && self.free_count >= self.many
             && (!self.keeps_batch || held >= self.limits.batch);
-        self.freed_high_order = Self::is_high_order(order);
+        self.on_quiet_free(order);
         let longest = self.limits.batch << BATCH_SCALE_MAX;
-        if self.free_count < longest {
-            self.free_count += order.frames().0;
-        }
         let high = self.limit(held, all, longest, pressure);
         if held < high {
             return None;

@@ -56,7 +56,7 @@ impl Zone {
     #[inline(never)]
     fn refill(&self, pages: &mut CpuPages, to: Listed, m: Migratetype, effort: Effort, config: &Config) {
         let blocks = pages.policy.on_empty(pages.lists.held(), to.order, self.pressure());
-        let mut locked = self.lock();
+        let Some(mut locked) = self.lock_for(effort) else { return };
         let mut found = Found::default();
         for _ in 0..blocks {
             let Some(pfn) = locked.rmqueue(to.order, m, effort, config, &mut found) else { break };
@@ -87,6 +87,15 @@ impl Zone {
         {
             self.below_high.set(false);
         }
+    }
+
+    /// Puts a freed block, tagged as such, into a CPU's list, however long that is: nothing goes back to the zone.
+    ///
+    /// # Linux
+    /// `free_unref_page_commit` with `FPI_TRYLOCK`.
+    pub fn give_listed_quietly(&self, pages: &mut CpuPages, to: Listed, pfn: Pfn) {
+        pages.lists.put(to, pfn, End::Head);
+        pages.policy.on_quiet_free(to.order);
     }
 
     /// Gives blocks back to the zone; returns how many frames.

@@ -101,6 +101,7 @@ impl LinuxAllocator {
             wake: counted.wake(request),
             reach: Reach::Asked,
             lent: request.migratetype == Migratetype::Movable,
+            trylock: false,
         };
         let entitled = entitled(request, effort, self.config.privileged_take_any_node);
         self.try_zones(cx, request, effort)
@@ -152,7 +153,7 @@ impl LinuxAllocator {
     }
 
     /// Says why a request could not be served, from the zones' current state.
-    fn reason(&self, cx: &Cx, request: &Request, effort: Effort) -> AllocError {
+    pub(crate) fn reason(&self, cx: &Cx, request: &Request, effort: Effort) -> AllocError {
         let (order, highest) = (request.order, request.highest_zone);
         let kept = |z: &Zone| match effort.mark {
             Mark::None => 0,

@@ -58,12 +58,15 @@ pub enum Tag {
     Cached(Order, Migratetype),
     /// The first frame of a block that a caller holds, and how.
     Allocated(Order, Holding),
+    /// The first frame of a block that was freed while the zone's lists could not be changed: the next free to the zone takes it along.
+    Late(Order),
 }
 
 const INSIDE: u8 = 1;
 const CACHED: u8 = 2;
 const ALLOCATED: u8 = CACHED + (NR_PAGE_ORDERS * Migratetype::COUNT) as u8;
 const BUDDY: u8 = ALLOCATED + (NR_PAGE_ORDERS * Holding::ALL.len()) as u8;
+const LATE: u8 = BUDDY + (NR_PAGE_ORDERS * Migratetype::COUNT) as u8;
 
 /// Numbers a block of an order and a type.
 const fn listed(base: u8, order: Order, m: Migratetype) -> u8 {
@@ -84,6 +87,7 @@ impl Tag {
             Tag::Cached(order, m) => listed(CACHED, order, m),
             Tag::Allocated(order, held) => ALLOCATED + held.number() * NR_PAGE_ORDERS as u8 + order.get(),
             Tag::Buddy(order, m) => listed(BUDDY, order, m),
+            Tag::Late(order) => LATE + order.get(),
         }
     }
 
@@ -99,10 +103,11 @@ impl Tag {
                 let (n, orders) = (raw - ALLOCATED, NR_PAGE_ORDERS as u8);
                 Tag::Allocated(Order::of(n % orders), Holding::ALL[usize::from(n / orders)])
             }
-            _ => {
+            BUDDY..LATE => {
                 let (order, m) = unlisted(raw - BUDDY);
                 Tag::Buddy(order, m)
             }
+            _ => Tag::Late(Order::of((raw - LATE) % NR_PAGE_ORDERS as u8)),
         }
     }
 
@@ -110,7 +115,9 @@ impl Tag {
     pub fn frames(self) -> Frames {
         match self {
             Tag::Hole | Tag::Inside => Frames(1),
-            Tag::Buddy(order, _) | Tag::Cached(order, _) | Tag::Allocated(order, _) => order.frames(),
+            Tag::Buddy(order, _) | Tag::Cached(order, _) | Tag::Allocated(order, _) | Tag::Late(order) => {
+                order.frames()
+            }
         }
     }
 }
@@ -165,6 +172,7 @@ mod tests {
             all.extend(Holding::ALL.map(|held| Tag::Allocated(order, held)));
             all.extend(Migratetype::ALL.map(|m| Tag::Buddy(order, m)));
             all.extend(Migratetype::ALL.map(|m| Tag::Cached(order, m)));
+            all.push(Tag::Late(order));
         }
         let bytes: std::collections::HashSet<u8> = all.iter().map(|t| t.encode()).collect();
         assert_eq!(bytes.len(), all.len());

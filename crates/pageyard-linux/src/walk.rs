@@ -88,7 +88,13 @@ impl LinuxAllocator {
     /// # Linux
     /// `get_page_from_freelist`. With `defrag_mode` (6.15) it neither keeps to a node nor tries again.
     #[inline(never)]
-    fn try_walk<S: Step>(&self, cx: &Cx, request: &Request, walk: &Walk<'_>, effort: Effort) -> Option<Pfn> {
+    pub(crate) fn try_walk<S: Step>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        walk: &Walk<'_>,
+        effort: Effort,
+    ) -> Option<Pfn> {
         let order = request.order;
         let preferred = &walk.list[walk.first];
         let node = self.zones[preferred.zone].span.node;
@@ -114,7 +120,8 @@ impl LinuxAllocator {
             }
             let got = self.take_from(walk.list[at].zone, cx, request, preferred, effort);
             // Whether or not it got something: fragmentation has raised the watermarks.
-            let wakes = effort.wake != Wake::No || self.config.boost_rule == BoostRule::Atomic;
+            let wakes =
+                effort.wake != Wake::No || (self.config.boost_rule == BoostRule::Atomic && !effort.trylock);
             if wakes && zone.boosted.take() {
                 self.wake_reclaimer(zone, zone.span.kind, Order::ZERO);
                 if effort.wake == Wake::Counts {
@@ -173,7 +180,7 @@ impl LinuxAllocator {
             entered.pages.counts.taken.count(order, self.origin(cx, preferred, place));
             return Some(pfn);
         }
-        let mut locked = zone.lock();
+        let mut locked = zone.lock_for(effort)?;
         let reserve = |locked: &mut Locked<'_>, may: bool| {
             may.then(|| locked.take_smallest(order, Migratetype::HighAtomic)).flatten()
         };

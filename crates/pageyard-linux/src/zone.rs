@@ -2,10 +2,12 @@
 //! subject.
 
 use crate::config::Config;
+use crate::effort::Effort;
 use crate::events::ZoneCounts;
 use crate::freelist::FreeLists;
 use crate::gauge::{Apart, Flag, Gauge};
 use crate::irq::{Interrupts, Section};
+use crate::late::Late;
 use crate::lock::MeasuredLock;
 use crate::pageblock::Pageblocks;
 use crate::pcp::Pressure;
@@ -35,6 +37,8 @@ pub struct Zone {
     pub span: ZoneSpan,
     pub tags: Tags,
     pub pageblocks: Pageblocks,
+    /// Pageblocks with blocks that were freed while the lock was held.
+    pub late: Late,
     /// Whether a free block is always on the list of its pageblock's type (6.10 and later).
     pub pure: bool,
     /// Whether a request that prefers this zone first avoids mixing types in a pageblock; with `defrag_mode` in every zone.
@@ -101,6 +105,12 @@ impl Zone {
     pub fn try_lock(&self) -> Option<Locked<'_>> {
         let off = self.interrupts.off();
         Some(Locked { zone: self, inner: self.lock.try_lock()?, _off: off })
+    }
+
+    /// Takes the zone lock for a request; one that does not wait gets nothing while it is held.
+    #[inline]
+    pub fn lock_for(&self, effort: Effort) -> Option<Locked<'_>> {
+        if effort.trylock { self.try_lock() } else { Some(self.lock()) }
     }
 
     /// Takes the zone lock, with interrupts off: a handler may want it too.

@@ -43,7 +43,9 @@ pub(super) fn write(to: &Path, package: &Path, program: &Path) -> Result<(), Str
         archive.file(library.to_string_lossy().trim_start_matches('/'), &read(&library)?);
     }
     for name in MODULES {
-        if let Some(path) = find(&package.join("lib/modules"), name) {
+        // Since Debian 13 packages have them below `usr`.
+        let folders = ["lib/modules", "usr/lib/modules"].map(|folder| package.join(folder));
+        if let Some(path) = folders.iter().find_map(|folder| find(folder, name)) {
             archive.file(&format!("{name}.ko"), &module(&path)?);
         }
     }
