@@ -51,6 +51,10 @@ struct WhatIf {
     #[arg(long, requires = "guest")]
     no_host: bool,
 
+    /// what-if: run this load only; may be given several times
+    #[arg(long, value_name = "NAME")]
+    load: Vec<String>,
+
     /// what-if: also set nearly all memory of this host aside, for half a minute at a time; only where nothing else runs
     #[arg(long, conflicts_with = "no_host")]
     pieces: bool,
@@ -72,6 +76,7 @@ impl WhatIf {
             host: !self.no_host,
             guest: self.guest.clone(),
             pieces: self.pieces,
+            loads: self.load.clone(),
             seed: self.seed.unwrap_or(default.seed),
             folder: self.keep.clone().unwrap_or(default.folder),
         }
@@ -82,6 +87,7 @@ impl WhatIf {
         let given = [
             (self.guest.is_some(), "--guest"),
             (self.pieces, "--pieces"),
+            (!self.load.is_empty(), "--load"),
             (self.seed.is_some(), "--seed"),
             (self.keep.is_some(), "--keep"),
         ];

@@ -4,7 +4,7 @@ use super::counts::Counters;
 use super::figure::Figures;
 use super::host;
 use super::setting::{Baseline, Setting};
-use super::trial::{Aged, SETTINGS, Trial, aged};
+use super::trial::{Aged, SETTINGS, Trial, aged, only_pieces};
 use super::work::Work;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -42,6 +42,8 @@ pub(super) struct Task {
     /// Whether to record rather than count.
     pub record: bool,
     pub settings: Vec<(String, String)>,
+    /// How much memory to hold first, in MiB, if only pieces are to be free.
+    pub pieces_mib: Option<u64>,
 }
 
 /// What it answers.
@@ -110,6 +112,7 @@ fn say(what: &impl Serialize) -> Result<(), String> {
 
 impl Task {
     fn carry_out(self, program: &Path, counters: &mut Counters) -> Result<Answer, String> {
+        let _held = self.pieces_mib.map(|mib| only_pieces(program, mib, self.seed)).transpose()?;
         let work = Work { load: self.load, size: self.size, seed: self.seed, cache: PathBuf::from(CACHE) };
         if self.record {
             let trace = Path::new("/tmp/recorded.trace");

@@ -32,9 +32,10 @@ pub(super) fn measure(
     seed: u64,
     runs: usize,
 ) -> Result<Rows, BenchError> {
-    let chosen = |load: &&Load| match load.state.pieces_only {
-        true => run.what_if.pieces,
-        false => !run.quick || matches!(load.name, "fork" | "net"),
+    let named = run.what_if.loads.clone();
+    let chosen = |load: &&Load| match named.is_empty() {
+        false => named.iter().any(|name| name == load.name),
+        true => !run.quick || matches!(load.name, "fork" | "net"),
     };
     let loads: Vec<&'static Load> = LOADS.iter().filter(chosen).collect();
     let predictions = predictions(run, places, &loads)?;
@@ -61,7 +62,11 @@ fn predictions(
     let mut predictions = Vec::new();
     for place in places.iter_mut() {
         let in_guest = place.name() == "guest";
-        for load in loads.iter().filter(|load| load.is_run(in_guest)) {
+        // Only a guest's memory is ours to set aside.
+        let may = |load: &&&Load| in_guest || run.what_if.pieces || !load.state.pieces_only;
+        let here: Vec<&Load> =
+            loads.iter().filter(may).copied().filter(|load| load.is_run(in_guest)).collect();
+        for load in here {
             let settings: Vec<_> =
                 settings.iter().copied().filter(|s| load.is_run_under(&s.name())).collect();
             run.at("recording and replaying", predictions.len(), all * settings.len());

@@ -3,7 +3,7 @@
 use super::agent::{Answer, CACHE, Ready, Task, take_over};
 use super::figure::Figures;
 use super::initrd;
-use super::load::Load;
+use super::load::{GUEST_PIECES_MIB, Load};
 use super::place::Place;
 use super::setting::Baseline;
 use std::fs::{self, File};
@@ -170,7 +170,8 @@ impl Guest {
 
     fn task(&self, load: &Load, record: bool, settings: Vec<(String, String)>) -> Task {
         let work = load.work(true, self.seed, Path::new(CACHE));
-        Task { load: work.load, size: work.size, seed: work.seed, record, settings }
+        let pieces_mib = load.state.pieces_only.then_some(GUEST_PIECES_MIB);
+        Task { load: work.load, size: work.size, seed: work.seed, record, settings, pieces_mib }
     }
 }
 

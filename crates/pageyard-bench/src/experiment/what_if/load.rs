@@ -30,9 +30,12 @@ pub struct State {
     pub pieces_only: bool,
 }
 
+/// MiB that are held in a guest of which only pieces are to be free, half of them given back here and there.
+pub(super) const GUEST_PIECES_MIB: u64 = 200;
+
 const LIGHT: State = State { aged_mib: 512, pieces_only: false };
 
-/// The loads, each on the host and in a guest; the last one only on a host, and only where it is asked for.
+/// The loads, each on the host and in a guest; the last one on a host only where it is asked for.
 pub const LOADS: [Load; 6] = [
     Load {
         name: "fork",
@@ -78,7 +81,7 @@ pub const LOADS: [Load; 6] = [
         name: "pieces",
         about: "the same while only pieces of pageblocks are free",
         figures: [Figure::Failures, Figure::Wakes, Figure::Fallbacks, Figure::Drained],
-        size: [100_000, 0],
+        size: [100_000, 24_000],
         only: &["defrag_mode=1", "min_free_kbytes*4", "watermark_boost_factor=0"],
         state: State { aged_mib: 4096, pieces_only: true },
     },

@@ -44,8 +44,11 @@ pub struct Options {
     pub host: bool,
     /// In a guest with the kernel of the package that is unpacked there.
     pub guest: Option<PathBuf>,
-    /// Also runs loads that set nearly all of the host's memory aside: for a host that has nothing else to do.
+    /// Also runs loads on the host that set nearly all of its memory aside: for a host that has nothing else to do. In a guest
+    /// they run anyway.
     pub pieces: bool,
+    /// The names of the loads to run; all where there is none.
+    pub loads: Vec<String>,
     /// Decides the loads' choices, and the order of the runs.
     pub seed: u64,
     /// Where recordings and predictions go; it is made.
@@ -54,7 +57,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { host: true, guest: None, pieces: false, seed: 1, folder: PathBuf::from("what-if") }
+        Options {
+            host: true,
+            guest: None,
+            pieces: false,
+            loads: Vec::new(),
+            seed: 1,
+            folder: PathBuf::from("what-if"),
+        }
     }
 }
 
@@ -105,6 +115,11 @@ impl Experiment for WhatIf {
         let wrong = |why: String| BenchError::Settings { why };
         let program = run.program.clone().ok_or_else(|| wrong("the program cannot find itself".into()))?;
         let options = run.what_if.clone();
+        if let Some(unknown) = options.loads.iter().find(|name| load::Load::find(name).is_none()) {
+            let all = load::LOADS.map(|load| load.name).join(", ");
+            let unknown = pageyard_replay::text::shown(unknown);
+            return Err(wrong(format!("there is no load `{unknown}`; there are {all}")));
+        }
         std::fs::create_dir_all(&options.folder)
             .map_err(|e| wrong(format!("{} cannot be made: {e}", options.folder.display())))?;
         let folder = options.folder.canonicalize().map_err(|e| wrong(e.to_string()))?;

@@ -135,13 +135,7 @@ struct Watch {
 
 impl Watch {
     fn start(guard: &mut Guard) -> Result<Watch, String> {
-        let path = Path::new(HUGE_PAGES);
-        let before = fs::read_to_string(path).map_err(|e| format!("{HUGE_PAGES} cannot be read: {e}"))?;
-        let before: u64 = before.trim().parse().map_err(|_| format!("{HUGE_PAGES} is no number"))?;
-        let text = fs::read_to_string("/proc/buddyinfo").map_err(|e| e.to_string())?;
-        // Or the pieces would be compacted in the background at once.
-        guard.set(Path::new("/proc/sys/vm/compaction_proactiveness"), "0")?;
-        guard.set(path, &(before + counts::free_pageblocks(&text)?).to_string())?;
+        let before = set_aside(|path, value| guard.set(path, value))?;
         let (is_short, is_over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let watch = Watch { is_short: is_short.clone(), is_over: is_over.clone() };
         std::thread::spawn(move || {
@@ -157,6 +151,27 @@ impl Watch {
         });
         Ok(watch)
     }
+}
+
+/// Sets every free pageblock aside as a huge page; returns how many huge pages there were before.
+fn set_aside(mut set: impl FnMut(&Path, &str) -> Result<(), String>) -> Result<u64, String> {
+    let before = fs::read_to_string(HUGE_PAGES).map_err(|e| format!("{HUGE_PAGES} cannot be read: {e}"))?;
+    let before: u64 = before.trim().parse().map_err(|_| format!("{HUGE_PAGES} is no number"))?;
+    let text = fs::read_to_string("/proc/buddyinfo").map_err(|e| e.to_string())?;
+    // Or the pieces would be compacted in the background at once.
+    set(Path::new("/proc/sys/vm/compaction_proactiveness"), "0")?;
+    set(Path::new(HUGE_PAGES), &(before + counts::free_pageblocks(&text)?).to_string())?;
+    Ok(before)
+}
+
+/// Leaves only pieces of pageblocks free in a guest, as long as what is returned is held: what is cached goes, memory is held of which
+/// half is given back here and there, and pageblocks that are still whole are set aside.
+pub(super) fn only_pieces(program: &Path, mib: u64, seed: u64) -> Result<Aged, String> {
+    write(Path::new("/proc/sys/vm/drop_caches"), "3")?;
+    write(Path::new("/proc/sys/vm/compact_memory"), "1")?;
+    let aged = aged(program, mib, seed)?;
+    set_aside(write)?;
+    Ok(aged)
 }
 
 impl Drop for Watch {
