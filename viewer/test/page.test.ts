@@ -1,0 +1,244 @@
+// The page with made stories, in a browser.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { Browser } from "playwright-core";
+import { launch, openReady, withStory, write } from "./browser";
+import { accessible, clean, colourings, hash, map, scrub, totals } from "./exercise";
+import { makeStory, SMALL } from "./make-story";
+
+let browser: Browser;
+const made = makeStory({});
+const url = write(withStory(made.text));
+
+before(async () => {
+  browser = await launch();
+});
+after(() => browser.close());
+
+test("totals at 20 random times are those that were counted", async () => {
+  const opened = await openReady(browser, url);
+  await totals(opened.page, SMALL.resolution_ns, SMALL.moments, made.expected.lines, 7);
+  clean(opened);
+  await opened.close();
+});
+
+test("the map and the table show a moment's numbers, also after going back", async () => {
+  const opened = await openReady(browser, url);
+  const { page } = opened;
+  await page.waitForFunction(() => document.getElementById("sentence")!.textContent !== "");
+  for (const moment of [200, 3, 130, 129, 70, 255, 64, 63, 0]) {
+    await page.evaluate((t) => (location.hash = `#t=${t}`), moment * SMALL.resolution_ns);
+    const lost = made.expected.lines.recorded.lost[moment].toLocaleString("en-GB");
+    await page.waitForFunction((want) => document.querySelector("#now tbody tr")!.children[2].textContent === want, lost);
+    // The blame table is summed over the rows that scrubbing leaves: its total is the line's.
+    await page.waitForFunction((want) => document.getElementById("blame-note")!.textContent!.startsWith(`${want} pageblocks`), lost, { timeout: 5000 });
+  }
+  clean(opened);
+  await opened.close();
+});
+
+test("scrubbing, playing, zooming, clicking, colourings, two lines", async () => {
+  const opened = await openReady(browser, url);
+  await scrub(opened.page, SMALL.moments);
+  await map(opened.page);
+  await colourings(opened.page);
+  clean(opened);
+  await opened.close();
+});
+
+test("the sentence at the top is made of the story's numbers", async () => {
+  const opened = await openReady(browser, url);
+  await opened.page.waitForFunction(() => document.getElementById("sentence")!.textContent !== "");
+  const sentence = (await opened.page.locator("#sentence").textContent())!;
+  const { lost, huge_free } = made.expected.lines.recorded;
+  assert.match(sentence, new RegExp(`free huge frames went from ${huge_free[0].toLocaleString("en-GB")} to ${huge_free.at(-1)!.toLocaleString("en-GB")}`));
+  assert.match(sentence, new RegExp(`of ${SMALL.pageblocks.toLocaleString("en-GB")} pageblocks were lost to huge frames, .* to requests with GFP_`));
+  assert.match(sentence, new RegExp(`${lost[0].toLocaleString("en-GB")} were lost before the recording`));
+  const [, fresh] = /; ([\d,]+) of [\d,]+ pageblocks/.exec(sentence)!;
+  const back = /of which ([\d,]+) came back/.exec(sentence)?.[1] ?? "0";
+  assert.equal(Number(fresh.replace(",", "")) - Number(back.replace(",", "")), lost.at(-1)! - lost[0]);
+  await opened.close();
+});
+
+test("search by frame, pageblock, thread and gfp", async () => {
+  const opened = await openReady(browser, url);
+  const { page } = opened;
+  const ask = async (text: string, answer: RegExp): Promise<void> => {
+    await page.fill("#find", text);
+    await page.waitForFunction((source) => new RegExp(source).test(document.getElementById("search-answer")!.textContent!), answer.source, { timeout: 5000 });
+  };
+  await ask("0x1400", /^Frame 5,120 is in pageblock 10,/);
+  await ask("pfn:1048576", /pageblock 383, which is now selected/);
+  await ask("pageblock:77", /^Pageblock 77 is now selected/);
+  await ask("99999999999", /^The story has no frame/);
+  await page.keyboard.press("Escape");
+  await ask("thread:cc1", /keeps, 1 owner and [\d,]+ markers match/);
+  await ask("gfp:ATOMIC", /keeps, 2 owners and 0 markers match/);
+  await ask("no such thing", /keeps, 0 owners and 0 markers/);
+  await ask("fragmented", /[1-9][\d,]* markers match/);
+  await page.locator("#search-results button").first().click();
+  await hash(page, /t=[1-9]/);
+  clean(opened);
+  await opened.close();
+});
+
+test("the hash keeps what is looked at, and a link shows it again", async () => {
+  const first = await openReady(browser, url);
+  await first.page.selectOption("#line-a", "1");
+  await first.page.selectOption("#line-b", "2");
+  await first.page.locator("#colours input[value=owner]").check({ force: true });
+  await first.page.selectOption("#group", "thread");
+  await first.page.fill("#find", "pageblock:300");
+  await first.page.locator("#timeline").focus();
+  await first.page.keyboard.press("Home");
+  await first.page.keyboard.press("PageUp");
+  await first.page.keyboard.press("+");
+  await first.page.locator("#zoom-in").click();
+  await hash(first.page, /t=400000000.*map=.*span=.*find=/);
+  const link = first.page.url();
+  const seen = (opened: typeof first): Promise<unknown> =>
+    opened.page.evaluate(() => [
+      ...["line-a", "line-b", "group", "find"].map((id) => (document.getElementById(id) as HTMLInputElement).value),
+      ...["map-caption", "span", "now-title", "details"].map((id) => document.getElementById(id)!.textContent),
+      document.querySelector<HTMLInputElement>("#colours input:checked")!.value,
+    ]);
+  await first.page.waitForTimeout(500);
+  const before = await seen(first);
+  const second = await openReady(browser, link);
+  await second.page.waitForTimeout(1500);
+  await first.page.waitForTimeout(500);
+  assert.deepEqual(await seen(second), before);
+  assert.equal(second.page.url(), link);
+  clean(first);
+  clean(second);
+  await first.close();
+  await second.close();
+});
+
+test("a hash that asks for what the story lacks shows the start", async () => {
+  const opened = await openReady(browser, `${url}#t=-5&line=nobody&with=recorded&colour=__proto__&pageblock=99999999&map=9-2&span=x&by=constructor`);
+  assert.equal(await opened.page.locator("#timeline").getAttribute("aria-valuenow"), "0");
+  assert.equal(await opened.page.locator("#line-a").inputValue(), "0");
+  clean(opened);
+  await opened.close();
+});
+
+test("everything can be reached and used by keys alone", async () => {
+  const opened = await openReady(browser, url);
+  const { page } = opened;
+  const reached: string[] = [];
+  for (let i = 0; i < 40; i++) {
+    await page.keyboard.press("Tab");
+    const focus = await page.evaluate(() => {
+      const active = document.activeElement as HTMLElement;
+      const style = getComputedStyle(active.matches("#colours input") ? active.nextElementSibling! : active);
+      return { name: active.id || active.className || active.getAttribute("name") || active.tagName, outline: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 };
+    });
+    if (focus.name === "BODY") break;
+    assert.ok(focus.outline, `${focus.name} shows that it has the focus`);
+    reached.push(focus.name);
+  }
+  for (const id of ["theme", "help-open", "line-a", "line-b", "colour", "find", "pane-box", "zoom-in", "now", "tab-blame", "play", "speed", "timeline", "group"]) {
+    assert.ok(reached.includes(id), `${id} is reached by Tab; reached: ${reached.join(", ")}`);
+  }
+  await page.locator("#timeline").focus();
+  await page.keyboard.press("?");
+  assert.ok(await page.locator("#help").isVisible());
+  await page.keyboard.press("Escape");
+  assert.ok(await page.locator("#help").isHidden());
+  await page.keyboard.press("n");
+  await hash(page, /t=[1-9]/);
+  await page.locator("#tab-blame").focus();
+  await page.keyboard.press("ArrowRight");
+  assert.ok(await page.locator("#panel-details").isVisible());
+  await page.keyboard.press("/");
+  assert.equal(await page.evaluate(() => document.activeElement!.id), "find");
+  clean(opened);
+  await opened.close();
+});
+
+test("a summary in words follows for screen readers", async () => {
+  const opened = await openReady(browser, url);
+  const last = made.expected.lines["engine-1"].huge_free.at(-1)!;
+  await opened.page.keyboard.press("End");
+  await opened.page.waitForFunction((want) => document.getElementById("summary")!.textContent!.includes(want), `pageyard: ${last.toLocaleString("en-GB")} huge frames free`);
+  await opened.close();
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test(`axe finds nothing in ${colorScheme} colours`, async () => {
+    const opened = await openReady(browser, `${url}#t=500000000&with=engine-1&pageblock=700&colour=owner`, { colorScheme });
+    const { page } = opened;
+    await page.waitForTimeout(800);
+    for (const tab of ["blame", "details", "search", "about"]) {
+      await page.locator(`#tab-${tab}`).click();
+      await accessible(page, `${tab}, ${colorScheme}`);
+    }
+    await page.locator("#help-open").click();
+    await accessible(page, `help, ${colorScheme}`);
+    await page.locator("#help-close").click();
+    await page.locator("#theme").click();
+    await accessible(page, `switched from ${colorScheme}`);
+    clean(opened);
+    await opened.close();
+  });
+}
+
+test("names from a trace are shown as text", async () => {
+  const hostile = `</script><img src=x onerror="window.hit=1"><b>&amp;\u2028${"${1}"}{{script}}<!--`;
+  const story = makeStory({ hostile, pageblocks: 400, moments: 64, touched: 60, keyframes: 2, segments: 2 });
+  const opened = await openReady(browser, `${write(withStory(story.text))}#t=200000000&with=engine-1&colour=owner&find=slab`);
+  const { page } = opened;
+  await totals(page, SMALL.resolution_ns, 64, story.expected.lines, 3);
+  for (const tab of ["blame", "details", "search", "about"]) await page.locator(`#tab-${tab}`).click();
+  await map(page);
+  await colourings(page);
+  await page.keyboard.press("End");
+  await page.waitForTimeout(800);
+  assert.equal(await page.evaluate(() => (window as unknown as { hit?: number }).hit), undefined);
+  assert.equal(await page.locator("img, b").count(), 0);
+  assert.ok((await page.locator("h1").textContent())!.startsWith(hostile));
+  assert.ok((await page.locator("#panel-blame").textContent())!.includes("<img src=x"));
+  clean(opened);
+  await opened.close();
+});
+
+test("machines of more than 65,000 pageblocks are binned, and the page says so", async () => {
+  const story = makeStory({ pageblocks: 140_000, moments: 24, touched: 400, segments: 2, lines: 2, keyframes: 0 });
+  const opened = await openReady(browser, write(withStory(story.text)));
+  await totals(opened.page, SMALL.resolution_ns, 24, story.expected.lines, 5);
+  assert.match((await opened.page.locator("#map-caption").textContent())!, /a cell is 4 pageblocks \(8 MiB\) and shows the worst/);
+  await map(opened.page);
+  await colourings(opened.page);
+  clean(opened);
+  await opened.close();
+});
+
+test("small stories: one moment after the opening, one line, few pageblocks, no keyframe", async () => {
+  for (const options of [
+    { moments: 2, segments: 1 },
+    { lines: 1, pageblocks: 9, touched: 4, failures: false },
+    { keyframes: 0, segments: 256 },
+  ]) {
+    const story = makeStory(options);
+    const opened = await openReady(browser, write(withStory(story.text)));
+    await totals(opened.page, SMALL.resolution_ns, story.expected.moments, story.expected.lines, 9);
+    await opened.page.keyboard.press("End");
+    await opened.page.waitForTimeout(400);
+    clean(opened);
+    await opened.close();
+  }
+});
+
+test("it prints in light colours, with the figures and the blame", async () => {
+  const opened = await openReady(browser, `${url}#t=1e12`, { colorScheme: "dark" });
+  await opened.page.waitForTimeout(600);
+  const pdf = await opened.page.pdf({ format: "A4", landscape: true, printBackground: true });
+  assert.ok(pdf.length > 20_000);
+  await opened.page.emulateMedia({ media: "print" });
+  assert.ok(await opened.page.locator("#panel-blame").isVisible());
+  assert.ok(await opened.page.locator("#now").isVisible());
+  assert.ok(await opened.page.locator("#play").isHidden());
+  clean(opened);
+  await opened.close();
+});
