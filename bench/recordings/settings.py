@@ -1,6 +1,7 @@
 """Settings of the host that come back, however the script ends."""
 
 import os
+import signal
 import sys
 
 
@@ -40,7 +41,12 @@ class Settings:
 
 
 def keep(end, before):
-    """Waits for the end of a pipe, writes the values back, and ends this process."""
+    """Waits for the end of a pipe, writes the values back, and ends this process.
+
+    What is sent to end the script may reach this process too: it ends after its work, not before.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
     status = 0
     try:
         while os.read(end, 1):
