@@ -3,9 +3,11 @@
 
 mod bench;
 mod carried;
+mod compare;
 mod experiment;
 mod import;
 mod knobs;
+mod map;
 mod output;
 mod progress;
 mod record;
@@ -63,6 +65,10 @@ enum Verb {
     WhatIfGuest,
     /// Say what a trace holds, or what this host's memory is like now
     Summary(summary::SummaryArguments),
+    /// Replay a trace on several settings, and say what differs
+    Compare(compare::Compare),
+    /// Write a page that shows physical memory at every moment of a recording
+    Map(map::Map),
     /// Record this host, for a time or while a command runs (needs root)
     Record(record::Record),
     /// List the settings of every engine
@@ -89,6 +95,8 @@ fn main() -> ExitCode {
         Verb::WhatIfGuard => what_if::guard(),
         Verb::WhatIfGuest => what_if::guest(),
         Verb::Summary(summary) => summary.run(arguments.json),
+        Verb::Compare(compare) => compare.run(arguments.json),
+        Verb::Map(map) => map.run(arguments.json),
         Verb::Knobs(knobs) => knobs.run(arguments.json),
         Verb::Schema(schema) => schema.run(arguments.json),
         Verb::Import(import) => import.run(arguments.json),

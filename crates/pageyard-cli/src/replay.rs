@@ -130,6 +130,7 @@ impl Replay {
             threads: self.threads,
             slow_path: self.slow_path()?,
             samples: self.samples,
+            opening_seed: 0,
             series: self.out.is_some(),
             follow: match (self.seen_moves_only, self.hide_seen_moves) {
                 (true, _) => Follow::SeenOnly,
@@ -141,6 +142,7 @@ impl Replay {
         };
         let report = replay(&trace, &engines, &options, &mut |doing, done, all| match doing {
             Doing::Opening => progress.at("finding the opening state", done, all),
+            Doing::Recorded => progress.at("following the recording", done, all),
             Doing::Preparing(engine) => progress.wait(&format!("preparing {engine}, {done} s")),
             Doing::Replaying(engine) => progress.at(&format!("replaying on {engine}"), done, all),
         })?;

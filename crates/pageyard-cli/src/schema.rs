@@ -24,9 +24,12 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 20] = [
+const SCHEMAS: [Schema; 23] = [
     schema!("replay", "pageyard replay --json"),
+    schema!("compare", "pageyard compare --json"),
+    schema!("map", "pageyard map TRACE -o FILE.html --json"),
     schema!("summary", "pageyard summary --json"),
+    schema!("summary-blame", "pageyard summary --blame --json"),
     schema!("summary-host", "pageyard summary --host --json"),
     schema!("record", "pageyard record --json"),
     schema!("import", "pageyard import FILE --json"),

@@ -7,6 +7,8 @@ use clap::Args;
 use pageyard_record::HostSummary;
 use pageyard_record::host::AskedFor;
 use pageyard_replay::engine::did_you_mean;
+use pageyard_replay::replay::Progress as Doing;
+use pageyard_replay::story::blame;
 use pageyard_trace::Summary;
 use pageyard_trace::text::shown;
 use std::path::PathBuf;
@@ -14,12 +16,16 @@ use std::path::PathBuf;
 /// Counts what a trace holds, or examines this host.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  sudo pageyard summary --host"
+    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  sudo pageyard summary --host"
 )]
 pub struct SummaryArguments {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
     #[arg(conflicts_with = "host")]
     trace: Option<PathBuf>,
+
+    /// Say who keeps pageblocks from becoming huge frames at the end of the recording
+    #[arg(long, conflicts_with = "host")]
+    blame: bool,
 
     /// Examine this host's memory now; without root, some parts are left out, and the report says which
     #[arg(long)]
@@ -39,6 +45,14 @@ impl SummaryArguments {
         }
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();
+        if self.blame {
+            let report = blame(&trace, &mut |doing, done, all| match doing {
+                Doing::Opening => progress.at("finding the opening state", done, all),
+                _ => progress.at("following the recording", done, all),
+            })?;
+            drop(progress);
+            return if json { print_json(&report.document()) } else { print(&report.to_string()) };
+        }
         let rows = trace.rows()?;
         let summary = Summary::of(&trace, |done| progress.at("counting", done, rows))?;
         drop(progress);

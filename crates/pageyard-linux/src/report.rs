@@ -5,7 +5,7 @@ use crate::events::{Fallbacks, Taken};
 use crate::lock::LockStats;
 use crate::zone::Zone;
 use pageyard_core::{
-    Counter, CpuId, Frames, Migratetype, NR_ORDERS, PcpStats, Pfn, Stats, ZoneId, ZoneStats,
+    Counter, CpuId, Frames, Migratetype, NR_ORDERS, PageblockId, PcpStats, Pfn, Stats, ZoneId, ZoneStats,
 };
 use std::sync::atomic::Ordering;
 
@@ -84,6 +84,24 @@ impl LinuxAllocator {
     pub(crate) fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats> {
         let pages = self.zones.get(zone.index())?.pcps.get(cpu.index())?.lock();
         Some(pages.policy.stats(pages.lists.held()))
+    }
+
+    /// Returns the free frames of all zones, and beside them those in per-CPU lists.
+    #[must_use]
+    pub fn free_and_cached(&self) -> (Frames, Frames) {
+        let cached = |z: &Zone| z.pcps.iter().map(|p| p.lock().lists.held()).sum::<u64>();
+        let free = self.zones.iter().map(|z| Frames(z.free.get())).sum();
+        (free, Frames(self.zones.iter().map(cached).sum()))
+    }
+
+    /// Returns the type of a pageblock, or `None` where there is no such pageblock. Where zones share it, that of the
+    /// lowest one's part.
+    #[must_use]
+    pub fn pageblock_migratetype(&self, block: PageblockId) -> Option<Migratetype> {
+        let first = block.start();
+        let zone = self.zones.iter().find(|z| z.span.start < Pfn(first.0 + 512) && first < z.span.end())?;
+        let at = Pfn(first.0.max(zone.span.start.0));
+        Some(zone.pageblocks.type_of(at))
     }
 
     /// Returns how often each type fell back to each other type.

@@ -1,14 +1,18 @@
 //! Replays: a recorded machine, the engines on which a recording is re-executed, and the results.
 //!
+//! * [`compare`]: settings beside each other, from several opening states;
 //! * [`engine`]: the engines by name, and what a replay needs of one beyond [`pageyard::PageAllocator`];
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
 //! * [`replay`]: a trace re-executed on an engine, the prediction of where it ends, and the report of it;
+//! * [`story`]: a run as a page that shows memory at every moment, and who keeps pageblocks from becoming huge frames;
 //! * [`workload`]: owners of frames that can be moved and given up, and load on them.
 #![deny(unsafe_code)]
 
+pub mod compare;
 pub mod engine;
 pub mod machine;
 pub mod replay;
+pub mod story;
 pub mod text;
 pub mod workload;
 

@@ -4,8 +4,8 @@
 use crate::engine::{Fallbacks, ReplayEngine};
 use pageyard::memmap::MAX_ZONES;
 use pageyard::{
-    Config, CpuId, Cx, Exclusive, MapError, MemoryMap, Migratetype, Order, OwnedPageyard, PAGEBLOCK_ORDER,
-    PageAllocator, PageblockId, Pageyard, PerCpu, Pfn, ZoneId,
+    Config, CpuId, Cx, Exclusive, Frames, MapError, MemoryMap, Migratetype, Order, OwnedPageyard,
+    PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pageyard, PerCpu, Pfn, ZoneId,
 };
 
 /// Makes the exclusive variant for a replay on one thread.
@@ -69,6 +69,14 @@ impl<P: PerCpu> ReplayEngine for OwnedPageyard<P> {
         None
     }
 
+    fn pageblock_migratetype(&self, block: PageblockId) -> Option<Migratetype> {
+        Pageyard::pageblock_migratetype(self, block)
+    }
+
+    fn free_and_cached(&self) -> Option<(Frames, Frames)> {
+        Some(Pageyard::free_and_cached(self))
+    }
+
     fn is_biased_here(&self, pfn: Pfn) -> Option<bool> {
         P::BIASES.then(|| Pageyard::is_biased_here(self, pfn))
     }
@@ -82,7 +90,7 @@ impl<P: PerCpu> ReplayEngine for OwnedPageyard<P> {
 #[cfg(test)]
 pub(crate) mod counting {
     use super::*;
-    use pageyard::{Frames, NodeId, Region, TryLock, ZoneKind};
+    use pageyard::{NodeId, Region, TryLock, ZoneKind};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// The lock-free engine over one zone.

@@ -41,6 +41,7 @@ pub mod source;
 mod summary;
 pub mod text;
 mod trace;
+mod whole_file;
 mod writer;
 
 pub use contents::{Contents, ContentsDocument, Pageblocks, Spoiler, ZonePageblocks};
@@ -65,6 +66,7 @@ pub use summary::{
 };
 pub use text::{grouped, lost_pct, lost_sentence, shown};
 pub use trace::Trace;
+pub use whole_file::WholeFile;
 pub use writer::{SalvageDocument, Salvaged, SalvagedMoves, SalvagedSamples, TraceWriter, salvage};
 
 /// The version of the trace format that this crate reads and writes.

@@ -1,8 +1,10 @@
 //! The command as a user meets it.
 
+mod compare;
 mod external;
 mod knobs;
 mod limits;
+mod map;
 mod numbers;
 mod printed;
 mod recording;

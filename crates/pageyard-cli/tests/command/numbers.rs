@@ -26,6 +26,7 @@ use pageyard_record::import::import;
 use pageyard_record::record::{MoveRows, RecordDocument, SamplingDocument};
 use pageyard_replay::engine::{EngineSpec, KnobsDocument, all_knobs};
 use pageyard_replay::replay::{ReplayOptions, SlowPath, replay};
+use pageyard_replay::story::blame;
 use pageyard_trace::{
     Context, Document, Event, EventKind, FAILED, FrameKind, Meta, Run, Snapshot, Summary, Trace, TraceWriter,
 };
@@ -172,6 +173,18 @@ fn a_summary() {
             "Pageblocks (2 MiB)",
         ];
         check(&summary.to_string(), &summary.json(), &wording, &orders());
+    }
+}
+
+#[test]
+fn a_summary_with_blame() {
+    for name in ["build", "guest-6.12-huge"] {
+        let report = blame(&shipped(name), &mut |_, _, _| ()).unwrap();
+        let document = report.document().json();
+        // How many rows the tables leave out.
+        let kinds =
+            document["by"].as_object().unwrap().values().map(|by| by.as_array().unwrap().len() as f64 - 12.0);
+        check(&report.to_string(), &document, &["pageblocks (2 MiB)"], &kinds.collect::<Vec<_>>());
     }
 }
 

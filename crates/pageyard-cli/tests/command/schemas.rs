@@ -11,8 +11,10 @@ use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
 use pageyard_record::host::HostDocument;
 use pageyard_record::import::ImportDocument;
 use pageyard_record::record::RecordDocument;
+use pageyard_replay::compare::CompareDocument;
 use pageyard_replay::engine::KnobsDocument;
 use pageyard_replay::replay::ReplayDocument;
+use pageyard_replay::story::{BlameDocument, MapDocument};
 use pageyard_trace::document::schema;
 use pageyard_trace::{SalvageDocument, SummaryDocument};
 use serde_json::Value;
@@ -38,7 +40,10 @@ fn name_of(title: &Value) -> String {
 fn generated() -> Vec<Value> {
     vec![
         schema::<ReplayDocument<'_>>(),
+        schema::<CompareDocument<'_>>(),
+        schema::<MapDocument>(),
         schema::<SummaryDocument<'_>>(),
+        schema::<BlameDocument<'_>>(),
         schema::<HostDocument<'_>>(),
         schema::<RecordDocument<'_>>(),
         schema::<ImportDocument<'_>>(),

@@ -391,6 +391,8 @@ fn help_has_an_example_for_every_verb() {
         &["--help"][..],
         &["replay", "--help"],
         &["summary", "--help"],
+        &["map", "--help"],
+        &["compare", "--help"],
         &["bench", "--help"],
         &["bench", "stream", "--help"],
         &["experiment", "--help"],

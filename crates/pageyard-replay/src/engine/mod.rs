@@ -12,7 +12,9 @@ pub use knobs::{Knob, all_knobs, did_you_mean};
 pub use linux::{InLinux, Place, Releases, Version};
 pub use spec::EngineSpec;
 
-use pageyard::{CpuId, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId};
+use pageyard::{
+    CpuId, Frames, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId,
+};
 use pageyard_linux::LinuxAllocator;
 
 /// An engine that can be brought into a recorded state and do background work.
@@ -36,6 +38,17 @@ pub trait ReplayEngine: PageAllocator {
     /// Returns how often each requested type (first index) took from each other type; `None` where the engine counts
     /// fallbacks without their types.
     fn fallbacks(&self) -> Option<Fallbacks>;
+
+    /// Returns the type of a pageblock; `None` where there is no such pageblock, or the engine does not say.
+    fn pageblock_migratetype(&self, _: PageblockId) -> Option<Migratetype> {
+        None
+    }
+
+    /// Returns the free frames of all zones, and beside them those in per-CPU lists: cheaper than a report on every zone.
+    /// `None` where the engine does not say.
+    fn free_and_cached(&self) -> Option<(Frames, Frames)> {
+        None
+    }
 
     /// Says whether a free of this block by the calling thread, on the CPU that it runs on, would be checked without a locked
     /// instruction; `None` where the engine does not bias pageblocks to CPUs.
@@ -75,6 +88,14 @@ impl ReplayEngine for LinuxAllocator {
 
     fn fallbacks(&self) -> Option<Fallbacks> {
         Some(LinuxAllocator::fallbacks(self))
+    }
+
+    fn pageblock_migratetype(&self, block: PageblockId) -> Option<Migratetype> {
+        LinuxAllocator::pageblock_migratetype(self, block)
+    }
+
+    fn free_and_cached(&self) -> Option<(Frames, Frames)> {
+        Some(LinuxAllocator::free_and_cached(self))
     }
 }
 

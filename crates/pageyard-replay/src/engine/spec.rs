@@ -53,6 +53,20 @@ impl EngineSpec {
     /// The same for a replay on several threads.
     pub const DEFAULT_THREADS: [&'static str; 2] = ["pageyard", "linux-6.18"];
 
+    /// Returns the reference that is nearest to a recorded kernel, by its name (`Linux 6.12.117`): the newest that is not newer
+    /// than it, or else the oldest.
+    #[must_use]
+    pub fn of_kernel(kernel: &str) -> &'static str {
+        let version = |text: &str| {
+            let mut numbers = text.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
+            Some((numbers.next()?, numbers.next()?))
+        };
+        let Some(recorded) = version(kernel) else { return EngineSpec::DEFAULT[1] };
+        let not_newer =
+            Config::PRESETS.into_iter().rfind(|name| version(name).is_some_and(|v| v <= recorded));
+        not_newer.unwrap_or(Config::PRESETS[0])
+    }
+
     /// Returns the names of all engines, but for [`Posted`] patches.
     pub fn names() -> impl Iterator<Item = &'static str> {
         YARDS.into_iter().chain(Config::PRESETS)
@@ -583,6 +597,22 @@ mod tests {
         ] {
             let why = EngineSpec::parse_all(&[text], &[]).unwrap_err().to_string();
             assert!(why.contains(part) && why.lines().count() == 1, "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_kernel_has_the_preset_that_is_not_newer() {
+        for (kernel, preset) in [
+            ("Linux 6.18.44", "linux-6.18"),
+            ("Linux 7.2", "linux-6.18"),
+            ("Linux 6.17.0-rc1", "linux-6.12"),
+            ("Linux 6.9", "linux-6.1"),
+            ("Linux 5.15.0-91-generic", "linux-4.10"),
+            ("Linux 3.10.0", "linux-4.6"),
+            ("", "linux-6.18"),
+            ("</script>", "linux-6.18"),
+        ] {
+            assert_eq!(EngineSpec::of_kernel(kernel), preset, "{kernel}");
         }
     }
 

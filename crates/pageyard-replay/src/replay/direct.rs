@@ -8,12 +8,69 @@ use crate::bitmap::FrameSet;
 use crate::engine::ReplayEngine;
 use crate::latency::Latencies;
 use pageyard::CpuId;
-use pageyard::{Cx, FreeError, Order, Pfn, Request};
+use pageyard::{AllocError, Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
 
+/// Is told what a replay on one thread does with an engine's frames. `()` ignores everything and costs nothing.
+pub trait Watch {
+    /// All rows before `now`, in nanoseconds, were replayed. The first call comes before the first row.
+    fn until<E: ReplayEngine + ?Sized>(&mut self, engine: &E, now: u64);
+
+    /// The block at `at` stands for what was asked for.
+    fn held<E: ReplayEngine + ?Sized>(&mut self, engine: &E, at: Pfn, asked: &Asked<'_>);
+
+    /// A block stands for nothing any more.
+    fn freed(&mut self, at: Pfn, order: Order);
+
+    /// A request was refused.
+    fn refused(&mut self, asked: &Asked<'_>, why: &AllocError);
+
+    /// All rows were replayed.
+    fn finish<E: ReplayEngine + ?Sized>(&mut self, engine: &E);
+}
+
+impl Watch for () {
+    #[inline(always)]
+    fn until<E: ReplayEngine + ?Sized>(&mut self, _: &E, _: u64) {}
+
+    #[inline(always)]
+    fn held<E: ReplayEngine + ?Sized>(&mut self, _: &E, _: Pfn, _: &Asked<'_>) {}
+
+    #[inline(always)]
+    fn freed(&mut self, _: Pfn, _: Order) {}
+
+    #[inline(always)]
+    fn refused(&mut self, _: &Asked<'_>, _: &AllocError) {}
+
+    fn finish<E: ReplayEngine + ?Sized>(&mut self, _: &E) {}
+}
+
+impl<W: Watch> Watch for &mut W {
+    fn until<E: ReplayEngine + ?Sized>(&mut self, engine: &E, now: u64) {
+        (**self).until(engine, now);
+    }
+
+    fn held<E: ReplayEngine + ?Sized>(&mut self, engine: &E, at: Pfn, asked: &Asked<'_>) {
+        (**self).held(engine, at, asked);
+    }
+
+    fn freed(&mut self, at: Pfn, order: Order) {
+        (**self).freed(at, order);
+    }
+
+    fn refused(&mut self, asked: &Asked<'_>, why: &AllocError) {
+        (**self).refused(asked, why);
+    }
+
+    fn finish<E: ReplayEngine + ?Sized>(&mut self, engine: &E) {
+        (**self).finish(engine);
+    }
+}
+
 /// Makes the calls at once.
-pub struct Direct<'a, E: ?Sized> {
+pub struct Direct<'a, E: ?Sized, W = ()> {
     engine: &'a E,
+    watch: W,
     pub alloc: Latencies,
     pub free: Latencies,
     pub failures: Failures,
@@ -24,11 +81,13 @@ pub struct Direct<'a, E: ?Sized> {
     pub held_frames: u64,
 }
 
-impl<'a, E: ReplayEngine + ?Sized> Direct<'a, E> {
-    /// Makes calls on `engine`, whose frames end at `end`, and counts in `refusals` those that it refuses.
-    pub fn new(engine: &'a E, end: Pfn, clock_ns: u64, refusals: Refusals) -> Self {
+impl<'a, E: ReplayEngine + ?Sized, W: Watch> Direct<'a, E, W> {
+    /// Makes calls on `engine`, whose frames end at `end`, and counts in `refusals` those that it refuses. `watch` is told of
+    /// all that comes after the opening.
+    pub fn new(engine: &'a E, end: Pfn, clock_ns: u64, refusals: Refusals, watch: W) -> Self {
         Direct {
             engine,
+            watch,
             alloc: Latencies::new(clock_ns),
             free: Latencies::new(clock_ns),
             failures: Failures::default(),
@@ -52,6 +111,17 @@ impl<'a, E: ReplayEngine + ?Sized> Direct<'a, E> {
         &self.taken
     }
 
+    /// Tells the watch how far the replay is.
+    #[inline]
+    pub fn until(&mut self, now: u64) {
+        self.watch.until(self.engine, now);
+    }
+
+    /// Tells the watch that the replay is over.
+    pub fn finish(&mut self) {
+        self.watch.finish(self.engine);
+    }
+
     fn free_at(&mut self, cx: &Cx, at: Pfn, order: Order) {
         let engine = self.engine;
         if self.free.time(|| engine.free(cx, at, order)).is_err() {
@@ -60,13 +130,17 @@ impl<'a, E: ReplayEngine + ?Sized> Direct<'a, E> {
     }
 }
 
-impl<E: ReplayEngine + ?Sized> Calls for Direct<'_, E> {
+impl<E: ReplayEngine + ?Sized, W: Watch> Calls for Direct<'_, E, W> {
     fn alloc(&mut self, cx: &Cx, request: &Request, row: &Event, ledger: &mut Ledger) {
         let engine = self.engine;
+        let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
         let stand = match self.alloc.time(|| engine.alloc(cx, request)) {
-            Ok(at) => self.hold(at, request.order),
+            Ok(at) => {
+                self.watch.held(engine, at, &asked);
+                self.hold(at, request.order)
+            }
             Err(why) => {
-                let asked = Asked { cx, request, gfp: row.gfp, tid: row.tid };
+                self.watch.refused(&asked, &why);
                 self.refusals.refused(engine, &mut self.failures, &asked, &why, OnHost::Served);
                 Stand::UNSERVED
             }
@@ -84,6 +158,7 @@ impl<E: ReplayEngine + ?Sized> Calls for Direct<'_, E> {
                 self.free_at(cx, at, request.order);
             }
             Err(why) => {
+                self.watch.refused(&asked, &why);
                 self.refusals.refused(engine, &mut self.failures, &asked, &why, OnHost::Refused);
             }
         }
@@ -91,6 +166,7 @@ impl<E: ReplayEngine + ?Sized> Calls for Direct<'_, E> {
 
     fn free(&mut self, cx: &Cx, stand: Stand, order: Order) {
         let at = Pfn(u64::from(stand.0));
+        self.watch.freed(at, order);
         self.taken.remove(at, order.frames());
         self.held_frames -= order.frames().0;
         self.free_at(cx, at, order);

@@ -33,6 +33,13 @@ impl HeldFrames for SharedFrameSet {
     }
 }
 
+/// Returns how many blocks of each order some free frames make: those of a block of the largest order, one bit each.
+pub fn merged(free: &[u64; WORDS]) -> [u64; LINUX_ORDERS] {
+    let mut count = [0; LINUX_ORDERS];
+    merge(free, &mut count);
+    count
+}
+
 /// The frames that an allocator manages, zone by zone.
 pub struct FreeView {
     managed: FrameSet,

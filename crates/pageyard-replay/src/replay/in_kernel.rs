@@ -263,7 +263,7 @@ fn read(
     engine: &KernelEngine<'_>,
     lost: &[Pfn],
 ) -> Result<(EventCounts, EngineReport), ReplayError> {
-    let mut calls = Direct::new(engine, trial.machine.end(), 0, trial.refusals());
+    let mut calls = Direct::new(engine, trial.machine.end(), 0, trial.refusals(), ());
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
     lost.iter().for_each(|pfn| run.walk.forget(&mut calls, *pfn));
     engine.asked_by(Asker::Clock);
@@ -425,6 +425,7 @@ mod tests {
             samples: SAMPLES,
             series: false,
             follow: Follow::default(),
+            seed: 0,
             since: (Instant::now(), Duration::ZERO),
         };
         let mut config = Config { cpus: machine.cpus, ..Config::preset("linux-6.12").unwrap() };

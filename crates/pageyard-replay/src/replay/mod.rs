@@ -34,11 +34,13 @@ mod unseen;
 mod walk;
 mod with_slow_path;
 
+pub(crate) use direct::Watch;
 pub use distance::{Baselines, ComparedWithHost, Distance, DistanceAt, Distances};
 pub use document::{
     EngineDocument, EngineOpeningDocument, FailedByReason, OpeningDocument, PredictedAndRecorded,
     PredictionDocument, ReplayDocument, SampleDocument, SlowPathDocument, TraceDocument, UnchangedDocument,
 };
+pub(crate) use free_view::merged;
 pub use hidden::HiddenMoves;
 pub use kernel_report::InKernel;
 pub(crate) use ledger::{Ledger, Stand};
@@ -46,11 +48,15 @@ pub use moved::MoveCounts;
 pub use opening::{Opened, ShortZone};
 pub use prediction::{ListFrames, ListPrediction, Prediction, ZonePrediction};
 pub use progress::Progress;
+pub(crate) use refusals::Asked;
 pub use refusals::{Refusal, RefusalCounts, Refusals};
 pub use refusals_report::{RefusalDocument, RefusalsDocument, RefusalsOfKindDocument};
 pub use report::{EngineReport, Failures, ReplayReport, Seconds, TraceReport, Waiting};
+pub(crate) use run::Stage;
 pub use run::{MOST_SAMPLES, ReplayOptions, SAMPLES, replay};
 pub use slow_path::{SlowPath, SlowPathTotals};
 pub use timeline::Sample;
 pub(crate) use timeline::{blocks, zones};
+pub(crate) use trial::each_row;
 pub use walk::Follow;
+pub(crate) use walk::Row;

@@ -8,7 +8,7 @@ use super::walk::{Follow, Walk};
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
 use crate::machine::{Cached, Machine, Opening, Start};
-use pageyard::{CpuId, CpuSet, Cx, Migratetype, Order, PcpStats, Pfn, ZoneId, block};
+use pageyard::{BlockId, CpuId, CpuSet, Cx, Migratetype, Order, PcpStats, Pfn, ZoneId, block};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -42,11 +42,16 @@ pub struct ShortZone {
 
 /// Brings an engine into the opening state. Held frames are claimed in blocks of at most `largest` of their type;
 /// `hold` gets each block, and returns what stands for it. `follow` is handed to [`Walk::new`].
+///
+/// No snapshot says in which order free blocks lay on their lists. That order follows from the order in which held blocks are
+/// claimed: ascending for seed 0, and another one for each other seed.
+#[allow(clippy::too_many_arguments, reason = "each is another part of the opening state")]
 pub fn set_up<'a>(
     engine: &dyn ReplayEngine,
     machine: &'a Machine,
     opening: &Opening,
     follow: Follow,
+    seed: u64,
     largest: impl Fn(Migratetype) -> Order,
     mut hold: impl FnMut(Pfn, Order) -> Stand,
 ) -> Result<(Walk<'a>, Opened), ReplayError> {
@@ -59,18 +64,27 @@ pub fn set_up<'a>(
     }
     let mut walk = Walk::new(machine, follow);
     let mut opened = Opened::default();
+    let mut claim = |b: BlockId, m: Migratetype| {
+        let claimed = engine.claim_exact(&Cx::on(CpuId(0)), b.pfn, b.order, m);
+        claimed.map_err(|why| fail(&why.to_string(), b.pfn))?;
+        walk.ledger.put(b.pfn, b.order, hold(b.pfn, b.order));
+        Ok::<(), ReplayError>(())
+    };
+    let mut later = Vec::new();
     for region in machine.regions() {
         for (start, frames, held) in machine.runs(region.start, region.end(), Start::held_as) {
             let Some(m) = held else { continue };
             opened.held += frames.0;
             for b in block::blocks(start, frames, largest(m)) {
-                engine
-                    .claim_exact(&Cx::on(CpuId(0)), b.pfn, b.order, m)
-                    .map_err(|why| fail(&why.to_string(), b.pfn))?;
-                walk.ledger.put(b.pfn, b.order, hold(b.pfn, b.order));
+                match seed {
+                    0 => claim(b, m)?,
+                    _ => later.push((b, m)),
+                }
             }
         }
     }
+    fastrand::Rng::with_seed(seed).shuffle(&mut later);
+    later.into_iter().try_for_each(|(b, m)| claim(b, m))?;
     // The limits of a machine that was made smaller are those that its smaller zones start with.
     if !machine.made_smaller {
         for (zone, cpu, high) in &opening.highs {

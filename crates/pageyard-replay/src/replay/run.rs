@@ -1,6 +1,6 @@
 //! The replay itself: open the machine, re-execute every row, report.
 
-use super::direct::Direct;
+use super::direct::{Direct, Watch};
 use super::distance::Baselines;
 use super::free_view::FreeView;
 use super::host::Host;
@@ -18,12 +18,12 @@ use crate::engine::{EngineSpec, ReplayEngine, UseEngine};
 use crate::error::ReplayError;
 use crate::latency::clock_cost_ns;
 use crate::limits;
-use crate::machine::Machine;
+use crate::machine::{Machine, Opening};
 use crate::text::count;
 use pageyard::{Frames, MemoryMap, PressureAllocator, ZoneStats};
 use pageyard_trace::Trace;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How many samples a timeline has between its first and its last by default.
 pub const SAMPLES: u64 = 20;
@@ -48,12 +48,79 @@ pub struct ReplayOptions {
     pub samples: Option<u64>,
     /// Keeps what [`ReplayReport::write_series`] writes: the state of every zone at each sample, and more refusals in full.
     pub series: bool,
+    /// In which order free blocks lie on their lists at the start, which no recording says: 0 for the usual one.
+    pub opening_seed: u64,
     /// Another recording of the same job on the same host: the host's distance from itself.
     pub repeat: Option<Trace>,
     /// Which of the host's moves are followed.
     pub follow: Follow,
     /// Where the module is that replays in a kernel (`bench/linux/judge`); looked for where this is `None`.
     pub judge: Option<PathBuf>,
+}
+
+/// A recording made ready to be replayed.
+pub(crate) struct Stage {
+    pub(crate) machine: Machine,
+    pub(crate) opening: Opening,
+    /// Frames by which the machine was made smaller.
+    taken_away: Frames,
+    view: FreeView,
+    /// How long it took to find the opening state.
+    opened: Duration,
+}
+
+impl Stage {
+    /// Reads the machine of a trace and finds its opening state; `memory` makes it smaller.
+    pub(crate) fn set(
+        trace: &Trace,
+        memory: Option<u64>,
+        progress: &mut dyn FnMut(Progress<'_>, u64, u64),
+    ) -> Result<Stage, ReplayError> {
+        let started = Instant::now();
+        let mut opening_progress = |done, rows| progress(Progress::Opening, done, rows);
+        let mut machine = Machine::read(trace, &mut opening_progress)?;
+        let opening = machine.open(&mut opening_progress)?;
+        let taken_away = match memory {
+            Some(bytes) => machine.shrink(&opening, bytes)?,
+            None => Frames::ZERO,
+        };
+        let view = FreeView::new(&machine);
+        Ok(Stage { machine, opening, taken_away, view, opened: started.elapsed() })
+    }
+
+    /// Replays a trace on one engine, on one thread, and tells `watch` of it. Nothing is compared with the host.
+    ///
+    /// # Errors
+    /// As [`replay`].
+    pub(crate) fn replay<W: Watch>(
+        &self,
+        trace: &Trace,
+        map: &MemoryMap<'_>,
+        spec: &EngineSpec,
+        watch: &mut W,
+        progress: &mut dyn FnMut(Progress<'_>, u64, u64),
+    ) -> Result<EngineReport, ReplayError> {
+        let start = Instant::now();
+        let spec = spec.with_min_free_kbytes(self.machine.min_free_kbytes);
+        let fail = |why| ReplayError::Map { trace: self.machine.name().to_owned(), why };
+        let engine = spec.build(map, self.machine.cpus, false)?.map_err(fail)?;
+        let host = Default::default();
+        let trial = Trial {
+            spec: &spec,
+            trace,
+            machine: &self.machine,
+            opening: &self.opening,
+            view: &self.view,
+            host: &host,
+            samples: 1,
+            series: false,
+            follow: Follow::default(),
+            seed: 0,
+            since: (start, self.opened),
+        };
+        let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
+        Ok(on_one_thread(&*engine, &trial, &mut *watch, &mut at)?.1)
+    }
 }
 
 /// Replays a trace on each engine in turn. `progress` is told what is being done, and how many of how many rows are
@@ -70,16 +137,7 @@ pub fn replay(
     if options.threads && options.slow_path.is_some() {
         return Err(ReplayError::SlowPathOnThreads);
     }
-    let started = Instant::now();
-    let mut opening_progress = |done, rows| progress(Progress::Opening, done, rows);
-    let mut machine = Machine::read(trace, &mut opening_progress)?;
-    let opening = machine.open(&mut opening_progress)?;
-    let taken_away = match options.memory {
-        Some(bytes) => machine.shrink(&opening, bytes)?,
-        None => Frames::ZERO,
-    };
-    let opened = started.elapsed();
-    let view = FreeView::new(&machine);
+    let Stage { machine, opening, taken_away, view, opened } = Stage::set(trace, options.memory, progress)?;
     let samples = options.samples.unwrap_or(SAMPLES).clamp(1, MOST_SAMPLES);
     if options.series {
         let zones = machine.zones().count() * engines.len() * size_of::<ZoneStats>();
@@ -112,6 +170,7 @@ pub fn replay(
             samples,
             series: options.series,
             follow: options.follow,
+            seed: options.opening_seed,
             since: (start, opened),
         };
         let (counts, engine) = match (spec.kernel(), &options.slow_path) {
@@ -130,7 +189,7 @@ pub fn replay(
                 let engine = spec.build(&map, machine.cpus, options.threads)?.map_err(fail)?;
                 let mut at = |done, rows| progress(Progress::Replaying(spec.label()), done, rows);
                 match options.threads {
-                    false => on_one_thread(&*engine, &trial, &mut at)?,
+                    false => on_one_thread(&*engine, &trial, (), &mut at)?,
                     true => on_a_thread_a_cpu(&*engine, &trial, &mut at)?,
                 }
             }
@@ -141,20 +200,23 @@ pub fn replay(
     Ok(report)
 }
 
-fn on_one_thread(
+fn on_one_thread<W: Watch>(
     engine: &dyn ReplayEngine,
     trial: &Trial<'_>,
+    watch: W,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(EventCounts, EngineReport), ReplayError> {
-    let mut calls = Direct::new(engine, trial.machine.end(), clock_cost_ns(), trial.refusals());
+    let mut calls = Direct::new(engine, trial.machine.end(), clock_cost_ns(), trial.refusals(), watch);
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
     run.clock.sample(0, calls.held());
     run.rows(trial.trace, progress, |run, row| {
+        calls.until(row.time_ns());
         if run.clock.tick(row.time_ns()) {
             run.clock.sample(row.time_ns(), calls.held());
         }
         run.walk.row(&mut calls, row);
     })?;
+    calls.finish();
     run.clock.sample_last(calls.held());
     let totals = CallTotals {
         alloc: calls.alloc.summary(),

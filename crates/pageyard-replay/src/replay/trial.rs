@@ -37,6 +37,8 @@ pub(super) struct Trial<'a> {
     pub(super) samples: u64,
     pub(super) series: bool,
     pub(super) follow: Follow,
+    /// In which order free blocks lie on their lists at the start.
+    pub(super) seed: u64,
     pub(super) since: Since,
 }
 
@@ -45,6 +47,50 @@ impl Trial<'_> {
     pub(super) fn refusals(&self) -> Refusals {
         Refusals::new(&self.machine.gfp, self.series)
     }
+}
+
+/// What reading a trace's rows came to.
+pub(crate) struct RowsRead {
+    /// Frames that the host moved by its own count, where the trace says.
+    pub(crate) migrated: Option<u64>,
+    /// The time spent waiting for rows, and on them.
+    reading: Duration,
+    working: Duration,
+}
+
+/// Hands each row of a trace to `row`, those about moves among the others by their time.
+///
+/// # Errors
+/// [`ReplayError::Trace`] where a row cannot be read.
+pub(crate) fn each_row(
+    trace: &Trace,
+    progress: &mut dyn FnMut(u64, u64),
+    mut row: impl FnMut(Row<'_>),
+) -> Result<RowsRead, ReplayError> {
+    let rows = trace.rows()?;
+    let mut done = 0;
+    let mut reading = Duration::ZERO;
+    let start = Instant::now();
+    // Those of the asking thread too: reading them costs nothing that can be measured.
+    let mut reader = Prefetch::new(trace.events(Columns::All)?)?;
+    let mut moves = Moves::of(trace)?;
+    let mut batch = Vec::new();
+    loop {
+        let before = Instant::now();
+        let more = reader.next_batch(&mut batch)?;
+        reading += before.elapsed();
+        if !more {
+            moves.until(u64::MAX, |moved| row(Row::Move(moved)))?;
+            break;
+        }
+        for event in &batch {
+            moves.until(event.time_ns, |moved| row(Row::Move(moved)))?;
+            row(Row::Event(event));
+        }
+        done += batch.len() as u64;
+        progress(done, rows);
+    }
+    Ok(RowsRead { migrated: moves.migrated(trace)?, reading, working: start.elapsed() - reading })
 }
 
 /// A replay under way, on one engine.
@@ -79,7 +125,8 @@ impl<'a> Run<'a> {
         hold: impl FnMut(Pfn, Order) -> Stand,
     ) -> Result<Self, ReplayError> {
         let Trial { machine, opening, since, view, host, samples, .. } = *trial;
-        let (walk, opened) = opening::set_up(engine, machine, opening, trial.follow, largest, hold)?;
+        let (walk, opened) =
+            opening::set_up(engine, machine, opening, trial.follow, trial.seed, largest, hold)?;
         let step = (opening.duration_ns / samples).max(1);
         let clock = Clock::new(engine, view, &host.0, step, trial.series);
         let clock_ns = clock_cost_ns();
@@ -94,32 +141,10 @@ impl<'a> Run<'a> {
         progress: &mut dyn FnMut(u64, u64),
         mut row: impl FnMut(&mut Self, Row<'_>),
     ) -> Result<(), ReplayError> {
-        let rows = trace.rows()?;
-        let mut done = 0;
-        let mut reading = Duration::ZERO;
-        let start = Instant::now();
-        // Those of the asking thread too: reading them costs nothing that can be measured.
-        let mut reader = Prefetch::new(trace.events(Columns::All)?)?;
-        let mut moves = Moves::of(trace)?;
-        let mut batch = Vec::new();
-        loop {
-            let before = Instant::now();
-            let more = reader.next_batch(&mut batch)?;
-            reading += before.elapsed();
-            if !more {
-                moves.until(u64::MAX, |moved| row(self, Row::Move(moved)))?;
-                break;
-            }
-            for event in &batch {
-                moves.until(event.time_ns, |moved| row(self, Row::Move(moved)))?;
-                row(self, Row::Event(event));
-            }
-            done += batch.len() as u64;
-            progress(done, rows);
-        }
-        self.migrated = moves.migrated(trace)?;
-        self.seconds.read = reading;
-        self.seconds.replay = start.elapsed() - reading;
+        let read = each_row(trace, progress, |next| row(self, next))?;
+        self.migrated = read.migrated;
+        self.seconds.read = read.reading;
+        self.seconds.replay = read.working;
         Ok(())
     }
 

@@ -9,4 +9,5 @@ mod openings;
 mod recorded;
 mod refusals;
 mod series;
+mod story;
 mod workload;

@@ -78,7 +78,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Iterates over the zones that have part of a pageblock, each with the pageblock's number in it, the lowest first.
-    fn parts_of(&self, block: PageblockId) -> impl Iterator<Item = (&Zone<'_>, BlockIdx)> {
+    pub(crate) fn parts_of(&self, block: PageblockId) -> impl Iterator<Item = (&Zone<'_>, BlockIdx)> {
         let first = block.0.checked_mul(1 << BLOCK_ORDER);
         self.zones.iter().filter_map(move |zone| {
             let at = first?.checked_sub(zone.pageblocks.base)? >> BLOCK_ORDER;

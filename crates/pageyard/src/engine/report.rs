@@ -14,7 +14,7 @@ use crate::memmap::ZoneSpan;
 use crate::migratetype::Migratetype;
 use crate::observer::Observer;
 use crate::stats::{Counter, PcpStats, Stats, ZoneStats};
-use crate::units::{CpuId, CpuSet, Frames, NR_ORDERS, ZoneId};
+use crate::units::{CpuId, CpuSet, Frames, NR_ORDERS, PageblockId, ZoneId};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Returns the frames in the lists of `cpus` to their zones. As
@@ -92,6 +92,24 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let zone = self.zones.get(zone.index()).filter(|_| self.has_cpu(cpu))?;
         let (high, batch) = (u64::from(zone.lists.tuning.high), u64::from(zone.lists.tuning.batch));
         Some(PcpStats { count: cached(zone, cpu), high, batch, high_min: high, high_max: high })
+    }
+
+    /// Returns the free frames of all zones, and beside them those in per-CPU lists. It looks at no pageblock, unlike
+    /// [`zone_stats`](Pageyard::zone_stats).
+    #[must_use]
+    pub fn free_and_cached(&self) -> (Frames, Frames) {
+        let cpus = || (0..self.config.cpus).map(CpuId);
+        let free = self.zones.iter().map(|zone| Frames(zone.pageblocks.free())).sum();
+        (free, Frames(self.zones.iter().map(|zone| cpus().map(|cpu| cached(zone, cpu)).sum::<u64>()).sum()))
+    }
+
+    /// Returns the type of a pageblock, or `None` where there is no such pageblock. Where zones share it, that of the
+    /// lowest one's part.
+    #[must_use]
+    pub fn pageblock_migratetype(&self, block: PageblockId) -> Option<Migratetype> {
+        let mut states = self.parts_of(block).map(|(zone, at)| zone.pageblocks.frames.state(at));
+        let state = states.find(|state| !state.is_hole())?;
+        Some(if state.is_isolated() { Migratetype::Isolate } else { state.migratetype() })
     }
 
     /// Returns the most index words, and descriptors found through them, that a successful allocation of this CPU has

@@ -1,0 +1,61 @@
+//! `pageyard compare` as a user meets it.
+
+use crate::schemas::document;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn compare(arguments: &[&str]) -> Output {
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.1-net.trace");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pageyard"));
+    command.arg("compare").arg(trace).args(arguments).output().unwrap()
+}
+
+#[test]
+fn settings_stand_side_by_side_in_text_document_and_page() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compare");
+    drop(fs::remove_dir_all(&folder));
+    fs::create_dir_all(&folder).unwrap();
+    let page = folder.join("compared.html");
+    let engines = ["--engine", "linux-6.1,linux-6.1:pcp_policy=classic,linux-6.1", "--seeds", "3"];
+    let out = compare(&[&engines[..], &["--json", "--report", page.to_str().unwrap()]].concat());
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let compared = document(&out.stdout);
+    let rows = compared["rows"].as_array().unwrap();
+    let row = |setting: usize, metric: &str| {
+        rows.iter().filter(|r| r["metric"] == metric).nth(setting).unwrap_or_else(|| panic!("no {metric}"))
+    };
+    for r in rows {
+        let number = |key: &str| r[key].as_f64().unwrap();
+        assert!(number("low") <= number("value") && number("value") <= number("high"), "{r}");
+        assert!(number("change_low") <= number("change") && number("change") <= number("change_high"), "{r}");
+    }
+    // The first setting differs from itself in nothing, and neither does the third but for how long calls take.
+    for r in rows.chunks(3) {
+        assert!(r[0]["change"] == 0.0 && r[0]["differs"] == false, "{}", r[0]);
+        assert!(r[2]["metric"].as_str().unwrap().ends_with("_ns") || r[2]["change"] == 0.0, "{}", r[2]);
+    }
+    assert_eq!(row(1, "pcp_refill")["differs"], true, "a list of another size is filled more or less often");
+    let text = String::from_utf8(compare(&engines).stdout).unwrap();
+    assert!(text.contains("3 opening states") && text.contains("pcp_refill"), "{text}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(
+        page.contains("<th scope=\"col\">linux-6.1:pcp_policy=classic</th>") && page.contains("pcp_refill")
+    );
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+}
+
+#[test]
+fn what_cannot_be_compared_is_said_in_a_sentence() {
+    for (arguments, says) in [
+        (&["--engine", "linux-6.1"][..], "needs two settings"),
+        (&["--engine", "linux-6.1,linux-6.8"], "did you mean"),
+        (&["--engine", "linux-6.1,linux-6.18", "--report", "/no/such/folder/x.html"], "cannot be written"),
+    ] {
+        let out = compare(arguments);
+        let text = String::from_utf8(out.stderr).unwrap();
+        assert!(!out.status.success() && out.stdout.is_empty() && text.lines().count() == 1, "{text}");
+        assert!(text.contains(says), "{text}");
+    }
+    assert!(!compare(&["--seeds", "0"]).status.success());
+}

@@ -1,0 +1,79 @@
+//! A comparison as a document.
+
+use super::Comparison;
+use pageyard_trace::document::Document;
+use serde::Serialize;
+
+/// Settings compared on one recording.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CompareDocument<'a> {
+    /// The trace's name.
+    pub trace: &'a str,
+    /// The kernel that was recorded.
+    pub kernel: &'a str,
+    /// The settings, as they were named; changes are from the first.
+    pub settings: &'a [String],
+    /// Opening states that each was replayed from.
+    pub seeds: u64,
+    /// A row for each setting and metric. A metric that is 0 everywhere has none.
+    pub rows: Vec<CompareRow<'a>>,
+}
+
+impl Document for CompareDocument<'_> {
+    const SCHEMA: &'static str = "pageyard.compare/1";
+}
+
+/// A figure of a setting: the mean of all seeds, and the interval in which the mean of very many seeds lies, 95 times of 100.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CompareRow<'a> {
+    /// The setting.
+    pub setting: &'a str,
+    /// What is measured, unit included where it is not a count.
+    pub metric: &'a str,
+    /// The mean.
+    pub value: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// The interval's upper end.
+    pub high: f64,
+    /// The mean change from the first setting, seed by seed, and its interval.
+    pub change: f64,
+    /// The lower end of the change's interval.
+    pub change_low: f64,
+    /// The upper end of the change's interval.
+    pub change_high: f64,
+    /// Whether that interval leaves out 0: the settings differ by more than seeds do.
+    pub differs: bool,
+}
+
+impl Comparison {
+    /// Returns it as a document.
+    #[must_use]
+    pub fn document(&self) -> CompareDocument<'_> {
+        let rows = self.metrics.iter().flat_map(|metric| {
+            self.settings.iter().enumerate().map(move |(n, setting)| {
+                let (value, change) = (metric.of(n), metric.change(n));
+                CompareRow {
+                    setting,
+                    metric: &metric.name,
+                    value: value.mean,
+                    low: value.low,
+                    high: value.high,
+                    change: change.mean,
+                    change_low: change.low,
+                    change_high: change.high,
+                    differs: metric.differs(n),
+                }
+            })
+        });
+        CompareDocument {
+            trace: &self.trace,
+            kernel: &self.kernel,
+            settings: &self.settings,
+            seeds: self.seeds,
+            rows: rows.collect(),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A line that was followed to its end, packed and described.
+
+use super::blame::{Blame, LostPageblock};
+use super::chunk::{ChunkEntry, Chunks, Columns};
+use super::class::{BLOCK, NOBODY};
+use super::document::{
+    ChunkDocument, FORMAT, KeyframeDocument, LineDocument, LostDocument, OwnerDocument, RangeDocument,
+    SegmentDocument, StoryDocument, ZoneDocument,
+};
+use super::line::{Figures, Marker, MarkerKind, Moments, lost_reason, reasons};
+use super::owners::Owner;
+use super::scene::Scene;
+use super::segments::Segment;
+use crate::replay::Stage;
+use crate::text::count;
+use pageyard::proctext::LINUX_ORDERS;
+use pageyard::{GfpMap, PAGE_SIZE};
+use pageyard_trace::Trace;
+use std::collections::BTreeMap;
+
+/// A line that was followed to its end.
+pub struct Told {
+    pub id: String,
+    pub kind: &'static str,
+    pub segments: Vec<Segment>,
+    pub keyframes: Vec<(u32, ChunkEntry)>,
+    pub figures: Vec<Figures>,
+    pub markers: Vec<Marker>,
+    pub blame: Blame,
+}
+
+/// Rows about holders of lost pageblocks that a line keeps.
+const MOST_HOLDERS: usize = 1 << 16;
+
+/// Numbers the threads that markers name.
+pub fn threads(lines: &[Told]) -> BTreeMap<u32, u32> {
+    let named = lines.iter().flat_map(|line| &line.markers).map(|m| (m.thread, 0));
+    let mut threads: BTreeMap<u32, u32> = named.filter(|(tid, _)| *tid != NOBODY).collect();
+    threads.values_mut().zip(0..).for_each(|(number, n)| *number = n);
+    threads
+}
+
+/// Describes all but the lines.
+pub fn document(trace: &Trace, stage: &Stage, scene: &Scene<'_>, moments: Moments) -> StoryDocument {
+    let meta = trace.meta();
+    let seconds = stage.opening.duration_ns as f64 / 1e9;
+    let layout = &scene.layout;
+    let zones = layout.zones.iter().map(|z| ZoneDocument {
+        name: z.name,
+        node: z.node,
+        first_pageblock: z.first,
+        pageblocks: z.pageblocks,
+    });
+    let ranges = layout.ranges().map(|(first_pageblock, pageblocks, first_pfn)| RangeDocument {
+        first_pageblock,
+        pageblocks,
+        first_pfn,
+    });
+    StoryDocument {
+        format: FORMAT,
+        name: format!("{}.trace", trace.name()),
+        title: format!("{}: {seconds:.1} s of {}", trace.name(), meta.kernel),
+        kernel: meta.kernel.clone(),
+        cpus: stage.machine.cpus,
+        duration_ns: stage.opening.duration_ns,
+        events: meta.events.unwrap_or(0),
+        frame_bytes: PAGE_SIZE,
+        pageblock_frames: BLOCK,
+        resolution_ns: moments.step,
+        moments: moments.count,
+        zones: zones.collect(),
+        ranges: ranges.collect(),
+        owners: Vec::new(),
+        threads: Vec::new(),
+        lines: Vec::new(),
+        marker_kinds: MarkerKind::NAMES.to_vec(),
+        reasons: reasons(),
+        left_out: Vec::new(),
+    }
+}
+
+/// Describes an owner.
+pub fn described(owner: &Owner, gfp: &GfpMap) -> OwnerDocument {
+    OwnerDocument {
+        label: owner.label(gfp),
+        gfp: owner.gfp(gfp),
+        thread: owner.thread().map(|tid| format!("thread {tid}")),
+        context: owner.context(),
+        class: owner.class().name(),
+    }
+}
+
+/// Packs what is left of a line, and describes it.
+pub fn pack(
+    chunks: &mut Chunks,
+    line: &Told,
+    threads: &BTreeMap<u32, u32>,
+    left_out: &mut Vec<String>,
+) -> LineDocument {
+    let series = chunks.add(series(&line.figures));
+    let markers = chunks.add(markers(&line.markers, threads));
+    let lost = lost(&line.blame, chunks);
+    let holders: usize = line.blame.lost.iter().map(|l| l.holders.len()).sum();
+    if holders > MOST_HOLDERS {
+        left_out.push(format!(
+            "{} of the {} holders of lost pageblocks of {}: the map keeps the first {}.",
+            count((holders - MOST_HOLDERS) as u64),
+            count(holders as u64),
+            line.id,
+            count(MOST_HOLDERS as u64)
+        ));
+    }
+    let holders = holder_rows(&line.blame, holders.min(MOST_HOLDERS), chunks);
+    let segments = line.segments.iter().map(|s| SegmentDocument {
+        from: s.from,
+        to: s.to,
+        base: s.base.clone(),
+        changes: s.changes.clone(),
+    });
+    let frames = line.keyframes.iter().cloned();
+    LineDocument {
+        id: line.id.clone(),
+        label: line.id.clone(),
+        kind: line.kind,
+        segments: segments.collect(),
+        frames: frames.map(|(moment, chunk)| KeyframeDocument { moment, chunk }).collect(),
+        series: ChunkDocument { chunk: series },
+        markers: ChunkDocument { chunk: markers },
+        lost: LostDocument { chunk: lost, holders },
+    }
+}
+
+/// The names of the columns of free blocks.
+const BLOCKS: [&str; LINUX_ORDERS] = [
+    "free_blocks_0",
+    "free_blocks_1",
+    "free_blocks_2",
+    "free_blocks_3",
+    "free_blocks_4",
+    "free_blocks_5",
+    "free_blocks_6",
+    "free_blocks_7",
+    "free_blocks_8",
+    "free_blocks_9",
+    "free_blocks_10",
+];
+
+fn series(figures: &[Figures]) -> Columns {
+    let number =
+        |of: fn(&Figures) -> u64| figures.iter().map(move |f| u32::try_from(of(f)).unwrap_or(u32::MAX));
+    let mut columns = Columns::new(figures.len())
+        .u32("free_frames", number(|f| f.counters.free))
+        .u32("cached_frames", number(|f| f.counters.cached));
+    for (order, name) in BLOCKS.into_iter().enumerate() {
+        columns = columns.u32(name, figures.iter().map(|f| f.blocks[order] as u32));
+    }
+    columns
+        .u32("huge_free", number(|f| f.huge))
+        .u32("lost", number(|f| u64::from(f.lost)))
+        .u32("failures", number(|f| f.counters.failures))
+        .u32("fallbacks", number(|f| f.counters.fallbacks))
+        .u32("steals", number(|f| f.counters.steals))
+        .u32("compactions", number(|f| f.counters.compactions))
+}
+
+fn markers(markers: &[Marker], threads: &BTreeMap<u32, u32>) -> Columns {
+    let thread = |tid: u32| threads.get(&tid).copied().unwrap_or(NOBODY);
+    Columns::new(markers.len())
+        .f64("time_ns", markers.iter().map(|m| m.time_ns as f64))
+        .u8("kind", markers.iter().map(|m| m.kind as u8))
+        .u8("order", markers.iter().map(|m| m.order))
+        .u32("pageblock", markers.iter().map(|m| m.pageblock))
+        .u32("thread", markers.iter().map(|m| thread(m.thread)))
+        .u32("reason", markers.iter().map(|m| m.reason))
+}
+
+/// Times of before the recording in chunks.
+const BEFORE: f64 = -1.0;
+
+fn time(ns: Option<u64>) -> f64 {
+    ns.map_or(BEFORE, |ns| ns as f64)
+}
+
+fn lost(blame: &Blame, chunks: &mut Chunks) -> ChunkEntry {
+    let lost = || blame.lost.iter();
+    let frames = |l: &LostPageblock| l.holders.iter().map(|h| h.frames).sum::<u32>() as u16;
+    let mut owner = |l: &LostPageblock| chunks.shown(l.holders.first().map_or(NOBODY, |h| h.owner));
+    let owners: Vec<u32> = lost().map(&mut owner).collect();
+    let columns = Columns::new(blame.lost.len())
+        .u32("pageblock", lost().map(|l| l.number))
+        .f64("since_ns", lost().map(|l| time(l.since_ns)))
+        .u32("reason", lost().map(|l| lost_reason(l.reason)))
+        .u32("owner", owners.into_iter())
+        .u16("frames", lost().map(frames))
+        .u16("holders", lost().map(|l| l.holders.len() as u16));
+    chunks.add(columns)
+}
+
+fn holder_rows(blame: &Blame, rows: usize, chunks: &mut Chunks) -> ChunkEntry {
+    let holders = || blame.lost.iter().flat_map(|l| &l.holders).take(rows);
+    let columns = Columns::new(rows)
+        .u32("owner", holders().map(|h| chunks.shown(h.owner)))
+        .u8("order", holders().map(|h| h.order.unwrap_or(u8::MAX)))
+        .u16("blocks", holders().map(|h| h.blocks as u16))
+        .u16("frames", holders().map(|h| h.frames as u16))
+        .f64("since_ns", holders().map(|h| time(h.since_ns)))
+        .u16("first", holders().map(|h| (h.first_pfn % BLOCK) as u16));
+    chunks.add(columns)
+}
