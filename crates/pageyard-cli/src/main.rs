@@ -4,6 +4,7 @@
 mod bench;
 mod carried;
 mod compare;
+mod doctor;
 mod experiment;
 mod import;
 mod knobs;
@@ -17,6 +18,7 @@ mod schema;
 mod setting;
 mod size;
 mod summary;
+mod watch;
 mod what_if;
 
 use clap::{Parser, Subcommand};
@@ -69,8 +71,12 @@ enum Verb {
     Compare(compare::Compare),
     /// Write a page that shows physical memory at every moment of a recording
     Map(map::Map),
+    /// Explain why allocations fail: on this host, in a kernel's log or in a trace
+    Doctor(doctor::Doctor),
     /// Record this host, for a time or while a command runs (needs root)
     Record(record::Record),
+    /// Keep the last seconds in memory, and write them down when an allocation fails (needs root)
+    Watch(watch::Watch),
     /// List the settings of every engine
     Knobs(knobs::Knobs),
     /// Print the JSON Schema of what a verb prints under --json
@@ -97,6 +103,8 @@ fn main() -> ExitCode {
         Verb::Summary(summary) => summary.run(arguments.json),
         Verb::Compare(compare) => compare.run(arguments.json),
         Verb::Map(map) => map.run(arguments.json),
+        Verb::Doctor(doctor) => doctor.run(arguments.json),
+        Verb::Watch(watch) => watch.run(arguments.json),
         Verb::Knobs(knobs) => knobs.run(arguments.json),
         Verb::Schema(schema) => schema.run(arguments.json),
         Verb::Import(import) => import.run(arguments.json),

@@ -24,14 +24,17 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 23] = [
+const SCHEMAS: [Schema; 26] = [
     schema!("replay", "pageyard replay --json"),
     schema!("compare", "pageyard compare --json"),
     schema!("map", "pageyard map TRACE -o FILE.html --json"),
     schema!("summary", "pageyard summary --json"),
     schema!("summary-blame", "pageyard summary --blame --json"),
+    schema!("summaries", "pageyard summary FOLDER --json"),
     schema!("summary-host", "pageyard summary --host --json"),
+    schema!("doctor", "pageyard doctor --json"),
     schema!("record", "pageyard record --json"),
+    schema!("watch", "pageyard watch --json"),
     schema!("import", "pageyard import FILE --json"),
     schema!("import-partial", "pageyard import NAME.trace.partial --json"),
     schema!("bench-sweep", "pageyard bench sweep --json"),

@@ -1,5 +1,7 @@
 //! `pageyard summary`: what a trace holds, or what this host's memory is like now.
 
+mod several;
+
 use crate::carried;
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
@@ -16,10 +18,10 @@ use std::path::PathBuf;
 /// Counts what a trace holds, or examines this host.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  sudo pageyard summary --host"
+    after_help = "Examples:\n  pageyard summary data/traces/build.trace\n  pageyard summary data/traces/build.trace --blame\n  pageyard summary data/traces\n  sudo pageyard summary --host"
 )]
 pub struct SummaryArguments {
-    /// The trace, a folder NAME.trace [default: the trace built into the command]
+    /// The trace, a folder NAME.trace, or a folder of several [default: the trace built into the command]
     #[arg(conflicts_with = "host")]
     trace: Option<PathBuf>,
 
@@ -42,6 +44,9 @@ impl SummaryArguments {
         if self.host {
             let host = HostSummary::collect(self.asked_for()?)?;
             return if json { print_json(&host.document()) } else { print(&host.to_string()) };
+        }
+        if let Some(several) = self.trace.as_deref().and_then(several::traces_in) {
+            return several::run(&several, json);
         }
         let trace = carried::open(self.trace.as_deref())?;
         let mut progress = Progress::new();

@@ -5,15 +5,19 @@
 //! * [`machine`]: the host that a trace was recorded on, as a memory map and an opening state;
 //! * [`replay`]: a trace re-executed on an engine, the prediction of where it ends, and the report of it;
 //! * [`story`]: a run as a page that shows memory at every moment, and who keeps pageblocks from becoming huge frames;
+//! * [`what_if`]: a recording replayed with a setting changed, and how often such predictions were right;
+//! * [`doctor`]: why requests failed, from what is known of a host, and which setting would change it;
 //! * [`workload`]: owners of frames that can be moved and given up, and load on them.
 #![deny(unsafe_code)]
 
 pub mod compare;
+pub mod doctor;
 pub mod engine;
 pub mod machine;
 pub mod replay;
 pub mod story;
 pub mod text;
+pub mod what_if;
 pub mod workload;
 
 mod bitmap;

@@ -13,6 +13,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::TraceError;
 use crate::event::{Columns, Event, EventKind, FAILED};
+use crate::kernel_log::{self as logged, KernelLog};
 use crate::meta::Meta;
 use crate::moves::{Move, MoveKind, MoveReader, MovesWriter};
 use crate::pq::Table;
@@ -33,13 +34,14 @@ pub struct Target {
 }
 
 /// Every reader.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target { name: "events", read: events },
     Target { name: "snapshot", read: snapshot },
     Target { name: "moves", read: moves },
     Target { name: "samples", read: samples },
     Target { name: "meta", read: meta },
     Target { name: "proctext", read: proctext },
+    Target { name: "kernel_log", read: kernel_log },
 ];
 
 /// Makes an input of bytes.
@@ -109,6 +111,11 @@ pub fn proctext(bytes: &[u8]) {
     presentable(Vmstat::parse(&text).map(drop));
 }
 
+/// Reads a kernel's log.
+pub fn kernel_log(bytes: &[u8]) {
+    presentable(KernelLog::read("log", bytes).map(drop));
+}
+
 /// Makes small good inputs for the target `name`.
 ///
 /// # Panics
@@ -130,6 +137,7 @@ pub fn seeds(name: &str) -> Vec<Vec<u8>> {
                 texts.vmstat.into(),
             ]
         }
+        "kernel_log" => logged::seeds(),
         _ => Vec::new(),
     }
 }

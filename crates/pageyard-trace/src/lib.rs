@@ -11,7 +11,7 @@
 //!   [`SampleReader`] what the host's own texts said of its free memory.
 //! * [`series`] writes figures over time as tables for other programs.
 //! * [`document`] is what the command prints of all this as JSON, and its schemas.
-//! * [`proctext`] reads the texts in which Linux reports its allocator.
+//! * [`proctext`] reads the texts in which Linux reports its allocator, [`kernel_log`] what it logs of refused requests.
 //!
 //! No file is trusted. Whatever its bytes, reading it terminates, in time and memory bounded by its size, with the
 //! events or with a [`TraceError`]: one sentence that names the file and, where one row is at fault, the row.
@@ -27,6 +27,7 @@ pub mod fragmentation;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 mod json;
+pub mod kernel_log;
 pub mod limits;
 mod meta;
 mod moves;
@@ -52,6 +53,7 @@ pub use failures::{
     FAILURES_SHOWN, FailedRequest, FailureDocument, FailureKind, FailureKindDocument, FailureReason, ORDERS,
 };
 pub use fragmentation::{HugeFrames, ZoneFragmentation};
+pub use kernel_log::KernelLog;
 pub use meta::{Meta, ProcTexts, kernel_name};
 pub use moves::{Move, MoveKind, MoveReader, MovesWriter};
 pub use pageyard::Context;
@@ -61,8 +63,9 @@ pub use samples::{COUNTERS, CpuLists, HostSample, SampleReader, SamplesWriter, Z
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
 pub use summary::{
     ContentsOverTimeDocument, Failures, FailuresDocument, FailuresOfKindDocument, Fallback, FallbackDocument,
-    FragmentationDocument, HugeFramesDocument, Moved, MovesDocument, PerfKmemDocument, Requests, Sampled,
-    SampledZoneDocument, SamplesDocument, Span, SpanDocument, Summary, SummaryDocument, TYPES,
+    FragmentationDocument, HugeFramesDocument, Moved, MovesDocument, OneOfSeveral, PerfKmemDocument,
+    Requests, Sampled, SampledZoneDocument, SamplesDocument, SeveralDocument, Span, SpanDocument, Summary,
+    SummaryDocument, TYPES,
 };
 pub use text::{grouped, lost_pct, lost_sentence, shown};
 pub use trace::Trace;

@@ -1,17 +1,17 @@
 //! `pageyard record`: this host, recorded.
 
 mod job;
-mod signals;
+pub mod signals;
 
 use crate::output::{Failure, print, print_json, say};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
 use pageyard_record::record::{Live, Recorder, Running, SAMPLE_EVERY, Through};
-use pageyard_trace::{grouped, shown};
+use pageyard_trace::{Trace, grouped, shown};
 use signals::Signals;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,8 @@ pub struct Record {
     command: Vec<OsString>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// Reads a number of seconds above 0.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a number of seconds above 0");
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     Duration::try_from_secs_f64(seconds).ok().filter(|d| !d.is_zero()).ok_or_else(wrong)
@@ -123,6 +124,19 @@ impl Record {
             signals::name(signal)
         ));
         ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+    }
+}
+
+/// Records this host for a time, or until a signal comes.
+pub fn for_a_time(output: &Path, time: Duration) -> Result<Trace, Failure> {
+    let signals = Signals::catch(false)?;
+    let mut running = Recorder::prepare(output)?.start()?;
+    running.raise_priority();
+    record(&mut running, &signals, None, Some(time))?;
+    let (trace, recorded) = running.finish()?;
+    match recorded.partial {
+        None => Ok(trace),
+        Some(why) => Err(Failure(format!("the recording is not whole: {why}"))),
     }
 }
 

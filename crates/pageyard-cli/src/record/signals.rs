@@ -1,17 +1,18 @@
 //! The signals that end a recording.
 
 use crate::output::Failure;
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::low_level::pipe;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The signals that end a recording, and the one that says that the command has ended.
 pub struct Signals {
     stop: Arc<AtomicUsize>,
+    asked: Arc<AtomicBool>,
     wake: UnixStream,
 }
 
@@ -34,7 +35,25 @@ impl Signals {
         if child {
             pipe::register(SIGCHLD, write)?;
         }
-        Ok(Signals { stop, wake })
+        Ok(Signals { stop, asked: Arc::default(), wake })
+    }
+
+    /// Catches those, and SIGUSR1, which asks for something without ending anything.
+    pub fn catch_with_usr1() -> Result<Signals, Failure> {
+        let mut signals = Signals::catch(false)?;
+        let (wake, write) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        for signal in [SIGINT, SIGTERM, SIGHUP, SIGUSR1] {
+            pipe::register(signal, write.try_clone()?)?;
+        }
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&signals.asked))?;
+        signals.wake = wake;
+        Ok(signals)
+    }
+
+    /// Says whether SIGUSR1 came since this was called last.
+    pub fn asked(&self) -> bool {
+        self.asked.swap(false, Ordering::SeqCst)
     }
 
     /// Returns the signal that asked to stop, if one did.

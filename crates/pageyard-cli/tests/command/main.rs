@@ -1,6 +1,7 @@
 //! The command as a user meets it.
 
 mod compare;
+mod doctor;
 mod external;
 mod knobs;
 mod limits;
@@ -13,4 +14,5 @@ mod sampled;
 mod schemas;
 mod series;
 mod verbs;
+mod watch;
 mod what_if;

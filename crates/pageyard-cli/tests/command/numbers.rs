@@ -111,7 +111,7 @@ pub fn check(text: &str, document: &Value, wording: &[&str], derived: &[f64]) {
 }
 
 /// The same, of a text that has few numbers anyway.
-fn check_short(text: &str, document: &Value, wording: &[&str], derived: &[f64]) {
+pub fn check_short(text: &str, document: &Value, wording: &[&str], derived: &[f64]) {
     crate::schemas::document(&serde_json::to_vec(document).unwrap());
     let plain = wording.iter().fold(text.to_owned(), |text, words| {
         assert!(text.contains(words), "`{words}` is not printed:\n{text}");

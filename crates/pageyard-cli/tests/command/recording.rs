@@ -8,17 +8,17 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// One recording at a time: their events would be each other's.
-static ONE: Mutex<()> = Mutex::new(());
+pub static ONE: Mutex<()> = Mutex::new(());
 
 /// The command, with no signal ignored: what started the tests may ignore some, and a recording leaves them ignored.
-fn command() -> Command {
+pub fn command() -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM,HUP", env!("CARGO_BIN_EXE_pageyard")]);
     command
 }
 
 /// A separate, empty folder for a test.
-fn folder(name: &str) -> PathBuf {
+pub fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recording-{name}"));
     drop(fs::remove_dir_all(&path));
     fs::create_dir_all(&path).unwrap();
@@ -34,7 +34,7 @@ fn stderr(out: &Output) -> String {
 }
 
 /// Says whether this host can be recorded, and prints why not.
-fn possible(folder: &Path) -> bool {
+pub fn possible(folder: &Path) -> bool {
     /// Why this host cannot be recorded; asked once.
     static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
     let why = WHY_NOT.get_or_init(|| {

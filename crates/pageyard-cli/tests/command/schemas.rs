@@ -11,12 +11,14 @@ use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
 use pageyard_record::host::HostDocument;
 use pageyard_record::import::ImportDocument;
 use pageyard_record::record::RecordDocument;
+use pageyard_record::record::watch::WatchDocument;
 use pageyard_replay::compare::CompareDocument;
+use pageyard_replay::doctor::DoctorDocument;
 use pageyard_replay::engine::KnobsDocument;
 use pageyard_replay::replay::ReplayDocument;
 use pageyard_replay::story::{BlameDocument, MapDocument};
 use pageyard_trace::document::schema;
-use pageyard_trace::{SalvageDocument, SummaryDocument};
+use pageyard_trace::{SalvageDocument, SeveralDocument, SummaryDocument};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -44,8 +46,11 @@ fn generated() -> Vec<Value> {
         schema::<MapDocument>(),
         schema::<SummaryDocument<'_>>(),
         schema::<BlameDocument<'_>>(),
+        schema::<SeveralDocument>(),
         schema::<HostDocument<'_>>(),
+        schema::<DoctorDocument<'_>>(),
         schema::<RecordDocument<'_>>(),
+        schema::<WatchDocument<'_>>(),
         schema::<ImportDocument<'_>>(),
         schema::<SalvageDocument<'_>>(),
         schema::<SweepDocument<'_>>(),
@@ -140,6 +145,8 @@ fn what_the_verbs_print_is_what_the_schemas_describe() {
         &["experiment", "--json"],
         &["summary", "--json"],
         &["summary", "--host", "--json"],
+        &["summary", concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/traces"), "--json"],
+        &["doctor", "--json"],
         &["replay", "--threads", "--engine", "linux-6.18", "--json"],
         &["bench", "bulk", "--quick", "--samples", "3", "--json"],
         &["bench", "cross", "--quick", "--samples", "3", "--json"],

@@ -1,7 +1,7 @@
 //! `/proc/kpageflags`: what the kernel says of every frame.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Seek};
 use std::path::Path;
 
 use pageyard_trace::TraceError;
@@ -54,14 +54,22 @@ pub struct Capture {
 /// # Errors
 /// When the file cannot be read (it needs root), or does not consist of 64-bit words for at most 256 TiB of memory.
 pub fn capture(path: &Path) -> Result<Capture, TraceError> {
+    capture_each(path, 1)
+}
+
+/// Takes a snapshot of every so manieth part of 512 MiB, so that a large host's is quick. Frames between the parts are in no run.
+///
+/// # Errors
+/// As [`capture`].
+pub(super) fn capture_each(path: &Path, every: u64) -> Result<Capture, TraceError> {
     let mut exact = Scan::new(BuddyMarks::EveryFrame);
-    exact.read(path)?;
+    exact.read(path, every)?;
     // A pair can be seen in the moment before it is merged, so a few of them prove nothing.
     if exact.pairs * 16 >= exact.buddy {
         return Ok(Capture { snapshot: exact.snapshot, marks: BuddyMarks::EveryFrame });
     }
     let mut estimate = Scan::new(BuddyMarks::FirstFrame);
-    estimate.read(path)?;
+    estimate.read(path, every)?;
     Ok(Capture { snapshot: estimate.snapshot, marks: BuddyMarks::FirstFrame })
 }
 
@@ -126,15 +134,27 @@ impl Scan {
         }
     }
 
-    fn read(&mut self, path: &Path) -> Result<(), TraceError> {
+    fn read(&mut self, path: &Path, every: u64) -> Result<(), TraceError> {
         let unreadable = |why: String| TraceError::Unreadable { file: path.display().to_string(), why };
         let mut file = File::open(path).map_err(|e| unreadable(reason(&e)))?;
         let mut buffer = vec![0; CHUNK];
-        let mut filled = 0;
+        let (mut filled, mut part) = (0, 0);
         loop {
-            match file.read(&mut buffer[filled..]) {
+            if every > 1 && part == CHUNK {
+                part = 0;
+                self.close();
+                let over = (every - 1).saturating_mul(CHUNK as u64);
+                self.pfn += over / 8;
+                file.seek_relative(i64::try_from(over).unwrap_or(i64::MAX))
+                    .map_err(|e| unreadable(reason(&e)))?;
+            }
+            let end = if every > 1 { filled + (CHUNK - part).min(CHUNK - filled) } else { CHUNK };
+            match file.read(&mut buffer[filled..end]) {
                 Ok(0) => break,
-                Ok(n) => filled += n,
+                Ok(n) => {
+                    filled += n;
+                    part += n;
+                }
                 Err(e) if e.kind() == ErrorKind::Interrupted => continue,
                 Err(e) => return Err(unreadable(reason(&e))),
             }
@@ -151,11 +171,16 @@ impl Scan {
         if filled != 0 {
             return Err(unreadable("it ends inside a 64-bit word".to_owned()));
         }
+        self.close();
+        Ok(())
+    }
+
+    /// Ends what is open: what follows is not beside it.
+    fn close(&mut self) {
         self.end_head();
         if let Some((run, _)) = self.open.take() {
             self.snapshot.push(run);
         }
-        Ok(())
     }
 
     /// Takes in the flags of the next frame.
@@ -249,6 +274,32 @@ mod tests {
         ] {
             assert_eq!(classify(flags), kind, "{flags:#x}");
         }
+    }
+
+    #[test]
+    fn a_large_host_is_looked_at_in_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kpageflags");
+        let words = (CHUNK / 8) as u64;
+        let mut bytes = Vec::new();
+        for flags in [LRU, SLAB, ANON, BUDDY, HUGE] {
+            bytes.extend((0..words).flat_map(|_| flags.to_le_bytes()));
+        }
+        bytes.extend(LRU.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let parts = capture_each(&path, 2).unwrap();
+        assert_eq!(
+            kinds(&parts),
+            [
+                (0, words, FrameKind::File),
+                (2 * words, words, FrameKind::Anon),
+                (4 * words, words, FrameKind::HugeTlb)
+            ]
+        );
+        assert_eq!(
+            kinds(&capture_each(&path, 5).unwrap()),
+            [(0, words, FrameKind::File), (5 * words, 1, FrameKind::File)]
+        );
     }
 
     #[test]

@@ -63,6 +63,12 @@ pub(super) fn events(page: &[u8], mut out: impl FnMut(u64, &[u8])) -> bool {
     whole
 }
 
+/// Returns the part of a page that has events: the rest of one that was read early is nothing.
+pub(super) fn used(page: &[u8]) -> &[u8] {
+    let committed = long(page, 8).map_or(0, |bytes| (bytes & BYTES) as usize);
+    &page[..(HEADER + committed).min(page.len())]
+}
+
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|b| u32::from_le_bytes(*b))
 }

@@ -135,7 +135,8 @@ fn fills(bytes: u64) -> Duration {
     Duration::from_nanos(bytes / 2 * 1_000_000_000 / (FASTEST * EVENT_BYTES))
 }
 
-fn wait(wake: BorrowedFd<'_>, timeout: Duration) -> Result<(), RecordError> {
+/// Waits until `wake` can be read, or `timeout` is over.
+pub(super) fn wait(wake: BorrowedFd<'_>, timeout: Duration) -> Result<(), RecordError> {
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
     match poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

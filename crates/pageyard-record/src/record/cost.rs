@@ -7,6 +7,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::buffers::Buffers;
 use super::host::now_ns;
+use super::instance::Instance;
+use super::priority::Raised;
 use super::rings::Seen;
 
 /// Frames allocated and freed at a time: enough to measure, few enough to finish in milliseconds.
@@ -14,6 +16,9 @@ const FRAMES: usize = 1024;
 
 /// Measurements with events and without, in turn; the fastest of each counts, since disturbances only slow them down.
 const ROUNDS: usize = 9;
+
+/// Turns with and without, of as many measurements each.
+const TURNS: usize = 5;
 
 /// Measures the time that an event takes in the kernel: frames are allocated and freed with recording on and off, in turn.
 ///
@@ -41,6 +46,25 @@ pub(super) fn of_an_event(buffers: &mut Buffers) -> Option<f64> {
     }
     // Each frame makes at least its allocation and its free; with much less, the kernel took larger blocks.
     (events >= FRAMES as u64 && with > without).then(|| (with - without) as f64 / events as f64)
+}
+
+/// Measures what allocating and freeing a frame takes longer while an instance is switched on, whether it writes the events or its
+/// filters leave them out. `None` where nothing could be measured.
+pub(super) fn of_a_frame(instance: &mut Instance) -> Option<f64> {
+    // Other work on the same CPU only slows it down; the fastest of many counts.
+    let fastest =
+        || (0..ROUNDS).map(|_| allocate_and_free()).try_fold(u64::MAX, |all, one| Some(all.min(one?)));
+    let (mut without, mut with) = (u64::MAX, u64::MAX);
+    let _raised = Raised::new();
+    for _ in 0..TURNS {
+        without = without.min(fastest()?);
+        instance.enable().ok()?;
+        let on = fastest();
+        instance.disable().ok()?;
+        instance.pages(0, &mut |_, _| 0);
+        with = with.min(on?);
+    }
+    Some(with.saturating_sub(without) as f64 / FRAMES as f64)
 }
 
 /// Returns the nanoseconds for filling a file in memory and dropping it.

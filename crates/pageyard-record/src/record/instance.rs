@@ -54,12 +54,44 @@ impl Instance {
         events: &[(&str, &str)],
         memory: u64,
     ) -> Result<Instance, String> {
+        let mut this = Instance::made(root)?;
+        // What there is no room for is lost, and counted; what was written stays.
+        this.set_up(cpus, size_of_each(memory, cpus.len()), "0")?;
+        for (system, name) in events {
+            this.choose(system, name)?;
+        }
+        Ok(this)
+    }
+
+    /// Makes an instance with buffers of about `bytes` a CPU in which new events replace the oldest. Each event is a system, a
+    /// name, and a filter that decides in the kernel which are written; empty for all.
+    ///
+    /// # Errors
+    /// What the kernel refused, in words.
+    pub(super) fn overwriting(
+        root: &Path,
+        cpus: &[u32],
+        events: &[(&str, &str, &str)],
+        bytes: u64,
+    ) -> Result<Instance, String> {
+        let mut this = Instance::made(root)?;
+        this.set_up(cpus, bytes.max(SMALLEST), "1")?;
+        for (system, name, filter) in events {
+            this.choose(system, name)?;
+            if !filter.is_empty() {
+                this.set(&format!("events/{system}/{name}/filter"), filter)?;
+            }
+        }
+        Ok(this)
+    }
+
+    fn made(root: &Path) -> Result<Instance, String> {
         let instances = root.join("instances");
         remove_those_of_the_dead(&instances);
         let folder = instances.join(format!("{NAME}{}", std::process::id()));
         fs::create_dir(&folder).map_err(|e| said("the kernel refuses an instance of its tracer", &e))?;
         // From here on, dropping it removes the instance.
-        let mut this = Instance {
+        Ok(Instance {
             folder,
             events: Vec::new(),
             pipes: Vec::new(),
@@ -68,23 +100,21 @@ impl Instance {
             bytes: 0,
             counted: 0,
             lost_before: 0,
-        };
-        this.set_up(cpus, events, memory)?;
-        Ok(this)
+        })
     }
 
-    fn set_up(&mut self, cpus: &[u32], events: &[(&str, &str)], memory: u64) -> Result<(), String> {
+    /// Sets the buffers up; `overwrite` says whether new events replace the oldest.
+    fn set_up(&mut self, cpus: &[u32], bytes: u64, overwrite: &str) -> Result<(), String> {
         self.set("tracing_on", "0")?;
         // The clock of everything else here.
         self.set("trace_clock", "mono")?;
-        // What there is no room for is lost, and counted; what was written stays.
-        self.set("options/overwrite", "0")?;
+        self.set("options/overwrite", overwrite)?;
         self.set("options/disable_on_free", "1")?;
         let guard = self.folder.join("free_buffer");
         let open = OpenOptions::new().write(true).open(&guard);
         self.guard = Some(open.map_err(|e| said("the tracer's free_buffer cannot be opened", &e))?);
         self.page = vec![0; self.page_bytes()?];
-        self.bytes = size_of_each(memory, cpus.len());
+        self.bytes = bytes;
         while let Err(refused) = self.set("buffer_size_kb", &(self.bytes >> 10).to_string()) {
             if self.bytes <= SMALLEST {
                 return Err(refused);
@@ -98,13 +128,16 @@ impl Instance {
             self.pipes
                 .push((cpu, pipe.map_err(|e| said(&format!("{} cannot be read", path.display()), &e))?));
         }
-        for (system, name) in events {
-            let switch = self.folder.join("events").join(system).join(name).join("enable");
-            if !switch.exists() {
-                return Err(format!("the tracer's instance lacks {system}:{name}"));
-            }
-            self.events.push(switch);
+        Ok(())
+    }
+
+    /// Adds an event to those that are switched on.
+    fn choose(&mut self, system: &str, name: &str) -> Result<(), String> {
+        let switch = self.folder.join("events").join(system).join(name).join("enable");
+        if !switch.exists() {
+            return Err(format!("the tracer's instance lacks {system}:{name}"));
         }
+        self.events.push(switch);
         Ok(())
     }
 
@@ -152,13 +185,9 @@ impl Instance {
         Ok(())
     }
 
-    /// Empties each buffer of what was there at `until`, and hands over each event's bytes, time and CPU.
-    pub(super) fn drain(
-        &mut self,
-        until: u64,
-        seen: &mut Seen,
-        out: &mut impl FnMut(&[u8], u64, u32, &mut Seen),
-    ) {
+    /// Empties each buffer page by page; `out` returns the time of a page's last event. A CPU is left once that is after `until`:
+    /// a host that produces events faster than they are read would keep the reader here forever.
+    pub(super) fn pages(&mut self, until: u64, out: &mut impl FnMut(u32, &[u8]) -> u64) {
         for (cpu, pipe) in &mut self.pipes {
             loop {
                 let read = match pipe.read(&mut self.page) {
@@ -168,20 +197,31 @@ impl Instance {
                     // No more for now.
                     Err(_) => break,
                 };
-                let mut last = 0;
-                let whole = buffer_page::events(&self.page[..read], |time, raw| {
-                    last = time;
-                    out(raw, time, *cpu, seen);
-                });
-                if !whole {
-                    seen.impossible += 1;
-                }
-                // A host that produces events faster than the recorder reads them would keep it here forever.
-                if last > until {
+                if out(*cpu, &self.page[..read]) > until {
                     break;
                 }
             }
         }
+    }
+
+    /// Empties each buffer of what was there at `until`, and hands over each event's bytes, time and CPU.
+    pub(super) fn drain(
+        &mut self,
+        until: u64,
+        seen: &mut Seen,
+        out: &mut impl FnMut(&[u8], u64, u32, &mut Seen),
+    ) {
+        self.pages(until, &mut |cpu, page| {
+            let mut last = 0;
+            let whole = buffer_page::events(page, |time, raw| {
+                last = time;
+                out(raw, time, cpu, seen);
+            });
+            if !whole {
+                seen.impossible += 1;
+            }
+            last
+        });
         if until.saturating_sub(self.counted) >= COUNT_EVERY {
             self.counted = now_ns();
             seen.lost = seen.lost.max(self.lost());

@@ -18,6 +18,7 @@ mod rings;
 mod sampler;
 mod text;
 mod tracefs;
+pub mod watch;
 
 pub use buffers::Through;
 pub use document::{MoveRows, RecordDocument, SamplingDocument};

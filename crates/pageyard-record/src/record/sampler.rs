@@ -14,12 +14,44 @@ use super::host::{self, now_ns, thread_ns};
 /// The texts that a sample is made of.
 const TEXTS: [&str; 3] = ["/proc/buddyinfo", "/proc/zoneinfo", "/proc/vmstat"];
 
-/// Takes samples. Its files stay open: the kernel keeps its buffer for each text, and reading one again allocates
-/// nothing.
-pub(super) struct Sampler {
+/// The texts that samples are made of. Their files stay open: the kernel keeps its buffer for each, and reading one again
+/// allocates nothing.
+pub(super) struct Texts {
     /// Those that this kernel has.
     files: [Option<File>; 3],
     texts: [Vec<u8>; 3],
+}
+
+impl Texts {
+    /// Opens them.
+    pub(super) fn open() -> Result<Texts, RecordError> {
+        let open = |path: &str| match File::open(path) {
+            Ok(file) => Ok(Some(file)),
+            // Some kernels are built without one of them.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(RecordError::Refused { what: format!("{path} cannot be read"), why: reason(&e) }),
+        };
+        let [buddyinfo, zoneinfo, vmstat] = TEXTS;
+        Ok(Texts { files: [open(buddyinfo)?, open(zoneinfo)?, open(vmstat)?], texts: Default::default() })
+    }
+
+    /// Reads them: `buddyinfo`, `zoneinfo`, `vmstat`.
+    pub(super) fn read(&mut self) -> Option<[&str; 3]> {
+        for (file, text) in self.files.iter().zip(&mut self.texts) {
+            text.clear();
+            if let Some(file) = file {
+                read_again(file, text).ok()?;
+            }
+        }
+        let [buddyinfo, zoneinfo, vmstat] = &self.texts;
+        let text = |bytes| std::str::from_utf8(bytes).ok();
+        Some([text(buddyinfo)?, text(zoneinfo)?, text(vmstat)?])
+    }
+}
+
+/// Takes samples.
+pub(super) struct Sampler {
+    texts: Texts,
     /// Nanoseconds from one sample to the next.
     every: u64,
     /// When the recording started, and when the next sample is due, by the clock of the events.
@@ -45,16 +77,8 @@ pub struct Sampling {
 impl Sampler {
     /// Opens the texts; the first sample is due at once.
     pub(super) fn open(every: Duration) -> Result<Sampler, RecordError> {
-        let open = |path: &str| match File::open(path) {
-            Ok(file) => Ok(Some(file)),
-            // Some kernels are built without one of them.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(e) => Err(RecordError::Refused { what: format!("{path} cannot be read"), why: reason(&e) }),
-        };
-        let [buddyinfo, zoneinfo, vmstat] = TEXTS;
         Ok(Sampler {
-            files: [open(buddyinfo)?, open(zoneinfo)?, open(vmstat)?],
-            texts: Default::default(),
+            texts: Texts::open()?,
             every: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
             start: 0,
             due: 0,
@@ -103,15 +127,8 @@ impl Sampler {
     }
 
     fn read(&mut self, time: u64) -> Option<HostSample> {
-        for (file, text) in self.files.iter().zip(&mut self.texts) {
-            text.clear();
-            if let Some(file) = file {
-                read_again(file, text).ok()?;
-            }
-        }
-        let [buddyinfo, zoneinfo, vmstat] = &self.texts;
-        let text = |bytes| std::str::from_utf8(bytes).ok();
-        HostSample::of_texts(time, text(buddyinfo)?, text(zoneinfo)?, text(vmstat)?).ok()
+        let [buddyinfo, zoneinfo, vmstat] = self.texts.read()?;
+        HostSample::of_texts(time, buddyinfo, zoneinfo, vmstat).ok()
     }
 
     /// Returns what sampling came to, given what the writer wrote and what it left out.

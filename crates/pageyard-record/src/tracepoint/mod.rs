@@ -19,6 +19,6 @@ pub(crate) use decode::{Decoder, NumberHasher, Skipped};
 pub(crate) use entry::Entry;
 pub(crate) use format::{Format, MAX_FORMAT_BYTES};
 pub(crate) use gfp::gfp_bits;
-pub(crate) use known::{REQUIRED, Tracepoint, WANTED};
+pub(crate) use known::{Known, REQUIRED, Tracepoint, WANTED};
 pub(crate) use sink::Sink;
 pub(crate) use sorter::Sorter;

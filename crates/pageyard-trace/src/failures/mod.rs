@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::event::{Event, MAX_ORDER};
 
 pub use document::{FailureDocument, FailureKindDocument};
-pub use gfp::GfpNames;
+pub use gfp::{GfpNames, gfp_of_names};
 pub use kinds::ByKind;
 pub use text::{FAILURE_HEADINGS, KIND_HEADINGS};
 

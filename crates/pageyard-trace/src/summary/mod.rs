@@ -7,6 +7,7 @@ mod held;
 mod moved;
 mod sampled;
 mod samples_report;
+mod several;
 mod text;
 
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ pub use failures::Failures;
 pub use moved::Moved;
 pub use sampled::{Sampled, Span};
 pub use samples_report::{SampledZoneDocument, SamplesDocument, SpanDocument};
+pub use several::{OneOfSeveral, SeveralDocument};
 
 /// Slots for migratetypes: one each, and the last for unknown ones.
 pub const TYPES: usize = Migratetype::COUNT + 1;

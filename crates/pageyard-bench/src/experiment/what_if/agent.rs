@@ -1,11 +1,11 @@
 //! Inside a guest: the program that ages its memory, waits for one task on its serial line, and carries it out.
 
 use super::counts::Counters;
-use super::figure::Figures;
 use super::host;
 use super::setting::{Baseline, Setting};
 use super::trial::{Aged, SETTINGS, Trial, aged, only_pieces};
 use super::work::Work;
+use pageyard_replay::what_if::Figures;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, BufRead, Write};

@@ -1,13 +1,14 @@
 //! Cells: a load under a setting. All are predicted first; then settings and baseline run in random order.
 
-use super::figure::Figures;
 use super::load::{LOADS, Load};
 use super::place::Place;
 use super::predict::{Prediction, predict, tried, write_down};
 use super::setting::SETTINGS;
-use super::sign::{Measured, Sign};
+use super::sign::Measured;
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};
+use pageyard_replay::what_if::Figures;
+use pageyard_replay::what_if::Sign;
 use std::collections::BTreeMap;
 use std::path::Path;
 

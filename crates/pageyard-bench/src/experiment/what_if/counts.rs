@@ -1,6 +1,6 @@
 //! What a kernel counts while a load runs: events, by instances of its tracer that hold one kind each, and its own texts.
 
-use super::figure::{Figure, Figures};
+use pageyard_replay::what_if::{Figure, Figures};
 use pageyard_trace::proctext::{Buddyinfo, Vmstat, Zoneinfo};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,11 +1,11 @@
 //! A guest: a stock kernel whose memory was aged once and saved, all of it; every run starts from that.
 
 use super::agent::{Answer, CACHE, Ready, Task, take_over};
-use super::figure::Figures;
 use super::initrd;
 use super::load::{GUEST_PIECES_MIB, Load};
 use super::place::Place;
 use super::setting::Baseline;
+use pageyard_replay::what_if::Figures;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

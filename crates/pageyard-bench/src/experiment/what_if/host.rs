@@ -1,12 +1,12 @@
 //! This host: each run from a made state, settings put back after each.
 
-use super::figure::Figures;
 use super::guard::Guard;
 use super::load::Load;
 use super::place::Place;
 use super::setting::{Baseline, Setting};
 use super::trial::{Made, SETTINGS, Trial};
 use super::work::Work;
+use pageyard_replay::what_if::Figures;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,7 @@
 //! The loads: what runs while a setting is tried, how much of it, from what state, and what is compared.
 
-use super::figure::Figure;
 use super::work::Work;
+use pageyard_replay::what_if::Figure;
 use std::path::Path;
 
 /// A load, and what is compared under it.

@@ -1,6 +1,6 @@
 //! `what-if`: settings predicted by replays of a recording, then tried.
 //!
-//! * `figure`: what is counted; `load`, `work`, `mapped`: what runs meanwhile; `setting`: what is changed, and trivial rules;
+//! * [`Figure`]: what is counted; `load`, `work`, `mapped`: what runs meanwhile; `setting`: what is changed, and trivial rules;
 //! * `predict`: replays, written down before anything is measured; `sign`: signs, confusion, intervals;
 //! * `trial`, `counts`, `guard`: one run, its counts, and settings put back whatever happens;
 //! * `place`: where it runs; `host`: here; `guest`, `agent`, `initrd`: in a stock kernel, from one saved state;
@@ -9,7 +9,6 @@
 mod agent;
 mod cell;
 mod counts;
-mod figure;
 pub mod guard;
 mod guest;
 mod host;
@@ -25,8 +24,8 @@ mod verdict;
 mod work;
 
 pub use agent::serve;
-pub use figure::{Figure, Figures};
 pub use load::{LOADS, Load, State};
+pub use pageyard_replay::what_if::{Figure, Figures};
 pub use work::Work;
 
 use super::{Claim, Experiment, Plot, Published, Rows, Run};

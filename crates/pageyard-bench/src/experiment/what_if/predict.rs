@@ -1,22 +1,15 @@
 //! Predictions: what replays of a recording say about a setting, written down before anything is measured.
 
-use super::figure::{Figure, Figures};
 use super::load::Load;
-use super::place::{Place, preset};
+use super::place::Place;
 use super::setting::{SETTINGS, Setting, knobs};
-use super::sign::Sign;
 use crate::error::BenchError;
-use pageyard_replay::engine::EngineSpec;
-use pageyard_replay::replay::{ReplayOptions, SlowPath, replay};
+use pageyard_replay::what_if::{self, Figure, Figures, Sign, preset};
 use pageyard_trace::Trace;
-use pageyard_trace::proctext::Vmstat;
 use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-
-/// The largest share of reclaimed frames that were read again, and of events lost, with which a replay still answers.
-const MOST: f64 = 0.01;
 
 /// What a replay says about a load under a setting.
 #[derive(Clone, Debug, Serialize)]
@@ -73,7 +66,7 @@ pub fn predict(
             (Err(why), ..) => Some(why.clone()),
             (_, Some(why), _) => Some(why.to_owned()),
             (.., Some(why)) => Some(why.clone()),
-            _ if setting.reclaims => read_again(&trace)?,
+            _ if setting.reclaims => what_if::read_again(&trace)?,
             _ => None,
         };
         let figures = match (&refused, &value, &before) {
@@ -109,15 +102,8 @@ fn replayed(
     trace: &Trace,
     changed: Option<(&Setting, &str)>,
 ) -> Result<Figures, BenchError> {
-    let name = preset(place.kernel()).unwrap_or("linux-6.18");
-    let spec = EngineSpec::parse(name, &knobs(place.baseline(), changed))?;
-    let slow_path = Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 });
-    let options = ReplayOptions { slow_path, samples: Some(1), ..ReplayOptions::default() };
-    let report = replay(trace, &[spec], &options, &mut |_, _, _| {})?;
-    match report.engines.first() {
-        Some(engine) if engine.is_sound() => Ok(Figures::of_replay(engine)),
-        _ => Err(BenchError::Experiment { why: format!("the replay of {} is not sound", trace.name()) }),
-    }
+    let preset = preset(place.kernel()).unwrap_or("linux-6.18");
+    Ok(what_if::replayed(trace, preset, &knobs(place.baseline(), changed), &mut |_, _, _| {})?)
 }
 
 /// Says why nothing can be predicted from a recording, where nothing can.
@@ -125,27 +111,7 @@ fn unfit(place: &dyn Place, trace: &Trace) -> Result<Option<String>, BenchError>
     if preset(place.kernel()).is_none() {
         return Ok(Some(format!("the reference has no preset for {}", place.kernel())));
     }
-    let (lost, rows) = (trace.meta().lost, trace.rows()?);
-    let share = lost as f64 / (lost + rows).max(1) as f64;
-    Ok((share > MOST).then(|| format!("the recording lost {:.1} % of its events", share * 100.0)))
-}
-
-/// Says that what was reclaimed was read again, which is load that reclaim makes and no replay has.
-fn read_again(trace: &Trace) -> Result<Option<String>, BenchError> {
-    let (Some(before), Some(after)) = (&trace.meta().before, &trace.meta().after) else { return Ok(None) };
-    Ok(share_read_again(&Vmstat::parse(&before.vmstat)?, &Vmstat::parse(&after.vmstat)?))
-}
-
-/// Where nothing was reclaimed, what was read again had been dropped before the recording, to make its state.
-fn share_read_again(before: &Vmstat, after: &Vmstat) -> Option<String> {
-    let rose = |name: &str| after.get(name).unwrap_or(0).saturating_sub(before.get(name).unwrap_or(0)) as f64;
-    let again = rose("workingset_refault_file") + rose("workingset_refault_anon");
-    let freed = rose("pgsteal_kswapd") + rose("pgsteal_direct");
-    (freed > 0.0 && again > MOST * freed).then(|| {
-        format!(
-            "{again:.0} of {freed:.0} reclaimed frames were read again, so reclaim decides what the load asks for"
-        )
-    })
+    Ok(what_if::unfit(trace)?)
 }
 
 /// What is written down.
@@ -193,17 +159,6 @@ pub fn tried(quick: bool) -> Vec<&'static Setting> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reclaim_that_makes_load_is_refused() {
-        let of = |again: u64, freed: u64| {
-            let text = format!("workingset_refault_file {again}\npgsteal_kswapd {freed}\n");
-            share_read_again(&Vmstat::parse("").unwrap(), &Vmstat::parse(&text).unwrap())
-        };
-        assert!(of(20, 1000).unwrap().starts_with("20 of 1000 reclaimed frames were read again"));
-        assert_eq!(of(9, 1000), None);
-        assert_eq!(of(1091, 0), None, "dropped before the recording");
-    }
 
     #[test]
     fn what_is_written_down_is_whole_and_has_its_hash() {

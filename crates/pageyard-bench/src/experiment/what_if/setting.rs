@@ -1,7 +1,7 @@
 //! The settings that are changed, what each is in the reference, and what a trivial rule says of it.
 
-use super::figure::Figure;
-use super::sign::Sign;
+use pageyard_replay::what_if::Figure;
+use pageyard_replay::what_if::Sign;
 use std::collections::BTreeMap;
 
 /// How a setting is changed.

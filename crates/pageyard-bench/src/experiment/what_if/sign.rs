@@ -1,38 +1,10 @@
 //! Signs of changes, predicted and measured, and how well the one says the other.
 
+use pageyard_replay::what_if::Sign;
 use serde::Serialize;
-
-/// What became of a figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Sign {
-    /// Less than before.
-    Down,
-    /// No change that counts as one.
-    None,
-    /// More.
-    Up,
-}
-
-/// The least change, as a share of the baseline, that counts as one; figures have a floor beside it.
-pub const LEAST_SHARE: f64 = 0.05;
 
 /// How often samples are drawn again for an interval.
 const DRAWS: usize = 4000;
-
-impl Sign {
-    /// Every sign.
-    pub const ALL: [Sign; 3] = [Sign::Down, Sign::None, Sign::Up];
-
-    /// Returns the sign of a change that is at least [`LEAST_SHARE`] of the baseline and at least `floor`.
-    #[must_use]
-    pub fn of(change: f64, baseline: f64, floor: f64) -> Sign {
-        if change.abs() < (LEAST_SHARE * baseline.abs()).max(floor) {
-            return Sign::None;
-        }
-        if change > 0.0 { Sign::Up } else { Sign::Down }
-    }
-}
 
 /// A measured change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -1,10 +1,10 @@
 //! One trial: from a made state, under a setting, a load runs and is counted; then the setting is put back.
 
 use super::counts::{self, Counters, write};
-use super::figure::Figures;
 use super::guard::Guard;
 use super::load::State;
 use super::work::Work;
+use pageyard_replay::what_if::Figures;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,11 @@
 //! The verdict: what was predicted beside what was measured, the trivial rules and "no change", figure by figure.
 
 use super::cell::{GUEST, HOST};
-use super::figure::Figure;
-use super::sign::{Accuracy, Confusion, Measured, Pairs, Sign, accuracy, advantage};
+use super::sign::{Accuracy, Confusion, Measured, Pairs, accuracy, advantage};
 use crate::experiment::claim::Outcome;
 use crate::experiment::{Claim, Rows};
+use pageyard_replay::what_if::Figure;
+use pageyard_replay::what_if::Sign;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The least cells that the target asks for.

@@ -1,12 +1,13 @@
 //! The figures that are predicted and measured: counts that a kernel and the reference both have.
 
+use crate::replay::EngineReport;
 use pageyard::Counter;
-use pageyard_replay::replay::EngineReport;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A count over one run of a load, or a state at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Figure {
     /// Blocks that went from per-CPU lists to zones: events `mm_page_pcpu_drain`; in a replay, frames.
@@ -48,6 +49,20 @@ impl Figure {
             Figure::Failures => "failures",
             Figure::Stalls => "stalls",
             Figure::FreeHuge => "free_huge",
+        }
+    }
+
+    /// Says what it counts.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Figure::Drained => "frames drained from per-CPU lists",
+            Figure::Listed => "frames in per-CPU lists at the end",
+            Figure::Fallbacks => "fallbacks to another type",
+            Figure::Wakes => "wakes of the background reclaimer",
+            Figure::Failures => "refused requests",
+            Figure::Stalls => "stalls in compaction and reclaim",
+            Figure::FreeHuge => "free pageblocks at the end",
         }
     }
 

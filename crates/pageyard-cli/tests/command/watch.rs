@@ -1,0 +1,105 @@
+//! `watch` as a user meets it. What needs root and tracefs says so where it lacks them.
+
+use crate::recording::{ONE, command, folder, possible};
+use crate::schemas::document;
+use crate::verbs::{failure, json, pageyard};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn traces(folder: &Path) -> Vec<String> {
+    let names = fs::read_dir(folder).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name.ends_with(".trace")).collect()
+}
+
+#[test]
+fn a_signal_keeps_the_seconds_before_it_and_the_oldest_go() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let here = folder("watch");
+    if !possible(&here) {
+        return;
+    }
+    let child = command()
+        .args(["watch", "-o", "kept", "--keep", "2", "--metrics", "metrics.prom", "--level", "full"])
+        .args(["--on", "any-failure", "--no-picture", "--json"])
+        .current_dir(&here)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = child.id().to_string();
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    let until = |what: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !what() {
+            assert!(start.elapsed() < Duration::from_secs(60), "nothing happened");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    // It writes its metrics once it is armed.
+    until(&|| here.join("metrics.prom").exists());
+    let kept = here.join("kept");
+    let mut seen = std::collections::BTreeSet::new();
+    for n in 1..=3 {
+        signal("-USR1");
+        until(&|| traces(&kept).iter().any(|name| !seen.contains(name)));
+        seen.extend(traces(&kept));
+        assert_eq!(seen.len(), n);
+    }
+    signal("-TERM");
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let document = document(&out.stdout);
+    assert_eq!(document["snapshots"].as_array().unwrap().len(), 3, "{document}");
+    assert_eq!(document["snapshots"][0]["reason"], "SIGUSR1");
+    assert_eq!(traces(&kept).len(), 2, "the oldest went");
+    // What is kept is a trace like any other.
+    let last = kept.join(seen.last().unwrap());
+    let summary = json(&["summary", last.to_str().unwrap(), "--json"]);
+    assert!(summary["samples"].is_object(), "{summary}");
+    json(&["doctor", "--trace", last.to_str().unwrap(), "--json"]);
+    let table = pageyard(&["summary", kept.to_str().unwrap()]);
+    let table = String::from_utf8(table.stdout).unwrap();
+    assert!(seen.iter().skip(1).all(|name| table.contains(name.trim_end_matches(".trace"))), "{table}");
+    // The metrics are what Prometheus reads, and whole.
+    let metrics = fs::read_to_string(here.join("metrics.prom")).unwrap();
+    assert!(metrics.contains("pageyard_watch_snapshots_total 3\n"), "{metrics}");
+    assert!(metrics.contains("pageyard_watch_snapshots_kept 2\n"), "{metrics}");
+    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+        let (name, value) = line.rsplit_once(' ').unwrap();
+        assert!(name.starts_with("pageyard_watch_") && value.parse::<f64>().is_ok(), "{line}");
+    }
+    assert!(!here.join("metrics.prom.partial").exists());
+}
+
+#[test]
+fn what_cannot_be_watched_is_said_in_a_sentence() {
+    let here = folder("watch-refused");
+    fs::write(here.join("file"), "x").unwrap();
+    let path = here.join("file/below");
+    let why = failure(&["watch", "-o", path.to_str().unwrap()]);
+    assert!(why.contains("cannot be made"), "{why}");
+    let why = failure(&["watch", "--on", "sunshine"]);
+    assert!(why.contains("possible values"), "{why}");
+    let why = failure(&["watch", "--ring", "much"]);
+    assert!(why.contains("is not a size"), "{why}");
+}
+
+#[test]
+fn a_folder_with_a_damaged_trace_names_it_and_shows_the_others() {
+    let here = folder("several");
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/fork.trace");
+    let good = here.join("good.trace");
+    fs::create_dir(&good).unwrap();
+    for file in fs::read_dir(shipped).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), good.join(file.file_name())).unwrap();
+    }
+    fs::create_dir(here.join("bad.trace")).unwrap();
+    let out = pageyard(&["summary", here.to_str().unwrap()]);
+    assert!(!out.status.success());
+    let (table, why) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
+    assert!(table.contains("good") && table.contains("bad.trace cannot be read"), "{table}");
+    assert!(why.contains("1 of 2 traces cannot be read"), "{why}");
+}

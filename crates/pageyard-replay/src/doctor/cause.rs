@@ -1,0 +1,103 @@
+//! Causes, and the settings that would change them.
+
+use serde::Serialize;
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The request keeps to nodes that have nothing, and others have.
+    NodeLimit,
+    /// The request can use low zones alone, and they are small or full.
+    LowZone,
+    /// A zone protects its memory from requests that could use higher zones.
+    LowmemReserve,
+    /// Memory is set aside for urgent requests of several frames.
+    HighatomicReserve,
+    /// Memory is set aside for contiguous areas.
+    ContiguousAreas,
+    /// What is free lies in per-CPU lists.
+    PerCpuLists,
+    /// Memory is held by processes and the kernel, and nothing can be reclaimed.
+    OutOfMemory,
+    /// The reserve for requests that cannot wait is smaller than what they ask for at once.
+    LowReserve,
+    /// Requests may not mix types, and no pageblock of this one's type has a free block.
+    DefragMode,
+    /// Huge pages that are set aside hold memory.
+    HugePagesReserved,
+    /// Free memory is scattered among frames that cannot be moved.
+    UnmovableScattered,
+    /// Free memory is scattered among frames that compaction could move.
+    MovableScattered,
+}
+
+impl Cause {
+    /// Every cause.
+    pub const ALL: [Cause; 12] = [
+        Cause::NodeLimit,
+        Cause::LowZone,
+        Cause::LowmemReserve,
+        Cause::HighatomicReserve,
+        Cause::ContiguousAreas,
+        Cause::PerCpuLists,
+        Cause::OutOfMemory,
+        Cause::LowReserve,
+        Cause::DefragMode,
+        Cause::HugePagesReserved,
+        Cause::UnmovableScattered,
+        Cause::MovableScattered,
+    ];
+
+    /// Says what it is, as the beginning of a paragraph.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Cause::NodeLimit => "The request keeps to one node or a few",
+            Cause::LowZone => "The request can use only the low zones",
+            Cause::LowmemReserve => "A low zone protects its memory (lowmem_reserve)",
+            Cause::HighatomicReserve => "Memory is set aside for urgent requests of several frames",
+            Cause::ContiguousAreas => "Memory is set aside for contiguous areas (CMA)",
+            Cause::PerCpuLists => "Free memory lies in per-CPU lists",
+            Cause::OutOfMemory => "Memory is used up",
+            Cause::LowReserve => "The reserve for requests that cannot wait is too small",
+            Cause::DefragMode => "defrag_mode keeps types apart",
+            Cause::HugePagesReserved => "Reserved huge pages hold memory",
+            Cause::UnmovableScattered => "Free memory is scattered among frames that cannot be moved",
+            Cause::MovableScattered => "Free memory is scattered among movable frames",
+        }
+    }
+}
+
+/// A setting that would change a cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Setting {
+    /// Its name: of a sysctl, `vm.min_free_kbytes`; of the kernel's command line, `cma=`.
+    pub name: &'static str,
+    /// What it is now; left out where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub now: Option<String>,
+    /// What to try; left out where that depends on what the host is for.
+    #[serde(rename = "try", skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// What it does, and what it costs.
+    pub note: &'static str,
+    /// The knob that is the same in the reference.
+    #[serde(skip)]
+    pub knob: Option<&'static str>,
+}
+
+/// A cause of one failure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The cause.
+    pub cause: Cause,
+    /// How much speaks for it, from 0 to 1.
+    pub weight: f64,
+    /// The numbers that do, in a sentence.
+    pub evidence: String,
+    /// What would change it.
+    pub setting: Option<Setting>,
+}

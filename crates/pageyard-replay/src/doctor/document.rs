@@ -1,0 +1,183 @@
+//! What the doctor says as a JSON document.
+
+use pageyard_trace::Document;
+use serde::Serialize;
+
+use super::cause::{Cause, Setting};
+use super::diagnosis::{CauseOfAll, Diagnosis, Source};
+use super::trial::Change;
+
+/// Why requests failed. What is not known has no key.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DoctorDocument<'a> {
+    /// `host`: requests that would fail now; `log` and `trace`: requests that did.
+    pub source: &'static str,
+    /// The kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<&'a str>,
+    /// How many failures there are.
+    pub failures: u64,
+    /// Of those, the ones for which no cause is visible.
+    pub unexplained: u64,
+    /// Failures by what was asked for, the most frequent first.
+    pub failed: Vec<FailedDocument<'a>>,
+    /// Requests that would be served now; of a host only.
+    pub served: Vec<FailedDocument<'a>>,
+    /// Causes, the likeliest first; empty where none is visible.
+    pub causes: Vec<CauseDocument<'a>>,
+    /// What could not be read or said, and why.
+    pub notes: &'a [String],
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailedDocument<'a> {
+    /// The order.
+    pub order: u8,
+    /// The gfp flags by name.
+    pub gfp: String,
+    /// Whether they could wait for reclaim and compaction.
+    pub waits: bool,
+    /// How many there are.
+    pub count: u64,
+    /// Of these, those without a visible cause.
+    pub unexplained: u64,
+    /// The process that ran then, where all had the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comm: Option<&'a str>,
+}
+
+/// One cause.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CauseDocument<'a> {
+    /// The cause.
+    pub cause: Cause,
+    /// How much speaks for it, from 0 to 1. It orders causes; it is no probability.
+    pub weight: f64,
+    /// In how many failures it was seen.
+    pub failures: u64,
+    /// The numbers that speak for it.
+    pub evidence: &'a str,
+    /// The setting that would change it; left out where none would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setting: Option<&'a Setting>,
+    /// What replays of the recording say of that; left out without a recording, and where they are not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<PredictedDocument<'a>>,
+    /// How far it can be trusted.
+    pub confidence: ConfidenceDocument<'a>,
+}
+
+/// What replays say of a setting: figures that change by at least 5 %.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PredictedDocument<'a> {
+    /// Figures that become better.
+    pub gain: &'a [Change],
+    /// Figures that become worse.
+    pub cost: &'a [Change],
+}
+
+/// How far a cause and its setting can be trusted.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ConfidenceDocument<'a> {
+    /// How many earlier predictions of this kind about this setting were right; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub right: Option<u32>,
+    /// Of how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<u32>,
+    /// What it rests on.
+    pub why: &'a str,
+}
+
+impl Document for DoctorDocument<'_> {
+    const SCHEMA: &'static str = "pageyard.doctor/1";
+}
+
+impl Diagnosis {
+    /// Returns the diagnosis as a document.
+    #[must_use]
+    pub fn document(&self) -> DoctorDocument<'_> {
+        let failed = self.failed.iter().map(|f| FailedDocument {
+            order: f.asked.order,
+            gfp: f.asked.names(),
+            waits: f.asked.waits(),
+            count: f.count,
+            unexplained: f.unexplained,
+            comm: f.comm.as_deref(),
+        });
+        let served = self.served.iter().map(|asked| FailedDocument {
+            order: asked.order,
+            gfp: asked.names(),
+            waits: asked.waits(),
+            count: 1,
+            unexplained: 0,
+            comm: None,
+        });
+        DoctorDocument {
+            source: self.source.name(),
+            kernel: self.kernel.as_deref(),
+            failures: self.count(),
+            unexplained: self.failed.iter().map(|f| f.unexplained).sum(),
+            failed: failed.collect(),
+            served: served.collect(),
+            causes: self.causes.iter().map(|cause| cause.document(self.source)).collect(),
+            notes: &self.notes,
+        }
+    }
+}
+
+impl CauseOfAll {
+    fn document(&self, source: Source) -> CauseDocument<'_> {
+        CauseDocument {
+            cause: self.cause,
+            // To the precision that it is printed with.
+            weight: (self.weight * 100.0).round() / 100.0,
+            failures: self.failures,
+            evidence: &self.evidence,
+            setting: self.setting.as_ref(),
+            predicted: (self.predicted.as_ref()).map(|p| PredictedDocument { gain: &p.gain, cost: &p.cost }),
+            confidence: match &self.confidence {
+                Some(confidence) => ConfidenceDocument {
+                    right: confidence.right.map(|(right, _)| right),
+                    of: confidence.right.map(|(_, of)| of),
+                    why: &confidence.why,
+                },
+                None => ConfidenceDocument { right: None, of: None, why: source.rests_on() },
+            },
+        }
+    }
+}
+
+impl Source {
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Host => "host",
+            Source::Log => "log",
+            Source::Trace => "trace",
+        }
+    }
+
+    /// Says what causes rest on where no setting was tried.
+    #[must_use]
+    pub const fn rests_on(self) -> &'static str {
+        match self {
+            Source::Host => {
+                "memory as it is now, put through the kernel's own check of watermarks; no setting was tried"
+            }
+            Source::Log => {
+                "what the kernel logged, put through its own check of watermarks; no setting was tried"
+            }
+            Source::Trace => {
+                "memory as recorded, put through the kernel's own check of watermarks; no setting was tried"
+            }
+        }
+    }
+}

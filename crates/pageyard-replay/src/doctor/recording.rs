@@ -1,0 +1,110 @@
+//! The failures of a recording.
+
+use std::collections::BTreeMap;
+
+use pageyard::{GfpMap, ZoneKind};
+use pageyard_trace::{Columns, FailureKind, HostSample, Pageblocks, ProcTexts, Trace, TraceError};
+
+use super::diagnosis::{Diagnosis, Gathering, Source};
+use super::facts::{Asked, Facts};
+
+/// Kinds of failures that are told apart.
+const MOST_KINDS: usize = 1000;
+
+/// Explains the failures of a recording; of one without failures, what would fail at its end. `progress` is told how many rows
+/// were read.
+///
+/// # Errors
+/// When the trace cannot be read.
+pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosis, TraceError> {
+    let meta = trace.meta();
+    let mut all = Gathering::new(Source::Trace, Some(meta.kernel.clone()));
+    let map = GfpMap::from_names(meta.gfp_bits.iter().map(|(name, bit)| (name.as_str(), *bit)));
+    let opening = state(&meta.kernel, meta.before.as_ref(), || trace.before())?;
+    let Some(opening) = opening else {
+        all.note("The trace has no texts of its host, so nothing can be said of its memory.");
+        return Ok(all.finish());
+    };
+    let mut samples = Vec::new();
+    if let Some(mut reader) = trace.samples()? {
+        while let Some(sample) = reader.next_sample()? {
+            samples.push(sample);
+        }
+    }
+    if samples.is_empty() {
+        all.note("The recording has no samples of its host: failures are judged by memory as it was when it began.");
+    }
+    let times: Vec<u64> = samples.iter().map(|sample| sample.time_ns).collect();
+    let kinds = failures(trace, &times, progress)?;
+    for ((kind, sample), count) in &kinds {
+        let asked = Asked::new(kind.order, map.decode(kind.gfp));
+        let facts = match samples.get(*sample) {
+            Some(sample) => at(&opening, sample),
+            None => opening.clone(),
+        };
+        all.failed(&asked, &facts, *count, None);
+    }
+    if !kinds.is_empty() && !samples.is_empty() {
+        all.note("A failure is judged by the sample of the host before it, which can be a quarter of a second old.");
+    }
+    if kinds.is_empty() {
+        all.note("No request failed while it was recorded; what follows is what would fail at its end.");
+        let end = state(&meta.kernel, meta.after.as_ref(), || trace.after())?.unwrap_or(opening);
+        for asked in Asked::usual(&end) {
+            all.tried(&asked, &end);
+        }
+    }
+    Ok(all.finish())
+}
+
+/// Counts failures by their kind and the sample before them.
+type Kinds = BTreeMap<(FailureKind, usize), u64>;
+
+fn failures(trace: &Trace, times: &[u64], progress: &mut dyn FnMut(u64)) -> Result<Kinds, TraceError> {
+    let mut kinds = Kinds::new();
+    let mut events = trace.events(Columns::All)?;
+    let mut batch = Vec::new();
+    while events.next_batch(&mut batch)? {
+        for event in batch.iter().filter(|event| event.failed()) {
+            let sample = times.partition_point(|time| *time <= event.time_ns).saturating_sub(1);
+            // Threads do not matter here.
+            let kind = FailureKind { tid: 0, context: 0, ..FailureKind::of(event) };
+            if kinds.len() < MOST_KINDS || kinds.contains_key(&(kind, sample)) {
+                *kinds.entry((kind, sample)).or_default() += 1;
+            }
+        }
+        progress(events.rows_read());
+    }
+    Ok(kinds)
+}
+
+/// Reads what a host was like at one end of a recording.
+fn state(
+    kernel: &str,
+    texts: Option<&ProcTexts>,
+    picture: impl FnOnce() -> Result<Option<pageyard_trace::Snapshot>, TraceError>,
+) -> Result<Option<Facts>, TraceError> {
+    let Some(texts) = texts.filter(|texts| !texts.zoneinfo.is_empty()) else { return Ok(None) };
+    let facts = Facts { kernel: Some(kernel.to_owned()), ..Facts::of_texts(texts, "")? };
+    Ok(Some(match picture()? {
+        Some(snapshot) => facts.with_contents(&Pageblocks::of(&snapshot)),
+        None => facts,
+    }))
+}
+
+/// Returns a state with the free blocks and lists of a sample.
+fn at(opening: &Facts, sample: &HostSample) -> Facts {
+    let mut facts = opening.clone();
+    for zone in &mut facts.zones {
+        let is_this = |node: u8, kind: ZoneKind| (node, kind) == (zone.node, zone.kind);
+        if let Some(blocks) = sample.free_blocks.iter().find(|b| is_this(b.node, b.zone)) {
+            zone.free = pageyard::metrics::free_frames(&blocks.counts);
+            zone.blocks.clone_from(&blocks.counts);
+            // A sample has no types.
+            zone.types.clear();
+        }
+        zone.pcp = sample.lists.iter().filter(|l| is_this(l.node, l.zone)).map(|l| l.frames).sum();
+    }
+    facts.free_anywhere = Some(facts.zones.iter().map(|z| z.free).sum());
+    facts
+}

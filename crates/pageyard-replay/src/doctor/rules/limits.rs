@@ -1,0 +1,140 @@
+//! The request may not go where memory is.
+
+use pageyard::{Gfp, ZoneKind};
+use pageyard_trace::grouped;
+use pageyard_trace::text::size;
+
+use super::super::answer::{Answer, Otherwise, of_zone, served, usable};
+use super::super::cause::{Cause, Finding, Setting};
+use super::super::facts::Zone;
+use super::{Case, share};
+
+/// A request that keeps to its node (`__GFP_THISNODE`), or whose cpuset or policy has some nodes only.
+pub(super) fn node(case: &Case<'_>) -> Option<Finding> {
+    let (facts, asked) = (case.facts, case.asked);
+    let all = Otherwise { any_node: true, ..Otherwise::default() };
+    let said = |z: &Zone| format!("{} has {} free", z.title(), size(z.free));
+    let (evidence, setting) = if let Some(nodes) = &asked.nodes {
+        if case.is_served() || !served(facts, asked, all) {
+            return None;
+        }
+        let other = usable(facts, asked, all)
+            .filter(|z| !nodes.contains(&z.node) && of_zone(z, asked, all) == Answer::Served)
+            .max_by_key(|z| z.free)?;
+        let nodes = nodes.iter().map(u8::to_string).collect::<Vec<_>>().join(", ");
+        let evidence = format!(
+            "It was limited to node {nodes}, whose zones had {} free for it; {}, and would have served it.",
+            size(case.sum(|z| z.free)),
+            said(other)
+        );
+        (evidence, "cpuset.mems")
+    } else if asked.gfp.contains(Gfp::THISNODE) {
+        // Which node is not said. If some nodes would serve it, it was another.
+        let would = |node: u8| case.zones.iter().any(|(z, a)| z.node == node && *a == Answer::Served);
+        let short = case.zones.iter().filter(|(z, _)| !would(z.node)).max_by_key(|(z, _)| z.managed)?;
+        let other = case.zones.iter().filter(|(_, a)| *a == Answer::Served).max_by_key(|(z, _)| z.free)?;
+        let evidence = format!(
+            "It keeps to its node (__GFP_THISNODE): {} of a min watermark of {}, while {}, and would have served it.",
+            said(short.0),
+            size(short.0.min),
+            said(other.0)
+        );
+        (evidence, "numactl --membind")
+    } else {
+        return None;
+    };
+    Some(Finding {
+        cause: Cause::NodeLimit,
+        weight: 0.97,
+        evidence,
+        setting: Some(Setting {
+            name: setting,
+            now: None,
+            to: None,
+            note: "give it another node, or move what fills this one; memory of other nodes is slower",
+            knob: None,
+        }),
+    })
+}
+
+/// A request for memory below 16 MiB or 4 GiB, where higher zones have plenty.
+pub(super) fn low_zone(case: &Case<'_>) -> Option<Finding> {
+    let (facts, asked) = (case.facts, case.asked);
+    let highest = asked.highest();
+    if highest > ZoneKind::Dma32 || case.is_served() {
+        return None;
+    }
+    let low = case.sum(|z| z.free);
+    // A log shows the zones below alone, and the sum of all.
+    let shown: u64 = facts.zones.iter().map(|z| z.free).sum();
+    let above = facts.zones.iter().filter(|z| z.kind > highest).map(|z| z.free).sum::<u64>()
+        + facts.free_anywhere.unwrap_or(0).saturating_sub(shown);
+    if above < 4 * asked.frames() || above <= low {
+        return None;
+    }
+    let managed = case.sum(|z| z.managed);
+    let ratio = facts.settings.get("vm/lowmem_reserve_ratio").map(|s| words(s));
+    Some(Finding {
+        cause: Cause::LowZone,
+        weight: 0.96,
+        evidence: format!(
+            "It asks for {} memory: those zones have {} in all and {} free, while {} are free above them, which it cannot use.",
+            highest.name(),
+            size(managed),
+            size(low),
+            size(above)
+        ),
+        setting: Some(Setting {
+            name: "vm.lowmem_reserve_ratio",
+            to: ratio.as_deref().and_then(|r| protected_more(r, highest)),
+            now: ratio,
+            note: "a smaller number for the zone keeps more of it from requests that can use higher ones; those have less then",
+            knob: None,
+        }),
+    })
+}
+
+/// Zones that would serve it, but for what they keep from requests that can use higher ones.
+pub(super) fn protection(case: &Case<'_>) -> Option<Finding> {
+    let open = Otherwise { no_protection: true, ..Otherwise::default() };
+    if case.is_served() {
+        return None;
+    }
+    let kept: Vec<_> =
+        case.zones.iter().filter(|(z, _)| of_zone(z, case.asked, open) == Answer::Served).collect();
+    let (zone, _) = kept.iter().max_by_key(|(z, _)| z.free)?;
+    let free: u64 = kept.iter().map(|(z, _)| z.free).sum();
+    let reserve = zone.protection.get(case.asked.highest().index()).copied().unwrap_or(0);
+    let ratio = case.facts.settings.get("vm/lowmem_reserve_ratio").map(|s| words(s));
+    Some(Finding {
+        cause: Cause::LowmemReserve,
+        // A tenth of memory behind it is a cause; the few MiB of DMA that every host keeps are not.
+        weight: (10.0 * share(free, case.sum(|z| z.managed))).min(0.9),
+        evidence: format!(
+            "{} has {} free and keeps {} ({} frames) from requests that can use higher zones.",
+            zone.title(),
+            size(zone.free),
+            size(reserve),
+            grouped(reserve)
+        ),
+        setting: Some(Setting {
+            name: "vm.lowmem_reserve_ratio",
+            now: ratio,
+            to: None,
+            note: "a larger number for the zone keeps less of it; devices that need low memory have less then",
+            knob: None,
+        }),
+    })
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Quarters the ratio of a zone.
+fn protected_more(ratios: &str, zone: ZoneKind) -> Option<String> {
+    let mut all: Vec<u64> = ratios.split(' ').map(|n| n.parse().ok()).collect::<Option<_>>()?;
+    let ratio = all.get_mut(zone.index()).filter(|ratio| **ratio > 1)?;
+    *ratio = (*ratio / 4).max(1);
+    Some(all.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+}

@@ -1,0 +1,85 @@
+//! Memory is short: who has it.
+
+use pageyard_trace::text::{percent, size};
+
+use super::super::answer::{Otherwise, served};
+use super::super::cause::{Cause, Finding, Setting};
+use super::{Case, share};
+
+/// What is free lies in the lists of CPUs, where a request on another CPU does not find it.
+pub(super) fn lists(case: &Case<'_>) -> Option<Finding> {
+    let (free, listed) = (case.sum(|z| z.free), case.sum(|z| z.pcp));
+    let empty = Otherwise { lists_empty: true, ..Otherwise::default() };
+    // Lists hold blocks of up to order 3, and huge pages, which a request for several frames does not find there.
+    if case.is_served() || case.asked.order > 3 || listed < case.asked.frames() || listed * 4 < free {
+        return None;
+    }
+    // What blocks the frames in lists would make is not known, so only for single frames it is certain that they would do.
+    let would = case.asked.order == 0 && served(case.facts, case.asked, empty);
+    let of_free = share(listed, listed + free);
+    let weight = match would {
+        // Where lists have less than what is free, emptying them would have helped this once.
+        true if of_free >= 0.5 => 0.95,
+        true => 0.5 * of_free,
+        false => 0.3 * of_free,
+    };
+    let older = case.facts.release().is_some_and(|release| release < (5, 14));
+    let name = if older { "vm.percpu_pagelist_fraction" } else { "vm.percpu_pagelist_high_fraction" };
+    Some(Finding {
+        cause: Cause::PerCpuLists,
+        weight,
+        evidence: format!(
+            "{} lie in per-CPU lists and {} on the free lists{}.",
+            size(listed),
+            size(free),
+            if would { "; with the lists empty it would have been served" } else { "" }
+        ),
+        setting: Some(Setting {
+            name,
+            now: case
+                .facts
+                .setting(if older {
+                    "vm/percpu_pagelist_fraction"
+                } else {
+                    "vm/percpu_pagelist_high_fraction"
+                })
+                .map(|n| n.to_string()),
+            to: Some(if older { "0" } else { "1000" }.to_owned()),
+            note: "shorter lists give back sooner; more requests take the zone's lock then",
+            knob: (!older).then_some("percpu_pagelist_high_fraction"),
+        }),
+    })
+}
+
+/// Everything is in use, and little of it can be reclaimed.
+pub(super) fn used_up(case: &Case<'_>) -> Option<Finding> {
+    let facts = case.facts;
+    let managed = facts.managed();
+    if case.is_served() || case.is_fragmented() || managed == 0 {
+        return None;
+    }
+    let reclaimable = facts.reclaimable()?;
+    let free: u64 = facts.zones.iter().map(|z| z.free + z.pcp).sum();
+    // What is above the zones that a request may use is not in these sums, nor what lies there.
+    let held = managed.saturating_sub(free).saturating_sub(reclaimable).saturating_sub(facts.pooled());
+    let swap = match facts.swap_free {
+        Some(0) => ", and no swap is free",
+        Some(_) => ", and swap is free",
+        None => "",
+    };
+    // With free swap, a request that waits has somewhere to go.
+    let swapless = if facts.swap_free.is_some_and(|free| free > 0) && case.asked.waits() { 0.5 } else { 1.0 };
+    let weight = 0.9 * share(held, managed) * swapless;
+    (weight > 0.25).then(|| Finding {
+        cause: Cause::OutOfMemory,
+        weight,
+        evidence: format!(
+            "{} of {} are held by processes and the kernel, {} free; {} could be reclaimed{swap}.",
+            size(held),
+            size(managed),
+            percent(share(free, managed)),
+            size(reclaimable)
+        ),
+        setting: None,
+    })
+}

@@ -1,0 +1,196 @@
+//! Settings tried on a recording: the reference replays it with and without, and what differs is the prediction.
+
+use serde::Serialize;
+
+use super::diagnosis::Diagnosis;
+use crate::error::ReplayError;
+use crate::replay::Progress;
+use crate::what_if::{Figure, Figures, Sign, calibration, is_judged, preset, read_again, replayed, unfit};
+use pageyard_trace::Trace;
+
+/// A figure, and how a setting changes it in a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Change {
+    /// Which.
+    pub figure: Figure,
+    /// In the replay without the setting.
+    pub baseline: f64,
+    /// In the replay with it, less that.
+    pub change: f64,
+}
+
+/// What a replay says of a setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predicted {
+    /// What becomes better.
+    pub gain: Vec<Change>,
+    /// What becomes worse.
+    pub cost: Vec<Change>,
+    /// Of failures in the replay, the sign of their change.
+    pub failures: Sign,
+}
+
+/// How far a cause and its setting can be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confidence {
+    /// Of how many predictions of this kind about this setting, how many were right; where they were ever tried.
+    pub right: Option<(u32, u32)>,
+    /// What that rests on, or why there is no prediction.
+    pub why: String,
+}
+
+/// Figures of which less is better, and those of which more is.
+const LESS: [Figure; 4] = [Figure::Failures, Figure::Stalls, Figure::Fallbacks, Figure::Wakes];
+
+/// Tries the settings of a diagnosis on its recording. `chosen` names a judged preset to replay on instead of the recorded
+/// kernel's; then predictions are of that kernel.
+///
+/// # Errors
+/// When the recording cannot be replayed.
+pub fn try_settings(
+    trace: &Trace,
+    diagnosis: &mut Diagnosis,
+    chosen: Option<&str>,
+    progress: &mut dyn FnMut(Progress<'_>, u64, u64),
+) -> Result<(), ReplayError> {
+    let refused = refused(trace, chosen)?;
+    let kernel = &trace.meta().kernel;
+    let name = match chosen {
+        Some(name) => name,
+        None => preset(kernel.trim_start_matches("Linux ")).unwrap_or_default(),
+    };
+    let mut baseline: Option<Figures> = None;
+    for cause in &mut diagnosis.causes {
+        let Some(setting) = &cause.setting else {
+            cause.confidence = Some(untried("there is no setting to try"));
+            continue;
+        };
+        let (Some(knob), Some(to)) = (setting.knob, &setting.to) else {
+            cause.confidence =
+                Some(untried("the reference does not model the setting, so no replay tried it"));
+            continue;
+        };
+        if let Some(why) = &refused {
+            cause.confidence = Some(untried(&format!("no replay is asked what the setting does: {why}")));
+            continue;
+        }
+        let reclaims =
+            matches!(knob, "min_free_kbytes" | "watermark_scale_factor" | "watermark_boost_factor");
+        if let (true, Some(why)) = (reclaims, read_again(trace)?) {
+            cause.confidence = Some(untried(&format!("no replay is asked what the setting does: {why}")));
+            continue;
+        }
+        let before = match &baseline {
+            Some(figures) => figures,
+            None => baseline.insert(replayed(trace, name, &[], progress)?),
+        };
+        let after = match replayed(trace, name, &[(knob.to_owned(), to.clone())], progress) {
+            Ok(after) => after,
+            // A value that this kernel does not take.
+            Err(ReplayError::Knob { why, .. }) => {
+                cause.confidence = Some(untried(&format!("no replay tried it: {why}")));
+                continue;
+            }
+            Err(e) => return Err(e),
+        };
+        let predicted = Predicted::of(before, &after);
+        cause.confidence = Some(confidence(knob, predicted.failures, name));
+        cause.predicted = Some(predicted);
+    }
+    Ok(())
+}
+
+/// Says why no replay of a recording can answer, where none can.
+fn refused(trace: &Trace, chosen: Option<&str>) -> Result<Option<String>, ReplayError> {
+    let kernel = &trace.meta().kernel;
+    let name = match chosen {
+        Some(name) => Some(name),
+        None => preset(kernel.trim_start_matches("Linux ")),
+    };
+    Ok(match name {
+        None => Some(format!(
+            "the reference has no preset for {kernel}; `--preset linux-6.12` asks what that kernel would do"
+        )),
+        Some(name) if !is_judged(name) => Some(format!(
+            "the preset {name} has not been compared with its kernel, as those of 6.1 and 6.12 have; `--preset linux-6.12` asks what that kernel would do"
+        )),
+        Some(_) => unfit(trace)?,
+    })
+}
+
+fn untried(why: &str) -> Confidence {
+    Confidence { right: None, why: why.to_owned() }
+}
+
+/// Says how often such predictions were right.
+fn confidence(knob: &str, failures: Sign, preset: &str) -> Confidence {
+    let said = match failures {
+        Sign::None => "that a figure stays as it is",
+        Sign::Down | Sign::Up => "a change",
+    };
+    let right = calibration::record(knob).map(|r| r.right(failures)).filter(|(_, of)| *of > 0);
+    let why = match right {
+        Some((right, of)) => format!(
+            "replays on {preset}; in the study of what-ifs (a guest of 6.12 under pressure), where a replay predicted {said} under this setting, it was right in {right} of {of} figures"
+        ),
+        None => format!(
+            "replays on {preset}; the study of what-ifs has no case in which a replay predicted {said} under this setting, so how often that is right is not known"
+        ),
+    };
+    Confidence { right, why }
+}
+
+impl Predicted {
+    fn of(before: &Figures, after: &Figures) -> Predicted {
+        let (mut gain, mut cost, mut failures) = (Vec::new(), Vec::new(), Sign::None);
+        for figure in Figure::ALL {
+            let baseline = before.get(figure);
+            let change = after.get(figure) - baseline;
+            let sign = Sign::of(change, baseline, figure.floor());
+            if figure == Figure::Failures {
+                failures = sign;
+            }
+            let better = match (LESS.contains(&figure), figure, sign) {
+                (_, _, Sign::None) => continue,
+                (true, _, sign) => sign == Sign::Down,
+                (_, Figure::FreeHuge, sign) => sign == Sign::Up,
+                // Shorter lists and more drains are work, and memory that others can use: the longer way is a cost.
+                (_, Figure::Drained, sign) => sign == Sign::Down,
+                (_, _, sign) => sign == Sign::Down,
+            };
+            let row = Change { figure, baseline, change };
+            if better { gain.push(row) } else { cost.push(row) }
+        }
+        Predicted { gain, cost, failures }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn better_and_worse_are_told_apart() {
+        let figures = |values: [f64; 7]| Figures(Figure::ALL.into_iter().zip(values).collect());
+        // Drained, listed, fallbacks, wakes, failures, stalls, free pageblocks.
+        let before = figures([1000.0, 5000.0, 40.0, 10.0, 9.0, 0.0, 100.0]);
+        let after = figures([2000.0, 5001.0, 10.0, 30.0, 0.0, 0.0, 120.0]);
+        let predicted = Predicted::of(&before, &after);
+        let names = |all: &[Change]| all.iter().map(|c| c.figure).collect::<Vec<_>>();
+        assert_eq!(names(&predicted.gain), [Figure::Fallbacks, Figure::Failures, Figure::FreeHuge]);
+        assert_eq!(names(&predicted.cost), [Figure::Drained, Figure::Wakes]);
+        assert_eq!(predicted.failures, Sign::Down);
+    }
+
+    #[test]
+    fn a_prediction_says_how_often_such_ones_were_right() {
+        let known = confidence("min_free_kbytes", Sign::Down, "linux-6.12");
+        assert_eq!(known.right, Some((6, 11)));
+        assert!(known.why.contains("6 of 11"), "{}", known.why);
+        assert_eq!(confidence("min_free_kbytes", Sign::None, "linux-6.12").right, Some((6, 9)));
+        let never = confidence("compaction.extfrag_threshold", Sign::Up, "linux-6.12");
+        assert!(never.right.is_none() && never.why.contains("not known"), "{}", never.why);
+        assert!(confidence("defrag_mode", Sign::Down, "linux-6.12").right.is_none());
+    }
+}

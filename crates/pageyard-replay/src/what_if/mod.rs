@@ -1,0 +1,73 @@
+//! What-ifs: a recording replayed on the reference with the recorded kernel's settings, and with one of them changed.
+//!
+//! The [study](../../../../docs/studies/what-if.md) says how often such predictions are right; [`calibration`] has its figures.
+
+pub mod calibration;
+mod figure;
+mod fit;
+mod sign;
+
+pub use figure::{Figure, Figures};
+pub use fit::{read_again, unfit};
+pub use sign::{LEAST_SHARE, Sign};
+
+use crate::engine::EngineSpec;
+use crate::error::ReplayError;
+use crate::replay::{Progress, ReplayOptions, SlowPath, replay};
+use pageyard_trace::Trace;
+
+/// Names the preset of the reference that is nearest to a kernel's release, where there is one.
+#[must_use]
+pub fn preset(kernel: &str) -> Option<&'static str> {
+    let mut numbers = kernel.split(['.', '-']).map(|n| n.parse::<u32>().ok());
+    match (numbers.next()??, numbers.next()??) {
+        (6, 18) => Some("linux-6.18"),
+        (6, 12) => Some("linux-6.12"),
+        (6, 1) => Some("linux-6.1"),
+        _ => None,
+    }
+}
+
+/// Says whether a preset has been compared with its kernel, frame by frame ([judge](../../../../docs/design/judge.md)).
+#[must_use]
+pub fn is_judged(preset: &str) -> bool {
+    matches!(preset, "linux-6.1" | "linux-6.12")
+}
+
+/// Replays a recording on the reference, and counts.
+///
+/// # Errors
+/// Those of a replay; [`ReplayError::Machine`] where the replay is not sound.
+pub fn replayed(
+    trace: &Trace,
+    preset: &str,
+    knobs: &[(String, String)],
+    progress: &mut dyn FnMut(Progress<'_>, u64, u64),
+) -> Result<Figures, ReplayError> {
+    let spec = EngineSpec::parse(preset, knobs)?;
+    let slow_path = Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 });
+    let options = ReplayOptions { slow_path, samples: Some(1), ..ReplayOptions::default() };
+    let report = replay(trace, &[spec], &options, progress)?;
+    match report.engines.first() {
+        Some(engine) if engine.is_sound() => Ok(Figures::of_replay(engine)),
+        _ => Err(ReplayError::Machine {
+            trace: trace.name().to_owned(),
+            why: "its replay is not sound, so it predicts nothing".to_owned(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::preset;
+
+    #[test]
+    fn only_kernels_that_the_reference_knows_have_a_preset() {
+        assert_eq!(preset("6.18.44-fc-v669"), Some("linux-6.18"));
+        assert_eq!(preset("6.12.117+deb12-cloud-amd64"), Some("linux-6.12"));
+        assert_eq!(preset("6.1.0-56-cloud-amd64"), Some("linux-6.1"));
+        for other in ["6.11.2", "5.10.0", "", "6", "x.y"] {
+            assert_eq!(preset(other), None, "{other}");
+        }
+    }
+}

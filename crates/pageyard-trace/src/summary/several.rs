@@ -1,0 +1,129 @@
+//! Several traces side by side.
+
+use serde::Serialize;
+
+use super::Summary;
+use crate::document::Document;
+use crate::error::TraceError;
+use crate::event::EventKind;
+use crate::failures::GfpNames;
+use crate::text::{Grid, grouped, shown};
+
+/// Several traces, in the order of their names.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SeveralDocument {
+    /// The traces.
+    pub traces: Vec<OneOfSeveral>,
+}
+
+/// One of several traces. Of one that cannot be read there is only the reason.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OneOfSeveral {
+    /// Its name.
+    pub name: String,
+    /// Why it cannot be read; left out where it can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+    /// The kernel.
+    pub kernel: String,
+    /// CPUs.
+    pub cpus: u32,
+    /// Seconds that were recorded.
+    pub seconds: f64,
+    /// Events.
+    pub events: u64,
+    /// Events that were lost.
+    pub lost: u64,
+    /// Requests that got nothing.
+    pub failures: u64,
+    /// The most frequent kind of those: order and flags; left out where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_frequent: Option<String>,
+    /// Blocks taken from a pageblock of another type.
+    pub fallbacks: u64,
+    /// Free huge frames at the end as a share of those that the free memory could make; left out where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_huge_pct: Option<f64>,
+}
+
+impl Document for SeveralDocument {
+    const SCHEMA: &'static str = "pageyard.summaries/1";
+}
+
+impl OneOfSeveral {
+    /// Takes the row out of a summary.
+    #[must_use]
+    pub fn of(summary: &Summary) -> OneOfSeveral {
+        let kind = summary.failures.kinds.most_frequent(1);
+        let words = |order: u8, gfp: u32| format!("order {order}, {}", GfpNames::new(gfp, &summary.gfp_map));
+        OneOfSeveral {
+            name: summary.name.clone(),
+            unreadable: None,
+            kernel: summary.kernel.clone(),
+            cpus: summary.cpus,
+            seconds: summary.duration_ns as f64 / 1e9,
+            events: summary.events(),
+            lost: summary.lost,
+            failures: summary.failed.count,
+            most_frequent: kind.first().map(|(kind, _)| words(kind.order, kind.gfp)),
+            fallbacks: summary.by_kind[EventKind::AllocExtfrag.index()],
+            free_huge_pct: crate::HugeFrames::of(&summary.after).pct,
+        }
+    }
+
+    /// Says that a trace cannot be read.
+    #[must_use]
+    pub fn unreadable(name: &str, why: &TraceError) -> OneOfSeveral {
+        OneOfSeveral { name: shown(name), unreadable: Some(why.to_string()), ..OneOfSeveral::default() }
+    }
+}
+
+impl SeveralDocument {
+    /// Returns how many cannot be read.
+    #[must_use]
+    pub fn unreadable(&self) -> usize {
+        self.traces.iter().filter(|t| t.unreadable.is_some()).count()
+    }
+
+    /// Writes a table, and below it what cannot be read.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut grid = Grid::new([
+            "trace",
+            "kernel",
+            "CPUs",
+            "seconds",
+            "events",
+            "lost",
+            "failures",
+            "fallbacks",
+            "free huge",
+        ]);
+        let (unread, read): (Vec<_>, Vec<_>) = self.traces.iter().partition(|t| t.unreadable.is_some());
+        for t in &read {
+            grid.row([
+                t.name.clone(),
+                t.kernel.clone(),
+                t.cpus.to_string(),
+                format!("{:.1}", t.seconds),
+                grouped(t.events),
+                grouped(t.lost),
+                grouped(t.failures),
+                grouped(t.fallbacks),
+                t.free_huge_pct.map_or_else(|| "-".to_owned(), |pct| format!("{pct:.1} %")),
+            ]);
+        }
+        let mut text = grid.to_string();
+        for t in read.iter().filter(|t| t.failures > 0) {
+            let kind = t.most_frequent.as_deref().unwrap_or("-");
+            text +=
+                &format!("{}: {} requests got nothing, most of them {kind}\n", t.name, grouped(t.failures));
+        }
+        for t in unread {
+            text += &format!("{} cannot be read: {}\n", t.name, t.unreadable.as_deref().unwrap_or("-"));
+        }
+        text
+    }
+}
