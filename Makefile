@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
-	test-freestanding lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
+	test-freestanding test-viewer lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -141,3 +141,13 @@ aarch64:
 
 clean:
 	$(CARGO) clean
+
+# The viewer: that its page is what the sources build, and three recordings' pages in a browser (needs npm and chromium).
+MAPS = target/maps
+test-viewer: build
+	cd viewer && npm ci --silent --ignore-scripts && ./check
+	rm -rf $(MAPS) && mkdir -p $(MAPS)
+	for trace in build guest-6.12-huge guest-6.1-net; do \
+		./target/release/pageyard map data/traces/$$trace.trace -o $(MAPS)/$$trace.html --json > $(MAPS)/$$trace.json || exit 1; \
+	done
+	cd viewer && PAGEYARD_MAPS=$(CURDIR)/$(MAPS) npm test --silent
