@@ -6,6 +6,7 @@ mod carried;
 mod compare;
 mod doctor;
 mod experiment;
+mod export;
 mod import;
 mod knobs;
 mod map;
@@ -83,6 +84,8 @@ enum Verb {
     Schema(schema::SchemaArguments),
     /// Make a trace of what perf, trace-cmd or Perfetto wrote
     Import(import::Import),
+    /// Make a file of a trace that another program shows: Perfetto
+    Export(export::Export),
 }
 
 fn main() -> ExitCode {
@@ -108,6 +111,7 @@ fn main() -> ExitCode {
         Verb::Knobs(knobs) => knobs.run(arguments.json),
         Verb::Schema(schema) => schema.run(arguments.json),
         Verb::Import(import) => import.run(arguments.json),
+        Verb::Export(export) => export.run(arguments.json),
         Verb::Record(record) => match record.run(arguments.json) {
             // The recorded command's status is this command's.
             Ok(status) => return status,

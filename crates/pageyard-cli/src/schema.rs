@@ -24,7 +24,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 26] = [
+const SCHEMAS: [Schema; 27] = [
     schema!("replay", "pageyard replay --json"),
     schema!("compare", "pageyard compare --json"),
     schema!("map", "pageyard map TRACE -o FILE.html --json"),
@@ -37,6 +37,7 @@ const SCHEMAS: [Schema; 26] = [
     schema!("watch", "pageyard watch --json"),
     schema!("import", "pageyard import FILE --json"),
     schema!("import-partial", "pageyard import NAME.trace.partial --json"),
+    schema!("export", "pageyard export TRACE -o FILE --json"),
     schema!("bench-sweep", "pageyard bench sweep --json"),
     schema!("bench-bulk", "pageyard bench bulk --json"),
     schema!("bench-primitives", "pageyard bench primitives --json"),

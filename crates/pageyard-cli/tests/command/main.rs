@@ -2,6 +2,7 @@
 
 mod compare;
 mod doctor;
+mod export;
 mod external;
 mod knobs;
 mod limits;

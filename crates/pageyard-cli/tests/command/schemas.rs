@@ -8,6 +8,7 @@ use pageyard_bench::document::{
     PrimitivesDocument, RouterDocument, ScaleDocument, StreamDocument, SweepDocument,
 };
 use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
+use pageyard_record::export::ExportDocument;
 use pageyard_record::host::HostDocument;
 use pageyard_record::import::ImportDocument;
 use pageyard_record::record::RecordDocument;
@@ -53,6 +54,7 @@ fn generated() -> Vec<Value> {
         schema::<WatchDocument<'_>>(),
         schema::<ImportDocument<'_>>(),
         schema::<SalvageDocument<'_>>(),
+        schema::<ExportDocument<'_>>(),
         schema::<SweepDocument<'_>>(),
         schema::<BulkDocument<'_>>(),
         schema::<PrimitivesDocument<'_>>(),

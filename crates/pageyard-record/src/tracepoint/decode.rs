@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use pageyard::Context;
 use pageyard_trace::MAX_FRAMES;
 use pageyard_trace::{FAILED, MAX_ORDER};
 
@@ -262,6 +263,17 @@ fn order(value: u64) -> Option<u8> {
 
 fn migratetype(value: u64) -> i8 {
     if value <= 5 { value as i8 } else { -1 }
+}
+
+/// Returns the kernel's flags of an event in a context.
+pub(crate) fn common_flags(context: Context, irqs_off: bool) -> u64 {
+    let context = match context {
+        Context::Task => 0,
+        Context::Softirq => SOFTIRQ,
+        Context::Hardirq => HARDIRQ,
+        Context::Nmi => NMI,
+    };
+    context | if irqs_off { IRQS_OFF } else { 0 }
 }
 
 /// Turns the kernel's flags into the entry's.

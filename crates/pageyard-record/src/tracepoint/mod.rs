@@ -15,7 +15,7 @@ mod sink;
 mod sorter;
 mod spill;
 
-pub(crate) use decode::{Decoder, NumberHasher, Skipped};
+pub(crate) use decode::{Decoder, NumberHasher, Skipped, common_flags};
 pub(crate) use entry::Entry;
 pub(crate) use format::{Format, MAX_FORMAT_BYTES};
 pub(crate) use gfp::gfp_bits;

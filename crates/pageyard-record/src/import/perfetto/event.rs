@@ -1,5 +1,7 @@
 //! One event: from Perfetto's fields to bytes that a decoder knows.
 
+use pageyard_trace::EventKind;
+
 use crate::tracepoint::{Format, REQUIRED, Tracepoint, WANTED};
 
 use super::super::kernel::Formats;
@@ -30,6 +32,13 @@ const EVENTS: [Event; 9] = [
     event(99, "compaction", "mm_compaction_begin", &[2, 3]),
     event(103, "compaction", "mm_compaction_end", &[2, 3]),
 ];
+
+/// Returns the number that a kind of event has in Perfetto's `FtraceEvent`, and those of its fields, in the order of the tracepoint's.
+pub(crate) fn numbers(kind: EventKind) -> (u32, &'static [u32]) {
+    // The first five are the kinds of rows, in their order.
+    let event = &EVENTS[kind.index()];
+    (event.number, event.fields)
+}
 
 // The numbers of `FtraceEvent`'s own fields.
 const TIMESTAMP: u32 = 1;
@@ -119,5 +128,7 @@ mod tests {
             let event = EVENTS.iter().find(|e| e.name == tracepoint.name).unwrap();
             assert_eq!(event.fields.len(), tracepoint.fields.len(), "{}", event.name);
         }
+        let of = |kind: EventKind| EVENTS[kind.index()].name.strip_prefix("mm_page_").unwrap();
+        assert!(EventKind::ALL.iter().all(|kind| kind.name() == of(*kind)));
     }
 }

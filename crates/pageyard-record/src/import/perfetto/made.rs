@@ -1,8 +1,8 @@
 //! Files as Perfetto writes them, made up: for tests, and as seeds for fuzzing.
 
+use crate::export::message::Message;
 use pageyard::Context;
 use pageyard_trace::{Event, EventKind};
-use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// A made-up file.
 #[derive(Clone, Debug, Default)]
@@ -83,17 +83,10 @@ impl Made {
 
 /// Returns a field that is a number.
 pub(crate) fn number(field: u32, value: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    encode_key(field, WireType::Varint, &mut out);
-    encode_varint(value, &mut out);
-    out
+    Message::new().number(field, value).as_bytes().to_vec()
 }
 
 /// Returns a field that is a text, or a message.
 pub(crate) fn text(field: u32, bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    encode_key(field, WireType::LengthDelimited, &mut out);
-    encode_varint(bytes.len() as u64, &mut out);
-    out.extend(bytes);
-    out
+    Message::new().bytes(field, bytes).as_bytes().to_vec()
 }

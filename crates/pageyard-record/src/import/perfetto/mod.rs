@@ -12,4 +12,5 @@ mod records;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use event::numbers;
 pub(super) use records::PerfettoRecords;

@@ -1,0 +1,36 @@
+//! An export as a document.
+
+use super::Exported;
+use pageyard_trace::Document;
+use serde::Serialize;
+
+/// The file that was made of a trace.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ExportDocument<'a> {
+    /// Where the file is.
+    pub file: &'a str,
+    /// What reads it: `perfetto`.
+    pub format: &'static str,
+    /// Events.
+    pub events: u64,
+    /// Of these, requests that got nothing.
+    pub refused: u64,
+    /// Samples of the host.
+    pub samples: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+impl Document for ExportDocument<'_> {
+    const SCHEMA: &'static str = "pageyard.export/1";
+}
+
+impl Exported {
+    /// Returns the export as a document: `file` is where it went.
+    #[must_use]
+    pub fn document<'a>(&self, file: &'a str) -> ExportDocument<'a> {
+        let Exported { events, refused, samples, bytes } = *self;
+        ExportDocument { file, format: "perfetto", events, refused, samples, bytes }
+    }
+}
