@@ -109,9 +109,10 @@ impl SlowPathTotals {
         )?;
         writeln!(
             f,
-            "    reclaim     {} requests waited for it; {} frames given up, {} of which the host freed later; {} frames pinned ({} % of what is movable, --pinned)",
+            "    reclaim     {} requests waited for it and got {} frames; the background got {}; {} of these the host freed later; {} frames pinned ({} % of what is movable, --pinned)",
             n(Counter::Allocstall),
-            count(reclaimed(stats)),
+            n(Counter::PgstealDirect),
+            n(Counter::PgstealKswapd),
             count(self.reclaimed_before),
             count(self.pinned_frames),
             self.allowed.pinned * 100.0
