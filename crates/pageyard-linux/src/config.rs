@@ -222,8 +222,8 @@ macro_rules! left_out {
         concat!(
             "Reclaim and compaction run only where a workload supplies what to reclaim and to move; memory cgroups do not exist, and \
              owners of CMA areas take nothing back. Requests do not wait for the background reclaimer (allow_direct_reclaim), which sleeps \
-             at once, without its first tenth of a second; should_continue_reclaim is left out. Compaction knows no need_resched, no LRU \
-             lists (too_many_isolated) and no contended lock.",
+             at once, without its first tenth of a second; should_continue_reclaim is left out. Compaction knows no contended lock. Which \
+             frames are on LRU lists (too_many_isolated) and when a CPU is wanted (need_resched) it knows from their owner alone.",
             $(" ", $besides)?
         )
     };
@@ -234,14 +234,11 @@ const LEFT_OUT_4_6: &str =
 
 const LEFT_OUT_4_10: &str = left_out!();
 
-const LEFT_OUT_6_1: &str = left_out!(
-    "It forgets skip hints by frames in use, finishes a pageblock in clusters of 32 frames, and captures a block when it is left."
-);
+const LEFT_OUT_6_1: &str = left_out!("It captures a block when it is left.");
 
 /// The same for kernels from 6.9 on.
 const LEFT_OUT_6_12: &str = left_out!(
-    "It does not split a large folio for which no target is free, forgets skip hints by frames in use, finishes a pageblock in \
-     clusters of 32 frames, and captures a block when it is left."
+    "It captures a block when it is left, and splits a large folio for which no target is free where its owner does that."
 );
 
 impl Config {

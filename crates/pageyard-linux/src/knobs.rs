@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 61] = [
+    pub const KNOBS: [(&'static str, &'static str); 63] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -86,6 +86,8 @@ impl Config {
         ("compaction.spare_next", "true or false"),
         ("compaction.attempt_deferred", "true or false"),
         ("compaction.large_folios", "true or false"),
+        ("compaction.isolated_limit", "off, half or sixteenth"),
+        ("compaction.yields", "anywhere or between_zones"),
     ];
 
     /// Sets a knob by name.

@@ -25,7 +25,10 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             Source::Scanned(_) => return self.isolate_scanned(cluster),
             Source::Chosen(_, Some(at)) => {
                 let block = at.block;
-                return self.isolate_chosen(block, cluster);
+                return match self.may_isolate() {
+                    true => self.isolate_chosen(block, cluster),
+                    false => Search::Stop,
+                };
             }
             Source::Chosen(notes, None) => *notes,
             Source::Unasked => Chooser::default(),

@@ -4,6 +4,7 @@ use super::migrate::{Busy, Migrate, MigrateError, Mode};
 use super::room::Room;
 use super::stock::FreeStock;
 use super::view::CompactionView;
+use crate::allocator::Cx;
 use crate::units::{BlockId, Order, Pfn};
 
 /// Frames that are isolated before they are moved, except where a pageblock is finished.
@@ -114,7 +115,10 @@ pub(super) struct Moving<'a, M: CompactionView, O: Migrate> {
     /// How often all blocks were tried.
     pub(super) rounds: u8,
     pub(super) stage: Stage,
-    /// Whether an owner has refused to move a block.
+    pub(super) turn: Turn,
+    /// The frames of blocks that were split, in the order in which they move.
+    parts: Cluster<'a, M, O>,
+    /// Whether a block is to stay: its owner refused to move it, or there is no target for a part of it.
     refused: bool,
     /// Frames that were moved.
     pub(super) moved: u64,
@@ -131,6 +135,15 @@ pub(super) enum Stage {
     Single,
 }
 
+/// Which blocks of a cluster are being moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// Those that were isolated by a scan.
+    Found,
+    /// The frames of those that were split, which are tried once, without waiting.
+    Parts,
+}
+
 /// How the moves of a cluster ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
@@ -144,7 +157,9 @@ pub(super) enum Ending {
 
 impl<'a, M: CompactionView, O: Migrate> Moving<'a, M, O> {
     pub(super) fn new(cluster: Cluster<'a, M, O>, downwards: bool) -> Moving<'a, M, O> {
-        Moving { cluster, downwards, at: 0, rounds: 0, stage: Stage::Pair, refused: false, moved: 0 }
+        let parts = Cluster::new(cluster.owner, cluster.mode);
+        let (stage, turn) = (Stage::Pair, Turn::Found);
+        Moving { cluster, downwards, at: 0, rounds: 0, stage, turn, parts, refused: false, moved: 0 }
     }
 
     /// Takes the cluster out.
@@ -155,6 +170,11 @@ impl<'a, M: CompactionView, O: Migrate> Moving<'a, M, O> {
     /// Returns how many frames are still here.
     pub(super) fn left(&self) -> usize {
         self.cluster.left()
+    }
+
+    /// Returns how many frames are still here, those of blocks that were split included.
+    pub(super) fn held(&self) -> usize {
+        self.left() + self.parts.left()
     }
 
     /// Returns how many frames there were.
@@ -216,6 +236,41 @@ impl<'a, M: CompactionView, O: Migrate> Moving<'a, M, O> {
         if let Some((_, token)) = self.remove() {
             self.cluster.owner.putback(token);
         }
+    }
+
+    /// Has the next block split by its owner, and isolates its frames; says whether that was done. A frame that another has
+    /// got hold of meanwhile is none of ours.
+    ///
+    /// # Linux
+    /// `try_split_folio`: the last frame is moved first, and the first one last.
+    pub(super) fn split(&mut self, cx: &Cx) -> bool {
+        let (owner, mode, place) = (self.cluster.owner, self.cluster.mode, self.place(self.at));
+        let slot = &mut self.cluster.blocks.places_mut()[place];
+        let Some((block, token)) = slot.take() else { return false };
+        if let Err(token) = owner.split(cx, block, token, mode) {
+            *slot = Some((block, token));
+            return false;
+        }
+        for n in (0..block.order.frames().0).rev() {
+            let part = BlockId { pfn: Pfn(block.pfn.0 + n), order: Order::ZERO };
+            let stays = |busy| busy != Busy::Gone;
+            self.refused |= self.parts.blocks.is_full() || self.parts.isolate(part).is_err_and(stays);
+        }
+        true
+    }
+
+    /// Goes on to the frames of blocks that were split, if there are any. What did not move before is put back.
+    pub(super) fn turn_to_parts(&mut self) -> bool {
+        if self.turn == Turn::Parts || self.parts.is_empty() {
+            return false;
+        }
+        self.refused |= self.left() > 0;
+        self.cluster.put_back();
+        self.cluster = self.parts.take();
+        self.cluster.mode = Mode::Async;
+        (self.downwards, self.turn, self.stage) = (false, Turn::Parts, Stage::Pair);
+        (self.at, self.rounds) = (0, 0);
+        true
     }
 
     /// Says how the moves ended, if no more are tried.

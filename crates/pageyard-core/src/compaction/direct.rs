@@ -91,6 +91,9 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
             state.defer(order, mode, kept);
             owner.step(Step::Failed(start, order));
         }
+        if mode == Mode::Async && owner.must_yield() {
+            break;
+        }
     }
     tried
 }

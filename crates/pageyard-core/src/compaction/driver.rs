@@ -135,7 +135,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         let isolated = match phase {
             Phase::Check => 0,
             Phase::Isolate(cluster) | Phase::Settle(cluster, _) => cluster.left(),
-            Phase::Move(moving) => moving.left(),
+            Phase::Move(moving) => moving.held(),
         };
         (isolated, pass.targets.held(), pass.held.len())
     }
@@ -184,6 +184,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
                     let downwards = pass.job.knobs.moves != Moves::Upwards;
                     *phase = Phase::Move(Moving::new(cluster.take(), downwards));
                 }
+                Search::Stop => self.finish(Outcome::Contended, None),
                 Search::Settle => *phase = Phase::Settle(cluster.take(), Ending::Moved),
             },
             Phase::Move(moving) => {

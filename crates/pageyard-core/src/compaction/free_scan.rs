@@ -64,7 +64,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         // The pageblock that is being emptied takes nothing in.
         let last = if self.job.knobs.spare_next { 0 } else { 1 };
         let first = pageblock_end_pfn(Pfn(self.migrate_pfn.0 - last));
-        if block.start() < first || self.contended {
+        if block.start() < first || self.contended || self.stops_at(block.start()) {
             return false;
         }
         let down = Pfn(block.start().0 - PAGEBLOCK_ORDER.frames().0);

@@ -1,6 +1,8 @@
 //! The names of compaction's knobs, and how they are set.
 
-use super::knobs::{Deferral, FastSource, Finish, Hints, Knobs, Marks, Moves, Scope, Skip, TargetOrder};
+use super::knobs::{
+    Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Scope, Skip, TargetOrder, Yields,
+};
 use crate::units::Order;
 use core::fmt;
 
@@ -26,7 +28,7 @@ impl core::error::Error for KnobError {}
 
 impl Knobs {
     /// The names, each with the values it takes.
-    pub const NAMES: [(&'static str, &'static str); 33] = [
+    pub const NAMES: [(&'static str, &'static str); 35] = [
         ("enabled", "true or false"),
         ("last_migrated_drain", "true or false"),
         ("skip_on_failure", "off, direct_async, direct or all"),
@@ -60,6 +62,8 @@ impl Knobs {
         ("spare_next", "true or false"),
         ("attempt_deferred", "true or false"),
         ("large_folios", "true or false"),
+        ("isolated_limit", "off, half or sixteenth"),
+        ("yields", "anywhere or between_zones"),
     ];
 
     /// Sets a knob by its name, without the prefix `compaction.`.
@@ -155,6 +159,21 @@ impl Knobs {
                     _ => return Err(wrong),
                 }
             }
+            "isolated_limit" => {
+                self.isolated_limit = match value {
+                    "off" => IsolatedLimit::Off,
+                    "half" => IsolatedLimit::Half,
+                    "sixteenth" => IsolatedLimit::Sixteenth,
+                    _ => return Err(wrong),
+                }
+            }
+            "yields" => {
+                self.yields = match value {
+                    "anywhere" => Yields::Anywhere,
+                    "between_zones" => Yields::BetweenZones,
+                    _ => return Err(wrong),
+                }
+            }
             "moves" => {
                 self.moves = match value {
                     "upwards" => Moves::Upwards,
@@ -215,6 +234,8 @@ mod tests {
             "false",
             "false",
             "true",
+            "sixteenth",
+            "between_zones",
         ];
         for ((name, takes), value) in Knobs::NAMES.into_iter().zip(good) {
             let mut knobs = Knobs::linux_4_6();

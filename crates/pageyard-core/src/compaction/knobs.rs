@@ -95,6 +95,26 @@ pub enum Moves {
     Batch,
 }
 
+/// How many frames may be isolated, where the owner says how many there are ([`Migrate::listed`](super::Migrate::listed)).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum IsolatedLimit {
+    /// Any number.
+    Off,
+    /// Half as many as are on lists for reclaim.
+    Half,
+    /// A sixteenth of them.
+    Sixteenth,
+}
+
+/// Where an asynchronous compaction gives way when its CPU is wanted ([`Migrate::must_yield`](super::Migrate::must_yield)).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Yields {
+    /// Wherever it is: it ends as contended.
+    Anywhere,
+    /// Behind a zone: a request goes on to no other.
+    BetweenZones,
+}
+
 /// In which order free frames in stock are used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TargetOrder {
@@ -179,6 +199,10 @@ pub struct Knobs {
     /// Whether movable blocks of several frames move as a whole, those below the wanted order and a pageblock's. It takes
     /// effect with `whole_blocks` and `TargetOrder::SmallestFirst`, where free frames do not come directly.
     pub large_folios: bool,
+    /// How many frames may be isolated before a compaction that does not wait ends, and one that does waits.
+    pub isolated_limit: IsolatedLimit,
+    /// Where asynchronous compaction gives way.
+    pub yields: Yields,
 }
 
 impl Knobs {
@@ -219,6 +243,8 @@ impl Knobs {
             spare_next: true,
             attempt_deferred: false,
             large_folios: false,
+            isolated_limit: IsolatedLimit::Half,
+            yields: Yields::Anywhere,
         }
     }
 
@@ -249,6 +275,7 @@ impl Knobs {
             fast_free: true,
             fast_source: FastSource::Hinted,
             finish: Finish::Begun,
+            yields: Yields::BetweenZones,
             ..Knobs::linux_4_10()
         }
     }
@@ -265,6 +292,7 @@ impl Knobs {
             finish: Finish::Failed,
             moves: Moves::Batch,
             large_folios: true,
+            isolated_limit: IsolatedLimit::Sixteenth,
             ..Knobs::linux_6_1()
         }
     }

@@ -1,7 +1,8 @@
 //! The interface to the owner of movable frames.
 
 use super::step::Step;
-use crate::units::{BlockId, Pfn};
+use crate::allocator::Cx;
+use crate::units::{BlockId, Frames, Pfn, ZoneId};
 
 /// How much a migration may cost its caller.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -36,6 +37,15 @@ pub enum MigrateError {
     Gone,
 }
 
+/// How many frames of a node its lists for reclaim have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Listed {
+    /// Frames on the lists.
+    pub listed: Frames,
+    /// Frames that were taken off them for a while, by compaction or by reclaim.
+    pub isolated: Frames,
+}
+
 /// Implemented by the owner of movable single frames (order 0), and of movable blocks of several frames if it likes.
 ///
 /// Compaction holds no lock when it calls: an implementation may free frames, and may allocate as long as the
@@ -67,7 +77,7 @@ pub unsafe trait Migrate {
     /// As [`isolate`](Self::isolate).
     ///
     /// # Linux
-    /// A folio of several pages, since 6.9. One that finds no target is split there; here it stays where it is.
+    /// A folio of several pages, since 6.9. For one that finds no target, [`split`](Self::split) is asked.
     fn isolate_block(&self, block: BlockId, mode: Mode) -> Result<Self::Isolated, Busy> {
         let _ = (block, mode);
         Err(Busy::Pinned)
@@ -78,6 +88,46 @@ pub unsafe trait Migrate {
     /// # Errors
     /// The reason; `to` was not used. The frame stays isolated and is tried again or put back, unless it is gone.
     fn migrate(&self, from: &mut Self::Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError>;
+
+    /// Splits an isolated block of several frames, for which there is no target, into single frames in use, with the engine's
+    /// [`split`](crate::PageAllocator::split), and puts them back into use. They are isolated again at once, and moved after the
+    /// rest.
+    ///
+    /// # Errors
+    /// The block, as it was. The default never splits: then compaction ends, unless the scanners have met.
+    ///
+    /// # Linux
+    /// `try_split_folio`.
+    fn split(&self, cx: &Cx, block: BlockId, from: Self::Isolated, mode: Mode) -> Result<(), Self::Isolated> {
+        let _ = (cx, block, mode);
+        Err(from)
+    }
+
+    /// Counts the frames of a zone's node that are on lists for reclaim, and those isolated. `None`, the default, where they
+    /// are not counted: then any number may be isolated.
+    ///
+    /// # Linux
+    /// `NR_ACTIVE_*` and `NR_INACTIVE_*`; `NR_ISOLATED_*`.
+    fn listed(&self, zone: ZoneId) -> Option<Listed> {
+        let _ = zone;
+        None
+    }
+
+    /// Waits a while, because too many frames are isolated; `false` where the caller is not to go on, which is the default.
+    ///
+    /// # Linux
+    /// `reclaim_throttle` with `VMSCAN_THROTTLE_ISOLATED`, up to a fiftieth of a second, and `fatal_signal_pending`.
+    fn wait_for_isolated(&self) -> bool {
+        false
+    }
+
+    /// Says whether the CPU is wanted by another task. The default says no.
+    ///
+    /// # Linux
+    /// `need_resched`.
+    fn must_yield(&self) -> bool {
+        false
+    }
 
     /// Says whether a frame, or the block that starts there, is on a list of frames that can be reclaimed. Hints of the scanners
     /// depend on it, and whether a scan passes over the rest of a block that it has isolated. All are, unless the owner

@@ -56,6 +56,9 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             };
             self.source = Source::Scanned(Some(Emptied::new(block, lease)));
         }
+        if !self.may_isolate() {
+            return Search::Stop;
+        }
         self.migrate_pfn = match found && self.is_spoiled_by_its_hint(low) {
             true => self.pass_spoiled(low, end),
             false => self.isolate_block(low, end, cluster),
@@ -112,6 +115,9 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                 }
                 // Recomputed, not stepped: a free or compound block can reach past several of these blocks.
                 next_skip = block_end_pfn(low, order);
+            }
+            if low != start && self.stops_at(low) {
+                break;
             }
             self.work.migrate_scanned += 1;
             let skipped = match self.job.map.frame(low) {

@@ -18,7 +18,7 @@
 //! * `pass`: a compaction that has begun: positions, counts, and what the engine lent it. What it does in each phase:
 //!   `migrate_scan` and `chosen` find frames to move, `moves` moves them, `free_scan` finds free frames for them.
 //!   `fast_source` and `fast_free` search the free lists before the two scanners move, with what `fast` remembers;
-//!   `finish` decides when a pageblock that was begun is finished, `hints` how skip hints are left, `forget` how they
+//!   `restraint` says when they hold back, `finish` decides when a pageblock that was begun is finished, `hints` how skip hints are left, `forget` how they
 //!   are forgotten.
 //! * `driver`: the states and phases, and which follows which.
 //!
@@ -47,6 +47,7 @@ mod moves;
 mod pass;
 mod plan;
 mod positions;
+mod restraint;
 mod room;
 mod source;
 mod state;
@@ -66,8 +67,10 @@ pub use direct::{Tried, compact_for_request};
 pub use driver::{Compactor, Progress};
 pub use evacuate::{Stuck, evacuate};
 pub use knob_names::KnobError;
-pub use knobs::{Deferral, FastSource, Finish, Hints, Knobs, Marks, Moves, Scope, Skip, TargetOrder};
-pub use migrate::{Busy, Migrate, MigrateError, Mode};
+pub use knobs::{
+    Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Scope, Skip, TargetOrder, Yields,
+};
+pub use migrate::{Busy, Listed, Migrate, MigrateError, Mode};
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};
 pub use room::{Room, Slots};
 pub use state::{AheadTurns, ZoneState};

@@ -1,6 +1,6 @@
 //! The moves: each isolated frame of a cluster goes to a free frame, and each block to a free block, while there are any.
 
-use super::cluster::{Ending, Moving, Stage};
+use super::cluster::{Ending, Moving, Stage, Turn};
 use super::knobs::Moves;
 use super::migrate::{Migrate, MigrateError, Mode};
 use super::pass::Pass;
@@ -34,6 +34,14 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                 Stage::Single => self.move_single(moving, ROUNDS - ROUNDS_OF_BATCH),
             },
         }?;
+        let ending = match ending {
+            // That there is none for a part is no reason to end.
+            Ending::Starved if moving.turn == Turn::Parts => Ending::Stayed,
+            // The parts of those that were split are put back as well.
+            Ending::Starved => Ending::Starved,
+            _ if moving.turn_to_parts() => return None,
+            _ => ending,
+        };
         if self.targets.is_empty() {
             self.targets.end_leases();
         }
@@ -51,15 +59,19 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         let Some(BlockId { order, .. }) = moving.seek() else {
             moving.rounds += 1;
             moving.at = 0;
-            let over = alone || moving.left() == 0 || moving.rounds >= rounds;
+            let once = alone || moving.turn == Turn::Parts;
+            let over = once || moving.left() == 0 || moving.rounds >= rounds;
             return over.then(|| self.moved_all(moving));
         };
         if !self.targets.has(order) || self.is_refilling() {
             let want = match self.job.knobs.moves {
                 Moves::Downwards => moving.frames(),
-                Moves::Upwards | Moves::Batch => moving.left(),
+                Moves::Upwards | Moves::Batch => moving.held(),
             };
-            return (!self.refill(want, order)).then(|| self.starve(order));
+            return match self.refill(want, order) {
+                true => None,
+                false => self.lacks(moving, order),
+            };
         }
         let stays = if order == Order::ZERO {
             let to = self.targets.next()?;
@@ -85,15 +97,19 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Finds a target for the next block of a batch.
     ///
     /// # Linux
-    /// `migrate_pages_batch`, its first loop: `migrate_folio_unmap` of each block. A block of several frames for which no target
-    /// is left is split there, if its owner can; here it ends the batch as a single frame does.
+    /// `migrate_pages_batch`, its first loop: `migrate_folio_unmap` of each block.
     fn pair_one(&mut self, moving: &mut Moving<'_, M, O>) -> Option<Ending> {
         let Some(BlockId { order, .. }) = moving.seek() else {
             (moving.at, moving.stage) = (0, Stage::Move { starved: false });
             return None;
         };
         if !self.targets.has(order) || self.is_refilling() {
-            if self.refill(moving.left() - self.targets.paired(), order) {
+            if self.refill(moving.held() - self.targets.paired(), order) {
+                return None;
+            }
+            if moving.turn == Turn::Found && self.split(moving, order) {
+                self.targets.pair_none();
+                moving.at += 1;
                 return None;
             }
             if self.targets.paired() == 0 {
@@ -117,7 +133,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
             let rounds = if waits { ROUNDS_OF_BATCH } else { ROUNDS };
             moving.rounds += 1;
             moving.at = 0;
-            if self.targets.paired() > 0 && moving.rounds < rounds {
+            if self.targets.paired() > 0 && moving.rounds < rounds && moving.turn == Turn::Found {
                 return None;
             }
             self.targets.unpair();
@@ -178,6 +194,21 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     fn moved_all(&mut self, moving: &Moving<'_, M, O>) -> Ending {
         self.work.failed += moving.left() as u64;
         moving.ending()
+    }
+
+    /// There is no target for a block that is moved alone: it is split, or the moves end.
+    fn lacks(&mut self, moving: &mut Moving<'_, M, O>, order: Order) -> Option<Ending> {
+        if !self.split(moving, order) {
+            return Some(self.starve(order));
+        }
+        moving.rounds = if moving.stage == Stage::Single { 0 } else { moving.rounds };
+        moving.at += 1;
+        None
+    }
+
+    /// Has the next block split, if it has several frames and its owner does that.
+    fn split(&mut self, moving: &mut Moving<'_, M, O>, order: Order) -> bool {
+        order > Order::ZERO && moving.split(&self.job.cx)
     }
 
     /// There is no target left for a block of this order.

@@ -64,6 +64,8 @@ pub(super) enum Search {
     Move,
     /// Nothing to move: put back what is isolated.
     Settle,
+    /// End: others are to go first.
+    Stop,
 }
 
 /// What to do after a cluster.

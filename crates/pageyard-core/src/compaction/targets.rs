@@ -107,6 +107,13 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         target.is_some()
     }
 
+    /// The next block of a batch needs no target.
+    pub(super) fn pair_none(&mut self) {
+        let at = self.pairs.places().len();
+        self.pairs.push(BlockId { pfn: Pfn(0), order: Order::ZERO });
+        self.used_pair(at);
+    }
+
     /// Returns how many frames there are in targets of a batch that are not used.
     pub(super) fn paired(&self) -> usize {
         self.pairs.places().iter().flatten().map(|block| block.order.frames().0 as usize).sum()

@@ -6,8 +6,8 @@ use pageyard_core::compaction::{
     TargetOrder,
 };
 use pageyard_core::{
-    BlockId, CompactorId, CpuSet, Frames, FreeError, Migratetype, Order, PageAllocator, Pfn, RequestFlags,
-    ZoneId, ZoneKind,
+    BlockId, CompactorId, CpuSet, Cx, Frames, FreeError, Migratetype, Order, PageAllocator, Pfn,
+    RequestFlags, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, LinuxAllocator};
 use std::cell::{Cell, RefCell};
@@ -29,12 +29,27 @@ enum Does {
     FreesInside,
 }
 
+/// What the owner does when it is asked to split one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Splits {
+    Never,
+    Yes,
+    /// One of the frames cannot be isolated afterwards.
+    PinsOne,
+    /// It frees the block first, and so cannot split it.
+    Frees,
+    Panics,
+}
+
 /// The owner of blocks of one order.
 struct Owner<'a> {
     engine: &'a LinuxAllocator,
     order: Order,
     held: RefCell<Vec<Pfn>>,
     does: Does,
+    splits: Splits,
+    /// Frames of blocks that were split.
+    parts: RefCell<Vec<Pfn>>,
     /// Whether its blocks are on a list for reclaim.
     listed: bool,
     asked: RefCell<Vec<BlockId>>,
@@ -52,8 +67,10 @@ impl Owner<'_> {
 unsafe impl Migrate for Owner<'_> {
     type Isolated = Pfn;
 
-    fn isolate(&self, _: Pfn, _: Mode) -> Result<Pfn, Busy> {
-        Err(Busy::Pinned)
+    fn isolate(&self, pfn: Pfn, _: Mode) -> Result<Pfn, Busy> {
+        let parts = self.parts.borrow();
+        let pinned = self.splits == Splits::PinsOne && parts.first() == Some(&pfn);
+        if parts.contains(&pfn) && !pinned { Ok(pfn) } else { Err(Busy::Pinned) }
     }
 
     fn isolate_block(&self, block: BlockId, _: Mode) -> Result<Pfn, Busy> {
@@ -62,7 +79,26 @@ unsafe impl Migrate for Owner<'_> {
         if mine { Ok(block.pfn) } else { Err(Busy::Pinned) }
     }
 
-    fn migrate(&self, from: &mut Pfn, to: Pfn, _: Mode) -> Result<(), MigrateError> {
+    fn split(&self, cx: &Cx, block: BlockId, from: Pfn, _: Mode) -> Result<(), Pfn> {
+        match self.splits {
+            Splits::Never => return Err(from),
+            Splits::Yes | Splits::PinsOne => {}
+            Splits::Frees => self.free(from, block.order),
+            Splits::Panics => panic!("the owner panics, as the test asked"),
+        }
+        self.engine.split(cx, from, block.order, Order::ZERO).map_err(|_| from)?;
+        self.held.borrow_mut().retain(|pfn| *pfn != from);
+        self.parts.borrow_mut().extend((0..block.order.frames().0).map(|n| Pfn(from.0 + n)));
+        Ok(())
+    }
+
+    fn migrate(&self, from: &mut Pfn, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
+        if let Some(part) = self.parts.borrow_mut().iter_mut().find(|part| *part == from) {
+            assert_eq!(mode, Mode::Async, "what was split is not waited for");
+            assert_eq!(self.engine.frame(to), FrameState::Allocated(Order::ZERO));
+            *part = to;
+            return Ok(());
+        }
         assert_eq!(self.engine.frame(to), FrameState::Allocated(self.order), "the target is one block");
         assert!(to.is_aligned(self.order));
         match self.does {
@@ -134,6 +170,8 @@ fn owner(engine: &LinuxAllocator, order: u8, block: Pfn, does: Does) -> Owner<'_
         order: Order::of(order),
         held: RefCell::new(vec![block]),
         does,
+        splits: Splits::Never,
+        parts: RefCell::default(),
         listed: true,
         asked: RefCell::default(),
         back: Cell::new(0),
@@ -210,15 +248,67 @@ fn no_block_of_several_frames_moves_before_6_9() {
 
 #[test]
 fn a_block_without_a_target_of_its_order_stays_and_ends_the_compaction() {
-    // Many free frames, none of them next to another.
-    let apart: Vec<(u64, u8)> = (0..200).map(|n| (7168 + 4 * n, 0)).collect();
-    let (a, block) = one_block_in(Config::linux_6_12(), 2, &apart);
+    let (a, block) = one_block_in(Config::linux_6_12(), 2, &apart());
     let owner = owner(&a, 2, block, Does::Moves);
     let (outcome, moved) = compact(&a, &owner, 9, Mode::SyncLight);
     // The scanners have not met when the batch fails for want of memory.
     assert_eq!((outcome, moved, owner.back.get()), (Outcome::Contended, 0, 1));
     assert_eq!(*owner.held.borrow(), [block]);
     sound(&a);
+}
+
+/// Many free frames, none of them next to another.
+fn apart() -> Vec<(u64, u8)> {
+    (0..200).map(|n| (7168 + 4 * n, 0)).collect()
+}
+
+#[test]
+fn a_block_without_a_target_of_its_order_is_split_and_its_frames_move() {
+    for (moves, mode) in [("batch", Mode::Async), ("batch", Mode::SyncLight), ("downwards", Mode::SyncLight)]
+    {
+        let mut config = Config::linux_6_12();
+        config.set("compaction.moves", moves).unwrap();
+        let (a, block) = one_block_in(config, 3, &apart());
+        let owner = Owner { splits: Splits::Yes, ..owner(&a, 3, block, Does::Moves) };
+        assert_eq!(compact(&a, &owner, 9, mode), (Outcome::Success, 8), "{moves}, {mode:?}");
+        assert_eq!(blocks(&a, 9, M), 1, "the pageblock is free as a whole");
+        let to = owner.parts.borrow();
+        // The last frame moved first; of the free frames that were found the lowest is used first.
+        assert!(to.len() == 8 && to.iter().rev().is_sorted(), "{to:?}");
+        assert!(owner.held.borrow().is_empty() && owner.back.get() == 0);
+        sound(&a);
+        to.iter().for_each(|pfn| give(&a, *pfn, 0));
+        sound(&a);
+    }
+}
+
+#[test]
+fn a_frame_of_a_split_block_that_stays_does_not_end_the_compaction() {
+    let (a, block) = one_block_in(Config::linux_6_12(), 3, &apart());
+    let owner = Owner { splits: Splits::PinsOne, ..owner(&a, 3, block, Does::Moves) };
+    let (outcome, moved) = compact(&a, &owner, 9, Mode::SyncLight);
+    assert!(moved == 7 && outcome != Outcome::Contended, "{outcome:?}, {moved}");
+    assert_eq!(owner.parts.borrow()[0], block, "it stays where it was");
+    sound(&a);
+}
+
+#[test]
+fn an_owner_that_cannot_split_or_panics_loses_no_frame() {
+    for splits in [Splits::Frees, Splits::Panics] {
+        let (a, block) = one_block_in(Config::linux_6_12(), 3, &apart());
+        let owner = Owner { splits, ..owner(&a, 3, block, Does::Moves) };
+        let ran = catch_unwind(AssertUnwindSafe(|| compact(&a, &owner, 9, Mode::SyncLight)));
+        assert_eq!(ran.is_err(), splits == Splits::Panics);
+        a.drain(CpuSet::All);
+        sound(&a);
+        if splits == Splits::Frees {
+            assert_eq!(*owner.freed.borrow(), [Ok(())]);
+            assert_eq!((owner.back.get(), ran.unwrap().1), (1, 0), "the block came back, and nothing moved");
+        }
+        while a.alloc(&CX, &request(0, M)).is_ok() {}
+        let census = a.audit().unwrap();
+        assert!(census.is_conserved() && census.allocated == Frames(FRAMES), "{splits:?}: {census:?}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod compaction_folios;
 mod compaction_knobs;
 mod compaction_leases;
 mod compaction_lists;
+mod compaction_restraint;
 mod counted_once;
 mod no_such_cpu;
 mod numa;

@@ -270,6 +270,8 @@ const ABOUT: [(&str, &str); 62] = [
         "whether a request tries once more where compaction was left out in every zone",
     ),
     ("compaction.large_folios", "whether movable blocks of several frames move as a whole"),
+    ("compaction.isolated_limit", "which part of what is on lists for reclaim may be isolated at once"),
+    ("compaction.yields", "where asynchronous compaction gives way to another task that wants its CPU"),
     ("pcp", "whether there are per-CPU lists at all"),
 ];
 
@@ -350,6 +352,8 @@ fn of_compaction(knobs: &Knobs, name: &str) -> String {
         "spare_next" => knobs.spare_next.to_string(),
         "attempt_deferred" => knobs.attempt_deferred.to_string(),
         "large_folios" => knobs.large_folios.to_string(),
+        "isolated_limit" => value(&knobs.isolated_limit),
+        "yields" => value(&knobs.yields),
         _ => String::new(),
     }
 }

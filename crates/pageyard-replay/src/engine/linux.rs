@@ -484,7 +484,20 @@ pub(super) const TABLE: &[InLinux] = &[
         "compaction.large_folios",
         Code("skip_isolation_on_order, compaction_alloc"),
         &[("false", Until(v(6, 8))), ("true", Since(v(6, 9)))],
-        "A block for which no target is large enough is split there, and stays where it is here.",
+        "A block for which no target is large enough is split, if its owner does that.",
+    ),
+    entry(
+        "compaction.isolated_limit",
+        Code("too_many_isolated in compaction"),
+        &[("off", Never), ("half", Until(v(6, 1))), ("sixteenth", Since(v(6, 12)))],
+        "The change came between 6.1 and 6.12. It takes effect where the owner of frames counts them; a request that may not enter a \
+         filesystem is held to a half there in every version.",
+    ),
+    entry(
+        "compaction.yields",
+        Code("compact_should_abort, try_to_compact_pages"),
+        &[("anywhere", Until(v(5, 0))), ("between_zones", Since(v(5, 1)))],
+        "It takes effect where the owner of frames says when the CPU is wanted.",
     ),
     entry("pcp", Ours("every Linux has per-CPU lists"), &[], ""),
 ];
