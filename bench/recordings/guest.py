@@ -32,6 +32,11 @@ LOADS = {
     "atomic": ("datagrams that packet sockets keep copies of, in memory that is full", 12000, 900, 420),
 }
 
+# Loads of kernels that have a setting, since a version: what is said besides, the load, the setting and its value.
+SETTINGS = {
+    "defrag": ((6, 15), "with vm.defrag_mode=1", "atomic", "vm/defrag_mode", 1),
+}
+
 INIT = """#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -61,6 +66,7 @@ if [ {aged} -gt 0 ]; then
 	until [ -s /aged ]; do sleep 1; done
 	dd if=/dev/vda of=/dev/null bs=1M skip=6144 count={cache} 2>/dev/null
 fi
+{setting}
 said recording
 load {load} {size} /bin/pageyard record -o /{name}.trace --
 tar -cf /dev/vdb -C / {name}.trace && said recorded
@@ -68,32 +74,70 @@ poweroff -f
 """
 
 
-def names():
-    return {
-        f"guest-{version}-{load}": f"Linux {version} in a guest with two nodes: {about[0]}"
-        for version in VERSIONS
-        for load, about in LOADS.items()
-    }
+class Guests:
+    """Stock kernels that are fetched, and one of a package that is unpacked in the folder `own`, if there is one."""
+
+    def __init__(self, own):
+        self.kernels = dict.fromkeys(VERSIONS)
+        if own:
+            kernel, version = packaged(own)
+            self.kernels[version] = kernel
+
+    def names(self):
+        found = {}
+        for version in self.kernels:
+            about = f"Linux {version} in a guest with two nodes"
+            for load in LOADS:
+                found[f"guest-{version}-{load}"] = f"{about}: {LOADS[load][0]}"
+            for name, (since, besides, load, *_) in SETTINGS.items():
+                if tuple(map(int, version.split("."))) >= since:
+                    found[f"guest-{version}-{name}"] = f"{about}, {besides}: {LOADS[load][0]}"
+        return found
+
+    def record(self, name, *rest):
+        record(self.kernels[name.split("-")[1]], name, *rest)
 
 
-def record(name, label, program, out, say):
+def packaged(folder):
+    """Returns the kernel of a package that is unpacked in a folder, and its version."""
+    kernels = sorted((folder / "boot").glob("vmlinuz-*"))
+    if len(kernels) != 1:
+        raise SystemExit(
+            f"error: {folder}/boot has {len(kernels)} kernels, not one: unpack one package there with `dpkg-deb -x`"
+        )
+    version = kernels[0].name.removeprefix("vmlinuz-").split(".")[:2]
+    if len(version) != 2 or not all(part.isdecimal() for part in version):
+        raise SystemExit(f"error: {kernels[0]} does not say which version it is")
+    return kernels[0], ".".join(version)
+
+
+def prepared(version, name, say):
+    """Fetches a stock kernel, or finds it where it was fetched before."""
+    say(f"{name}: preparing the kernel")
+    made = subprocess.run([PREPARE, version], stdout=subprocess.PIPE, text=True)
+    if made.returncode != 0:
+        raise SystemExit(made.returncode)
+    return Path(next(line[7:] for line in made.stdout.splitlines() if line.startswith("kernel ")))
+
+
+def record(kernel, name, label, program, out, say):
     """Boots a guest that records one load, and puts the trace into the folder `out` as LABEL.trace."""
     _, version, load = name.split("-")
+    setting = ""
+    if load in SETTINGS:
+        _, besides, load, file, value = SETTINGS[load]
+        setting = f"echo {value} > /proc/sys/{file} && said {besides}"
     for tool in ["qemu-system-x86_64", "busybox", "cpio"]:
         if not shutil.which(tool):
             raise SystemExit(
                 f"error: {tool} is missing; on Debian: apt-get install qemu-system-x86 busybox-static cpio"
             )
-    say(f"{name}: preparing the kernel")
-    made = subprocess.run([PREPARE, version], stdout=subprocess.PIPE, text=True)
-    if made.returncode != 0:
-        raise SystemExit(made.returncode)
-    kernel = Path(next(line[7:] for line in made.stdout.splitlines() if line.startswith("kernel ")))
+    kernel = kernel or prepared(version, name, say)
     with tempfile.TemporaryDirectory(prefix="pageyard-guest-") as folder:
         folder = Path(folder)
         _, size, cache, aged = LOADS[load]
         init = INIT.format(
-            modules=" ".join(MODULES), name=name, load=load, size=size, cache=cache, aged=aged
+            modules=" ".join(MODULES), name=name, load=load, size=size, cache=cache, aged=aged, setting=setting
         )
         initrd(folder, kernel.parent.parent, program, init)
         for disk, length in [("cache.img", 8 << 30), ("out.img", 256 << 20)]:

@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 62] = [
+const ABOUT: [(&str, &str); 64] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
