@@ -50,6 +50,10 @@ pub struct Meta {
     /// The function of the kernel that was watched for moves, where one was: then `moves.parquet` has every move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_by: Option<String>,
+    /// Settings of the host that decide about memory, when the recording started, by their names below `/proc/sys`. After reading
+    /// they are safe to display.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
     /// A checksum of each other file, by its name, where the writer made them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub checksums: BTreeMap<String, String>,
@@ -93,6 +97,7 @@ impl Meta {
             duration_ns: 0,
             partial: None,
             moves_by: None,
+            settings: BTreeMap::new(),
             checksums: BTreeMap::new(),
             gfp_bits: BTreeMap::new(),
             before: None,
@@ -136,6 +141,8 @@ impl Meta {
         meta.kernel = shown(&meta.kernel);
         meta.partial = meta.partial.map(|why| shown(&why));
         meta.moves_by = meta.moves_by.map(|function| shown(&function));
+        meta.settings =
+            meta.settings.into_iter().map(|(name, value)| (shown(&name), shown(&value))).collect();
         meta.check(file)?;
         for (when, texts) in [("before", &meta.before), ("after", &meta.after)] {
             if let Some(zone) = texts.as_ref().and_then(ProcTexts::lacks_zone) {

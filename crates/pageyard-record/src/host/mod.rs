@@ -24,5 +24,6 @@ pub use kpageflags::{BuddyMarks, Capture, capture};
 pub use largest::Largest;
 pub use pageyard_trace::{Pageblocks, Spoiler, ZonePageblocks};
 pub use questions::HostAnswers;
+pub(crate) use questions::settings;
 pub use slabinfo::SlabCache;
 pub use vmallocinfo::VmallocCaller;

@@ -33,6 +33,15 @@ const SETTINGS: [&str; 15] = [
     "vm/swappiness",
 ];
 
+/// Returns the settings that the kernel has and the caller may read, below `proc`.
+pub(crate) fn settings(proc: &Path) -> BTreeMap<String, String> {
+    let setting = |name: &&str| {
+        let path: PathBuf = proc.join("sys").join(name);
+        Some(((*name).to_owned(), read(&path).ok()?.trim().to_owned()))
+    };
+    SETTINGS.iter().filter_map(setting).collect()
+}
+
 /// A host's answers, as far as the caller may know.
 #[derive(Clone, Debug, Default)]
 pub struct HostAnswers {
@@ -94,10 +103,6 @@ impl HostAnswers {
                         .to_owned(),
             });
         }
-        let setting = |name: &&str| {
-            let path: PathBuf = proc.join("sys").join(name);
-            Some(((*name).to_owned(), read(&path).ok()?.trim().to_owned()))
-        };
         let pageblocks = match kpageflags::capture_each(&proc.join("kpageflags"), every(&texts.zoneinfo)) {
             Ok(picture) => Some(Pageblocks::of(&picture.snapshot)),
             Err(e) => {
@@ -121,7 +126,7 @@ impl HostAnswers {
             kernel: String::new(),
             texts,
             meminfo,
-            settings: SETTINGS.iter().filter_map(setting).collect(),
+            settings: settings(proc),
             pageblocks,
             not_read: missing,
         })

@@ -163,6 +163,7 @@ impl Recorder {
         meta.kernel = self.kernel;
         meta.gfp_bits = self.tracepoints.gfp_bits();
         meta.before = Some(texts);
+        meta.settings = crate::host::settings(Path::new("/proc"));
         meta.moves_by = self.watch.as_ref().ok().map(|watch| watch.function().to_owned());
         // A snapshot without frames, as from a kernel without `/proc/kpageflags`, would make every event invalid.
         let before = Some(before).filter(|before| !before.runs.is_empty());

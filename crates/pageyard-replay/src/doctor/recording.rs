@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pageyard::{GfpMap, ZoneKind};
-use pageyard_trace::{Columns, FailureKind, HostSample, Pageblocks, ProcTexts, Trace, TraceError};
+use pageyard_trace::{Columns, FailureKind, HostSample, Meta, Pageblocks, ProcTexts, Trace, TraceError};
 
 use super::diagnosis::{Diagnosis, Gathering, Source};
 use super::facts::{Asked, Facts};
@@ -20,7 +20,7 @@ pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosi
     let meta = trace.meta();
     let mut all = Gathering::new(Source::Trace, Some(meta.kernel.clone()));
     let map = GfpMap::from_names(meta.gfp_bits.iter().map(|(name, bit)| (name.as_str(), *bit)));
-    let opening = state(&meta.kernel, meta.before.as_ref(), || trace.before())?;
+    let opening = state(meta, meta.before.as_ref(), || trace.before())?;
     let Some(opening) = opening else {
         all.note("The trace has no texts of its host, so nothing can be said of its memory.");
         return Ok(all.finish());
@@ -49,7 +49,7 @@ pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosi
     }
     if kinds.is_empty() {
         all.note("No request failed while it was recorded; what follows is what would fail at its end.");
-        let end = state(&meta.kernel, meta.after.as_ref(), || trace.after())?.unwrap_or(opening);
+        let end = state(meta, meta.after.as_ref(), || trace.after())?.unwrap_or(opening);
         for asked in Asked::usual(&end) {
             all.tried(&asked, &end);
         }
@@ -80,12 +80,13 @@ fn failures(trace: &Trace, times: &[u64], progress: &mut dyn FnMut(u64)) -> Resu
 
 /// Reads what a host was like at one end of a recording.
 fn state(
-    kernel: &str,
+    meta: &Meta,
     texts: Option<&ProcTexts>,
     picture: impl FnOnce() -> Result<Option<pageyard_trace::Snapshot>, TraceError>,
 ) -> Result<Option<Facts>, TraceError> {
     let Some(texts) = texts.filter(|texts| !texts.zoneinfo.is_empty()) else { return Ok(None) };
-    let facts = Facts { kernel: Some(kernel.to_owned()), ..Facts::of_texts(texts, "")? };
+    let (kernel, settings) = (Some(meta.kernel.clone()), meta.settings.clone());
+    let facts = Facts { kernel, settings, ..Facts::of_texts(texts, "")? };
     Ok(Some(match picture()? {
         Some(snapshot) => facts.with_contents(&Pageblocks::of(&snapshot)),
         None => facts,

@@ -43,6 +43,7 @@ pub(super) fn write(watcher: &Watcher, output: &Path, with_picture: bool) -> Res
     meta.kernel.clone_from(&watcher.kernel);
     meta.gfp_bits.clone_from(&watcher.gfp_bits);
     meta.before = state.map(|(_, texts)| texts.clone());
+    meta.settings = crate::host::settings(Path::new("/proc"));
     meta.duration_ns = end - start;
     writer.keep(&meta, None)?;
     let mut sink = Sink::start(writer, MovesWriter::default(), Some(start), MAX_FRAMES, AHEAD, || ())?;

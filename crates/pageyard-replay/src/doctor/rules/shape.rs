@@ -31,15 +31,16 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
     let served: Vec<_> =
         case.zones.iter().filter(|(_, answer)| *answer == Answer::Served).map(|(z, _)| *z).collect();
     let of_own: Vec<_> = served.iter().map(|z| z.has_of_type(asked.order, &own)).collect();
-    // Nothing is known where no types are.
-    if of_own.contains(&None) {
+    // Where the types of free blocks are not known, that the setting is on says enough: a block was free, and the request refused.
+    let unknown = of_own.contains(&None);
+    if unknown && set.is_none() {
         return None;
     }
     let none_left = of_own.iter().all(|has| *has == Some(false));
     // Memory is described milliseconds after the refusal: by then the background may have made blocks of the type. A frame that was refused
     // with so much free was hardly refused by a watermark.
     let ample = asked.order == 0 && served.iter().all(|z| z.free >= AMPLE * z.high);
-    if !none_left && !ample {
+    if !none_left && !ample && !unknown {
         return None;
     }
     let free: u64 = served.iter().map(|z| z.free).sum();
@@ -48,9 +49,10 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
         'E' => "reclaimable",
         _ => "unmovable",
     };
-    let where_it_is = match none_left {
-        true => format!("none of it in {name} pageblocks"),
-        false => format!(
+    let where_it_is = match (none_left, ample) {
+        (true, _) => format!("none of it in {name} pageblocks"),
+        (false, false) => "of which types is not known".to_owned(),
+        (false, true) => format!(
             "{AMPLE} times the high watermark or more; when it was described, {name} blocks were among it again"
         ),
     };
@@ -60,6 +62,7 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
         weight: match (none_left, set.is_some()) {
             (true, true) => 0.97,
             (true, false) => 0.9,
+            (false, true) if unknown => 0.85,
             (false, true) => 0.8,
             (false, false) => 0.6,
         },
