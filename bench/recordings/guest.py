@@ -32,9 +32,9 @@ LOADS = {
     "atomic": ("datagrams that packet sockets keep copies of, in memory that is full", 12000, 900, 420),
 }
 
-# Loads of kernels that have a setting, since a version: what is said besides, the load, the setting and its value.
+# Loads of kernels that have a setting, since a version: what is said besides, the load, how much of it, the setting and its value.
 SETTINGS = {
-    "defrag": ((6, 15), "with vm.defrag_mode=1", "atomic", "vm/defrag_mode", 1),
+    "defrag": ((6, 15), "with vm.defrag_mode=1", "atomic", 60_000, "vm/defrag_mode", 1),
 }
 
 INIT = """#!/bin/busybox sh
@@ -123,9 +123,9 @@ def prepared(version, name, say):
 def record(kernel, name, label, program, out, say):
     """Boots a guest that records one load, and puts the trace into the folder `out` as LABEL.trace."""
     _, version, load = name.split("-")
-    setting = ""
+    setting, size = "", None
     if load in SETTINGS:
-        _, besides, load, file, value = SETTINGS[load]
+        _, besides, load, size, file, value = SETTINGS[load]
         setting = f"echo {value} > /proc/sys/{file} && said {besides}"
     for tool in ["qemu-system-x86_64", "busybox", "cpio"]:
         if not shutil.which(tool):
@@ -135,9 +135,9 @@ def record(kernel, name, label, program, out, say):
     kernel = kernel or prepared(version, name, say)
     with tempfile.TemporaryDirectory(prefix="pageyard-guest-") as folder:
         folder = Path(folder)
-        _, size, cache, aged = LOADS[load]
+        _, usual, cache, aged = LOADS[load]
         init = INIT.format(
-            modules=" ".join(MODULES), name=name, load=load, size=size, cache=cache, aged=aged, setting=setting
+            modules=" ".join(MODULES), name=name, load=load, size=size or usual, cache=cache, aged=aged, setting=setting
         )
         initrd(folder, kernel.parent.parent, program, init)
         for disk, length in [("cache.img", 8 << 30), ("out.img", 256 << 20)]:
