@@ -34,7 +34,7 @@ LOADS = {
 
 # Loads of kernels that have a setting, since a version: what is said besides, the load, how much of it, the setting and its value.
 SETTINGS = {
-    "defrag": ((6, 15), "with vm.defrag_mode=1", "atomic", 60_000, "vm/defrag_mode", 1),
+    "defrag": ((6, 15), "with vm.defrag_mode=1", "atomic", 90_000, "vm/defrag_mode", 1),
 }
 
 INIT = """#!/bin/busybox sh
