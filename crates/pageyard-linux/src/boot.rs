@@ -47,12 +47,12 @@ impl Zone {
     ) -> Zone {
         let frames = span.spanned.0 as usize;
         let knobs = &config.watermark;
-        let marks = watermark::watermarks(
-            &span,
-            managed.lowmem,
-            managed.min_free_kbytes,
-            knobs.watermark_scale_factor,
-        );
+        let given = config.zone_marks.iter().find(|z| (z.node, z.kind) == (span.node, span.kind));
+        let computed = || {
+            let scale = knobs.watermark_scale_factor;
+            watermark::watermarks(&span, managed.lowmem, managed.min_free_kbytes, scale)
+        };
+        let marks = given.map_or_else(computed, |z| z.marks);
         let limits = Limits::new(config, span.managed, marks.low, sharers);
         let pages = || CpuPages::new(Pcp::new(config, limits), config.pcp_lists());
         let mut zone = Zone {

@@ -255,6 +255,17 @@ impl Locked<'_> {
         }
     }
 
+    /// Joins a pageblock that is one free block with the other half of a block of two, where both are on one list: such halves are
+    /// apart only while they are converted one after the other.
+    pub(crate) fn join_halves(&mut self, start: Pfn, end: End) {
+        let buddy = block::buddy(start, PAGEBLOCK_ORDER);
+        let Some(m) = self.free_block_at(start, PAGEBLOCK_ORDER) else { return };
+        if self.free_block_at(buddy, PAGEBLOCK_ORDER) == Some(m) {
+            [start, buddy].into_iter().for_each(|half| self.take_off(half, PAGEBLOCK_ORDER, m));
+            self.insert(block::parent(start, PAGEBLOCK_ORDER), MAX_PAGE_ORDER, m, end);
+        }
+    }
+
     /// Gives a pageblock a type and moves its free blocks along; returns how many frames those are.
     pub(crate) fn convert(&mut self, pfn: Pfn, to: Migratetype, end: End) -> Frames {
         self.zone.pageblocks.set_type(pfn, to);

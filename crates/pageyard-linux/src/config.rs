@@ -4,8 +4,8 @@ pub use crate::protection::PcpProtection;
 
 use crate::irq::Interrupts;
 use pageyard_core::compaction;
-use pageyard_core::watermark::{ReserveRule, WatermarkKnobs};
-use pageyard_core::{Migratetype, Order, PAGEBLOCK_ORDER};
+use pageyard_core::watermark::{ReserveRule, WatermarkKnobs, Watermarks};
+use pageyard_core::{Migratetype, NodeId, Order, PAGEBLOCK_ORDER, ZoneKind};
 
 /// Where a page fragment's frame goes when its last reference is given up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,6 +143,17 @@ pub enum CompactorWake {
     Instead,
 }
 
+/// The watermarks of a zone, without boost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ZoneMarks {
+    /// The zone's node.
+    pub node: NodeId,
+    /// The zone's kind.
+    pub kind: ZoneKind,
+    /// The watermarks.
+    pub marks: Watermarks,
+}
+
 /// Which Linux the reference behaves like.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
@@ -152,6 +163,9 @@ pub struct Config {
     pub cpus: u32,
     /// Watermarks and reserves.
     pub watermark: WatermarkKnobs,
+    /// Watermarks of zones that do not follow from `watermark` and the frames that are managed now. A kernel computes them when it
+    /// starts and when a setting is written; frames that come to be managed in between count only then.
+    pub zone_marks: Vec<ZoneMarks>,
     /// Which requests can go below a watermark, and how far.
     pub reserve_rule: ReserveRule,
     /// Which code can use the per-CPU lists.
@@ -280,6 +294,7 @@ impl Config {
             name: "linux-4.10",
             cpus: 2,
             watermark: WatermarkKnobs { watermark_boost_factor: 0, ..WatermarkKnobs::default() },
+            zone_marks: Vec::new(),
             reserve_rule: ReserveRule::HighHarder,
             pcp_protection: PcpProtection::Irqsave,
             interrupts: Interrupts::None,

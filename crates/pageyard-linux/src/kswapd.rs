@@ -177,7 +177,7 @@ impl LinuxAllocator {
 
     /// # Linux
     /// `prepare_kswapd_sleep`, since 4.8.
-    fn may_rest(&self, node: &Node, order: Order, highest: ZoneKind) -> bool {
+    pub(crate) fn may_rest(&self, node: &Node, order: Order, highest: ZoneKind) -> bool {
         node.is_hopeless()
             || match self.config.kswapd_rest {
                 Rest::AllBalanced => {

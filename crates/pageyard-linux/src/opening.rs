@@ -2,6 +2,7 @@
 
 use crate::allocator::LinuxAllocator;
 use crate::freelist::End;
+use crate::node::Node;
 use crate::pcp::Listed;
 use crate::tag::Tag;
 use pageyard_core::{CpuId, Migratetype, NodeId, Order, PageblockId, Pfn, ZoneId};
@@ -21,6 +22,9 @@ impl LinuxAllocator {
             locked.divide_larger(at);
         }
         locked.convert(at, m, End::Tail);
+        if m != Migratetype::Cma {
+            locked.join_halves(at, End::Tail);
+        }
     }
 
     /// Puts an allocated block into a CPU's list, where a recording says it was at the start.
@@ -80,6 +84,32 @@ impl LinuxAllocator {
                 self.reclaim_begins(node);
             }
         }
+    }
+
+    /// Lets the background reclaimers sleep whose nodes have enough free frames: the boost that woke them ends. The others stay awake,
+    /// and their zones' lists keep little; so do those that `is_at_work` names, whether they were woken or not. For a replay, whose
+    /// recording has the frees of the host's own reclaimers, when they came.
+    ///
+    /// # Linux
+    /// The loop of `kswapd`, whose `balance_pgdat` ends when the node is balanced. Of a larger block than one frame it is taken to have
+    /// given up by then, as Linux does once it has reclaimed twice as much.
+    pub fn kswapd_follows(&self, is_at_work: impl Fn(NodeId) -> bool) {
+        for node in &self.nodes {
+            match (is_at_work(node.id), node.awake.get()) {
+                (true, false) if self.is_short(node) => self.reclaim_begins(node),
+                (false, true) if self.may_rest(node, Order::ZERO, node.run().1) => self.reclaim_is_done(node),
+                _ => {}
+            }
+        }
+    }
+
+    /// Says whether a node has less than twice its high watermarks free, or a boosted one: so little that its background reclaimer can
+    /// be at work.
+    fn is_short(&self, node: &Node) -> bool {
+        let zones = || node.zones().map(|place| &self.zones[place]);
+        let free: u64 = zones().map(|z| z.free.get()).sum();
+        let high: u64 = zones().map(|z| z.marks.high.0).sum();
+        free < 2 * high || zones().any(|z| z.boost.get() > 0)
     }
 
     /// Lets the background reclaimers run where they were woken, with nothing of their own to reclaim: the boost that woke them

@@ -4,7 +4,7 @@
 use crate::engine::{Fallbacks, ReplayEngine};
 use pageyard::memmap::MAX_ZONES;
 use pageyard::{
-    Config, CpuId, Cx, Exclusive, Frames, MapError, MemoryMap, Migratetype, Order, OwnedPageyard,
+    Config, CpuId, Cx, Exclusive, Frames, MapError, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
     PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pageyard, PerCpu, Pfn, ZoneId,
 };
 
@@ -59,7 +59,7 @@ impl<P: PerCpu> ReplayEngine for OwnedPageyard<P> {
 
     fn restore_pcp_high(&self, _: ZoneId, _: CpuId, _: u64) {}
 
-    fn kswapd_tick(&self) {
+    fn kswapd_tick(&self, _: &dyn Fn(NodeId) -> bool) {
         kswapd_tick(self);
     }
 
@@ -140,7 +140,7 @@ pub(crate) mod counting {
             self.counted().restore_pcp_high(zone, cpu, high);
         }
 
-        fn kswapd_tick(&self) {
+        fn kswapd_tick(&self, _: &dyn Fn(NodeId) -> bool) {
             kswapd_tick(self);
         }
 

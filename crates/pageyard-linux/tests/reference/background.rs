@@ -4,8 +4,8 @@ use crate::common::{CX, bare, normal};
 use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard_core::reclaim::{PressureAllocator, Reclaim, Reclaimed, Shortage, ZoneMask};
 use pageyard_core::{
-    Counter, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PAGEBLOCK_ORDER, PageAllocator, Pfn,
-    Region, Request, RequestFlags, ZoneId, ZoneKind,
+    Counter, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PAGEBLOCK_ORDER,
+    PageAllocator, PageblockId, Pfn, Region, Request, RequestFlags, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_testkit::owner::{Fault, Owner, Use};
@@ -442,4 +442,50 @@ fn with_defrag_mode_one_free_pageblock_does_not_balance_a_node() {
         kswapd(&engine, &help);
         assert_eq!((help.priorities(), whole(&engine)), (looks, 512), "mode {mode}");
     }
+}
+
+/// A node of 64 MiB, with one CPU.
+fn small() -> LinuxAllocator {
+    let regions = [Region::managed(Pfn(0), Frames(1 << 14), NodeId(0), ZoneKind::Normal)];
+    let config = Config { cpus: 1, ..Config::preset("linux-6.18").unwrap() };
+    LinuxAllocator::new(&MemoryMap::new(&regions).unwrap(), &config).unwrap()
+}
+
+#[test]
+fn a_replays_reclaimer_is_awake_until_enough_is_free_and_its_recorded_one_is_done() {
+    let engine = small();
+    let single = Request::new(Order::ZERO, Migratetype::Movable);
+    let held: Vec<Pfn> =
+        std::iter::from_fn(|| engine.alloc(&CX, &single.with(RequestFlags::NON_BLOCKING)).ok()).collect();
+    let high = engine.zone_stats(ZoneId(0)).unwrap().watermarks.high.0 as usize;
+    let cached = || engine.pcp_stats(ZoneId(0), CpuId(0)).unwrap();
+    let least = 4 * cached().batch;
+    // Woken: what is freed goes to the zone, before and after the next look, since too little is free.
+    for freed in held[..high / 2].chunks(high / 4) {
+        freed.iter().for_each(|pfn| engine.free(&CX, *pfn, Order::ZERO).unwrap());
+        assert!(cached().count <= least, "{:?}", cached());
+        engine.kswapd_follows(|_| false);
+    }
+    // Enough is free, and the recorded one goes on for a while.
+    held[high / 2..2 * high].iter().for_each(|pfn| engine.free(&CX, *pfn, Order::ZERO).unwrap());
+    engine.kswapd_follows(|_| true);
+    held[2 * high..3 * high].iter().for_each(|pfn| engine.free(&CX, *pfn, Order::ZERO).unwrap());
+    assert!(cached().count <= least, "{:?}", cached());
+    engine.kswapd_follows(|_| false);
+    // Far more is free than any reclaimer would be at work for.
+    engine.kswapd_follows(|_| true);
+    held[3 * high..4 * high].iter().for_each(|pfn| engine.free(&CX, *pfn, Order::ZERO).unwrap());
+    assert!(cached().count > least, "{:?}", cached());
+}
+
+#[test]
+fn two_pageblocks_that_are_one_free_block_stay_one_when_both_are_converted() {
+    let engine = small();
+    let largest = || engine.zone_stats(ZoneId(0)).unwrap().blocks_by_order()[10];
+    assert_eq!(largest(), 16);
+    engine.set_pageblock_migratetype(PageblockId(4), Migratetype::Unmovable);
+    assert_eq!(largest(), 15);
+    engine.set_pageblock_migratetype(PageblockId(5), Migratetype::Unmovable);
+    assert_eq!(largest(), 16);
+    engine.audit().unwrap();
 }

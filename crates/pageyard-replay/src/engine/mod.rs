@@ -13,7 +13,7 @@ pub use linux::{InLinux, Place, Releases, Version};
 pub use spec::EngineSpec;
 
 use pageyard::{
-    CpuId, Frames, Migratetype, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId,
+    CpuId, Frames, Migratetype, NodeId, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId,
 };
 use pageyard_linux::LinuxAllocator;
 
@@ -29,8 +29,8 @@ pub trait ReplayEngine: PageAllocator {
     /// Sets the spill limit of a CPU's lists, in frames.
     fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64);
 
-    /// Lets a woken background reclaimer run.
-    fn kswapd_tick(&self);
+    /// Lets the background reclaimers that were woken sleep where enough is free, except those that the recorded host's are at work for.
+    fn kswapd_tick(&self, at_work: &dyn Fn(NodeId) -> bool);
 
     /// Does what background work does once a second.
     fn vmstat_tick(&self);
@@ -78,8 +78,8 @@ impl ReplayEngine for LinuxAllocator {
         LinuxAllocator::restore_pcp_high(self, zone, cpu, high);
     }
 
-    fn kswapd_tick(&self) {
-        LinuxAllocator::kswapd_tick(self);
+    fn kswapd_tick(&self, at_work: &dyn Fn(NodeId) -> bool) {
+        self.kswapd_follows(at_work);
     }
 
     fn vmstat_tick(&self) {

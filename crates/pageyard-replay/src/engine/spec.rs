@@ -9,7 +9,7 @@ use crate::text::shown;
 use crate::yard;
 use pageyard::{MapError, MemoryMap, Pageyard, PressureAllocator, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
-use pageyard_linux::config::PcpPolicy;
+use pageyard_linux::config::{PcpPolicy, ZoneMarks};
 use pageyard_linux::{Config, LinuxAllocator, Posted};
 use std::path::Path;
 use std::sync::OnceLock;
@@ -305,6 +305,19 @@ impl EngineSpec {
             | Design::Biased(config) => &mut config.watermark,
         };
         watermark.min_free_kbytes = watermark.min_free_kbytes.or(kib);
+        spec
+    }
+
+    /// Gives the reference these watermarks, unless a knob has set what they follow from: a kernel would compute them anew then.
+    #[must_use]
+    pub(crate) fn with_zone_marks(&self, marks: &[ZoneMarks]) -> EngineSpec {
+        let mut spec = self.clone();
+        let computed = |knob: &str| matches!(knob, "min_free_kbytes" | "watermark_scale_factor");
+        if let Design::Linux(config) = &mut spec.design
+            && !spec.settings.iter().any(|(knob, _)| computed(knob))
+        {
+            config.zone_marks = marks.to_vec();
+        }
         spec
     }
 

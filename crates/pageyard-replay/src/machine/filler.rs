@@ -3,7 +3,7 @@
 //! A list that was filled from its zone during the recording was empty by then, so at the start it held only what the
 //! events take out of it. The frames that make up the recorded count lie in the other lists.
 
-use super::opening::Cached;
+use super::parts::Cached;
 use super::{Machine, Start, ZoneRecord};
 use pageyard::{CpuId, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 use std::collections::HashSet;

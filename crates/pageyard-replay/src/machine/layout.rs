@@ -2,9 +2,10 @@
 
 use super::{DEFAULT_ZONES, Machine, Start, ZoneRecord};
 use crate::error::ReplayError;
-use pageyard::watermark::{default_min_free_kbytes, watermarks};
+use pageyard::watermark::{Watermarks, default_min_free_kbytes, watermarks};
 use pageyard::{Frames, MemoryMap, NodeId, Pfn, ZoneKind, ZoneSpan};
-use pageyard_trace::proctext::Zoneinfo;
+use pageyard_linux::config::ZoneMarks;
+use pageyard_trace::proctext::{Zoneinfo, ZoneinfoZone};
 use pageyard_trace::{Columns, Event, FAILED, FrameKind, Run, Snapshot, Trace};
 
 /// Frames of a pageblock, and of a memory section, in which Linux adds memory.
@@ -159,20 +160,37 @@ fn plugged_part(run: &Run, frames: u64) -> Option<u64> {
 }
 
 impl Machine {
+    /// Returns the recorded paragraph of a zone.
+    fn recorded(&self, node: NodeId, kind: ZoneKind) -> Option<&ZoneinfoZone> {
+        let zones = &self.zoneinfo.as_ref()?.zones;
+        zones.iter().find(|z| z.node == node.0 && z.name == kind.name())
+    }
+
+    /// Returns the recorded watermarks of the zones, without those that were not recorded or cannot be.
+    pub(super) fn zone_marks(&self) -> Vec<ZoneMarks> {
+        let marks = |zone: &ZoneRecord| {
+            let frames = zone.end.0 - zone.start.0;
+            let possible = |z: &&ZoneinfoZone| z.min <= z.low && z.low <= z.high && z.high <= frames;
+            let recorded = self.recorded(zone.node, zone.kind).filter(|z| z.high > 0).filter(possible)?;
+            let bare = |mark: u64| Frames(mark.saturating_sub(recorded.boost));
+            let (low, high) = (bare(recorded.low), bare(recorded.high));
+            let promo = high + (high - low);
+            let marks = Watermarks { min: bare(recorded.min), low, high, promo };
+            Some(ZoneMarks { node: zone.node, kind: zone.kind, marks })
+        };
+        self.zones.iter().filter_map(marks).collect()
+    }
+
     /// Finds `vm.min_free_kbytes` from the recorded watermarks, where it differs from what Linux computes by default.
     pub(super) fn infer_min_free_kbytes(&self) -> Option<u64> {
         let regions = self.regions();
         let map = MemoryMap::new(&regions).ok()?;
         let spans: Vec<ZoneSpan> = map.zones().map(|(_, s)| s).collect();
-        let recorded = |span: &ZoneSpan| {
-            let zones = &self.zoneinfo.as_ref()?.zones;
-            let zone = zones.iter().find(|z| z.node == span.node.0 && z.name == span.kind.name())?;
-            Some(zone.min.saturating_sub(zone.boost))
-        };
         let lowmem: Frames = spans.iter().filter(|s| s.kind <= ZoneKind::Normal).map(|s| s.managed).sum();
         let default = default_min_free_kbytes(spans.iter(), true);
         let largest = spans.iter().filter(|s| s.kind <= ZoneKind::Normal).max_by_key(|s| s.managed)?;
-        let min = recorded(largest)?;
+        let recorded = self.recorded(largest.node, largest.kind)?;
+        let min = recorded.min.saturating_sub(recorded.boost);
         if watermarks(largest, lowmem, default, 10).min.0 == min || largest.managed.0 == 0 {
             return None;
         }

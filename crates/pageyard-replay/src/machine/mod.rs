@@ -4,15 +4,21 @@
 //! * [`Machine::open`] reads the events once to find what the snapshot cannot say, and returns the opening state.
 
 mod filler;
+mod first_sample;
 mod layout;
 mod mapping;
 mod opening;
+mod parts;
+mod reclaimers;
 mod shrink;
+mod types;
 
 pub(crate) use mapping::Mapping;
-pub use opening::{Cached, Opening, OpeningCounts};
+pub use opening::Opening;
+pub use parts::{Cached, OpeningCounts};
 
 use crate::bitmap::FrameSet;
+use crate::engine::EngineSpec;
 use crate::error::ReplayError;
 use crate::limits;
 use crate::text::{bytes, shown};
@@ -91,7 +97,7 @@ pub struct Machine {
     /// Frames that the snapshot has no name for.
     unknown: FrameSet,
     /// Frames of each pageblock that look unmovable: slab, page tables, unknown kernel memory.
-    kernel_frames: Vec<opening::KernelFrames>,
+    kernel_frames: Vec<parts::KernelFrames>,
 }
 
 impl Machine {
@@ -131,6 +137,13 @@ impl Machine {
         }
         machine.min_free_kbytes = machine.infer_min_free_kbytes();
         Ok(machine)
+    }
+
+    /// Returns an engine with the settings that the recorded host had, as far as no knob has set them already.
+    pub(crate) fn settings_of(&self, spec: &EngineSpec) -> EngineSpec {
+        let spec = spec.with_min_free_kbytes(self.min_free_kbytes);
+        // A smaller machine would have computed others.
+        if self.made_smaller { spec } else { spec.with_zone_marks(&self.zone_marks()) }
     }
 
     /// Returns the name of the trace.
@@ -174,6 +187,11 @@ impl Machine {
     /// Iterates over the zones, lowest first: the first frame of each, and the frame after its last.
     pub(crate) fn zones(&self) -> impl Iterator<Item = (Pfn, Pfn)> {
         self.zones.iter().map(|z| (z.start, z.end))
+    }
+
+    /// Returns the node of a frame, if it lies in a zone.
+    pub(crate) fn node_of(&self, pfn: Pfn) -> Option<NodeId> {
+        self.zones.iter().find(|z| (z.start..z.end).contains(&pfn)).map(|z| z.node)
     }
 
     /// Returns how many frames the allocator manages.

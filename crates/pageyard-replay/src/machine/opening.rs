@@ -5,60 +5,19 @@
 //! any event freed it was in a list; and a drain names the type of the pageblock.
 
 use super::filler::{Filler, Refilled, is_listed};
+use super::first_sample::FirstSample;
+use super::parts::{Cached, OpeningCounts};
+use super::reclaimers::Reclaimers;
+use super::types::NamedTypes;
 use super::{Machine, Start};
 use crate::bitmap::FrameSet;
 use crate::error::ReplayError;
 use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
-use pageyard_trace::proctext::Pagetypeinfo;
-use pageyard_trace::{Columns, Event, EventKind, FAILED, FrameKind};
+use pageyard_trace::{Columns, Event, EventKind, FAILED};
+use std::collections::HashSet;
 
 /// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their number.
 const UNNAMED_CPUS: u32 = 64;
-
-/// What of a pageblock looks like kernel memory, in frames.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct KernelFrames {
-    slab: u16,
-    other: u16,
-}
-
-impl KernelFrames {
-    pub(super) fn add(&mut self, kind: FrameKind, frames: u16) {
-        match kind {
-            FrameKind::Slab => self.slab += frames,
-            FrameKind::PageTable => self.other += frames,
-            _ => {}
-        }
-    }
-}
-
-/// A block in a CPU's list.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cached {
-    /// Whose list.
-    pub cpu: CpuId,
-    /// The first frame.
-    pub pfn: Pfn,
-    /// Its order.
-    pub order: Order,
-    /// The list's type.
-    pub migratetype: Migratetype,
-}
-
-/// How the opening state was found.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct OpeningCounts {
-    /// Frames in per-CPU lists, because their first event takes them out.
-    pub cached_by_event: u64,
-    /// Frames in per-CPU lists, unknown ones that make up the recorded count.
-    pub cached_by_count: u64,
-    /// Frames that were freed between the snapshot and their first event, unrecorded.
-    pub freed_unseen: u64,
-    /// Pageblocks whose type an event names.
-    pub types_by_event: u64,
-    /// Pageblocks whose type is guessed from their contents, to make up the recorded count.
-    pub types_by_contents: u64,
-}
 
 /// The opening state.
 #[derive(Clone)]
@@ -75,6 +34,8 @@ pub struct Opening {
     pub counts: OpeningCounts,
     /// Time of the last event, in nanoseconds.
     pub duration_ns: u64,
+    /// Threads that do nothing but reclaim.
+    pub reclaimers: HashSet<u32>,
 }
 
 impl Machine {
@@ -83,23 +44,29 @@ impl Machine {
     /// # Errors
     /// [`ReplayError::Trace`] where the events cannot be read.
     pub fn open(&mut self, progress: &mut dyn FnMut(u64, u64)) -> Result<Opening, ReplayError> {
+        let mut first = FirstSample::read(self)?;
         let mut scan = Scan {
             touched: FrameSet::new(self.end()),
-            types: vec![None; (self.end().0 as usize).div_ceil(512)],
+            types: NamedTypes::new(self),
             taken: Vec::new(),
             drained: Vec::new(),
             refilled: Refilled::default(),
             unseen: 0,
+            reclaimers: Reclaimers::new(self.end()),
             cpus: 0,
         };
         let trace = self.trace.clone();
         let rows = trace.rows()?;
-        let mut reader = trace.events(Columns::Replay)?;
+        let mut reader = trace.events(Columns::All)?;
         let mut batch = Vec::new();
         let (mut done, mut last) = (0, 0);
         while reader.next_batch(&mut batch)? {
             for event in &batch {
                 scan.event(self, event);
+                scan.reclaimers.event(self, event);
+                if let Some(first) = &mut first {
+                    first.event(event);
+                }
             }
             last = batch.last().map_or(last, |e| e.time_ns);
             done += batch.len() as u64;
@@ -116,62 +83,32 @@ impl Machine {
                 touched: scan.touched,
                 counts,
                 duration_ns: last,
+                reclaimers: scan.reclaimers.found(),
             });
         }
-        let types = self.pageblock_types(&scan.types, &mut counts)?;
+        let types = self.pageblock_types(scan.types.found(), &scan.touched, &mut counts)?;
         let (cached, highs) =
-            self.cached_frames(scan.taken, scan.drained, &types, &scan.refilled, &mut counts);
+            self.cached_frames(scan.taken, scan.drained, &types, &scan.refilled, first.as_ref(), &mut counts);
         let types = (0..)
             .map(PageblockId)
             .zip(types)
             .filter_map(|(b, m)| Some((b, m.filter(|m| *m != Migratetype::Movable)?)))
             .collect();
-        Ok(Opening { types, cached, highs, touched: scan.touched, counts, duration_ns: last })
+        Ok(Opening {
+            types,
+            cached,
+            highs,
+            touched: scan.touched,
+            counts,
+            duration_ns: last,
+            reclaimers: scan.reclaimers.found(),
+        })
     }
 
     /// Returns how many CPUs `zoneinfo` lists.
     fn listed_cpus(&self) -> u32 {
         let zones = self.zoneinfo.iter().flat_map(|z| &z.zones);
         zones.flat_map(|z| &z.pagesets).map(|set| set.cpu.saturating_add(1)).max().unwrap_or(0)
-    }
-
-    /// Gives every pageblock a type: the one that an event names, or, to make up the counts of `pagetypeinfo`, the one
-    /// that its contents suggest.
-    fn pageblock_types(
-        &self,
-        seen: &[Option<Migratetype>],
-        counts: &mut OpeningCounts,
-    ) -> Result<Vec<Option<Migratetype>>, ReplayError> {
-        let mut types = seen.to_vec();
-        counts.types_by_event = seen.iter().flatten().count() as u64;
-        let texts = self.trace.meta().before.as_ref();
-        let Some(info) = texts.map(|t| Pagetypeinfo::parse(&t.pagetypeinfo)).transpose()? else {
-            return Ok(types);
-        };
-        for zone in &self.zones {
-            let blocks = zone.start.0 / 512..zone.end.0.div_ceil(512);
-            let recorded = |m: Migratetype| {
-                let zones = info.zones.iter().filter(|z| z.node == zone.node.0 && z.name == zone.kind.name());
-                zones.filter_map(|z| z.blocks.get(m.name()).copied()).sum::<u64>()
-            };
-            // Reclaimable memory is nearly all slab; what else the kernel holds is unmovable.
-            for (m, frames) in [
-                (Migratetype::Reclaimable, (|k| k.slab) as fn(&KernelFrames) -> u16),
-                (Migratetype::Unmovable, |k| k.slab + k.other),
-            ] {
-                let known = blocks.clone().filter(|b| types[*b as usize] == Some(m)).count() as u64;
-                let mut candidates: Vec<u64> = blocks
-                    .clone()
-                    .filter(|b| types[*b as usize].is_none() && frames(&self.kernel_frames[*b as usize]) > 0)
-                    .collect();
-                candidates.sort_by_key(|b| (std::cmp::Reverse(frames(&self.kernel_frames[*b as usize])), *b));
-                for b in candidates.into_iter().take(recorded(m).saturating_sub(known) as usize) {
-                    types[b as usize] = Some(m);
-                    counts.types_by_contents += 1;
-                }
-            }
-        }
-        Ok(types)
     }
 
     /// Works out the per-CPU lists: frames taken first lie in front, frames drained first lie at the back, and unknown
@@ -182,6 +119,7 @@ impl Machine {
         drained: Vec<Cached>,
         types: &[Option<Migratetype>],
         refilled: &Refilled,
+        first: Option<&FirstSample>,
         counts: &mut OpeningCounts,
     ) -> (Vec<Cached>, Vec<(ZoneId, CpuId, u64)>) {
         let mut highs = Vec::new();
@@ -195,11 +133,13 @@ impl Machine {
             let mut filler = Filler::new(self, zone, types);
             for set in pagesets {
                 let cpu = CpuId(set.cpu);
-                highs.push((ZoneId(index as u16), cpu, set.high));
+                let sampled = first.and_then(|first| first.lists(index, zone, set.cpu));
+                let (count, high) = sampled.unwrap_or((set.count, set.high));
+                highs.push((ZoneId(index as u16), cpu, high));
                 let of_cpu = |c: &&Cached| c.cpu == cpu && (zone.start..zone.end).contains(&c.pfn);
                 let known: u64 =
                     taken.iter().chain(&drained).filter(of_cpu).map(|c| c.order.frames().0).sum();
-                filler.take(cpu, set.count.saturating_sub(known), refilled, &mut fillers);
+                filler.take(cpu, count.saturating_sub(known), refilled, &mut fillers);
             }
         }
         for c in &fillers {
@@ -231,11 +171,12 @@ impl Machine {
 /// What one pass over the events finds.
 struct Scan {
     touched: FrameSet,
-    types: Vec<Option<Migratetype>>,
+    types: NamedTypes,
     taken: Vec<Cached>,
     drained: Vec<Cached>,
     refilled: Refilled,
     unseen: u64,
+    reclaimers: Reclaimers,
     /// One more than the highest CPU of any event.
     cpus: u32,
 }
@@ -249,11 +190,7 @@ impl Scan {
             return;
         }
         let m = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index);
-        if matches!(event.kind, EventKind::PcpuDrain | EventKind::AllocZoneLocked)
-            && let slot @ None = &mut self.types[pfn.pageblock().index()]
-        {
-            *slot = m;
-        }
+        self.types.event(event, m);
         if event.kind == EventKind::AllocZoneLocked
             && let Some(m) = m
         {

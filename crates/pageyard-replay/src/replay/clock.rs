@@ -5,10 +5,13 @@ use super::free_view::{FreeView, HeldFrames};
 use super::host::Host;
 use super::timeline::{Sample, sample};
 use crate::engine::ReplayEngine;
-use pageyard::ZoneStats;
+use pageyard::{NodeId, ZoneStats};
 
 /// How often the background reclaimer runs, in recorded time: about as soon as a woken task would.
 const KSWAPD_TICK_NS: u64 = 1_000_000;
+
+/// For how long a background reclaimer that is at work may free nothing: it looks for what it can free, in an emulated guest too.
+const RECLAIM_PAUSE_NS: u64 = 10_000_000;
 
 /// How often per-CPU lists shrink, in recorded time: Linux's `vm.stat_interval`.
 const VMSTAT_TICK_NS: u64 = 1_000_000_000;
@@ -29,6 +32,8 @@ pub struct Clock<'a> {
     next_kswapd: u64,
     next_vmstat: u64,
     last: u64,
+    /// Until when each node's recorded background reclaimer is at work, by its last free.
+    at_work: Vec<(NodeId, u64)>,
 }
 
 impl<'a> Clock<'a> {
@@ -53,6 +58,7 @@ impl<'a> Clock<'a> {
             next_kswapd: KSWAPD_TICK_NS,
             next_vmstat: VMSTAT_TICK_NS,
             last: 0,
+            at_work: Vec::new(),
         }
     }
 
@@ -67,7 +73,7 @@ impl<'a> Clock<'a> {
         self.last = now;
         self.comparison.until(now);
         if self.kswapd && now >= self.next_kswapd {
-            self.engine.kswapd_tick();
+            self.engine.kswapd_tick(&|node| self.at_work.iter().any(|(n, until)| *n == node && now < *until));
             self.next_kswapd = now + KSWAPD_TICK_NS;
         }
         if now >= self.next_vmstat {
@@ -79,6 +85,15 @@ impl<'a> Clock<'a> {
             self.next_sample += self.sample_step;
         }
         due
+    }
+
+    /// Notes that the host's background reclaimer of a node frees something now.
+    pub fn reclaims(&mut self, node: NodeId, now: u64) {
+        let until = now + RECLAIM_PAUSE_NS;
+        match self.at_work.iter_mut().find(|(n, _)| *n == node) {
+            Some((_, at)) => *at = until,
+            None => self.at_work.push((node, until)),
+        }
     }
 
     /// Takes a sample, while these of the engine's frames are held.

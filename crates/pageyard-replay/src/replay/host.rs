@@ -1,5 +1,5 @@
 //! What the host's own texts say of its free blocks: before the recording, meanwhile and after it. A replay is compared
-//! with them; none of them decides anything in it.
+//! with them. They decide nothing in it.
 
 use crate::error::ReplayError;
 use crate::limits;

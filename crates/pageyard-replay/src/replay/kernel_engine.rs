@@ -8,8 +8,8 @@ use crate::machine::Mapping;
 use pageyard::watermark::Watermarks;
 use pageyard::{
     AllocError, AuditError, Census, ClaimError, Counter, CpuId, CpuSet, Cx, Drained, Frames, FreeError,
-    MemoryMap, Migratetype, NR_ORDERS, Order, PageAllocator, PageblockId, PcpStats, Pfn, Request, Stats,
-    ZoneId, ZoneSpan, ZoneStats,
+    MemoryMap, Migratetype, NR_ORDERS, NodeId, Order, PageAllocator, PageblockId, PcpStats, Pfn, Request,
+    Stats, ZoneId, ZoneSpan, ZoneStats,
 };
 use pageyard_judge::replay_exchange::{
     GuestSample, GuestZone, NO_FRAME, ORDERS, Replayed, Step, StepKind, TYPES, ZONES,
@@ -320,7 +320,7 @@ impl ReplayEngine for KernelEngine<'_> {
         self.reference.restore_pcp_high(zone, cpu, high);
     }
 
-    fn kswapd_tick(&self) {
+    fn kswapd_tick(&self, _: &dyn Fn(NodeId) -> bool) {
         self.background(StepKind::KswapdEnds, 1);
     }
 

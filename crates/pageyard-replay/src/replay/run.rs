@@ -101,7 +101,7 @@ impl Stage {
         progress: &mut dyn FnMut(Progress<'_>, u64, u64),
     ) -> Result<EngineReport, ReplayError> {
         let start = Instant::now();
-        let spec = spec.with_min_free_kbytes(self.machine.min_free_kbytes);
+        let spec = self.machine.settings_of(spec);
         let fail = |why| ReplayError::Map { trace: self.machine.name().to_owned(), why };
         let engine = spec.build(map, self.machine.cpus, false)?.map_err(fail)?;
         let host = Default::default();
@@ -155,7 +155,7 @@ pub fn replay(
         ReplayReport { trace: TraceReport::new(trace, &machine, &opening, taken_away), engines: Vec::new() };
     for spec in engines {
         let start = Instant::now();
-        let spec = spec.with_min_free_kbytes(machine.min_free_kbytes);
+        let spec = machine.settings_of(spec);
         let spec = match &options.slow_path {
             Some(slow_path) if !slow_path.compaction => spec.without_compaction(),
             _ => spec,
@@ -211,6 +211,9 @@ fn on_one_thread<W: Watch>(
     run.clock.sample(0, calls.held());
     run.rows(trial.trace, progress, |run, row| {
         calls.until(row.time_ns());
+        if let Some(node) = trial.reclaims(row) {
+            run.clock.reclaims(node, row.time_ns());
+        }
         if run.clock.tick(row.time_ns()) {
             run.clock.sample(row.time_ns(), calls.held());
         }

@@ -17,8 +17,8 @@ use crate::engine::{EngineSpec, ReplayEngine};
 use crate::error::ReplayError;
 use crate::latency::{LatencySummary, clock_cost_ns};
 use crate::machine::{Machine, Opening};
-use pageyard::{Migratetype, Order, Pfn};
-use pageyard_trace::{Columns, Prefetch, Trace};
+use pageyard::{Context, Migratetype, NodeId, Order, Pfn};
+use pageyard_trace::{Columns, EventKind, Prefetch, Trace};
 use std::time::{Duration, Instant};
 
 /// When an engine's replay began, and the time that finding the opening state took before that.
@@ -43,6 +43,14 @@ pub(super) struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// Returns the node in which the host's background reclaimer frees something with this row.
+    pub(super) fn reclaims(&self, row: Row<'_>) -> Option<NodeId> {
+        let Row::Event(event) = row else { return None };
+        let frees = event.kind == EventKind::Free && event.context == Context::Task;
+        let by_reclaimer = frees && self.opening.reclaimers.contains(&event.tid);
+        by_reclaimer.then(|| self.machine.node_of(Pfn(event.pfn))).flatten()
+    }
+
     /// Makes an empty record of refusals.
     pub(super) fn refusals(&self) -> Refusals {
         Refusals::new(&self.machine.gfp, self.series)

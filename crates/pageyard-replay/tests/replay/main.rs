@@ -2,6 +2,7 @@
 
 mod bounds;
 mod distance;
+mod host_state;
 mod made;
 mod made_up;
 mod moves;
