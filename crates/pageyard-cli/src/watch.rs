@@ -1,16 +1,18 @@
 //! `pageyard watch`: the last seconds before a failure.
 
+mod folder;
+
 use crate::output::{Failure, print, print_json, say};
 use crate::record::signals::Signals;
 use crate::{record, size};
 use clap::{Args, ValueEnum};
+use folder::Folder;
 use pageyard_record::record::watch::{
     Kept, Level, Metrics, SnapshotDocument, Triggers, WatchDocument, Watcher,
 };
 use pageyard_trace::shown;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How often the kernel's buffers are looked at.
 const LOOK: Duration = Duration::from_millis(250);
@@ -18,13 +20,10 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How often metrics are written.
 const METRICS_EVERY: Duration = Duration::from_secs(5);
 
-/// What names of snapshots begin with.
-const NAME: &str = "watch-";
-
 /// Keeps the last seconds in memory, and writes them as a trace when a request fails, compaction fails, or SIGUSR1 comes.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  sudo pageyard watch -o /var/lib/pageyard --metrics /run/pageyard.prom\n  sudo pageyard watch --once --on failure\n  sudo pkill -USR1 -x pageyard\n\ndocs/design/watch.md says what is kept and what it costs; packaging/pageyard-watch.service runs it under systemd."
+    after_help = "Examples:\n  sudo pageyard watch -o /var/lib/pageyard --metrics /run/pageyard.prom\n  sudo pageyard watch --once --on failure\n  sudo pkill -USR1 -f '^pageyard watch'\n\ndocs/design/watch.md says what is kept and what it costs; packaging/pageyard-watch.service runs it under systemd."
 )]
 pub struct Watch {
     /// The folder of the snapshots; it is made
@@ -55,7 +54,7 @@ pub struct Watch {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), default_value_t = 10)]
     keep: u16,
 
-    /// The most that snapshots may take on the disk; older ones are removed
+    /// The most that snapshots may take on the disk; older ones are removed, the newest stays
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1G")]
     room: u64,
 
@@ -98,7 +97,7 @@ impl Watch {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
         let signals = Signals::catch_with_usr1()?;
-        fs::create_dir_all(&self.output).map_err(|e| self.refused(&e))?;
+        let folder = Folder::make(&self.output, usize::from(self.keep), self.room)?;
         let kept = Kept { bytes: self.ring, time: self.seconds, sample_every: Duration::from_secs(1) };
         let triggers = Triggers {
             failure: self.on.contains(&On::Failure),
@@ -110,6 +109,8 @@ impl Watch {
             LevelName::Full => Level::Full,
         };
         let mut watcher = Watcher::arm(level, kept, triggers)?;
+        let mut metrics = Metrics::default();
+        let mut page = MetricsFile::new(self.metrics.as_deref(), &watcher, &metrics)?;
         let (in_kernel, _, most) = watcher.memory();
         let price = watcher.kernel_seconds().map_or_else(String::new, |(ns, _)| {
             format!("; allocating and freeing a frame takes the kernel {ns:.0} ns longer")
@@ -120,11 +121,11 @@ impl Watch {
             in_kernel >> 10,
             most >> 10
         ));
+        folder.salvage();
+        metrics.kept = folder.kept().len() as u64;
         let mut snapshots = Vec::new();
-        let mut metrics = Metrics { kept: kept_snapshots(&self.output).len() as u64, ..Metrics::default() };
         let began = Instant::now();
         let mut last: Option<Instant> = None;
-        let mut written: Option<Instant> = None;
         loop {
             let found = watcher.look(signals.wake(), LOOK)?;
             signals.drain();
@@ -140,18 +141,15 @@ impl Watch {
             };
             if let Some((reason, at)) = reason {
                 last = Some(Instant::now());
-                self.snapshot(&mut watcher, reason, at, &mut metrics, &mut snapshots);
+                self.snapshot(&mut watcher, &folder, reason, at, &mut metrics, &mut snapshots);
             }
-            if written.is_none_or(|at| at.elapsed() >= METRICS_EVERY) {
-                written = Some(Instant::now());
-                self.write_metrics(&watcher, &metrics)?;
-            }
+            page.write_if_due(&watcher, &metrics);
             let over = self.time.is_some_and(|time| began.elapsed() >= time);
             if over || signals.stopped().is_some() || self.once && !snapshots.is_empty() {
                 break;
             }
         }
-        self.write_metrics(&watcher, &metrics)?;
+        page.write(&watcher, &metrics);
         let document = WatchDocument::new(&watcher, &metrics, &snapshots);
         if json { print_json(&document) } else { print(&document.text()) }
     }
@@ -160,15 +158,13 @@ impl Watch {
     fn snapshot(
         &self,
         watcher: &mut Watcher,
+        folder: &Folder,
         reason: String,
         at: Option<u64>,
         metrics: &mut Metrics,
         snapshots: &mut Vec<SnapshotDocument>,
     ) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        let path = self.output.join(format!("{NAME}{since}-{}.trace", metrics.snapshots + metrics.failed));
-        // Room is made first: for it, and for one as large as the last.
-        self.make_room(usize::from(self.keep) - 1);
+        let path = folder.next(metrics.snapshots + metrics.failed);
         match watcher.snapshot(&path, !self.no_picture) {
             Ok(snapshot) => {
                 metrics.snapshots += 1;
@@ -186,66 +182,57 @@ impl Watch {
                 say(&format!("pageyard: {reason}, but it could not be kept: {why}\n"));
             }
         }
-        self.make_room(usize::from(self.keep));
-        metrics.kept = kept_snapshots(&self.output).len() as u64;
+        // Only now: one that could not be written replaces none.
+        folder.make_room();
+        metrics.kept = folder.kept().len() as u64;
+    }
+}
+
+/// The file for Prometheus.
+struct MetricsFile<'a> {
+    path: Option<&'a Path>,
+    written: Instant,
+    /// Whether it could not be written the last time: that is said once.
+    has_failed: bool,
+}
+
+impl<'a> MetricsFile<'a> {
+    /// Writes it for the first time.
+    ///
+    /// # Errors
+    /// When it cannot be written: later on, that is no reason to stop watching.
+    fn new(path: Option<&'a Path>, watcher: &Watcher, metrics: &Metrics) -> Result<Self, Failure> {
+        let this = MetricsFile { path, written: Instant::now(), has_failed: false };
+        this.try_write(watcher, metrics)?;
+        Ok(this)
     }
 
-    /// Removes the oldest snapshots until so many are left, and no more than there is room for.
-    fn make_room(&self, keep: usize) {
-        let mut all = kept_snapshots(&self.output);
-        let mut bytes: u64 = all.iter().map(|path| bytes_of(path)).sum();
-        while !all.is_empty() && (all.len() > keep || bytes > self.room) {
-            let oldest = all.remove(0);
-            bytes -= bytes_of(&oldest).min(bytes);
-            if let Err(e) = fs::remove_dir_all(&oldest) {
-                say(&format!("pageyard: {} cannot be removed: {e}\n", shown(&oldest.to_string_lossy())));
+    fn write_if_due(&mut self, watcher: &Watcher, metrics: &Metrics) {
+        if self.written.elapsed() >= METRICS_EVERY {
+            self.write(watcher, metrics);
+        }
+    }
+
+    fn write(&mut self, watcher: &Watcher, metrics: &Metrics) {
+        self.written = Instant::now();
+        match self.try_write(watcher, metrics) {
+            Ok(()) => self.has_failed = false,
+            Err(Failure(why)) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    say(&format!("pageyard: {why}; the watch goes on\n"));
+                }
             }
         }
     }
 
-    fn write_metrics(&self, watcher: &Watcher, metrics: &Metrics) -> Result<(), Failure> {
-        let Some(path) = &self.metrics else { return Ok(()) };
+    fn try_write(&self, watcher: &Watcher, metrics: &Metrics) -> Result<(), Failure> {
+        let Some(path) = self.path else { return Ok(()) };
         metrics.write(watcher, path).map_err(|e| {
-            Failure(format!("the metrics cannot be written to {}: {e}", shown(&path.to_string_lossy())))
+            Failure(format!(
+                "the metrics cannot be written to {}: {}",
+                shown(&path.to_string_lossy()),
+                pageyard_trace::source::reason(&e)
+            ))
         })
-    }
-
-    fn refused(&self, error: &std::io::Error) -> Failure {
-        Failure(format!("{} cannot be made: {error}", shown(&self.output.to_string_lossy())))
-    }
-}
-
-/// Returns the snapshots in a folder, the oldest first: nothing else there is touched.
-fn kept_snapshots(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut all: Vec<((u64, u64), PathBuf)> =
-        entries.flatten().filter_map(|e| Some((number(e.file_name().to_str()?)?, e.path()))).collect();
-    all.sort();
-    all.into_iter().map(|(_, path)| path).collect()
-}
-
-/// Reads `watch-1795437600-3.trace`.
-fn number(name: &str) -> Option<(u64, u64)> {
-    let (seconds, n) = name.strip_prefix(NAME)?.strip_suffix(".trace")?.split_once('-')?;
-    Some((seconds.parse().ok()?, n.parse().ok()?))
-}
-
-fn bytes_of(folder: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(folder) else { return 0 };
-    entries.flatten().filter_map(|e| e.metadata().ok()).map(|m| m.len()).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_snapshots_are_counted_the_oldest_first() {
-        assert_eq!(number("watch-1795437600-3.trace"), Some((1_795_437_600, 3)));
-        for other in
-            ["busy.trace", "watch-1-2.trace.partial", "watch-x-2.trace", "watch-1.trace", "watch--.trace"]
-        {
-            assert_eq!(number(other), None, "{other}");
-        }
     }
 }

@@ -2,24 +2,39 @@
 
 use crate::output::{Failure, print, print_json};
 use crate::progress::Progress;
-use pageyard_trace::{OneOfSeveral, SeveralDocument, Summary, Trace};
+use pageyard_trace::{OneOfSeveral, SeveralDocument, Summary, Trace, shown};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the traces in a folder that is none itself, by their names; `None` where there are none.
-pub fn traces_in(folder: &Path) -> Option<Vec<PathBuf>> {
+/// The traces in a folder, by their names, and those that are unfinished.
+pub struct Several {
+    traces: Vec<PathBuf>,
+    unfinished: Vec<PathBuf>,
+}
+
+/// Returns the traces in a folder that is none itself; `None` where there are none.
+pub fn traces_in(folder: &Path) -> Option<Several> {
     if folder.join("meta.json").exists() {
         return None;
     }
     let entries = fs::read_dir(folder).ok()?;
-    let is_trace = |path: &PathBuf| path.extension().is_some_and(|e| e == "trace") && path.is_dir();
-    let mut all: Vec<_> = entries.flatten().map(|e| e.path()).filter(is_trace).collect();
-    all.sort();
-    (!all.is_empty()).then_some(all)
+    let mut several = Several { traces: Vec::new(), unfinished: Vec::new() };
+    for path in entries.flatten().map(|e| e.path()).filter(|path| path.is_dir()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.ends_with(".trace") {
+            several.traces.push(path);
+        } else if name.ends_with(".trace.partial") {
+            several.unfinished.push(path);
+        }
+    }
+    several.traces.sort();
+    several.unfinished.sort();
+    (!several.traces.is_empty() || !several.unfinished.is_empty()).then_some(several)
 }
 
 /// Counts what each holds. One that cannot be read has its reason in its row, and the others follow.
-pub fn run(traces: &[PathBuf], json: bool) -> Result<(), Failure> {
+pub fn run(several: &Several, json: bool) -> Result<(), Failure> {
+    let traces = &several.traces;
     let mut rows = Vec::new();
     let mut progress = Progress::new();
     for (n, path) in traces.iter().enumerate() {
@@ -31,7 +46,8 @@ pub fn run(traces: &[PathBuf], json: bool) -> Result<(), Failure> {
         });
     }
     drop(progress);
-    let document = SeveralDocument { traces: rows };
+    let unfinished = several.unfinished.iter().map(|path| shown(&path.to_string_lossy()));
+    let document = SeveralDocument { traces: rows, unfinished: unfinished.collect() };
     if json {
         print_json(&document)?
     } else {

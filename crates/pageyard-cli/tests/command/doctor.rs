@@ -102,6 +102,28 @@ fn settings_are_tried_on_a_recording_of_a_judged_kernel() {
     }
 }
 
+#[test]
+fn a_recording_without_a_failure_is_judged_at_its_end_and_one_without_texts_not_at_all() {
+    let document = json(&["doctor", "--json", "--trace", &trace("build")]);
+    assert_eq!(document["source"], "end", "{document}");
+    // Nobody said that the setting is on.
+    assert!(document["causes"].as_array().unwrap().iter().all(|c| c["cause"] != "defrag_mode"), "{document}");
+    assert!(
+        document["served"].as_array().unwrap().iter().all(|s| s["in_a_row"].as_u64() > Some(0)),
+        "{document}"
+    );
+    let path = renamed("6.12.1");
+    let meta = fs::read_to_string(format!("{path}/meta.json")).unwrap();
+    let mut meta: Value = serde_json::from_str(&meta).unwrap();
+    for texts in ["before", "after"] {
+        meta.as_object_mut().unwrap().remove(texts);
+    }
+    fs::write(format!("{path}/meta.json"), meta.to_string()).unwrap();
+    let document = json(&["doctor", "--json", "--trace", &path]);
+    assert_eq!((&document["failures"], &document["unexplained"]), (&308.into(), &308.into()), "{document}");
+    assert!(document["causes"].as_array().unwrap().is_empty(), "{document}");
+}
+
 /// Copies a shipped trace, with another kernel's name.
 fn renamed(kernel: &str) -> String {
     let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("doctor-{kernel}.trace"));

@@ -13,6 +13,14 @@ fn traces(folder: &Path) -> Vec<String> {
     names.filter(|name| name.ends_with(".trace")).collect()
 }
 
+fn until(what: &dyn Fn() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing happened");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_signal_keeps_the_seconds_before_it_and_the_oldest_go() {
     let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
@@ -30,13 +38,6 @@ fn a_signal_keeps_the_seconds_before_it_and_the_oldest_go() {
         .unwrap();
     let pid = child.id().to_string();
     let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
-    let until = |what: &dyn Fn() -> bool| {
-        let start = Instant::now();
-        while !what() {
-            assert!(start.elapsed() < Duration::from_secs(60), "nothing happened");
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    };
     // It writes its metrics once it is armed.
     until(&|| here.join("metrics.prom").exists());
     let kept = here.join("kept");
@@ -74,6 +75,48 @@ fn a_signal_keeps_the_seconds_before_it_and_the_oldest_go() {
 }
 
 #[test]
+fn metrics_that_cannot_be_written_for_a_while_and_what_a_killed_watch_left_do_not_stop_one() {
+    let _one = ONE.lock().unwrap_or_else(|e| e.into_inner());
+    let here = folder("watch-goes-on");
+    if !possible(&here) {
+        return;
+    }
+    let (run, left) = (here.join("run"), here.join("kept/watch-1-0.trace.partial"));
+    let metrics = run.join("metrics.prom");
+    let why = failure(&[
+        "watch",
+        "-o",
+        here.join("kept").to_str().unwrap(),
+        "--metrics",
+        metrics.to_str().unwrap(),
+    ]);
+    assert!(why.contains("the metrics cannot be written to"), "{why}");
+    fs::create_dir(&run).unwrap();
+    fs::create_dir_all(&left).unwrap();
+    let child = command()
+        .args(["watch", "-o", "kept", "--metrics", "run/metrics.prom"])
+        .current_dir(&here)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until(&|| metrics.exists());
+    // Nothing can be saved of it.
+    until(&|| !left.exists());
+    fs::remove_dir_all(&run).unwrap();
+    // Longer than from one time of writing to the next, twice.
+    std::thread::sleep(Duration::from_secs(11));
+    fs::create_dir(&run).unwrap();
+    until(&|| metrics.exists());
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    let out = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    assert_eq!(said.matches("the metrics cannot be written").count(), 1, "{said}");
+    assert!(said.contains("watch-1-0.trace.partial was left by a watch that was killed"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_watched_is_said_in_a_sentence() {
     let here = folder("watch-refused");
     fs::write(here.join("file"), "x").unwrap();
@@ -97,9 +140,18 @@ fn a_folder_with_a_damaged_trace_names_it_and_shows_the_others() {
         fs::copy(file.path(), good.join(file.file_name())).unwrap();
     }
     fs::create_dir(here.join("bad.trace")).unwrap();
+    fs::create_dir(here.join("killed.trace.partial")).unwrap();
     let out = pageyard(&["summary", here.to_str().unwrap()]);
     assert!(!out.status.success());
     let (table, why) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
     assert!(table.contains("good") && table.contains("bad.trace cannot be read"), "{table}");
     assert!(why.contains("1 of 2 traces cannot be read"), "{why}");
+    assert!(
+        table.contains("killed.trace.partial is unfinished") && table.contains("`pageyard import "),
+        "{table}"
+    );
+    let alone = folder("unfinished");
+    fs::create_dir(alone.join("killed.trace.partial")).unwrap();
+    let document = json(&["summary", alone.to_str().unwrap(), "--json"]);
+    assert_eq!(document["unfinished"].as_array().unwrap().len(), 1, "{document}");
 }

@@ -30,13 +30,12 @@ pub struct Otherwise {
     pub any_node: bool,
 }
 
-/// Finds out what a zone says.
+/// Returns the frames that a request finds above its watermark.
 ///
 /// # Linux
 /// `__zone_watermark_ok` with the `min` watermark. `__GFP_HIGH` halves it; a request that cannot wait besides may use a quarter
 /// of that half, and the frames set aside for such requests if it asks for several.
-#[must_use]
-pub fn of_zone(zone: &Zone, asked: &Asked, otherwise: Otherwise) -> Answer {
+fn above_the_watermark(zone: &Zone, asked: &Asked, otherwise: Otherwise) -> u64 {
     let urgent = asked.gfp.contains(Gfp::HIGH) && !asked.waits();
     let mut mark = zone.min;
     if asked.gfp.contains(Gfp::HIGH) {
@@ -59,13 +58,28 @@ pub fn of_zone(zone: &Zone, asked: &Asked, otherwise: Otherwise) -> Answer {
     if !otherwise.any_cma && !asked.gfp.contains(Gfp::MOVABLE) {
         free = free.saturating_sub(zone.cma);
     }
-    if free.saturating_sub(asked.frames() - 1) <= mark {
+    free.saturating_sub(mark)
+}
+
+/// Finds out what a zone says.
+#[must_use]
+pub fn of_zone(zone: &Zone, asked: &Asked, otherwise: Otherwise) -> Answer {
+    if above_the_watermark(zone, asked, otherwise) < asked.frames() {
         Answer::Below
     } else if asked.order > 0 && zone.suitable(asked.order) == 0 && !zone.blocks.is_empty() {
         Answer::NoBlock
     } else {
         Answer::Served
     }
+}
+
+/// Returns how many such requests a zone would serve one after the other, with nothing reclaimed, compacted or taken from per-CPU lists in
+/// between.
+#[must_use]
+pub fn in_a_row(zone: &Zone, asked: &Asked) -> u64 {
+    let by_watermark = above_the_watermark(zone, asked, Otherwise::default()) / asked.frames();
+    let by_shape = if asked.order == 0 { u64::MAX } else { zone.suitable(asked.order) };
+    by_watermark.min(by_shape)
 }
 
 /// Returns the zones that a request may use.

@@ -6,7 +6,7 @@ use pageyard_trace::KernelLog;
 
 use super::cause::{Cause, Finding, Setting};
 use super::facts::{Asked, Facts};
-use super::rules::{Case, findings};
+use super::rules::{Case, at_risk, findings};
 use super::trial::{Confidence, Predicted};
 
 /// Where the facts come from.
@@ -18,6 +18,8 @@ pub enum Source {
     Log,
     /// A recording.
     Trace,
+    /// The end of a recording in which nothing failed: requests that would fail then.
+    End,
 }
 
 /// Requests of one kind that failed.
@@ -33,14 +35,23 @@ pub struct Failed {
     pub comm: Option<String>,
 }
 
+/// A request that would be served now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Served {
+    /// What it asks for.
+    pub asked: Asked,
+    /// How many such requests would be served one after the other, before anything is reclaimed or compacted.
+    pub in_a_row: u64,
+}
+
 /// A cause of some failures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CauseOfAll {
     /// The cause.
     pub cause: Cause,
-    /// How much speaks for it: the mean over all failures, from 0 to 1.
+    /// How much speaks for it: the mean over all failures, and requests of a host that are at risk, from 0 to 1.
     pub weight: f64,
-    /// In how many failures it was seen.
+    /// In how many failures it was seen; 0 where a request is only at risk.
     pub failures: u64,
     /// The numbers of the failure that shows it best.
     pub evidence: String,
@@ -59,10 +70,16 @@ pub struct Diagnosis {
     pub source: Source,
     /// The kernel, where it is known.
     pub kernel: Option<String>,
-    /// The requests, the most frequent kind first.
+    /// How many requests failed.
+    pub count: u64,
+    /// Of these, those for which nothing explains the failure.
+    pub unexplained: u64,
+    /// Of those, the ones for which a block was free above the watermarks, by what is known.
+    pub unexplained_free: u64,
+    /// The requests by kind, the most frequent first: [`MOST_KINDS`] kinds at most.
     pub failed: Vec<Failed>,
-    /// Requests that were looked at and would be served now; of a host only.
-    pub served: Vec<Asked>,
+    /// Requests that were looked at and would be served; of a host, or of the end of a recording.
+    pub served: Vec<Served>,
     /// Causes, the likeliest first.
     pub causes: Vec<CauseOfAll>,
     /// What else is to be said, a sentence each.
@@ -74,9 +91,13 @@ pub(super) struct Gathering {
     source: Source,
     kernel: Option<String>,
     failed: Vec<Failed>,
-    served: Vec<Asked>,
+    served: Vec<Served>,
     causes: BTreeMap<Cause, Gathered>,
     count: u64,
+    unexplained: u64,
+    unexplained_free: u64,
+    /// Requests that are served, and would not be for long.
+    at_risk: u64,
     notes: Vec<String>,
 }
 
@@ -88,7 +109,7 @@ struct Gathered {
 }
 
 /// Kinds of requests that are told apart.
-const MOST_KINDS: usize = 100;
+pub const MOST_KINDS: usize = 100;
 
 impl Gathering {
     pub(super) fn new(source: Source, kernel: Option<String>) -> Gathering {
@@ -99,6 +120,9 @@ impl Gathering {
             served: Vec::new(),
             causes: BTreeMap::new(),
             count: 0,
+            unexplained: 0,
+            unexplained_free: 0,
+            at_risk: 0,
             notes: Vec::new(),
         }
     }
@@ -109,9 +133,21 @@ impl Gathering {
 
     /// Adds `count` failures that are alike.
     pub(super) fn failed(&mut self, asked: &Asked, facts: &Facts, count: u64, comm: Option<&str>) {
-        let found = findings(&Case::new(asked, facts));
+        self.add(&Case::failed(asked, facts), count, comm);
+    }
+
+    /// Says that nothing failed: what follows is what would.
+    pub(super) fn nothing_failed(&mut self) {
+        self.source = Source::End;
+    }
+
+    fn add(&mut self, case: &Case<'_>, count: u64, comm: Option<&str>) {
+        let asked = case.asked;
+        let found = findings(case);
         self.count += count;
         let unexplained = if found.is_empty() { count } else { 0 };
+        self.unexplained += unexplained;
+        self.unexplained_free += if case.is_served() { unexplained } else { 0 };
         let has_room = self.failed.len() < MOST_KINDS;
         match self.failed.iter_mut().find(|f| f.asked == *asked) {
             Some(same) => {
@@ -130,34 +166,45 @@ impl Gathering {
             None => {}
         }
         for finding in found {
-            let weight = finding.weight * count as f64;
-            match self.causes.get_mut(&finding.cause) {
-                Some(known) => {
-                    known.weight += weight;
-                    known.failures += count;
-                    if finding.weight > known.best.weight {
-                        known.best = finding;
-                    }
+            self.found(finding, count);
+        }
+    }
+
+    /// Adds what speaks for a cause of so many failures; of none, where a request is only at risk.
+    fn found(&mut self, finding: Finding, count: u64) {
+        let weight = finding.weight * count.max(1) as f64;
+        match self.causes.get_mut(&finding.cause) {
+            Some(known) => {
+                known.weight += weight;
+                known.failures += count;
+                if finding.weight > known.best.weight {
+                    known.best = finding;
                 }
-                None => {
-                    self.causes.insert(finding.cause, Gathered { weight, failures: count, best: finding });
-                }
+            }
+            None => {
+                self.causes.insert(finding.cause, Gathered { weight, failures: count, best: finding });
             }
         }
     }
 
     /// Adds a request that might be made, if it would fail.
     pub(super) fn tried(&mut self, asked: &Asked, facts: &Facts) {
-        let case = Case::new(asked, facts);
+        let case = Case::tried(asked, facts);
         // A served request can still be one that may not mix types.
-        match case.is_served() && findings(&case).is_empty() {
-            true => self.served.push(asked.clone()),
-            false => self.failed(asked, facts, 1, None),
+        if !case.is_served() || !findings(&case).is_empty() {
+            self.add(&case, 1, None);
+            return;
         }
+        if let Some(risk) = at_risk(&case) {
+            // It has not failed yet: it weighs as much as one that has.
+            self.at_risk += 1;
+            self.found(risk, 0);
+        }
+        self.served.push(Served { asked: asked.clone(), in_a_row: case.in_a_row() });
     }
 
     pub(super) fn finish(mut self) -> Diagnosis {
-        let count = self.count.max(1) as f64;
+        let count = (self.count + self.at_risk).max(1) as f64;
         let mut causes: Vec<_> = self
             .causes
             .into_values()
@@ -173,9 +220,18 @@ impl Gathering {
             .collect();
         causes.sort_by(|a, b| b.weight.total_cmp(&a.weight).then(a.cause.cmp(&b.cause)));
         self.failed.sort_by_key(|f| std::cmp::Reverse(f.count));
+        let beyond = self.count - self.failed.iter().map(|f| f.count).sum::<u64>();
+        if beyond > 0 {
+            self.notes.push(format!(
+                "{beyond} failures are of kinds beyond the first {MOST_KINDS}: they are weighed with the others, and not listed."
+            ));
+        }
         Diagnosis {
             source: self.source,
             kernel: self.kernel,
+            count: self.count,
+            unexplained: self.unexplained,
+            unexplained_free: self.unexplained_free,
             failed: self.failed,
             served: self.served,
             causes,
@@ -224,10 +280,72 @@ impl Diagnosis {
         }
         all.finish()
     }
+}
 
-    /// Returns how many failures there are.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.failed.iter().map(|f| f.count).sum()
+#[cfg(test)]
+mod tests {
+    use super::super::facts::Zone;
+    use super::*;
+    use pageyard::{Gfp, ZoneKind};
+
+    /// 6.18 with plenty free, all of it on lists for movable memory.
+    fn movable_alone() -> Facts {
+        let zone = Zone {
+            node: 0,
+            kind: ZoneKind::Normal,
+            free: 600_000,
+            boost: 0,
+            min: 4000,
+            high: 6000,
+            highatomic: 0,
+            managed: 1_000_000,
+            pcp: 0,
+            cma: 0,
+            protection: Vec::new(),
+            blocks: vec![0, 0, 0, 75_000],
+            types: vec![String::new(), String::new(), String::new(), "M".to_owned()],
+        };
+        Facts { kernel: Some("6.18.44".to_owned()), zones: vec![zone], ..Facts::default() }
+    }
+
+    #[test]
+    fn a_request_that_was_not_refused_is_not_said_to_be_for_a_setting_that_is_not_known() {
+        let asked = [Asked::new(0, Gfp::HIGH | Gfp::KSWAPD_RECLAIM)];
+        let mut facts = movable_alone();
+        for types in ["M", "UM", ""] {
+            facts.zones[0].types[3] = types.to_owned();
+            let diagnosis = Diagnosis::of_host(&facts, &asked, &[]);
+            assert!(diagnosis.failed.is_empty() && diagnosis.causes.is_empty(), "{diagnosis}");
+            assert_eq!(
+                diagnosis.served[0].in_a_row,
+                600_000 - 1500,
+                "down to three eighths of the watermark"
+            );
+        }
+        // One that was refused is.
+        facts.zones[0].types[3] = "M".to_owned();
+        let mut refused = Gathering::new(Source::Trace, facts.kernel.clone());
+        refused.failed(&asked[0], &facts, 1, None);
+        assert_eq!(refused.finish().causes[0].cause, Cause::DefragMode);
+        // And so would one be where the setting is on.
+        facts.settings.insert("vm/defrag_mode".to_owned(), "1".to_owned());
+        assert_eq!(Diagnosis::of_host(&facts, &asked, &[]).causes[0].cause, Cause::DefragMode);
+    }
+
+    #[test]
+    fn failures_of_more_kinds_than_are_listed_are_counted_and_said() {
+        let mut all = Gathering::new(Source::Trace, None);
+        let some = [Gfp::HIGH, Gfp::IO, Gfp::FS, Gfp::NOWARN];
+        for n in 0..150usize {
+            let gfp = some.iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1);
+            let gfp = gfp.fold(Gfp::empty(), |all, (_, gfp)| all | *gfp);
+            all.failed(&Asked::new((n / 16) as u8, gfp), &Facts::default(), 2, None);
+        }
+        let diagnosis = all.finish();
+        assert_eq!((diagnosis.count, diagnosis.unexplained, diagnosis.failed.len()), (300, 300, MOST_KINDS));
+        let listed: u64 = diagnosis.failed.iter().map(|f| f.count).sum();
+        let said = format!("{} failures are of kinds beyond the first 100", 300 - listed);
+        assert!(diagnosis.notes.iter().any(|note| note.starts_with(&said)), "{:?}", diagnosis.notes);
+        assert!(diagnosis.to_string().contains("300 failed requests"), "{diagnosis}");
     }
 }

@@ -4,14 +4,15 @@ use pageyard_trace::Document;
 use serde::Serialize;
 
 use super::cause::{Cause, Setting};
-use super::diagnosis::{CauseOfAll, Diagnosis, Source};
+use super::diagnosis::{CauseOfAll, Diagnosis, Served, Source};
 use super::trial::Change;
 
 /// Why requests failed. What is not known has no key.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorDocument<'a> {
-    /// `host`: requests that would fail now; `log` and `trace`: requests that did.
+    /// `host`: requests that would fail now; `log` and `trace`: requests that did; `end`: those that would at the end of a recording
+    /// in which none failed.
     pub source: &'static str,
     /// The kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,10 +21,12 @@ pub struct DoctorDocument<'a> {
     pub failures: u64,
     /// Of those, the ones for which no cause is visible.
     pub unexplained: u64,
+    /// Of those, the ones for which a block was free above the watermarks, by what is known.
+    pub unexplained_free: u64,
     /// Failures by what was asked for, the most frequent first.
     pub failed: Vec<FailedDocument<'a>>,
-    /// Requests that would be served now; of a host only.
-    pub served: Vec<FailedDocument<'a>>,
+    /// Requests that would be served; of a host, or of the end of a recording.
+    pub served: Vec<ServedDocument>,
     /// Causes, the likeliest first; empty where none is visible.
     pub causes: Vec<CauseDocument<'a>>,
     /// What could not be read or said, and why.
@@ -49,6 +52,20 @@ pub struct FailedDocument<'a> {
     pub comm: Option<&'a str>,
 }
 
+/// A request that would be served now.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ServedDocument {
+    /// The order.
+    pub order: u8,
+    /// The gfp flags by name.
+    pub gfp: String,
+    /// Whether it could wait for reclaim and compaction.
+    pub waits: bool,
+    /// How many such requests would be served one after the other, before anything is reclaimed or compacted.
+    pub in_a_row: u64,
+}
+
 /// One cause.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -57,7 +74,7 @@ pub struct CauseDocument<'a> {
     pub cause: Cause,
     /// How much speaks for it, from 0 to 1. It orders causes; it is no probability.
     pub weight: f64,
-    /// In how many failures it was seen.
+    /// In how many failures it was seen; 0 where a request is only at risk.
     pub failures: u64,
     /// The numbers that speak for it.
     pub evidence: &'a str,
@@ -111,19 +128,18 @@ impl Diagnosis {
             unexplained: f.unexplained,
             comm: f.comm.as_deref(),
         });
-        let served = self.served.iter().map(|asked| FailedDocument {
+        let served = self.served.iter().map(|Served { asked, in_a_row }| ServedDocument {
             order: asked.order,
             gfp: asked.names(),
             waits: asked.waits(),
-            count: 1,
-            unexplained: 0,
-            comm: None,
+            in_a_row: *in_a_row,
         });
         DoctorDocument {
             source: self.source.name(),
             kernel: self.kernel.as_deref(),
-            failures: self.count(),
-            unexplained: self.failed.iter().map(|f| f.unexplained).sum(),
+            failures: self.count,
+            unexplained: self.unexplained,
+            unexplained_free: self.unexplained_free,
             failed: failed.collect(),
             served: served.collect(),
             causes: self.causes.iter().map(|cause| cause.document(self.source)).collect(),
@@ -162,6 +178,7 @@ impl Source {
             Source::Host => "host",
             Source::Log => "log",
             Source::Trace => "trace",
+            Source::End => "end",
         }
     }
 
@@ -175,7 +192,7 @@ impl Source {
             Source::Log => {
                 "what the kernel logged, put through its own check of watermarks; no setting was tried"
             }
-            Source::Trace => {
+            Source::Trace | Source::End => {
                 "memory as recorded, put through the kernel's own check of watermarks; no setting was tried"
             }
         }

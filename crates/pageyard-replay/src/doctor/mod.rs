@@ -18,8 +18,10 @@ mod text;
 mod trial;
 
 pub use cause::{Cause, Finding, Setting};
-pub use diagnosis::{CauseOfAll, Diagnosis, Failed, Source};
-pub use document::{CauseDocument, ConfidenceDocument, DoctorDocument, FailedDocument, PredictedDocument};
+pub use diagnosis::{CauseOfAll, Diagnosis, Failed, Served, Source};
+pub use document::{
+    CauseDocument, ConfidenceDocument, DoctorDocument, FailedDocument, PredictedDocument, ServedDocument,
+};
 pub use facts::{Asked, Facts, Pool, Spoilt, Zone};
 pub use recording::of_trace;
 pub use trial::{Change, Confidence, Predicted, try_settings};

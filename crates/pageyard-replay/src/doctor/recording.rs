@@ -21,34 +21,47 @@ pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosi
     let mut all = Gathering::new(Source::Trace, Some(meta.kernel.clone()));
     let map = GfpMap::from_names(meta.gfp_bits.iter().map(|(name, bit)| (name.as_str(), *bit)));
     let opening = state(meta, meta.before.as_ref(), || trace.before())?;
-    let Some(opening) = opening else {
+    let is_known = opening.is_some();
+    if !is_known {
         all.note("The trace has no texts of its host, so nothing can be said of its memory.");
-        return Ok(all.finish());
-    };
+    }
+    let opening = opening.unwrap_or_default();
     let mut samples = Vec::new();
     if let Some(mut reader) = trace.samples()? {
         while let Some(sample) = reader.next_sample()? {
             samples.push(sample);
         }
     }
-    if samples.is_empty() {
+    if samples.is_empty() && is_known {
         all.note("The recording has no samples of its host: failures are judged by memory as it was when it began.");
     }
     let times: Vec<u64> = samples.iter().map(|sample| sample.time_ns).collect();
-    let kinds = failures(trace, &times, progress)?;
+    let (kinds, left_out) = failures(trace, &times, progress)?;
     for ((kind, sample), count) in &kinds {
         let asked = Asked::new(kind.order, map.decode(kind.gfp));
         let facts = match samples.get(*sample) {
-            Some(sample) => at(&opening, sample),
-            None => opening.clone(),
+            Some(sample) if is_known => at(&opening, sample),
+            _ => opening.clone(),
         };
         all.failed(&asked, &facts, *count, None);
     }
-    if !kinds.is_empty() && !samples.is_empty() {
-        all.note("A failure is judged by the sample of the host before it, which can be a quarter of a second old.");
+    if left_out > 0 {
+        all.note(format!(
+            "{left_out} failures were not looked at: there are more than {MOST_KINDS} kinds of them and samples before them."
+        ));
     }
-    if kinds.is_empty() {
-        all.note("No request failed while it was recorded; what follows is what would fail at its end.");
+    if !kinds.is_empty()
+        && is_known
+        && let Some(longest) = times.windows(2).map(|pair| pair[1] - pair[0]).max()
+    {
+        all.note(format!(
+            "A failure is judged by the sample of the host before it, which can be {:.2} s old.",
+            longest as f64 / 1e9
+        ));
+    }
+    if kinds.is_empty() && is_known {
+        all.nothing_failed();
+        all.note("No request failed while it was recorded.");
         let end = state(meta, meta.after.as_ref(), || trace.after())?.unwrap_or(opening);
         for asked in Asked::usual(&end) {
             all.tried(&asked, &end);
@@ -60,8 +73,9 @@ pub fn of_trace(trace: &Trace, progress: &mut dyn FnMut(u64)) -> Result<Diagnosi
 /// Counts failures by their kind and the sample before them.
 type Kinds = BTreeMap<(FailureKind, usize), u64>;
 
-fn failures(trace: &Trace, times: &[u64], progress: &mut dyn FnMut(u64)) -> Result<Kinds, TraceError> {
-    let mut kinds = Kinds::new();
+/// Returns them, and the number of failures beyond [`MOST_KINDS`].
+fn failures(trace: &Trace, times: &[u64], progress: &mut dyn FnMut(u64)) -> Result<(Kinds, u64), TraceError> {
+    let (mut kinds, mut left_out) = (Kinds::new(), 0);
     let mut events = trace.events(Columns::All)?;
     let mut batch = Vec::new();
     while events.next_batch(&mut batch)? {
@@ -71,11 +85,13 @@ fn failures(trace: &Trace, times: &[u64], progress: &mut dyn FnMut(u64)) -> Resu
             let kind = FailureKind { tid: 0, context: 0, ..FailureKind::of(event) };
             if kinds.len() < MOST_KINDS || kinds.contains_key(&(kind, sample)) {
                 *kinds.entry((kind, sample)).or_default() += 1;
+            } else {
+                left_out += 1;
             }
         }
         progress(events.rows_read());
     }
-    Ok(kinds)
+    Ok((kinds, left_out))
 }
 
 /// Reads what a host was like at one end of a recording.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use pageyard_trace::grouped;
 
-use super::diagnosis::{CauseOfAll, Diagnosis, Failed, Source};
+use super::diagnosis::{CauseOfAll, Diagnosis, Failed, Served, Source};
 use super::facts::Asked;
 use super::trial::Change;
 
@@ -16,21 +16,9 @@ impl fmt::Display for Diagnosis {
         self.write_requests(f)?;
         for (n, cause) in self.causes.iter().enumerate() {
             writeln!(f)?;
-            cause.write(f, n + 1, self.source, self.count())?;
+            cause.write(f, n + 1, self.source, self.count)?;
         }
-        let unexplained: u64 = self.failed.iter().map(|f| f.unexplained).sum();
-        if self.causes.is_empty() && !self.failed.is_empty() {
-            writeln!(
-                f,
-                "\nNo cause is visible: by these numbers a block was free for it above the watermarks. Memory changed before it was described, or a limit that is not shown here (a memory control group) refused it."
-            )?;
-        } else if unexplained > 0 {
-            writeln!(
-                f,
-                "\nFor {} of the failures no cause is visible: by these numbers a block was free for them above the watermarks.",
-                grouped(unexplained)
-            )?;
-        }
+        self.write_unexplained(f)?;
         if !self.notes.is_empty() {
             writeln!(f)?;
         }
@@ -42,28 +30,55 @@ impl fmt::Display for Diagnosis {
 }
 
 impl Diagnosis {
+    fn write_unexplained(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (all, free) = (self.unexplained, self.unexplained_free);
+        if all == 0 {
+            return Ok(());
+        }
+        match self.causes.is_empty() {
+            true => write!(f, "\nNo cause is visible")?,
+            false => write!(f, "\nFor {} of the failures no cause is visible", grouped(all))?,
+        }
+        match free {
+            0 => write!(f, " in these numbers")?,
+            _ if free == all => write!(f, ": by these numbers a block was free above the watermarks")?,
+            _ => {
+                write!(f, ": for {} a block was free above the watermarks, by these numbers", grouped(free))?
+            }
+        }
+        writeln!(f, ".")?;
+        if free > 0 {
+            writeln!(
+                f,
+                "Memory changed before it was described, or a limit that is not shown here (a memory control group) refused it."
+            )?;
+        }
+        Ok(())
+    }
+
     fn write_requests(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kernel = self.kernel.as_deref().map_or_else(String::new, |k| {
             format!(" on {}{k}", if k.starts_with("Linux") { "" } else { "Linux " })
         });
+        let when = if self.source == Source::End { "at the end" } else { "now" };
         match (self.source, self.failed.is_empty()) {
-            (Source::Host, true) => {
-                writeln!(f, "Nothing would fail{kernel} now, of what was asked:")?;
+            (Source::Host | Source::End, true) => {
+                writeln!(f, "Nothing would fail{kernel} {when}, of what was asked:")?;
             }
-            (Source::Host, false) => {
-                writeln!(f, "What would fail{kernel} now, before anything is reclaimed or compacted:")?
+            (Source::Host | Source::End, false) => {
+                writeln!(f, "What would fail{kernel} {when}, before anything is reclaimed or compacted:")?;
             }
             (_, true) => writeln!(f, "No request failed{kernel}.")?,
-            (_, false) => writeln!(f, "{}{kernel}:", count(self.count(), "failed request"))?,
+            (_, false) => writeln!(f, "{}{kernel}:", count(self.count, "failed request"))?,
         }
         for failed in self.failed.iter().take(KINDS) {
             failed.write(f, self.source)?;
         }
         if self.failed.len() > KINDS {
-            writeln!(f, "  and {} more kinds of requests", self.failed.len() - KINDS)?;
+            writeln!(f, "  and {}", count((self.failed.len() - KINDS) as u64, "more kind"))?;
         }
-        for asked in &self.served {
-            writeln!(f, "  served now: {}", words(asked))?;
+        for Served { asked, in_a_row } in &self.served {
+            writeln!(f, "  served {when}, and {} in a row: {}", grouped(*in_a_row), words(asked))?;
         }
         Ok(())
     }
@@ -74,7 +89,7 @@ impl Failed {
         let comm = self.comm.as_deref().map_or_else(String::new, |comm| format!(", while {comm} ran"));
         let killed = if self.asked.killed { ", and a process was killed for it" } else { "" };
         match source {
-            Source::Host => writeln!(f, "  {}", words(&self.asked)),
+            Source::Host | Source::End => writeln!(f, "  {}", words(&self.asked)),
             _ => writeln!(f, "  {} of {}{comm}{killed}", grouped(self.count), words(&self.asked)),
         }
     }
@@ -94,7 +109,7 @@ fn words(asked: &Asked) -> String {
 
 impl CauseOfAll {
     fn write(&self, f: &mut fmt::Formatter<'_>, number: usize, source: Source, all: u64) -> fmt::Result {
-        let seen = if all > 1 {
+        let seen = if all > 1 && self.failures > 0 {
             format!(", in {} of {} failures", grouped(self.failures), grouped(all))
         } else {
             String::new()

@@ -79,6 +79,15 @@ fn without_the_setting_the_same_log_has_no_cause() {
 }
 
 #[test]
+fn of_a_failure_without_zones_nothing_is_claimed() {
+    let text = "x: page allocation failure: order:3, mode:0x820(GFP_ATOMIC), nodemask=(null)\n";
+    let diagnosis = Diagnosis::of_log(&KernelLog::read("log", text.as_bytes()).unwrap());
+    let page = diagnosis.to_string();
+    assert!(page.contains("No cause is visible in these numbers.") && !page.contains("was free"), "{page}");
+    assert!(page.contains("1 of the failures have no lines about zones"), "{page}");
+}
+
+#[test]
 fn several_failures_are_weighed_together() {
     let read = |name: &str| {
         std::fs::read_to_string(format!("{}/tests/doctor/logs/{name}.txt", env!("CARGO_MANIFEST_DIR")))
@@ -86,7 +95,7 @@ fn several_failures_are_weighed_together() {
     };
     let text = [read("lists-6.12"), read("lists-6.1"), read("huge-pages-6.12")].concat();
     let diagnosis = Diagnosis::of_log(&KernelLog::read("log", text.as_bytes()).unwrap());
-    assert_eq!(diagnosis.count(), 3);
+    assert_eq!(diagnosis.count, 3);
     let found: Vec<_> = diagnosis.causes.iter().map(|c| (c.cause, c.failures)).collect();
     assert_eq!(found[0], (Cause::PerCpuLists, 2), "{diagnosis}");
     assert!(found.contains(&(Cause::HugePagesReserved, 1)), "{diagnosis}");

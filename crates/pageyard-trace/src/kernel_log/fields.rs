@@ -5,11 +5,11 @@ use pageyard::{NR_ORDERS, ZoneKind};
 use super::{LoggedPool, LoggedZone};
 use crate::snapshot::MAX_FRAMES;
 
-/// More zones than any machine has.
+/// More zones than any machine has, and more pools of huge pages.
 pub(super) const MAX_ZONES: usize = 4096;
 
-/// Counters that a failure keeps.
-const MAX_COUNTERS: usize = 64;
+/// Counters that a failure keeps; kernels print some thirty.
+pub(super) const MAX_COUNTERS: usize = 64;
 
 /// Reads the release in `CPU: 0 PID: 1 Comm: init Not tainted 6.12.117-amd64 #1`.
 ///

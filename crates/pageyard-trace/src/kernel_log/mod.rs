@@ -22,6 +22,9 @@ pub const MAX_LOG: u64 = 256 << 20;
 /// Failures that are kept in full; those after them are counted.
 pub const MOST_KEPT: usize = 1000;
 
+/// Zones that are kept of all failures together: those of 1000 failures of a machine with 64 nodes.
+const MOST_ZONES: usize = 1000 * 64 * 3;
+
 /// The longest line that is looked at, in bytes: a zone's has fewer than a thousand.
 const LONGEST_LINE: usize = 8192;
 
@@ -148,6 +151,8 @@ struct Reader {
     number: u64,
     /// The failure that is being read.
     open: Option<Open>,
+    /// Zones of the failures before it.
+    zones: usize,
 }
 
 /// A failure whose lines are being read. Sizes are kept in KiB until its frames' size is known.
@@ -174,6 +179,9 @@ impl Reader {
         if let Some(request) = LoggedRequest::parse(text) {
             self.close();
             self.log.count += 1;
+            if self.log.failures.len() == MOST_KEPT || self.zones >= MOST_ZONES {
+                return;
+            }
             let failure = LoggedFailure { line: self.number, request, ..LoggedFailure::default() };
             self.open = Some(Open { failure, frame_kib: 4, last: Last::Other });
         } else if let Some(open) = &mut self.open {
@@ -182,9 +190,8 @@ impl Reader {
     }
 
     fn close(&mut self) {
-        if let Some(open) = self.open.take()
-            && self.log.failures.len() < MOST_KEPT
-        {
+        if let Some(open) = self.open.take() {
+            self.zones += open.failure.zones.len();
             self.log.failures.push(open.in_frames());
         }
     }
@@ -218,14 +225,17 @@ impl Open {
             self.protection(words);
         } else if words.starts_with(|c: char| c.is_ascii_lowercase()) && self.failure.zones.is_empty() {
             // Counters of the whole host, before the first zone.
-            self.failure.counters.extend(fields::counts(words));
+            let room = fields::MAX_COUNTERS - self.failure.counters.len();
+            self.failure.counters.extend(fields::counts(words).into_iter().take(room));
         }
     }
 
     /// Reads what follows `Node 0 `, or a zone's name on a kernel without nodes.
     fn of_node(&mut self, node: u8, rest: &str) {
         if let Some(pool) = fields::pool(node, rest) {
-            self.failure.pools.push(pool);
+            if self.failure.pools.len() < fields::MAX_ZONES {
+                self.failure.pools.push(pool);
+            }
             return;
         }
         let (name, fields) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -388,6 +398,23 @@ mod tests {
         }
         let why = KernelLog::read("endless", Endless).unwrap_err().to_string();
         assert!(why.contains("more than 256 MiB"), "{why}");
+    }
+
+    #[test]
+    fn a_failure_keeps_no_more_than_a_kernel_says() {
+        let first = "x: page allocation failure: order:1, mode:0x20\n";
+        let counters = format!("{}\n", "free:1 ".repeat(1000)).repeat(100);
+        let pools = "Node 0 hugepages_total=4 hugepages_free=3 hugepages_size=2048kB\n".repeat(10_000);
+        let zones: String = (0..=255).map(|node| format!("Node {node} Normal free:4kB min:0kB\n")).collect();
+        let log = read(&format!("{first}{counters}{pools}{zones}"));
+        let failure = &log.failures[0];
+        assert_eq!((failure.counters.len(), failure.counter("free")), (fields::MAX_COUNTERS, Some(1)));
+        assert_eq!((failure.pools.len(), failure.zones.len()), (fields::MAX_ZONES, 256));
+        // Nor do all failures together.
+        let log = read(&format!("{first}{zones}").repeat(900));
+        assert_eq!((log.count, log.failures.len()), (900, MOST_ZONES / 256));
+        let log = read(&first.repeat(MOST_KEPT + 5));
+        assert_eq!((log.count, log.failures.len()), (MOST_KEPT as u64 + 5, MOST_KEPT));
     }
 
     #[test]

@@ -5,6 +5,9 @@ use pageyard::Gfp;
 use crate::failures::gfp_of_names;
 use crate::text::shown;
 
+/// Nodes that can be told apart.
+const MOST_NODES: usize = 256;
+
 /// What the kernel did when it had nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoggedKind {
@@ -107,6 +110,10 @@ fn list(text: &str) -> Option<Vec<u8>> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u8, u8) = (first.parse().ok()?, last.parse().ok()?);
         all.extend(first..=last);
+        // A kernel names each once.
+        if all.len() > MOST_NODES {
+            return None;
+        }
     }
     (!all.is_empty()).then_some(all)
 }
@@ -173,5 +180,11 @@ mod tests {
         ] {
             assert_eq!(LoggedRequest::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_list_of_nodes_that_repeats_itself_is_no_list() {
+        assert_eq!(list("0-255").map(|all| all.len()), Some(256));
+        assert_eq!(list(&["0-255"; 1000].join(",")), None);
     }
 }

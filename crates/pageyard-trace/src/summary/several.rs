@@ -15,6 +15,9 @@ use crate::text::{Grid, grouped, shown};
 pub struct SeveralDocument {
     /// The traces.
     pub traces: Vec<OneOfSeveral>,
+    /// Beside them, what recordings that were killed or still go on have so far: `NAME.trace.partial`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unfinished: Vec<String>,
 }
 
 /// One of several traces. Of one that cannot be read there is only the reason.
@@ -115,7 +118,7 @@ impl SeveralDocument {
                 t.free_huge_pct.map_or_else(|| "-".to_owned(), |pct| format!("{pct:.1} %")),
             ]);
         }
-        let mut text = grid.to_string();
+        let mut text = if read.is_empty() { String::new() } else { grid.to_string() };
         for t in read.iter().filter(|t| t.failures > 0) {
             let kind = t.most_frequent.as_deref().unwrap_or("-");
             text +=
@@ -123,6 +126,11 @@ impl SeveralDocument {
         }
         for t in unread {
             text += &format!("{} cannot be read: {}\n", t.name, t.unreadable.as_deref().unwrap_or("-"));
+        }
+        for name in &self.unfinished {
+            text += &format!(
+                "{name} is unfinished: if nothing writes it any more, `pageyard import {name}` makes a trace of what it has\n"
+            );
         }
         text
     }

@@ -228,8 +228,14 @@ impl Watcher {
         let is_first = std::mem::replace(&mut self.last_fails, fails) == 0 && first_fails == fails;
         self.counts.compact_fails = fails.saturating_sub(first_fails);
         self.counts.compact_stalls = stalls.saturating_sub(first_stalls);
-        self.counts.overwritten = self.instance.lost();
+        self.count_overwritten();
         (since > 0 && !is_first).then(|| format!("compaction failed for {since} requests"))
+    }
+
+    /// Asks the kernel how many events it replaced before they were fetched.
+    fn count_overwritten(&mut self) {
+        self.counts.overwritten = self.instance.lost();
+        self.ring.note_lost(host::now_ns(), self.counts.overwritten);
     }
 
     /// Makes a trace of what is kept, in the folder `output`.
@@ -239,6 +245,7 @@ impl Watcher {
     pub fn snapshot(&mut self, output: &Path, picture: bool) -> Result<Snapshot, RecordError> {
         // What happened up to now, the cause included.
         self.fetch();
+        self.count_overwritten();
         self.states.take();
         snapshot::write(self, output, picture)
     }

@@ -1,6 +1,7 @@
 //! A trace of what is kept.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use pageyard_trace::{MAX_FRAMES, Meta, MovesWriter, TraceWriter};
@@ -45,11 +46,15 @@ pub(super) fn write(watcher: &Watcher, output: &Path, with_picture: bool) -> Res
     meta.before = state.map(|(_, texts)| texts.clone());
     meta.settings = crate::host::settings(Path::new("/proc"));
     meta.duration_ns = end - start;
+    meta.lost = watcher.ring.lost_since(start);
     writer.keep(&meta, None)?;
+    // For a watch that is killed while it writes.
+    writer.lost().store(meta.lost, Ordering::Relaxed);
+    // Not the folder for temporary files: a service may have none, and others may write there.
+    let scratch = writer.folder().to_owned();
     let mut sink = Sink::start(writer, MovesWriter::default(), Some(start), MAX_FRAMES, AHEAD, || ())?;
     let mut events = 0;
     let mut sorter = Sorter::new();
-    let scratch = std::env::temp_dir();
     let mut sorted = Ok(());
     let mut decoder = watcher.tracepoints.decoder();
     for (cpu, page) in watcher.ring.pages() {

@@ -8,12 +8,14 @@ mod memory;
 mod reserve;
 mod shape;
 
-use super::answer::{Answer, Otherwise, of_zone, usable};
+use super::answer::{self, Answer, Otherwise, of_zone, usable};
 use super::cause::Finding;
 use super::facts::{Asked, Facts, Zone};
 
-/// A failure, and what all rules need of it.
+/// A failure, or a request that might be made, and what all rules need of it.
 pub(super) struct Case<'a> {
+    /// Whether it was refused: then something stood in its way, whatever the numbers say.
+    pub(super) has_failed: bool,
     pub(super) asked: &'a Asked,
     pub(super) facts: &'a Facts,
     /// The zones that it may use, each with its answer.
@@ -21,10 +23,16 @@ pub(super) struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    pub(super) fn new(asked: &'a Asked, facts: &'a Facts) -> Case<'a> {
+    /// A request that was refused.
+    pub(super) fn failed(asked: &'a Asked, facts: &'a Facts) -> Case<'a> {
+        Case { has_failed: true, ..Case::tried(asked, facts) }
+    }
+
+    /// A request that might be made.
+    pub(super) fn tried(asked: &'a Asked, facts: &'a Facts) -> Case<'a> {
         let plain = Otherwise::default();
         let zones = usable(facts, asked, plain).map(|z| (z, of_zone(z, asked, plain))).collect();
-        Case { asked, facts, zones }
+        Case { has_failed: false, asked, facts, zones }
     }
 
     /// Returns a sum over the zones that the request may use.
@@ -40,6 +48,11 @@ impl<'a> Case<'a> {
     /// Says whether some zone has enough, in blocks that are too small.
     fn is_fragmented(&self) -> bool {
         self.zones.iter().any(|(_, answer)| *answer == Answer::NoBlock)
+    }
+
+    /// Returns how many such requests would be served one after the other.
+    pub(super) fn in_a_row(&self) -> u64 {
+        self.zones.iter().map(|(z, _)| answer::in_a_row(z, self.asked)).fold(0, u64::saturating_add)
     }
 
     /// Returns the free frames of the zones that it may use as a share of all their frames.
@@ -77,6 +90,11 @@ const RULES: [Rule; 12] = [
 
 /// The weight below which a cause is not worth a paragraph.
 const LEAST: f64 = 0.05;
+
+/// Finds why a request that is served now will be refused before long.
+pub(super) fn at_risk(case: &Case<'_>) -> Option<Finding> {
+    reserve::at_risk(case)
+}
 
 /// Finds what may have caused a failure, the likeliest first.
 pub(super) fn findings(case: &Case<'_>) -> Vec<Finding> {

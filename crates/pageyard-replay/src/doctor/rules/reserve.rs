@@ -1,9 +1,12 @@
 //! Memory that is free and kept for others, and a reserve that is too small.
 
+use pageyard::ZoneKind;
+use pageyard_trace::grouped;
 use pageyard_trace::text::{percent, size};
 
 use super::super::answer::{Otherwise, served};
 use super::super::cause::{Cause, Finding, Setting};
+use super::super::facts::{Facts, Zone};
 use super::{Case, SCARCE, share};
 
 /// Free memory that is set aside for urgent requests of several frames.
@@ -56,8 +59,8 @@ pub(super) fn low(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let (free, managed, high) = (case.sum(|z| z.free), case.sum(|z| z.managed), case.sum(|z| z.high));
-    // The reserve is what is kept for good; a boost lasts until the background reclaimer has caught up.
     let reserve = case.sum(|z| z.min.saturating_sub(z.boost));
+    let small = Small::of(case);
     let reclaimable = facts.reclaimable()?;
     // Where the reserve is unharmed, it is not too small; where nothing can be reclaimed, a larger one would only be refused
     // to others.
@@ -65,30 +68,78 @@ pub(super) fn low(case: &Case<'_>) -> Option<Finding> {
     if !low_now || share(reclaimable, facts.managed()) < 0.05 {
         return None;
     }
-    let usual = usual_kib(managed * KIB_A_FRAME);
-    let is_small = reserve * KIB_A_FRAME < usual * 3 / 4;
-    let now = facts.setting("vm/min_free_kbytes");
-    let beside = match is_small {
-        true => format!("; the kernel itself would set {}", size(usual / KIB_A_FRAME)),
-        false => String::new(),
-    };
+    let beside = small.map_or_else(String::new, |small| format!("; {}", small.words()));
+    let usual = usual_of(facts);
     Some(Finding {
         cause: Cause::LowReserve,
-        weight: if is_small { 0.94 } else { 0.7 },
+        weight: if small.is_some() { 0.94 } else { 0.7 },
         evidence: format!(
             "It cannot wait, and its zones had {} free of a reserve of {}{beside}; {} of memory could be reclaimed, but not in time.",
             size(free),
             size(reserve),
             percent(share(reclaimable, facts.managed()))
         ),
-        setting: Some(Setting {
-            name: "vm.min_free_kbytes",
-            now: now.map(|kib| kib.to_string()),
-            to: Some(four_times(case).max(usual).to_string()),
-            note: "a larger reserve is free when such requests come; that memory is never used for anything else",
-            knob: Some("min_free_kbytes"),
-        }),
+        setting: Some(larger_reserve(case, four_times(case).max(usual))),
     })
+}
+
+/// A reserve that is small for the host, when memory is free for such requests right now: a burst of them comes to its end.
+pub(super) fn at_risk(case: &Case<'_>) -> Option<Finding> {
+    let small = Small::of(case)?;
+    if case.asked.waits() || !case.is_served() {
+        return None;
+    }
+    Some(Finding {
+        cause: Cause::LowReserve,
+        weight: 0.5 * (1.0 - share(small.reserve, small.usual)),
+        evidence: format!(
+            "It cannot wait, and is served now. But {}: after {} such requests in a row one is refused, unless memory is reclaimed meanwhile.",
+            small.words(),
+            grouped(case.in_a_row())
+        ),
+        setting: Some(larger_reserve(case, small.usual * KIB_A_FRAME)),
+    })
+}
+
+/// A host's reserve, where it is clearly smaller than what the kernel itself would set, in frames.
+#[derive(Clone, Copy)]
+struct Small {
+    reserve: u64,
+    usual: u64,
+}
+
+impl Small {
+    /// Compares the reserves of all zones, which the kernel sets together. A log of a request for low zones shows those alone: of
+    /// it, nothing is known.
+    fn of(case: &Case<'_>) -> Option<Small> {
+        let highest = case.asked.highest();
+        let zones = &case.facts.zones;
+        if highest < ZoneKind::Normal && !zones.iter().any(|z| z.kind > highest && z.managed > 0) {
+            return None;
+        }
+        // The reserve is what is kept for good; a boost lasts until the background reclaimer has caught up.
+        let reserve = zones.iter().filter(|z| counts(z)).map(|z| z.min.saturating_sub(z.boost)).sum();
+        let usual = usual_of(case.facts) / KIB_A_FRAME;
+        (reserve < usual * 3 / 4).then_some(Small { reserve, usual })
+    }
+
+    fn words(self) -> String {
+        format!(
+            "all zones together keep a reserve of {}, where the kernel itself would set {}",
+            size(self.reserve),
+            size(self.usual)
+        )
+    }
+}
+
+fn larger_reserve(case: &Case<'_>, kib: u64) -> Setting {
+    Setting {
+        name: "vm.min_free_kbytes",
+        now: case.facts.setting("vm/min_free_kbytes").map(|kib| kib.to_string()),
+        to: Some(kib.to_string()),
+        note: "a larger reserve is free when such requests come; that memory is never used for anything else",
+        knob: Some("min_free_kbytes"),
+    }
 }
 
 /// Returns four times the reserve, in KiB.
@@ -100,6 +151,17 @@ pub(super) fn four_times(case: &Case<'_>) -> u64 {
 
 const KIB_A_FRAME: u64 = pageyard::PAGE_SIZE / 1024;
 
+/// Says whether the kernel counts a zone when it sets its reserve: movable memory is for nobody who cannot wait.
+fn counts(zone: &Zone) -> bool {
+    zone.kind <= ZoneKind::Normal
+}
+
+/// Returns the reserve that a kernel would give itself on a host, in KiB.
+fn usual_of(facts: &Facts) -> u64 {
+    let managed: u64 = facts.zones.iter().filter(|z| counts(z)).map(|z| z.managed).sum();
+    usual_kib(managed.saturating_mul(KIB_A_FRAME))
+}
+
 /// Returns the reserve that a kernel gives itself.
 ///
 /// # Linux
@@ -110,7 +172,55 @@ fn usual_kib(managed_kib: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::usual_kib;
+    use super::super::super::facts::Asked;
+    use super::*;
+    use pageyard::Gfp;
+
+    fn facts(min: u64) -> Facts {
+        let zone = |kind, managed: u64, min| Zone {
+            node: 0,
+            kind,
+            free: 3000,
+            boost: 0,
+            min,
+            high: min * 2,
+            highatomic: 0,
+            managed,
+            pcp: 0,
+            cma: 0,
+            protection: Vec::new(),
+            blocks: vec![600, 400, 200, 100],
+            types: Vec::new(),
+        };
+        let zones =
+            vec![zone(ZoneKind::Dma32, 760_000, min / 8), zone(ZoneKind::Normal, 5_300_000, min * 7 / 8)];
+        Facts { zones, ..Facts::default() }
+    }
+
+    #[test]
+    fn a_small_reserve_is_said_before_it_is_used_up() {
+        let atomic = Gfp::HIGH | Gfp::KSWAPD_RECLAIM;
+        // What the kernel sets on 23 GiB: 19.3 MiB, whatever part of it a request may use.
+        for asked in [Asked::new(0, atomic), Asked::new(3, atomic), Asked::new(0, atomic | Gfp::DMA32)] {
+            let usual = facts(4924);
+            assert!(at_risk(&Case::tried(&asked, &usual)).is_none(), "{asked:?}");
+            let small = facts(100);
+            let found = at_risk(&Case::tried(&asked, &small)).unwrap();
+            assert!(found.weight > 0.4 && found.weight <= 0.5, "{found:?}");
+            assert!(found.evidence.contains("keep a reserve of"), "{found:?}");
+        }
+        // 100 blocks of order 3 in each zone, and more than 800 frames above the watermarks.
+        let asked = Asked::new(3, atomic);
+        let small = facts(100);
+        let found = at_risk(&Case::tried(&asked, &small)).unwrap();
+        assert!(found.evidence.contains("after 200 such requests in a row"), "{}", found.evidence);
+        let waits = Asked::new(3, atomic | Gfp::DIRECT_RECLAIM);
+        assert!(at_risk(&Case::tried(&waits, &small)).is_none());
+        // A log of a request for low zones has those alone.
+        let mut low = facts(100);
+        low.zones.pop();
+        assert!(at_risk(&Case::tried(&Asked::new(0, atomic | Gfp::DMA32), &low)).is_none());
+    }
 
     #[test]
     fn the_usual_reserve_is_the_kernels() {

@@ -21,7 +21,8 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
     let set = facts.setting("vm/defrag_mode");
     // Without the setting, a log shows it only in that nothing else explains the failure.
     let possible = set.map_or_else(|| facts.release().is_some_and(|r| r >= DEFRAG_MODE), |on| on > 0);
-    if asked.waits() || !possible || !case.is_served() {
+    // Of a request that was not refused, only the setting itself says that it would be.
+    if asked.waits() || !possible || !case.is_served() || !case.has_failed && set.is_none() {
         return None;
     }
     let mut own = vec![asked.letter()];
@@ -33,13 +34,13 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
     let of_own: Vec<_> = served.iter().map(|z| z.has_of_type(asked.order, &own)).collect();
     // Where the types of free blocks are not known, that the setting is on says enough: a block was free, and the request refused.
     let unknown = of_own.contains(&None);
-    if unknown && set.is_none() {
+    if unknown && (set.is_none() || !case.has_failed) {
         return None;
     }
     let none_left = of_own.iter().all(|has| *has == Some(false));
     // Memory is described milliseconds after the refusal: by then the background may have made blocks of the type. A frame that was refused
     // with so much free was hardly refused by a watermark.
-    let ample = asked.order == 0 && served.iter().all(|z| z.free >= AMPLE * z.high);
+    let ample = case.has_failed && asked.order == 0 && served.iter().all(|z| z.free >= AMPLE * z.high);
     if !none_left && !ample && !unknown {
         return None;
     }
@@ -67,7 +68,7 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
             (false, false) => 0.6,
         },
         evidence: format!(
-            "{} are free above the watermarks, {where_it_is}; under vm.defrag_mode, {known}, a request that cannot wait does not take from others.",
+            "{} are free, more than the watermarks ask for, {where_it_is}; under vm.defrag_mode, {known}, a request that cannot wait does not take from others.",
             size(free)
         ),
         setting: Some(Setting {
@@ -163,7 +164,7 @@ pub(super) fn movable(case: &Case<'_>) -> Option<Finding> {
         cause: Cause::MovableScattered,
         weight: 0.8 * (1.0 - parts.unmovable_share()) * parts.scarcity,
         evidence: format!(
-            "{} are free above the watermarks in blocks below order {}, and {}; {}.",
+            "{} are free, in blocks below order {}, and {}; {}.",
             size(case.sum(|z| z.free)),
             case.asked.order,
             parts.movable_evidence(),
