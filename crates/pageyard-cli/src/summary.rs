@@ -45,7 +45,17 @@ impl SummaryArguments {
             let host = HostSummary::collect(self.asked_for()?)?;
             return if json { print_json(&host.document()) } else { print(&host.to_string()) };
         }
-        if let Some(several) = self.trace.as_deref().and_then(several::traces_in) {
+        if let Some(folder) = &self.trace
+            && let Some(several) = several::traces_in(folder)
+        {
+            if self.blame {
+                let folder = folder.to_string_lossy();
+                return Err(Failure(format!(
+                    "`--blame` takes one trace, and {} is a folder of {}: name one of them",
+                    shown(&folder),
+                    several.len()
+                )));
+            }
             return several::run(&several, json);
         }
         let trace = carried::open(self.trace.as_deref())?;

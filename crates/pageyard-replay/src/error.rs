@@ -100,6 +100,9 @@ pub enum ReplayError {
         /// Why not.
         why: String,
     },
+    /// A map's packer ended before its work was done.
+    #[error("the map cannot be packed: the thread that compresses it ended early; run the command again")]
+    Packing,
     /// Memory cannot be brought to a state.
     #[error("memory cannot be brought to this state: {why}")]
     Fragment {

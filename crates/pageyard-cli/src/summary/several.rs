@@ -12,6 +12,13 @@ pub struct Several {
     unfinished: Vec<PathBuf>,
 }
 
+impl Several {
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.traces.len() + self.unfinished.len()
+    }
+}
+
 /// Returns the traces in a folder that is none itself; `None` where there are none.
 pub fn traces_in(folder: &Path) -> Option<Several> {
     if folder.join("meta.json").exists() {

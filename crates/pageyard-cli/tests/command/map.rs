@@ -140,4 +140,8 @@ fn blame_accounts_for_every_lost_pageblock() {
         assert!(text.contains("are lost to huge frames") && text.contains("How they were lost"), "{text}");
     }
     assert!(!pageyard(&["summary", "--host", "--blame"]).status.success());
+    // Of several traces there is no blame, and it is not left out in silence.
+    let folder = Path::new(&shipped("build")).parent().unwrap().display().to_string();
+    let text = sentence(&pageyard(&["summary", &folder, "--blame"]));
+    assert!(text.contains("`--blame` takes one trace") && text.contains("is a folder of 10"), "{text}");
 }

@@ -11,6 +11,7 @@ use pageyard::{MapError, MemoryMap, Pageyard, PressureAllocator, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_linux::config::{PcpPolicy, ZoneMarks};
 use pageyard_linux::{Config, LinuxAllocator, Posted};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -317,6 +318,36 @@ impl EngineSpec {
             && !spec.settings.iter().any(|(knob, _)| computed(knob))
         {
             config.zone_marks = marks.to_vec();
+        }
+        spec
+    }
+
+    /// Gives the presets of 6.x the settings that the recorded host had, unless a knob has set them; by their names below
+    /// `/proc/sys`. A release does not get a setting that it does not have, nor a value that it does not take.
+    #[must_use]
+    pub(crate) fn with_host_settings(&self, settings: &BTreeMap<String, String>) -> EngineSpec {
+        const KNOBS: [(&str, &str); 6] = [
+            ("vm/watermark_scale_factor", "watermark_scale_factor"),
+            ("vm/watermark_boost_factor", "watermark_boost_factor"),
+            ("vm/percpu_pagelist_high_fraction", "percpu_pagelist_high_fraction"),
+            ("vm/defrag_mode", "defrag_mode"),
+            ("vm/extfrag_threshold", "compaction.extfrag_threshold"),
+            ("vm/compaction_proactiveness", "compaction.proactiveness"),
+        ];
+        let mut spec = self.clone();
+        let Design::Linux(config) = &mut spec.design else { return spec };
+        if !config.name.starts_with("linux-6.") {
+            return spec;
+        }
+        for (setting, knob) in KNOBS {
+            let has = knob != "defrag_mode" || config.name == "linux-6.18";
+            let is_set = self.settings.iter().any(|(name, _)| name == knob);
+            if has
+                && !is_set
+                && let Some(value) = settings.get(setting)
+            {
+                let _refused = config.set(knob, value);
+            }
         }
         spec
     }

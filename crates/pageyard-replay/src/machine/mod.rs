@@ -31,7 +31,7 @@ const DEFAULT_ZONES: [(ZoneKind, u64); 3] =
     [(ZoneKind::Dma, 4096), (ZoneKind::Dma32, 1 << 20), (ZoneKind::Normal, u64::MAX)];
 
 /// Bytes that a replay needs for each frame spanned: the reference's metadata, the machine's table and the replay's ledger.
-const BYTES_A_FRAME: u64 = 24;
+pub(crate) const BYTES_A_FRAME: u64 = 24;
 
 /// What a frame is when the replay begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -142,6 +142,7 @@ impl Machine {
     /// Returns an engine with the settings that the recorded host had, as far as no knob has set them already.
     pub(crate) fn settings_of(&self, spec: &EngineSpec) -> EngineSpec {
         let spec = spec.with_min_free_kbytes(self.min_free_kbytes);
+        let spec = spec.with_host_settings(&self.trace.meta().settings);
         // A smaller machine would have computed others.
         if self.made_smaller { spec } else { spec.with_zone_marks(&self.zone_marks()) }
     }

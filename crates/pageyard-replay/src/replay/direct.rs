@@ -3,7 +3,7 @@
 use super::ledger::{Ledger, Stand};
 use super::refusals::{Asked, OnHost, Refusals};
 use super::report::Failures;
-use super::walk::Calls;
+use super::walk::{Calls, Row};
 use crate::bitmap::FrameSet;
 use crate::engine::ReplayEngine;
 use crate::latency::Latencies;
@@ -13,8 +13,8 @@ use pageyard_trace::Event;
 
 /// Is told what a replay on one thread does with an engine's frames. `()` ignores everything and costs nothing.
 pub trait Watch {
-    /// All rows before `now`, in nanoseconds, were replayed. The first call comes before the first row.
-    fn until<E: ReplayEngine + ?Sized>(&mut self, engine: &E, now: u64);
+    /// A row is about to be replayed, and all before it were.
+    fn before<E: ReplayEngine + ?Sized>(&mut self, engine: &E, row: &Row<'_>);
 
     /// The block at `at` stands for what was asked for.
     fn held<E: ReplayEngine + ?Sized>(&mut self, engine: &E, at: Pfn, asked: &Asked<'_>);
@@ -31,7 +31,7 @@ pub trait Watch {
 
 impl Watch for () {
     #[inline(always)]
-    fn until<E: ReplayEngine + ?Sized>(&mut self, _: &E, _: u64) {}
+    fn before<E: ReplayEngine + ?Sized>(&mut self, _: &E, _: &Row<'_>) {}
 
     #[inline(always)]
     fn held<E: ReplayEngine + ?Sized>(&mut self, _: &E, _: Pfn, _: &Asked<'_>) {}
@@ -46,8 +46,8 @@ impl Watch for () {
 }
 
 impl<W: Watch> Watch for &mut W {
-    fn until<E: ReplayEngine + ?Sized>(&mut self, engine: &E, now: u64) {
-        (**self).until(engine, now);
+    fn before<E: ReplayEngine + ?Sized>(&mut self, engine: &E, row: &Row<'_>) {
+        (**self).before(engine, row);
     }
 
     fn held<E: ReplayEngine + ?Sized>(&mut self, engine: &E, at: Pfn, asked: &Asked<'_>) {
@@ -111,10 +111,10 @@ impl<'a, E: ReplayEngine + ?Sized, W: Watch> Direct<'a, E, W> {
         &self.taken
     }
 
-    /// Tells the watch how far the replay is.
+    /// Tells the watch of a row that is about to be replayed.
     #[inline]
-    pub fn until(&mut self, now: u64) {
-        self.watch.until(self.engine, now);
+    pub fn before(&mut self, row: &Row<'_>) {
+        self.watch.before(self.engine, row);
     }
 
     /// Tells the watch that the replay is over.

@@ -3,6 +3,7 @@
 //! from the free lists alone, an engine with long lists would look fragmented. So fragmentation is computed from the
 //! frames that are not held: what the free lists would show if every per-CPU list were drained first.
 
+use super::merged::{WORDS, merged};
 use crate::bitmap::{FrameSet, SharedFrameSet};
 use crate::machine::Machine;
 use pageyard::proctext::LINUX_ORDERS;
@@ -10,10 +11,8 @@ use pageyard::{Frames, Pfn};
 
 /// Bits in a word of a set of frames.
 const WORD: u64 = 64;
-/// The order of a whole word.
-const WORD_ORDER: usize = 6;
-/// Words of a block of Linux's largest order, which is how far frames merge.
-const WORDS: usize = 1 << (LINUX_ORDERS - 1 - WORD_ORDER);
+/// The largest order, to which two whole pageblocks merge.
+const LARGEST: usize = LINUX_ORDERS - 1;
 
 /// The engine's frames that the replay holds.
 pub trait HeldFrames {
@@ -31,13 +30,6 @@ impl HeldFrames for SharedFrameSet {
     fn word(&self, i: usize) -> u64 {
         SharedFrameSet::word(self, i)
     }
-}
-
-/// Returns how many blocks of each order some free frames make: those of a block of the largest order, one bit each.
-pub fn merged(free: &[u64; WORDS]) -> [u64; LINUX_ORDERS] {
-    let mut count = [0; LINUX_ORDERS];
-    merge(free, &mut count);
-    count
 }
 
 /// The frames that an allocator manages, zone by zone.
@@ -67,16 +59,23 @@ impl FreeView {
         let mut count = [0; LINUX_ORDERS];
         for (start, end) in &self.zones {
             let words = start.0 / WORD..end.0.div_ceil(WORD);
-            let mut at = words.start / WORDS as u64 * WORDS as u64;
+            let pair = 2 * WORDS as u64;
+            let mut at = words.start / pair * pair;
             while at < words.end {
-                let free: [u64; WORDS] = std::array::from_fn(|i| {
-                    let word = at + i as u64;
-                    within(word, start.0, end.0)
+                let mut free = [[0; WORDS]; 2];
+                for (free, word) in free.as_flattened_mut().iter_mut().zip(at..) {
+                    *free = within(word, start.0, end.0)
                         & self.managed.word(word as usize)
-                        & !held.word(word as usize)
-                });
-                merge(&free, &mut count);
-                at += WORDS as u64;
+                        & !held.word(word as usize);
+                }
+                let [lower, upper] = [merged(&free[0]), merged(&free[1])];
+                let whole = u64::from(lower[LARGEST - 1] & upper[LARGEST - 1]);
+                for ((count, lower), upper) in count.iter_mut().zip(lower).zip(upper) {
+                    *count += u64::from(lower + upper);
+                }
+                count[LARGEST - 1] -= 2 * whole;
+                count[LARGEST] += whole;
+                at += pair;
             }
         }
         count
@@ -90,38 +89,6 @@ fn within(word: u64, start: u64, end: u64) -> u64 {
     let below = |n: u64| if n == WORD { u64::MAX } else { (1 << n) - 1 };
     below(to) & !below(from)
 }
-
-/// Counts the largest aligned blocks that the set bits make.
-fn merge(free: &[u64; WORDS], count: &mut [u64; LINUX_ORDERS]) {
-    let mut whole = 0u64;
-    for (i, word) in free.iter().enumerate() {
-        whole |= merge_word(*word, WORD_ORDER, 0, count) << i;
-    }
-    let top = merge_word(whole, LINUX_ORDERS - 1 - WORD_ORDER, WORD_ORDER, count);
-    count[LINUX_ORDERS - 1] += top;
-}
-
-/// Merges pairs of bits `orders` times, counting what has no buddy from order `first` on; what is left merged is one bit
-/// for each `2^orders` bits.
-fn merge_word(mut starts: u64, orders: usize, first: usize, count: &mut [u64; LINUX_ORDERS]) -> u64 {
-    for order in 0..orders {
-        // A bit is the start of a block of `order`; two that are buddies become one.
-        let merged = starts & (starts >> (1 << order)) & EVEN[order];
-        count[first + order] += u64::from(starts.count_ones() - 2 * merged.count_ones());
-        starts = merged;
-    }
-    starts
-}
-
-/// For each order, the places where a block of the next one may start.
-const EVEN: [u64; WORD_ORDER] = [
-    0x5555_5555_5555_5555,
-    0x1111_1111_1111_1111,
-    0x0101_0101_0101_0101,
-    0x0001_0001_0001_0001,
-    0x0000_0001_0000_0001,
-    0x0000_0000_0000_0001,
-];
 
 /// Returns the frames in blocks by order.
 pub fn frames_in(blocks: &[u64; LINUX_ORDERS]) -> Frames {

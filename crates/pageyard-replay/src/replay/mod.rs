@@ -16,6 +16,7 @@ mod kernel_engine;
 mod kernel_plan;
 mod kernel_report;
 mod ledger;
+mod merged;
 mod moved;
 mod opening;
 mod prediction;
@@ -40,10 +41,10 @@ pub use document::{
     EngineDocument, EngineOpeningDocument, FailedByReason, OpeningDocument, PredictedAndRecorded,
     PredictionDocument, ReplayDocument, SampleDocument, SlowPathDocument, TraceDocument, UnchangedDocument,
 };
-pub(crate) use free_view::merged;
 pub use hidden::HiddenMoves;
 pub use kernel_report::InKernel;
 pub(crate) use ledger::{Ledger, Stand};
+pub(crate) use merged::{WORDS, merged};
 pub use moved::MoveCounts;
 pub use opening::{Opened, ShortZone};
 pub use prediction::{ListFrames, ListPrediction, Prediction, ZonePrediction};

@@ -232,7 +232,9 @@ pub struct EngineReport {
     /// How far it was from the host over time, beside what other predictions come to, if the trace says what the host was
     /// like.
     pub distance: Option<ComparedWithHost>,
-    /// Frames that the host moved, if the trace says.
+    /// Frames that the host moved by its own count, if the trace says.
+    pub migrated: Option<u64>,
+    /// The same by what a replay knows of them.
     pub moves: Option<MoveCounts>,
     /// Each zone's watermarks and managed frames.
     pub marks: Vec<(String, Watermarks, Frames)>,

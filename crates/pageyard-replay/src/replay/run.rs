@@ -210,7 +210,7 @@ fn on_one_thread<W: Watch>(
     let mut run = Run::open(engine, trial, |_| BELOW_A_PAGEBLOCK, |pfn, order| calls.hold(pfn, order))?;
     run.clock.sample(0, calls.held());
     run.rows(trial.trace, progress, |run, row| {
-        calls.until(row.time_ns());
+        calls.before(&row);
         if let Some(node) = trial.reclaims(row) {
             run.clock.reclaims(node, row.time_ns());
         }

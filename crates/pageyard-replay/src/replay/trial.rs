@@ -196,6 +196,7 @@ impl<'a> Run<'a> {
             splits: self.walk.ledger.splits,
             fallbacks: self.engine.fallbacks(),
             distance: distance::compared(host, baselines, over_time, &end),
+            migrated: self.migrated,
             moves: self.migrated.map(|migrated| MoveCounts::new(&counts, migrated, hidden)),
             buddyinfo: zones.iter().map(&name).zip(end).collect(),
             prediction: Prediction::new(trace, host, self.engine, &zones, &name)?,

@@ -133,10 +133,13 @@ impl Blame {
     pub fn shares(&self, owners: &Owners, gfp: &GfpMap) -> Shares {
         let of = |h: &Holder| owners.get(h.owner).copied();
         let before = || "from before the recording".to_owned();
+        let thread = |h: &Holder| match of(h) {
+            Some(owner @ Owner::Asked { .. }) => owner.thread_name(),
+            _ => before(),
+        };
         Shares {
             gfp: self.by(|_, h| of(h).and_then(|o| o.gfp(gfp)).unwrap_or_else(before)),
-            thread: self
-                .by(|_, h| of(h).and_then(|o| o.thread()).map_or_else(before, |tid| format!("thread {tid}"))),
+            thread: self.by(|_, h| thread(h)),
             context: self.by(|_, h| of(h).and_then(|o| o.context()).map_or_else(before, str::to_owned)),
             content: self.by(|_, h| match of(h) {
                 Some(owner @ Owner::Before(..)) => owner.label(gfp),

@@ -2,9 +2,9 @@
 
 use super::blame::{Blame, Holder, LostPageblock, Share, Shares};
 use super::class::{Class, LostBy};
-use super::line::Moments;
+use super::moments::Moments;
 use super::owners::Owners;
-use super::scene::Scene;
+use super::scene::{Lines, Scene};
 use crate::error::ReplayError;
 use crate::replay::{Progress, Stage, each_row};
 use crate::text::{count, shown};
@@ -46,14 +46,14 @@ pub fn blame(
     let regions = stage.machine.regions();
     let fail = |why| ReplayError::Map { trace: stage.machine.name().to_owned(), why };
     let map = MemoryMap::new(&regions).map_err(fail)?;
-    let scene = Scene::new(trace, &stage, &regions, &map)?;
+    let scene = Scene::new(trace, &stage, &regions, &map, Lines::End)?;
     let mut owners = Owners::default();
     let duration_ns = stage.opening.duration_ns;
-    let mut recorded = scene.recorded(&mut owners, Moments::of(duration_ns, 2));
-    each_row(trace, &mut |done, rows| progress(Progress::Recorded, done, rows), |row| recorded.row(row))?;
-    let counters = recorded.counters();
-    recorded.line.end(counters, &mut ());
-    let blame = Blame::of(&recorded.line);
+    let (mut line, mut recorded) = scene.recorded(&mut owners, Moments::of(duration_ns, 2));
+    let mut at = |done, rows| progress(Progress::Recorded, done, rows);
+    each_row(trace, &mut at, |row| recorded.row(&mut line, &mut owners, &row))?;
+    line.end(recorded.counters(&line.frames), &mut ());
+    let blame = Blame::of(&line);
     let shares = blame.shares(&owners, &scene.gfp);
     Ok(BlameReport {
         trace: trace.name().to_owned(),

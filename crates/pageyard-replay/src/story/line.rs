@@ -1,51 +1,21 @@
 //! A line of a story: one host's or engine's memory at every moment, as changes of pageblocks, with figures and markers.
 
-use super::class::{LostBy, NOBODY};
-use super::frames::{Blocks, FrameMap, State};
+use super::changes::{Change, ChangeSink};
+use super::frames::FrameMap;
 use super::layout::Layout;
-use pageyard::PAGEBLOCK_ORDER;
+use super::mark::{Held, Part};
+use super::marker::Marker;
+use super::moments::Moments;
+use super::owners::{Owner, Owners};
+use super::pageblock::{Blocks, State};
 use pageyard::proctext::LINUX_ORDERS;
-use pageyard_trace::FailureReason;
+use pageyard::{Order, PAGEBLOCK_ORDER};
 
 /// The order of a pageblock, as an index.
 const HUGE: usize = PAGEBLOCK_ORDER.get() as usize;
 
 /// Markers of one kind that are kept of one moment.
 const MARKERS_A_MOMENT: u8 = 2;
-
-/// How time is cut into moments. Moment `i` is the state at the end of `i * step` nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moments {
-    /// Nanoseconds from one to the next.
-    pub step: u64,
-    /// How many there are, the opening's included.
-    pub count: u32,
-}
-
-impl Moments {
-    /// Cuts a recording into at most `most` moments.
-    pub fn of(duration_ns: u64, most: u32) -> Moments {
-        let step = duration_ns.div_ceil(u64::from(most.max(2)) - 1).max(1);
-        Moments { step, count: duration_ns.div_ceil(step) as u32 + 1 }
-    }
-
-    /// Halves them: every other one goes away.
-    fn halve(&mut self) {
-        self.step *= 2;
-        self.count = self.count.div_euclid(2) + 1;
-    }
-}
-
-/// A pageblock's new row at a moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// When.
-    pub moment: u32,
-    /// Which.
-    pub pageblock: u32,
-    /// What it became.
-    pub state: State,
-}
 
 /// What is counted from the start of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,76 +45,6 @@ pub struct Figures {
     pub huge: u64,
     /// Pageblocks that are lost.
     pub lost: u32,
-}
-
-/// What a marker marks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum MarkerKind {
-    /// A request got nothing.
-    Failure = 0,
-    /// A block came from a pageblock of another type.
-    Fallback = 1,
-    /// A pageblock was converted to another type.
-    Steal = 2,
-    /// Compaction began.
-    Compaction = 3,
-}
-
-impl MarkerKind {
-    /// The names, in order.
-    pub const NAMES: [&'static str; 4] = ["failure", "fallback", "steal", "compaction"];
-}
-
-/// The words of reasons: those of failures, then those for which pageblocks are lost.
-pub fn reasons() -> Vec<&'static str> {
-    let failures = FAILURES.iter().map(|reason| reason.words());
-    failures.chain(LostBy::ALL.iter().map(|reason| reason.words())).collect()
-}
-
-const FAILURES: [FailureReason; 5] = [
-    FailureReason::OutOfMemory,
-    FailureReason::BelowWatermark,
-    FailureReason::Fragmented,
-    FailureReason::Unexplained,
-    FailureReason::BadRequest,
-];
-
-/// Returns the number of a failure's reason in [`reasons`].
-pub fn failure_reason(reason: FailureReason) -> u32 {
-    FAILURES.iter().position(|r| *r == reason).map_or(NOBODY, |at| at as u32)
-}
-
-/// Returns the number of the reason for which a pageblock is lost.
-pub fn lost_reason(by: LostBy) -> u32 {
-    FAILURES.len() as u32 + by as u32
-}
-
-/// Something that happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marker {
-    /// When, in nanoseconds.
-    pub time_ns: u64,
-    /// What.
-    pub kind: MarkerKind,
-    /// The order of the request, or 255.
-    pub order: u8,
-    /// The pageblock, or [`NOBODY`].
-    pub pageblock: u32,
-    /// The thread, or [`NOBODY`].
-    pub thread: u32,
-    /// Why, by [`reasons`], or [`NOBODY`].
-    pub reason: u32,
-}
-
-/// Where changes go.
-pub trait ChangeSink {
-    /// Takes the changes of a moment, and the rows of all pageblocks after them.
-    fn take(&mut self, moment: u32, changes: &[Change], states: &[State]);
-}
-
-impl ChangeSink for () {
-    fn take(&mut self, _: u32, _: &[Change], _: &[State]) {}
 }
 
 /// A line under way.
@@ -181,7 +81,7 @@ impl<'a> Line<'a> {
     /// Begins with the opening state, which is moment 0.
     pub fn begin(layout: &'a Layout, frames: FrameMap<'a>, moments: Moments, counters: Counters) -> Line<'a> {
         // A tick is the least time that 32 bits can count to the end in.
-        let duration = moments.step.saturating_mul(u64::from(moments.count));
+        let duration = moments.end(moments.count - 1);
         let mut line = Line {
             layout,
             frames,
@@ -221,6 +121,18 @@ impl<'a> Line<'a> {
         Some(u64::from(ticks.checked_sub(1)?) * self.tick)
     }
 
+    /// Notes that a block is held from a time on, by `owner`, who asked for it.
+    pub fn hold(&mut self, pfn: u64, order: Order, owner: Owner, time_ns: u64, owners: &mut Owners) {
+        let class = owner.class();
+        let held = if class.spoils() {
+            Held { owner: owners.number(owner), since: self.ticks(time_ns) }
+        } else {
+            Held::NOBODY
+        };
+        let part = Part { pfn, frames: order.frames().0, class, order: order.get(), held };
+        self.frames.hold(part, held.since);
+    }
+
     /// Says whether a moment ends before a time.
     #[inline]
     pub fn is_due(&self, time_ns: u64) -> bool {
@@ -253,9 +165,9 @@ impl<'a> Line<'a> {
         }
         self.dirty = dirty;
         self.figure(counters);
-        sink.take(self.over, &self.fresh, &self.states);
+        sink.take(&self.fresh);
         self.over += 1;
-        self.due += self.moments.step;
+        self.due = self.moments.end(self.over);
         self.marked = [0; 4];
     }
 
@@ -302,71 +214,11 @@ impl<'a> Line<'a> {
             n % 2 == 1
         });
         self.over = self.over / 2 + 1;
-        self.due = u64::from(self.over) * self.moments.step;
+        self.due = self.moments.end(self.over);
     }
 
     /// Returns the pageblocks' numbers and frames.
     pub fn layout(&self) -> &'a Layout {
         self.layout
-    }
-}
-
-/// Drops every other moment of some changes, which ascend by moment.
-pub fn halve_changes(changes: &mut Vec<Change>, pageblocks: usize) {
-    // From the last to the first: the later of two rows of a pageblock stays.
-    let mut seen = vec![u32::MAX; pageblocks];
-    let mut kept: Vec<Change> = Vec::with_capacity(changes.len());
-    for change in changes.iter().rev() {
-        let moment = change.moment.div_ceil(2);
-        if std::mem::replace(&mut seen[change.pageblock as usize], moment) != moment {
-            kept.push(Change { moment, ..*change });
-        }
-    }
-    kept.reverse();
-    kept.sort_by_key(|change| (change.moment, change.pageblock));
-    *changes = kept;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_is_cut_to_its_end() {
-        for duration in [0, 1, 2046, 2047, 2048, 12_004_615_756] {
-            let moments = Moments::of(duration, 2048);
-            let last = u64::from(moments.count - 1);
-            assert!((1..=2048).contains(&moments.count), "{duration}");
-            assert!(last * moments.step >= duration && last.saturating_sub(1) * moments.step <= duration);
-        }
-    }
-
-    #[test]
-    fn halved_changes_come_to_the_same_states() {
-        const PAGEBLOCKS: usize = 20;
-        let mut rng = fastrand::Rng::with_seed(3);
-        let state = |free| State { free, largest: 0, kind: 1, held: [0; 4], owner: NOBODY };
-        let mut changes = Vec::new();
-        for moment in 1..=64 {
-            for pageblock in 0..PAGEBLOCKS as u32 {
-                if rng.u8(0..4) == 0 {
-                    changes.push(Change { moment, pageblock, state: state(rng.u16(0..512)) });
-                }
-            }
-        }
-        let at = |changes: &[Change], moment: u32| {
-            let mut states = [state(0); PAGEBLOCKS];
-            changes
-                .iter()
-                .filter(|c| c.moment <= moment)
-                .for_each(|c| states[c.pageblock as usize] = c.state);
-            states
-        };
-        let mut halved = changes.clone();
-        halve_changes(&mut halved, PAGEBLOCKS);
-        assert!(halved.len() < changes.len() && halved.is_sorted_by_key(|c| (c.moment, c.pageblock)));
-        for moment in 0..=32 {
-            assert_eq!(at(&halved, moment), at(&changes, 2 * moment), "moment {moment}");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! What is kept of a frame and of a block.
 
-use super::class::Class;
+use super::class::{Class, NOBODY};
 
 /// A frame in a byte: its class, the order of its block, and whether it is the first of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,13 +46,16 @@ pub const NO_ORDER: u8 = 15;
 /// Who holds a block, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The owner's number; [`NOBODY`] where the frames can be moved, and it is of no interest.
+    /// The owner's number, or [`NOBODY`].
     pub owner: u32,
     /// Since when, in ticks; 0 for before the recording.
     pub since: u32,
 }
 
 impl Held {
+    /// Frames that can be moved: whose they are is of no interest.
+    pub const NOBODY: Held = Held { owner: NOBODY, since: 0 };
+
     /// Packs it into a word. All zeros are an owner too: memory that is never written costs nothing.
     pub fn packed(self) -> u64 {
         u64::from(self.owner) << 32 | u64::from(self.since)

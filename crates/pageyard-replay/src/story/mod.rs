@@ -8,21 +8,30 @@
 
 mod blame;
 mod blame_report;
+mod changes;
 mod chunk;
 mod class;
+#[cfg(test)]
+mod counted;
 mod document;
 mod frames;
+mod host;
 mod keyframes;
 mod layout;
 mod line;
 mod mark;
+mod marker;
+mod moments;
+mod opening;
 mod owners;
 mod pack;
 mod page;
+mod pageblock;
 mod recorded;
 mod replayed;
 mod scene;
 mod segments;
+mod telling;
 mod told;
 
 pub use blame::{Blame, Holder, LostPageblock, Share, Shares};

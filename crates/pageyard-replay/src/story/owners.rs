@@ -49,6 +49,12 @@ impl Owner {
         }
     }
 
+    /// Returns the thread that asked as it is named in texts.
+    #[must_use]
+    pub fn thread_name(&self) -> String {
+        self.thread().map_or_else(|| "other threads".to_owned(), |tid| format!("thread {tid}"))
+    }
+
     /// Returns what the CPU was doing, where that is known.
     #[must_use]
     pub fn context(&self) -> Option<&'static str> {
@@ -73,8 +79,8 @@ impl Owner {
             Owner::Before(FrameKind::None, _) => words(FrameKind::None).to_owned(),
             Owner::Before(kind, _) => format!("{}, from before the recording", words(*kind)),
             Owner::Asked { gfp, .. } => {
-                let thread = self.thread().map_or("other threads".to_owned(), |tid| format!("thread {tid}"));
-                format!("{}, {}, {thread}", GfpNames::new(*gfp, map), self.context().unwrap_or("unknown"))
+                let context = self.context().unwrap_or("unknown");
+                format!("{}, {context}, {}", GfpNames::new(*gfp, map), self.thread_name())
             }
         }
     }
@@ -140,5 +146,37 @@ impl Owners {
     #[must_use]
     pub fn get(&self, number: u32) -> Option<&Owner> {
         self.all.get(number as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blame::{Blame, Holder, LostPageblock};
+    use super::super::class::LostBy;
+    use super::*;
+
+    /// They once counted as held from before the recording.
+    #[test]
+    fn threads_that_are_put_together_asked_during_the_recording() {
+        let mut owners = Owners::default();
+        let asked = |tid| Owner::Asked { gfp: 0, context: 0, tid, class: Class::Unmovable };
+        let numbers: Vec<u32> = (0..MOST as u32 + 2).map(|tid| owners.number(asked(tid))).collect();
+        assert!(owners.crowded && numbers[MOST] == MOST as u32 && numbers[MOST + 1] == MOST as u32);
+        assert_eq!(owners.number(asked(7)), 7, "who was there is told apart still");
+        let holder = |owner| Holder {
+            owner,
+            order: Some(0),
+            blocks: 1,
+            frames: 1,
+            since_ns: Some(1),
+            first_pfn: u64::from(owner),
+        };
+        let holders = vec![holder(7), holder(MOST as u32)];
+        let (since_ns, reason) = (Some(1), LostBy::OwnType);
+        let lost = vec![LostPageblock { number: 0, first_pfn: 0, since_ns, reason, holders }];
+        let blame = Blame { pageblocks: 1, free: 0, lost };
+        let shares = blame.shares(&owners, &GfpMap::from_names([]));
+        let names: Vec<&str> = shares.thread.iter().map(|share| share.name.as_str()).collect();
+        assert_eq!(names, ["other threads", "thread 7"]);
     }
 }

@@ -7,7 +7,9 @@ use super::document::{
     ChunkDocument, FORMAT, KeyframeDocument, LineDocument, LostDocument, OwnerDocument, RangeDocument,
     SegmentDocument, StoryDocument, ZoneDocument,
 };
-use super::line::{Figures, Marker, MarkerKind, Moments, lost_reason, reasons};
+use super::line::Figures;
+use super::marker::{Marker, MarkerKind, lost_reason, reasons};
+use super::moments::Moments;
 use super::owners::Owner;
 use super::scene::Scene;
 use super::segments::Segment;
@@ -40,8 +42,14 @@ pub fn threads(lines: &[Told]) -> BTreeMap<u32, u32> {
     threads
 }
 
-/// Describes all but the lines.
-pub fn document(trace: &Trace, stage: &Stage, scene: &Scene<'_>, moments: Moments) -> StoryDocument {
+/// Describes all but the lines, of a trace with so many events.
+pub fn document(
+    trace: &Trace,
+    events: u64,
+    stage: &Stage,
+    scene: &Scene<'_>,
+    moments: Moments,
+) -> StoryDocument {
     let meta = trace.meta();
     let seconds = stage.opening.duration_ns as f64 / 1e9;
     let layout = &scene.layout;
@@ -63,7 +71,7 @@ pub fn document(trace: &Trace, stage: &Stage, scene: &Scene<'_>, moments: Moment
         kernel: meta.kernel.clone(),
         cpus: stage.machine.cpus,
         duration_ns: stage.opening.duration_ns,
-        events: meta.events.unwrap_or(0),
+        events,
         frame_bytes: PAGE_SIZE,
         pageblock_frames: BLOCK,
         resolution_ns: moments.step,
@@ -84,7 +92,7 @@ pub fn described(owner: &Owner, gfp: &GfpMap) -> OwnerDocument {
     OwnerDocument {
         label: owner.label(gfp),
         gfp: owner.gfp(gfp),
-        thread: owner.thread().map(|tid| format!("thread {tid}")),
+        thread: owner.thread().map(|_| owner.thread_name()),
         context: owner.context(),
         class: owner.class().name(),
     }

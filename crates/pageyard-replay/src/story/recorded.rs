@@ -2,20 +2,19 @@
 
 use super::class::{Class, NOBODY};
 use super::frames::FrameMap;
-use super::line::{Counters, Line, Marker, MarkerKind};
-use super::mark::{Held, Part};
+use super::line::{Counters, Line};
+use super::marker::{Marker, MarkerKind};
 use super::owners::{Owner, Owners};
 use crate::replay::Row;
 use pageyard::{GfpMap, Migratetype, Order, PageblockId, Pfn, Request};
 use pageyard_trace::{Event, EventKind, Move, MoveKind};
 
 /// Follows a recording's rows.
-pub struct Recorded<'a, 'o> {
-    /// The line.
-    pub line: Line<'a>,
-    owners: &'o mut Owners,
+pub struct Recorded<'a> {
     gfp: &'a GfpMap,
     counters: Counters,
+    /// The request that came last, and what its frames are: most come in rows.
+    last: Option<((u32, i8), Class)>,
     /// The pageblock of the last fallback, until its block is named once more.
     fallback: Option<PageblockId>,
     /// Frees of frames that nobody held.
@@ -26,124 +25,133 @@ pub struct Recorded<'a, 'o> {
     pub moved: u64,
 }
 
-impl<'a, 'o> Recorded<'a, 'o> {
-    /// Begins with the opening state.
-    pub fn begin(line: Line<'a>, owners: &'o mut Owners, gfp: &'a GfpMap) -> Recorded<'a, 'o> {
-        let counters = Counters::default();
-        Recorded { line, owners, gfp, counters, fallback: None, unresolved_frees: 0, outside: 0, moved: 0 }
+impl<'a> Recorded<'a> {
+    /// Begins before the first row.
+    pub fn new(gfp: &'a GfpMap) -> Recorded<'a> {
+        Recorded {
+            gfp,
+            counters: Counters::default(),
+            last: None,
+            fallback: None,
+            unresolved_frees: 0,
+            outside: 0,
+            moved: 0,
+        }
     }
 
-    /// Returns the counters.
-    pub fn counters(&self) -> Counters {
-        Recorded::counted(&self.line.frames, self.counters)
+    /// Returns the counters, with the frames of the recording's line that nobody holds.
+    pub fn counters(&self, frames: &FrameMap<'_>) -> Counters {
+        Counters { free: frames.managed - frames.held_frames, ..self.counters }
     }
 
-    /// Returns counters with the frames that nobody holds.
-    pub fn counted(frames: &FrameMap<'_>, counters: Counters) -> Counters {
-        Counters { free: frames.managed - frames.held_frames, ..counters }
-    }
-
-    /// Follows a row.
-    pub fn row(&mut self, row: Row<'_>) {
+    /// Follows a row on the recording's line.
+    pub fn row(&mut self, line: &mut Line<'_>, owners: &mut Owners, row: &Row<'_>) {
         match row {
-            Row::Event(event) => self.event(event),
-            Row::Move(row) => self.moved(row),
+            Row::Event(event) => self.event(line, owners, event),
+            Row::Move(row) => self.moved(line, row),
         }
     }
 
     /// Follows an event.
-    fn event(&mut self, event: &Event) {
+    fn event(&mut self, line: &mut Line<'_>, owners: &mut Owners, event: &Event) {
         let frames = 1 << event.order.min(10);
         let fallback = self.fallback.take();
         if event.failed() {
             self.counters.failures += 1;
-            self.mark(event, MarkerKind::Failure, NOBODY);
+            mark(line, event, MarkerKind::Failure, NOBODY);
             return;
         }
-        if !self.line.frames.covers(event.pfn, frames) {
+        if !line.frames.covers(event.pfn, frames) {
             self.outside += 1;
             return;
         }
         let block = Pfn(event.pfn).pageblock();
         match event.kind {
-            EventKind::Alloc => self.alloc(event, frames),
+            EventKind::Alloc => self.alloc(line, owners, event),
             EventKind::Free => {
-                let held = self.line.frames.held_frames;
-                self.line.frames.release(event.pfn, frames);
-                self.unresolved_frees += u64::from(held == self.line.frames.held_frames);
+                let held = line.frames.held_frames;
+                line.frames.release(event.pfn, frames);
+                self.unresolved_frees += u64::from(held == line.frames.held_frames);
             }
             EventKind::AllocExtfrag => {
                 self.counters.fallbacks += 1;
                 self.fallback = Some(block);
-                self.mark(event, MarkerKind::Fallback, self.number(event.pfn));
+                mark(line, event, MarkerKind::Fallback, number(line, event.pfn));
             }
             // Until 6.9 a block that was taken from another type is named with the type that asked.
             EventKind::AllocZoneLocked if fallback == Some(block) => {}
-            EventKind::PcpuDrain | EventKind::AllocZoneLocked => self.typed(event, frames),
+            EventKind::PcpuDrain | EventKind::AllocZoneLocked => self.typed(line, event, frames),
         }
     }
 
-    fn number(&self, pfn: u64) -> u32 {
-        self.line.layout().number(pfn).map_or(NOBODY, |n| n as u32)
-    }
-
-    fn mark(&mut self, event: &Event, kind: MarkerKind, pageblock: u32) {
-        let (time_ns, order, thread) = (event.time_ns, event.order, event.tid);
-        self.line.mark(Marker { time_ns, kind, order, pageblock, thread, reason: NOBODY });
-    }
-
-    fn alloc(&mut self, event: &Event, frames: u64) {
-        // The host allocated it, so it was free: its holder here gave it up unrecorded.
-        if self.line.frames.taken(event.pfn, frames) > 0 {
-            self.line.frames.release(event.pfn, frames);
-        }
-        let recorded = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index);
+    fn alloc(&mut self, line: &mut Line<'_>, owners: &mut Owners, event: &Event) {
         let order = Order::new(event.order).unwrap_or_default();
-        let class = Class::of(Request::from_gfp(event.gfp, self.gfp, order, recorded).migratetype);
-        let now = self.line.ticks(event.time_ns);
-        let owner = || Owner::Asked { gfp: event.gfp, context: event.context as u8, tid: event.tid, class };
-        let owner = if class.spoils() { self.owners.number(owner()) } else { NOBODY };
-        let held = Held { owner, since: now };
-        self.line.frames.hold(Part { pfn: event.pfn, frames, class, order: event.order, held }, now);
+        let class = self.class(event.gfp, event.migratetype);
+        let owner = Owner::Asked { gfp: event.gfp, context: event.context as u8, tid: event.tid, class };
+        // Where something is held there, its holder gave it up unrecorded: the host allocated it, so it was free.
+        line.hold(event.pfn, order, owner, event.time_ns, owners);
+    }
+
+    /// Returns what the frames of a request are.
+    fn class(&mut self, gfp: u32, migratetype: i8) -> Class {
+        if let Some((last, class)) = self.last
+            && last == (gfp, migratetype)
+        {
+            return class;
+        }
+        let recorded = u8::try_from(migratetype).ok().and_then(Migratetype::from_index);
+        let class = Class::of(Request::from_gfp(gfp, self.gfp, Order::ZERO, recorded).migratetype);
+        self.last = Some(((gfp, migratetype), class));
+        class
     }
 
     /// Notes what type a row says that a pageblock has.
-    fn typed(&mut self, event: &Event, frames: u64) {
+    fn typed(&mut self, line: &mut Line<'_>, event: &Event, frames: u64) {
         let Some(kind) = u8::try_from(event.migratetype).ok().and_then(Migratetype::from_index) else {
             return;
         };
         for pfn in (event.pfn..event.pfn + frames).step_by(super::class::BLOCK as usize) {
-            if let Some(n) = self.line.layout().number(pfn)
-                && self.line.frames.set_kind(n, kind as u8)
+            if let Some(n) = line.layout().number(pfn)
+                && line.frames.set_kind(n, kind as u8)
             {
                 self.counters.steals += 1;
-                self.mark(event, MarkerKind::Steal, n as u32);
+                mark(line, event, MarkerKind::Steal, n as u32);
             }
         }
     }
 
     /// Follows a row about compaction.
-    fn moved(&mut self, row: &Move) {
+    fn moved(&mut self, line: &mut Line<'_>, row: &Move) {
         match row.kind {
             MoveKind::Move => {
                 let frames = 1 << row.order.min(10);
                 self.moved += frames;
-                if !self.line.frames.covers(row.pfn, frames) || !self.line.frames.covers(row.to, frames) {
+                if !line.frames.covers(row.pfn, frames) || !line.frames.covers(row.to, frames) {
                     self.outside += 1;
                 } else if row.pfn.abs_diff(row.to) >= frames {
-                    let now = self.line.ticks(row.time_ns);
-                    self.line.frames.relocate(row.pfn, row.to, frames, now);
+                    let now = line.ticks(row.time_ns);
+                    line.frames.relocate(row.pfn, row.to, frames, now);
                 }
             }
             MoveKind::CompactBegin => {
                 self.counters.compactions += 1;
-                let (time_ns, pageblock) = (row.time_ns, self.number(row.pfn));
+                let (time_ns, pageblock) = (row.time_ns, number(line, row.pfn));
                 let kind = MarkerKind::Compaction;
                 let marker =
                     Marker { time_ns, kind, order: u8::MAX, pageblock, thread: row.tid, reason: NOBODY };
-                self.line.mark(marker);
+                line.mark(marker);
             }
             _ => {}
         }
     }
+}
+
+/// Returns a frame's pageblock as markers name it.
+fn number(line: &Line<'_>, pfn: u64) -> u32 {
+    line.layout().number(pfn).map_or(NOBODY, |n| n as u32)
+}
+
+fn mark(line: &mut Line<'_>, event: &Event, kind: MarkerKind, pageblock: u32) {
+    let (time_ns, order, thread) = (event.time_ns, event.order, event.tid);
+    line.mark(Marker { time_ns, kind, order, pageblock, thread, reason: NOBODY });
 }

@@ -3,14 +3,16 @@
 use super::chunk::Chunks;
 use super::class::{Class, NOBODY};
 use super::frames::FrameMap;
+use super::host::Host;
 use super::keyframes::Keyframes;
 use super::layout::Layout;
-use super::line::{Counters, Line, Marker, MarkerKind, Moments, failure_reason};
-use super::mark::{Held, Part};
+use super::line::{Counters, Line};
+use super::marker::{Marker, MarkerKind, failure_reason};
+use super::moments::Moments;
 use super::owners::{Owner, Owners};
-use super::segments::Segments;
+use super::telling::Telling;
 use crate::engine::ReplayEngine;
-use crate::replay::{Asked, Watch};
+use crate::replay::{Asked, Row, Watch};
 use pageyard::{AllocError, Counter, Order, PAGEBLOCK_ORDER, Pfn, Stats};
 use pageyard_trace::FailureReason;
 use std::cell::RefCell;
@@ -27,45 +29,33 @@ pub struct Begin<'a> {
     pub frames: FrameMap<'a>,
     /// How time is cut.
     pub moments: Moments,
+    /// Where the line is packed.
+    pub chunks: &'a RefCell<Chunks>,
+    /// The host's, which say when to take these.
+    pub keyframes: Keyframes<'a>,
 }
 
 /// Follows a replay.
 pub struct Replayed<'a, 'o> {
     /// The line; none until the engine has opened.
-    pub line: Option<Line<'a>>,
+    pub telling: Option<Telling<'a>>,
     begin: Option<Begin<'a>>,
+    /// The host's own line, where the same rows tell that too.
+    pub host: Option<Host<'a>>,
     owners: &'o mut Owners,
-    keyframes: &'o mut Keyframes<'a>,
-    chunks: &'a RefCell<Chunks>,
-    /// Where changes go, once the engine has opened.
-    pub segments: Option<Segments<'a>>,
     refused: u64,
     retyped: [u64; 4],
 }
 
 impl<'a, 'o> Replayed<'a, 'o> {
-    /// Follows a replay.
-    pub fn new(
-        begin: Begin<'a>,
-        owners: &'o mut Owners,
-        keyframes: &'o mut Keyframes<'a>,
-        chunks: &'a RefCell<Chunks>,
-    ) -> Replayed<'a, 'o> {
-        Replayed {
-            line: None,
-            begin: Some(begin),
-            owners,
-            keyframes,
-            chunks,
-            segments: None,
-            refused: 0,
-            retyped: [0; 4],
-        }
+    /// Follows a replay, and the recording itself on `host`.
+    pub fn new(begin: Begin<'a>, host: Option<Host<'a>>, owners: &'o mut Owners) -> Replayed<'a, 'o> {
+        Replayed { telling: None, begin: Some(begin), host, owners, refused: 0, retyped: [0; 4] }
     }
 
     /// Begins the line with what the engine makes of the opening state.
     fn begin<E: ReplayEngine + ?Sized>(&mut self, engine: &E, begin: Begin<'a>) {
-        let Begin { layout, mut frames, moments } = begin;
+        let Begin { layout, mut frames, moments, chunks, keyframes } = begin;
         for n in 0..layout.len() {
             if let Some(kind) = engine.pageblock_migratetype(layout.id(n)) {
                 frames.set_kind(n, kind as u8);
@@ -75,8 +65,7 @@ impl<'a, 'o> Replayed<'a, 'o> {
         self.retyped = RETYPED.map(|counter| stats[counter]);
         let (free, cached) = free_and_cached(engine, &frames);
         let line = Line::begin(layout, frames, moments, self.counters(&stats, free, cached));
-        self.segments = Some(Segments::begin(self.chunks, &line.states));
-        self.line = Some(line);
+        self.telling = Some(Telling::begin(line, chunks, Some(&keyframes)));
     }
 
     fn counters(&self, stats: &Stats, free: u64, cached: u64) -> Counters {
@@ -93,7 +82,7 @@ impl<'a, 'o> Replayed<'a, 'o> {
     /// Ends a moment of a line that has begun.
     fn end<E: ReplayEngine + ?Sized>(&mut self, engine: &E) {
         let stats = engine.stats();
-        let Some(line) = &mut self.line else { return };
+        let Some(Telling { line, .. }) = &mut self.telling else { return };
         let retyped = RETYPED.map(|counter| stats[counter]);
         if retyped != self.retyped {
             self.retyped = retyped;
@@ -101,9 +90,21 @@ impl<'a, 'o> Replayed<'a, 'o> {
         }
         let (free, cached) = free_and_cached(engine, &line.frames);
         let counters = self.counters(&stats, free, cached);
-        if let (Some(line), Some(segments)) = (&mut self.line, &mut self.segments) {
-            line.end(counters, segments);
-            self.keyframes.see(line);
+        let halves = self.host.as_mut().is_some_and(Host::end);
+        if let Some(telling) = &mut self.telling {
+            telling.end(counters);
+            if halves {
+                telling.halve();
+            }
+        }
+    }
+
+    fn until<E: ReplayEngine + ?Sized>(&mut self, engine: &E, now: u64) {
+        if let Some(begin) = self.begin.take() {
+            self.begin(engine, begin);
+        }
+        while self.telling.as_ref().is_some_and(|telling| telling.line.is_due(now)) {
+            self.end(engine);
         }
     }
 }
@@ -126,20 +127,17 @@ fn retype<E: ReplayEngine + ?Sized>(engine: &E, line: &mut Line<'_>, n: usize, t
 }
 
 impl Watch for Replayed<'_, '_> {
-    fn until<E: ReplayEngine + ?Sized>(&mut self, engine: &E, now: u64) {
-        if let Some(begin) = self.begin.take() {
-            self.begin(engine, begin);
-        }
-        while self.line.as_ref().is_some_and(|line| line.is_due(now)) {
-            self.end(engine);
+    fn before<E: ReplayEngine + ?Sized>(&mut self, engine: &E, row: &Row<'_>) {
+        self.until(engine, row.time_ns());
+        if let Some(host) = &mut self.host {
+            host.row(self.owners, row);
         }
     }
 
     fn held<E: ReplayEngine + ?Sized>(&mut self, engine: &E, at: Pfn, asked: &Asked<'_>) {
-        let Some(line) = &mut self.line else { return };
+        let Some(Telling { line, .. }) = &mut self.telling else { return };
         let (order, class) = (asked.request.order, Class::of(asked.request.migratetype));
         let time_ns = asked.cx.now.0;
-        let now = line.ticks(time_ns);
         if let Some(n) = line.layout().number(at.0) {
             retype(engine, line, n, time_ns);
             if order > PAGEBLOCK_ORDER
@@ -154,21 +152,19 @@ impl Watch for Replayed<'_, '_> {
             }
         }
         let context = asked.cx.context as u8;
-        let owner = || Owner::Asked { gfp: asked.gfp, context, tid: asked.tid, class };
-        let owner = if class.spoils() { self.owners.number(owner()) } else { NOBODY };
-        let held = Held { owner, since: now };
-        line.frames.hold(Part { pfn: at.0, frames: order.frames().0, class, order: order.get(), held }, now);
+        let owner = Owner::Asked { gfp: asked.gfp, context, tid: asked.tid, class };
+        line.hold(at.0, order, owner, time_ns, self.owners);
     }
 
     fn freed(&mut self, at: Pfn, order: Order) {
-        if let Some(line) = &mut self.line {
+        if let Some(Telling { line, .. }) = &mut self.telling {
             line.frames.release(at.0, order.frames().0);
         }
     }
 
     fn refused(&mut self, asked: &Asked<'_>, why: &AllocError) {
         self.refused += 1;
-        if let Some(line) = &mut self.line {
+        if let Some(Telling { line, .. }) = &mut self.telling {
             let (time_ns, order, thread) = (asked.cx.now.0, asked.request.order.get(), asked.tid);
             let (kind, reason) = (MarkerKind::Failure, failure_reason(FailureReason::from(why)));
             line.mark(Marker { time_ns, kind, order, pageblock: NOBODY, thread, reason });
@@ -177,7 +173,7 @@ impl Watch for Replayed<'_, '_> {
 
     fn finish<E: ReplayEngine + ?Sized>(&mut self, engine: &E) {
         self.until(engine, 0);
-        while self.line.as_ref().is_some_and(|line| line.moment() < line.moments.count) {
+        while self.telling.as_ref().is_some_and(|Telling { line, .. }| line.moment() < line.moments.count) {
             self.end(engine);
         }
     }

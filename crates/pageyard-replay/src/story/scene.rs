@@ -2,17 +2,43 @@
 
 use super::frames::FrameMap;
 use super::layout::Layout;
-use super::line::{Line, Moments};
+use super::line::Line;
+use super::moments::Moments;
 use super::owners::Owners;
 use super::recorded::Recorded;
 use crate::error::ReplayError;
 use crate::limits;
+use crate::machine;
 use crate::replay::Stage;
 use pageyard::{GfpMap, MemoryMap, Region};
 use pageyard_trace::{Snapshot, Trace};
 
-/// Bytes a frame that following a line takes, besides those of a replay.
-const BYTES_A_FRAME: u64 = 10;
+/// Bytes a frame that following a line takes.
+const BYTES_A_LINE: u64 = 10;
+
+/// Bytes a frame of the keyframes that are being made, packed and kept to be filled again.
+const BYTES_OF_KEYFRAMES: u64 = 6;
+
+/// What is told of a recording: what it takes in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// The end of the host's own line.
+    End,
+    /// The host's own line.
+    Host,
+    /// That beside the first engine's, and then others'.
+    HostAndEngines,
+}
+
+impl Lines {
+    const fn bytes_a_frame(self) -> u64 {
+        match self {
+            Lines::End => BYTES_A_LINE,
+            Lines::Host => BYTES_A_LINE + BYTES_OF_KEYFRAMES,
+            Lines::HostAndEngines => 2 * BYTES_A_LINE + BYTES_OF_KEYFRAMES + machine::BYTES_A_FRAME,
+        }
+    }
+}
 
 /// What all lines of a story share.
 pub struct Scene<'a> {
@@ -35,9 +61,11 @@ impl<'a> Scene<'a> {
         stage: &'a Stage,
         regions: &'a [Region],
         map: &MemoryMap<'_>,
+        told: Lines,
     ) -> Result<Scene<'a>, ReplayError> {
         let frames = stage.machine.end().0;
-        limits::check("the map of every frame", frames * BYTES_A_FRAME, "use a larger host")?;
+        let need = frames.saturating_mul(told.bytes_a_frame());
+        limits::check("the story of every frame", need, "use a larger host")?;
         let layout = Layout::new(&stage.machine, regions, map);
         Ok(Scene { stage, regions, snapshot: trace.before()?, layout, gfp: stage.machine.gfp })
     }
@@ -52,11 +80,11 @@ impl<'a> Scene<'a> {
         frames
     }
 
-    /// Begins to follow the recording itself.
-    pub fn recorded<'s, 'o>(&'s self, owners: &'o mut Owners, moments: Moments) -> Recorded<'s, 'o> {
+    /// Begins the recording's own line.
+    pub fn recorded<'s>(&'s self, owners: &mut Owners, moments: Moments) -> (Line<'s>, Recorded<'s>) {
         let frames = self.opening(owners);
-        let counters = Recorded::counted(&frames, Default::default());
-        let line = Line::begin(&self.layout, frames, moments, counters);
-        Recorded::begin(line, owners, &self.gfp)
+        let recorded = Recorded::new(&self.gfp);
+        let counters = recorded.counters(&frames);
+        (Line::begin(&self.layout, frames, moments, counters), recorded)
     }
 }

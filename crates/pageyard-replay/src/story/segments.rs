@@ -1,9 +1,8 @@
 //! Segments of a line: the state of every pageblock, and what changes until the next segment.
 
+use super::changes::{Change, ChangeSink, halve_changes};
 use super::chunk::{ChunkEntry, Chunks, Columns};
-use super::frames::State;
-use super::keyframes::Keyframes;
-use super::line::{Change, ChangeSink, Line, halve_changes};
+use super::pageblock::State;
 use std::cell::RefCell;
 
 /// Changes that a segment has at least before the next one begins, and how many for each pageblock: unpacking them takes a
@@ -24,8 +23,8 @@ pub struct Segment {
     pub changes: ChunkEntry,
 }
 
-/// Packs changes as they come.
-pub struct Segments<'a> {
+/// Packs changes in order.
+struct Segments<'a> {
     chunks: &'a RefCell<Chunks>,
     base: ChunkEntry,
     from: u32,
@@ -37,7 +36,7 @@ pub struct Segments<'a> {
 
 impl<'a> Segments<'a> {
     /// Begins with the opening state.
-    pub fn begin(chunks: &'a RefCell<Chunks>, opening: &[State]) -> Segments<'a> {
+    fn begin(chunks: &'a RefCell<Chunks>, opening: &[State]) -> Segments<'a> {
         let base = add_base(chunks, opening);
         Segments { chunks, base, from: 0, pending: Vec::new(), last: 0, done: Vec::new() }
     }
@@ -49,13 +48,12 @@ impl<'a> Segments<'a> {
     }
 
     /// Packs the rest.
-    pub fn finish(mut self) -> Vec<Segment> {
+    fn finish(mut self) -> Vec<Segment> {
         self.pack();
         self.done
     }
-}
 
-impl ChangeSink for Segments<'_> {
+    /// Takes the changes of a moment, and the rows of all pageblocks after them.
     fn take(&mut self, moment: u32, changes: &[Change], states: &[State]) {
         if self.pending.len() >= LEAST_CHANGES.max(CHANGES_A_PAGEBLOCK * states.len()) {
             self.pack();
@@ -81,13 +79,14 @@ impl Gathered {
         Gathered { opening: opening.to_vec(), changes: Vec::new() }
     }
 
-    /// Halves the moments of a line until there are fewer changes than `budget`, as far as that can be done now.
-    pub fn fit(&mut self, line: &mut Line<'_>, keyframes: &mut Keyframes<'_>, budget: usize) {
-        if self.changes.len() > budget && line.moment() % 2 == 1 && line.moment() > 2 {
-            line.halve();
-            keyframes.halve();
-            halve_changes(&mut self.changes, self.opening.len());
-        }
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Drops every other moment.
+    pub fn halve(&mut self) {
+        halve_changes(&mut self.changes, self.opening.len());
     }
 
     /// Packs what was gathered; `last` is the last moment.
@@ -107,20 +106,21 @@ impl Gathered {
 }
 
 impl ChangeSink for Gathered {
-    fn take(&mut self, _: u32, changes: &[Change], _: &[State]) {
+    fn take(&mut self, changes: &[Change]) {
         self.changes.extend_from_slice(changes);
     }
 }
 
 fn add_base(chunks: &RefCell<Chunks>, states: &[State]) -> ChunkEntry {
     let chunks = &mut *chunks.borrow_mut();
-    let columns = state_columns(Columns::new(states.len()), chunks, states.iter());
+    let columns = state_columns(chunks.columns(states.len()), chunks, states.iter());
     chunks.add(columns)
 }
 
 fn add_changes(chunks: &RefCell<Chunks>, changes: &[Change]) -> ChunkEntry {
     let chunks = &mut *chunks.borrow_mut();
-    let columns = Columns::new(changes.len())
+    let columns = chunks
+        .columns(changes.len())
         .u32("moment", changes.iter().map(|c| c.moment))
         .u32("pageblock", changes.iter().map(|c| c.pageblock));
     let columns = state_columns(columns, chunks, changes.iter().map(|c| &c.state));

@@ -3,19 +3,17 @@
 use super::blame::Blame;
 use super::chunk::Chunks;
 use super::document::{LineFiguresDocument, MapDocument, StoryDocument};
-use super::keyframes::Keyframes;
-use super::line::{Figures, Line, Moments};
+use super::host::Host;
+use super::line::Figures;
+use super::moments::Moments;
 use super::owners::Owners;
 use super::pack::{Told, described, document, pack, threads};
 use super::page;
-use super::recorded::Recorded;
 use super::replayed::{Begin, Replayed};
-use super::scene::Scene;
-use super::segments::Gathered;
+use super::scene::{Lines, Scene};
 use crate::engine::EngineSpec;
 use crate::error::ReplayError;
 use crate::replay::{Progress, Stage, each_row};
-use crate::text::count;
 use pageyard::{MemoryMap, Region};
 use pageyard_trace::Trace;
 use std::cell::RefCell;
@@ -45,13 +43,6 @@ pub struct Story {
     packing: Duration,
 }
 
-/// The recording's own line, and what the others take from it.
-struct RecordedTold<'c> {
-    told: Told,
-    moments: Moments,
-    keyframes: Keyframes<'c>,
-}
-
 /// Tells the story of a recording: the host's own line, and one for each engine. `progress` is told what is being done, and how
 /// many of how many rows are done.
 ///
@@ -62,6 +53,16 @@ pub fn tell(
     engines: &[EngineSpec],
     progress: &mut dyn FnMut(Progress<'_>, u64, u64),
 ) -> Result<Story, ReplayError> {
+    tell_within(trace, engines, MOST_CHANGES, progress)
+}
+
+/// Tells a story, and drops every other moment where the recorded line has more changes than `most_changes`.
+fn tell_within(
+    trace: &Trace,
+    engines: &[EngineSpec],
+    most_changes: usize,
+    progress: &mut dyn FnMut(Progress<'_>, u64, u64),
+) -> Result<Story, ReplayError> {
     let start = Instant::now();
     if let Some(kernel) = engines.iter().find(|spec| spec.kernel().is_some()) {
         return Err(kernel.only_replays());
@@ -70,34 +71,48 @@ pub fn tell(
     let regions: Vec<Region> = stage.machine.regions();
     let fail = |why| ReplayError::Map { trace: stage.machine.name().to_owned(), why };
     let map = MemoryMap::new(&regions).map_err(fail)?;
-    let scene = Scene::new(trace, &stage, &regions, &map)?;
+    let told = if engines.is_empty() { Lines::Host } else { Lines::HostAndEngines };
+    let scene = Scene::new(trace, &stage, &regions, &map, told)?;
     let mut owners = Owners::default();
     let chunks = RefCell::new(Chunks::new());
     let mut left_out = Vec::new();
-    let moments = Moments::of(stage.opening.duration_ns, MOMENTS);
-    let recorded = recorded(trace, &scene, moments, &mut owners, &chunks, &mut left_out, progress)?;
-    let (moments, opening) = (recorded.moments, recorded.keyframes.of_another());
-    let mut lines = vec![recorded.told];
+    let mut lines: Vec<Told> = Vec::new();
+    let mut moments = Moments::of(stage.opening.duration_ns, MOMENTS);
+    let host = Host::begin(&scene, moments, most_changes, &mut owners, &chunks);
+    let mut keyframes = host.telling.keyframes().of_another();
+    let mut host = Some(host);
     for spec in engines {
-        let mut keyframes = opening.of_another();
-        let begin = Begin { layout: &scene.layout, frames: scene.opening(&mut owners), moments };
-        let mut watch = Replayed::new(begin, &mut owners, &mut keyframes, &chunks);
+        let begin = Begin {
+            layout: &scene.layout,
+            frames: scene.opening(&mut owners),
+            moments,
+            chunks: &chunks,
+            keyframes: keyframes.of_another(),
+        };
+        // The first engine's replay reads the rows for the host's own line, too.
+        let mut watch = Replayed::new(begin, host.take(), &mut owners);
         let report = stage.replay(trace, &map, spec, &mut watch, progress)?;
+        let Replayed { telling, host, .. } = watch;
+        if let Some(host) = host {
+            (moments, keyframes) = (host.telling.line.moments, host.telling.keyframes().of_another());
+            lines.push(host.finish(report.migrated, &chunks, &mut left_out));
+        }
         if !report.is_sound() {
             left_out
                 .push(format!("{} broke its promises in this replay: its line may be wrong.", spec.label()));
         }
-        let (Some(line), Some(segments)) = (watch.line, watch.segments) else { continue };
-        unmarked(&line, spec.label(), &mut left_out);
-        lines.push(Told {
-            id: unique(spec.label(), &lines),
-            kind: "replayed",
-            segments: segments.finish(),
-            keyframes: keyframes.taken,
-            blame: Blame::of(&line),
-            figures: line.figures,
-            markers: line.markers,
-        });
+        let id = unique(spec.label(), &lines);
+        lines.extend(telling.map(|telling| telling.finish(id, "replayed", &chunks, &mut left_out)));
+    }
+    if let Some(mut host) = host {
+        let mut at = |done, rows| progress(Progress::Recorded, done, rows);
+        let read = each_row(trace, &mut at, |row| {
+            host.until(row.time_ns());
+            host.row(&mut owners, &row);
+        })?;
+        host.end_all();
+        moments = host.telling.line.moments;
+        lines.push(host.finish(read.migrated, &chunks, &mut left_out));
     }
     let all: u32 = lines.iter().map(|line| line.keyframes.len() as u32).max().unwrap_or(0);
     if u64::from(all) < super::keyframes::MOST {
@@ -112,7 +127,7 @@ pub fn tell(
     }
     let packing = Instant::now();
     let mut story = Story {
-        document: document(trace, &stage, &scene, moments),
+        document: document(trace, trace.rows()?, &stage, &scene, moments),
         chunks: Vec::new(),
         figures: Vec::new(),
         blame: Vec::new(),
@@ -131,80 +146,9 @@ pub fn tell(
     let shown = chunks.shown_owners().iter().filter_map(|number| story.owners.get(*number));
     story.document.owners = shown.map(|owner| described(owner, &scene.gfp)).collect();
     story.document.left_out = left_out;
-    story.chunks = chunks.finish();
+    story.chunks = chunks.finish()?;
     (story.packing, story.told_in) = (packing.elapsed(), start.elapsed());
     Ok(story)
-}
-
-/// Follows the recording itself.
-#[allow(clippy::too_many_arguments, reason = "each is another part of the story")]
-fn recorded<'c>(
-    trace: &Trace,
-    scene: &Scene<'_>,
-    moments: Moments,
-    owners: &mut Owners,
-    chunks: &'c RefCell<Chunks>,
-    left_out: &mut Vec<String>,
-    progress: &mut dyn FnMut(Progress<'_>, u64, u64),
-) -> Result<RecordedTold<'c>, ReplayError> {
-    let mut recorded = scene.recorded(owners, moments);
-    let mut keyframes = Keyframes::begin(chunks, &recorded.line);
-    let mut gathered = Gathered::begin(&recorded.line.states);
-    let mut end = |recorded: &mut Recorded<'_, '_>| {
-        let counters = recorded.counters();
-        recorded.line.end(counters, &mut gathered);
-        keyframes.see(&recorded.line);
-        gathered.fit(&mut recorded.line, &mut keyframes, MOST_CHANGES);
-    };
-    let read = each_row(trace, &mut |done, rows| progress(Progress::Recorded, done, rows), |row| {
-        while recorded.line.is_due(row.time_ns()) {
-            end(&mut recorded);
-        }
-        recorded.row(row);
-    })?;
-    while recorded.line.moment() < recorded.line.moments.count {
-        end(&mut recorded);
-    }
-    let Recorded { line, moved, unresolved_frees, .. } = recorded;
-    if let Some(unseen) = read.migrated.map(|all| all.saturating_sub(moved)).filter(|n| *n > 0) {
-        left_out.push(format!(
-            "The host moved {} frames to places that no row names: the recorded line has them as free.",
-            count(unseen)
-        ));
-    }
-    if unresolved_frees > 0 {
-        left_out.push(format!(
-            "{} rows of the recording free frames that nothing is known to hold: what they were is not shown.",
-            count(unresolved_frees)
-        ));
-    }
-    if scene.snapshot.is_none() {
-        left_out.push(
-            "The recording has no snapshot of memory: all of it is shown as free at the start.".to_owned(),
-        );
-    }
-    unmarked(&line, "recorded", left_out);
-    let moments = line.moments;
-    let segments = gathered.pack(chunks, moments.count - 1);
-    let told = Told {
-        id: "recorded".to_owned(),
-        kind: "recorded",
-        segments,
-        keyframes: keyframes.taken.clone(),
-        blame: Blame::of(&line),
-        figures: line.figures,
-        markers: line.markers,
-    };
-    Ok(RecordedTold { told, moments, keyframes })
-}
-
-fn unmarked(line: &Line<'_>, name: &str, left_out: &mut Vec<String>) {
-    if line.unmarked > 0 {
-        left_out.push(format!(
-            "{} markers of {name}: of each kind the first two of a moment are kept; the figures count all.",
-            count(line.unmarked)
-        ));
-    }
 }
 
 /// Returns a label, or the label with a number where a line has it already.
@@ -250,6 +194,50 @@ impl Story {
             writing_seconds: (self.packing + writing).as_secs_f64(),
             lines: lines.collect(),
             left_out: self.document.left_out.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// An engine's line is followed beside the host's, so both are halved at once; a second engine begins with what is left.
+    #[test]
+    fn a_story_that_changes_too_much_has_every_other_moment_of_each_line() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.1-net.trace");
+        let trace = Trace::open(&path).unwrap();
+        let engines = EngineSpec::parse_all(&["linux-6.1", "pageyard-exclusive"], &[]).unwrap();
+        let told =
+            |engines: &[EngineSpec], most| tell_within(&trace, engines, most, &mut |_, _, _| ()).unwrap();
+        let whole = told(&engines, MOST_CHANGES);
+        let halved = told(&engines, 300);
+        let alone = told(&[], 300);
+        let (fine, coarse) = (whole.document.resolution_ns, halved.document.resolution_ns);
+        assert!(coarse >= 4 * fine && (coarse / fine).is_power_of_two(), "{fine} ns, {coarse} ns");
+        assert_eq!((alone.document.resolution_ns, alone.document.moments), (coarse, halved.document.moments));
+        let step = (coarse / fine) as usize;
+        for ((name, whole), (_, halved)) in whole.figures.iter().zip(&halved.figures) {
+            for (i, figures) in halved.iter().enumerate() {
+                // The last moment of either is the end of the recording.
+                let same = whole.get(i * step).or(whole.last()).unwrap();
+                let of = |f: &Figures| (f.counters, f.blocks, f.huge, f.lost);
+                assert_eq!(of(figures), of(same), "{name} at moment {i}");
+            }
+            assert!(halved.len() * step >= whole.len() && halved.len() == alone.figures[0].1.len());
+        }
+        assert_eq!(whole.blame.len(), 3);
+        for (whole, halved) in whole.blame.iter().zip(&halved.blame) {
+            let pageblocks = |b: &Blame| b.lost.iter().map(|l| (l.number, l.reason)).collect::<Vec<_>>();
+            assert_eq!(pageblocks(whole), pageblocks(halved));
+        }
+        for line in &halved.document.lines {
+            let moments: Vec<u32> = line.frames.iter().map(|frames| frames.moment).collect();
+            assert!(moments.is_sorted_by(|a, b| a < b), "{moments:?}");
+            assert_eq!(moments.last(), Some(&(halved.document.moments - 1)));
+            let (first, last) = (&line.segments[0], line.segments.last().unwrap());
+            assert_eq!((first.from, last.to), (0, halved.document.moments - 1));
         }
     }
 }

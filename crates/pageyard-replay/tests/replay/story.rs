@@ -1,6 +1,6 @@
 //! Stories: what their chunks unpack to is what the engines and the recording counted, and blame is what frames say.
 
-use crate::made::{KERNEL, USER, alloc, event, free, memory, run, trace};
+use crate::made::{KERNEL, USER, alloc, event, free, memory, run, trace, trace_with_moves};
 use flate2::read::GzDecoder;
 use pageyard::{Context, metrics};
 use pageyard_replay::engine::EngineSpec;
@@ -191,6 +191,7 @@ fn every_moment_of_a_story_is_what_engines_counted() {
         let report = replay(&trace, &specs, &options, &mut |_, _, _| ()).unwrap();
         for (line, figures) in page.lines().iter().zip(document["lines"].as_array().unwrap()) {
             assert_eq!(line["id"], figures["line"]);
+            assert!(line["frames"].as_array().unwrap().len() <= 64);
             let series = check_line(&page, line, figures);
             check_lost(&page, line);
             let Some(engine) = report.engines.iter().find(|e| e.name == line["id"].as_str().unwrap()) else {
@@ -233,6 +234,37 @@ fn a_short_trace_has_a_moment_for_each_of_its_events() {
         (5000, Some(0), 1)
     );
     assert!(last.since_ns.is_some_and(|ns| (2990..=3000).contains(&ns)), "{:?}", last.since_ns);
+}
+
+#[test]
+fn rows_beyond_memory_and_times_without_end_are_said_and_not_followed() {
+    let events = [alloc(2048, 0), free(2048, 0)];
+    let moves = [(1, 2048, 40 << 10, 0), (1, 2048, 4096, 0)];
+    let trace = trace_with_moves("story-outside", &events, &moves, memory(FrameKind::Slab), None);
+    let story = told(&trace, &["linux-6.18"]);
+    let (page, said) = (Page::of(&story), story.document(0, Duration::ZERO).left_out);
+    assert!(
+        said.iter().any(|s| s.starts_with("1 rows of the recording name frames beyond memory")),
+        "{said:?}"
+    );
+    assert_eq!(page.story["events"], 2, "counted where meta.json does not say");
+    for line in page.lines() {
+        check_lost(&page, line);
+    }
+    // The last time that a row can have.
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("story-late.trace");
+    drop(std::fs::remove_dir_all(&path));
+    let mut writer = TraceWriter::create(&path).unwrap();
+    writer.push(&Event { time_ns: 1000, ..alloc(2048, 0) }).unwrap();
+    writer.push(&Event { time_ns: u64::MAX, ..event(EventKind::Alloc, 5000, 0, KERNEL) }).unwrap();
+    let snapshot = memory(FrameKind::Anon).map(|runs| pageyard_trace::Snapshot { runs });
+    writer.finish(Meta::new(1), snapshot.as_ref(), None).unwrap();
+    let story = told(&Trace::open(&path).unwrap(), &[]);
+    let (page, document) = (Page::of(&story), story.document(0, Duration::ZERO));
+    check_line(&page, &page.lines()[0], &serde_json::to_value(&document.lines[0]).unwrap());
+    assert_eq!((document.lines[0].lost[0], document.lines[0].lost.last()), (0, Some(&1)));
+    let since = story.blame[0].lost[0].since_ns.unwrap();
+    assert!(u64::MAX - since <= u64::MAX >> 31, "{since}");
 }
 
 /// A frame as a reader of the format would keep it: who holds it, if it cannot be moved.

@@ -50,7 +50,7 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
         'E' => "reclaimable",
         _ => "unmovable",
     };
-    let where_it_is = match (none_left, ample) {
+    let where_it_is = match (none_left, ample && !unknown) {
         (true, _) => format!("none of it in {name} pageblocks"),
         (false, false) => "of which types is not known".to_owned(),
         (false, true) => format!(
