@@ -142,12 +142,10 @@ aarch64:
 clean:
 	$(CARGO) clean
 
-# The viewer: that its page is what the sources build, and three recordings' pages in a browser (needs npm and chromium).
+# The viewer: that its page is what the sources build, and maps of all recordings and comparisons in a browser (needs npm and
+# chromium). Screenshots of each stay in target/maps.
 MAPS = target/maps
 test-viewer: build
 	cd viewer && npm ci --silent --ignore-scripts && ./check
-	rm -rf $(MAPS) && mkdir -p $(MAPS)
-	for trace in build guest-6.12-huge guest-6.1-net; do \
-		./target/release/pageyard map data/traces/$$trace.trace -o $(MAPS)/$$trace.html --json > $(MAPS)/$$trace.json || exit 1; \
-	done
+	viewer/maps $(MAPS)
 	cd viewer && PAGEYARD_MAPS=$(CURDIR)/$(MAPS) npm test --silent

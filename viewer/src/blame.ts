@@ -77,9 +77,11 @@ export class BlameTable {
     const titles = app.b ? [NAMES[app.view.group], app.a.ref.label, app.b.ref.label] : [NAMES[app.view.group], "lost", "in recording", "frames"];
     this.head.replaceChildren(...titles.map((text, i) => el("th", { scope: "col", class: i > 0 ? "num" : "", text })));
     const total = rows.reduce((sum, row) => sum + row.pageblocks, 0);
-    this.note.textContent = app.b
+    const rest = rows.length > MOST_ROWS ? ` The table has the first ${MOST_ROWS} of ${number(rows.length)} rows.` : "";
+    const told = app.b
       ? `Pageblocks lost at this moment: ${number(total)} and ${number([...beside!.values()].reduce((sum, n) => sum + n, 0))}.`
       : `${number(total)} pageblocks of ${app.a.ref.label} are lost at this moment. “In recording” counts those lost after it began, “frames” what cannot move.`;
+    this.note.textContent = told + rest;
     this.body.replaceChildren(
       ...rows.slice(0, MOST_ROWS).map((row) => {
         const colour = row.group < 0 ? colours.old : row.group < groups(app).holding ? (colours.groups[row.group] ?? colours.others) : colours.others;

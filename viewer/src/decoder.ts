@@ -22,6 +22,8 @@ export class Decoder {
   private readonly worker: Worker;
   private readonly waiting = new Map<number, Waiting>();
   private next = 0;
+  /** Why the worker answers no more, once it has stopped. */
+  private stopped: StoryError | null = null;
 
   constructor(private readonly story: Story) {
     const url = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
@@ -33,7 +35,8 @@ export class Decoder {
       else waiting?.reject(new StoryError(`The story in this page is damaged: ${event.data.error}. Write the page again with \`pageyard map\`.`));
     };
     this.worker.onerror = (): void => {
-      for (const waiting of this.waiting.values()) waiting.reject(new StoryError("This browser stopped the worker that unpacks the page's data: close other pages and load it again."));
+      this.stopped = new StoryError("This browser stopped the worker that unpacks the page's data: close other pages and load it again.");
+      for (const waiting of this.waiting.values()) waiting.reject(this.stopped);
       this.waiting.clear();
     };
   }
@@ -45,6 +48,7 @@ export class Decoder {
   }
 
   private ask(request: Unnumbered<Request>): Promise<Reply> {
+    if (this.stopped) return Promise.reject(this.stopped);
     const id = this.next++;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });

@@ -4,11 +4,11 @@ import { ABSENT, FULL, LOST, PARTLY, WHOLE } from "./condition";
 import { byId, el, say } from "./dom";
 import { history } from "./history";
 import { LostRows } from "./lost";
+import { TYPES } from "./schemes";
 import { BEFORE, UNKNOWN } from "./state";
 import { firstPfn, NONE, type Owner } from "./story";
 import { address, breakable, counted, listed, number, span, time, zoneOfName } from "./text";
 
-const TYPES = ["unmovable", "movable", "reclaimable", "high-atomic", "CMA", "isolated"];
 const SHORT = ["whole and free", "part free, the rest can move", "in use, all can move", "lost", "not there"];
 
 /** When a condition began, in words that follow "since". */
@@ -67,8 +67,8 @@ function sentences(app: App, line: Line, pageblock: number, lost: LostRows | nul
   const since = exact === null ? began(app, line, pageblock) : time(exact);
   const out = [content(app, line, pageblock)];
   if (condition === WHOLE) out.unshift(`At ${at} it is whole and free, since ${since}.`);
-  if (condition === PARTLY) out.unshift(`At ${at} part of it is free, and compaction could make it whole: so since ${since}.`);
-  if (condition === FULL) out.unshift(`At ${at} all of it is in use by what can move, since ${since}.`);
+  if (condition === PARTLY) out.unshift(`At ${at} part of it is free and the rest can move, since ${since}: compaction could make it whole.`);
+  if (condition === FULL) out.unshift(`At ${at} all of it is in use and can move, since ${since}.`);
   if (condition === LOST) {
     const reason = exact === null ? null : lost?.reason(pageblock);
     out.unshift(`At ${at} it is lost to huge frames, since ${since}${reason ? `: ${reason}` : ""}.`);

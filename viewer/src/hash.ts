@@ -20,7 +20,7 @@ export function toHash(app: App): string {
 }
 
 function pair(text: string | null): [number, number] | null {
-  const match = /^(\d+)-(\d+)$/.exec(text ?? "");
+  const match = /^(\d{1,15})-(\d{1,15})$/.exec(text ?? "");
   return match ? [Number(match[1]), Number(match[2])] : null;
 }
 

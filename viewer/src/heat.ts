@@ -15,33 +15,52 @@ function colours(scheme: Scheme): { plain: Uint32Array; dim: Uint32Array } {
   return { plain, dim };
 }
 
+/** Room for the entries of the pageblocks shown, and for whether each is lit, kept from one drawing to the next. */
+let entries = new Uint8Array(0);
+let lit = new Uint8Array(0);
+
+/** Says of the pageblocks from `first` on, as many as `into` holds, which are to be seen: 1, and 0 for those that are dimmed. */
+export type Light = (first: number, into: Uint8Array) => void;
+
 /** Fills the image: one pixel for each cell, row by row. */
-function fill(layout: Layout, scheme: Scheme, found: ((pageblock: number) => boolean) | null): ImageData {
+function fill(layout: Layout, scheme: Scheme, light: Light | null): ImageData {
   if (!image || image.width !== layout.cols || image.height !== layout.rows) image = new ImageData(layout.cols, Math.max(1, layout.rows));
   const pixels = new Uint32Array(image.data.buffer);
   pixels.fill(pixel(palette().paper));
   const { plain, dim } = colours(scheme);
   for (const band of layout.bands) {
+    if (entries.length < band.pageblocks) entries = new Uint8Array(band.pageblocks);
+    scheme.paint(band.first, entries.subarray(0, band.pageblocks));
+    if (light) {
+      if (lit.length < band.pageblocks) lit = new Uint8Array(band.pageblocks);
+      light(band.first, lit.subarray(0, band.pageblocks));
+    }
     let at = band.row * layout.cols;
-    for (let cell = 0; cell < band.cells; cell++, at++) {
-      const first = band.first + cell * layout.bin;
-      const end = Math.min(first + layout.bin, band.first + band.pageblocks);
-      let entry = scheme.of(first);
-      let lit = found === null || found(first);
-      if (end > first + 1) {
-        let sum = entry;
-        for (let pageblock = first + 1; pageblock < end; pageblock++) {
-          const other = scheme.of(pageblock);
-          sum += other;
-          if (scheme.rank(other) > scheme.rank(entry)) entry = other;
-          lit ||= found !== null && found(pageblock);
-        }
-        if (scheme.mean) entry = Math.round(sum / (end - first));
-      }
-      pixels[at] = lit ? plain[entry] : dim[entry];
+    for (let first = 0; first < band.pageblocks; first += layout.bin, at++) {
+      const end = Math.min(first + layout.bin, band.pageblocks);
+      const entry = scheme.rank ? highest(first, end, scheme.rank) : mean(first, end);
+      pixels[at] = light === null || anyLit(first, end) ? plain[entry] : dim[entry];
     }
   }
   return image;
+}
+
+/** The entry of a cell's pageblocks that ranks highest; the first of equals. */
+function highest(first: number, end: number, rank: readonly number[]): number {
+  let entry = entries[first];
+  for (let i = first + 1; i < end; i++) if (rank[entries[i]] > rank[entry]) entry = entries[i];
+  return entry;
+}
+
+function mean(first: number, end: number): number {
+  let sum = 0;
+  for (let i = first; i < end; i++) sum += entries[i];
+  return Math.round(sum / (end - first));
+}
+
+function anyLit(first: number, end: number): boolean {
+  for (let i = first; i < end; i++) if (lit[i] === 1) return true;
+  return false;
 }
 
 /** Lines between cells, where they are large enough to tell apart. */
@@ -80,10 +99,10 @@ function label(context: CanvasRenderingContext2D, app: App, layout: Layout): voi
 }
 
 /** Draws the whole map. */
-export function drawMap(context: CanvasRenderingContext2D, app: App, layout: Layout, scheme: Scheme, found: ((pageblock: number) => boolean) | null): void {
+export function drawMap(context: CanvasRenderingContext2D, app: App, layout: Layout, scheme: Scheme, light: Light | null): void {
   context.fillStyle = palette().paper;
   context.fillRect(0, 0, layout.width, layout.height);
-  const filled = fill(layout, scheme, found);
+  const filled = fill(layout, scheme, light);
   if (small.width !== filled.width || small.height !== filled.height) {
     small.width = filled.width;
     small.height = filled.height;

@@ -4,8 +4,9 @@ import type { Columns } from "./chunks";
 import { palette } from "./colours";
 import { byId, el, say, swatch } from "./dom";
 import { CLASSES, MOST_TILES, type Keyframe } from "./frames";
+import type { Light } from "./heat";
 import { Pane, zoomMap } from "./pane";
-import { StoryError } from "./story";
+import { NONE, StoryError } from "./story";
 import { difference, scheme, type Scheme } from "./schemes";
 import { breakable, bytes, counted, number, time } from "./text";
 
@@ -43,19 +44,29 @@ export class Maps {
     const keyA = close ? this.keyframe(a) : null;
     const keyB = close && b ? this.keyframe(b) : null;
     const colouring = scheme(app, a);
-    const found = (line: Line): ((pageblock: number) => boolean) | null => {
-      const { found } = app;
-      const { segment, rows } = line.state;
-      return found === null ? null : (pageblock) => found[segment!.owner[rows[pageblock]]] === 1 || pageblock === app.view.selected;
-    };
-    this.first.draw(b ? a.ref.label : "", colouring, keyA, found(a));
-    if (b) {
-      this.second.draw(b.ref.label, scheme(app, b), keyB, found(b));
-      this.between.draw("Difference", difference(app, a, b), null, null);
+    const differing = b ? difference(app, a, b) : null;
+    this.first.draw(b ? a.ref.label : "", colouring, keyA, this.light(a));
+    if (b && differing) {
+      this.second.draw(b.ref.label, scheme(app, b), keyB, this.light(b));
+      this.between.draw("Difference", differing, null, null);
     }
-    this.drawLegend(colouring, b ? difference(app, a, b) : null, keyA !== null);
+    this.drawLegend(colouring, differing, keyA !== null);
     say(this.name, b ? "" : `${a.ref.label}: `);
     say(this.caption, this.describe(keyA, close && a.ref.frames.length === 0));
+  }
+
+  /** What a search leaves lit: pageblocks lost to the owners that it found, and the one selected. Null where nothing is dimmed. */
+  private light(line: Line): Light | null {
+    const { found, view } = this.app;
+    if (found === null) return null;
+    const { segment, rows } = line.state;
+    return (first, into) => {
+      const { owner } = segment!;
+      for (let i = 0; i < into.length; i++) {
+        const of = owner[rows[first + i]];
+        into[i] = (of !== NONE && found[of] === 1) || first + i === view.selected ? 1 : 0;
+      }
+    };
   }
 
   private describe(keyframe: Keyframe | null, noFrames: boolean): string {

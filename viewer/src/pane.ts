@@ -1,6 +1,6 @@
 // One map of the page: its canvas, what is drawn over it, and the pointer and keys on it.
 import type { App, Line } from "./app";
-import { drawMap } from "./heat";
+import { drawMap, type Light } from "./heat";
 import { drawTiles, frameAt, frameText, layTiles, tileCorner, type Keyframe, type Tiles } from "./frames";
 import { cornerOf, layOut, pageblockAt, type Layout } from "./layout";
 import type { Scheme } from "./schemes";
@@ -46,7 +46,7 @@ export class Pane {
   }
 
   /** Draws the line's pageblocks in a colouring, or its frames where `keyframe` is there. */
-  draw(title: string, scheme: Scheme, keyframe: Keyframe | null, found: ((pageblock: number) => boolean) | null): void {
+  draw(title: string, scheme: Scheme, keyframe: Keyframe | null, light: Light | null): void {
     say(this.title, title);
     this.title.hidden = title === "";
     const { clientWidth: width, clientHeight: height } = this.box;
@@ -61,7 +61,7 @@ export class Pane {
       this.tiles = null;
       const { first, count } = this.app.view;
       this.layout = layOut(this.app.story, first, count, width, height, width > 240 ? this.gutter : 0);
-      drawMap(context, this.app, this.layout, scheme, found);
+      drawMap(context, this.app, this.layout, scheme, light);
     }
     this.drawOver(width, height);
   }
@@ -122,6 +122,8 @@ export class Pane {
 
   private move(event: PointerEvent): void {
     const box = this.box.getBoundingClientRect();
+    // The button may have been let go outside, where the map hears nothing of it.
+    if (!(event.buttons & 1)) this.drag = null;
     if (this.drag && Math.abs(event.clientX - this.drag.x) > 4 && this.app.view.count < this.app.story.pageblocks) {
       if (!this.drag.moved) this.box.setPointerCapture(event.pointerId);
       this.drag.moved = true;
@@ -159,6 +161,7 @@ export class Pane {
 
   private wheel(event: WheelEvent): void {
     event.preventDefault();
+    if (event.deltaY === 0) return;
     const under = this.under(event);
     zoomMap(this.app, event.deltaY < 0 ? 0.5 : 2, under ? under.pageblock : undefined);
   }

@@ -1,7 +1,8 @@
-// Colourings: each says for a pageblock which entry of its legend it is.
+// Colourings: each says for pageblocks which entry of its legend they are. A machine of 512 GiB has 262,144 of them, which are
+// all asked for each time that a map is drawn: so a colouring writes the entries of many in one loop over typed arrays.
 import type { App, Line } from "./app";
 import { palette, ramp } from "./colours";
-import { FULL, LOST, PARTLY, WHOLE } from "./condition";
+import { ABSENT, FULL, LOST, PARTLY, WHOLE } from "./condition";
 import { groups, groupOf } from "./owners";
 import { BEFORE, UNKNOWN } from "./state";
 import { span, zoneName } from "./text";
@@ -14,16 +15,17 @@ export interface Entry {
 
 export interface Scheme {
   entries: Entry[];
-  of: (pageblock: number) => number;
-  /** When a cell stands for several pageblocks: the mean of entries (ramps), or the entry that ranks highest. */
-  mean: boolean;
-  rank: (entry: number) => number;
+  /** Writes the entries of the pageblocks from `first` on, as many as `into` holds. */
+  paint: (first: number, into: Uint8Array) => void;
+  /** When a cell stands for several pageblocks it shows the entry that ranks highest; null for ramps: the mean of entries. */
+  rank: readonly number[] | null;
 }
 
-const TYPES = ["unmovable", "movable", "reclaimable", "high-atomic reserve", "CMA", "isolated"];
+/** Types of pageblocks, by number. */
+export const TYPES = ["unmovable", "movable", "reclaimable", "high-atomic reserve", "CMA", "isolated"];
 const STEPS = 33;
 
-/** The order of legend entries by how much a reader should see of them. */
+/** How much a reader should see of a state: the entries in the order of the legend. */
 const SEVERITY = [1, 2, 3, 4, 5, 0];
 
 function state(line: Line): Scheme {
@@ -40,18 +42,21 @@ function state(line: Line): Scheme {
   ];
   const entries = labels.map((label, i) => ({ label, colour: colours[i] }));
   if (!line.state.absent) entries.pop();
+  const entryOf = new Uint8Array(5);
+  for (const [condition, entry] of [[WHOLE, 0], [PARTLY, 1], [FULL, 2], [ABSENT, 5]]) entryOf[condition] = entry;
   return {
     entries,
-    mean: false,
-    rank: (entry) => SEVERITY[entry],
-    of: (pageblock) => {
-      const condition = segment!.condition[rows[pageblock]];
-      if (condition === WHOLE) return 0;
-      if (condition === PARTLY) return 1;
-      if (condition === FULL) return 2;
-      if (condition !== LOST) return 5;
-      const from = since(pageblock);
-      return from === BEFORE || (from === UNKNOWN && opening?.[pageblock] === 1) ? 3 : 4;
+    rank: SEVERITY,
+    paint: (first, into) => {
+      const { condition } = segment!;
+      for (let i = 0; i < into.length; i++) {
+        const is = condition[rows[first + i]];
+        if (is !== LOST) into[i] = entryOf[is];
+        else {
+          const from = since(first + i);
+          into[i] = from === BEFORE || (from === UNKNOWN && opening?.[first + i] === 1) ? 3 : 4;
+        }
+      }
     },
   };
 }
@@ -59,7 +64,14 @@ function state(line: Line): Scheme {
 function type(line: Line): Scheme {
   const { segment, rows } = line.state;
   const entries = TYPES.map((label, i) => ({ label, colour: palette().type[i] }));
-  return { entries, mean: false, rank: (entry) => (entry === 1 ? 0 : 1), of: (pageblock) => Math.min(5, segment!.type[rows[pageblock]]) };
+  return {
+    entries,
+    rank: [1, 0, 1, 1, 1, 1],
+    paint: (first, into) => {
+      const { type } = segment!;
+      for (let i = 0; i < into.length; i++) into[i] = Math.min(5, type[rows[first + i]]);
+    },
+  };
 }
 
 function ramped(anchors: string[], low: string, middle: string, high: string): Entry[] {
@@ -75,27 +87,41 @@ function occupancy(app: App, line: Line): Scheme {
   const frames = app.story.pageblock_frames;
   return {
     entries: ramped(palette().occupancy, "all free", "half in use", "all in use"),
-    mean: true,
-    rank: () => 0,
-    of: (pageblock) => Math.round(((frames - Math.min(frames, segment!.free[rows[pageblock]])) / frames) * (STEPS - 1)),
+    rank: null,
+    paint: (first, into) => {
+      const { free } = segment!;
+      for (let i = 0; i < into.length; i++) into[i] = Math.round(((frames - Math.min(frames, free[rows[first + i]])) / frames) * (STEPS - 1));
+    },
   };
+}
+
+/** By age in moments: the step of the ramp, in proportion to the age's logarithm. */
+let steps = new Uint8Array(0);
+
+function ageSteps(moments: number): Uint8Array {
+  if (steps.length !== moments + 1) {
+    const most = Math.log(Math.max(2, moments));
+    steps = Uint8Array.from({ length: moments + 1 }, (_, age) => Math.round((Math.log(Math.max(1, age)) / most) * (STEPS - 1)));
+  }
+  return steps;
 }
 
 function age(app: App, line: Line): Scheme {
   const { resolution_ns, moments } = app.story;
   const since = line.state.since();
   const now = line.state.moment;
-  const most = Math.log(Math.max(2, moments));
-  const entries = ramped(palette().age, `changed ${span(resolution_ns)} ago`, span(Math.exp(most / 2) * resolution_ns), `${span(app.end)} ago`);
+  const stepOf = ageSteps(moments);
+  const middle = span(Math.sqrt(Math.max(2, moments)) * resolution_ns);
+  const entries = ramped(palette().age, `changed ${span(resolution_ns)} ago`, middle, `${span(app.end)} ago`);
   entries.push({ label: "as at the start", colour: palette().old });
   return {
     entries,
-    mean: true,
-    rank: () => 0,
-    of: (pageblock) => {
-      const from = since(pageblock);
-      if (from < 0) return STEPS;
-      return Math.round((Math.log(Math.max(1, now - from)) / most) * (STEPS - 1));
+    rank: null,
+    paint: (first, into) => {
+      for (let i = 0; i < into.length; i++) {
+        const from = since(first + i);
+        into[i] = from < 0 ? STEPS : stepOf[now - from];
+      }
     },
   };
 }
@@ -112,13 +138,17 @@ function owner(app: App, line: Line): Scheme {
   const unknown = entries.length - 1;
   return {
     entries,
-    mean: false,
-    rank: (entry) => (entry === 0 ? 0 : 1),
-    of: (pageblock) => {
-      const row = rows[pageblock];
-      if (segment!.condition[row] !== LOST) return 0;
-      const group = groupOf(of, segment!.owner[row]);
-      return group < 0 ? unknown : Math.min(group, shown) + 1;
+    rank: entries.map((_, entry) => (entry === 0 ? 0 : 1)),
+    paint: (first, into) => {
+      const { condition, owner } = segment!;
+      for (let i = 0; i < into.length; i++) {
+        const row = rows[first + i];
+        if (condition[row] !== LOST) into[i] = 0;
+        else {
+          const group = groupOf(of, owner[row]);
+          into[i] = group < 0 ? unknown : Math.min(group, shown) + 1;
+        }
+      }
     },
   };
 }
@@ -126,13 +156,15 @@ function owner(app: App, line: Line): Scheme {
 function zone(app: App): Scheme {
   const { story } = app;
   const order = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#0072b2", "#f0e442", "#d55e00"];
-  const of = new Uint8Array(story.pageblocks);
-  story.zones.forEach((zone, i) => of.fill(i % 256, zone.first_pageblock, zone.first_pageblock + zone.pageblocks));
+  const entries = story.zones.map((_, i) => ({ label: zoneName(story, i), colour: order[i % order.length] }));
   return {
-    entries: story.zones.map((_, i) => ({ label: zoneName(story, i), colour: order[i % order.length] })),
-    mean: false,
-    rank: () => 0,
-    of: (pageblock) => of[pageblock],
+    entries,
+    rank: entries.map(() => 0),
+    paint: (first, into) => {
+      for (const [i, { first_pageblock, pageblocks }] of story.zones.entries()) {
+        into.fill(i, Math.max(0, first_pageblock - first), Math.max(0, first_pageblock + pageblocks - first));
+      }
+    },
   };
 }
 
@@ -159,14 +191,15 @@ export function difference(app: App, a: Line, b: Line): Scheme {
   const [x, y] = [a.state, b.state];
   if (app.view.colour === "occupancy") {
     const frames = app.story.pageblock_frames;
-    const entries = ramped(palette().diverging, `more in use: ${a.ref.label}`, "equal", `more in use: ${b.ref.label}`);
     return {
-      entries,
-      mean: true,
-      rank: () => 0,
-      of: (pageblock) => {
-        const more = (x.segment!.free[x.rows[pageblock]] - y.segment!.free[y.rows[pageblock]]) / frames;
-        return Math.round(((Math.max(-1, Math.min(1, more)) + 1) / 2) * (STEPS - 1));
+      entries: ramped(palette().diverging, `more in use: ${a.ref.label}`, "equal", `more in use: ${b.ref.label}`),
+      rank: null,
+      paint: (first, into) => {
+        const [inA, inB] = [x.segment!.free, y.segment!.free];
+        for (let i = 0; i < into.length; i++) {
+          const more = (inA[x.rows[first + i]] - inB[y.rows[first + i]]) / frames;
+          into[i] = Math.round(((Math.max(-1, Math.min(1, more)) + 1) / 2) * (STEPS - 1));
+        }
       },
     };
   }
@@ -174,12 +207,13 @@ export function difference(app: App, a: Line, b: Line): Scheme {
   const labels = ["lost in both", `lost only in ${a.ref.label}`, `lost only in ${b.ref.label}`, "lost in neither"];
   return {
     entries: labels.map((label, i) => ({ label, colour: colours[i] })),
-    mean: false,
-    rank: (entry) => [1, 3, 3, 0][entry],
-    of: (pageblock) => {
-      const inA = x.segment!.condition[x.rows[pageblock]] === LOST;
-      const inB = y.segment!.condition[y.rows[pageblock]] === LOST;
-      return inA ? (inB ? 0 : 1) : inB ? 2 : 3;
+    rank: [1, 3, 3, 0],
+    paint: (first, into) => {
+      const [inA, inB] = [x.segment!.condition, y.segment!.condition];
+      for (let i = 0; i < into.length; i++) {
+        const lost = inA[x.rows[first + i]] === LOST;
+        into[i] = inB[y.rows[first + i]] === LOST ? (lost ? 0 : 2) : lost ? 1 : 3;
+      }
     },
   };
 }

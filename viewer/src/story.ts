@@ -1,4 +1,5 @@
 // The story of a run as the page carries it: types of its JSON, and the checks that let the rest of the viewer trust it.
+import { shown } from "./names";
 
 /** A trouble that the reader is told of in one sentence. */
 export class StoryError extends Error {}
@@ -105,10 +106,10 @@ function list(from: Json, key: string): unknown[] {
 
 function count(from: Json, key: string, most = Number.MAX_SAFE_INTEGER): number {
   const value = from[key];
-  if (typeof value !== "number" || !Number.isFinite(value) || value < 0 || value > most) {
-    throw damaged(`\`${key}\` is not a number from 0 to ${most}`);
+  if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > most) {
+    throw damaged(`\`${key}\` is not a whole number from 0 to ${most}`);
   }
-  return value;
+  return value as number;
 }
 
 function text(from: Json, key: string): string {
@@ -117,10 +118,15 @@ function text(from: Json, key: string): string {
   return value;
 }
 
-function texts(from: Json, key: string): string[] {
+/** A text that the page shows. */
+function name(from: Json, key: string): string {
+  return shown(text(from, key));
+}
+
+function names(from: Json, key: string): string[] {
   return list(from, key).map((value) => {
     if (typeof value !== "string") throw damaged(`\`${key}\` holds what is not a text`);
-    return value;
+    return shown(value);
   });
 }
 
@@ -156,7 +162,7 @@ function line(value: unknown, moments: number, pageblocks: number): LineRef {
   const lost = from.lost;
   return {
     id: text(from, "id"),
-    label: text(from, "label"),
+    label: name(from, "label"),
     kind: text(from, "kind"),
     segments,
     frames: list(from, "frames").map((entry) => {
@@ -187,7 +193,7 @@ export function parseStory(source: string): Story {
   const zones = list(from, "zones").map((entry) => {
     const zone = object(entry, "a zone");
     return {
-      name: text(zone, "name"),
+      name: name(zone, "name"),
       node: count(zone, "node"),
       first_pageblock: count(zone, "first_pageblock"),
       pageblocks: count(zone, "pageblocks", MOST_PAGEBLOCKS),
@@ -205,9 +211,9 @@ export function parseStory(source: string): Story {
   const frames = count(from, "pageblock_frames", 65535);
   if (resolution === 0 || frames === 0) throw damaged("its resolution is 0");
   return {
-    name: text(from, "name"),
-    title: typeof from.title === "string" ? from.title : "",
-    kernel: text(from, "kernel"),
+    name: name(from, "name"),
+    title: typeof from.title === "string" ? shown(from.title) : "",
+    kernel: name(from, "kernel"),
     cpus: count(from, "cpus"),
     duration_ns: count(from, "duration_ns"),
     events: count(from, "events"),
@@ -222,14 +228,14 @@ export function parseStory(source: string): Story {
     }),
     owners: list(from, "owners").map((entry) => {
       const owner = object(entry, "an owner");
-      const or = (key: string): string => (typeof owner[key] === "string" ? (owner[key] as string) : "");
+      const or = (key: string): string => (typeof owner[key] === "string" ? name(owner, key) : "");
       return { label: or("label"), gfp: or("gfp"), thread: or("thread"), context: or("context"), class: or("class") };
     }),
-    threads: texts(from, "threads"),
+    threads: names(from, "threads"),
     lines,
-    marker_kinds: texts(from, "marker_kinds"),
-    reasons: texts(from, "reasons"),
-    left_out: Array.isArray(from.left_out) ? texts(from, "left_out") : [],
+    marker_kinds: names(from, "marker_kinds"),
+    reasons: names(from, "reasons"),
+    left_out: Array.isArray(from.left_out) ? names(from, "left_out") : [],
     pageblocks,
   };
 }

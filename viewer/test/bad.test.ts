@@ -54,9 +54,11 @@ test("a story of no known format", () => says(changed((json) => (json.format = 7
 
 test("JSON that is cut off", () => says(withStory(made.text.replace(/"moments":/, '"moments"')), /damaged: its JSON cannot be read/));
 
-test("a key that is missing", () => says(changed((json) => delete (json as Partial<Json>).moments), /damaged: `moments` is not a number/));
+test("a key that is missing", () => says(changed((json) => delete (json as Partial<Json>).moments), /damaged: `moments` is not a whole number/));
 
-test("a number that is out of all bounds", () => says(changed((json) => (json.zones[2].pageblocks = 1e12)), /damaged: `pageblocks` is not a number from 0 to/));
+test("a number that is out of all bounds", () => says(changed((json) => (json.zones[2].pageblocks = 1e12)), /damaged: `pageblocks` is not a whole number from 0 to/));
+
+test("a number that is not whole", () => says(changed((json) => (json.zones[2].pageblocks = 0.5)), /damaged: `pageblocks` is not a whole number from 0 to/));
 
 test("no lines", () => says(changed((json) => (json.lines = [])), /damaged: it has no lines/));
 

@@ -27,6 +27,72 @@ export async function totals(page: Page, resolution: number, moments: number, li
   }
 }
 
+/** Colours that a map shows: on how many pixels of its canvas, and the first of them, as shares of width and height. */
+export async function pixels(page: Page, pane: number): Promise<Map<string, { count: number; x: number; y: number }>> {
+  const found = await page.locator(".pane-box canvas:first-child").nth(pane).evaluate((canvas: HTMLCanvasElement) => {
+    const { width, height } = canvas;
+    // Read from a copy: a canvas that is read often gets a warning on the console.
+    const copy = new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true })!;
+    copy.drawImage(canvas, 0, 0);
+    const { data } = copy.getImageData(0, 0, width, height);
+    const seen = new Map<number, { count: number; x: number; y: number }>();
+    new Uint32Array(data.buffer).forEach((pixel, i) => {
+      const there = seen.get(pixel);
+      if (there) there.count++;
+      else seen.set(pixel, { count: 1, x: ((i % width) + 0.5) / width, y: (Math.floor(i / width) + 0.5) / height });
+    });
+    return [...seen].map(([pixel, of]): [string, typeof of] => [`${pixel & 255},${(pixel >> 8) & 255},${(pixel >> 16) & 255}`, of]);
+  });
+  return new Map(found);
+}
+
+/** The colour of each entry of the legend's list, by its label. */
+async function legend(page: Page, list: number): Promise<Map<string, string>> {
+  const found = await page.locator("#legend ul").nth(list).locator("li:has(.swatch)").evaluateAll((items) =>
+    items.map((item): [string, string] => [item.textContent!, getComputedStyle(item.querySelector(".swatch")!).backgroundColor.replace(/^rgb\(|[ )]/g, "")]),
+  );
+  return new Map(found);
+}
+
+/** Counts the pageblocks that the first map shows in each colour of the legend, where a cell is one pageblock. */
+async function cells(page: Page): Promise<Map<string, number> | null> {
+  const caption = (await page.locator("#map-caption").textContent())!;
+  const all = /all ([\d,]+) pageblocks; a cell is one pageblock/.exec(caption);
+  if (!all) return null;
+  const [colours, seen] = [await legend(page, 0), await pixels(page, 0)];
+  const drawn = [...colours].map(([label, colour]): [string, number] => [label, seen.get(colour)?.count ?? 0]);
+  // All cells are of one size.
+  const cell = drawn.reduce((sum, [, count]) => sum + count, 0) / Number(all[1].replaceAll(",", ""));
+  return new Map(drawn.map(([label, count]) => [label, count / cell]));
+}
+
+/** Goes to some of those moments, and compares what the page shows: the table of figures, the sum of the blame, the map's cells. */
+export async function shownFigures(page: Page, resolution: number, moments: number, lines: Figures, seed: number): Promise<void> {
+  const random = chance(seed);
+  const written = (value: number): string => value.toLocaleString("en-GB");
+  for (let i = 0; i < 4; i++) {
+    const moment = Math.floor(random() * moments);
+    await page.evaluate((at) => (location.hash = `#t=${at}`), moment * resolution);
+    const want = Object.values(lines).map(({ huge_free, lost, free_frames }) => [huge_free, lost, free_frames].map((values) => written(values![moment])));
+    const blamed = want[0][1];
+    await page.waitForFunction(([at, figures, total]) => {
+      const cells = [...document.querySelectorAll("#now tbody tr")].map((row) => [...row.querySelectorAll("td")].slice(0, 3).map((cell) => cell.textContent));
+      const done = document.getElementById("timeline")!.getAttribute("aria-valuenow") === String(at) && document.getElementById("blame-note")!.textContent!.startsWith(`${total} pageblocks`);
+      if (done && JSON.stringify(cells) !== JSON.stringify(figures)) throw new Error(`at moment ${at} the page says ${JSON.stringify(cells)} and not ${JSON.stringify(figures)}`);
+      return done;
+    }, [moment, want, blamed] as const, { timeout: 10_000 });
+    await quiet(page);
+    const shown = await cells(page);
+    if (!shown) continue;
+    const first = Object.values(lines)[0];
+    // A pixel of the labels may have a colour of the legend by chance.
+    const whole = Math.round(shown.get("whole and free") ?? 0);
+    assert.equal(whole, first.huge_free![moment], `cells of moment ${moment} that are whole`);
+    const lost = Math.round((shown.get("lost before the recording") ?? 0) + (shown.get("lost during it") ?? 0));
+    assert.equal(lost, first.lost![moment], `cells of moment ${moment} that are lost`);
+  }
+}
+
 async function timeNow(page: Page): Promise<number> {
   return Number(await page.locator("#timeline").getAttribute("aria-valuenow"));
 }
@@ -79,8 +145,8 @@ export async function scrub(page: Page, moments: number): Promise<void> {
   assert.equal(await page.locator("#play").textContent(), "Play");
 }
 
-/** Clicks a cell, walks with the arrow keys, zooms the map until frames show, and returns. */
-export async function map(page: Page): Promise<void> {
+/** Clicks a cell, walks with the arrow keys, zooms the map until frames show, and returns; `close` is called when they do. */
+export async function map(page: Page, close?: () => Promise<unknown>): Promise<void> {
   const box = page.locator(".pane-box").first();
   const at = (await box.boundingBox())!;
   await page.mouse.click(at.x + 80 + (at.width - 80) / 3, at.y + Math.min(30, at.height / 3));
@@ -98,12 +164,13 @@ export async function map(page: Page): Promise<void> {
   for (let i = 0; i < 14; i++) await page.keyboard.press("+");
   await page.waitForFunction(() => /Frames of|keeps no frames/.test(document.getElementById("map-caption")!.textContent!), null, { timeout: 10000 });
   assert.equal(await page.locator("#details h3").textContent(), heading, "zooming keeps the selection");
+  await close?.();
   await page.keyboard.press("Escape");
   await quiet(page);
   assert.match((await page.locator("#map-caption").textContent())!, /(^|: )[Aa]ll /);
 }
 
-/** Goes through all colourings, and puts a second line beside the first where there is one. */
+/** Goes through all colourings. */
 export async function colourings(page: Page): Promise<void> {
   for (const name of ["type", "occupancy", "age", "owner", "zone", "state"]) {
     await page.locator(`#colours input[value=${name}]`).check({ force: true });
@@ -112,12 +179,62 @@ export async function colourings(page: Page): Promise<void> {
     if (name === "state") await hash(page, /^#(?!.*colour=)/);
     else await hash(page, new RegExp(`colour=${name}`));
   }
-  if (await page.locator("#line-b").isEnabled()) {
-    await page.selectOption("#line-b", "1");
-    await page.waitForFunction(() => document.querySelectorAll(".pane:not([hidden])").length === 3 && document.getElementById("legend")!.textContent!.includes("lost in both"));
-    await page.selectOption("#line-b", "-1");
-    await page.waitForFunction(() => document.querySelectorAll(".pane:not([hidden])").length === 1);
+}
+
+/** Puts the last two lines beside each other, where there are two, and compares the figures and the map of the difference. */
+export async function lines(page: Page, resolution: number, moments: number, figures: Figures, beside?: () => Promise<unknown>): Promise<void> {
+  if (!(await page.locator("#line-b").isEnabled())) return;
+  const all = Object.values(figures);
+  const [a, b] = [all.length - 2, all.length - 1];
+  await page.selectOption("#line-a", String(a));
+  await page.selectOption("#line-b", String(b));
+  await page.waitForFunction(() => document.querySelectorAll(".pane:not([hidden])").length === 3 && document.getElementById("legend")!.textContent!.includes("lost in both"));
+  await hash(page, /with=/);
+  for (const moment of [0, moments >> 1, moments - 1]) {
+    await page.evaluate((at) => (location.hash = location.hash.replace(/t=\d+/, `t=${at}`)), moment * resolution);
+    const [one, other] = [all[a].lost![moment], all[b].lost![moment]];
+    const says = `Pageblocks lost at this moment: ${one.toLocaleString("en-GB")} and ${other.toLocaleString("en-GB")}.`;
+    await page.waitForFunction(
+      ([at, want]) => document.getElementById("timeline")!.getAttribute("aria-valuenow") === String(at) && document.getElementById("blame-note")!.textContent!.startsWith(want),
+      [moment, says] as const,
+      { timeout: 10_000 },
+    );
+    await quiet(page);
+    // Where one line has more lost than the other, the difference shows pageblocks that are lost only in it.
+    const [colours, seen] = [await legend(page, 1), await pixels(page, 2)];
+    const [onlyOne, onlyOther] = [...colours].filter(([label]) => label.startsWith("lost only in")).map(([, colour]) => seen.get(colour));
+    if (one > other) assert.ok(onlyOne, `moment ${moment} shows what only the first line lost`);
+    if (other > one) assert.ok(onlyOther, `moment ${moment} shows what only the second line lost`);
+    if (moment < moments - 1) continue;
+    await beside?.();
+    // Both lines are described, and say of a pageblock what its colour says.
+    const at = onlyOne ?? onlyOther ?? seen.get(colours.get("lost in both")!) ?? seen.get(colours.get("lost in neither")!)!;
+    const box = (await page.locator(".pane-box").nth(2).boundingBox())!;
+    await page.mouse.click(box.x + at.x * box.width, box.y + at.y * box.height);
+    await quiet(page);
+    const details = (await page.locator("#details").innerText()).split("\n").filter(Boolean);
+    const labels = (await page.locator(".pane-title").allTextContents()).slice(0, 2);
+    const said = labels.map((label) => details[details.indexOf(label) + 1]?.includes("it is lost to huge frames"));
+    assert.ok(labels.every((label) => details.includes(label)), `both lines are described: ${details.join("\n")}`);
+    // A cell of several pageblocks shows the worst of them, and the first is described.
+    if (!/a cell is one pageblock/.test((await page.locator("#map-caption").textContent())!)) continue;
+    assert.deepEqual(said, at === onlyOne ? [true, false] : at === onlyOther ? [false, true] : said[0] ? [true, true] : [false, false], details.join("\n"));
   }
+  await page.selectOption("#line-b", "-1");
+  await page.selectOption("#line-a", "0");
+  await page.waitForFunction(() => document.querySelectorAll(".pane:not([hidden])").length === 1);
+}
+
+/** Looks at what a hostile name could have done to the page that shows it. */
+export async function escapes(page: Page): Promise<void> {
+  const seen = await page.evaluate(() => ({
+    hit: (window as unknown as { hit?: unknown }).hit,
+    strange: document.querySelectorAll("img, svg, iframe, object, embed, link, b").length,
+    active: [...document.body.innerText.matchAll(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u0000-\u0008\u000b-\u001f]/gu)].length,
+    scripts: [...document.scripts].filter((script) => script.type === "" && !script.textContent!.includes("Contains uPlot")).length,
+  }));
+  assert.deepEqual(seen, { hit: undefined, strange: 0, active: 0, scripts: 0 });
+  assert.match((await page.locator("h1").textContent())!, /</, "the name is there, as text");
 }
 
 /** Has axe look at the page as it stands. */

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
 import { launch, openReady, withStory, write } from "./browser";
-import { accessible, clean, colourings, hash, map, scrub, totals } from "./exercise";
-import { makeStory, SMALL } from "./make-story";
+import { accessible, clean, colourings, escapes, hash, lines, map, pixels, scrub, shownFigures, totals } from "./exercise";
+import { makeStory, SMALL, textOf } from "./make-story";
 
 let browser: Browser;
 const made = makeStory({});
@@ -18,6 +18,7 @@ after(() => browser.close());
 test("totals at 20 random times are those that were counted", async () => {
   const opened = await openReady(browser, url);
   await totals(opened.page, SMALL.resolution_ns, SMALL.moments, made.expected.lines, 7);
+  await shownFigures(opened.page, SMALL.resolution_ns, SMALL.moments, made.expected.lines, 8);
   clean(opened);
   await opened.close();
 });
@@ -42,6 +43,7 @@ test("scrubbing, playing, zooming, clicking, colourings, two lines", async () =>
   await scrub(opened.page, SMALL.moments);
   await map(opened.page);
   await colourings(opened.page);
+  await lines(opened.page, SMALL.resolution_ns, SMALL.moments, made.expected.lines);
   clean(opened);
   await opened.close();
 });
@@ -123,6 +125,53 @@ test("a hash that asks for what the story lacks shows the start", async () => {
   await opened.close();
 });
 
+test("a hash with numbers beyond all bounds leaves the page whole", async () => {
+  const huge = "9".repeat(400);
+  for (const hash of [`span=${huge}-${huge}&map=${huge}-${huge}&pageblock=${huge}&t=${huge}`, "span=5-5&map=0-0&t=NaN", `map=1499-${"9".repeat(15)}&span=${"9".repeat(15)}-0`, "find=%&line=%ff&t"]) {
+    const opened = await openReady(browser, `${url}#${hash}`);
+    const { page } = opened;
+    // The page writes the hash of what it shows: numbers, and no more than there are.
+    await page.waitForFunction(() => {
+      const numbers = location.hash.match(/(?:[#&]t|map|span)=[^&]*/g);
+      return numbers !== null && numbers.every((part) => /^[#&]?\w+=\d{1,12}(-\d{1,12})?$/.test(part));
+    }, null, { timeout: 5000 });
+    await page.locator("#timeline").focus();
+    await page.keyboard.press("Home");
+    await page.waitForFunction((want) => document.querySelector("#now tbody tr")!.children[2].textContent === want, made.expected.lines.recorded.lost[0].toLocaleString("en-GB"));
+    clean(opened);
+    await opened.close();
+  }
+});
+
+test("a button let go outside the map does not leave it dragged", async () => {
+  const opened = await openReady(browser, url);
+  const { page } = opened;
+  const at = (await page.locator(".pane-box").first().boundingBox())!;
+  await page.mouse.move(at.x + 200, at.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(at.x + 200, at.y - 30);
+  await page.mouse.up();
+  await page.locator("#zoom-in").click();
+  await page.locator("#zoom-in").click();
+  await page.waitForFunction(() => document.getElementById("map-caption")!.textContent!.startsWith("pageblocks 563 to"));
+  const caption = await page.locator("#map-caption").textContent();
+  await page.mouse.move(at.x + 400, at.y + 40);
+  await page.mouse.move(at.x + 120, at.y + 60);
+  await page.waitForTimeout(100);
+  assert.equal(await page.locator("#map-caption").textContent(), caption, "no button is pressed");
+  await page.mouse.down();
+  await page.mouse.move(at.x + 60, at.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await page.waitForFunction((was) => document.getElementById("map-caption")!.textContent !== was, caption);
+  // The wheel turned sideways is no zoom.
+  const dragged = await page.locator("#map-caption").textContent();
+  await page.mouse.wheel(120, 0);
+  await page.waitForTimeout(150);
+  assert.equal(await page.locator("#map-caption").textContent(), dragged);
+  clean(opened);
+  await opened.close();
+});
+
 test("everything can be reached and used by keys alone", async () => {
   const opened = await openReady(browser, url);
   const { page } = opened;
@@ -185,20 +234,35 @@ for (const colorScheme of ["light", "dark"] as const) {
 }
 
 test("names from a trace are shown as text", async () => {
-  const hostile = `</script><img src=x onerror="window.hit=1"><b>&amp;\u2028${"${1}"}{{script}}<!--`;
+  // Ends of elements, a comment, what a template or a pattern would replace, overrides of direction, controls, a name of 70 kB.
+  const hostile = `</script></title></style><img src=x onerror="window.hit=1"><b>&amp;\u2028\u202e\u2067\u0007\u0000\u001b[2J\n${"${1}"}$&{{script}}<!--`;
   const story = makeStory({ hostile, pageblocks: 400, moments: 64, touched: 60, keyframes: 2, segments: 2 });
-  const opened = await openReady(browser, `${write(withStory(story.text))}#t=200000000&with=engine-1&colour=owner&find=slab`);
+  (story.json.threads as string[])[5] = `<img src=x onerror="window.hit=1">${"ab ".repeat(24_000)}`;
+  const opened = await openReady(browser, `${write(withStory(textOf(story.json, story.chunks)))}#t=200000000&with=engine-1&colour=owner&find=slab`);
   const { page } = opened;
   await totals(page, SMALL.resolution_ns, 64, story.expected.lines, 3);
-  for (const tab of ["blame", "details", "search", "about"]) await page.locator(`#tab-${tab}`).click();
+  for (const tab of ["blame", "details", "search", "about"]) {
+    await page.locator(`#tab-${tab}`).click();
+    await escapes(page);
+  }
   await map(page);
   await colourings(page);
+  await page.fill("#find", "pageblock:399");
+  await page.locator("#timeline").focus();
   await page.keyboard.press("End");
   await page.waitForTimeout(800);
-  assert.equal(await page.evaluate(() => (window as unknown as { hit?: number }).hit), undefined);
-  assert.equal(await page.locator("img, b").count(), 0);
-  assert.ok((await page.locator("h1").textContent())!.startsWith(hostile));
-  assert.ok((await page.locator("#panel-blame").textContent())!.includes("<img src=x"));
+  await page.evaluate(() => document.querySelectorAll(".tab").forEach((tab) => tab.classList.add("shown")));
+  await escapes(page);
+  const spelt = hostile.replace(/[\u2028\u202e\u2067\u0000\u0007\u001b\n]/g, (c) => (c === "\n" ? "\\n" : `\\u{${c.charCodeAt(0).toString(16)}}`));
+  for (const selector of ["h1", "#subtitle", "#now", "#legend", "#panel-blame", "#panel-details", "#panel-about", "#line-a"]) {
+    const text = (await page.locator(selector).textContent())!.replaceAll("\u200b", "");
+    assert.ok(text.includes(spelt), `${selector} has the name as text: ${text.slice(0, 300)}`);
+  }
+  await page.fill("#find", "thread:<img");
+  await page.waitForFunction(() => /[1-9]\d* markers? match/.test(document.getElementById("search-answer")!.textContent!));
+  await escapes(page);
+  const { width, inner } = await page.evaluate(() => ({ width: document.documentElement.scrollWidth, inner: innerWidth }));
+  assert.ok(width <= inner, "a long name does not make the page wider");
   clean(opened);
   await opened.close();
 });
@@ -210,6 +274,7 @@ test("machines of more than 65,000 pageblocks are binned, and the page says so",
   assert.match((await opened.page.locator("#map-caption").textContent())!, /a cell is 4 pageblocks \(8 MiB\) and shows the worst/);
   await map(opened.page);
   await colourings(opened.page);
+  await lines(opened.page, SMALL.resolution_ns, 24, story.expected.lines);
   clean(opened);
   await opened.close();
 });
@@ -232,13 +297,36 @@ test("small stories: one moment after the opening, one line, few pageblocks, no 
 
 test("it prints in light colours, with the figures and the blame", async () => {
   const opened = await openReady(browser, `${url}#t=1e12`, { colorScheme: "dark" });
-  await opened.page.waitForTimeout(600);
-  const pdf = await opened.page.pdf({ format: "A4", landscape: true, printBackground: true });
+  const { page } = opened;
+  await page.waitForTimeout(600);
+  const light = async (): Promise<number> => {
+    const seen = [...(await pixels(page, 0))];
+    const bright = seen.filter(([colour]) => colour.split(",").every((part) => Number(part) > 120));
+    return bright.reduce((sum, [, { count }]) => sum + count, 0) / seen.reduce((sum, [, { count }]) => sum + count, 0);
+  };
+  assert.ok((await light()) < 0.2, "dark on a dark screen");
+  // What the page is made of between the browser's two events, which is when it is laid out for paper.
+  await page.evaluate(() => {
+    window.dispatchEvent(new Event("beforeprint"));
+  });
+  assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
+  assert.ok((await light()) > 0.5, "light on paper");
+  await page.evaluate(() => {
+    window.dispatchEvent(new Event("afterprint"));
+  });
+  await page.waitForTimeout(100);
+  assert.ok((await light()) < 0.2, "dark again");
+  await page.evaluate(() => {
+    const seen = window as unknown as { printed: string[] };
+    seen.printed = [];
+    for (const type of ["beforeprint", "afterprint"]) window.addEventListener(type, () => seen.printed.push(`${type} ${document.documentElement.dataset.theme}`));
+  });
+  const pdf = await page.pdf({ format: "A4", landscape: true, printBackground: true });
   assert.ok(pdf.length > 20_000);
-  await opened.page.emulateMedia({ media: "print" });
-  assert.ok(await opened.page.locator("#panel-blame").isVisible());
-  assert.ok(await opened.page.locator("#now").isVisible());
-  assert.ok(await opened.page.locator("#play").isHidden());
+  assert.deepEqual(await page.evaluate(() => (window as unknown as { printed: string[] }).printed), ["beforeprint light", "afterprint dark"]);
+  await page.emulateMedia({ media: "print" });
+  for (const id of ["title", "sentence", "now", "charts", "maps", "legend", "panel-blame", "panel-about"]) assert.ok(await page.locator(`#${id}`).isVisible(), `${id} is printed`);
+  for (const id of ["play", "theme", "find", "panel-search", "zoom-in"]) assert.ok(await page.locator(`#${id}`).isHidden(), `${id} is not printed`);
   clean(opened);
   await opened.close();
 });

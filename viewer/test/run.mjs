@@ -14,10 +14,10 @@ if (!existsSync(browser)) {
 }
 mkdirSync(out, { recursive: true });
 const tests = process.argv.slice(2);
-const entries = tests.length > 0 ? tests.map((name) => join(here, name)) : ["unit.test.ts", "page.test.ts", "bad.test.ts", "maps.test.ts"].map((name) => join(here, name));
+const entries = tests.length > 0 ? tests.map((name) => join(here, name)) : ["unit.test.ts", "page.test.ts", "bad.test.ts", "maps.test.ts", "compared.test.ts"].map((name) => join(here, name));
 await build({ entryPoints: entries, outdir: out, bundle: true, platform: "node", format: "esm", packages: "external", outExtension: { ".js": ".mjs" }, logLevel: "warning" });
 process.env.PAGEYARD_CHROMIUM = browser;
 process.env.PAGEYARD_VIEWER = join(here, "..");
 const files = entries.map((entry) => join(out, entry.split("/").pop().replace(/\.ts$/, ".mjs")));
 const isTest = files.every((file) => file.endsWith(".test.mjs"));
-process.exit(spawnSync(process.execPath, isTest ? ["--test", "--test-concurrency=1", "--test-reporter=spec", ...files] : files, { stdio: "inherit" }).status ?? 1);
+process.exit(spawnSync(process.execPath, isTest ? ["--test", "--test-concurrency=2", "--test-reporter=spec", ...files] : files, { stdio: "inherit" }).status ?? 1);

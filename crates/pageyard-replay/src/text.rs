@@ -34,6 +34,24 @@ pub fn shown(text: &str) -> String {
     out
 }
 
+/// Writes text so that a browser shows it and does nothing else with it, in an attribute in double quotes as well.
+#[must_use]
+pub fn markup(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// Returns the ticks of an axis on which `low` and `high` lie: two or more multiples of 1, 2 or 5 times a power of ten, about `parts`
+/// steps apart at most.
+#[must_use]
+pub fn round_ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
+    let span = if high > low { high - low } else { 1.0 };
+    let least = (span / parts).max(f64::MIN_POSITIVE);
+    let power = 10f64.powf(least.log10().floor());
+    let step = [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|s| *s >= least).unwrap_or(10.0 * power);
+    let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
+    (first..=last.max(first + 1)).map(|n| n as f64 * step).collect()
+}
+
 /// Draws values between `low` and `high` as one character each.
 #[must_use]
 pub fn sparkline(values: impl Iterator<Item = f64>, low: f64, high: f64) -> String {
@@ -51,6 +69,20 @@ mod tests {
         assert_eq!(shown("a\u{1b}[2J\n\u{202e}b"), "a\\u{1b}[2J\\n\\u{202e}b");
         assert_eq!(shown("größe 7 %"), "größe 7 %");
         assert_eq!(shown(&"x".repeat(5000)).len(), 1002);
+    }
+
+    #[test]
+    fn text_in_a_page_stays_text() {
+        assert_eq!(markup("</b> \"&amp;\" größe"), "&lt;/b&gt; &quot;&amp;amp;&quot; größe");
+    }
+
+    #[test]
+    fn ticks_are_round_and_take_in_both_ends() {
+        assert_eq!(round_ticks(0.0, 27.0, 4.0), [0.0, 10.0, 20.0, 30.0]);
+        assert_eq!(round_ticks(-2.0, 7.0, 4.0), [-5.0, 0.0, 5.0, 10.0]);
+        assert_eq!(round_ticks(1001.0, 1003.0, 4.0), [1001.0, 1001.5, 1002.0, 1002.5, 1003.0]);
+        assert_eq!(round_ticks(0.0, 0.0, 4.0), [0.0, 0.5]);
+        assert_eq!(round_ticks(5.0, 5.0, 4.0), [5.0, 5.5]);
     }
 
     #[test]

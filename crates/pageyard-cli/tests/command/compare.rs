@@ -43,6 +43,34 @@ fn settings_stand_side_by_side_in_text_document_and_page() {
         page.contains("<th scope=\"col\">linux-6.1:pcp_policy=classic</th>") && page.contains("pcp_refill")
     );
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    // A chart has the numbers of its settings' rows, and what differs has a chart.
+    let attribute = |text: &str, name: &str| {
+        let start = text.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
+        text[start..].split('"').next().unwrap().to_owned()
+    };
+    let drawn: Vec<[String; 5]> = (page.split("<g class=\"setting\"").skip(1))
+        .map(|text| {
+            ["data-setting", "data-metric", "data-value", "data-low", "data-high"]
+                .map(|name| attribute(text, name))
+        })
+        .collect();
+    assert!(!drawn.is_empty() && drawn.len() % 3 == 0);
+    for (n, [setting, metric, numbers @ ..]) in drawn.iter().enumerate() {
+        let row = row(n % 3, metric);
+        assert_eq!(row["setting"], **setting);
+        for (number, key) in numbers.iter().zip(["value", "low", "high"]) {
+            // The test's reader of JSON may be off by the last bit.
+            let (drawn, said) = (number.parse::<f64>().unwrap(), row[key].as_f64().unwrap());
+            assert!(
+                (drawn - said).abs() <= 1e-12 * said.abs(),
+                "{key} of {metric}, {setting}: {drawn}, {said}"
+            );
+        }
+    }
+    for r in rows.iter().filter(|r| r["differs"] == true) {
+        assert!(drawn.iter().any(|[_, metric, ..]| r["metric"] == **metric), "{r}");
+    }
+    assert!(!page.contains("<script"));
 }
 
 #[test]

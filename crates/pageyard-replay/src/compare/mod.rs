@@ -3,6 +3,7 @@
 //! A snapshot says which frames were free, and not in which order they lay on the free lists. Each *seed* brings the opening state
 //! about in another order, so a figure that depends on that order alone differs between seeds as it does between settings.
 
+mod chart;
 mod document;
 mod interval;
 mod page;

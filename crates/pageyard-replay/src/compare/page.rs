@@ -1,72 +1,126 @@
 //! A comparison as a page.
 
+use super::chart::{ALIKE, DIFFERS, FIRST};
 use super::text::interval;
 use super::{Comparison, Metric, Objective};
+use crate::text::{markup, shown};
 use std::fmt::Write;
 
 /// How the page looks: by the reader's choice of dark or light, and on paper.
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}\
-table{border-collapse:collapse;margin:.5rem 0 1rem}th,td{padding:.25rem .8rem;border-bottom:1px solid #8886;text-align:right}\
-th:first-child,td:first-child{text-align:left}td.differs{font-weight:600}.quiet{opacity:.7}";
+const STYLE: &str = include_str!("page.css");
+
+/// What a browser may do with the page: lay it out, and nothing else.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; img-src 'none'; base-uri 'none'; form-action 'none'";
 
 impl Comparison {
-    /// Returns it as a page of its own: tables of what differs, then the rest.
+    /// Returns it as a page of its own: for each objective charts and tables of what differs, then the rest.
     #[must_use]
     pub fn page(&self) -> String {
         let mut page = String::new();
-        let title = format!("{}: {} settings compared", escaped(&self.trace), self.settings.len());
+        let title = format!("{}: {} settings compared", markup(&shown(&self.trace)), self.settings.len());
         let _ = write!(
             page,
-            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head>\n<body>\n<h1>{title}</h1>\n\
-             <p>A recording of {}, replayed from {} opening states on each setting. Means of all seeds, in brackets the interval in which the mean of very many \
-             lies, 95 times of 100. Bold: it differs from {} by more than seeds do.</p>\n",
-            escaped(&self.kernel),
-            self.seeds,
-            escaped(self.settings.first().map_or("", String::as_str)),
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{title}</title>\n\
+             <style>{STYLE}</style></head>\n<body>\n<header><h1>{title}</h1>\n{}</header>\n<main>\n",
+            self.introduction(),
         );
+        let mut charts = 0;
         for objective in Objective::ALL {
             let (differ, same) = self.split(objective);
-            if differ.is_empty() && same.is_empty() {
+            // An objective in which nothing differs still shows its first figure.
+            let drawn = if differ.is_empty() { &same[..same.len().min(1)] } else { &differ[..] };
+            if drawn.is_empty() {
                 continue;
             }
-            let _ = writeln!(page, "<h2>{}</h2>", objective.title());
-            self.table(&mut page, &differ);
+            let title = objective.title();
+            let _ = write!(page, "<section aria-label=\"{title}\"><h2>{title}</h2>\n<div class=\"charts\">");
+            for metric in drawn {
+                page.push_str(&self.chart(metric, charts));
+                charts += 1;
+            }
+            page.push_str("</div>\n");
+            self.table(&mut page, title, &differ);
             if !same.is_empty() {
                 let _ = writeln!(
                     page,
-                    "<details><summary class=\"quiet\">No difference beyond that between seeds: {}</summary>",
+                    "<details><summary>No difference beyond that between seeds: {}</summary>",
                     same.len()
                 );
-                self.table(&mut page, &same);
+                self.table(&mut page, title, &same);
                 page.push_str("</details>\n");
             }
+            page.push_str("</section>\n");
         }
-        page.push_str("</body></html>\n");
+        page.push_str("</main></body></html>\n");
         page
     }
 
-    fn table(&self, page: &mut String, metrics: &[&Metric]) {
+    /// Says what was compared, how to read it, and how much differs.
+    fn introduction(&self) -> String {
+        let first = markup(&shown(self.settings.first().map_or("", String::as_str)));
+        let mut text =
+            format!("<p>A recording of {}, replayed on each setting from ", markup(&shown(&self.kernel)));
+        text.push_str(&match self.seeds {
+            1 => "one opening state, so that nothing says how much of a difference is chance.".to_owned(),
+            seeds => format!(
+                "{seeds} opening states. Points are means of all seeds; lines, and brackets in tables, are the interval in which \
+                 the mean of very many lies, 95 times of 100."
+            ),
+        });
+        let counts: Vec<String> = Objective::ALL
+            .into_iter()
+            .map(|objective| {
+                let (differ, same) = self.split(objective);
+                match differ.len() + same.len() {
+                    0 => format!("{}: all are 0", objective.title()),
+                    all => format!("{}: {} of {all}", objective.title(), differ.len()),
+                }
+            })
+            .collect();
+        let _ = write!(
+            text,
+            "</p>\n<p>Figures that differ from <strong>{first}</strong> by more than seeds do: {}.</p>\n\
+             <ul class=\"key\"><li>{}{first}, and dashed its mean</li><li>{}differs from it, bold in tables</li>\
+             <li>{}no difference beyond that between seeds</li></ul>\n",
+            counts.join("; "),
+            key(FIRST),
+            key(DIFFERS),
+            key(ALIKE),
+        );
+        text
+    }
+
+    fn table(&self, page: &mut String, title: &str, metrics: &[&Metric]) {
         if metrics.is_empty() {
             return;
         }
-        page.push_str("<table><thead><tr><th scope=\"col\">metric</th>");
-        self.settings.iter().for_each(|s| _ = write!(page, "<th scope=\"col\">{}</th>", escaped(s)));
+        // A table that is wider than the page is moved by itself, with keys as well.
+        let _ = write!(
+            page,
+            "<div class=\"wide\" role=\"group\" aria-label=\"{title}, table\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">metric</th>"
+        );
+        self.settings.iter().for_each(|s| _ = write!(page, "<th scope=\"col\">{}</th>", markup(&shown(s))));
         page.push_str("</tr></thead><tbody>\n");
         for metric in metrics {
-            let _ = write!(page, "<tr><td>{}</td>", escaped(&metric.name));
+            let _ = write!(page, "<tr><th scope=\"row\">{}</th>", markup(&shown(&metric.name)));
             for n in 0..self.settings.len() {
-                let class = if n > 0 && metric.differs(n) { " class=\"differs\"" } else { "" };
+                let class = if metric.differs(n) { " class=\"differs\"" } else { "" };
                 let _ = write!(page, "<td{class}>{}</td>", interval(metric.of(n)));
             }
             page.push_str("</tr>\n");
         }
-        page.push_str("</tbody></table>\n");
+        page.push_str("</tbody></table></div>\n");
     }
 }
 
-/// Writes a text so that a browser shows it and does nothing else with it.
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+/// Draws a symbol beside the words that say what it means.
+fn key(symbol: &str) -> String {
+    format!(
+        "<svg class=\"symbol\" width=\"16\" height=\"16\" viewBox=\"-8 -8 16 16\" aria-hidden=\"true\">{symbol}</svg>"
+    )
 }
 
 #[cfg(test)]
@@ -75,18 +129,55 @@ mod tests {
 
     #[test]
     fn names_cannot_leave_their_place() {
-        let evil = "</h1><script>alert(1)</script>\"&".to_owned();
-        let metric =
-            Metric { name: evil.clone(), objective: Objective::Work, values: vec![vec![1.0], vec![2.0]] };
+        let evil =
+            "</h1></title></style><script>alert(1)</script>\"' onload=\"alert(2)\" &\u{202e}\u{7}\n<!--"
+                .to_owned();
+        let metric = Metric {
+            name: evil.clone(),
+            objective: Objective::Work,
+            values: vec![vec![1.0, 2.0], vec![5.0, 6.0], vec![1.0, 2.0]],
+        };
         let comparison = Comparison {
             trace: evil.clone(),
             kernel: evil.clone(),
-            settings: vec![evil.clone(), evil],
-            seeds: 1,
+            settings: vec![evil.clone(), evil.clone(), evil],
+            seeds: 2,
             metrics: vec![metric],
         };
         let page = comparison.page();
         assert!(!page.contains("<script") && page.matches("</h1>").count() == 1, "{page}");
-        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&amp;"));
+        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;"));
+        // Every quote of a name is written as one, so no attribute ends early; nothing acts on the text around it.
+        assert!(!page.contains("onload=\"") && page.contains("onload=&quot;"));
+        assert!(!page.contains(['\u{202e}', '\u{7}']) && page.contains("\\u{202e}\\u{7}\\n&lt;!--"));
+        assert_eq!(page.matches("<!--").count(), 0);
+        assert_eq!(page.matches("class=\"setting\"").count(), 3);
+    }
+
+    #[test]
+    fn an_objective_without_a_difference_shows_its_first_figure() {
+        let metric = |name: &str, objective, second: f64| Metric {
+            name: name.to_owned(),
+            objective,
+            values: vec![vec![1.0; 3], vec![second; 3]],
+        };
+        let comparison = Comparison {
+            trace: "busy".to_owned(),
+            kernel: "Linux 6.1.0".to_owned(),
+            settings: vec!["a".to_owned(), "b".to_owned()],
+            seeds: 3,
+            metrics: vec![
+                metric("failures", Objective::Failures, 1.0),
+                metric("failures_order_0", Objective::Failures, 1.0),
+                metric("zone_lock", Objective::Work, 2.0),
+                metric("pcp_refill", Objective::Work, 1.0),
+            ],
+        };
+        let page = comparison.page();
+        let drawn: Vec<&str> =
+            page.split("<h3 id=\"chart-").skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1)).collect();
+        assert_eq!(drawn, ["failures", "zone_lock"]);
+        let counts = "do: Refused requests: 0 of 2; Free memory at the end: all are 0; Work: 1 of 2; Latency on this host: all are 0.";
+        assert!(page.contains(counts), "{page}");
     }
 }

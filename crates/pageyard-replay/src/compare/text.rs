@@ -9,7 +9,7 @@ use std::fmt;
 /// Writes a figure with as many digits as it has use for.
 pub(super) fn figure(value: f64) -> String {
     match value.abs() {
-        v if v >= 1000.0 => {
+        v if v.round() >= 1000.0 => {
             let sign = if value < 0.0 { "-" } else { "" };
             format!("{sign}{}", grouped(v.round() as u64))
         }

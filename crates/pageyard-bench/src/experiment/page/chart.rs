@@ -4,6 +4,7 @@ use super::super::Plot;
 use super::super::lines::number;
 use super::colour::Colours;
 use super::escape;
+use pageyard_replay::text::round_ticks;
 use std::fmt::Write;
 
 /// Width and height, and the edges of the area with lines: left, right, top, bottom.
@@ -33,10 +34,7 @@ impl Axis {
             let ticks = (low as i32..=high as i32).map(|n| 10f64.powi(n)).collect();
             return Axis { low: 10f64.powf(low), high: 10f64.powf(high), logarithmic: true, ticks };
         }
-        let (low, high) = (least.min(0.0), most.max(0.0));
-        let step = step((high - low) / 4.0);
-        let (first, last) = ((low / step).floor() as i64, (high / step).ceil() as i64);
-        let ticks: Vec<f64> = (first..=last.max(first + 1)).map(|n| n as f64 * step).collect();
+        let ticks = round_ticks(least.min(0.0), most.max(0.0), 4.0);
         Axis { low: ticks[0], high: ticks[ticks.len() - 1], logarithmic: false, ticks }
     }
 
@@ -47,12 +45,6 @@ impl Axis {
         };
         AREA[3] - share * (AREA[3] - AREA[2])
     }
-}
-
-/// Returns 1, 2 or 5 times a power of ten, no less than this.
-fn step(least: f64) -> f64 {
-    let power = 10f64.powf(least.max(f64::MIN_POSITIVE).log10().floor());
-    [1.0, 2.0, 5.0].into_iter().map(|n| n * power).find(|s| *s >= least).unwrap_or(10.0 * power)
 }
 
 /// Draws a plot of lines; `None` for bars, which claims have, and where there is no point.

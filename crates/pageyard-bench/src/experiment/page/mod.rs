@@ -13,6 +13,7 @@ mod table;
 use super::claim::{Claim, PAIR, tally, worst_pair};
 use super::{DISTURBED, ExperimentReport, Made};
 use colour::Colours;
+use pageyard_replay::text::markup as escape;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("page.css");
@@ -207,10 +208,6 @@ fn disturbance(report: &ExperimentReport) -> String {
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or(String::new(), |c| c.to_uppercase().chain(chars).collect())
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
