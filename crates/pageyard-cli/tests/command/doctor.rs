@@ -103,6 +103,15 @@ fn settings_are_tried_on_a_recording_of_a_judged_kernel() {
 }
 
 #[test]
+fn a_recording_of_refusals_under_defrag_mode_is_explained_by_its_hosts_setting() {
+    let document = json(&["doctor", "--json", "--trace", &trace("guest-6.18-defrag")]);
+    let first = &document["causes"][0];
+    assert_eq!(first["cause"], "defrag_mode", "{document}");
+    assert_eq!((&first["setting"]["name"], &first["setting"]["now"]), (&"vm.defrag_mode".into(), &"1".into()));
+    assert!(first["evidence"].as_str().unwrap().contains("which is set here"), "{document}");
+}
+
+#[test]
 fn a_recording_without_a_failure_is_judged_at_its_end_and_one_without_texts_not_at_all() {
     let document = json(&["doctor", "--json", "--trace", &trace("build")]);
     assert_eq!(document["source"], "end", "{document}");

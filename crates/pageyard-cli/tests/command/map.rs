@@ -71,8 +71,8 @@ fn what_cannot_be_is_said_in_a_sentence_and_nothing_half_written_stays() {
     let path = |name: &str| folder.join(name).display().to_string();
     let damaged = folder.join("damaged.trace");
     fs::create_dir(&damaged).unwrap();
-    for file in ["meta.json", "before.parquet", "after.parquet", "events.parquet"] {
-        let mut bytes = fs::read(Path::new(&shipped("guest-6.1-net")).join(file)).unwrap();
+    for file in names(Path::new(&shipped("guest-6.1-net"))) {
+        let mut bytes = fs::read(Path::new(&shipped("guest-6.1-net")).join(&file)).unwrap();
         if file == "events.parquet" {
             let middle = bytes.len() / 2;
             bytes[middle..middle + 2000].fill(0x5a);
@@ -141,7 +141,8 @@ fn blame_accounts_for_every_lost_pageblock() {
     }
     assert!(!pageyard(&["summary", "--host", "--blame"]).status.success());
     // Of several traces there is no blame, and it is not left out in silence.
-    let folder = Path::new(&shipped("build")).parent().unwrap().display().to_string();
+    let folder = shipped("build").replace("/build.trace", "");
+    let several = format!("is a folder of {}", names(Path::new(&folder)).len());
     let text = sentence(&pageyard(&["summary", &folder, "--blame"]));
-    assert!(text.contains("`--blame` takes one trace") && text.contains("is a folder of 10"), "{text}");
+    assert!(text.contains("`--blame` takes one trace") && text.contains(&several), "{text}");
 }
