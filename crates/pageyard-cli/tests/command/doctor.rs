@@ -107,7 +107,10 @@ fn a_recording_of_refusals_under_defrag_mode_is_explained_by_its_hosts_setting()
     let document = json(&["doctor", "--json", "--trace", &trace("guest-6.18-defrag")]);
     let first = &document["causes"][0];
     assert_eq!(first["cause"], "defrag_mode", "{document}");
-    assert_eq!((&first["setting"]["name"], &first["setting"]["now"]), (&"vm.defrag_mode".into(), &"1".into()));
+    assert_eq!(
+        (&first["setting"]["name"], &first["setting"]["now"]),
+        (&"vm.defrag_mode".into(), &"1".into())
+    );
     assert!(first["evidence"].as_str().unwrap().contains("which is set here"), "{document}");
 }
 
