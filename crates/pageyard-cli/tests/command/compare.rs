@@ -54,7 +54,7 @@ fn settings_stand_side_by_side_in_text_document_and_page() {
                 .map(|name| attribute(text, name))
         })
         .collect();
-    assert!(!drawn.is_empty() && drawn.len() % 3 == 0);
+    assert!(!drawn.is_empty() && drawn.len().is_multiple_of(3));
     for (n, [setting, metric, numbers @ ..]) in drawn.iter().enumerate() {
         let row = row(n % 3, metric);
         assert_eq!(row["setting"], **setting);
