@@ -234,9 +234,11 @@ mod tests {
             "false",
             "false",
             "true",
+            "true",
             "sixteenth",
             "between_zones",
         ];
+        assert_eq!(good.len(), Knobs::NAMES.len());
         for ((name, takes), value) in Knobs::NAMES.into_iter().zip(good) {
             let mut knobs = Knobs::linux_4_6();
             knobs.set(name, value).unwrap();
