@@ -4,7 +4,7 @@ CARGO ?= cargo
 NIGHTLY ?= nightly
 
 .PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
-	test-freestanding test-viewer lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
+	test-freestanding test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
 
 # Builds the command and replays its built-in recording.
 run: build
@@ -145,7 +145,10 @@ clean:
 # The viewer: that its page is what the sources build, and maps of all recordings and comparisons in a browser (needs npm and
 # chromium). Screenshots of each stay in target/maps.
 MAPS = target/maps
-test-viewer: build
+test-viewer: build test-pages
+
+# The same with the command as it was built last.
+test-pages:
 	cd viewer && npm ci --silent --ignore-scripts && ./check
 	viewer/maps $(MAPS)
 	cd viewer && PAGEYARD_MAPS=$(CURDIR)/$(MAPS) npm test --silent
