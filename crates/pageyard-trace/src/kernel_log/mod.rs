@@ -392,7 +392,10 @@ mod tests {
         struct Endless;
         impl Read for Endless {
             fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
-                to.fill(b'\n');
+                to.fill(b'x');
+                if let Some(last) = to.last_mut() {
+                    *last = b'\n';
+                }
                 Ok(to.len())
             }
         }
