@@ -69,7 +69,7 @@ export class BlameTable {
     const { app } = this;
     const rows = blame(app, app.a);
     const beside = app.b ? new Map(blame(app, app.b).map((row) => [row.group, row.pageblocks])) : null;
-    // Whoever holds pageblocks in the second line alone has a row as well.
+    // An owner that holds pageblocks in the second line alone has a row as well.
     for (const [group] of beside ?? []) {
       if (rows.every((row) => row.group !== group)) rows.push({ name: group < 0 ? UNNAMED : groups(app).names[group], pageblocks: 0, during: 0, frames: 0, group });
     }

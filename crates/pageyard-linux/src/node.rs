@@ -167,7 +167,7 @@ impl Node {
         self.failures.fetch_add(1, Relaxed);
     }
 
-    /// Notes that something was freed here, for whomever.
+    /// Notes that something was freed here, for any request.
     pub fn freed(&self) {
         if self.failures.load(Relaxed) != 0 {
             self.failures.store(0, Relaxed);

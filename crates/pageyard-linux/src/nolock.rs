@@ -49,7 +49,7 @@ fn anywhere(cx: &Cx) -> Cx {
 
 impl LinuxAllocator {
     /// Allocates an unmovable block without waiting for any lock, held to the least watermark: from the CPU's lists unless they
-    /// are in use, or from a zone unless its lock is held. It wakes nobody, and never reclaims.
+    /// are in use, or from a zone unless its lock is held. It wakes no reclaimer, and never reclaims.
     ///
     /// # Errors
     /// [`NolockError`]. Orders that the CPU's lists do not keep are refused as too large.

@@ -118,7 +118,7 @@ fn a_recording_of_refusals_under_defrag_mode_is_explained_by_its_hosts_setting()
 fn a_recording_without_a_failure_is_judged_at_its_end_and_one_without_texts_not_at_all() {
     let document = json(&["doctor", "--json", "--trace", &trace("build")]);
     assert_eq!(document["source"], "end", "{document}");
-    // Nobody said that the setting is on.
+    // No text says that the setting is on.
     assert!(document["causes"].as_array().unwrap().iter().all(|c| c["cause"] != "defrag_mode"), "{document}");
     assert!(
         document["served"].as_array().unwrap().iter().all(|s| s["in_a_row"].as_u64() > Some(0)),

@@ -1,38 +1,17 @@
 //! `pageyard map` and `pageyard summary --blame` as a user meets them.
 
 use crate::schemas::document;
+use crate::series::{empty, names, sentence};
+use crate::verbs::pageyard;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-fn pageyard(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pageyard")).args(arguments).output().unwrap()
-}
+use std::path::Path;
+use std::process::Command;
 
 fn shipped(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join(format!("../../data/traces/{name}.trace"))
         .display()
         .to_string()
-}
-
-fn empty(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    drop(fs::remove_dir_all(&folder));
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
-}
-
-/// Checks that a run printed nothing on standard output, and one line about the error; returns that.
-fn sentence(out: &Output) -> String {
-    let text = String::from_utf8(out.stderr.clone()).unwrap();
-    assert!(!out.status.success() && out.stdout.is_empty(), "{text}");
-    assert_eq!(text.lines().count(), 1, "{text}");
-    text
 }
 
 #[test]

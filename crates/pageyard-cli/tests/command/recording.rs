@@ -1,6 +1,7 @@
 //! `record` and `import` as a user meets them. What needs root and tracefs says so where it lacks them.
 
 use crate::schemas;
+use crate::series::names;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -46,13 +47,6 @@ pub fn possible(folder: &Path) -> bool {
         println!("skipped: {why}");
     }
     why.is_none()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 #[test]

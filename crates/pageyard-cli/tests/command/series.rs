@@ -10,14 +10,14 @@ fn replay(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_pageyard")).args(engines).args(arguments).output().unwrap()
 }
 
-fn empty(name: &str) -> PathBuf {
+pub fn empty(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     drop(fs::remove_dir_all(&folder));
     fs::create_dir_all(&folder).unwrap();
     folder
 }
 
-fn names(folder: &Path) -> Vec<String> {
+pub fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> =
         fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -25,7 +25,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Checks that a run printed nothing on standard output, and one line about the error; returns that.
-fn sentence(out: &Output) -> String {
+pub fn sentence(out: &Output) -> String {
     let text = String::from_utf8(out.stderr.clone()).unwrap();
     assert!(!out.status.success() && out.stdout.is_empty(), "{text}");
     assert_eq!(text.lines().count(), 1, "{text}");

@@ -1,4 +1,4 @@
-//! What is known of a host when a request failed, whoever said it: its log, its `/proc`, or a recording.
+//! What is known of a host when a request failed, by any of these: its log, its `/proc`, or a recording.
 
 use std::collections::BTreeMap;
 
@@ -126,7 +126,7 @@ pub struct Pool {
     pub frames: u64,
     /// How many there are.
     pub total: u64,
-    /// How many nobody uses.
+    /// How many are not in use.
     pub free: u64,
 }
 
@@ -380,7 +380,7 @@ fn letters(zone: &pageyard_trace::proctext::PagetypeinfoZone, orders: usize) -> 
         .collect()
 }
 
-/// Counts pageblocks by their types: the best that is known where nobody may look at the frames themselves.
+/// Counts pageblocks by their types: the best that is known where the frames themselves cannot be looked at.
 fn unmovable_types(types: &Pagetypeinfo) -> Option<Spoilt> {
     let sum = |names: &[&str]| {
         types.zones.iter().map(|z| names.iter().filter_map(|n| z.blocks.get(*n)).sum::<u64>()).sum::<u64>()

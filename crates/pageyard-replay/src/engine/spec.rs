@@ -645,6 +645,25 @@ mod tests {
     }
 
     #[test]
+    fn a_release_gets_the_hosts_settings_that_it_has_and_keeps_those_that_were_set() {
+        let host =
+            [("vm/defrag_mode", "1"), ("vm/watermark_boost_factor", "0"), ("vm/extfrag_threshold", "x")];
+        let host = host.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let on_host = |engine: &str, knobs: &[(String, String)]| {
+            let spec = EngineSpec::parse(engine, knobs).unwrap().with_host_settings(&host);
+            let Design::Linux(config) = spec.design else { panic!("{engine}") };
+            (config.defrag_mode, config.watermark.watermark_boost_factor, config.compaction.extfrag_threshold)
+        };
+        assert_eq!(on_host("linux-6.18", &[]), (true, 0, 500));
+        assert_eq!(on_host("linux-6.12", &[]), (false, 0, 500), "it has no defrag_mode");
+        let defaults = Config::linux_4_10().watermark.watermark_boost_factor;
+        assert_eq!(on_host("linux-4.10", &[]), (false, defaults, 500));
+        let knobs = [("defrag_mode", "0"), ("watermark_boost_factor", "7000")];
+        let knobs = knobs.map(|(knob, value)| (knob.to_owned(), value.to_owned()));
+        assert_eq!(on_host("linux-6.18", &knobs), (false, 7000, 500));
+    }
+
+    #[test]
     fn a_kernel_has_the_preset_that_is_not_newer() {
         for (kernel, preset) in [
             ("Linux 6.18.44", "linux-6.18"),

@@ -41,14 +41,14 @@ pub fn halve_changes(changes: &mut Vec<Change>, pageblocks: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::class::NOBODY;
+    use super::super::class::NONE;
     use super::*;
 
     #[test]
     fn halved_changes_come_to_the_same_states() {
         const PAGEBLOCKS: usize = 20;
         let mut rng = fastrand::Rng::with_seed(3);
-        let state = |free| State { free, largest: 0, kind: 1, held: [0; 4], owner: NOBODY };
+        let state = |free| State { free, largest: 0, kind: 1, held: [0; 4], owner: NONE };
         let mut changes = Vec::new();
         for moment in 1..=64 {
             for pageblock in 0..PAGEBLOCKS as u32 {

@@ -1,6 +1,6 @@
 //! Chunks: columns of numbers, one after the other, compressed.
 
-use super::class::NOBODY;
+use super::class::NONE;
 use crate::error::ReplayError;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -27,7 +27,7 @@ pub struct ChunkEntry {
     pub bytes: u64,
 }
 
-/// Chunks of a story. They are compressed on a thread of their own, as far as there is one to be had.
+/// Chunks of a story. They are compressed on a thread of their own, where there is one.
 #[derive(Debug)]
 pub struct Chunks {
     /// What they hold.
@@ -178,8 +178,8 @@ struct Shown {
 
 impl Shown {
     fn number(&mut self, owner: u32) -> u32 {
-        if owner == NOBODY {
-            return NOBODY;
+        if owner == NONE {
+            return NONE;
         }
         let at = owner as usize;
         if at >= self.numbers.len() {
@@ -333,7 +333,7 @@ mod tests {
         let columns = || Columns::new(2).u16("a", [1u16, 2].into_iter()).f64("b", [0.5, 1.0].into_iter());
         let (now, packed) = chunks.add_now(columns());
         let later = chunks.add(columns());
-        assert_eq!([4, NOBODY, 2, 4].map(|owner| chunks.shown(owner)), [0, NOBODY, 1, 0]);
+        assert_eq!([4, NONE, 2, 4].map(|owner| chunks.shown(owner)), [0, NONE, 1, 0]);
         assert_eq!(chunks.shown_owners(), [4, 2]);
         let all = chunks.finish().unwrap();
         assert_eq!((now.id, later.id, all.len(), all[0].len() as u64), (0, 1, 2, packed));

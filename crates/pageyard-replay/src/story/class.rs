@@ -4,7 +4,7 @@ use pageyard::Migratetype;
 use serde::Serialize;
 
 /// No frame, no owner, no pageblock.
-pub const NOBODY: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 /// Frames of a pageblock.
 pub const BLOCK: u64 = pageyard::PAGEBLOCK_ORDER.frames().0;
@@ -18,7 +18,7 @@ pub const UNIT: u64 = 1024;
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Class {
-    /// Nobody's.
+    /// No owner's.
     Free = 0,
     /// Held, and can be moved.
     Movable = 1,

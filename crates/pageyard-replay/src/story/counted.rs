@@ -1,7 +1,7 @@
 //! A line's frames against counting: random blocks are held, freed and moved, and every pageblock that they touch is counted frame
 //! by frame.
 
-use super::class::{BLOCK, Class, NOBODY};
+use super::class::{BLOCK, Class, NONE};
 use super::frames::FrameMap;
 use super::mark::{Held, Part};
 use super::owners::Owners;
@@ -43,7 +43,7 @@ impl Counted {
     }
 
     fn fill(&mut self, part: Part) {
-        let held = if part.class.spoils() { part.held } else { Held::NOBODY };
+        let held = if part.class.spoils() { part.held } else { Held::NONE };
         for frame in &mut self.frames[part.pfn as usize..(part.pfn + part.frames) as usize] {
             if *frame != Naive::Absent {
                 *frame = Naive::Held(part.class, held);
@@ -86,7 +86,7 @@ impl Counted {
                 && self.frames[at as usize] != Naive::Absent
             {
                 let class = if class == Class::Pinned { Class::Movable } else { class };
-                let held = if class.spoils() { held } else { Held::NOBODY };
+                let held = if class.spoils() { held } else { Held::NONE };
                 self.frames[at as usize] = Naive::Held(class, held);
             }
         }
@@ -128,7 +128,7 @@ impl Counted {
         assert_eq!(map.lost_since(n).map(|(since, _)| since), lost, "{what}");
         // Of several that are equally old, any.
         match (lost, frames.contains(&Naive::Absent)) {
-            (None, _) => assert_eq!(state.owner, NOBODY, "{what}"),
+            (None, _) => assert_eq!(state.owner, NONE, "{what}"),
             (_, true) => assert_eq!(state.owner, map.absent(n).1, "{what}"),
             _ => {
                 let oldest = oldest.unwrap().since;
@@ -139,7 +139,7 @@ impl Counted {
         let mut said = frames.to_vec();
         said.iter_mut().filter(|f| **f != Naive::Absent).for_each(|f| *f = Naive::Free);
         map.parts(start, start + BLOCK, |part| {
-            let held = if part.class.spoils() { part.held } else { Held::NOBODY };
+            let held = if part.class.spoils() { part.held } else { Held::NONE };
             said[(part.pfn - start) as usize..(part.pfn - start + part.frames) as usize]
                 .fill(Naive::Held(part.class, held));
         });

@@ -129,7 +129,7 @@ impl Document for MapDocument {
 pub struct LineFiguresDocument {
     /// `recorded`, or the engine as it was named.
     pub line: String,
-    /// Frames that nobody holds, those in per-CPU lists among them.
+    /// Frames that are not held, those in per-CPU lists among them.
     pub free_frames: Vec<u64>,
     /// Pageblocks that are wholly free.
     pub huge_free: Vec<u64>,

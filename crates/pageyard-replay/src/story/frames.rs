@@ -1,6 +1,6 @@
 //! What holds each frame of a line of a story at its present moment, and what each pageblock comes to.
 
-use super::class::{BLOCK, Class, LostBy, NOBODY};
+use super::class::{BLOCK, Class, LostBy, NONE};
 use super::layout::Layout;
 use super::mark::{Held, Mark, Part};
 use super::pageblock::{Blocks, Counts, State};
@@ -93,7 +93,7 @@ impl FrameMap<'_> {
         }
     }
 
-    /// Notes that frames are held from `now` on, in ticks. Whoever held any of them gave it up. Frames that are not there are left
+    /// Notes that frames are held from `now` on, in ticks. Those that held any of them gave it up. Frames that are not there are left
     /// out.
     pub fn hold(&mut self, part: Part, now: u32) {
         let end = part.pfn + part.frames;
@@ -159,7 +159,7 @@ impl FrameMap<'_> {
         }
     }
 
-    /// Notes that nobody holds some frames any more; those that are free or not there stay so.
+    /// Notes that some frames are not held any more; those that are free or not there stay so.
     pub fn release(&mut self, pfn: u64, frames: u64) {
         let end = pfn + frames;
         self.cut(end);
@@ -213,7 +213,7 @@ impl FrameMap<'_> {
     /// Returns who holds a frame that is held.
     fn held(&self, at: u64, mark: Mark) -> Held {
         if !mark.class().spoils() {
-            return Held::NOBODY;
+            return Held::NONE;
         }
         let mut head = at;
         while head > 0 && !self.marks[head as usize].is_first() {
@@ -267,7 +267,7 @@ impl FrameMap<'_> {
         let free = words.iter().map(|w| w.count_ones()).sum::<u32>() as u16;
         let blocks = merged(&words);
         let largest = blocks.iter().rposition(|n| *n > 0).map_or(u8::MAX, |order| order as u8);
-        let owner = self.spoiler(n).unwrap_or(NOBODY);
+        let owner = self.spoiler(n).unwrap_or(NONE);
         let Counts { mut held, kind, absent, .. } = self.counts[n];
         held[3] += absent;
         (State { free, largest, kind, held, owner }, blocks)

@@ -20,7 +20,7 @@ const MARKERS_A_MOMENT: u8 = 2;
 /// What is counted from the start of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames that nobody holds, by the engine's own count.
+    /// Frames that are not held, by the engine's own count.
     pub free: u64,
     /// Of those, the ones in per-CPU lists; 0 where that is not known.
     pub cached: u64,
@@ -127,7 +127,7 @@ impl<'a> Line<'a> {
         let held = if class.spoils() {
             Held { owner: owners.number(owner), since: self.ticks(time_ns) }
         } else {
-            Held::NOBODY
+            Held::NONE
         };
         let part = Part { pfn, frames: order.frames().0, class, order: order.get(), held };
         self.frames.hold(part, held.since);

@@ -1,6 +1,6 @@
 //! What is kept of a frame and of a block.
 
-use super::class::{Class, NOBODY};
+use super::class::{Class, NONE};
 
 /// A frame in a byte: its class, the order of its block, and whether it is the first of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct Mark(pub u8);
 impl Mark {
     /// Set in the first frame of a block.
     pub const FIRST: u8 = 0x80;
-    /// A frame that nobody holds.
+    /// A frame that is not held.
     pub const FREE: Mark = Mark(Class::Free as u8);
     /// A frame that is not there.
     pub const ABSENT: Mark = Mark(Class::Absent as u8);
@@ -46,7 +46,7 @@ pub const NO_ORDER: u8 = 15;
 /// Who holds a block, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The owner's number, or [`NOBODY`].
+    /// The owner's number, or [`NONE`].
     pub owner: u32,
     /// Since when, in ticks; 0 for before the recording.
     pub since: u32,
@@ -54,7 +54,7 @@ pub struct Held {
 
 impl Held {
     /// Frames that can be moved: whose they are is of no interest.
-    pub const NOBODY: Held = Held { owner: NOBODY, since: 0 };
+    pub const NONE: Held = Held { owner: NONE, since: 0 };
 
     /// Packs it into a word. All zeros are an owner too: memory that is never written costs nothing.
     pub fn packed(self) -> u64 {

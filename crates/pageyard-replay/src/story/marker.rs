@@ -1,6 +1,6 @@
 //! What happened, as markers of a line.
 
-use super::class::{LostBy, NOBODY};
+use super::class::{LostBy, NONE};
 use pageyard_trace::FailureReason;
 
 /// What a marker marks.
@@ -38,7 +38,7 @@ const FAILURES: [FailureReason; 5] = [
 
 /// Returns the number of a failure's reason in [`reasons`].
 pub fn failure_reason(reason: FailureReason) -> u32 {
-    FAILURES.iter().position(|r| *r == reason).map_or(NOBODY, |at| at as u32)
+    FAILURES.iter().position(|r| *r == reason).map_or(NONE, |at| at as u32)
 }
 
 /// Returns the number of the reason for which a pageblock is lost.
@@ -55,10 +55,10 @@ pub struct Marker {
     pub kind: MarkerKind,
     /// The order of the request, or 255.
     pub order: u8,
-    /// The pageblock, or [`NOBODY`].
+    /// The pageblock, or [`NONE`].
     pub pageblock: u32,
-    /// The thread, or [`NOBODY`].
+    /// The thread, or [`NONE`].
     pub thread: u32,
-    /// Why, by [`reasons`], or [`NOBODY`].
+    /// Why, by [`reasons`], or [`NONE`].
     pub reason: u32,
 }

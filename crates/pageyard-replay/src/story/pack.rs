@@ -2,7 +2,7 @@
 
 use super::blame::{Blame, LostPageblock};
 use super::chunk::{ChunkEntry, Chunks, Columns};
-use super::class::{BLOCK, NOBODY};
+use super::class::{BLOCK, NONE};
 use super::document::{
     ChunkDocument, FORMAT, KeyframeDocument, LineDocument, LostDocument, OwnerDocument, RangeDocument,
     SegmentDocument, StoryDocument, ZoneDocument,
@@ -37,7 +37,7 @@ const MOST_HOLDERS: usize = 1 << 16;
 /// Numbers the threads that markers name.
 pub fn threads(lines: &[Told]) -> BTreeMap<u32, u32> {
     let named = lines.iter().flat_map(|line| &line.markers).map(|m| (m.thread, 0));
-    let mut threads: BTreeMap<u32, u32> = named.filter(|(tid, _)| *tid != NOBODY).collect();
+    let mut threads: BTreeMap<u32, u32> = named.filter(|(tid, _)| *tid != NONE).collect();
     threads.values_mut().zip(0..).for_each(|(number, n)| *number = n);
     threads
 }
@@ -172,7 +172,7 @@ fn series(figures: &[Figures]) -> Columns {
 }
 
 fn markers(markers: &[Marker], threads: &BTreeMap<u32, u32>) -> Columns {
-    let thread = |tid: u32| threads.get(&tid).copied().unwrap_or(NOBODY);
+    let thread = |tid: u32| threads.get(&tid).copied().unwrap_or(NONE);
     Columns::new(markers.len())
         .f64("time_ns", markers.iter().map(|m| m.time_ns as f64))
         .u8("kind", markers.iter().map(|m| m.kind as u8))
@@ -192,7 +192,7 @@ fn time(ns: Option<u64>) -> f64 {
 fn lost(blame: &Blame, chunks: &mut Chunks) -> ChunkEntry {
     let lost = || blame.lost.iter();
     let frames = |l: &LostPageblock| l.holders.iter().map(|h| h.frames).sum::<u32>() as u16;
-    let mut owner = |l: &LostPageblock| chunks.shown(l.holders.first().map_or(NOBODY, |h| h.owner));
+    let mut owner = |l: &LostPageblock| chunks.shown(l.holders.first().map_or(NONE, |h| h.owner));
     let owners: Vec<u32> = lost().map(&mut owner).collect();
     let columns = Columns::new(blame.lost.len())
         .u32("pageblock", lost().map(|l| l.number))

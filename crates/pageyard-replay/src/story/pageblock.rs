@@ -1,13 +1,13 @@
 //! What is kept of a pageblock.
 
-use super::class::{BLOCK, Class, LostBy, NOBODY};
+use super::class::{BLOCK, Class, LostBy, NONE};
 use super::mark::Held;
 use pageyard::{Migratetype, PAGEBLOCK_ORDER};
 
 /// A pageblock as a row of a story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Frames that nobody holds.
+    /// Frames that are not held.
     pub free: u16,
     /// The largest order that they make, or 255.
     pub largest: u8,
@@ -15,7 +15,7 @@ pub struct State {
     pub kind: u8,
     /// Frames by class: movable, unmovable, reclaimable, and pinned, those that are not there among the last.
     pub held: [u16; 4],
-    /// Whose frame keeps it from becoming a huge frame; [`NOBODY`] where none does.
+    /// Whose frame keeps it from becoming a huge frame; [`NONE`] where none does.
     pub owner: u32,
 }
 
@@ -58,7 +58,7 @@ impl Counts {
         lost_by: LostBy::BeforeTheRecording,
         lost: 0,
         spoiler: BLOCK as u16,
-        owner: NOBODY,
+        owner: NONE,
     };
 
     /// Notes that all frames that are there are known; says whether it is lost.

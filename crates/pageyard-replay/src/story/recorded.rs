@@ -1,6 +1,6 @@
 //! The host itself as a line of a story: its frames by the recording's own rows.
 
-use super::class::{Class, NOBODY};
+use super::class::{Class, NONE};
 use super::frames::FrameMap;
 use super::line::{Counters, Line};
 use super::marker::{Marker, MarkerKind};
@@ -17,7 +17,7 @@ pub struct Recorded<'a> {
     last: Option<((u32, i8), Class)>,
     /// The pageblock of the last fallback, until its block is named once more.
     fallback: Option<PageblockId>,
-    /// Frees of frames that nobody held.
+    /// Frees of frames that were not held.
     pub unresolved_frees: u64,
     /// Rows that name frames outside the memory map.
     pub outside: u64,
@@ -39,7 +39,7 @@ impl<'a> Recorded<'a> {
         }
     }
 
-    /// Returns the counters, with the frames of the recording's line that nobody holds.
+    /// Returns the counters, with the frames of the recording's line that are not held.
     pub fn counters(&self, frames: &FrameMap<'_>) -> Counters {
         Counters { free: frames.managed - frames.held_frames, ..self.counters }
     }
@@ -58,7 +58,7 @@ impl<'a> Recorded<'a> {
         let fallback = self.fallback.take();
         if event.failed() {
             self.counters.failures += 1;
-            mark(line, event, MarkerKind::Failure, NOBODY);
+            mark(line, event, MarkerKind::Failure, NONE);
             return;
         }
         if !line.frames.covers(event.pfn, frames) {
@@ -138,7 +138,7 @@ impl<'a> Recorded<'a> {
                 let (time_ns, pageblock) = (row.time_ns, number(line, row.pfn));
                 let kind = MarkerKind::Compaction;
                 let marker =
-                    Marker { time_ns, kind, order: u8::MAX, pageblock, thread: row.tid, reason: NOBODY };
+                    Marker { time_ns, kind, order: u8::MAX, pageblock, thread: row.tid, reason: NONE };
                 line.mark(marker);
             }
             _ => {}
@@ -148,10 +148,10 @@ impl<'a> Recorded<'a> {
 
 /// Returns a frame's pageblock as markers name it.
 fn number(line: &Line<'_>, pfn: u64) -> u32 {
-    line.layout().number(pfn).map_or(NOBODY, |n| n as u32)
+    line.layout().number(pfn).map_or(NONE, |n| n as u32)
 }
 
 fn mark(line: &mut Line<'_>, event: &Event, kind: MarkerKind, pageblock: u32) {
     let (time_ns, order, thread) = (event.time_ns, event.order, event.tid);
-    line.mark(Marker { time_ns, kind, order, pageblock, thread, reason: NOBODY });
+    line.mark(Marker { time_ns, kind, order, pageblock, thread, reason: NONE });
 }

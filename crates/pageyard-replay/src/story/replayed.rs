@@ -1,7 +1,7 @@
 //! An engine as a line of a story: what a replay does with its frames.
 
 use super::chunk::Chunks;
-use super::class::{Class, NOBODY};
+use super::class::{Class, NONE};
 use super::frames::FrameMap;
 use super::host::Host;
 use super::keyframes::Keyframes;
@@ -109,7 +109,7 @@ impl<'a, 'o> Replayed<'a, 'o> {
     }
 }
 
-/// Returns the engine's free frames and those in lists; an engine that does not say has what nobody holds.
+/// Returns the engine's free frames and those in lists; an engine that does not say has what is not held.
 fn free_and_cached<E: ReplayEngine + ?Sized>(engine: &E, frames: &FrameMap<'_>) -> (u64, u64) {
     let unheld = frames.managed - frames.held_frames;
     engine.free_and_cached().map_or((unheld, 0), |(free, cached)| (free.0, cached.0))
@@ -122,7 +122,7 @@ fn retype<E: ReplayEngine + ?Sized>(engine: &E, line: &mut Line<'_>, n: usize, t
         && line.frames.set_kind(n, kind as u8)
     {
         let (kind, pageblock) = (MarkerKind::Steal, n as u32);
-        line.mark(Marker { time_ns, kind, order: u8::MAX, pageblock, thread: NOBODY, reason: NOBODY });
+        line.mark(Marker { time_ns, kind, order: u8::MAX, pageblock, thread: NONE, reason: NONE });
     }
 }
 
@@ -148,7 +148,7 @@ impl Watch for Replayed<'_, '_> {
             if !class.belongs(line.frames.kind(n)) {
                 let (kind, pageblock, thread) = (MarkerKind::Fallback, n as u32, asked.tid);
                 let order = order.get();
-                line.mark(Marker { time_ns, kind, order, pageblock, thread, reason: NOBODY });
+                line.mark(Marker { time_ns, kind, order, pageblock, thread, reason: NONE });
             }
         }
         let context = asked.cx.context as u8;
@@ -167,7 +167,7 @@ impl Watch for Replayed<'_, '_> {
         if let Some(Telling { line, .. }) = &mut self.telling {
             let (time_ns, order, thread) = (asked.cx.now.0, asked.request.order.get(), asked.tid);
             let (kind, reason) = (MarkerKind::Failure, failure_reason(FailureReason::from(why)));
-            line.mark(Marker { time_ns, kind, order, pageblock: NOBODY, thread, reason });
+            line.mark(Marker { time_ns, kind, order, pageblock: NONE, thread, reason });
         }
     }
 

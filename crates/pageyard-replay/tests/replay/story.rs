@@ -197,7 +197,7 @@ fn every_moment_of_a_story_is_what_engines_counted() {
             let Some(engine) = report.engines.iter().find(|e| e.name == line["id"].as_str().unwrap()) else {
                 continue;
             };
-            // A replay that nobody watches ends with the same free blocks.
+            // A replay that is not watched ends with the same free blocks.
             let end = engine.samples.last().unwrap();
             let last = |column: &str| *series[column].last().unwrap() as u64;
             assert_eq!(last("free_frames"), end.unheld(), "{name} on {}", engine.name);

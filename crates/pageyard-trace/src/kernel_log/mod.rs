@@ -98,7 +98,7 @@ pub struct LoggedPool {
     pub frames: u64,
     /// How many there are.
     pub total: u64,
-    /// How many nobody uses.
+    /// How many are not in use.
     pub free: u64,
 }
 

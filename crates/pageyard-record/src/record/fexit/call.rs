@@ -84,10 +84,10 @@ fn descriptor(command: libc::c_int, arguments: &mut Arguments) -> io::Result<Own
 }
 
 fn call(command: libc::c_int, arguments: &mut Arguments) -> io::Result<RawFd> {
+    let size = size_of::<Arguments>();
     // SAFETY: 1. The kernel reads and writes the arguments, whose size it is told.
     //         2. Each address among them is of memory that the callers above keep alive until this returns, with the length
     //            that the command is told or that it always has, and exposed where the kernel writes.
-    let result =
-        unsafe { libc::syscall(libc::SYS_bpf, command, arguments.as_mut_ptr(), size_of::<Arguments>()) };
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, arguments.as_mut_ptr(), size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
 }

@@ -155,7 +155,7 @@ pub(super) fn unmovable(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// Movable frames lie there, and nobody moved them.
+/// Movable frames lie there, and were not moved.
 pub(super) fn movable(case: &Case<'_>) -> Option<Finding> {
     let parts = Parts::of(case)?;
     let waits = case.asked.waits();
