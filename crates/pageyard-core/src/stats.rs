@@ -97,6 +97,8 @@ counters! {
     CompactFreeDirectAlloc = "compact_free_direct_alloc",
     /// Of those, the ones in the block that it was emptying.
     CompactFreeDirectMiss = "compact_free_direct_miss",
+    /// Of those, the ones in a pageblock that the migrate scanner has passed already.
+    CompactFreeDirectBehind = "compact_free_direct_behind",
     /// Runs of the background compactor.
     CompactDaemonWake = "compact_daemon_wake",
     /// Zones that a request's compaction left alone because it had failed there lately.

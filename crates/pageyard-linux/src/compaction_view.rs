@@ -247,11 +247,14 @@ impl CompactionView for LinuxAllocator {
         _: &Cx,
         zone: ZoneId,
         mark: Frames,
+        waits: bool,
         _: usize,
         mut offer: impl FnMut(Pfn) -> bool,
     ) -> Direct {
         let z = self.of(zone);
-        let Some(mut locked) = z.try_lock() else { return Direct::Contended };
+        let Some(mut locked) = (if waits { Some(z.lock()) } else { z.try_lock() }) else {
+            return Direct::Contended;
+        };
         let effort = Effort::plain(Mark::Low).of_type(Migratetype::Movable);
         while z.enough(Order::ZERO, ZoneKind::Dma, mark.0 + 1, effort, &self.config) {
             let mut found = Found::default();

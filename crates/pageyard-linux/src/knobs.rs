@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 63] = [
+    pub const KNOBS: [(&'static str, &'static str); 65] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -88,6 +88,8 @@ impl Config {
         ("compaction.large_folios", "true or false"),
         ("compaction.isolated_limit", "off, half or sixteenth"),
         ("compaction.yields", "anywhere or between_zones"),
+        ("compaction.pivot", "start, restarting or forgetting"),
+        ("compaction.async_resets", "true or false"),
     ];
 
     /// Sets a knob by name.

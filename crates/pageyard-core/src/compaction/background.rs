@@ -1,7 +1,7 @@
 //! Compaction in the background: for orders at which requests failed, and ahead of need.
 
 use super::driver::Compactor;
-use super::forget::forget_hints;
+use super::forget::{Forget, forget_hints};
 use super::knobs::{Hints, Knobs, Marks};
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, Plan};
@@ -173,7 +173,7 @@ pub fn compact_everything<M: CompactionView, O: Migrate>(
 ) -> Option<(Outcome, Work)> {
     let plan = Plan { mode: Mode::Sync, ..plan(zone, Goal::Everything) };
     if map.knobs().hints == Hints::NothingFound {
-        forget_hints(map, owner, zone, &map.zone(zone)?.span);
+        forget_hints(map, owner, zone, &map.zone(zone)?.span, Forget::Asked);
     }
     let mut compactor = Compactor::new(map, owner, cx, plan)?;
     let outcome = compactor.run();
@@ -188,6 +188,6 @@ pub fn forget_hints_if_asked<M: CompactionView, O: Migrate>(map: &M, owner: &O, 
     if let Some(view) = map.zone(zone)
         && (map.knobs().hints != Hints::NothingFound || map.zone_state(zone).take_flush())
     {
-        forget_hints(map, owner, zone, &view.span);
+        forget_hints(map, owner, zone, &view.span, Forget::Asked);
     }
 }

@@ -34,6 +34,12 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// `rescan`, later `finish_pageblock`, in `compact_zone`. Where nothing was visited yet, it takes frame 0 for the last
     /// one, so that the first pageblock of memory is finished at once.
     pub(super) fn begin_cluster(&mut self) {
+        let next = self.round.next(self.migrate_pfn);
+        if next != self.migrate_pfn {
+            // Behind the zone's end lies its start, and no block reaches from one to the other.
+            self.migrate_pfn = next;
+            self.forget_moves();
+        }
         self.cluster_from = self.migrate_pfn;
         self.fresh = true;
         if self.finish() == Finish::Off {

@@ -1,7 +1,7 @@
 //! How skip hints are forgotten.
 
 use super::job::{is_filled, moves_blocks};
-use super::knobs::Hints;
+use super::knobs::{Hints, Pivot};
 use super::migrate::Migrate;
 use super::view::{CompactionView, FrameState};
 use crate::memmap::ZoneSpan;
@@ -14,12 +14,29 @@ use crate::units::{Order, PAGEBLOCK_ORDER, PageblockId, Pfn, ZoneId};
 /// `__reset_isolation_pfn`: `1 << PAGE_ALLOC_COSTLY_ORDER`.
 const SAMPLE: u64 = 8;
 
+/// Why hints are forgotten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Forget {
+    /// A compaction starts over after the longest deferral.
+    Restarting,
+    /// The background reclaimer goes to sleep, or all of the zone is compacted.
+    Asked,
+}
+
 /// Forgets the skip hints of a zone, and where its scanners were.
+///
+/// A hint says that a pageblock has nothing to move, or nothing to move to; so where the scanners set out may change only with the hints.
 ///
 /// # Linux
 /// `__reset_isolation_suitable`. In 4.x it forgets every hint; since 5.1 it does so only where a direct compaction has asked
 /// for it, and only for pageblocks that [`refresh`] finds something in.
-pub(super) fn forget_hints<M: CompactionView, O: Migrate>(map: &M, owner: &O, zone: ZoneId, span: &ZoneSpan) {
+pub(super) fn forget_hints<M: CompactionView, O: Migrate>(
+    map: &M,
+    owner: &O,
+    zone: ZoneId,
+    span: &ZoneSpan,
+    why: Forget,
+) {
     if map.knobs().hints != Hints::NothingFound {
         if map.zone_state(zone).take_flush() {
             refresh(map, owner, zone, span);
@@ -30,7 +47,16 @@ pub(super) fn forget_hints<M: CompactionView, O: Migrate>(map: &M, owner: &O, zo
     for block in span.start.pageblock().0..=last.0 {
         map.set_skip(zone, PageblockId(block), false);
     }
-    map.zone_state(zone).at.reset(span);
+    let at = &map.zone_state(zone).at;
+    let turns = match map.knobs().pivot {
+        Pivot::Start => false,
+        Pivot::Restarting => why == Forget::Restarting,
+        Pivot::Forgetting => true,
+    };
+    if turns {
+        at.turn_to_meeting();
+    }
+    at.reset(&at.round(*span));
 }
 
 /// Forgets hints from both ends of the zone towards its middle, and lets the scanners begin at the first pageblocks that

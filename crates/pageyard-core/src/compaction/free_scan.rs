@@ -7,7 +7,7 @@ use super::plan::{block_start_pfn, pageblock_end_pfn};
 use super::step::Step;
 use super::targets::{Search, Targets};
 use super::view::{CompactionView, Direct, Role};
-use crate::units::{Order, PAGEBLOCK_ORDER, Pfn};
+use crate::units::{Order, Pfn};
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Looks for up to `want` free frames, while none of `order` is in stock; `false` where there are no more. The free scanner
@@ -63,11 +63,11 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         let block = self.free_pfn.pageblock();
         // The pageblock that is being emptied takes nothing in.
         let last = if self.job.knobs.spare_next { 0 } else { 1 };
-        let first = pageblock_end_pfn(Pfn(self.migrate_pfn.0 - last));
-        if block.start() < first || self.contended || self.stops_at(block.start()) {
+        let emptied = Pfn(self.migrate_pfn.0 - last);
+        if self.round.reaches(self.free_pfn, emptied) || self.contended || self.stops_at(block.start()) {
             return false;
         }
-        let down = Pfn(block.start().0 - PAGEBLOCK_ORDER.frames().0);
+        let down = self.round.before(self.free_pfn);
         let end = pageblock_end_pfn(block.start()).min(self.job.span.end());
         let info = self.job.map.pageblock(self.job.plan.zone, block);
         if !info.populated || !self.job.may_fill(block, &info) || self.passes_over(block, info.skip) {
@@ -120,8 +120,15 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         let cx = self.job.cx;
         // Frames in a pageblock that another compactor is emptying: they go back at the end.
         let mut refused = Targets::new(map, &cx);
-        let outcome = map.take_direct(&cx, zone, low, want, |pfn| {
+        let waits = self.job.plan.mode != Mode::Async;
+        // Nothing is behind a block that the engine chose.
+        let scanned = match self.source.chosen() {
+            Some(_) => 0,
+            None => self.round.distance(self.migrate_pfn).0,
+        };
+        let outcome = map.take_direct(&cx, zone, low, waits, want, |pfn| {
             self.work.direct_alloc += 1;
+            self.work.direct_behind += u64::from(self.round.distance(pfn).0 < scanned);
             if block_start_pfn(pfn, order) == emptied && self.held.push(emptied, pfn) {
                 self.work.direct_miss += 1;
             } else if !self.lease_target(pfn) {

@@ -36,7 +36,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         if job.knobs.hints == Hints::NothingFound {
             if empty && job.leaves_hints() {
                 job.map.set_skip(job.plan.zone, block, true);
-                job.state.at.passed_migrate(job.plan.mode, block, &job.span);
+                job.state.at.passed_migrate(job.plan.mode, block, &self.round);
             }
             return;
         }
@@ -70,7 +70,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         match job.knobs.hints {
             Hints::NothingFound if got == 0 && job.leaves_hints() => {
                 job.map.set_skip(job.plan.zone, block, true);
-                job.state.at.passed_free(block, &job.span);
+                job.state.at.passed_free(block, &self.round);
             }
             Hints::FirstFrame | Hints::AnyFrame if job.leaves_hints_anyway() => {
                 job.map.set_skip(job.plan.zone, block, true);

@@ -1,9 +1,9 @@
 //! What one compaction is asked to do and under which knobs, and the policy decisions that follow from these alone.
 
-use super::knobs::{Hints, Knobs, Marks, Skip, TargetOrder};
+use super::knobs::{Hints, Knobs, Marks, Pivot, Skip, TargetOrder};
 use super::migrate::Mode;
 use super::plan::{Goal, Plan};
-use super::positions::ends;
+use super::round::Round;
 use super::state::ZoneState;
 use super::view::{CompactionView, FrameState, PageblockInfo};
 use super::work::Work;
@@ -135,11 +135,21 @@ impl<M> Job<'_, M> {
         self.plan.block_order(&self.knobs)
     }
 
+    /// Returns the scanners' way: from the pivot, if there is one and their meeting ends the way round.
+    pub(super) fn round(&self) -> Round {
+        let old = self.knobs.hints == Hints::NothingFound;
+        match self.knobs.pivot != Pivot::Start && old && !self.starts_at_ends() && !self.passes_free_scanner()
+        {
+            true => self.state.at.round(self.span),
+            false => Round::from_ends(self.span),
+        }
+    }
+
     /// Returns where the migrate and the free scanner begin.
-    pub(super) fn first_positions(&self) -> (Pfn, Pfn) {
+    pub(super) fn first_positions(&self, round: &Round) -> (Pfn, Pfn) {
         match self.starts_at_ends() {
-            true => ends(&self.span),
-            false => self.state.at.begin(self.plan.mode, &self.span),
+            true => round.begin(),
+            false => self.state.at.begin(self.plan.mode, round),
         }
     }
 
@@ -168,9 +178,9 @@ impl<M> Job<'_, M> {
     }
 
     /// Says whether the scanners have met, or the migrate scanner is at the end of the zone.
-    pub(super) fn have_met(&self, migrate: Pfn, free: Pfn) -> bool {
-        let behind = !self.passes_free_scanner() && free.pageblock() <= migrate.pageblock();
-        behind || migrate >= self.span.end()
+    pub(super) fn have_met(&self, round: &Round, migrate: Pfn, free: Pfn) -> bool {
+        let behind = !self.passes_free_scanner() && round.reaches(free, migrate);
+        behind || round.next(migrate) >= self.span.end()
     }
 
     /// Says whether the rest of a block is passed over once a frame of it could not be isolated or moved.
@@ -281,16 +291,17 @@ mod tests {
     #[test]
     fn scanners_meet_in_a_pageblock_unless_the_migrate_scanner_ignores_the_other() {
         let plain = job(Knobs::linux_4_6(), Mode::Async);
-        assert!(!plain.have_met(Pfn(1023), Pfn(1024)));
-        assert!(plain.have_met(Pfn(1024), Pfn(1535)));
+        let met = |job: &Job<'_, ()>, migrate, free| job.have_met(&job.round(), Pfn(migrate), Pfn(free));
+        assert!(!met(&plain, 1023, 1024));
+        assert!(met(&plain, 1024, 1535));
         let past = Knobs {
             migrate_ignores_free_scanner: true,
             direct_free: Scope::DirectAsync,
             ..Knobs::linux_4_6()
         };
-        assert!(!job(past, Mode::Async).have_met(Pfn(2047), Pfn(0)));
-        assert!(job(past, Mode::Async).have_met(Pfn(2048), Pfn(0)));
-        assert!(job(past, Mode::Sync).have_met(Pfn(2047), Pfn(0)), "direct frames are not used there");
+        assert!(!met(&job(past, Mode::Async), 2047, 0));
+        assert!(met(&job(past, Mode::Async), 2048, 0));
+        assert!(met(&job(past, Mode::Sync), 2047, 0), "direct frames are not used there");
     }
 
     #[test]

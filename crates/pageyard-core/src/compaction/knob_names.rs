@@ -1,7 +1,8 @@
 //! The names of compaction's knobs, and how they are set.
 
 use super::knobs::{
-    Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Scope, Skip, TargetOrder, Yields,
+    Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Pivot, Scope, Skip, TargetOrder,
+    Yields,
 };
 use crate::units::Order;
 use core::fmt;
@@ -28,7 +29,7 @@ impl core::error::Error for KnobError {}
 
 impl Knobs {
     /// The names, each with the values it takes.
-    pub const NAMES: [(&'static str, &'static str); 35] = [
+    pub const NAMES: [(&'static str, &'static str); 37] = [
         ("enabled", "true or false"),
         ("last_migrated_drain", "true or false"),
         ("skip_on_failure", "off, direct_async, direct or all"),
@@ -64,6 +65,8 @@ impl Knobs {
         ("large_folios", "true or false"),
         ("isolated_limit", "off, half or sixteenth"),
         ("yields", "anywhere or between_zones"),
+        ("pivot", "start, restarting or forgetting"),
+        ("async_resets", "true or false"),
     ];
 
     /// Sets a knob by its name, without the prefix `compaction.`.
@@ -126,6 +129,7 @@ impl Knobs {
             "stride" => self.stride = switch()?,
             "fast_free" => self.fast_free = switch()?,
             "leftovers_listed" => self.leftovers_listed = switch()?,
+            "async_resets" => self.async_resets = switch()?,
             "spare_next" => self.spare_next = switch()?,
             "attempt_deferred" => self.attempt_deferred = switch()?,
             "large_folios" => self.large_folios = switch()?,
@@ -171,6 +175,14 @@ impl Knobs {
                 self.yields = match value {
                     "anywhere" => Yields::Anywhere,
                     "between_zones" => Yields::BetweenZones,
+                    _ => return Err(wrong),
+                }
+            }
+            "pivot" => {
+                self.pivot = match value {
+                    "start" => Pivot::Start,
+                    "restarting" => Pivot::Restarting,
+                    "forgetting" => Pivot::Forgetting,
                     _ => return Err(wrong),
                 }
             }
@@ -237,6 +249,8 @@ mod tests {
             "true",
             "sixteenth",
             "between_zones",
+            "restarting",
+            "false",
         ];
         assert_eq!(good.len(), Knobs::NAMES.len());
         for ((name, takes), value) in Knobs::NAMES.into_iter().zip(good) {

@@ -115,6 +115,18 @@ pub enum Yields {
     BetweenZones,
 }
 
+/// From where both scanners set out. It takes effect with hints of `nothing_found`, where the migrate scanner stops at the free
+/// scanner.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Pivot {
+    /// From the zone's ends, towards its middle.
+    Start,
+    /// From where they met last, once a compaction has started over after the longest deferral. As posted in January 2015.
+    Restarting,
+    /// From where they met last, whenever hints have been forgotten, so also when the background reclaimer has gone to sleep.
+    Forgetting,
+}
+
 /// In which order free frames in stock are used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TargetOrder {
@@ -203,6 +215,10 @@ pub struct Knobs {
     pub isolated_limit: IsolatedLimit,
     /// Where asynchronous compaction gives way.
     pub yields: Yields,
+    /// From where both scanners set out.
+    pub pivot: Pivot,
+    /// Whether scanners that met in an asynchronous compaction set out anew; otherwise only after one that waits.
+    pub async_resets: bool,
 }
 
 impl Knobs {
@@ -245,6 +261,8 @@ impl Knobs {
             large_folios: false,
             isolated_limit: IsolatedLimit::Half,
             yields: Yields::Anywhere,
+            pivot: Pivot::Start,
+            async_resets: true,
         }
     }
 

@@ -23,8 +23,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         let block = low.pageblock();
         let span_end = self.job.span.end();
         let end = pageblock_end_pfn(low).min(span_end);
-        let limit = if self.job.passes_free_scanner() { span_end } else { self.free_pfn };
-        if low >= span_end || end > limit {
+        let reached = !self.job.passes_free_scanner() && self.round.reaches(self.free_pfn, low);
+        if low >= span_end || reached {
             // The scanners meet in this pageblock: the check that follows finds out.
             self.source.leave();
             self.keep_in_step(false);

@@ -14,6 +14,7 @@
 //!
 //! * What is given back when dropped: `cluster` (isolated frames), `targets` (free frames to move to, with their
 //!   leases), `held` (free frames of the block being emptied), `source` (what is being emptied, with its lease).
+//! * `round`: the way of both scanners through a zone; `positions`: where on it they begin.
 //! * `job`: what does not change during a compaction, and the policy decisions that follow from it alone.
 //! * `pass`: a compaction that has begun: positions, counts, and what the engine lent it. What it does in each phase:
 //!   `migrate_scan` and `chosen` find frames to move, `moves` moves them, `free_scan` finds free frames for them.
@@ -49,6 +50,7 @@ mod plan;
 mod positions;
 mod restraint;
 mod room;
+mod round;
 mod source;
 mod state;
 mod step;
@@ -68,7 +70,8 @@ pub use driver::{Compactor, Progress};
 pub use evacuate::{Stuck, evacuate};
 pub use knob_names::KnobError;
 pub use knobs::{
-    Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Scope, Skip, TargetOrder, Yields,
+    Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Pivot, Scope, Skip, TargetOrder,
+    Yields,
 };
 pub use migrate::{Busy, Listed, Migrate, MigrateError, Mode};
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};

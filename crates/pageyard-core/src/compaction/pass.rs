@@ -2,13 +2,13 @@
 
 use super::cluster::Ending;
 use super::fast::FastSearch;
-use super::forget::forget_hints;
+use super::forget::{Forget, forget_hints};
 use super::held::Held;
 use super::job::Job;
 use super::knobs::{Finish, Hints};
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, block_end_pfn, block_start_pfn, pageblock_start_pfn};
-use super::positions::ends;
+use super::round::Round;
 use super::source::Source;
 use super::step::Step;
 use super::suitability::{is_reached, suitability};
@@ -24,6 +24,8 @@ pub(super) struct Pass<'a, M: CompactionView, O: Migrate> {
     pub(super) owner: &'a O,
     pub(super) job: Job<'a, M>,
     pub(super) work: Work,
+    /// The way of both scanners.
+    pub(super) round: Round,
     /// Whether the CPU or the zone is wanted elsewhere, or the budget is used up.
     pub(super) contended: bool,
     /// Where the migrate scanner goes on.
@@ -128,22 +130,24 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
         }
         let order = job.plan.order().unwrap_or(Order::MAX);
         if job.state.is_restarting(order, job.plan.mode, job.knobs.deferral) {
-            forget_hints(job.map, owner, job.plan.zone, &job.span);
+            forget_hints(job.map, owner, job.plan.zone, &job.span, Forget::Restarting);
         }
         let seed = job.state.begin();
         let modern = job.knobs.hints != Hints::NothingFound;
         if modern && !job.starts_at_ends() {
             job.state.at.mend(job.plan.mode, &job.span);
         }
-        let (migrate_pfn, free_pfn) = job.first_positions();
+        let round = job.round();
+        let (migrate_pfn, free_pfn) = job.first_positions(&round);
         let whole = match modern {
             true => job.starts_at_ends() || migrate_pfn <= job.state.at.init().0,
-            false => migrate_pfn == ends(&job.span).0,
+            false => migrate_pfn == round.begin().0,
         };
         let mut pass = Pass {
             owner,
             job: job.clone(),
             work: Work::default(),
+            round,
             contended: interrupted,
             migrate_pfn,
             free_pfn,
@@ -184,17 +188,24 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
         let met = match self.source {
             Source::Exhausted => true,
             Source::Chosen(..) => false,
-            Source::Unasked | Source::Scanned(_) => self.job.have_met(self.migrate_pfn, self.free_pfn),
+            Source::Unasked | Source::Scanned(_) => self.have_met(),
         };
         if met {
             // The next compaction starts over.
-            self.job.state.at.reset(&self.job.span);
+            if self.job.plan.mode != Mode::Async || self.job.knobs.async_resets {
+                self.job.state.at.met(self.migrate_pfn, &self.round);
+            }
             if self.job.plan.direct {
                 self.job.state.ask_flush();
             }
             return Some(if self.whole { Outcome::Complete } else { Outcome::PartialSkipped });
         }
         (self.may_end_here() && is_reached(self.job.map, &self.job.plan)).then_some(Outcome::Success)
+    }
+
+    /// Says whether the scanners have met, or the migrate scanner is at the end of its way.
+    fn have_met(&self) -> bool {
+        self.job.have_met(&self.round, self.migrate_pfn, self.free_pfn)
     }
 
     /// A cluster was moved, or nothing was found: blocks that were left are made to merge.
@@ -221,8 +232,11 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
         }
         // If the scanners have not met, another compactor is in the way; if they have, the check finds out.
         let apart = match self.finish() {
-            Finish::Off => self.free_pfn > self.migrate_pfn || self.job.passes_free_scanner(),
-            _ => !self.job.have_met(self.migrate_pfn, self.free_pfn),
+            Finish::Off => {
+                let ahead = self.round.distance(self.free_pfn) > self.round.distance(self.migrate_pfn);
+                ahead || self.job.passes_free_scanner()
+            }
+            _ => !self.have_met(),
         };
         if self.source.chosen().is_some() {
             self.abandon_chosen(!starved);
@@ -317,7 +331,7 @@ impl<M: CompactionView, O: Migrate> Drop for Pass<'_, M, O> {
     fn drop(&mut self) {
         let Job { map, cx, state, span, .. } = &self.job;
         if let Some(highest) = self.targets.release() {
-            state.at.returned_free(pageblock_start_pfn(highest).max(span.start), span);
+            state.at.returned_free(pageblock_start_pfn(highest).max(span.start), &self.round);
         }
         self.held.release();
         self.source.leave();

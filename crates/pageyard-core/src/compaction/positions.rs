@@ -2,8 +2,9 @@
 
 use super::migrate::Mode;
 use super::plan::pageblock_end_pfn;
+use super::round::Round;
 use crate::memmap::ZoneSpan;
-use crate::units::{PAGEBLOCK_ORDER, PageblockId, Pfn};
+use crate::units::{PageblockId, Pfn};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 // ORDER: Relaxed throughout this file: positions steer policy and order nothing. A stale value only makes a scan begin
@@ -22,6 +23,10 @@ pub(super) struct Positions {
     /// The lowest and the highest frame where the last reset of the hints found something to do; a scan that begins
     /// outside of these covers the whole zone.
     init: [AtomicU64; 2],
+    /// Where both scanners set out from, if not from the zone's ends.
+    pivot: AtomicU64,
+    /// Where they met last.
+    met: AtomicU64,
 }
 
 fn index(mode: Mode) -> usize {
@@ -35,51 +40,70 @@ impl Positions {
             migrate: [const { AtomicU64::new(NOWHERE) }; 2],
             free: AtomicU64::new(NOWHERE),
             init: [const { AtomicU64::new(0) }; 2],
+            pivot: AtomicU64::new(NOWHERE),
+            met: AtomicU64::new(NOWHERE),
         }
+    }
+
+    /// Returns the scanners' way from the pivot on.
+    pub(super) fn round(&self, span: ZoneSpan) -> Round {
+        Round::from_pivot(span, Pfn(self.pivot.load(Relaxed)))
+    }
+
+    /// Lets both scanners set out from where they met last.
+    pub(super) fn turn_to_meeting(&self) {
+        self.pivot.store(self.met.load(Relaxed), Relaxed);
     }
 
     /// Returns where the migrate and the free scanner begin.
     ///
     /// # Linux
     /// The beginning of `compact_zone`: cached positions outside the zone are replaced by its ends.
-    pub(super) fn begin(&self, mode: Mode, span: &ZoneSpan) -> (Pfn, Pfn) {
-        let (low, high) = ends(span);
+    pub(super) fn begin(&self, mode: Mode, round: &Round) -> (Pfn, Pfn) {
+        let (low, high) = round.begin();
+        let span = round.span();
         let keep = |cached: u64, end: Pfn| {
             if cached >= span.start.0 && cached < span.end().0 { Pfn(cached) } else { end }
         };
         (keep(self.migrate[index(mode)].load(Relaxed), low), keep(self.free.load(Relaxed), high))
     }
 
-    /// Sends both scanners back to the zone's ends.
+    /// Sends both scanners back to where they set out.
     ///
     /// # Linux
     /// `reset_cached_positions`.
-    pub(super) fn reset(&self, span: &ZoneSpan) {
-        let (low, high) = ends(span);
+    pub(super) fn reset(&self, round: &Round) {
+        let (low, high) = round.begin();
         self.start_migrate_at(low);
         self.start_free_at(high);
     }
 
+    /// The scanners met here: the next compaction starts over.
+    pub(super) fn met(&self, at: Pfn, round: &Round) {
+        self.met.store(round.next(at).0, Relaxed);
+        self.reset(round);
+    }
+
     /// Notes a pageblock in which the migrate scanner found nothing: the next scan begins after it.
-    pub(super) fn passed_migrate(&self, mode: Mode, block: PageblockId, span: &ZoneSpan) {
+    pub(super) fn passed_migrate(&self, mode: Mode, block: PageblockId, round: &Round) {
         for m in [Mode::Async, Mode::SyncLight] {
             if m == Mode::Async || mode != Mode::Async {
-                let (now, _) = self.begin(m, span);
-                self.migrate[index(m)].store(now.max(block.start()).0, Relaxed);
+                let (now, _) = self.begin(m, round);
+                self.migrate[index(m)].store(round.later(now, block.start()).0, Relaxed);
             }
         }
     }
 
     /// Notes a pageblock in which the free scanner found nothing.
-    pub(super) fn passed_free(&self, block: PageblockId, span: &ZoneSpan) {
-        let (_, now) = self.begin(Mode::Async, span);
-        self.free.store(now.min(block.start().max(span.start)).0, Relaxed);
+    pub(super) fn passed_free(&self, block: PageblockId, round: &Round) {
+        let (_, now) = self.begin(Mode::Async, round);
+        self.free.store(round.sooner(now, block.start().max(round.span().start)).0, Relaxed);
     }
 
-    /// Notes that free frames were given back above the free scanner's position.
-    pub(super) fn returned_free(&self, to: Pfn, span: &ZoneSpan) {
-        let (_, now) = self.begin(Mode::Async, span);
-        self.free.store(now.max(to).0, Relaxed);
+    /// Notes that free frames were given back that the free scanner had passed.
+    pub(super) fn returned_free(&self, to: Pfn, round: &Round) {
+        let (_, now) = self.begin(Mode::Async, round);
+        self.free.store(round.later(now, to).0, Relaxed);
     }
 
     /// Replaces remembered positions that lie outside the zone by the zone's ends.
@@ -92,7 +116,7 @@ impl Positions {
             at < span.start.0 || at >= span.end().0
         };
         if outside(&self.free) {
-            self.free.store(ends(span).1.0, Relaxed);
+            self.free.store(Round::from_ends(*span).begin().1.0, Relaxed);
         }
         if outside(&self.migrate[index(mode)]) {
             self.start_migrate_at(span.start);
@@ -167,11 +191,4 @@ impl Positions {
             }
         }
     }
-}
-
-/// Returns the first frame that the migrate scanner looks at and the start of the last pageblock, where the free
-/// scanner begins.
-pub(super) fn ends(span: &ZoneSpan) -> (Pfn, Pfn) {
-    let last = Pfn(span.end().0.saturating_sub(1)).align_down(PAGEBLOCK_ORDER);
-    (span.start, last.max(span.start))
 }

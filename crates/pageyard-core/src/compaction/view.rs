@@ -324,15 +324,17 @@ pub trait CompactionView: Leases + Sized {
 
     /// Takes about `want` free frames straight from a zone, as an allocation of movable single frames would, while more
     /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another. A frame belongs
-    /// to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back.
+    /// to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back. `waits` says
+    /// whether to wait for a zone that is in use.
     ///
     /// # Linux
-    /// `isolate_freepages_direct` of document 002: it holds the zone's lock, which it only tries.
+    /// `isolate_freepages_direct` of document 002: it holds the zone's lock, which asynchronous compaction only tries.
     fn take_direct(
         &self,
         cx: &Cx,
         zone: ZoneId,
         mark: Frames,
+        waits: bool,
         want: usize,
         offer: impl FnMut(Pfn) -> bool,
     ) -> Direct;

@@ -54,6 +54,8 @@ pub struct Work {
     pub direct_alloc: u64,
     /// Of those, the ones that lay in the block that was being emptied. `compact_free_direct_miss`.
     pub direct_miss: u64,
+    /// Of those, the ones in a pageblock that the migrate scanner had passed. `compact_free_direct_behind`.
+    pub direct_behind: u64,
     /// Times that the CPU's lists were emptied.
     pub drains: u64,
     /// Pageblocks found in use by another compactor for the opposite end.
@@ -73,7 +75,7 @@ impl AddAssign for Work {
 }
 
 impl Work {
-    fn fields(&mut self) -> [&mut u64; 11] {
+    fn fields(&mut self) -> [&mut u64; 12] {
         [
             &mut self.migrate_scanned,
             &mut self.free_scanned,
@@ -82,6 +84,7 @@ impl Work {
             &mut self.failed,
             &mut self.direct_alloc,
             &mut self.direct_miss,
+            &mut self.direct_behind,
             &mut self.drains,
             &mut self.conflicts,
             &mut self.abandoned,
@@ -89,7 +92,7 @@ impl Work {
         ]
     }
 
-    fn values(mut self) -> [u64; 11] {
+    fn values(mut self) -> [u64; 12] {
         self.fields().map(|field| *field)
     }
 
@@ -114,7 +117,7 @@ impl Work {
 }
 
 /// The counter of each field, in the fields' order.
-const COUNTERS: [Counter; 11] = [
+const COUNTERS: [Counter; 12] = [
     Counter::CompactMigrateScanned,
     Counter::CompactFreeScanned,
     Counter::CompactIsolated,
@@ -122,6 +125,7 @@ const COUNTERS: [Counter; 11] = [
     Counter::PgmigrateFail,
     Counter::CompactFreeDirectAlloc,
     Counter::CompactFreeDirectMiss,
+    Counter::CompactFreeDirectBehind,
     Counter::CompactDrain,
     Counter::CompactConflict,
     Counter::CompactAbandoned,

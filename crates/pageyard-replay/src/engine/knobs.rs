@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 64] = [
+const ABOUT: [(&str, &str); 66] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -272,6 +272,8 @@ const ABOUT: [(&str, &str); 64] = [
     ("compaction.large_folios", "whether movable blocks of several frames move as a whole"),
     ("compaction.isolated_limit", "which part of what is on lists for reclaim may be isolated at once"),
     ("compaction.yields", "where asynchronous compaction gives way to another task that wants its CPU"),
+    ("compaction.pivot", "where both scanners set out: the zone's ends, or where they met last"),
+    ("compaction.async_resets", "whether scanners that met in an asynchronous compaction set out anew"),
     ("pcp", "whether there are per-CPU lists at all"),
 ];
 
@@ -354,6 +356,8 @@ fn of_compaction(knobs: &Knobs, name: &str) -> String {
         "large_folios" => knobs.large_folios.to_string(),
         "isolated_limit" => value(&knobs.isolated_limit),
         "yields" => value(&knobs.yields),
+        "pivot" => value(&knobs.pivot),
+        "async_resets" => knobs.async_resets.to_string(),
         _ => String::new(),
     }
 }

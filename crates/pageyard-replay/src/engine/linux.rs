@@ -499,6 +499,19 @@ pub(super) const TABLE: &[InLinux] = &[
         &[("anywhere", Until(v(5, 0))), ("between_zones", Since(v(5, 1)))],
         "It takes effect where the owner of frames says when the CPU is wanted.",
     ),
+    entry(
+        "compaction.pivot",
+        Code("__reset_isolation_suitable"),
+        &[("start", Every), ("restarting", Never), ("forgetting", Never)],
+        "restarting: \"mm, compaction: set pivot pfn to the pfn when scanners met last time\" (V. Babka, January 2015), not merged. \
+         It takes effect with hints of nothing_found, so not from 6.1 on.",
+    ),
+    entry(
+        "compaction.async_resets",
+        Code("reset_cached_positions in __compact_finished"),
+        &[("false", Never), ("true", Every)],
+        "",
+    ),
     entry("pcp", Ours("every Linux has per-CPU lists"), &[], ""),
 ];
 

@@ -231,6 +231,7 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         cx: &Cx,
         zone: ZoneId,
         mark: Frames,
+        _: bool,
         want: usize,
         mut offer: impl FnMut(Pfn) -> bool,
     ) -> Direct {

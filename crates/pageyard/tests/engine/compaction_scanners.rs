@@ -136,6 +136,21 @@ fn when_the_scanners_have_met_the_next_compaction_begins_at_the_ends() {
 }
 
 #[test]
+fn where_asynchronous_compaction_does_not_reset_the_scanners_one_that_waits_does() {
+    let outcomes = |async_resets, modes: [Mode; 3]| {
+        let zone = ScriptedZone::new(4, Knobs { async_resets, ..plain() });
+        let zone = zone.pinned(0..1024).used(odd(1024..1536)).pinned([1024, 1536]);
+        modes.map(|mode| compactor(&zone, direct(9, mode)).run())
+    };
+    let (begins, goes_on) = (Outcome::Complete, Outcome::PartialSkipped);
+    let thrice = [Mode::Async; 3];
+    assert_eq!(outcomes(true, thrice), [begins; 3]);
+    assert_eq!(outcomes(false, thrice), [begins, goes_on, goes_on]);
+    let waiting = [Mode::Async, Mode::SyncLight, Mode::Async];
+    assert_eq!(outcomes(false, waiting)[2], begins);
+}
+
+#[test]
 fn after_the_longest_deferral_hints_are_forgotten() {
     let zone = ScriptedZone::new(3, plain()).used(odd(0..1536)).pinned([0, 512, 1024]);
     zone.skips.lock().unwrap().extend([0, 1, 2]);
@@ -315,6 +330,27 @@ fn patch_4_takes_free_frames_straight_from_the_lists_and_the_free_scanner_does_n
     let work = c.work();
     assert_eq!((work.direct_alloc, work.direct_miss, work.free_scanned, work.moved), (16, 0, 0, 16));
     assert_eq!(work.isolated, 16, "what is taken directly is not isolated");
+}
+
+#[test]
+fn patch_4_counts_what_it_takes_behind_the_migrate_scanner() {
+    let zone = ScriptedZone::new(3, patch4()).pinned((0..512).filter(|pfn| pfn % 8 != 4));
+    let zone = zone.used(512..528).pinned(528..1024).used(odd(1024..1536));
+    let zone = zone.direct((4..44).step_by(8).chain((1024..1100).step_by(2)));
+    let mut c = compactor(&zone, direct(4, Mode::Async));
+    assert_eq!(c.run(), Outcome::Success);
+    assert_eq!((c.work().direct_alloc, c.work().direct_behind, c.work().moved), (16, 5, 16));
+}
+
+#[test]
+fn frames_are_taken_directly_without_waiting_in_asynchronous_compaction_only() {
+    let everywhere = Knobs { direct_free: Scope::Direct, ..patch4() };
+    for (mode, outcome) in [(Mode::Async, Outcome::Contended), (Mode::SyncLight, Outcome::Success)] {
+        let zone = ScriptedZone::new(3, everywhere).used(0..16).pinned(16..1024).used(odd(1024..1536));
+        let zone = zone.direct((1024..1100).step_by(2));
+        *zone.in_use.lock().unwrap() = true;
+        assert_eq!(compactor(&zone, direct(4, mode)).run(), outcome);
+    }
 }
 
 #[test]

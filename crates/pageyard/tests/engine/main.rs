@@ -11,6 +11,7 @@ mod compaction_finish;
 mod compaction_hints;
 mod compaction_leases;
 mod compaction_lists;
+mod compaction_pivot;
 mod compaction_scanners;
 mod compaction_zones;
 mod contig;

@@ -146,7 +146,7 @@ fn a_report_of_wrong_frees() {
 fn an_offer_of_free_frames() {
     in_child("panics::an_offer_of_free_frames", || {
         at_every_callback("offer", Knobs::engine(), &OFFERS, |engine, keeper| {
-            let did = engine.take_direct(&CX, ZoneId(0), Frames::ZERO, 20, |pfn| {
+            let did = engine.take_direct(&CX, ZoneId(0), Frames::ZERO, false, 20, |pfn| {
                 // What is offered is handed over, whatever becomes of the call.
                 keeper.keep(pfn, Order::ZERO);
                 keeper.callback(OFFERS[0]);

@@ -475,10 +475,11 @@ impl CompactionView for ScriptedZone {
         _: &Cx,
         _: ZoneId,
         mark: Frames,
+        waits: bool,
         _: usize,
         mut offer: impl FnMut(Pfn) -> bool,
     ) -> Direct {
-        if *self.in_use.lock().unwrap() {
+        if *self.in_use.lock().unwrap() && !waits {
             return Direct::Contended;
         }
         while self.census().0 as u64 > mark.0 + 1 {

@@ -41,7 +41,7 @@ fn frames_that_were_offered_to_compaction_and_went_back_are_not_the_head_of_a_bl
     let engine = zeros();
     // Four are claimed for compaction, which wants one only: three go back.
     let mut taken = Vec::new();
-    engine.take_direct(&CX, ZoneId(0), Frames::ZERO, 4, |pfn| {
+    engine.take_direct(&CX, ZoneId(0), Frames::ZERO, false, 4, |pfn| {
         taken.push(pfn);
         false
     });
