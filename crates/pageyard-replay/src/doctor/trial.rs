@@ -8,6 +8,10 @@ use crate::replay::Progress;
 use crate::what_if::{Figure, Figures, Sign, calibration, is_judged, preset, read_again, replayed, unfit};
 use pageyard_trace::Trace;
 
+/// The opening that settings are tried from: an order of free blocks as good as any, and not the ascending one, which has all first
+/// blocks in one pageblock.
+const OPENING: u64 = 1;
+
 /// A figure, and how a setting changes it in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -83,9 +87,9 @@ pub fn try_settings(
         }
         let before = match &baseline {
             Some(figures) => figures,
-            None => baseline.insert(replayed(trace, name, &[], progress)?),
+            None => baseline.insert(replayed(trace, name, &[], OPENING, progress)?),
         };
-        let after = match replayed(trace, name, &[(knob.to_owned(), to.clone())], progress) {
+        let after = match replayed(trace, name, &[(knob.to_owned(), to.clone())], OPENING, progress) {
             Ok(after) => after,
             // A value that this kernel does not take.
             Err(ReplayError::Knob { why, .. }) => {

@@ -34,7 +34,8 @@ pub fn is_judged(preset: &str) -> bool {
     matches!(preset, "linux-6.1" | "linux-6.12")
 }
 
-/// Replays a recording on the reference, and counts.
+/// Replays a recording on the reference, and counts. In which order free blocks lay no recording tells: `opening` chooses one
+/// ([`ReplayOptions::opening_seed`]).
 ///
 /// # Errors
 /// Those of a replay; [`ReplayError::Machine`] where the replay is not sound.
@@ -42,11 +43,13 @@ pub fn replayed(
     trace: &Trace,
     preset: &str,
     knobs: &[(String, String)],
+    opening: u64,
     progress: &mut dyn FnMut(Progress<'_>, u64, u64),
 ) -> Result<Figures, ReplayError> {
     let spec = EngineSpec::parse(preset, knobs)?;
     let slow_path = Some(SlowPath { reclaim: true, compaction: true, pinned: 0.0 });
-    let options = ReplayOptions { slow_path, samples: Some(1), ..ReplayOptions::default() };
+    let options =
+        ReplayOptions { slow_path, samples: Some(1), opening_seed: opening, ..ReplayOptions::default() };
     let report = replay(trace, &[spec], &options, progress)?;
     match report.engines.first() {
         Some(engine) if engine.is_sound() => Ok(Figures::of_replay(engine)),

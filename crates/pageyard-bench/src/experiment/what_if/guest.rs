@@ -20,6 +20,10 @@ const MEMORY_MIB: u32 = 512;
 /// How long a guest may take to boot and age, or to carry out a task: it is emulated.
 const PATIENCE: Duration = Duration::from_secs(240);
 
+/// How often a task is tried: an emulator of two CPUs now and then carries out an instruction that the guest's kernel has just
+/// replaced, and the guest ends with "Oops: int3".
+const TRIES: u32 = 3;
+
 /// Empty lines before a task: a serial line that has just been restored loses some bytes.
 const LINES: &str = "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n";
 
@@ -154,8 +158,19 @@ impl Guest {
         Err("the guest cannot be saved: it takes too long".into())
     }
 
-    /// Has a task carried out, from the saved state.
+    /// Has a task carried out, from the saved state; again from there where the guest has ended.
     fn ask(&self, task: &Task) -> Result<Answer, String> {
+        let mut answer = self.ask_once(task);
+        for _ in 1..TRIES {
+            match answer {
+                Err(_) => answer = self.ask_once(task),
+                Ok(_) => break,
+            }
+        }
+        answer
+    }
+
+    fn ask_once(&self, task: &Task) -> Result<Answer, String> {
         let state = format!("exec:cat '{}'", self.folder.join("state").display());
         let mut running = self.start(&["-incoming", &state])?;
         let text = serde_json::to_string(task).map_err(|e| e.to_string())?;
@@ -238,16 +253,24 @@ impl Running {
         })
     }
 
-    /// Says what went wrong, with the last line of a log.
+    /// Says what went wrong, with the line of a log that says why, or its last one. The log is kept: the next guest writes its own.
     fn failed(&self, what: &str) -> String {
-        let last = |log: &PathBuf| {
+        let telling = |log: &PathBuf| {
             let bytes = fs::read(log).unwrap_or_default();
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            text.lines().rfind(|l| !l.trim().is_empty()).map(pageyard_replay::text::shown)
+            telling_line(&String::from_utf8_lossy(&bytes)).map(pageyard_replay::text::shown)
         };
-        let said = self.logs.iter().find_map(last).unwrap_or_default();
-        format!("{what}; its log is {} and ends with: {said}", self.logs[0].display())
+        let said = self.logs.iter().find_map(telling).unwrap_or_default();
+        let free =
+            (1..1000).map(|n| self.logs[0].with_file_name(format!("failed-{n}.log"))).find(|p| !p.exists());
+        let kept = free.filter(|to| fs::copy(&self.logs[0], to).is_ok());
+        format!("{what}; its log is {} and says: {said}", kept.as_ref().unwrap_or(&self.logs[0]).display())
     }
+}
+
+/// Returns the line of a kernel's log that says why it ended, or the last one.
+fn telling_line(log: &str) -> Option<&str> {
+    let panic = log.lines().find(|l| l.contains("Kernel panic"));
+    panic.or_else(|| log.lines().rfind(|l| !l.trim().is_empty()))
 }
 
 impl Drop for Running {
@@ -255,5 +278,18 @@ impl Drop for Running {
         // Nothing of it is kept.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_tells_more_than_the_last_line() {
+        let log = "[ 1.0] up\n[ 2.0] Kernel panic - not syncing: no memory\n[ 2.1] Kernel Offset: 0x1\n\n";
+        assert_eq!(telling_line(log), Some("[ 2.0] Kernel panic - not syncing: no memory"));
+        assert_eq!(telling_line("[ 1.0] up\n\n"), Some("[ 1.0] up"));
+        assert_eq!(telling_line(""), None);
     }
 }

@@ -81,7 +81,7 @@ pub const LOADS: [Load; 6] = [
         name: "pieces",
         about: "the same while only pieces of pageblocks are free",
         figures: [Figure::Failures, Figure::Wakes, Figure::Fallbacks, Figure::Drained],
-        size: [100_000, 24_000],
+        size: [100_000, 7_000],
         only: &["defrag_mode=1", "min_free_kbytes*4", "watermark_boost_factor=0"],
         state: State { aged_mib: 4096, pieces_only: true },
     },

@@ -11,6 +11,13 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
+/// The openings from which a recording is replayed: no recording tells in which order free blocks lay, and what falls back, or
+/// fails, depends on it. The ascending order, 0, is none of them: it has all first blocks in one pageblock.
+const OPENINGS: [u64; 5] = [1, 2, 3, 4, 5];
+
+/// In how many of them a figure must change the same way for the change to count.
+const AGREE: usize = 4;
+
 /// What a replay says about a load under a setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
@@ -35,11 +42,11 @@ pub struct Prediction {
 pub struct Predicted {
     /// Which.
     pub figure: Figure,
-    /// In the replay without the change.
+    /// In replays without the change, the mean over the openings.
     pub baseline: f64,
-    /// In the replay with it, less that.
+    /// In replays with it, less that.
     pub change: f64,
-    /// Its sign.
+    /// Its sign, where most openings have it.
     pub sign: Sign,
 }
 
@@ -89,21 +96,34 @@ pub fn predict(
 }
 
 impl Predicted {
-    fn of(figure: Figure, before: &Figures, after: &Figures) -> Predicted {
-        let baseline = before.get(figure);
-        let change = after.get(figure) - baseline;
-        Predicted { figure, baseline, change, sign: Sign::of(change, baseline, figure.floor()) }
+    /// Compares replays from the same openings.
+    fn of(figure: Figure, before: &[Figures], after: &[Figures]) -> Predicted {
+        let mean = |of: &[Figures]| of.iter().map(|f| f.get(figure)).sum::<f64>() / of.len().max(1) as f64;
+        let baseline = mean(before);
+        let change = mean(after) - baseline;
+        let pairs = before.iter().zip(after);
+        let agree = pairs.filter(|(b, a)| (a.get(figure) - b.get(figure)) * change > 0.0).count();
+        let sign = match agree >= AGREE.min(before.len()) {
+            true => Sign::of(change, baseline, figure.floor()),
+            false => Sign::None,
+        };
+        Predicted { figure, baseline, change, sign }
     }
 }
 
-/// Replays a recording on the reference with the place's settings, one of them changed.
+/// Replays a recording on the reference with the place's settings, one of them changed, from every opening.
 fn replayed(
     place: &dyn Place,
     trace: &Trace,
     changed: Option<(&Setting, &str)>,
-) -> Result<Figures, BenchError> {
+) -> Result<Vec<Figures>, BenchError> {
     let preset = preset(place.kernel()).unwrap_or("linux-6.18");
-    Ok(what_if::replayed(trace, preset, &knobs(place.baseline(), changed), &mut |_, _, _| {})?)
+    // A load's state can need a setting of its own, which the recording has.
+    let mut baseline = place.baseline().clone();
+    baseline.extend(trace.meta().settings.clone());
+    let knobs = knobs(&baseline, changed);
+    let from = |opening| what_if::replayed(trace, preset, &knobs, opening, &mut |_, _, _| {});
+    OPENINGS.into_iter().map(|opening| Ok(from(opening)?)).collect()
 }
 
 /// Says why nothing can be predicted from a recording, where nothing can.
@@ -159,6 +179,18 @@ pub fn tried(quick: bool) -> Vec<&'static Setting> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_counts_where_most_openings_have_it() {
+        let all = |values: [f64; 5]| values.map(|v| Figures([(Figure::Wakes, v)].into()));
+        let (before, sign) =
+            (all([10.0; 5]), |after| Predicted::of(Figure::Wakes, &all([10.0; 5]), &all(after)).sign);
+        assert_eq!(sign([20.0, 20.0, 20.0, 20.0, 9.0]), Sign::Up);
+        assert_eq!(sign([90.0, 90.0, 10.0, 10.0, 10.0]), Sign::None, "two openings of five");
+        assert_eq!(sign([9.9; 5]), Sign::None, "too small");
+        let predicted = Predicted::of(Figure::Wakes, &before, &all([0.0; 5]));
+        assert_eq!((predicted.baseline, predicted.change, predicted.sign), (10.0, -10.0, Sign::Down));
+    }
 
     #[test]
     fn what_is_written_down_is_whole_and_has_its_hash() {

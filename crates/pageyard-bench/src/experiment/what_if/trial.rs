@@ -153,15 +153,28 @@ impl Watch {
     }
 }
 
+/// How often free pageblocks are looked for again: what was just given back still lies in per-CPU lists and becomes whole later.
+const ROUNDS: u32 = 12;
+
 /// Sets every free pageblock aside as a huge page; returns how many huge pages there were before.
 fn set_aside(mut set: impl FnMut(&Path, &str) -> Result<(), String>) -> Result<u64, String> {
-    let before = fs::read_to_string(HUGE_PAGES).map_err(|e| format!("{HUGE_PAGES} cannot be read: {e}"))?;
-    let before: u64 = before.trim().parse().map_err(|_| format!("{HUGE_PAGES} is no number"))?;
-    let text = fs::read_to_string("/proc/buddyinfo").map_err(|e| e.to_string())?;
+    let before = huge_pages()?;
     // Or the pieces would be compacted in the background at once.
     set(Path::new("/proc/sys/vm/compaction_proactiveness"), "0")?;
-    set(Path::new(HUGE_PAGES), &(before + counts::free_pageblocks(&text)?).to_string())?;
+    for _ in 0..ROUNDS {
+        let text = fs::read_to_string("/proc/buddyinfo").map_err(|e| e.to_string())?;
+        let free = counts::free_pageblocks(&text)?;
+        if free > 0 {
+            set(Path::new(HUGE_PAGES), &(huge_pages()? + free).to_string())?;
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
     Ok(before)
+}
+
+fn huge_pages() -> Result<u64, String> {
+    let text = fs::read_to_string(HUGE_PAGES).map_err(|e| format!("{HUGE_PAGES} cannot be read: {e}"))?;
+    text.trim().parse().map_err(|_| format!("{HUGE_PAGES} is no number"))
 }
 
 /// Leaves only pieces of pageblocks free in a guest, as long as what is returned is held: what is cached goes, memory is held of which
