@@ -10,12 +10,14 @@ use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
 pub const SECTION: &str = "Long-term fragmentation";
 
 /// What is compared: the patches; patch 3's technique in synchronous direct compaction too, as the thread's last message asks
-/// for; patch 4's technique without patch 3's; both everywhere; and the engine.
+/// for; a pivot; patch 4's technique without patch 3's; both everywhere; and the engine.
 fn candidates() -> Vec<Candidate> {
     vec![
         Candidate::patch(2),
         Candidate::patch(3),
         Candidate::patch(3).variant(&[("skip_on_failure", "direct")]),
+        Candidate::patch(3).variant(&[("pivot", "restarting")]),
+        Candidate::patch(3).variant(&[("pivot", "forgetting")]),
         Candidate::patch(4),
         Candidate::patch(2).variant(&[("direct_free", "direct_async")]),
         Candidate::patch(4).variant(&[("skip_on_failure", "all"), ("direct_free", "direct")]),

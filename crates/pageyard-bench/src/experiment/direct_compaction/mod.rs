@@ -48,6 +48,8 @@ struct Extent {
     /// The same on a smaller machine, for the tables with many variants.
     small: Settings,
     seeds: &'static [u64],
+    /// The same with half of the jobs, for the questions: with all of them every patch succeeds alike, so success could answer none.
+    asked: Settings,
     phases: usize,
     background: u64,
     sensitivity: bool,
@@ -63,7 +65,8 @@ impl Extent {
                 settings: Settings { turns: Turns::Beside(PACE), ..study },
                 table_seeds: &SEEDS,
                 small: sized(2, 4),
-                seeds: &SEEDS[..1],
+                seeds: &SEEDS[..3],
+                asked: sized(2, 2),
                 phases: 20,
                 background: 16 << 30,
                 sensitivity: true,
@@ -73,6 +76,7 @@ impl Extent {
                 table_seeds: &SEEDS[..2],
                 small: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
                 seeds: &SEEDS[..1],
+                asked: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
                 phases: 0,
                 background: 1 << 30,
                 sensitivity: false,
@@ -137,7 +141,7 @@ impl Experiment for DirectCompaction {
         say(&extent, &load, run);
 
         let mut rows = main_table(&load, &extent, run)?;
-        rows.append(questions::measure(&load, &extent.small, extent.seeds, run)?);
+        rows.append(questions::measure(&load, &extent.asked, extent.seeds, run)?);
         if extent.phases > 0 {
             rows.append(longterm::measure(&load, &extent.small, extent.phases, extent.seeds, run)?);
         } else {
@@ -158,7 +162,7 @@ impl Experiment for DirectCompaction {
                     "the load pressure was not run: data/traces/pressure.trace is not below this folder",
                 ),
             }
-            rows.append(sensitivity::measure(&loads, &extent.small, extent.seeds, run)?);
+            rows.append(sensitivity::measure(&loads, &extent.small, &extent.seeds[..1], run)?);
         } else {
             run.note("sensitivity to the workload's parameters was not measured: leave out --quick");
         }
@@ -306,10 +310,12 @@ fn say(extent: &Extent, load: &LoadTrace, run: &mut Run<'_>) {
         extent.table_seeds,
     ));
     run.note(format!(
-        "the tables of questions, phases and sensitivity: {} MiB with {} jobs, seeds {:?}; those of named states: {} GiB",
+        "the tables of phases and sensitivity: {} MiB with {} jobs, seeds {:?}, sensitivity the first; the questions: {} jobs, the same \
+         seeds; those of named states: {} GiB",
         small.memory >> 20,
         small.shape.jobs,
         extent.seeds,
+        extent.asked.shape.jobs,
         extent.background >> 30
     ));
     run.note(format!(

@@ -12,7 +12,7 @@ use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
 type Question = (&'static str, &'static [(usize, &'static [Knob])]);
 
 /// The questions. The patch itself stands first in each table.
-pub const QUESTIONS: [Question; 11] = [
+pub const QUESTIONS: [Question; 13] = [
     ("Why direct free pages cut migrate scanning too", &[(2, &[]), (3, &[]), (4, &[])]),
     ("Leftovers released after a failed migration", &[(4, &[]), (4, &[("release_leftovers", "true")])]),
     (
@@ -58,6 +58,31 @@ pub const QUESTIONS: [Question; 11] = [
             (4, &[]),
             (4, &[("skip", "nothing")]),
             (4, &[("skip", "random:500")]),
+        ],
+    ),
+    (
+        "Where the scanners set out",
+        &[
+            (2, &[]),
+            (2, &[("pivot", "restarting")]),
+            (2, &[("pivot", "forgetting")]),
+            (3, &[]),
+            (3, &[("pivot", "restarting")]),
+            (3, &[("pivot", "forgetting")]),
+            (4, &[]),
+            (4, &[("pivot", "restarting")]),
+            (4, &[("pivot", "forgetting")]),
+        ],
+    ),
+    (
+        "Asynchronous compaction that leaves the scanners where they met",
+        &[
+            (2, &[]),
+            (2, &[("async_resets", "false")]),
+            (3, &[]),
+            (3, &[("async_resets", "false")]),
+            (4, &[]),
+            (4, &[("async_resets", "false")]),
         ],
     ),
     (
@@ -117,6 +142,11 @@ fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
         mean(reports, |r| by_stall(r, Counter::CompactMigrateScanned)),
         "",
     );
+    let (taken, behind) = (Counter::CompactFreeDirectAlloc, Counter::CompactFreeDirectBehind);
+    if reports.iter().any(|r| count(r, taken) > 0.0) {
+        let share = |r: &Report| 100.0 * count(r, behind) / count(r, taken).max(1.0);
+        rows.add("Taken directly behind the migrate scanner", column, mean(reports, share), "%");
+    }
     rows.add("Isolated and put back", column, mean(reports, |r| count(r, Counter::CompactAbandoned)), "");
     rows.add(
         "Zones left alone for a failure",
