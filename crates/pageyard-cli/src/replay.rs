@@ -56,6 +56,10 @@ pub struct Replay {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pinned: Option<f64>,
 
+    /// In which order free blocks lay on their lists, which no trace records: 0 is ascending, each other number another order
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    opening: u64,
+
     /// How many samples the timeline has between its first and its last [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_SAMPLES))]
     samples: Option<u64>,
@@ -130,7 +134,7 @@ impl Replay {
             threads: self.threads,
             slow_path: self.slow_path()?,
             samples: self.samples,
-            opening_seed: 0,
+            opening_seed: self.opening,
             series: self.out.is_some(),
             follow: match (self.seen_moves_only, self.hide_seen_moves) {
                 (true, _) => Follow::SeenOnly,

@@ -197,6 +197,9 @@ pub struct Config {
     /// Whether no request mixes types in a pageblock before reclaim and compaction have failed it (6.15 and later). One that
     /// cannot wait fails instead.
     pub defrag_mode: bool,
+    /// Whether, with that mode, a request that cannot wait mixes types in the end instead of failing, if it wakes the background
+    /// reclaimer (a fix of May 2026).
+    pub defrag_falls_back: bool,
     /// Whether requests that ignore the watermarks, those of tasks that are being killed and urgent ones that cannot wait take from
     /// any node, whatever they ask for, once the nodes that they may use have nothing above the low watermark.
     pub privileged_take_any_node: bool,
@@ -310,6 +313,7 @@ impl Config {
             boost_rule: BoostRule::Atomic,
             nofragment: false,
             defrag_mode: false,
+            defrag_falls_back: false,
             privileged_take_any_node: true,
             highatomic_limit: HighatomicLimit::PercentPlusOne,
             highatomic_counts_free: false,

@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 65] = [
+    pub const KNOBS: [(&'static str, &'static str); 66] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -47,6 +47,7 @@ impl Config {
         ("fallback", "half_free, alike or claim_or_steal"),
         ("nofragment", "true or false"),
         ("defrag_mode", "0 or 1"),
+        ("defrag_falls_back", "true or false"),
         ("highatomic_counts_free", "true or false"),
         ("retries", "progress or bounded"),
         ("reclaimer", "by_zone or by_node"),
@@ -240,6 +241,7 @@ impl Config {
             }
             "dirty_ratio" => self.dirty_ratio = number(0..=100)?,
             "nofragment" => self.nofragment = switch()?,
+            "defrag_falls_back" => self.defrag_falls_back = switch()?,
             "defrag_mode" => {
                 self.defrag_mode = match value {
                     "0" => false,
@@ -274,6 +276,7 @@ mod tests {
             ("fallback", "alike"),
             ("nofragment", "false"),
             ("defrag_mode", "1"),
+            ("defrag_falls_back", "true"),
             ("highatomic_counts_free", "false"),
             ("pcp_free_high", "batch"),
             ("pcp_free_high_batch", "false"),

@@ -131,8 +131,11 @@ impl LinuxAllocator {
             return decided;
         }
         wait.set_effort(entitled);
-        // Reclaim's own requests do not reclaim.
-        wait.attempt_awake().or_else(|| (waits && !reclaiming).then(|| wait.wait()).flatten())
+        wait.attempt_awake().or_else(|| match waits {
+            // Reclaim's own requests do not reclaim.
+            true => (!reclaiming).then(|| wait.wait()).flatten(),
+            false => wait.mix_types(),
+        })
     }
 
     /// The last attempt of a request that must not fail: it may take a part of the least watermark's reserve. Linux goes on

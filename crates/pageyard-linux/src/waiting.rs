@@ -122,6 +122,18 @@ impl<'a, H: Helpers> Wait<'a, H> {
         self.attempt()
     }
 
+    /// What a request that cannot reclaim does last with `defrag_mode`, if it wakes the background reclaimer: it takes from pageblocks of
+    /// other types after all. One that does not wake it is a try, with something else to turn to, and fails.
+    ///
+    /// # Linux
+    /// "mm/page_alloc: fix defrag_mode for non-reclaimable allocations" (D. Ilvokhin, May 2026).
+    pub(crate) fn mix_types(&mut self) -> Option<Pfn> {
+        let mixes = self.engine.config.defrag_falls_back && self.effort.wake != Wake::No;
+        (mixes && std::mem::replace(&mut self.effort.nofragment, false))
+            .then(|| self.attempt_awake())
+            .flatten()
+    }
+
     fn is_costly(&self) -> bool {
         self.request.order > COSTLY
     }

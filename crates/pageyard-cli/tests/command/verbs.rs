@@ -144,6 +144,23 @@ fn replay_says_what_the_slow_path_did_and_nothing_where_there_was_none() {
 }
 
 #[test]
+fn another_opening_puts_free_blocks_in_another_order_the_same_each_time() {
+    let path = shipped("build");
+    let at = |opening: &[&str]| {
+        let of = ["replay", path.to_str().unwrap(), "--engine", "linux-6.18", "--json"];
+        let replayed = json(&[&of[..], opening].concat());
+        let engine = &replayed["engines"][0];
+        assert_eq!((&engine["leaked_frames"], &engine["audit"]), (&0.into(), &"clean".into()));
+        (engine["buddyinfo"].clone(), engine["counters"].clone())
+    };
+    let ascending = at(&[]);
+    assert_eq!(at(&["--opening", "0"]), ascending);
+    let other = at(&["--opening", "3"]);
+    assert_ne!(other, ascending);
+    assert_eq!(at(&["--opening", "3"]), other);
+}
+
+#[test]
 fn a_slow_path_that_is_none_is_refused_in_one_sentence() {
     for (arguments, says) in [
         (

@@ -86,6 +86,22 @@ fn with_defrag_mode_only_a_request_that_waits_mixes_types() {
 }
 
 #[test]
+fn with_the_fix_of_2026_a_request_that_cannot_wait_mixes_types_in_the_end_if_it_wakes_the_reclaimer() {
+    let mut config = bare(Config::linux_6_18());
+    for knob in ["defrag_mode", "defrag_falls_back"] {
+        config.set(knob, if knob == "defrag_mode" { "1" } else { "true" }).unwrap();
+    }
+    let a = with_holes(&config, |i| i % 2 == 0);
+    let before = a.stats()[Counter::Extfrag];
+    let atomic = Request::new(Order::ZERO, Unmovable).with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
+    let quiet = Request { flags: atomic.flags.difference(RequestFlags::WAKE_RECLAIM), ..atomic };
+    assert!(a.alloc(&CX, &quiet).is_err(), "a try, with something else to turn to");
+    assert!(a.alloc(&CX, &atomic.with(RequestFlags::WAKE_RECLAIM)).is_ok());
+    assert_eq!(a.stats()[Counter::Extfrag], before + 1);
+    sound(&a);
+}
+
+#[test]
 fn what_stays_behind_after_a_steal_depends_on_the_version() {
     let left = |config: Config| {
         let a = with_holes(&config, |i| i < 30 && i % 2 == 0);

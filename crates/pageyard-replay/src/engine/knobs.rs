@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 66] = [
+const ABOUT: [(&str, &str); 67] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -186,6 +186,10 @@ const ABOUT: [(&str, &str); 66] = [
     ("fallback", "how a request takes from pageblocks of another type"),
     ("nofragment", "whether a first attempt avoids mixing types, even at the cost of a lower zone"),
     ("defrag_mode", "whether no request mixes types before reclaim and compaction have failed it"),
+    (
+        "defrag_falls_back",
+        "whether a request that cannot wait mixes types in the end, with defrag_mode, instead of failing",
+    ),
     ("highatomic_counts_free", "whether only free frames of the high-order reserve are withheld from others"),
     ("retries", "how often a request that waits tries again"),
     (
@@ -309,6 +313,7 @@ fn default_of(engine: &str, knob: &str) -> String {
         ("fallback", Some(c)) => value(&c.fallback),
         ("nofragment", Some(c)) => c.nofragment.to_string(),
         ("defrag_mode", Some(c)) => u8::from(c.defrag_mode).to_string(),
+        ("defrag_falls_back", Some(c)) => c.defrag_falls_back.to_string(),
         ("highatomic_counts_free", Some(c)) => c.highatomic_counts_free.to_string(),
         ("retries", Some(c)) => value(&c.retries),
         ("reclaimer", Some(c)) => value(&c.reclaimer),

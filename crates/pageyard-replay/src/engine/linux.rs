@@ -248,7 +248,14 @@ pub(super) const TABLE: &[InLinux] = &[
         "defrag_mode",
         Sysctl("vm.defrag_mode"),
         &[("0", Every), (ANY, Since(v(6, 15)))],
-        "0 unless it is set. What it asks of the background reclaimer and compactor is left out.",
+        "0 unless it is set. The background reclaimer and compactor work in whole pageblocks then.",
+    ),
+    entry(
+        "defrag_falls_back",
+        Code("__alloc_pages_slowpath"),
+        &[("false", Every), ("true", Never)],
+        "\"mm/page_alloc: fix defrag_mode for non-reclaimable allocations\" (D. Ilvokhin, May 2026), later than the releases here. \
+         The series \"mm: fix reclaim storms in defrag_mode\" (J. Weiner, June 2026) is not built.",
     ),
     entry(
         "highatomic_counts_free",
