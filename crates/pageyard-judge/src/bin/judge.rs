@@ -8,6 +8,8 @@ use pageyard_judge::settings::{apply, settings, shape};
 use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
 use pageyard_judge::{report, stream};
 use pageyard_linux::Config;
+use std::fmt::Display;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -93,10 +95,10 @@ fn main() -> ExitCode {
     };
     let report = report::Report::new(&rows);
     if command.json {
-        println!("{}", serde_json::to_string_pretty(&report).expect("a report is plain data"));
+        print(serde_json::to_string_pretty(&report).expect("a report is plain data"));
     } else {
-        println!("{report}");
-        println!("left out: {}", LEFT_OUT.join("; "));
+        print(&report);
+        print(format_args!("left out: {}", LEFT_OUT.join("; ")));
     }
     if report.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -123,7 +125,7 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
                 let (name, release) = (format!("set {set}"), "no ruling".to_owned());
                 let row = report::Row { name, release, verdict: Verdict::none(why.to_string()) };
                 if !json {
-                    println!("{row}");
+                    print(&row);
                 }
                 rows.push(row);
                 continue;
@@ -148,7 +150,7 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
         }
         let row = report::Row { name: format!("set {set}"), release: recording.ruling.release, verdict };
         if !json {
-            println!("{row}");
+            print(&row);
         }
         rows.push(row);
     }
@@ -172,13 +174,13 @@ fn weigh(kernel: &Path, initrd: &Path, folder: &Path, json: bool) -> ExitCode {
     if json {
         let rows = names.into_iter().zip(ruling.weights).map(|(name, n)| (name.to_owned(), n.into()));
         let rows = serde_json::Map::from_iter(rows);
-        println!("{}", serde_json::json!({ "version": 1, "kernel": ruling.release, "instructions": rows }));
+        print(serde_json::json!({ "version": 1, "kernel": ruling.release, "instructions": rows }));
     } else {
-        println!(
+        print(format_args!(
             "instructions of {}, a frame each, where the CPU's list has what is needed:",
             ruling.release
-        );
-        names.iter().zip(ruling.weights).for_each(|(name, n)| println!("  {name:14} {n:8.1}"));
+        ));
+        names.iter().zip(ruling.weights).for_each(|(name, n)| print(format_args!("  {name:14} {n:8.1}")));
     }
     ExitCode::SUCCESS
 }
@@ -191,7 +193,7 @@ fn check(files: &[PathBuf], json: bool) -> Result<Vec<report::Row>, String> {
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         let row = report::Row { name, release: recording.ruling.release, verdict };
         if !json {
-            println!("{row}");
+            print(&row);
         }
         rows.push(row);
     }
@@ -209,4 +211,13 @@ fn compared(recording: &Recording, preset: &Config) -> Result<Verdict, String> {
         Ok(verdict) => verdict,
         Err(e) => Verdict::none(e.to_string()),
     })
+}
+
+/// Prints a line of the result. A reader that has gone away is no failure: the exit status still tells the verdict.
+fn print(line: impl Display) {
+    if let Err(e) = writeln!(std::io::stdout(), "{line}")
+        && e.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        eprintln!("error: the result cannot be written: {e}");
+    }
 }
