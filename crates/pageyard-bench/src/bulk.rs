@@ -5,7 +5,7 @@
 
 use super::sweep::Pattern;
 use super::{Noise, SAMPLES, Skipped};
-use crate::contestants::Subjects;
+use crate::contestants::{CPUS, Subjects};
 use crate::harness::cell::{Cell, Measured};
 use crate::harness::load::{Load, Taken};
 use crate::harness::machine::Machine;
@@ -186,7 +186,8 @@ pub fn bulk(options: &BulkOptions, progress: &mut dyn FnMut(u64, u64)) -> Bulk {
     }
     let all = (calls.len() + 1) as u64 * 2;
     let mut done = 0;
-    let subjects = Subjects::inside(Order::ZERO).with_outside(Order::ZERO, options.command.as_deref(), &cpus);
+    let subjects =
+        Subjects::inside(Order::ZERO, CPUS).with_outside(Order::ZERO, options.command.as_deref(), &cpus);
     let bulky: Vec<&dyn Subject> = subjects.all.iter().map(|s| &**s).filter(|s| s.can(1, 2)).collect();
     result.skipped = subjects.skipped;
     for s in subjects.all.iter().filter(|s| !s.can(1, 2)) {
@@ -200,7 +201,7 @@ pub fn bulk(options: &BulkOptions, progress: &mut dyn FnMut(u64, u64)) -> Bulk {
         }
     }
     drop(bulky);
-    let large = Subjects::inside(Order::of(BUFFER_ORDER));
+    let large = Subjects::inside(Order::of(BUFFER_ORDER), CPUS);
     for at in [Where::InCache, Where::Across] {
         result.buffers(&team, &large.all, at);
         done += 1;

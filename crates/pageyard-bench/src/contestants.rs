@@ -16,8 +16,8 @@ use std::path::Path;
 /// The memory that is managed, in frames: 16 GiB. No row holds more than a quarter of it.
 pub(super) const MEMORY: u64 = 1 << 22;
 
-/// CPUs that each engine has lists for.
-const CPUS: u32 = 2;
+/// The fewest CPUs that each engine has lists for: those of two threads, also where one is measured.
+pub(super) const CPUS: usize = 2;
 
 /// Orders for which there are subjects: each has its own loops, compiled for it.
 pub const ORDERS: [u8; 4] = [0, 3, 6, 9];
@@ -38,27 +38,35 @@ pub(super) struct Subjects {
 }
 
 impl Subjects {
-    /// Makes the floors, engines and allocators that live in this process, for blocks of an order of [`ORDERS`].
-    pub fn inside(order: Order) -> Subjects {
+    /// Makes the floors, engines and allocators that live in this process, for blocks of an order of [`ORDERS`] and at most
+    /// this many threads.
+    pub fn inside(order: Order, threads: usize) -> Subjects {
         match order.get() {
-            0 => Subjects::of::<0>(MEMORY),
-            3 => Subjects::of::<3>(MEMORY),
-            6 => Subjects::of::<6>(MEMORY),
-            9 => Subjects::of::<9>(MEMORY),
+            0 => Subjects::of::<0>(MEMORY, threads),
+            3 => Subjects::of::<3>(MEMORY, threads),
+            6 => Subjects::of::<6>(MEMORY, threads),
+            9 => Subjects::of::<9>(MEMORY, threads),
             _ => Subjects { all: Vec::new(), skipped: Vec::new() },
         }
     }
 
-    /// Makes those that serve blocks of several orders: in this process over a zone of this many frames, and in separate ones.
-    pub fn of_several_orders(frames: u64, command: Option<&Path>, cpus: &[usize]) -> Subjects {
-        let mut subjects = Subjects::of::<0>(frames);
+    /// Makes those that serve blocks of several orders on at most this many threads: in this process over a zone of this many
+    /// frames, and in separate ones.
+    pub fn of_several_orders(
+        frames: u64,
+        threads: usize,
+        command: Option<&Path>,
+        cpus: &[usize],
+    ) -> Subjects {
+        let mut subjects = Subjects::of::<0>(frames, threads);
         subjects.all.retain(|s| !s.name().starts_with("floor"));
         subjects.skipped.retain(|s| !s.allocator.starts_with("floor"));
         subjects.add(peers::of_any_size(command, cpus));
         subjects
     }
 
-    fn of<const ORDER: u8>(memory: u64) -> Subjects {
+    fn of<const ORDER: u8>(memory: u64, threads: usize) -> Subjects {
+        let cpus = threads.max(CPUS);
         let mut subjects = Subjects { all: Vec::new(), skipped: Vec::new() };
         let floor = FloorArray::new(FLOOR);
         subjects.all.push(Box::new(Alone { name: "floor-array", allocator: floor, bulk: true }));
@@ -66,11 +74,11 @@ impl Subjects {
             Ok(floor) => subjects.all.push(Box::new(Shared::new("floor-rseq", FloorRseq(floor), false))),
             Err(why) => subjects.skip("floor-rseq", why.to_string()),
         }
-        let floor = FloorTrylock::new(CPUS as usize, FLOOR);
+        let floor = FloorTrylock::new(cpus, FLOOR);
         subjects.all.push(Box::new(Shared::new("floor-trylock", floor, false)));
         let regions = one_zone(memory);
         for row in ROWS {
-            let engine = Engine::listed(row, CPUS).expect("each row has an engine");
+            let engine = Engine::listed(row, cpus as u32).expect("each row has an engine");
             let visit = AsSubject::<ORDER> { name: row, one_thread: engine.is_for_one_thread() };
             match engine.on(&map_of(&regions), visit) {
                 Ok(subject) => subjects.all.push(subject),

@@ -5,7 +5,7 @@
 //! numbers: the elapsed time minus the queue's is reported beside it.
 
 use super::{Noise, SAMPLES, Skipped};
-use crate::contestants::{ALONE, Subjects};
+use crate::contestants::{ALONE, CPUS, Subjects};
 use crate::external::{CrossFigures, External, ExternalNote};
 use crate::harness::allocator::Allocator;
 pub use crate::harness::handover::GROUP;
@@ -123,7 +123,8 @@ pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cros
     let mut subjects = vec![queue()];
     subjects.push(Box::new(Shared::new("floor-ring", Ring::new(), false)));
     // A floor's array would run out: what one CPU gives back does not return to the other.
-    let others = Subjects::inside(Order::ZERO).with_outside(Order::ZERO, options.command.as_deref(), &cpus);
+    let others =
+        Subjects::inside(Order::ZERO, CPUS).with_outside(Order::ZERO, options.command.as_deref(), &cpus);
     subjects.extend(others.all.into_iter().filter(|s| !s.name().starts_with("floor")));
     result.skipped = others.skipped;
     subjects.push(queue());

@@ -26,7 +26,7 @@ const BLOCKS: usize = 1 << 17;
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct MixedOptions {
-    /// Threads: 1 or 2.
+    /// Numbers of threads, each at most the CPUs that this process may use.
     pub threads: Vec<usize>,
     /// Patterns; with one thread there is only its own.
     pub patterns: Vec<MixedPattern>,
@@ -139,18 +139,19 @@ pub fn mixed(options: &MixedOptions, progress: &mut dyn FnMut(u64, u64)) -> Mixe
     let mut result = Mixed { machine: Machine::measured(), samples: options.samples, ..Mixed::default() };
     result.external = options.external.as_ref().map(|external| ExternalNote::of(external, &result.machine));
     let cpus = cpus();
-    let team = Team::new(&cpus[..cpus.len().min(2)]);
+    let team = Team::new(&cpus);
     let memory = options.touched.contains(&true).then(|| Arc::new(Memory::new(ZONE)));
     let settings = options.settings();
     let all = (settings.len() * options.samples) as u64;
     for (done, setting) in settings.iter().enumerate() {
         if setting.threads > team.len() {
-            let why = "two threads need two CPUs, and this process may use one".to_owned();
-            result.skip("all", why);
+            let (threads, cpus) = (setting.threads, team.len());
+            result
+                .skip("all", format!("{threads} threads need as many CPUs, and this process may use {cpus}"));
             continue;
         }
         // None of them knows what another setting did to its memory.
-        let others = Subjects::of_several_orders(ZONE, options.command.as_deref(), &cpus);
+        let others = Subjects::of_several_orders(ZONE, setting.threads, options.command.as_deref(), &cpus);
         others.skipped.into_iter().for_each(|skipped| result.skip(skipped.allocator, skipped.why));
         let nothing = || Box::new(Shared::new("harness", Nothing, false)) as Box<dyn Subject>;
         let subjects: Vec<_> = [nothing()].into_iter().chain(others.all).chain([nothing()]).collect();
@@ -161,9 +162,10 @@ pub fn mixed(options: &MixedOptions, progress: &mut dyn FnMut(u64, u64)) -> Mixe
             result.add_external(setting, external);
         }
     }
-    if options.threads.contains(&2) {
+    if options.threads.iter().any(|n| *n > 1) {
         for allocator in ALONE.into_iter().filter(|name| !name.starts_with("floor")) {
-            result.skip(allocator, "it is for one thread; its rows with two threads are left out".to_owned());
+            result
+                .skip(allocator, "it is for one thread; its rows with more threads are left out".to_owned());
         }
     }
     result

@@ -1,4 +1,4 @@
-//! `bench sweep`: blocks allocated and freed in batches of 1 to 16,384, on one thread and two.
+//! `bench sweep`: blocks allocated and freed in batches of 1 to 16,384, on one thread, two, or as many as there are CPUs.
 
 use super::peers::uml::{self, Uml};
 use super::{Noise, SAMPLES, Skipped};
@@ -24,7 +24,7 @@ pub struct SweepOptions {
     pub orders: Vec<Order>,
     /// Blocks in a batch; [`LARGEST_BATCH`] is measured with single frames, shuffled, on one thread only.
     pub batches: Vec<usize>,
-    /// Threads: 1 or 2.
+    /// Numbers of threads, each at most the CPUs that this process may use.
     pub threads: Vec<usize>,
     /// Patterns.
     pub patterns: Vec<Pattern>,
@@ -167,10 +167,11 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
     let watch = Watch::start();
     let cpus = cpus();
     let team = Team::new(&cpus);
+    let most = options.threads.iter().copied().filter(|n| *n <= team.len()).max().unwrap_or(1);
     let all = options.orders.len() * options.batches.len() * options.patterns.len() * options.threads.len();
     let mut done = 0;
     for order in &options.orders {
-        let subjects = Subjects::inside(*order).with_outside(*order, options.command.as_deref(), &cpus);
+        let subjects = Subjects::inside(*order, most).with_outside(*order, options.command.as_deref(), &cpus);
         sweep.skipped.extend(subjects.skipped);
         for batch in &options.batches {
             for pattern in &options.patterns {
@@ -204,7 +205,8 @@ struct Setting {
 impl Setting {
     /// Says whether it leaves enough memory, and, for the largest batch, whether it is the setting meant for it.
     fn is_sensible(&self) -> bool {
-        let fits = (self.batch as u64) << self.order.get() <= MEMORY / 4;
+        let frames = (self.batch as u64) << self.order.get();
+        let fits = frames <= MEMORY / 4 && frames * self.threads as u64 <= MEMORY / 2;
         let small = self.batch < LARGEST_BATCH;
         fits && (small || (self.order, self.pattern, self.threads) == (Order::ZERO, Pattern::Shuffled, 1))
     }
@@ -320,12 +322,12 @@ impl Sweep {
             );
         } else if options.threads.iter().any(|n| *n > 1) {
             for allocator in ALONE {
-                self.skip(allocator, "it is for one thread; its rows with two are left out".into());
+                self.skip(allocator, "it is for one thread; its rows with more are left out".into());
             }
             if self.note.is_some() {
                 self.skip(
                     "linux-uml",
-                    "User Mode Linux has one CPU; its rows with two threads are left out".into(),
+                    "User Mode Linux has one CPU; its rows with more threads are left out".into(),
                 );
             }
         }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// Measures what a frame costs on this machine, in the engine and in its alternatives.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard bench bulk --json\n  pageyard bench mixed --threads 1 --external other.json\n  pageyard bench stream --elements 40000000\n\n\
+    after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard bench bulk --json\n  pageyard bench sweep --order 0 --threads 1,2,4,8 --pattern fifo\n  pageyard bench mixed --threads 1 --external other.json\n  pageyard bench stream --elements 40000000\n\n\
                   Close other programs, and pin nothing: the benchmark pins itself. It reports what disturbed a run."
 )]
 pub struct Bench {
@@ -98,8 +98,8 @@ struct Sweep {
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=200_000))]
     batch: Vec<u32>,
 
-    /// Measure these numbers of threads only
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// Measure these numbers of threads only, each thread on a CPU of its own
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: Vec<u8>,
 
     /// Measure these orders of frees only
@@ -121,8 +121,8 @@ struct Mixed {
     #[command(flatten)]
     samples: Samples,
 
-    /// Measure these numbers of threads only
-    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=2))]
+    /// Measure these numbers of threads only, each thread on a CPU of its own
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=64))]
     threads: Vec<u8>,
 
     #[command(flatten)]

@@ -2,6 +2,7 @@
 
 use super::{
     disturbance_text, external_text, machine_text, quick_text, samples_text, shown_name, skipped_text,
+    threads_text,
 };
 use crate::document::{MixedDocument, MixedRowDocument};
 use pageyard::PAGE_SIZE;
@@ -31,7 +32,7 @@ impl MixedDocument<'_> {
         let setting = |r: &MixedRowDocument<'_>| (r.row.threads, r.row.pattern, r.row.touched);
         for rows in self.rows.chunk_by(|a, b| setting(a) == setting(b)) {
             let first = rows[0].row;
-            let threads = if first.threads == 1 { "one thread" } else { "two threads" };
+            let threads = threads_text(first.threads);
             let touched = if first.touched { "touched" } else { "not touched" };
             let doubtful = if first.disturbed { " !" } else { "" };
             let _ = writeln!(text, "\n== {threads}, {}, {touched}{doubtful}", first.pattern.name());

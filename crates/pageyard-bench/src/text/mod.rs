@@ -33,6 +33,15 @@ fn machine_text(m: &Machine) -> String {
     format!("{m}, Linux {}\n{costs}", m.kernel)
 }
 
+/// Says how many threads there are: the usual numbers in words.
+fn threads_text(threads: usize) -> Cow<'static, str> {
+    match threads {
+        1 => "one thread".into(),
+        2 => "two threads".into(),
+        n => format!("{n} threads").into(),
+    }
+}
+
 fn samples_text(samples: usize) -> String {
     format!("Each row has {samples} samples, taken in turn; figures are their medians.\n")
 }

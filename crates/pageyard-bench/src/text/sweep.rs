@@ -2,6 +2,7 @@
 
 use super::{
     disturbance_text, external_text, machine_text, quick_text, samples_text, shown_name, skipped_text,
+    threads_text,
 };
 use crate::document::{SweepDocument, SweepRowDocument};
 use std::fmt::Write;
@@ -69,7 +70,7 @@ impl SweepDocument<'_> {
         }
         for group in groups {
             let first = group[0].row;
-            let threads = if first.threads == 1 { "one thread" } else { "two threads" };
+            let threads = threads_text(first.threads);
             let _ = writeln!(text, "\n== order {}, {threads}, {}", first.order, first.pattern.name());
             tables(&mut text, &Table::of(group));
         }

@@ -39,7 +39,8 @@ fn total() -> u64 {
 pub enum MixedPattern {
     /// Its own.
     Local,
-    /// A quarter of them those that the other thread took, handed over 64 at a time.
+    /// A quarter of them those that another thread took, handed over 64 at a time: each thread hands to the next, the last to
+    /// the first.
     HandedOver,
 }
 
@@ -69,8 +70,8 @@ const RUN: u32 = 64;
 /// What is held wanders from the middle by at most this part of itself.
 const WANDERS: usize = 16;
 
-/// A thread gives back a block from the other after it has handed over so many more itself. Less than the queue holds, and more
-/// than a group, so that the two never wait for each other.
+/// A thread gives back a block from another after it has handed over so many more itself. Less than the queue holds, and more
+/// than a group, so that threads never wait for each other in a circle.
 const LAG: usize = 2 * GROUP;
 
 /// One call.
@@ -84,9 +85,9 @@ pub(crate) enum Kind {
     Take(Order),
     /// Gives back one of those held.
     Give,
-    /// Hands one of those held over to the other thread.
+    /// Hands one of those held over to the next thread.
     Hand,
-    /// Gives back the next one that the other thread has handed over.
+    /// Gives back the next one that the thread before has handed over.
     GiveHanded,
 }
 
@@ -290,15 +291,18 @@ mod tests {
 
     #[test]
     fn the_zone_stays_between_40_and_60_percent_full_pass_after_pass() {
-        for (threads, pattern) in
-            [(1, MixedPattern::Local), (2, MixedPattern::Local), (2, MixedPattern::HandedOver)]
-        {
+        for (threads, pattern) in [
+            (1, MixedPattern::Local),
+            (2, MixedPattern::Local),
+            (2, MixedPattern::HandedOver),
+            (16, MixedPattern::HandedOver),
+        ] {
             let mut all: Vec<Thread> = (0..threads).map(|i| Thread::new(i, threads, pattern)).collect();
             let frames = |t: &Thread| t.held.iter().map(|o| o.frames().0 as i64).sum::<i64>();
             let mut used: i64 = all.iter().map(frames).sum();
             let mut seen = (used, used);
             for _ in 0..20 {
-                let mut queues = [VecDeque::new(), VecDeque::new()];
+                let mut queues = vec![VecDeque::new(); threads];
                 let mut rounds = 0;
                 while all.iter().any(|t| t.at < t.sequence.steps.len()) {
                     for (i, thread) in all.iter_mut().enumerate() {
@@ -307,7 +311,7 @@ mod tests {
                             used += change;
                             seen = (seen.0.min(used), seen.1.max(used));
                         });
-                        queues[1 - i].extend(out);
+                        queues[(i + 1) % threads].extend(out);
                     }
                     rounds += 1;
                     assert!(rounds < BLOCKS, "the threads wait for each other");

@@ -36,8 +36,8 @@ pub(crate) struct MixedLoad {
     sequences: Arc<[Sequence]>,
     memory: Arc<Memory>,
     sides: Vec<Mutex<Side>>,
-    /// To the thread of this number.
-    queues: [Queue; 2],
+    /// To the thread of this number, from the one before it; the first comes after the last.
+    queues: Box<[Queue]>,
 }
 
 impl MixedLoad {
@@ -50,7 +50,8 @@ impl MixedLoad {
     /// Makes a load of which nothing is held yet.
     pub fn new(setting: Setting, sequences: Arc<[Sequence]>, memory: Arc<Memory>) -> MixedLoad {
         let sides = sequences.iter().map(|sequence| Mutex::new(Side::new(sequence.most_held()))).collect();
-        MixedLoad { setting, sequences, memory, sides, queues: [Queue::new(), Queue::new()] }
+        let queues = sequences.iter().map(|_| Queue::new()).collect();
+        MixedLoad { setting, sequences, memory, sides, queues }
     }
 
     /// Returns the blocks that a pass takes on each thread.
@@ -94,7 +95,7 @@ struct Side {
     inbox: Group,
 }
 
-/// Blocks on their way to the other thread, or from it.
+/// Blocks on their way to the next thread, or from the one before.
 struct Group {
     blocks: [Pfn; GROUP],
     /// Blocks handed over so far, this way.
@@ -147,7 +148,7 @@ impl Side {
 pub(crate) fn run<A: Allocator>(a: &A, thread: usize, work: &Work) -> Busy {
     let load = &*work.load;
     let sequence = &load.sequences[thread];
-    let [mine, other] = [&load.queues[thread % 2], &load.queues[(thread + 1) % 2]];
+    let [mine, other] = [&load.queues[thread], &load.queues[(thread + 1) % load.queues.len()]];
     let _guards = [mine.guard(), other.guard()];
     let mut side = load.sides[thread].lock().unwrap_or_else(PoisonError::into_inner);
     let start = now_ns();
@@ -307,34 +308,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_over_is_given_back_by_the_other_thread() {
-        let setting =
-            Setting { threads: 2, pattern: MixedPattern::HandedOver, touched: false, blocks: 1 << 12 };
-        let load =
-            Arc::new(MixedLoad::new(setting, MixedLoad::sequences(&setting), Arc::new(Memory::none())));
-        let a = Checked::default();
-        for phase in [Phase::Open, Phase::Pass, Phase::Pass] {
-            std::thread::scope(|scope| {
-                let threads = [0, 1].map(|i| {
-                    let work = Work { load: load.clone(), phase };
-                    let a = &a;
-                    scope.spawn(move || run(a, i, &work))
+    fn what_is_handed_over_is_given_back_by_the_next_thread() {
+        for threads in [2, 5] {
+            let setting =
+                Setting { threads, pattern: MixedPattern::HandedOver, touched: false, blocks: 1 << 12 };
+            let load =
+                Arc::new(MixedLoad::new(setting, MixedLoad::sequences(&setting), Arc::new(Memory::none())));
+            let a = Checked::default();
+            for phase in [Phase::Open, Phase::Pass, Phase::Pass] {
+                std::thread::scope(|scope| {
+                    let running: Vec<_> = (0..threads)
+                        .map(|i| {
+                            let (work, a) = (Work { load: load.clone(), phase }, &a);
+                            scope.spawn(move || run(a, i, &work))
+                        })
+                        .collect();
+                    for thread in running {
+                        assert!(thread.join().is_ok());
+                    }
                 });
-                for thread in threads {
-                    assert!(thread.join().is_ok());
-                }
+            }
+            let held = load.sides.iter().flat_map(|side| {
+                let side = side.lock().unwrap();
+                side.held[..side.len].iter().filter_map(|held| held.block()).collect::<Vec<_>>()
             });
+            assert_eq!(
+                a.out.load(Relaxed),
+                held.count() as i64,
+                "what is out is held, and nothing is on its way"
+            );
+            let handed = load.sides.iter().map(|side| side.lock().unwrap().out.count);
+            assert_eq!(handed.collect::<Vec<_>>(), vec![2 << 10; threads]);
         }
-        let held = load.sides.iter().flat_map(|side| {
-            let side = side.lock().unwrap();
-            side.held[..side.len].iter().filter_map(|held| held.block()).collect::<Vec<_>>()
-        });
-        assert_eq!(
-            a.out.load(Relaxed),
-            held.count() as i64,
-            "what is out is held, and nothing is on its way"
-        );
-        let handed = load.sides.iter().map(|side| side.lock().unwrap().out.count);
-        assert_eq!(handed.collect::<Vec<_>>(), [2 << 10; 2]);
     }
 }
