@@ -137,7 +137,11 @@ static void play_background(void)
 		list_replace_init(&node->kcompactd_wait.head, &p->compactor_threads);
 		node->kswapd_order = 0;
 		node->kswapd_highest_zoneidx = MAX_NR_ZONES;
+#if IS_6_18
+		atomic_set(&node->kswapd_failures, 0);
+#else
 		node->kswapd_failures = 0;
+#endif
 		node->kcompactd_max_order = 0;
 		node->kcompactd_highest_zoneidx = node->nr_zones - 1;
 		for (i = 0; i < MAX_NR_ZONES; i++)

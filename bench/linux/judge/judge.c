@@ -24,6 +24,7 @@
 
 #include "hooks.h"
 #include "judge.h"
+#include "movable.h"
 #include "request.h"
 #include "turns.h"
 
@@ -38,7 +39,7 @@ static void (*drain_all)(struct zone *zone);
 static void (*drain_local)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
 static void (*drain_lru)(void);
-unsigned long (*block_flags)(const struct page *page, unsigned long pfn, unsigned long mask);
+block_type_fn block_type;
 #if IS_6_12
 static void (*free_folios)(struct folio_batch *folios);
 #else
@@ -64,7 +65,7 @@ static int find_symbols(void)
 	FIND(drain_local, "drain_local_pages");
 	FIND(refresh_stats, "refresh_cpu_vm_stats");
 	FIND(drain_lru, "lru_add_drain");
-	FIND(block_flags, "get_pfnblock_flags_mask");
+	FIND(block_type, BLOCK_TYPE_NAME);
 #if IS_6_12
 	FIND(free_folios, "free_unref_folios");
 #else
@@ -86,7 +87,7 @@ static u32 isolated; /* frames, in this operation */
  */
 static const struct operation *owner_of(struct page *page)
 {
-	return &ops[page->index];
+	return &ops[page->INDEX];
 }
 
 static bool isolate(struct page *page, isolate_mode_t mode)
@@ -107,51 +108,9 @@ static void put_back(struct page *page)
 {
 }
 
-/*
- * Since 6.9 compound pages move, too. One for which there is no target is to be split, as if it were a file's: what follows the
- * operations is where that looks for the file's least order, which is too large.
- */
-static struct {
-	struct movable_operations operations;
-	u8 file[sizeof(struct address_space)];
-} contents __aligned(64) = {
+static struct contents contents = {
 	.operations = { .isolate_page = isolate, .migrate_page = migrate, .putback_page = put_back },
 };
-
-static void keep_whole(void)
-{
-#if IS_6_12
-	struct address_space *file = (void *)&contents + PAGE_MAPPING_MOVABLE;
-
-	BUILD_BUG_ON(offsetof(struct address_space, flags) + PAGE_MAPPING_MOVABLE < sizeof(contents.operations));
-	mapping_set_folio_min_order(file, 1);
-#endif
-}
-
-static void mark(struct page *page)
-{
-	page->mapping = (void *)((unsigned long)&contents.operations | PAGE_MAPPING_MOVABLE);
-}
-
-/*
- * The later frames of a compound page count as movable only if they say so themselves, where those of a page on a list for reclaim
- * do. What they say is a bit that is 0 in whatever the kernel keeps there, and has to be so again before the page is freed.
- */
-static void mark_later(struct page *page, unsigned long n)
-{
-	unsigned long i;
-
-	for (i = 1; i < n; i++)
-		page[i].mapping = (void *)((unsigned long)page[i].mapping | PAGE_MAPPING_MOVABLE);
-}
-
-static void unmark_later(struct page *page, unsigned long n)
-{
-	unsigned long i;
-
-	for (i = 1; i < n; i++)
-		page[i].mapping = (void *)((unsigned long)page[i].mapping & ~(unsigned long)PAGE_MAPPING_MOVABLE);
-}
 
 static int migrate(struct page *to, struct page *from, enum migrate_mode mode)
 {
@@ -160,19 +119,19 @@ static int migrate(struct page *to, struct page *from, enum migrate_mode mode)
 	if (owner_of(from)->flags & FLAG_STUCK)
 		return -EAGAIN;
 	get_page(to);
-	mark(to);
+	mark(to, &contents);
 	mark_later(to, compound_nr(to));
 	unmark_later(from, compound_nr(from));
 	set_page_private(to, place + 1);
-	to->index = from->index;
+	to->INDEX = from->INDEX;
 	where[place] = page_to_pfn(to);
 	if (ex->moves < ex->moves_room)
 		moves[ex->moves] = (struct move){ .operation = turn, .from = page_to_pfn(from), .to = page_to_pfn(to) };
 	ex->moves++;
 	set_page_private(from, 0);
-	__ClearPageMovable(from);
+	unmark_moved(from);
 	put_page(from);
-	return MIGRATEPAGE_SUCCESS;
+	return 0; /* it was moved */
 }
 
 /* The contents of a movable block can be moved, as far as the allocator can tell. */
@@ -185,12 +144,12 @@ static void fill(struct page *page, const struct operation *op, u64 place)
 	if (op->type != 1)
 		return;
 	for (i = 0; i < (whole ? 1 : n); i++)
-		mark(page + i);
+		mark(page + i, &contents);
 	if (whole)
 		mark_later(page, n);
 	if (whole || n == 1) {
 		set_page_private(page, place + 1);
-		page->index = turn;
+		page->INDEX = turn;
 	}
 }
 
@@ -205,7 +164,7 @@ static void empty(struct page *page, const struct operation *op)
 	if (whole)
 		unmark_later(page, n);
 	for (i = 0; i < (whole ? 1 : n); i++)
-		page[i].mapping = NULL;
+		unmark(page + i);
 }
 
 /* ---- What is replaced. ---- */
@@ -302,7 +261,7 @@ static void request(const struct operation *op, struct answer *a)
 		memset(got, 0, sizeof(array[0]));
 		if (ex->frames + 512 > ex->frames_room)
 			return; /* the driver sees to it that this does not happen */
-		n = __alloc_pages_bulk(asked(op), numa_node_id(), nodes, min_t(u32, op->arg, 512), NULL, got);
+		n = BULK(asked(op), numa_node_id(), nodes, min_t(u32, op->arg, 512), got);
 		a->result = (ex->frames << 16) | n;
 		for (i = 0; i < n; i++) {
 			fill(got[i], op, ex->operations + ex->frames);
@@ -591,11 +550,12 @@ static int __init judge_init(void)
 	where = (void *)ex + ex->where_at;
 	moves = (void *)ex + ex->moves_at;
 	off_lru = (void *)ex + ex->off_lru_at;
-	keep_whole();
 	WRITE_ONCE(ex->status, STATUS_RUNNING);
 	strscpy(ex->release, utsname()->release, sizeof(ex->release));
 	if (num_online_cpus() != JUDGED_CPUS)
 		return fail("the judge wants two CPUs");
+	if (announce(&contents))
+		return fail("this kernel takes no operations of ours for frames that can be moved");
 	err = check();
 	if (!err)
 		err = find_lookup() ? fail("kprobes do not work in this kernel") : find_symbols();

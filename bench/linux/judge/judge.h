@@ -18,8 +18,8 @@ extern struct exchange *ex;
 extern u64 turn;
 /* The first one may begin. */
 extern bool opened;
-/* get_pfnblock_flags_mask, found by name. */
-extern unsigned long (*block_flags)(const struct page *page, unsigned long pfn, unsigned long mask);
+/* What tells a pageblock's type, found by name. */
+extern block_type_fn block_type;
 
 /* Writes the state down, `at` bytes into the exchange; returns its length. */
 u64 put_state(u64 at);

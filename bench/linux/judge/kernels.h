@@ -3,9 +3,32 @@
 #ifndef PAGEYARD_KERNELS_H
 #define PAGEYARD_KERNELS_H
 
+#include <linux/mmzone.h>
 #include <linux/version.h>
 
 #define IS_6_12 (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0))
+#define IS_6_18 (LINUX_VERSION_CODE >= KERNEL_VERSION(6, 18, 0))
+#if IS_6_18
+#include <linux/page_frag_cache.h>
+#endif
 #define ORDERS 11
+
+/* What tells a pageblock's type: its name, and how it is asked. */
+#if IS_6_18
+#define BLOCK_TYPE_NAME "get_pfnblock_migratetype"
+typedef enum migratetype (*block_type_fn)(const struct page *page, unsigned long pfn);
+#define BLOCK_TYPE(ask, page, pfn) ((ask)(page, pfn))
+#else
+#define BLOCK_TYPE_NAME "get_pfnblock_flags_mask"
+typedef unsigned long (*block_type_fn)(const struct page *page, unsigned long pfn, unsigned long mask);
+#define BLOCK_TYPE(ask, page, pfn) ((ask)(page, pfn, 7))
+#endif
+
+/* Bulk requests that fill an array. */
+#if IS_6_18
+#define BULK(gfp, node, nodes, n, array) __alloc_pages_bulk(gfp, node, nodes, n, array)
+#else
+#define BULK(gfp, node, nodes, n, array) __alloc_pages_bulk(gfp, node, nodes, n, NULL, array)
+#endif
 
 #endif

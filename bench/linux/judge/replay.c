@@ -43,7 +43,7 @@ static int fail(const char *why)
 
 static void (*drain_all)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
-static unsigned long (*block_flags)(const struct page *page, unsigned long pfn, unsigned long mask);
+static block_type_fn block_type;
 static void (*set_type)(struct page *page, int type);
 static void (*set_marks)(void);
 static int *min_free;
@@ -53,7 +53,7 @@ static int find_symbols(void)
 {
 	FIND(drain_all, "drain_all_pages");
 	FIND(refresh_stats, "refresh_cpu_vm_stats");
-	FIND(block_flags, "get_pfnblock_flags_mask");
+	FIND(block_type, BLOCK_TYPE_NAME);
 	FIND(set_type, "set_pageblock_migratetype");
 	FIND(set_marks, "setup_per_zone_wmarks");
 	FIND(min_free, "min_free_kbytes");
@@ -219,7 +219,7 @@ static void put_free(struct page *page, unsigned int order, int type)
 
 static int type_at(unsigned long pfn)
 {
-	return block_flags(pfn_to_page(pfn), pfn, 7);
+	return BLOCK_TYPE(block_type, pfn_to_page(pfn), pfn);
 }
 
 /* Two halves that the recording has apart merged when they were freed: they are taken apart again. */

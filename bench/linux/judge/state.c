@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The state of the page allocator, written down in order. */
 #include "judge.h"
+#include "movable.h"
 
 static u64 *out, *out_end;
 
@@ -13,7 +14,7 @@ static void put(u64 word)
 
 static int type_of(unsigned long pfn)
 {
-	return block_flags(pfn_to_page(pfn), pfn, 7);
+	return BLOCK_TYPE(block_type, pfn_to_page(pfn), pfn);
 }
 
 static void put_list(struct list_head *list, bool cached)
@@ -97,7 +98,7 @@ static u8 frame_state(struct zone *zone, unsigned long pfn)
 	page = pfn_to_page(pfn);
 	if (page_zone(page) != zone)
 		return 0;
-	return 1 | ((PageLRU(page) || __PageMovable(page)) && !PageBuddy(page) ? 2 : 0) | (PageReserved(page) ? 4 : 0);
+	return 1 | ((PageLRU(page) || is_marked(page)) && !PageBuddy(page) ? 2 : 0) | (PageReserved(page) ? 4 : 0);
 }
 
 static void put_zone(struct zone *zone)

@@ -42,7 +42,7 @@ void weigh(void)
 
 		memset(weighed, 0, sizeof(weighed));
 		begin = rdtsc();
-		i = __alloc_pages_bulk(GFP_ATOMIC | __GFP_NOWARN, numa_node_id(), NULL, WEIGHED, NULL, weighed);
+		i = BULK(GFP_ATOMIC | __GFP_NOWARN, numa_node_id(), NULL, WEIGHED, weighed);
 		end = rdtsc();
 		if (i == WEIGHED)
 			keep_least(WEIGHT_ALLOC_BULK, begin, end, 0);
