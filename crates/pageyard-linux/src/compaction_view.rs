@@ -86,7 +86,7 @@ impl CompactionView for LinuxAllocator {
         let mark = |mark| Frames(z.mark(mark));
         let marks =
             Watermarks { min: mark(Mark::Min), low: mark(Mark::Low), high: mark(Mark::High), ..z.marks };
-        Some(ZoneView { span: z.span, free: Frames(z.free.get()), marks })
+        Some(ZoneView { span: z.span, free: Frames(z.free.get()), marks, boost: Frames(z.boost.get()) })
     }
 
     fn zone_state(&self, zone: ZoneId) -> &ZoneState {

@@ -45,9 +45,10 @@ impl<'a, M: CompactionView> Job<'a, M> {
             state: map.zone_state(plan.zone),
             span: view.span,
             low: view.marks.low,
+            // `__isolate_free_page`: a boost asks for reclaim, and keeps no frame back.
             floor: match knobs.marks {
-                Marks::Low => view.marks.low,
-                Marks::Min => view.marks.min,
+                Marks::Low => view.marks.low - view.boost,
+                Marks::Min => view.marks.min - view.boost,
             },
         })
     }

@@ -55,8 +55,10 @@ pub struct ZoneView {
     pub span: ZoneSpan,
     /// Free frames, those in per-CPU lists not counted.
     pub free: Frames,
-    /// Its watermarks, without boost.
+    /// Its watermarks, with boost.
     pub marks: Watermarks,
+    /// What fragmentation has added to them for a while: 0 in an engine that boosts none.
+    pub boost: Frames,
 }
 
 /// Which end of a migration a pageblock serves.

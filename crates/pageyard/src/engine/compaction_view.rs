@@ -77,7 +77,12 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let zone = self.zones.get(zone.index())?;
         let span = ZoneSpan { managed: zone.online.managed(), ..zone.pageblocks.span };
-        Some(ZoneView { span, free: Frames(zone.pageblocks.free()), marks: zone.online.marks() })
+        Some(ZoneView {
+            span,
+            free: Frames(zone.pageblocks.free()),
+            marks: zone.online.marks(),
+            boost: Frames::ZERO,
+        })
     }
 
     fn zone_state(&self, zone: ZoneId) -> &ZoneState {

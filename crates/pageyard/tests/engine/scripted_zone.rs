@@ -310,7 +310,7 @@ impl CompactionView for ScriptedZone {
             managed: all,
         };
         let marks = Watermarks { low: Frames(self.low), ..Watermarks::default() };
-        Some(ZoneView { span, free: Frames(self.census().0 as u64), marks })
+        Some(ZoneView { span, free: Frames(self.census().0 as u64), marks, boost: Frames::ZERO })
     }
 
     fn zone_state(&self, _: ZoneId) -> &ZoneState {
