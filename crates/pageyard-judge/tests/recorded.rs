@@ -33,7 +33,7 @@ fn verdict(recording: &Recording, change: impl Fn(&mut Config)) -> Verdict {
 #[test]
 fn the_reference_does_what_recorded_kernels_did() {
     let recordings = recordings();
-    for preset in ["linux-6.1", "linux-6.12"] {
+    for preset in ["linux-6.1", "linux-6.12", "linux-6.18"] {
         assert!(recordings.iter().filter(|(_, r)| r.preset == preset).count() >= 2, "{preset}");
     }
     for (file, recording) in &recordings {
@@ -49,7 +49,7 @@ type Change = (&'static str, fn(&mut Config));
 #[test]
 fn every_rule_that_was_mended_shows_in_the_recordings() {
     use pageyard_linux::config::{
-        BoostRule, FallbackPolicy, FreeHigh, HighatomicLimit, PcpPolicy, Reclaimer,
+        BoostRule, Decay, FallbackPolicy, FreeHigh, HighatomicLimit, PcpPolicy, Reclaimer,
     };
     let recordings = recordings();
     let differs = |preset: &str, change: fn(&mut Config)| {
@@ -60,16 +60,16 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
             compare(&r.operations, &r.ruling, &config).map_or(true, |v| !v.equal)
         })
     };
-    let both: [Change; 6] = [
+    let all: [Change; 6] = [
         ("who is woken, a zone's reclaimer or a node's", |c| c.reclaimer = Reclaimer::ByZone),
         ("nofragment", |c| c.nofragment = false),
         ("nodes of privileged requests", |c| c.privileged_take_any_node = false),
-        ("free frames as reclaimable ones", |c| c.reclaimable_counts_free = false),
+        ("free frames as reclaimable ones", |c| c.reclaimable_counts_free ^= true),
         ("lists of higher orders", |c| c.pcp_high_orders = false),
         ("the watermark's boost", |c| c.watermark.watermark_boost_factor ^= 1 << 13),
     ];
-    for preset in ["linux-6.1", "linux-6.12"] {
-        for (name, change) in both {
+    for preset in ["linux-6.1", "linux-6.12", "linux-6.18"] {
+        for (name, change) in all {
             assert!(differs(preset, change), "{preset}: {name}");
         }
     }
@@ -81,14 +81,25 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
     for (name, change) in old {
         assert!(differs("linux-6.1", change), "linux-6.1: {name}");
     }
-    let new: [Change; 4] = [
-        ("what empties the lists", |c| c.pcp_free_high = FreeHigh::BatchAndHalf),
+    let new: [Change; 3] = [
         ("who is spared a boost", |c| c.boost_rule = BoostRule::Atomic),
         ("the reserve that counts", |c| c.highatomic_counts_free = false),
         ("fallback", |c| c.fallback = FallbackPolicy::Alike),
     ];
-    for (name, change) in new {
-        assert!(differs("linux-6.12", change), "linux-6.12: {name}");
+    for preset in ["linux-6.12", "linux-6.18"] {
+        for (name, change) in new {
+            assert!(differs(preset, change), "{preset}: {name}");
+        }
+    }
+    assert!(differs("linux-6.12", |c| c.pcp_free_high = FreeHigh::BatchAndHalf), "what empties the lists");
+    let newest: [Change; 4] = [
+        ("what empties the lists", |c| c.pcp_free_high = FreeHigh::Batch),
+        ("lists that shrink by batches", |c| c.pcp_decay = Decay::AtOnce),
+        ("nodes where reclaim is at work", |c| c.spares_reclaiming_nodes = false),
+        ("reclaim for one node", |c| c.this_node_reclaims = false),
+    ];
+    for (name, change) in newest {
+        assert!(differs("linux-6.18", change), "linux-6.18: {name}");
     }
 }
 
@@ -122,15 +133,15 @@ fn every_rule_of_compaction_that_was_mended_shows_in_the_recordings() {
         ("finishing a pageblock", |c| c.compaction.finish = Finish::Off),
         ("hints", |c| c.compaction.hints = Hints::NothingFound),
     ];
-    let shown = |preset: &str| -> Vec<&str> {
+    let not_shown = |preset: &str| -> Vec<&str> {
         rules.iter().filter(|(_, change)| !shows(preset, *change)).map(|(name, _)| *name).collect()
     };
-    assert_eq!(
-        (shown("linux-6.1"), shown("linux-6.12")),
-        (Vec::<&str>::new(), Vec::<&str>::new()),
-        "not shown"
-    );
-    assert!(shows("linux-6.12", |c| c.compaction.large_folios = false), "compound pages move");
+    for preset in ["linux-6.1", "linux-6.12", "linux-6.18"] {
+        assert_eq!(not_shown(preset), Vec::<&str>::new(), "{preset}");
+    }
+    for preset in ["linux-6.12", "linux-6.18"] {
+        assert!(shows(preset, |c| c.compaction.large_folios = false), "{preset}: compound pages move");
+    }
 }
 
 #[test]

@@ -200,6 +200,9 @@ pub struct Config {
     /// Whether, with that mode, a request that cannot wait mixes types in the end instead of failing, if it wakes the background
     /// reclaimer (a fix of May 2026).
     pub defrag_falls_back: bool,
+    /// Whether a request passes over the nodes whose background reclaimer is awake, and comes back to them only where the others have
+    /// nothing (6.18).
+    pub spares_reclaiming_nodes: bool,
     /// Whether requests that ignore the watermarks, those of tasks that are being killed and urgent ones that cannot wait take from
     /// any node, whatever they ask for, once the nodes that they may use have nothing above the low watermark.
     pub privileged_take_any_node: bool,
@@ -217,8 +220,11 @@ pub struct Config {
     pub kswapd_rest: Rest,
     /// Who wakes the background compactor.
     pub compactor_wake: CompactorWake,
+    /// Whether a costly request that gives up early reclaims for one node, too, after compaction there did not help: requests for huge
+    /// pages ask one node first (until 6.18; no longer in 6.1.192 and 6.12.117).
+    pub this_node_reclaims: bool,
     /// Whether a zone from which nothing can be reclaimed counts its free frames as such when a request asks whether to try again
-    /// (6.13, and long-term branches since then).
+    /// (6.13, long-term branches since then; no longer in 6.18).
     pub reclaimable_counts_free: bool,
     /// Whether a cpuset also bounds the zones that are compacted for a request and those that it counts on when it tries again (6.12;
     /// not in 6.1), and not only those that serve it and those that are reclaimed.
@@ -314,6 +320,7 @@ impl Config {
             nofragment: false,
             defrag_mode: false,
             defrag_falls_back: false,
+            spares_reclaiming_nodes: false,
             privileged_take_any_node: true,
             highatomic_limit: HighatomicLimit::PercentPlusOne,
             highatomic_counts_free: false,
@@ -322,6 +329,7 @@ impl Config {
             unreclaimable: Unreclaimable::Scanned,
             kswapd_rest: Rest::AllBalanced,
             compactor_wake: CompactorWake::AfterReclaim,
+            this_node_reclaims: true,
             reclaimable_counts_free: false,
             cpuset_bounds_help: false,
             dirty_ratio: 20,
@@ -347,6 +355,7 @@ impl Config {
             unreclaimable: Unreclaimable::Failures,
             kswapd_rest: Rest::OneBalanced,
             compactor_wake: CompactorWake::Instead,
+            this_node_reclaims: false,
             reclaimable_counts_free: true,
             cma: CmaUse::Half,
             compaction: compaction::Knobs::linux_6_1(),
@@ -373,13 +382,15 @@ impl Config {
         }
     }
 
-    /// Linux 6.18: the kernel of the shipped recordings.
+    /// Linux 6.18, as its long-term branch stood in 6.18.15. Most of the recordings that ship are of 6.18.44.
     #[must_use]
     pub fn linux_6_18() -> Config {
         Config {
             name: "linux-6.18",
             pcp_free_high: FreeHigh::BatchAndHalf,
-            pcp_decay: Decay::AtOnce,
+            spares_reclaiming_nodes: true,
+            this_node_reclaims: true,
+            reclaimable_counts_free: false,
             ..Config::linux_6_12()
         }
     }

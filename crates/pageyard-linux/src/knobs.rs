@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 66] = [
+    pub const KNOBS: [(&'static str, &'static str); 68] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -40,6 +40,7 @@ impl Config {
         ("pcp_decay", "at_once or by_batch"),
         ("boost_rule", "atomic or high"),
         ("privileged_take_any_node", "true or false"),
+        ("this_node_reclaims", "true or false"),
         ("reclaimable_counts_free", "true or false"),
         ("cpuset_bounds_help", "true or false"),
         ("dirty_ratio", "0..100, percent"),
@@ -48,6 +49,7 @@ impl Config {
         ("nofragment", "true or false"),
         ("defrag_mode", "0 or 1"),
         ("defrag_falls_back", "true or false"),
+        ("spares_reclaiming_nodes", "true or false"),
         ("highatomic_counts_free", "true or false"),
         ("retries", "progress or bounded"),
         ("reclaimer", "by_zone or by_node"),
@@ -230,6 +232,7 @@ impl Config {
             "pcp_high_orders" => self.pcp_high_orders = switch()?,
             "pcp_free_high_batch" => self.pcp_free_high_batch = switch()?,
             "privileged_take_any_node" => self.privileged_take_any_node = switch()?,
+            "this_node_reclaims" => self.this_node_reclaims = switch()?,
             "reclaimable_counts_free" => self.reclaimable_counts_free = switch()?,
             "cpuset_bounds_help" => self.cpuset_bounds_help = switch()?,
             "cma" => {
@@ -242,6 +245,7 @@ impl Config {
             "dirty_ratio" => self.dirty_ratio = number(0..=100)?,
             "nofragment" => self.nofragment = switch()?,
             "defrag_falls_back" => self.defrag_falls_back = switch()?,
+            "spares_reclaiming_nodes" => self.spares_reclaiming_nodes = switch()?,
             "defrag_mode" => {
                 self.defrag_mode = match value {
                     "0" => false,
@@ -277,13 +281,15 @@ mod tests {
             ("nofragment", "false"),
             ("defrag_mode", "1"),
             ("defrag_falls_back", "true"),
+            ("spares_reclaiming_nodes", "false"),
             ("highatomic_counts_free", "false"),
             ("pcp_free_high", "batch"),
             ("pcp_free_high_batch", "false"),
-            ("pcp_decay", "by_batch"),
+            ("pcp_decay", "at_once"),
             ("boost_rule", "atomic"),
             ("privileged_take_any_node", "false"),
-            ("reclaimable_counts_free", "false"),
+            ("this_node_reclaims", "false"),
+            ("reclaimable_counts_free", "true"),
             ("cpuset_bounds_help", "false"),
             ("dirty_ratio", "40"),
             ("cma", "last"),

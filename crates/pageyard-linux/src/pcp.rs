@@ -433,8 +433,15 @@ mod tests {
         pcp.on_empty(0, Order::ZERO, below);
         assert_eq!(pcp.high, least + 63, "not while memory is short");
         let held = pcp.high + 10;
-        assert_eq!(pcp.on_tick(held), (10 + 63, 10 + 63), "at once");
+        assert_eq!(pcp.on_tick(held), (10 + 63, 63), "a batch at a time");
         assert_eq!(pcp.high, least);
+    }
+
+    #[test]
+    fn lists_that_decay_at_once_give_back_all_in_one_go() {
+        let mut pcp = pcp(&Config { pcp_decay: Decay::AtOnce, ..Config::linux_6_18() });
+        let held = pcp.high + 10;
+        assert_eq!(pcp.on_tick(held), (10, 10));
     }
 
     #[test]

@@ -184,7 +184,8 @@ impl<'a, H: Helpers> Wait<'a, H> {
         }
         if self.is_costly() && flags.contains(RequestFlags::NORETRY) {
             let useless = matches!(self.tried.outcome, None | Some(Outcome::Skipped | Outcome::Deferred));
-            if useless || flags.contains(RequestFlags::THIS_NODE) {
+            let keeps = flags.contains(RequestFlags::THIS_NODE) && !self.engine.config.this_node_reclaims;
+            if useless || keeps {
                 return Some(None);
             }
             self.zeal = Zeal::Async;

@@ -20,6 +20,18 @@ pub(crate) struct Walk<'a> {
     pub(crate) first: usize,
 }
 
+/// What came of going through a zonelist once.
+enum Tried {
+    /// A block.
+    Got(Pfn),
+    /// The next entry is of another node than the preferred one: a block of this node that mixes types is better.
+    OtherNode,
+    /// Nothing, and nodes where reclaim is at work were passed over.
+    SparedNode,
+    /// Nothing.
+    All,
+}
+
 impl LinuxAllocator {
     /// Says what is wrong with a request, whatever the zones hold.
     #[inline]
@@ -86,25 +98,54 @@ impl LinuxAllocator {
     /// Compiled separately for each form of the step, and otherwise identical: only the step differs.
     ///
     /// # Linux
-    /// `get_page_from_freelist`. With `defrag_mode` (6.15) it neither keeps to a node nor tries again.
+    /// `get_page_from_freelist`. With `defrag_mode` (6.15) it neither keeps to a node nor tries again to mix types.
     #[inline(never)]
     pub(crate) fn try_walk<S: Step>(
         &self,
         cx: &Cx,
         request: &Request,
         walk: &Walk<'_>,
-        effort: Effort,
+        mut effort: Effort,
     ) -> Option<Pfn> {
+        // Another node costs more than a mixed pageblock, and less than a node where reclaim is at work.
+        let keeps_to_node = !self.config.defrag_mode;
+        let mut spares = self.config.spares_reclaiming_nodes && self.nodes.len() > 1;
+        loop {
+            match self.try_entries::<S>(cx, request, walk, effort, (keeps_to_node, spares)) {
+                Tried::Got(pfn) => return Some(pfn),
+                Tried::OtherNode => effort.nofragment = false,
+                Tried::SparedNode => spares = false,
+                // With `defrag_mode` the slow path gives this up, for requests that wait.
+                Tried::All if effort.nofragment && keeps_to_node => effort.nofragment = false,
+                Tried::All => return None,
+            }
+        }
+    }
+
+    /// Goes through the entries of a zonelist once.
+    #[inline(always)]
+    fn try_entries<S: Step>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        walk: &Walk<'_>,
+        effort: Effort,
+        (keeps_to_node, spares): (bool, bool),
+    ) -> Tried {
         let order = request.order;
         let preferred = &walk.list[walk.first];
         let node = self.zones[preferred.zone].span.node;
         let auto = self.config.pcp_policy == PcpPolicy::Auto;
         let mut from = walk.first;
+        let mut spared = false;
         while let Some(at) = S::next(walk.list, from, request.highest_zone, walk.nodes) {
             from = at + 1;
             let zone = &self.zones[walk.list[at].zone];
-            // Another node costs more than a mixed pageblock.
-            if effort.nofragment && zone.span.node != node && !self.config.defrag_mode {
+            if effort.nofragment && keeps_to_node && zone.span.node != node {
+                return Tried::OtherNode;
+            }
+            if spares && self.node(zone.span.node).awake.get() {
+                spared = true;
                 continue;
             }
             let above = |mark| {
@@ -132,13 +173,9 @@ impl LinuxAllocator {
             if effort.is_highatomic(order) {
                 zone.reserve_highatomic(pfn, order, &self.config);
             }
-            return Some(pfn);
+            return Tried::Got(pfn);
         }
-        // With `defrag_mode` the slow path gives this up, for requests that wait.
-        if !effort.nofragment || self.config.defrag_mode {
-            return None;
-        }
-        self.try_walk::<S>(cx, request, walk, Effort { nofragment: false, ..effort })
+        if spared { Tried::SparedNode } else { Tried::All }
     }
 
     /// Walks the zonelist once more, on the slow path.

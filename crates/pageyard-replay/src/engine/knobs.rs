@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 67] = [
+const ABOUT: [(&str, &str); 69] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -168,6 +168,10 @@ const ABOUT: [(&str, &str); 67] = [
         "whether urgent requests and those without watermarks take from nodes that they did not ask for",
     ),
     (
+        "this_node_reclaims",
+        "whether a costly request that gives up early reclaims where it may use one node only",
+    ),
+    (
         "reclaimable_counts_free",
         "whether a zone with nothing to reclaim counts its free frames as reclaimable",
     ),
@@ -190,6 +194,7 @@ const ABOUT: [(&str, &str); 67] = [
         "defrag_falls_back",
         "whether a request that cannot wait mixes types in the end, with defrag_mode, instead of failing",
     ),
+    ("spares_reclaiming_nodes", "whether a request tries the nodes whose background reclaimer is awake last"),
     ("highatomic_counts_free", "whether only free frames of the high-order reserve are withheld from others"),
     ("retries", "how often a request that waits tries again"),
     (
@@ -306,6 +311,7 @@ fn default_of(engine: &str, knob: &str) -> String {
         ("pcp_decay", Some(c)) => value(&c.pcp_decay),
         ("boost_rule", Some(c)) => value(&c.boost_rule),
         ("privileged_take_any_node", Some(c)) => c.privileged_take_any_node.to_string(),
+        ("this_node_reclaims", Some(c)) => c.this_node_reclaims.to_string(),
         ("reclaimable_counts_free", Some(c)) => c.reclaimable_counts_free.to_string(),
         ("cpuset_bounds_help", Some(c)) => c.cpuset_bounds_help.to_string(),
         ("dirty_ratio", Some(c)) => c.dirty_ratio.to_string(),
@@ -314,6 +320,7 @@ fn default_of(engine: &str, knob: &str) -> String {
         ("nofragment", Some(c)) => c.nofragment.to_string(),
         ("defrag_mode", Some(c)) => u8::from(c.defrag_mode).to_string(),
         ("defrag_falls_back", Some(c)) => c.defrag_falls_back.to_string(),
+        ("spares_reclaiming_nodes", Some(c)) => c.spares_reclaiming_nodes.to_string(),
         ("highatomic_counts_free", Some(c)) => c.highatomic_counts_free.to_string(),
         ("retries", Some(c)) => value(&c.retries),
         ("reclaimer", Some(c)) => value(&c.reclaimer),

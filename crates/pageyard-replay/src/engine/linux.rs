@@ -189,7 +189,7 @@ pub(super) const TABLE: &[InLinux] = &[
         "pcp_decay",
         Code("decay_pcp_high"),
         &[("at_once", Until(v(6, 18))), ("by_batch", Since(v(6, 19)))],
-        "It decides something from 6.7 on. The preset linux-6.12 is 6.12.117, which has the later one.",
+        "It decides something from 6.7 on. The presets linux-6.12 and linux-6.18 are 6.12.117 and 6.18.15, which have the later one.",
     ),
     entry(
         "boost_rule",
@@ -204,10 +204,18 @@ pub(super) const TABLE: &[InLinux] = &[
         "There it also sets a cpuset aside.",
     ),
     entry(
+        "this_node_reclaims",
+        Code("__alloc_pages_slowpath"),
+        &[("true", Until(v(6, 18))), ("false", Since(v(7, 2)))],
+        "The change came between those releases. The presets linux-6.1 and linux-6.12 are long-term branches, which have the later one; 6.18.15 \
+         has it not.",
+    ),
+    entry(
         "reclaimable_counts_free",
         Code("zone_reclaimable_pages"),
-        &[("false", Until(v(6, 12))), ("true", Since(v(6, 13)))],
-        "The presets linux-6.1 and linux-6.12 are long-term branches, which have it too.",
+        &[("false", Until(v(6, 12))), ("true", Between(v(6, 13), v(6, 13))), ("false", Since(v(6, 18)))],
+        "The presets linux-6.1 and linux-6.12 are long-term branches, which have it too. When it ended, between 6.13 and 6.18, was not \
+         looked up.",
     ),
     entry(
         "cpuset_bounds_help",
@@ -256,6 +264,12 @@ pub(super) const TABLE: &[InLinux] = &[
         &[("false", Every), ("true", Never)],
         "\"mm/page_alloc: fix defrag_mode for non-reclaimable allocations\" (D. Ilvokhin, May 2026), later than the releases here. \
          The series \"mm: fix reclaim storms in defrag_mode\" (J. Weiner, June 2026) is not built.",
+    ),
+    entry(
+        "spares_reclaiming_nodes",
+        Code("get_page_from_freelist"),
+        &[("false", Until(v(6, 12))), ("true", Since(v(6, 18)))],
+        "The change came between those releases. It decides something where there are several nodes.",
     ),
     entry(
         "highatomic_counts_free",
@@ -564,6 +578,9 @@ mod tests {
             ("reclaimable_counts_free", "linux-6.12"),
             ("highatomic_counts_free", "linux-6.12"),
             ("pcp_decay", "linux-6.12"),
+            ("pcp_decay", "linux-6.18"),
+            ("this_node_reclaims", "linux-6.1"),
+            ("this_node_reclaims", "linux-6.12"),
         ];
         for knob in all_knobs() {
             let entry = of(knob.name).unwrap();
