@@ -44,7 +44,21 @@ static int fail(const char *why)
 static void (*drain_all)(struct zone *zone);
 static bool (*refresh_stats)(bool do_pagesets);
 static block_type_fn block_type;
+#if IS_6_18
+/* The kernel's own function for it is compiled into its callers. Who isolates pageblocks has a bit apart, and no one does here. */
+static void set_type(struct page *page, int type)
+{
+	unsigned long pfn = page_to_pfn(page);
+	unsigned long *map = section_to_usemap(__pfn_to_section(pfn));
+	unsigned long bit = ((pfn & (PAGES_PER_SECTION - 1)) >> pageblock_order) * NR_PAGEBLOCK_BITS;
+	unsigned long shift = bit % BITS_PER_LONG;
+
+	map += bit / BITS_PER_LONG;
+	*map = (*map & ~(MIGRATETYPE_MASK << shift)) | ((unsigned long)type << shift);
+}
+#else
 static void (*set_type)(struct page *page, int type);
+#endif
 static void (*set_marks)(void);
 static int *min_free;
 static int *reserve_ratio;
@@ -54,7 +68,9 @@ static int find_symbols(void)
 	FIND(drain_all, "drain_all_pages");
 	FIND(refresh_stats, "refresh_cpu_vm_stats");
 	FIND(block_type, BLOCK_TYPE_NAME);
+#if !IS_6_18
 	FIND(set_type, "set_pageblock_migratetype");
+#endif
 	FIND(set_marks, "setup_per_zone_wmarks");
 	FIND(min_free, "min_free_kbytes");
 	FIND(reserve_ratio, "sysctl_lowmem_reserve_ratio");

@@ -162,6 +162,7 @@ impl LinuxAllocator {
         self.zones.iter().zip(&opening.zones).try_for_each(|(zone, state)| zone.open(state, &self.config))?;
         for node in &self.nodes {
             node.reset(node.zones().any(|place| self.zones[place].reclaiming.get()));
+            self.spare(node);
         }
         Ok(())
     }

@@ -171,6 +171,7 @@ impl LinuxAllocator {
     /// once more whether the node is balanced, is none here: it sleeps until it is woken.
     fn sleep<H: Helpers>(&self, help: &H, node: &Node, order: Order, highest: ZoneKind) {
         node.awake.set(false);
+        self.spare(node);
         node.zones().for_each(|place| forget_hints_if_asked(self, help, self.zones[place].id));
         self.wake_compactor(node, order, highest);
     }

@@ -80,7 +80,7 @@ impl LinuxAllocator {
     ) -> Result<Result<Pfn, NolockError>, BadRequest> {
         let walk: Walk<'_> = self.walk_of::<S>(cx, request, Reach::First)?;
         let effort = Effort { trylock: true, reach: Reach::First, ..Effort::plain(Mark::Min) };
-        if let Some(pfn) = self.try_walk::<S>(cx, request, &walk, effort) {
+        if let Some(pfn) = self.try_walk::<S>(cx, request, &walk, effort, false) {
             return Ok(Ok(pfn));
         }
         let enough =

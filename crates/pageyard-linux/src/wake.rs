@@ -25,6 +25,12 @@ impl LinuxAllocator {
         &self.nodes[place.unwrap_or(0)]
     }
 
+    /// Sees to it that requests take from a node last while its background reclaimer is awake, where they do.
+    pub(crate) fn spare(&self, node: &Node) {
+        let spared = self.config.spares_reclaiming_nodes && self.nodes.len() > 1 && node.awake.get();
+        node.zones().for_each(|place| self.zones[place].spared.set(spared));
+    }
+
     /// Returns the zones of a node up to a kind, the lowest first.
     pub(crate) fn zones_up_to(
         &self,
@@ -95,6 +101,7 @@ impl LinuxAllocator {
     /// The beginning of `balance_pgdat` (`set_reclaim_active`).
     pub(crate) fn reclaim_begins(&self, node: &Node) {
         let highest = node.begin(self.config.reclaimer);
+        self.spare(node);
         self.zones_up_to(node, highest).for_each(|zone| zone.reclaiming.set(true));
     }
 
@@ -105,6 +112,7 @@ impl LinuxAllocator {
     /// The end of `balance_pgdat`, as if it had reclaimed enough.
     pub(crate) fn reclaim_is_done(&self, node: &Node) {
         node.awake.set(false);
+        self.spare(node);
         for zone in node.zones().map(|place| &self.zones[place]) {
             if zone.reclaiming.take() {
                 zone.end_boost();

@@ -20,18 +20,6 @@ pub(crate) struct Walk<'a> {
     pub(crate) first: usize,
 }
 
-/// What came of going through a zonelist once.
-enum Tried {
-    /// A block.
-    Got(Pfn),
-    /// The next entry is of another node than the preferred one: a block of this node that mixes types is better.
-    OtherNode,
-    /// Nothing, and nodes where reclaim is at work were passed over.
-    SparedNode,
-    /// Nothing.
-    All,
-}
-
 impl LinuxAllocator {
     /// Says what is wrong with a request, whatever the zones hold.
     #[inline]
@@ -64,7 +52,7 @@ impl LinuxAllocator {
             walk.nodes = self.not_too_dirty(walk.nodes);
         }
         let effort = Effort { wake, ..self.first_effort(&walk).of_type(request.migratetype) };
-        Ok(self.try_walk::<S>(cx, request, &walk, effort))
+        Ok(self.try_walk::<S>(cx, request, &walk, effort, false))
     }
 
     /// Returns how a request first tries.
@@ -95,7 +83,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Compiled separately for each form of the step, and otherwise identical: only the step differs.
+    /// Goes from zone to zone; to those that are spared only if it `crowds`. Compiled separately for each form of the step, and
+    /// otherwise identical: only the step differs.
     ///
     /// # Linux
     /// `get_page_from_freelist`. With `defrag_mode` (6.15) it neither keeps to a node nor tries again to mix types.
@@ -105,47 +94,22 @@ impl LinuxAllocator {
         cx: &Cx,
         request: &Request,
         walk: &Walk<'_>,
-        mut effort: Effort,
-    ) -> Option<Pfn> {
-        // Another node costs more than a mixed pageblock, and less than a node where reclaim is at work.
-        let keeps_to_node = !self.config.defrag_mode;
-        let mut spares = self.config.spares_reclaiming_nodes && self.nodes.len() > 1;
-        loop {
-            match self.try_entries::<S>(cx, request, walk, effort, (keeps_to_node, spares)) {
-                Tried::Got(pfn) => return Some(pfn),
-                Tried::OtherNode => effort.nofragment = false,
-                Tried::SparedNode => spares = false,
-                // With `defrag_mode` the slow path gives this up, for requests that wait.
-                Tried::All if effort.nofragment && keeps_to_node => effort.nofragment = false,
-                Tried::All => return None,
-            }
-        }
-    }
-
-    /// Goes through the entries of a zonelist once.
-    #[inline(always)]
-    fn try_entries<S: Step>(
-        &self,
-        cx: &Cx,
-        request: &Request,
-        walk: &Walk<'_>,
         effort: Effort,
-        (keeps_to_node, spares): (bool, bool),
-    ) -> Tried {
+        crowds: bool,
+    ) -> Option<Pfn> {
         let order = request.order;
         let preferred = &walk.list[walk.first];
         let node = self.zones[preferred.zone].span.node;
         let auto = self.config.pcp_policy == PcpPolicy::Auto;
         let mut from = walk.first;
-        let mut spared = false;
         while let Some(at) = S::next(walk.list, from, request.highest_zone, walk.nodes) {
             from = at + 1;
             let zone = &self.zones[walk.list[at].zone];
-            if effort.nofragment && keeps_to_node && zone.span.node != node {
-                return Tried::OtherNode;
+            // Another node costs more than a mixed pageblock.
+            if effort.nofragment && zone.span.node != node && !self.config.defrag_mode {
+                continue;
             }
-            if spares && self.node(zone.span.node).awake.get() {
-                spared = true;
+            if zone.spared.get() && !crowds {
                 continue;
             }
             let above = |mark| {
@@ -173,9 +137,35 @@ impl LinuxAllocator {
             if effort.is_highatomic(order) {
                 zone.reserve_highatomic(pfn, order, &self.config);
             }
-            return Tried::Got(pfn);
+            return Some(pfn);
         }
-        if spared { Tried::SparedNode } else { Tried::All }
+        let (effort, crowds) = self.next_try::<S>(request, walk, effort, crowds)?;
+        self.try_walk::<S>(cx, request, walk, effort, crowds)
+    }
+
+    /// Returns how a request that got nothing goes through the zonelist once more, if it does. A mixed pageblock costs less than a node
+    /// where reclaim is at work, and that less than a mixed pageblock where there is no other node.
+    fn next_try<S: Step>(
+        &self,
+        request: &Request,
+        walk: &Walk<'_>,
+        effort: Effort,
+        crowds: bool,
+    ) -> Option<(Effort, bool)> {
+        // With `defrag_mode` the slow path gives this up, for requests that wait.
+        let keeps = effort.nofragment && !self.config.defrag_mode;
+        let zones = std::iter::successors(Some(walk.first), |at| {
+            S::next(walk.list, at + 1, request.highest_zone, walk.nodes)
+        });
+        let mut zones = zones.map(|at| &self.zones[walk.list[at].zone]);
+        let first = self.zones[walk.list[walk.first].zone].span.node;
+        if keeps && zones.clone().any(|zone| zone.span.node != first) {
+            return Some((Effort { nofragment: false, ..effort }, crowds));
+        }
+        if !crowds && zones.any(|zone| zone.spared.get()) {
+            return Some((effort, true));
+        }
+        keeps.then_some((Effort { nofragment: false, ..effort }, crowds))
     }
 
     /// Walks the zonelist once more, on the slow path.
@@ -190,7 +180,7 @@ impl LinuxAllocator {
 
     fn try_zones_by<S: Step>(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
         let walk = self.walk_of::<S>(cx, request, effort.reach).ok()?;
-        self.try_walk::<S>(cx, request, &walk, effort)
+        self.try_walk::<S>(cx, request, &walk, effort, false)
     }
 
     /// # Linux

@@ -58,6 +58,8 @@ pub struct Zone {
     pub boosted: Flag,
     /// Whether the background reclaimer is at work here.
     pub reclaiming: Flag,
+    /// Whether requests take from it last: the background reclaimer of its node is awake.
+    pub spared: Flag,
     /// What reclaim looked at, where that is remembered by zone.
     pub scans: Scans,
     /// What compaction remembers.
