@@ -3,13 +3,22 @@
 use crate::common::{CX, sound};
 use pageyard_core::{
     Context, Counter, CpuId, CpusetId, Cx, Frames, MemoryMap, Migratetype::Movable, NodeId, NodeMask, Order,
-    PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneKind,
+    PageAllocator, Pfn, Region, Request, RequestFlags, Topology, ZoneId, ZoneKind,
 };
 use pageyard_linux::{Config, FilePages, LinuxAllocator, NumaStats, Wall};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Frames of a zone.
 const ZONE: u64 = 2048;
+
+/// The zones of each node.
+const KINDS: [ZoneKind; 3] = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal];
+
+fn regions(nodes: u8) -> Vec<Region> {
+    let region =
+        |i| Region::managed(Pfn(i * ZONE), Frames(ZONE), NodeId((i / 3) as u8), KINDS[i as usize % 3]);
+    (0..u64::from(nodes) * 3).map(region).collect()
+}
 
 /// Makes a machine of `nodes` nodes with three zones each, and a CPU for each node.
 fn machine(nodes: u8, distances: &[&[u8]], iterator: &str) -> LinuxAllocator {
@@ -18,10 +27,7 @@ fn machine(nodes: u8, distances: &[&[u8]], iterator: &str) -> LinuxAllocator {
 
 /// Makes such a machine; `any_node`: whether privileged requests may take from any node, as in Linux.
 fn configured(nodes: u8, distances: &[&[u8]], iterator: &str, any_node: bool) -> LinuxAllocator {
-    let kinds = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal];
-    let regions: Vec<Region> = (0..u64::from(nodes) * 3)
-        .map(|i| Region::managed(Pfn(i * ZONE), Frames(ZONE), NodeId((i / 3) as u8), kinds[i as usize % 3]))
-        .collect();
+    let regions = regions(nodes);
     let mut config = crate::common::bare(Config::linux_6_18());
     config.set("zonelist_iterator", iterator).unwrap();
     config.cpus = u32::from(nodes);
@@ -234,6 +240,27 @@ fn privileged_requests_go_beyond_their_nodes_when_those_are_full() {
         let zones = order_of_use(&a, &CX, &there);
         assert_eq!(zones, if beyond { vec![2, 1, 0, 5, 4, 3] } else { vec![2, 1, 0] }, "{flags:?}");
     }
+}
+
+#[test]
+fn a_node_whose_reclaimer_is_awake_is_taken_from_last() {
+    let a = machine(2, &[], "inlined");
+    let from = |nodes| node_of(a.alloc(&CX, &Request { nodes, ..request() }).unwrap());
+    assert_eq!(from(NodeMask::ALL), 0);
+    a.wake_kswapd(ZoneId(2));
+    assert_eq!(from(NodeMask::ALL), 1, "although node 0 is near, and has room");
+    assert_eq!(from(NodeMask::only(NodeId(0))), 0, "there is no other");
+    a.wake_kswapd(ZoneId(5));
+    assert_eq!(from(NodeMask::ALL), 0, "both are alike");
+    a.kswapd_tick();
+    a.wake_kswapd(ZoneId(2));
+    let all = |a: &LinuxAllocator| order_of_use(a, &CX, &request());
+    assert_eq!(all(&a), [5, 4, 3, 2, 1, 0], "and it is not left out");
+    let mut before = a.config().clone();
+    before.set("spares_reclaiming_nodes", "false").unwrap();
+    let before = LinuxAllocator::new(&MemoryMap::new(&regions(2)).unwrap(), &before).unwrap();
+    before.wake_kswapd(ZoneId(2));
+    assert_eq!(all(&before), [2, 1, 0, 5, 4, 3], "until 6.18");
 }
 
 #[test]

@@ -117,7 +117,7 @@ fn refused(trace: &Trace, chosen: Option<&str>) -> Result<Option<String>, Replay
             "the reference has no preset for {kernel}; `--preset linux-6.12` asks what that kernel would do"
         )),
         Some(name) if !is_judged(name) => Some(format!(
-            "the preset {name} has not been compared with its kernel, as those of 6.1 and 6.12 have; `--preset linux-6.12` asks what that kernel would do"
+            "the preset {name} has not been compared with its kernel, as those of 6.1, 6.12 and 6.18 have; `--preset linux-6.12` asks what that kernel would do"
         )),
         Some(_) => unfit(trace)?,
     })

@@ -31,7 +31,7 @@ pub fn preset(kernel: &str) -> Option<&'static str> {
 /// Says whether a preset has been compared with its kernel, frame by frame ([judge](../../../../docs/design/judge.md)).
 #[must_use]
 pub fn is_judged(preset: &str) -> bool {
-    matches!(preset, "linux-6.1" | "linux-6.12")
+    matches!(preset, "linux-6.1" | "linux-6.12" | "linux-6.18")
 }
 
 /// Replays a recording on the reference, and counts. In which order free blocks lay no recording tells: `opening` chooses one
