@@ -38,7 +38,7 @@ pub struct Doctor {
     output: PathBuf,
 
     /// Try settings on the preset of another kernel than the recorded one: linux-6.1, linux-6.12 or linux-6.18, which are judged
-    #[arg(long, value_name = "NAME", value_parser = ["linux-6.1", "linux-6.12"], conflicts_with = "log")]
+    #[arg(long, value_name = "NAME", value_parser = ["linux-6.1", "linux-6.12", "linux-6.18"], conflicts_with = "log")]
     preset: Option<String>,
 
     /// Judge this host for a request of this order [default: some whose failure is noticed]

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::diagnosis::Diagnosis;
 use crate::error::ReplayError;
 use crate::replay::Progress;
-use crate::what_if::{Figure, Figures, Sign, calibration, is_judged, preset, read_again, replayed, unfit};
+use crate::what_if::{Figure, Figures, Sign, calibration, preset, read_again, replayed, unfit};
 use pageyard_trace::Trace;
 
 /// The opening that settings are tried from: an order of free blocks as good as any, and not the ascending one, which has all first
@@ -115,9 +115,6 @@ fn refused(trace: &Trace, chosen: Option<&str>) -> Result<Option<String>, Replay
     Ok(match name {
         None => Some(format!(
             "the reference has no preset for {kernel}; `--preset linux-6.12` asks what that kernel would do"
-        )),
-        Some(name) if !is_judged(name) => Some(format!(
-            "the preset {name} has not been compared with its kernel, as those of 6.1, 6.12 and 6.18 have; `--preset linux-6.12` asks what that kernel would do"
         )),
         Some(_) => unfit(trace)?,
     })

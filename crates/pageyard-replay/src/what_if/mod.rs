@@ -16,7 +16,8 @@ use crate::error::ReplayError;
 use crate::replay::{Progress, ReplayOptions, SlowPath, replay};
 use pageyard_trace::Trace;
 
-/// Names the preset of the reference that is nearest to a kernel's release, where there is one.
+/// Names the preset of the reference that is a kernel's release, where there is one. Each was compared with its kernel, frame by frame
+/// ([judge](../../../../docs/design/judge.md)).
 #[must_use]
 pub fn preset(kernel: &str) -> Option<&'static str> {
     let mut numbers = kernel.split(['.', '-']).map(|n| n.parse::<u32>().ok());
@@ -26,12 +27,6 @@ pub fn preset(kernel: &str) -> Option<&'static str> {
         (6, 1) => Some("linux-6.1"),
         _ => None,
     }
-}
-
-/// Says whether a preset has been compared with its kernel, frame by frame ([judge](../../../../docs/design/judge.md)).
-#[must_use]
-pub fn is_judged(preset: &str) -> bool {
-    matches!(preset, "linux-6.1" | "linux-6.12" | "linux-6.18")
 }
 
 /// Replays a recording on the reference, and counts. In which order free blocks lay no recording tells: `opening` chooses one
