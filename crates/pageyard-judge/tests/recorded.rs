@@ -92,11 +92,12 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
         }
     }
     assert!(differs("linux-6.12", |c| c.pcp_free_high = FreeHigh::BatchAndHalf), "what empties the lists");
-    let newest: [Change; 4] = [
+    let newest: [Change; 5] = [
         ("what empties the lists", |c| c.pcp_free_high = FreeHigh::Batch),
         ("lists that shrink by batches", |c| c.pcp_decay = Decay::AtOnce),
         ("nodes where reclaim is at work", |c| c.spares_reclaiming_nodes = false),
         ("reclaim for one node", |c| c.this_node_reclaims = false),
+        ("defrag_mode", |c| c.defrag_mode = false),
     ];
     for (name, change) in newest {
         assert!(differs("linux-6.18", change), "linux-6.18: {name}");

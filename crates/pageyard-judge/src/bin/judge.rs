@@ -74,6 +74,9 @@ struct InGuest {
     /// Let requests that may wait compact.
     #[arg(long)]
     compact: bool,
+    /// Give every kernel, and the reference, this setting of /proc/sys/vm besides; may be given several times.
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = named)]
+    also: Vec<(String, String)>,
     /// Write each ruling into this folder.
     #[arg(long)]
     save: Option<PathBuf>,
@@ -103,6 +106,11 @@ fn main() -> ExitCode {
     if report.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+fn named(text: &str) -> Result<(String, String), String> {
+    let named = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    named.ok_or_else(|| "a setting is NAME=VALUE, such as defrag_mode=1".to_owned())
+}
+
 fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
     let preset = preset(&options.preset)?;
     std::fs::create_dir_all(&options.folder).map_err(|e| format!("{}: {e}", options.folder.display()))?;
@@ -115,7 +123,7 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
     let task = if options.compact { Task::Compact } else { Task::Plain };
     let mut rows = Vec::new();
     for set in options.first..options.first + options.sets {
-        let settings = settings(set);
+        let settings: Vec<_> = settings(set).into_iter().chain(options.also.iter().cloned()).collect();
         let operations = stream::make(shape(set, options.operations, options.compact));
         let ruling = match guest.judge(SMALL, &settings, &operations, task) {
             Ok(ruling) => ruling,
