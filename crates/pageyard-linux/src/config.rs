@@ -200,6 +200,9 @@ pub struct Config {
     /// Whether, with that mode, a request that cannot wait mixes types in the end instead of failing, if it wakes the background
     /// reclaimer (a fix of May 2026).
     pub defrag_falls_back: bool,
+    /// Whether, with that mode, a request for what cannot be moved reclaims and compacts for a whole pageblock, which it can convert, as long
+    /// as it mixes no types (a series of June 2026, with `compaction.whole_empties_movable`).
+    pub defrag_promotes: bool,
     /// Whether a request passes over the nodes whose background reclaimer is awake, and comes back to them only where the others have
     /// nothing (6.18).
     pub spares_reclaiming_nodes: bool,
@@ -320,6 +323,7 @@ impl Config {
             nofragment: false,
             defrag_mode: false,
             defrag_falls_back: false,
+            defrag_promotes: false,
             spares_reclaiming_nodes: false,
             privileged_take_any_node: true,
             highatomic_limit: HighatomicLimit::PercentPlusOne,

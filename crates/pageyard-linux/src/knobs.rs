@@ -24,7 +24,7 @@ const COMPACTION: &str = "compaction.";
 
 impl Config {
     /// The knobs that [`Config::set`] knows, each with the values it takes.
-    pub const KNOBS: [(&'static str, &'static str); 68] = [
+    pub const KNOBS: [(&'static str, &'static str); 70] = [
         ("min_free_kbytes", "KiB"),
         ("watermark_scale_factor", "1..3000, ten-thousandths of a zone"),
         ("watermark_boost_factor", "0..100000, ten-thousandths of the high watermark"),
@@ -49,6 +49,7 @@ impl Config {
         ("nofragment", "true or false"),
         ("defrag_mode", "0 or 1"),
         ("defrag_falls_back", "true or false"),
+        ("defrag_promotes", "true or false"),
         ("spares_reclaiming_nodes", "true or false"),
         ("highatomic_counts_free", "true or false"),
         ("retries", "progress or bounded"),
@@ -93,6 +94,7 @@ impl Config {
         ("compaction.yields", "anywhere or between_zones"),
         ("compaction.pivot", "start, restarting or forgetting"),
         ("compaction.async_resets", "true or false"),
+        ("compaction.whole_empties_movable", "true or false"),
     ];
 
     /// Sets a knob by name.
@@ -245,6 +247,7 @@ impl Config {
             "dirty_ratio" => self.dirty_ratio = number(0..=100)?,
             "nofragment" => self.nofragment = switch()?,
             "defrag_falls_back" => self.defrag_falls_back = switch()?,
+            "defrag_promotes" => self.defrag_promotes = switch()?,
             "spares_reclaiming_nodes" => self.spares_reclaiming_nodes = switch()?,
             "defrag_mode" => {
                 self.defrag_mode = match value {
@@ -281,6 +284,7 @@ mod tests {
             ("nofragment", "false"),
             ("defrag_mode", "1"),
             ("defrag_falls_back", "true"),
+            ("defrag_promotes", "true"),
             ("spares_reclaiming_nodes", "false"),
             ("highatomic_counts_free", "false"),
             ("pcp_free_high", "batch"),

@@ -9,7 +9,9 @@ use crate::zone::Zone;
 use pageyard_core::compaction::{Marks, Mode, Outcome, Step, compact_for_request, room_to_begin};
 use pageyard_core::reclaim::{Attempts, Helpers, Priority, Shortage};
 use pageyard_core::watermark::Watermarks;
-use pageyard_core::{Counter, CpuSet, Cx, Frames, Migratetype, Order, Pfn, Request, RequestFlags};
+use pageyard_core::{
+    Counter, CpuSet, Cx, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, Request, RequestFlags,
+};
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY: Order = Order::of(3);
@@ -301,14 +303,32 @@ impl<'a, H: Helpers> Wait<'a, H> {
         true
     }
 
+    /// Returns the order of the block that reclaim and compaction make for the request.
+    ///
+    /// # Linux
+    /// "mm: fix reclaim storms in defrag_mode" (J. Weiner, June 2026): reclaim frees space in movable pageblocks, which helps what cannot
+    /// be moved only once a whole one can be converted.
+    fn order_to_make(&self) -> Order {
+        let Request { order, migratetype, .. } = *self.request;
+        let promotes = self.engine.config.defrag_promotes && self.effort.nofragment;
+        if promotes && migratetype != Migratetype::Movable { order.max(PAGEBLOCK_ORDER) } else { order }
+    }
+
     /// # Linux
     /// `__alloc_pages_direct_compact`.
     fn compact(&mut self, mode: Mode, thorough: bool) -> Option<Pfn> {
         let engine = self.engine;
-        let order = self.request.order;
+        let order = self.order_to_make();
         let help = self.help.filter(|_| order > Order::ZERO && engine.config.compaction.enabled)?;
         let zones = self.zones_that_help().map(|z| z.id);
-        let tried = compact_for_request(engine, help, self.cx, self.request, zones, mode, thorough);
+        let whole = Request { order, ..*self.request };
+        let mut tried = compact_for_request(engine, help, self.cx, &whole, zones, mode, thorough);
+        if order > self.request.order
+            && let Some(pfn) = tried.captured.take()
+        {
+            // More than it asked for: the pageblock is converted where the request takes from it.
+            drop(Given { engine, cx: self.cx, pfn, order });
+        }
         self.tried.compactions += 1;
         self.tried.deferred += tried.deferred;
         self.tried.work += tried.work;
@@ -322,7 +342,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
         if let Some(pfn) = got
             && let Some(zone) = engine.zone_of(pfn)
         {
-            let given = Given { engine, cx: self.cx, pfn, order };
+            let given = Given { engine, cx: self.cx, pfn, order: self.request.order };
             help.step(Step::Helped(zone.span.start, order));
             std::mem::forget(given);
             zone.compaction.succeeded(order, mode, engine.config.compaction.deferral, true);
@@ -363,7 +383,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
         // Those of its cpuset now: meanwhile that may change.
         let zones: Vec<&Zone> = self.engine.zones_for(self.cx, self.request, Reach::Walled).collect();
         let available = || zones.iter().map(|z| z.available()).sum::<u64>();
-        let order = self.request.order;
+        let order = self.order_to_make();
         let want = CLUSTER.max(if order > Order::ZERO { 2 * order.frames().0 } else { 0 });
         let (mut gained, mut ready) = (0, false);
         let by_node = self.engine.config.reclaimer == Reclaimer::ByNode;
@@ -372,7 +392,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
             for z in &zones {
                 // Compaction has what it needs here: reclaiming more would only evict useful pages.
                 let room = z.mark(Mark::High) + 2 * order.frames().0;
-                if self.is_costly() && self.can_compact() && z.free.get() > room {
+                if order > COSTLY && self.can_compact() && z.free.get() > room {
                     ready = true;
                     continue;
                 }

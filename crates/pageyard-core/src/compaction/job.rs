@@ -83,6 +83,11 @@ impl<'a, M: CompactionView> Job<'a, M> {
         order == Order::ZERO || (small && !self.takes_directly() && moves_blocks(self.map))
     }
 
+    /// Says whether a request gets whole pageblocks, and may empty movable ones for them.
+    pub(super) fn makes_whole(&self, order: Order) -> bool {
+        self.knobs.whole_empties_movable && order >= PAGEBLOCK_ORDER
+    }
+
     /// Says whether pageblocks are looked for frames to move in.
     ///
     /// # Linux
@@ -99,8 +104,12 @@ impl<'a, M: CompactionView> Job<'a, M> {
             return false;
         }
         match self.plan.goal {
-            Goal::Block(_, m) if self.plan.direct && self.plan.mode == Mode::Async => {
-                if m == Migratetype::Movable { is_movable(info.migratetype) } else { info.migratetype == m }
+            Goal::Block(order, m) if self.plan.direct && self.plan.mode == Mode::Async => {
+                if m == Migratetype::Movable || self.makes_whole(order) {
+                    is_movable(info.migratetype)
+                } else {
+                    info.migratetype == m
+                }
             }
             _ => true,
         }

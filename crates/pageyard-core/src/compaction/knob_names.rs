@@ -29,7 +29,7 @@ impl core::error::Error for KnobError {}
 
 impl Knobs {
     /// The names, each with the values it takes.
-    pub const NAMES: [(&'static str, &'static str); 37] = [
+    pub const NAMES: [(&'static str, &'static str); 38] = [
         ("enabled", "true or false"),
         ("last_migrated_drain", "true or false"),
         ("skip_on_failure", "off, direct_async, direct or all"),
@@ -67,6 +67,7 @@ impl Knobs {
         ("yields", "anywhere or between_zones"),
         ("pivot", "start, restarting or forgetting"),
         ("async_resets", "true or false"),
+        ("whole_empties_movable", "true or false"),
     ];
 
     /// Sets a knob by its name, without the prefix `compaction.`.
@@ -130,6 +131,7 @@ impl Knobs {
             "fast_free" => self.fast_free = switch()?,
             "leftovers_listed" => self.leftovers_listed = switch()?,
             "async_resets" => self.async_resets = switch()?,
+            "whole_empties_movable" => self.whole_empties_movable = switch()?,
             "spare_next" => self.spare_next = switch()?,
             "attempt_deferred" => self.attempt_deferred = switch()?,
             "large_folios" => self.large_folios = switch()?,
@@ -251,6 +253,7 @@ mod tests {
             "between_zones",
             "restarting",
             "false",
+            "true",
         ];
         assert_eq!(good.len(), Knobs::NAMES.len());
         for ((name, takes), value) in Knobs::NAMES.into_iter().zip(good) {

@@ -219,6 +219,9 @@ pub struct Knobs {
     pub pivot: Pivot,
     /// Whether scanners that met in an asynchronous compaction set out anew; otherwise only after one that waits.
     pub async_resets: bool,
+    /// Whether a request for a whole pageblock empties movable ones while it does not wait, whatever its own type: what it gets is
+    /// converted as a whole (a series of June 2026).
+    pub whole_empties_movable: bool,
 }
 
 impl Knobs {
@@ -263,6 +266,7 @@ impl Knobs {
             yields: Yields::Anywhere,
             pivot: Pivot::Start,
             async_resets: true,
+            whole_empties_movable: false,
         }
     }
 

@@ -2,7 +2,8 @@
 
 use crate::common::normal;
 use pageyard_core::{
-    Counter, CpuId, CpuSet, Cx, Migratetype, Order, PageAllocator, PressureAllocator, Request, Stats,
+    Counter, CpuId, CpuSet, Cx, Migratetype, Order, PageAllocator, PressureAllocator, Request, RequestFlags,
+    Stats,
 };
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_testkit::owner::{Fault, Owner, Use};
@@ -90,4 +91,56 @@ fn a_budget_that_is_never_reached_changes_nothing_and_a_small_one_ends_compactio
     let small = run(&[("compaction.async_budget", "600"), ("compaction.deferral", "off")]);
     let unlimited = run(&[("compaction.deferral", "off")]);
     assert!(small.iter().ne(unlimited.iter()));
+}
+
+/// Takes unmovable frames under `defrag_mode` from memory that is movable and a third free, frame by frame; says how many blocks were
+/// taken from another type's pageblocks, how many pageblocks were converted, and what compaction did.
+fn under_defrag_mode(knobs: &[(&str, &str)]) -> Stats {
+    let mut config = Config { cpus: 1, ..Config::linux_6_18() };
+    config.set("defrag_mode", "1").unwrap();
+    for (knob, value) in knobs {
+        config.set(knob, value).unwrap();
+    }
+    let engine: LinuxAllocator = normal(FRAMES, &config);
+    let owner = Owner::new(&engine, Fault::None);
+    owner.fill(&CX, |_| Use::Movable);
+    owner.free_if(&CX, |pfn| pfn.0 % 3 == 1);
+    engine.drain(CpuSet::All);
+    for _ in 0..700 {
+        let pfn = engine.alloc_with(&CX, &Request::new(Order::ZERO, Migratetype::Unmovable), &owner).unwrap();
+        owner.keep(pfn, Order::ZERO, Use::Pinned);
+    }
+    owner.check(&[]);
+    engine.stats()
+}
+
+#[test]
+fn with_the_series_of_june_2026_what_cannot_be_moved_gets_pageblocks_that_are_made_for_it() {
+    let before = under_defrag_mode(&[]);
+    assert_eq!(before[Counter::CompactStall], 0, "a single frame is no order to compact for");
+    assert!(before[Counter::ExtfragSteal] > 0, "types are mixed in the end");
+    let after =
+        under_defrag_mode(&[("defrag_promotes", "true"), ("compaction.whole_empties_movable", "true")]);
+    assert!(after[Counter::CompactStall] > 0 && after[Counter::PgmigrateSuccess] > 0);
+    assert_eq!(after[Counter::ExtfragSteal], 0, "every frame is of a pageblock of its type");
+    assert!(after[Counter::ExtfragClaim] >= 2);
+}
+
+#[test]
+fn a_request_for_a_whole_pageblock_looks_at_movable_ones_without_waiting_where_it_may() {
+    let scanned = |may| {
+        let mut config = Config { cpus: 1, ..Config::linux_6_18() };
+        config.set("compaction.whole_empties_movable", may).unwrap();
+        let engine: LinuxAllocator = normal(FRAMES, &config);
+        let owner = Owner::new(&engine, Fault::Refuses);
+        owner.fill(&CX, |_| Use::Movable);
+        owner.free_if(&CX, |pfn| pfn.0 % 2 == 1);
+        engine.drain(CpuSet::All);
+        // One round, which does not wait.
+        let light = Request::new(Order::of(9), Migratetype::Unmovable).with(RequestFlags::NORETRY);
+        assert!(engine.alloc_with(&CX, &light, &owner).is_err());
+        owner.check(&[]);
+        (engine.stats()[Counter::CompactStall], engine.stats()[Counter::CompactMigrateScanned] > 0)
+    };
+    assert_eq!((scanned("false"), scanned("true")), ((2, false), (2, true)));
 }

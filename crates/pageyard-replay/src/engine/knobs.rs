@@ -142,7 +142,7 @@ pub fn all_knobs() -> Vec<Knob> {
 }
 
 /// What each knob does.
-const ABOUT: [(&str, &str); 69] = [
+const ABOUT: [(&str, &str); 71] = [
     ("min_free_kbytes", "memory that watermarks keep back; computed from the zones where it is not set"),
     ("watermark_scale_factor", "how far the low and high watermarks lie above the minimum"),
     ("watermark_boost_factor", "how far mixing types in a pageblock raises a zone's watermarks"),
@@ -193,6 +193,10 @@ const ABOUT: [(&str, &str); 69] = [
     (
         "defrag_falls_back",
         "whether a request that cannot wait mixes types in the end, with defrag_mode, instead of failing",
+    ),
+    (
+        "defrag_promotes",
+        "whether a request for what cannot be moved reclaims and compacts for a whole pageblock, with defrag_mode",
     ),
     ("spares_reclaiming_nodes", "whether a request tries the nodes whose background reclaimer is awake last"),
     ("highatomic_counts_free", "whether only free frames of the high-order reserve are withheld from others"),
@@ -283,6 +287,10 @@ const ABOUT: [(&str, &str); 69] = [
     ("compaction.yields", "where asynchronous compaction gives way to another task that wants its CPU"),
     ("compaction.pivot", "where both scanners set out: the zone's ends, or where they met last"),
     ("compaction.async_resets", "whether scanners that met in an asynchronous compaction set out anew"),
+    (
+        "compaction.whole_empties_movable",
+        "whether a request for a whole pageblock empties movable ones while it does not wait, whatever its type",
+    ),
     ("pcp", "whether there are per-CPU lists at all"),
 ];
 
@@ -320,6 +328,7 @@ fn default_of(engine: &str, knob: &str) -> String {
         ("nofragment", Some(c)) => c.nofragment.to_string(),
         ("defrag_mode", Some(c)) => u8::from(c.defrag_mode).to_string(),
         ("defrag_falls_back", Some(c)) => c.defrag_falls_back.to_string(),
+        ("defrag_promotes", Some(c)) => c.defrag_promotes.to_string(),
         ("spares_reclaiming_nodes", Some(c)) => c.spares_reclaiming_nodes.to_string(),
         ("highatomic_counts_free", Some(c)) => c.highatomic_counts_free.to_string(),
         ("retries", Some(c)) => value(&c.retries),
@@ -370,6 +379,7 @@ fn of_compaction(knobs: &Knobs, name: &str) -> String {
         "yields" => value(&knobs.yields),
         "pivot" => value(&knobs.pivot),
         "async_resets" => knobs.async_resets.to_string(),
+        "whole_empties_movable" => knobs.whole_empties_movable.to_string(),
         _ => String::new(),
     }
 }

@@ -262,8 +262,15 @@ pub(super) const TABLE: &[InLinux] = &[
         "defrag_falls_back",
         Code("__alloc_pages_slowpath"),
         &[("false", Every), ("true", Never)],
-        "\"mm/page_alloc: fix defrag_mode for non-reclaimable allocations\" (D. Ilvokhin, May 2026), later than the releases here. \
-         The series \"mm: fix reclaim storms in defrag_mode\" (J. Weiner, June 2026) is not built.",
+        "\"mm/page_alloc: fix defrag_mode for non-reclaimable allocations\" (D. Ilvokhin, May 2026), later than the releases here; 7.2 \
+         has it.",
+    ),
+    entry(
+        "defrag_promotes",
+        Code("__alloc_pages_direct_compact, __alloc_pages_direct_reclaim"),
+        &[("false", Every), ("true", Never)],
+        "\"mm: fix reclaim storms in defrag_mode\" (J. Weiner, June 2026), later than the releases here; 7.2 has it, with \
+         compaction.whole_empties_movable. Not judged.",
     ),
     entry(
         "spares_reclaiming_nodes",
@@ -532,6 +539,12 @@ pub(super) const TABLE: &[InLinux] = &[
         Code("reset_cached_positions in __compact_finished"),
         &[("false", Never), ("true", Every)],
         "",
+    ),
+    entry(
+        "compaction.whole_empties_movable",
+        Code("suitable_migration_source, fast_find_migrateblock"),
+        &[("false", Every), ("true", Never)],
+        "Of the same series as defrag_promotes. It takes effect where asynchronous compaction keeps to pageblocks of a type, from 5.1 on.",
     ),
     entry("pcp", Ours("every Linux has per-CPU lists"), &[], ""),
 ];
