@@ -17,9 +17,9 @@ build:
 # checkers build is one crate after another, and tests of recordings mostly wait: so they run beside others, and what one of them
 # printed comes when it has ended.
 LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
-SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --profile bench --test shuttle --target-dir target/shuttle
+SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --profile checked --test shuttle --target-dir target/shuttle
 # Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
-WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile bench --workspace
+WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile checked --workspace
 test:
 	$(MAKE) --jobs=3 build-tests build-loom build-shuttle
 	$(MAKE) --jobs=2 --output-sync=target \
@@ -48,7 +48,7 @@ test-loom:
 
 # A thread stopped before every atomic step.
 test-stop:
-	$(CARGO) test --profile bench -p pageyard --features step-hook --test stop
+	$(CARGO) test --profile checked -p pageyard --features step-hook --test stop
 
 test-freestanding:
 	$(CARGO) build --release --manifest-path crates/pageyard/examples/freestanding/Cargo.toml --target-dir target/freestanding
@@ -59,8 +59,8 @@ test-freestanding:
 # `make stress STRESS_SECONDS=15` is shorter; `make stress STRESS="--percpu rseq --seed 7"` passes anything on.
 STRESS_SECONDS ?= 600
 stress:
-	$(CARGO) build --profile bench --workspace --example stress
-	$${CARGO_TARGET_DIR:-target}/release/examples/stress --seconds $(STRESS_SECONDS) $(STRESS)
+	$(CARGO) build --profile checked --workspace --example stress
+	$${CARGO_TARGET_DIR:-target}/checked/examples/stress --seconds $(STRESS_SECONDS) $(STRESS)
 
 # The tests that depend on how threads meet, 300 times while the machine is busy: hours. `make races RUNS=5` is shorter; LOOPS=1
 # keeps one busy loop instead of one for each CPU.
@@ -71,13 +71,13 @@ races:
 # The pages of experiments, opened in headless Chromium at three widths; screenshots stay in target/pages. An experiment without a
 # document there is run with --quick first, minutes for all of them. `make pages PAGES="--measure zonelist"` runs one again.
 pages: build
-	$(CARGO) build --profile bench -p pageyard-bench --example pages
+	$(CARGO) build --release -p pageyard-bench --example pages
 	bench/pages/run $(PAGES)
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --profile bench --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --profile bench -p pageyard --features step-hook --test stop -- -D warnings
+	$(CARGO) clippy --profile checked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --profile checked -p pageyard --features step-hook --test stop -- -D warnings
 
 format:
 	$(CARGO) fmt --all
@@ -106,7 +106,7 @@ fuzz:
 
 # Every page of documentation, and no warning: links that lead nowhere, to private items or to two things, bare addresses. Once
 # with private items, for those who read the sources, and last without, which is what stays in `target/doc`.
-DOC = RUSTDOCFLAGS="-D warnings" $(CARGO) doc --profile bench --workspace --no-deps --keep-going
+DOC = RUSTDOCFLAGS="-D warnings" $(CARGO) doc --profile checked --workspace --no-deps --keep-going
 doc:
 	$(DOC) --document-private-items
 	$(DOC)
@@ -134,10 +134,10 @@ publish-dry-run:
 # `rustup target add aarch64-unknown-linux-gnu`.
 AARCH64_RUN = qemu-aarch64 -L /usr/aarch64-linux-gnu
 aarch64:
-	$(CARGO) check --profile bench --workspace --target aarch64-unknown-linux-gnu
+	$(CARGO) check --profile checked --workspace --target aarch64-unknown-linux-gnu
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(AARCH64_RUN)" PAGEYARD_TEST_RUNNER="$(AARCH64_RUN)" PAGEYARD_OPS=200000 \
-		$(CARGO) test --profile bench --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard --lib --test engine
+		$(CARGO) test --profile checked --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard --lib --test engine
 
 clean:
 	$(CARGO) clean

@@ -167,7 +167,7 @@ def bulk_tables(bulk):
 
 
 def tables(folder, root):
-    load = {p.stem: json.loads(p.read_text()) for p in folder.glob("*.json")}
+    load = {p.stem: release(json.loads(p.read_text())) for p in folder.glob("*.json")}
     sweep, bulk, cross = Sweep(load["sweep"]["rows"]), load["bulk"], load["cross"]
     machine, noise = load["sweep"]["machine"], load["sweep"]["disturbance"]
     out = f"Measured on {machine['cpu']}, {machine['cpus']} CPUs, Linux {machine['kernel']}. "
@@ -230,6 +230,13 @@ def instructions(root):
             rows.append([f"`{engine}`", what] + cells)
     out += "\nBlocks past the lists, in a zone whose pageblocks are half used; locked ones in brackets:\n\n"
     return out + table(["", "order"] + orders, rows)
+
+
+def release(document):
+    """Ends the program where a document was measured by a checked build: assertions would be part of every figure."""
+    if document.get("machine", {}).get("checked_build"):
+        sys.exit("tables.py: these figures are of a checked build; measure with what `cargo build --release` builds")
+    return document
 
 
 def main():

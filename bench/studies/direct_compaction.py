@@ -23,7 +23,10 @@ FRAME = '<svg xmlns="http://www.w3.org/2000/svg" width="960" height="{0}" font-f
 class Study:
     def __init__(self, path):
         self.tables = {}
-        for row in json.loads(Path(path).read_text())["rows"]:
+        document = json.loads(Path(path).read_text())
+        if document["made"].get("checked_build"):
+            sys.exit("direct_compaction.py: this document is of a checked build; run what `cargo build --release` builds")
+        for row in document["rows"]:
             self.tables.setdefault(row["table"], {}).setdefault(row["metric"], {})[row["column"]] = row["value"]
 
     def at(self, table, metric, column):

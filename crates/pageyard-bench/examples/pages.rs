@@ -46,6 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         version: text(&made["version"]),
         kernel: text(&made["kernel"]),
         date: text(&made["date"]),
+        checked_build: made["checked_build"] == true,
     };
     report.write(Path::new(page))?;
     Ok(())

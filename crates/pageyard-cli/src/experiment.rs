@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use crate::setting::knob;
 use clap::Args;
 use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run, Settings, what_if};
+use pageyard_bench::machine::{CHECKED_BUILD, CHECKED_BUILD_WARNING};
 use pageyard_replay::engine::EngineSpec;
 use std::path::PathBuf;
 
@@ -35,6 +36,10 @@ pub struct Experiment {
     /// Also write a page of claims, bars and tables to FILE.html, or pictures to FILE.png
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+
+    /// Write the page although this is a checked build
+    #[arg(long, hide = true)]
+    checked: bool,
 
     #[command(flatten)]
     what_if: WhatIf,
@@ -137,6 +142,9 @@ impl Experiment {
             eprintln!("pageyard: {part}");
         }
         if let Some(path) = &self.report {
+            if CHECKED_BUILD && !self.checked {
+                return Err(Failure(format!("no report is written. {CHECKED_BUILD_WARNING}")));
+            }
             writable(path)?;
         }
         let mut progress = Progress::new();

@@ -1,5 +1,6 @@
 //! How a report was made: the facts at its foot.
 
+use crate::harness::machine::{CHECKED_BUILD, Machine};
 use pageyard_replay::text::shown;
 use serde::Serialize;
 use std::path::Path;
@@ -16,6 +17,9 @@ pub struct Made {
     pub kernel: String,
     /// The date, in UTC.
     pub date: String,
+    /// Whether this program was built with assertions and overflow checks; left out for a release build.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub checked_build: bool,
 }
 
 impl Made {
@@ -30,8 +34,9 @@ impl Made {
         Made {
             command: shown(&command),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            kernel: crate::harness::machine::Machine::this().kernel,
+            kernel: Machine::this().kernel,
             date: today(),
+            checked_build: CHECKED_BUILD,
         }
     }
 }

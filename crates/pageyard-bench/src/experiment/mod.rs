@@ -42,7 +42,7 @@ pub use settings::Settings;
 
 use crate::error::BenchError;
 use crate::harness::costs::Costs;
-use crate::harness::machine::Machine;
+use crate::harness::machine::{CHECKED_BUILD, Machine};
 use crate::harness::sampler::{SAMPLES, Sampler};
 use pageyard_replay::text::shown;
 
@@ -218,7 +218,11 @@ pub fn run(
         run.note("data/published was not there when this was built: nothing stands beside the measurements");
     }
     let (settings, samples) = (run.settings, run.samples);
-    Ok(ExperimentReport { settings, samples, ..judged(experiment, rows, run.notes, run.quick) })
+    let mut report = ExperimentReport { settings, samples, ..judged(experiment, rows, run.notes, run.quick) };
+    if CHECKED_BUILD {
+        report.claims = report.claims.into_iter().map(Claim::of_a_checked_build).collect();
+    }
+    Ok(report)
 }
 
 /// Judges rows, measured and published, as a report of this machine, made now.

@@ -4,6 +4,7 @@ use super::lines::{lines, value};
 use super::plot::write_png;
 use super::{Claim, ExperimentReport, Rows, claim, page};
 use crate::error::BenchError;
+use crate::harness::machine::CHECKED_BUILD_WARNING;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -24,6 +25,9 @@ impl ExperimentReport {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = self.quick_line().map_or(String::new(), |line| line + "\n");
+        if self.made.checked_build {
+            let _ = writeln!(text, "{CHECKED_BUILD_WARNING}");
+        }
         let _ = write!(text, "{}: {}\nOn {}.\n", self.name, self.about, self.machine);
         for section in self.rows.sections() {
             let _ = write!(text, "\n{}", table(&self.rows, section));

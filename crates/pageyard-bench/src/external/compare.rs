@@ -8,6 +8,9 @@ const ALIKE: f64 = 0.2;
 /// Says in what a machine is not like this one, a sentence each.
 pub(super) fn differences(there: &Machine, here: &Machine) -> Vec<String> {
     let mut differences = Vec::new();
+    if there.checked_build {
+        differences.push("they were measured with a checked build, whose assertions count".to_owned());
+    }
     let model = |m: &Machine| m.costs.and_then(|costs| costs.family.zip(costs.model));
     let models = model(there).zip(model(here));
     if there.cpu != here.cpu {
@@ -49,7 +52,13 @@ mod tests {
             membarrier_ns: None,
             membarrier_running_ns: None,
         };
-        let here = Machine { cpu: "A".into(), cpus: 2, kernel: "6.18".into(), costs: Some(costs) };
+        let here = Machine {
+            cpu: "A".into(),
+            cpus: 2,
+            kernel: "6.18".into(),
+            checked_build: false,
+            costs: Some(costs),
+        };
         let with = |costs| Machine { costs: Some(costs), ..here.clone() };
         assert!(differences(&here, &here).is_empty());
         assert!(differences(&with(Costs { locked_ns: 2.39, ..costs }), &here).is_empty());
@@ -58,6 +67,9 @@ mod tests {
         assert!(differences(&with(Costs { model: Some(1), ..costs }), &here)[0].contains("model 1,"));
         assert!(
             differences(&Machine { cpu: "B".into(), ..here.clone() }, &here)[0].contains("is B, this one A")
+        );
+        assert!(
+            differences(&Machine { checked_build: true, ..here.clone() }, &here)[0].contains("checked build")
         );
         assert!(differences(&Machine { costs: None, ..here.clone() }, &here)[0].contains("locked_ns"));
     }

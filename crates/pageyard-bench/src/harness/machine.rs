@@ -6,7 +6,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::{fmt, fs};
 
-/// The machine, for the head of a table.
+/// Whether this program was built with assertions and overflow checks, as tests are. Its figures then count the checks, too: a pair takes
+/// up to twice as long as in a release build.
+pub const CHECKED_BUILD: bool = cfg!(debug_assertions);
+
+/// The warning that stands beside every figure of a checked build.
+pub const CHECKED_BUILD_WARNING: &str = "CHECKED BUILD: assertions and overflow checks are part of every figure, so none of them may be \
+    published. For figures that count, run the command that `cargo build --release` builds.";
+
+/// The machine, for the head of a table, and how the program that measures on it was built.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Machine {
@@ -16,6 +24,9 @@ pub struct Machine {
     pub cpus: usize,
     /// The running kernel.
     pub kernel: String,
+    /// Whether the program was built with assertions and overflow checks; left out for a release build.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub checked_build: bool,
     /// What its own operations cost; left out where that was not measured.
     #[serde(flatten)]
     pub costs: Option<Costs>,
@@ -38,6 +49,7 @@ impl Machine {
             cpu: model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned()),
             cpus: super::team::cpus().len(),
             kernel: kernel.trim().to_owned(),
+            checked_build: CHECKED_BUILD,
             costs: None,
         }
     }

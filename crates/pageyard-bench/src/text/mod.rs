@@ -15,7 +15,7 @@ mod sweep;
 use crate::Skipped;
 use crate::document::DisturbanceDocument;
 use crate::external::ExternalNote;
-use crate::harness::machine::{Machine, Taken};
+use crate::harness::machine::{CHECKED_BUILD_WARNING, Machine, Taken};
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -30,7 +30,8 @@ fn quick_text(quick: bool, beside: &str) -> String {
 
 fn machine_text(m: &Machine) -> String {
     let costs = m.costs.map_or_else(String::new, |costs| format!("{costs}\n"));
-    format!("{m}, Linux {}\n{costs}", m.kernel)
+    let checked = if m.checked_build { format!("{CHECKED_BUILD_WARNING}\n") } else { String::new() };
+    format!("{checked}{m}, Linux {}\n{costs}", m.kernel)
 }
 
 /// Says how many threads there are: the usual numbers in words.
@@ -98,12 +99,23 @@ mod tests {
 
     #[test]
     fn a_quick_run_says_so_in_its_first_line() {
-        let machine = Machine::this();
+        let machine = Machine { checked_build: false, ..Machine::this() };
         let full = ScaleDocument::of(&machine, &[], &[]);
         let quick = ScaleDocument { quick: true, ..full.clone() };
         let first = |text: &str| text.lines().next().unwrap().to_owned();
         assert!(first(&quick.text()).starts_with("A quick run: not the whole benchmark"), "{}", quick.text());
         assert!(quick.text().ends_with(&full.text()) && !full.text().contains("quick"));
         assert!(full.text().starts_with(&machine.to_string()), "{}", full.text());
+    }
+
+    #[test]
+    fn a_checked_build_says_so_before_any_figure() {
+        let machine = Machine { checked_build: true, ..Machine::this() };
+        let document = ScaleDocument::of(&machine, &[], &[]);
+        assert!(document.text().starts_with("CHECKED BUILD: "), "{}", document.text());
+        let json = serde_json::to_value(&document).unwrap();
+        assert_eq!(json["machine"]["checked_build"], true);
+        let release = Machine { checked_build: false, ..machine };
+        assert!(serde_json::to_value(&release).unwrap().get("checked_build").is_none());
     }
 }

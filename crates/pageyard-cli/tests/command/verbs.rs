@@ -612,6 +612,11 @@ fn an_experiment_prints_its_rows_and_writes_its_report() {
         "--report",
         page.to_str().unwrap(),
     ];
+    if cfg!(debug_assertions) {
+        let why = failure(&arguments);
+        assert!(why.contains("no report is written") && why.contains("cargo build --release"), "{why}");
+    }
+    let arguments = [&["experiment", "--checked"], &arguments[1..]].concat();
     let result = json(&[&arguments[..], &set].concat());
     assert_eq!(result["name"], "page-frag");
     assert_eq!(result["samples"], 3);
@@ -637,6 +642,6 @@ fn an_experiment_prints_its_rows_and_writes_its_report() {
     assert_eq!(result["verdict"].as_str().unwrap().lines().count(), claims.len());
     let html = fs::read_to_string(page).unwrap();
     assert_eq!(html.matches("<article").count(), claims.len());
-    let command = "<code>pageyard experiment page-frag --quick --json --samples 3 --report ";
+    let command = "<code>pageyard experiment --checked page-frag --quick --json --samples 3 --report ";
     assert!(html.contains(command) && html.contains(env!("CARGO_PKG_VERSION")), "{html}");
 }

@@ -156,7 +156,7 @@ fn columns(report: &ExperimentReport, colours: &Colours) -> String {
 
 /// Says how the page was made.
 fn foot(report: &ExperimentReport) -> String {
-    let Made { command, version, kernel, date } = &report.made;
+    let Made { command, version, kernel, date, checked_build } = &report.made;
     let mut settings: Vec<&str> = Vec::new();
     for row in report.rows.iter().filter(|r| !r.setting.is_empty() && !r.column.starts_with("published")) {
         if !settings.contains(&row.setting.as_str()) {
@@ -174,7 +174,10 @@ fn foot(report: &ExperimentReport) -> String {
     let mut text = String::from("<footer><h2>How this was made</h2><dl>");
     for (name, fact) in [
         ("Command", format!("<code>{}</code>", escape(command))),
-        ("Version", format!("pageyard {}", escape(version))),
+        (
+            "Version",
+            format!("pageyard {}{}", escape(version), if *checked_build { ", a checked build" } else { "" }),
+        ),
         ("Machine", escape(&report.machine)),
         ("Kernel", format!("Linux {}", escape(kernel))),
         ("Date", format!("{} (UTC)", escape(date))),
@@ -263,6 +266,7 @@ pub(super) mod tests {
                 version: env!("CARGO_PKG_VERSION").into(),
                 kernel: "6.1.2".into(),
                 date: "2026-01-02".into(),
+                checked_build: false,
             },
         }
     }
