@@ -1,8 +1,9 @@
-//! The frame allocator of a whole kernel, asked for a layout, as ostd's `GlobalFrameAllocator` is.
+//! The frame allocator of a whole kernel, asked for a layout, as ostd's `GlobalFrameAllocator` is. It serves `alloc` and `dealloc`; memory that
+//! a kernel adds later (`add_free_memory`) is not served.
 
 use pageyard::{
-    Config, CpuId, Cx, FirmwareMap, Migratetype, Order, OwnedPageyard, PAGE_SIZE, Pageyard, Pfn, Request,
-    TryLock, ZoneLimits,
+    Config, CpuId, Cx, FirmwareMap, Frames, Migratetype, Order, OwnedPageyard, PAGE_SIZE, Pageyard, Pfn,
+    Request, TryLock, ZoneLimits,
 };
 use std::alloc::Layout;
 use std::sync::OnceLock;
@@ -25,20 +26,25 @@ fn here() -> Cx {
 }
 
 impl GlobalFrameAllocator for Yard {
-    /// Serves any size and alignment with one block, which is aligned to its own size.
+    /// Serves any size and alignment, with exactly as many frames as the size takes.
     fn alloc(&self, layout: Layout) -> Option<Paddr> {
-        let bytes = layout.size().max(layout.align()).max(PAGE_SIZE as usize).checked_next_power_of_two()?;
-        let order = Order::new((bytes / PAGE_SIZE as usize).trailing_zeros() as u8)?;
-        let pfn = self.0.get()?.alloc(&here(), &Request::new(order, Migratetype::Unmovable)).ok()?;
+        let align =
+            Order::new((layout.align().max(PAGE_SIZE as usize) / PAGE_SIZE as usize).trailing_zeros() as u8)?;
+        let request = Request::new(Order::ZERO, Migratetype::Unmovable);
+        let pfn = self.0.get()?.alloc_exact(&here(), frames(layout.size()), align, &request).ok()?;
         Some((pfn.0 * PAGE_SIZE) as Paddr)
     }
 
-    /// Frees what one `alloc` returned: the allocator knows how large the block is.
-    fn dealloc(&self, addr: Paddr, _: usize) {
-        let (yard, pfn) = (self.0.get().expect("set up"), Pfn(addr as u64 / PAGE_SIZE));
-        let freed = yard.order_of(pfn).is_some_and(|order| yard.free(&here(), pfn, order).is_ok());
-        assert!(freed, "no block starts at {addr:#x}");
+    /// Frees frames that are allocated: what one `alloc` returned, or any part of it, as ostd does when it drops a segment frame by frame.
+    fn dealloc(&self, addr: Paddr, size: usize) {
+        let (yard, first) = (self.0.get().expect("set up"), Pfn(addr as u64 / PAGE_SIZE));
+        yard.free_range(&here(), first, frames(size)).expect("these frames are allocated");
     }
+}
+
+/// Returns how many frames so many bytes take, at least one.
+fn frames(bytes: usize) -> Frames {
+    Frames((bytes as u64).div_ceil(PAGE_SIZE).max(1))
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -52,6 +58,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{size:9} bytes aligned to {align:7}: {addr:#x}");
         assert!(addr.is_multiple_of(align) && !(0x100_0000..0x180_0000).contains(&addr));
         FRAMES.dealloc(addr, size);
+    }
+    // A segment of three frames, given up one by one and not in order.
+    let segment = FRAMES.alloc(Layout::from_size_align(3 * 4096, 4096)?).ok_or("no memory")?;
+    for at in [1, 0, 2] {
+        FRAMES.dealloc(segment + at * 4096, 4096);
     }
     assert_eq!(FRAMES.alloc(Layout::from_size_align(1 << 40, 4096)?), None);
     let census = FRAMES.0.get().ok_or("set up")?.audit()?;

@@ -79,6 +79,27 @@ fn without_the_setting_the_same_log_has_no_cause() {
 }
 
 #[test]
+fn advice_names_settings_that_the_kernel_has() {
+    let path = format!("{}/tests/doctor/logs/slab-6.12.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    for (release, expected) in [
+        ("3.10", "vm.compact_memory"),
+        ("4.19", "vm.compact_memory"),
+        ("5.4", "vm.compact_memory"),
+        ("5.9", "vm.compaction_proactiveness"),
+        ("6.12", "vm.compaction_proactiveness"),
+    ] {
+        // The same memory in use by what can be moved.
+        let text = text.replace("active_anon:610", "active_anon:12000");
+        let text = text.replace("6.12.117", &format!("{release}.17"));
+        let log = KernelLog::read("log", text.as_bytes()).unwrap();
+        let diagnosis = Diagnosis::of_log(&log);
+        let movable = diagnosis.causes.iter().find(|c| c.cause == Cause::MovableScattered).unwrap();
+        assert_eq!(movable.setting.as_ref().unwrap().name, expected, "{release}");
+    }
+}
+
+#[test]
 fn of_a_failure_without_zones_nothing_is_claimed() {
     let text = "x: page allocation failure: order:3, mode:0x820(GFP_ATOMIC), nodemask=(null)\n";
     let diagnosis = Diagnosis::of_log(&KernelLog::read("log", text.as_bytes()).unwrap());

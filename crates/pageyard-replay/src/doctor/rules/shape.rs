@@ -12,6 +12,9 @@ use super::{Case, SCARCE, share};
 /// The first kernel with `vm.defrag_mode`.
 const DEFRAG_MODE: (u32, u32) = (6, 15);
 
+/// The first kernel with `vm.compaction_proactiveness`.
+const PROACTIVENESS: (u32, u32) = (5, 9);
+
 /// With so many times the high watermark free, a single frame is refused for no lack of memory.
 const AMPLE: u64 = 4;
 
@@ -159,7 +162,6 @@ pub(super) fn unmovable(case: &Case<'_>) -> Option<Finding> {
 pub(super) fn movable(case: &Case<'_>) -> Option<Finding> {
     let parts = Parts::of(case)?;
     let waits = case.asked.waits();
-    let proactive = "vm/compaction_proactiveness";
     Some(Finding {
         cause: Cause::MovableScattered,
         weight: 0.8 * (1.0 - parts.unmovable_share()) * parts.scarcity,
@@ -174,14 +176,29 @@ pub(super) fn movable(case: &Case<'_>) -> Option<Finding> {
                 "the request cannot wait for compaction"
             }
         ),
-        setting: Some(Setting {
-            name: "vm.compaction_proactiveness",
-            now: case.facts.setting(proactive).map(|n| n.to_string()),
-            to: Some("100".to_owned()),
-            note: "compacts ahead of need; that takes processor time",
-            knob: Some("compaction.proactiveness"),
-        }),
+        setting: Some(compacting(case)),
     })
+}
+
+/// Returns the setting that has memory compacted before a request needs it, as this kernel has it.
+fn compacting(case: &Case<'_>) -> Setting {
+    let now = case.facts.setting("vm/compaction_proactiveness");
+    if now.is_none() && case.facts.release().is_some_and(|release| release < PROACTIVENESS) {
+        return Setting {
+            name: "vm.compact_memory",
+            now: None,
+            to: Some("1".to_owned()),
+            note: "compacts all zones once, when it is written; kernels before 5.9 do not compact ahead of need by themselves",
+            knob: None,
+        };
+    }
+    Setting {
+        name: "vm.compaction_proactiveness",
+        now: now.map(|n| n.to_string()),
+        to: Some("100".to_owned()),
+        note: "compacts ahead of need; that takes processor time",
+        knob: Some("compaction.proactiveness"),
+    }
 }
 
 /// What is between free frames.
