@@ -16,7 +16,8 @@
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of several that try; `bulk`; `batches`: what moves between
 //!   zones and lists; `origin`: which nodes requests were served from.
 //! * `ranges`: frames by their numbers, in any pieces.
-//! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `compaction_view`: what
+//! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `repair`: what it knows, made anew after a
+//!   kill; `compaction_view`: what
 //!   compaction sees.
 //! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
 //!
@@ -33,11 +34,15 @@ mod map;
 mod owned;
 mod pcp;
 mod ranges;
+#[cfg(not(loom))]
+mod repair;
 mod report;
 mod requests;
 pub(crate) mod sync;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests_audit;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests_repair;
 mod words;
 mod yard;
 mod zone;
@@ -58,6 +63,8 @@ pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock, Winning};
 #[cfg(not(loom))]
 pub use ranges::CmaArea;
 pub use ranges::{Visit, Visited};
+#[cfg(not(loom))]
+pub use repair::Repaired;
 #[cfg(feature = "step-hook")]
 pub use sync::hook;
 pub use yard::{Config, Metadata, MetadataLayout, Pageyard};

@@ -9,7 +9,7 @@ use super::stats::{Own, PoolStats};
 use crate::allocator::{Cx, PageAllocator};
 use crate::engine::sync::{A32, Acquire, Relaxed, Release};
 use crate::error::AllocError;
-use crate::units::{Frames, Order, Pfn, PhysAddr};
+use crate::units::{Order, Pfn, PhysAddr};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 
@@ -358,32 +358,44 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     }
 
     /// Puts back into the ring, or the allocator, the pages of the pool that are nowhere: neither in its cache nor its ring, nor in use
-    /// under their addresses. A thread was killed while moving them. Returns how many there were.
+    /// under their addresses. A thread was killed while moving them, or giving them to the allocator. Returns how many there were.
     ///
     /// Blocks that a killed consumer had from the allocator and had not made pages of the pool yet, 64 at most, are not found.
     ///
     /// It looks through the ring for each page that might be lost: an act for after a crash.
     ///
     /// # Safety
-    /// No thread holds a [`PoolPage`] of this pool, nor an address from [`PoolPage::into_address`] that becomes one again, only marked addresses
-    /// and fragments; and no other call on the pool runs at the same time.
+    /// 1. No thread holds a [`PoolPage`] of this pool, nor an address from [`PoolPage::into_address`] that becomes one again, only marked addresses
+    ///    and fragments; and no other call on the pool runs at the same time.
+    /// 2. No page that [`PagePool::visit_leaving`] names has been allocated since its thread was killed: such a page, if it is live, is taken for
+    ///    the pool's. While another has it, wait for that one to free it.
     pub unsafe fn recover(&mut self, cx: &Cx) -> u64 {
         let pool = self.pool;
-        let (step, mut lost) = (pool.request.order.frames(), 0);
-        let first = pool.table.first().align_up(pool.request.order);
-        let frames = pool.table.frames().0 - (first - pool.table.first()).0.min(pool.table.frames().0);
-        for nth in 0..frames / step.0 {
-            let page = first + Frames(nth * step.0);
-            if !pool.table.is_unused(page, pool.owner) {
-                continue;
+        let mut lost = 0;
+        let is_ours = |page: &Pfn| pool.table.is_of(*page, pool.owner);
+        for note in &pool.leaving {
+            // ORDER: Relaxed: nothing else uses the pool.
+            let number = note.load(Relaxed);
+            note.store(0, Relaxed);
+            // One that is the pool's by the table had not been given up yet, or came back: it is found below.
+            let page = (number > 0).then(|| pool.page(number)).filter(|page| !is_ours(page));
+            if let Some(page) = page
+                && pool.allocator.order_of(page) == Some(pool.request.order)
+            {
+                pool.table.start(page, pool.owner, 0);
             }
+        }
+        for page in pool.places().filter(|page| pool.table.is_unused(*page, pool.owner)) {
             let number = pool.number(page);
             let cache = self.cache();
             let is_idle = cache.numbers[..cache.len].contains(&number) || pool.ring.slices.holds(number);
             if !is_idle {
-                lost += u64::from(pool.recycle(cx, page).is_ok());
+                lost += u64::from(pool.recover_one(cx, page).is_ok());
             }
         }
+        // What a killed thread had given away and not counted.
+        let left = pool.places().filter(is_ours).count() as u64;
+        pool.gone.add(pool.pages().saturating_sub(left));
         lost
     }
 }

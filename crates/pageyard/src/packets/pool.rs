@@ -10,11 +10,14 @@ use super::stats::{Count, Own, PoolStats};
 use super::use_table::{Owner, UseTable};
 use crate::allocator::{Cx, PageAllocator};
 use crate::engine::Metadata;
-use crate::engine::sync::{A32, Carver, SeqCst, store_load_fence};
+use crate::engine::sync::{A32, Carver, Relaxed, SeqCst, store_load_fence};
 use crate::error::FreeError;
 use crate::migratetype::Migratetype;
 use crate::request::Request;
-use crate::units::{Order, Pfn, PhysAddr};
+use crate::units::{Frames, Order, Pfn, PhysAddr};
+
+/// Pages that can be on their way to the allocator at a time, and be found if their threads are killed.
+const LEAVING: usize = if cfg!(loom) { 1 } else { 16 };
 
 /// How large a pool's pages and its ring are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +128,8 @@ pub struct PagePool<'t, A: PageAllocator, M: PageMap = ()> {
     pub(super) consumer: Consumer,
     /// Not 0 once the pool was closed.
     closed: A32,
+    /// Numbers of pages that are on their way to the allocator.
+    pub(super) leaving: [A32; LEAVING],
     /// Pages that came from the allocator.
     pub(super) came: Own,
     /// Pages that the pool has no more.
@@ -152,6 +157,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         let closed = A32::new(0);
         let (consumer, came) = (Consumer::new(), Own::default());
         let (gone, ring_full, released_refcnt) = Default::default();
+        let leaving = [0; LEAVING].map(A32::new);
         let (owner, request) = (table.enter()?, config.request);
         Ok(PagePool {
             allocator,
@@ -162,6 +168,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
             ring,
             consumer,
             closed,
+            leaving,
             came,
             gone,
             ring_full,
@@ -285,6 +292,35 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         self.table.visit(self.owner, &mut |pfn, uses| f(pfn.address(), uses));
     }
 
+    /// Calls `f` with each page that a thread is giving to the allocator, or was when it was killed: of up to 16 at a time.
+    ///
+    /// After a crash that thread may have been killed on either side of what gives the page away. So such a page is the pool's, or free,
+    /// or another's by now: see [`PoolConsumer::recover`].
+    pub fn visit_leaving(&self, f: &mut dyn FnMut(Pfn)) {
+        for note in &self.leaving {
+            // ORDER: Relaxed: a hint, unless nothing else uses the pool.
+            if let number @ 1.. = note.load(Relaxed) {
+                f(self.page(number));
+            }
+        }
+    }
+
+    /// Notes that a page is on its way to the allocator; `None` where too many are.
+    fn note_leaving(&self, page: Pfn) -> Option<&A32> {
+        let number = self.number(page);
+        // ORDER: Relaxed, as in `visit_leaving`.
+        let take = |note: &&A32| note.compare_exchange(0, number, Relaxed, Relaxed).is_ok();
+        self.leaving.iter().find(take)
+    }
+
+    /// Iterates over all blocks of the table that can be pages of the pool.
+    pub(super) fn places(&self) -> impl Iterator<Item = Pfn> {
+        let (order, first) = (self.request.order, self.table.first());
+        let start = first.align_up(order);
+        let frames = self.table.frames().0.saturating_sub((start - first).0);
+        (0..frames >> order.get()).map(move |nth| start + Frames(nth << order.get()))
+    }
+
     /// Makes an address the page again that it was: for descriptors that a trusted queue hands back once each. Nothing is checked.
     ///
     /// # Safety
@@ -325,12 +361,25 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         self.free(cx, page)
     }
 
+    /// Puts a page that was nowhere back into the ring, unless its mapping had been ended: then it goes to the allocator.
+    pub(super) fn recover_one(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+        let is_mapped = !M::MAPS || self.table.value(page) != M::UNMAPPED;
+        if is_mapped { self.recycle(cx, page) } else { self.free(cx, page) }
+    }
+
     /// Gives a page, which the caller owns, back to the allocator.
     pub(super) fn free(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
         let order = self.request.order;
         self.unmap(page);
+        // A thread that is killed before the allocator has the page leaves a note to find it by.
+        let note = self.note_leaving(page);
         self.table.clear(page);
-        match self.allocator.free(cx, page, order) {
+        let freed = self.allocator.free(cx, page, order);
+        if let Some(note) = note {
+            // ORDER: Relaxed: notes are read when nothing else uses the pool.
+            note.store(0, Relaxed);
+        }
+        match freed {
             Ok(()) => {
                 self.gone.add(1);
                 Ok(())

@@ -246,6 +246,12 @@ impl<'m> UseTable<'m> {
         self.word(block).store(0, Relaxed);
     }
 
+    /// Says whether a block is this owner's, in whatever state.
+    pub(super) fn is_of(&self, block: Pfn, owner: Owner) -> bool {
+        // ORDER: Relaxed: asked while nothing else uses the owner's blocks.
+        self.word(block).load(Relaxed) >> USES_BITS == u32::from(owner.0)
+    }
+
     /// Says whether a block is this owner's and has no uses by the table: it is idle, or its holder's alone.
     pub(super) fn is_unused(&self, block: Pfn, owner: Owner) -> bool {
         // ORDER: Relaxed: asked while nothing else uses the owner's blocks.

@@ -70,6 +70,15 @@ impl Machine {
         self.alloc(cpu, order, Migratetype::Movable)
     }
 
+    /// Takes what a request gets that may not wait, so that nothing is swept for it.
+    pub fn at_once(&self, cpu: u32, order: u8) -> Option<Pfn> {
+        let flags = RequestFlags::MEMALLOC | RequestFlags::NON_BLOCKING;
+        let request = Request::new(Order::of(order), Migratetype::Movable).with(flags);
+        let pfn = self.engine.alloc(&Cx::on(CpuId(cpu)), &request).ok()?;
+        self.write(pfn, order);
+        Some(pfn)
+    }
+
     pub fn free(&self, cpu: u32, pfn: Pfn, order: u8) {
         self.write(pfn, order);
         self.engine.free(&Cx::on(CpuId(cpu)), pfn, Order::of(order)).unwrap();

@@ -3,7 +3,7 @@
 //! A word of the index has 4 pageblocks here, so a run of 8 is one of two words, as a block of order 16 is.
 
 use crate::common::{BLOCK, Machine, PAGEBLOCK, explore, run, with};
-use pageyard::PageAllocator;
+use pageyard::{PageAllocator, Pfn};
 
 /// Order of a run of two words of pageblocks, and of one word.
 const RUN: u8 = BLOCK + 3;
@@ -95,4 +95,30 @@ fn a_run_of_two_words_against_a_run_of_one() {
         assert!(all.is_none() || half.is_none());
         m.end([with(RUN, all), with(WORD, half)]);
     });
+}
+
+/// Frees a pageblock, wherever another free of one of the same word has got to, and takes one at once.
+fn a_free_beside_another(blocks: u64, preemptions: usize) {
+    explore(preemptions, move || {
+        let m = Machine::new(blocks, false);
+        (0..blocks).for_each(|b| assert!(m.exact(b * PAGEBLOCK, BLOCK).is_some()));
+        let last = blocks - 1;
+        let other = run(&m, move |m| m.free(1, Pfn(last * PAGEBLOCK), BLOCK));
+        m.free(0, Pfn((last - 1) * PAGEBLOCK), BLOCK);
+        let got = m.at_once(0, BLOCK);
+        assert!(got.is_some(), "what was freed is found, although another free has not ended");
+        other.join().unwrap();
+        let rest = (0..last - 1).map(|b| with(BLOCK, Some(Pfn(b * PAGEBLOCK))));
+        m.end(rest.chain([with(BLOCK, got)]));
+    });
+}
+
+#[test]
+fn a_free_beside_another_in_one_word_is_found_at_once() {
+    a_free_beside_another(4, 3);
+}
+
+#[test]
+fn a_free_beside_another_two_levels_below_the_root_is_found_at_once() {
+    a_free_beside_another(8, 3);
 }

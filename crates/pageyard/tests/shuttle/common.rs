@@ -88,6 +88,14 @@ impl<P: PerCpu> Machine<P> {
         self.alloc(cpu, order, Migratetype::Movable)
     }
 
+    /// Takes what a request gets that may not wait, so that nothing is swept for it.
+    pub fn at_once(&self, cpu: u32, order: u8) -> Option<Block> {
+        let request = Self::request(order, Migratetype::Movable).with(RequestFlags::NON_BLOCKING);
+        let pfn = self.engine.alloc(&Cx::on(CpuId(cpu)), &request).ok()?;
+        self.note((pfn, order), true);
+        Some((pfn, order))
+    }
+
     /// Allocates up to `n` single frames.
     pub fn bulk(&self, cpu: u32, n: usize, ty: Migratetype) -> Vec<Block> {
         let mut frames = vec![Pfn(0); n];

@@ -155,3 +155,23 @@ fn the_largest_block_and_pageblocks_inside_it() {
         end(&m, held, 18);
     });
 }
+
+#[test]
+fn a_free_beside_others_in_one_word_is_found_at_once() {
+    explore_some("frees beside each other", 4 * SCHEDULES, || {
+        let m = Machine::new(70, false);
+        let mut held: Vec<Block> = (0..70).map(|b| m.exact(b * PAGEBLOCK, BLOCK).unwrap()).collect();
+        let others: Vec<_> = [1, 2]
+            .map(|cpu| {
+                let (m, block) = (m.clone(), held.swap_remove(65 + cpu as usize));
+                thread::spawn(move || m.free(cpu, block))
+            })
+            .into();
+        m.free(0, held.swap_remove(65));
+        let got = m.at_once(0, BLOCK);
+        assert!(got.is_some(), "what was freed is found, wherever the other frees have got to");
+        others.into_iter().for_each(|t| t.join().unwrap());
+        held.extend(got);
+        end(&m, held, 15);
+    });
+}

@@ -7,7 +7,8 @@ use pageyard::engine::hook;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     CompactorId, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
-    PageAllocator, PageblockId, Pageyard, Pfn, Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
+    PageAllocator, PageblockId, Pageyard, PerCpu, Pfn, Region, Request, RequestFlags, TryLock, ZoneId,
+    ZoneKind,
 };
 use pageyard_testkit::owner::{Fault, Owner, Use};
 use std::cell::Cell;
@@ -29,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Threads that can be stopped at once.
 const GATES: usize = 2;
 
-pub type Engine = OwnedPageyard<TryLock>;
+pub type Engine<P = TryLock> = OwnedPageyard<P>;
 /// Held blocks.
 pub type Blocks = Vec<(Pfn, Order)>;
 
@@ -96,23 +97,33 @@ pub fn movable(order: u8) -> Request {
 }
 
 pub fn machine() -> Engine {
-    let regions = [Region::managed(Pfn(0), Frames(PAGEBLOCKS * 512), NodeId(0), ZoneKind::Normal)];
+    machine_of(PAGEBLOCKS, TryLock)
+}
+
+/// Makes a machine of this many pageblocks whose lists are kept by `percpu`.
+pub fn machine_of<P: PerCpu>(pageblocks: u64, percpu: P) -> Engine<P> {
+    let regions = [Region::managed(Pfn(0), Frames(pageblocks * 512), NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions).unwrap();
     let watermark = WatermarkKnobs { min_free_kbytes: Some(0), ..WatermarkKnobs::default() };
-    Pageyard::owned(&map, Config { watermark, ..Config::new(CPUS) }, TryLock).unwrap()
+    Pageyard::owned(&map, Config { watermark, ..Config::new(CPUS) }, percpu).unwrap()
 }
 
 /// What a stopped call works on.
-pub struct Ground<'e> {
-    pub engine: &'e Engine,
+pub struct Ground<'e, P: PerCpu = TryLock> {
+    pub engine: &'e Engine<P>,
     /// The owner of frames that can be moved.
-    pub owner: Owner<'e, Engine>,
+    pub owner: Owner<'e, Engine<P>>,
 }
 
-impl<'e> Ground<'e> {
+impl<'e, P: PerCpu> Ground<'e, P> {
+    /// Makes one whose owner has nothing yet.
+    pub fn bare(engine: &'e Engine<P>) -> Ground<'e, P> {
+        Ground { engine, owner: Owner::new(engine, Fault::None) }
+    }
+
     /// Gives the owner some frames of each of the first pageblocks.
-    pub fn new(engine: &'e Engine) -> Ground<'e> {
-        let owner = Owner::new(engine, Fault::None);
+    pub fn new(engine: &'e Engine<P>) -> Ground<'e, P> {
+        let Ground { owner, .. } = Ground::bare(engine);
         for pfn in (0..MOVABLE * 512).step_by(37).map(Pfn) {
             engine.claim_exact(&Cx::on(CpuId(0)), pfn, Order::ZERO, Migratetype::Movable).unwrap();
             owner.keep(pfn, Order::ZERO, Use::Movable);
@@ -128,7 +139,8 @@ impl<'e> Ground<'e> {
         assert!(census.is_conserved(), "{when}: {census:?}");
         let frames: u64 = held.iter().map(|(_, order)| order.frames().0).sum();
         assert_eq!(census.allocated, Frames(frames + self.owner.frames()), "{when}");
-        for block in (0..PAGEBLOCKS).map(PageblockId) {
+        let pageblocks = engine.zone_stats(ZoneId(0)).unwrap().span.spanned.0 / 512;
+        for block in (0..pageblocks).map(PageblockId) {
             assert!(engine.lease_pageblock(block, CompactorId(200)), "{when}: {block:?} is leased");
             assert!(engine.unlease_pageblock(block));
         }
@@ -141,17 +153,24 @@ impl<'e> Ground<'e> {
         assert_eq!(census.free, census.managed, "{when}: frames are lost");
         let blocks = engine.zone_stats(ZoneId(0)).unwrap().blocks_by_order();
         let whole: u64 = (9..blocks.len()).map(|order| blocks[order] << (order - 9)).sum();
-        assert_eq!(whole, PAGEBLOCKS, "{when}: every pageblock is whole again");
+        assert_eq!(whole, pageblocks, "{when}: every pageblock is whole again");
     }
 }
 
 /// A call that is stopped somewhere, and what it needs. It returns what it holds in the end.
-#[derive(Clone, Copy)]
-pub struct Call<'a> {
+pub struct Call<'a, P: PerCpu = TryLock> {
     pub name: &'a str,
-    pub prepare: &'a (dyn Fn(&Ground<'_>) -> Blocks + Sync),
-    pub run: &'a (dyn Fn(&Ground<'_>, Blocks) -> Blocks + Sync),
+    pub prepare: &'a (dyn Fn(&Ground<'_, P>) -> Blocks + Sync),
+    pub run: &'a (dyn Fn(&Ground<'_, P>, Blocks) -> Blocks + Sync),
 }
+
+impl<P: PerCpu> Clone for Call<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: PerCpu> Copy for Call<'_, P> {}
 
 /// Makes calls until there were enough; returns how many blocks it got and what it still holds.
 fn others(engine: &Engine, seed: u64, calls: u64) -> (u64, Blocks) {
@@ -183,11 +202,15 @@ pub fn alone() -> MutexGuard<'static, ()> {
 /// Returns how many steps a call has when nothing else runs.
 pub fn steps_of(call: &Call<'_>) -> u64 {
     let engine = machine();
-    let ground = Ground::new(&engine);
-    let blocks = (call.prepare)(&ground);
+    steps_on(&Ground::new(&engine), call, Vec::new())
+}
+
+/// The same on a ground where `held` is held as well.
+pub fn steps_on<P: PerCpu>(ground: &Ground<'_, P>, call: &Call<'_, P>, mut held: Blocks) -> u64 {
+    let blocks = (call.prepare)(ground);
     hook::set(Some(step));
     let before = MADE.get();
-    let held = (call.run)(&ground, blocks);
+    held.extend((call.run)(ground, blocks));
     let steps = MADE.get() - before;
     hook::set(None);
     ground.judge(held, call.name);
@@ -196,9 +219,9 @@ pub fn steps_of(call: &Call<'_>) -> u64 {
 
 /// Stops calls, each before the given step of its own, lets `meanwhile` run, and lets them go on, the first of them first or
 /// last. Returns what they hold and what `meanwhile` returned.
-pub fn stopped<T>(
-    ground: &Ground<'_>,
-    calls: &[(Call<'_>, u64)],
+pub fn stopped<T, P: PerCpu>(
+    ground: &Ground<'_, P>,
+    calls: &[(Call<'_, P>, u64)],
     first_goes_first: bool,
     meanwhile: impl FnOnce() -> T,
 ) -> (Blocks, T) {

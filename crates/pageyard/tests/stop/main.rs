@@ -3,9 +3,11 @@
 //! `cargo test -p pageyard --features step-hook --test stop`
 #![cfg(not(any(loom, shuttle)))]
 
+mod biased;
 mod common;
 
 mod costs;
+mod hidden;
 mod isolation;
 mod one;
 mod pairs;

@@ -75,6 +75,13 @@ impl<'m> FreeCount<'m> {
         self.sum[0].store(frames.0, Relaxed);
     }
 
+    /// Sets it while nothing else runs, whatever CPUs kept.
+    #[cfg(not(loom))]
+    pub(crate) fn reset(&self, frames: Frames) {
+        self.words.iter().for_each(|word| word.store(0, Relaxed));
+        self.set(frames);
+    }
+
     /// Adds frames to the sum.
     #[inline]
     pub(crate) fn add(&self, FrameDelta(n): FrameDelta) {

@@ -404,6 +404,30 @@ impl BlockState {
         Some(BlockState((self.0 & !(SEQUENCE_ONE - 1)).wrapping_add(SEQUENCE_ONE)))
     }
 
+    /// Makes it what its frames say: of its type, with `free` of them free, the largest run of which is `run`, or allocated as a whole
+    /// where that is none. What calls had set of it for themselves is forgotten.
+    #[cfg(not(loom))]
+    pub(crate) const fn rebuilt(
+        self,
+        free: u32,
+        run: Option<u8>,
+        some_zero: bool,
+        all_zero: bool,
+    ) -> BlockState {
+        let kept = self.0 & (TYPE | !(SEQUENCE_ONE - 1));
+        let used = match run {
+            None if free == 0 => FULL,
+            None => FULL | HUGE,
+            Some(_) => ((BLOCK_FRAMES - free) as u64) << USED_SHIFT,
+        };
+        let zeros = if some_zero { SOME_ZERO } else { 0 } | if all_zero { ALL_ZERO } else { 0 };
+        let hint = match run {
+            Some(run) => run,
+            None => 0,
+        };
+        BlockState((kept | used | zeros).wrapping_add(SEQUENCE_ONE)).with_hint(hint)
+    }
+
     /// Leases it to a compactor, unless it is leased.
     pub(crate) const fn lease(self, by: u8) -> Option<BlockState> {
         if self.0 & (OWNER | HOLE) != 0 || by == u8::MAX {

@@ -424,6 +424,17 @@ impl<'m> FrameMap<'m> {
         self.bits[block.get() * WORDS + word].fetch_or(mask, Relaxed);
     }
 
+    /// Makes the free bits of a word these, while nothing else runs. Says whether they were others.
+    #[cfg(not(loom))]
+    pub(crate) fn set_free_bits(&self, block: BlockIdx, word: usize, free: u64) -> bool {
+        let differ = self.free_bits(block, word) != free;
+        if differ {
+            // ORDER: Relaxed: published with the allocator.
+            self.bits[block.get() * WORDS + word].store(!free & WORD_MASK, Relaxed);
+        }
+        differ
+    }
+
     /// Lowers a descriptor's hint to the truth; returns the descriptor before and after that.
     ///
     /// The compare-and-swap fails if anything was released since the bits were read, because that bumps the sequence.

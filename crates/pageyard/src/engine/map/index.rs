@@ -22,6 +22,9 @@ const NEAR: usize =
 /// Orders whose runs are runs of whole words.
 const FAR: usize = (MAX_ORDER as usize).saturating_sub(RUN_WORD_ORDER as usize);
 
+/// Times that a search for a run follows a bit that turns out to be stale.
+const STALE_RUNS: usize = 16;
+
 /// A set of bins of one type.
 #[derive(Clone, Copy)]
 pub(crate) struct Bins(u64);
@@ -95,6 +98,13 @@ impl<'m> Index<'m> {
         }
     }
 
+    /// Makes the index anew from the descriptors, while nothing else runs.
+    #[cfg(not(loom))]
+    pub(crate) fn rebuild(&self, frames: &FrameMap<'_>) {
+        [&self.bins, &self.near, &self.far].into_iter().for_each(Forest::clear);
+        self.build(frames);
+    }
+
     /// Follows a change of a descriptor from one bin to another.
     #[inline(always)]
     pub(crate) fn moved(&self, frames: &FrameMap<'_>, block: BlockIdx, old: BlockState, new: BlockState) {
@@ -106,6 +116,13 @@ impl<'m> Index<'m> {
     fn moved_on_it(&self, frames: &FrameMap<'_>, block: BlockIdx, old: BlockState, new: BlockState) {
         let (from, to) = (old.bin(), new.bin());
         if from == to {
+            // More of it is free: the thread that brought it onto this bin may have stopped before it said so.
+            if let Some(bin) = to
+                && new.free() > old.free()
+                && !self.bins.leads_to(tree(bin), block.get() + self.skew)
+            {
+                self.settle(frames, bin, block);
+            }
             return;
         }
         if let Some(to) = to {
@@ -120,9 +137,20 @@ impl<'m> Index<'m> {
     #[inline]
     pub(crate) fn settle(&self, frames: &FrameMap<'_>, bin: Bin, block: BlockIdx) {
         let at = block.get() + self.skew;
-        self.bins.settle(tree(bin), at, || frames.state(block).bin() == Some(bin));
-        if bin.is_whole() && (bin.ty as usize) < MERGEABLE {
+        if !bin.is_whole() {
+            return self.bins.settle(tree(bin), at, || frames.state(block).bin() == Some(bin));
+        }
+        self.bins.settle(tree(bin), at, || frames.state(block).is_binned_whole(bin.ty));
+        if (bin.ty as usize) < MERGEABLE {
             self.settle_runs(at >> FAN_ORDER);
+        }
+    }
+
+    /// Corrects the bins of whole pageblocks for one that turned out not to be whole.
+    #[cold]
+    pub(crate) fn settle_broken(&self, frames: &FrameMap<'_>, block: BlockIdx) {
+        if frames.state(block).bin().is_none_or(|bin| !bin.is_whole()) {
+            (0..MERGEABLE as u8).for_each(|ty| self.settle(frames, Bin { ty, class: WHOLE }, block));
         }
     }
 
@@ -178,20 +206,28 @@ impl<'m> Index<'m> {
     /// Corrects the bitmaps of runs for one word of whole pageblocks.
     fn settle_runs(&self, word: usize) {
         store_load_fence();
-        let mut starts = self.whole(word);
-        let recorded = self.near.bits_of(word, NEAR);
+        let (mut starts, mut runs_there) = (self.whole(word), 0);
         for k in 0..NEAR {
-            let order = k as u8 + 1;
             starts = double(starts, k as u8);
-            if u64::from(starts != 0) == recorded >> k & 1 {
-                continue;
-            }
-            self.near.settle(k, word, || runs(self.whole(word), order) != 0);
-            if FAR > 0 && k + 1 == NEAR {
-                for far in 0..FAR {
-                    let full = || self.near.leaf(NEAR - 1, word >> FAN_ORDER);
-                    self.far.settle(far, word >> FAN_ORDER, || runs(full(), far as u8 + 1) != 0);
-                }
+            runs_there |= u64::from(starts != 0) << k;
+        }
+        let recorded = self.near.bits_of(word, NEAR);
+        let mut wrong = runs_there ^ recorded;
+        while wrong != 0 {
+            self.settle_run(word, wrong.trailing_zeros() as usize);
+            wrong &= wrong - 1;
+        }
+        // As for a bit that is found set: the thread that set it may have stopped on its way up.
+        self.near.uphold_words(runs_there & recorded, word >> FAN_ORDER);
+    }
+
+    /// Corrects one of them.
+    fn settle_run(&self, word: usize, k: usize) {
+        self.near.settle(k, word, || runs(self.whole(word), k as u8 + 1) != 0);
+        if k + 1 == NEAR {
+            for far in 0..FAR {
+                let full = || self.near.leaf(NEAR - 1, word >> FAN_ORDER);
+                self.far.settle(far, word >> FAN_ORDER, || runs(full(), far as u8 + 1) != 0);
             }
         }
     }
@@ -237,30 +273,35 @@ impl<'m> Index<'m> {
         None
     }
 
-    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's.
+    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's. Bits that turn out to be
+    /// stale are corrected.
     pub(crate) fn find_run(&self, order: u8, start: BlockIdx, effort: &mut SearchEffort) -> Option<BlockIdx> {
         let k = usize::from(order - BLOCK_ORDER) - 1;
         let start = (start.get() + self.skew) >> FAN_ORDER;
-        let at = if k < NEAR {
-            let word = self.near.find(k, start, effort)?;
+        for _ in 0..STALE_RUNS {
+            let at = if k < NEAR {
+                let word = self.near.find(k, start, effort)?;
+                let starts = runs(self.whole(word), k as u8 + 1);
+                if starts == 0 {
+                    self.settle_runs(word);
+                }
+                (starts != 0).then(|| word << FAN_ORDER | starts.trailing_zeros() as usize)
+            } else {
+                let far = k - NEAR;
+                let word = self.far.find(far, start >> FAN_ORDER, effort)?;
+                let starts = || runs(self.near.leaf(NEAR - 1, word), far as u8 + 1);
+                let now = starts();
+                if now == 0 {
+                    self.far.settle(far, word, || starts() != 0);
+                }
+                (now != 0).then(|| (word << FAN_ORDER | now.trailing_zeros() as usize) << FAN_ORDER)
+            };
             effort.step();
-            let starts = runs(self.whole(word), k as u8 + 1);
-            if starts == 0 {
-                self.settle_runs(word);
-                return None;
+            if let Some(at) = at {
+                return at.checked_sub(self.skew).map(BlockIdx::new);
             }
-            word << FAN_ORDER | starts.trailing_zeros() as usize
-        } else {
-            let far = k - NEAR;
-            let word = self.far.find(far, start >> FAN_ORDER, effort)?;
-            effort.step();
-            let starts = runs(self.near.leaf(NEAR - 1, word), far as u8 + 1);
-            if starts == 0 {
-                return None;
-            }
-            (word << FAN_ORDER | starts.trailing_zeros() as usize) << FAN_ORDER
-        };
-        at.checked_sub(self.skew).map(BlockIdx::new)
+        }
+        None
     }
 
     /// Returns the first pageblock, within a zone of `blocks`, where an aligned run of `order` may start.

@@ -40,6 +40,8 @@ struct Shape {
 
 /// Words of a cache line, by power of two.
 const LINE_ORDER: u8 = LINE_WORDS.trailing_zeros() as u8;
+/// Words from one to the next above the lowest level, by power of two.
+const UPPER_APART: u8 = if cfg!(loom) { 0 } else { LINE_ORDER };
 
 impl Shape {
     /// Lays out a bitmap. Words above the lowest level, and those too if they are few, lie a cache line apart: CPUs that
@@ -51,7 +53,7 @@ impl Shape {
             children = children.div_ceil(FAN);
             let level = shape.levels;
             shape.offset[level] = shape.words;
-            shape.apart[level] = if (few || level > 0) && !cfg!(loom) { LINE_ORDER } else { 0 };
+            shape.apart[level] = if few || level > 0 { UPPER_APART } else { 0 };
             if level == 0 {
                 shape.leaves = children;
             }
@@ -83,6 +85,16 @@ impl Shape {
 /// the bit afterwards, and a thread that writes the bit then reads the fact again and starts over if it changed. So a
 /// late write is undone by the thread that made it, and when all have ended every bit is right. In between a bit can be
 /// wrong: what a search finds is a hint.
+///
+/// A thread that stops on its way up hides nothing that others set. A thread that sets a bit, or finds it set, looks at
+/// the bit above its word, at the one above that, and so on to the root, and settles the first that is clear:
+///
+/// * *A setter stopped* after it set the first bit of a word: the next setter in that word finds the bit above clear.
+/// * *A clearer stopped* before it clears the bit above a word that became empty: that bit is set, as the next setter
+///   needs it, and a search that follows it for nothing clears it. Stopped after that: the next setter finds it clear.
+///
+/// So a thread can hide what another set only by clearing a bit *after* that one looked at it, on a reading from before,
+/// and stopping (or being killed) before its second reading, one step later. The next setter of any bit in that word ends that.
 pub(crate) struct Forest<'m> {
     words: &'m [A64],
     roots: &'m [A64],
@@ -156,7 +168,45 @@ impl<'m> Forest<'m> {
     #[inline]
     pub(crate) fn settle(&self, tree: usize, bit: usize, fact: impl Fn() -> bool) {
         let word = self.word(tree, 0, bit >> FAN_ORDER);
-        self.follow(word, bit & (FAN - 1), fact, || self.settle_above(tree, 0, bit >> FAN_ORDER));
+        self.follow(word, bit & (FAN - 1), fact, |has| self.tell_above(tree, 0, bit >> FAN_ORDER, has));
+    }
+
+    /// Says whether a bit is set, and every bit above it, so that a search finds it. Where it is not, the thread that set it, or
+    /// brought about its fact, may have stopped on its way up, and the caller has to settle it.
+    #[inline]
+    pub(crate) fn leads_to(&self, tree: usize, bit: usize) -> bool {
+        self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
+            && self.leads_to_word(tree, 0, bit >> FAN_ORDER)
+    }
+
+    /// Says whether the bits above a word are set.
+    #[inline(always)]
+    fn leads_to_word(&self, tree: usize, level: usize, mut at: usize) -> bool {
+        let first = tree * self.shape.words;
+        for above in level + 1..self.shape.levels {
+            store_load_fence();
+            let place = self.shape.offset[above] + ((at >> FAN_ORDER) << UPPER_APART);
+            // ORDER: SeqCst: after the bit below was set, or was read as set. A thread that clears this one later than that reads
+            // the word below after it has, and finds the bit: see `follow`.
+            if self.words[first + place].load(SeqCst) >> (at & (FAN - 1)) & 1 == 0 {
+                return false;
+            }
+            at >>= FAN_ORDER;
+        }
+        store_load_fence();
+        self.in_root(tree)
+    }
+
+    /// Sees to it that searches find a word of the lowest level that has a bit in each of the bitmaps `trees` of the first group.
+    #[inline]
+    pub(crate) fn uphold_words(&self, mut trees: u64, at: usize) {
+        if self.shape.levels == 1 && self.root(0) & trees == trees {
+            return;
+        }
+        while trees != 0 {
+            self.tell_above(trees.trailing_zeros() as usize, 0, at, true);
+            trees &= trees - 1;
+        }
     }
 
     /// Makes the bits `mask` of a word of the lowest level follow `facts`, one bit each, all of which this thread has
@@ -168,19 +218,16 @@ impl<'m> Forest<'m> {
             store_load_fence();
             // ORDER: SeqCst, here and below: as in `follow`.
             let mut now = word.load(SeqCst);
-            let mut above = false;
             if want & !now != 0 {
-                now = word.fetch_or(want, SeqCst);
-                above = now == 0;
-                now |= want;
+                now = word.fetch_or(want, SeqCst) | want;
             }
+            let mut emptied = false;
             if mask & !want & now != 0 {
                 now = word.fetch_and(!(mask & !want), SeqCst) & !(mask & !want);
-                above |= now == 0;
+                emptied = now == 0;
             }
-            // No other bit is in the word: the thread that set these may not have reached the level above yet.
-            if above || (want != 0 && now & !want == 0) {
-                self.settle_above(tree, 0, at);
+            if want != 0 || emptied {
+                self.tell_above(tree, 0, at, want != 0);
             }
             store_load_fence();
             if facts() & mask == want {
@@ -198,22 +245,39 @@ impl<'m> Forest<'m> {
         }
     }
 
-    /// Makes the bit above a word follow whether the word has a bit.
+    /// Makes every bitmap empty, while nothing else runs.
+    #[cfg(not(loom))]
+    pub(crate) fn clear(&self) {
+        // ORDER: Relaxed: published with the allocator.
+        self.words.iter().chain(self.roots).for_each(|word| word.store(0, Relaxed));
+    }
+
+    /// Makes the bit above a word follow whether the word has a bit, and carries on above that one.
+    #[inline(never)]
     fn settle_above(&self, tree: usize, level: usize, at: usize) {
         let below = self.word(tree, level, at);
         // ORDER: SeqCst: as in `follow`.
         let fact = || below.load(SeqCst) != 0;
         if level + 1 == self.shape.levels {
-            self.follow(&self.roots[tree / self.group], tree % self.group, fact, || ());
+            self.follow(&self.roots[tree / self.group], tree % self.group, fact, |_| ());
         } else {
-            let word = self.word(tree, level + 1, at >> FAN_ORDER);
-            self.follow(word, at & (FAN - 1), fact, || self.settle_above(tree, level + 1, at >> FAN_ORDER));
+            let (word, next) = (self.word(tree, level + 1, at >> FAN_ORDER), at >> FAN_ORDER);
+            self.follow(word, at & (FAN - 1), fact, |has| self.tell_above(tree, level + 1, next, has));
         }
     }
 
-    /// Writes a bit until it agrees with `fact`; `above` runs when the word may have become empty or stopped being.
+    /// Carries on above a word that has a bit, or that became empty. In the first case the thread that set the word's first
+    /// bit may not have come this far, and one that saw the word empty may have cleared the bit above.
+    #[inline(always)]
+    fn tell_above(&self, tree: usize, level: usize, at: usize, has: bool) {
+        if !has || !self.leads_to_word(tree, level, at) {
+            self.settle_above(tree, level, at);
+        }
+    }
+
+    /// Writes a bit until it agrees with `fact`. `above` runs where the word has it, and where it became empty without it.
     #[inline]
-    fn follow(&self, word: &A64, bit: usize, fact: impl Fn() -> bool, above: impl Fn()) {
+    fn follow(&self, word: &A64, bit: usize, fact: impl Fn() -> bool, above: impl Fn(bool)) {
         let mask = 1 << bit;
         loop {
             let want = fact();
@@ -221,16 +285,12 @@ impl<'m> Forest<'m> {
             // ORDER: SeqCst, here and for every update of a fact. Let A write the bit after B changed the fact. If A
             // read the fact before B changed it, A's second reading below comes after B's change in the one order
             // that all agree on, or else B's reading of the bit comes after A's write: one of them corrects it.
-            let now = word.load(SeqCst);
+            let mut now = word.load(SeqCst);
             if want != (now & mask != 0) {
-                let old = if want { word.fetch_or(mask, SeqCst) } else { word.fetch_and(!mask, SeqCst) };
-                let new = if want { old | mask } else { old & !mask };
-                if (old == 0) != (new == 0) {
-                    above();
-                }
-            } else if want && now == mask {
-                // The first bit of its word: the thread that set it may not have reached the level above yet.
-                above();
+                now = if want { word.fetch_or(mask, SeqCst) } else { word.fetch_and(!mask, SeqCst) };
+            }
+            if want || now == mask {
+                above(want);
             }
             store_load_fence();
             if fact() == want {
@@ -428,6 +488,69 @@ mod tests {
                 "facts that change meanwhile are written again"
             );
             f.check(6, |t, at, word| word == if (t, at) == (2, 9) { 0b10 } else { 0 }).unwrap();
+        });
+    }
+
+    /// Sets the bits on the way to `bit` up to a level, as a thread has that stopped before the next one.
+    fn stop_on_the_way_up(f: &Forest<'_>, tree: usize, bit: usize, levels: usize) {
+        for level in 0..levels {
+            let at = bit >> (usize::from(FAN_ORDER) * level);
+            f.word(tree, level, at >> FAN_ORDER).fetch_or(1 << (at & (FAN - 1)), SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_setter_beside_one_that_stopped_on_its_way_up_settles_every_level() {
+        let ways: [fn(&Forest<'_>); 4] = [
+            |f| f.settle(4, 8_001, || true),
+            |f| f.settle(4, 8_000, || true),
+            |f| f.settle_word(4, 125, 0b11, || 0b10),
+            |f| {
+                f.word(4, 0, 125).fetch_or(2, SeqCst);
+                assert!(!f.leads_to(4, 8_001));
+                f.settle(4, 8_001, || true);
+            },
+        ];
+        for (n, settle) in ways.iter().enumerate() {
+            for levels in 1..=3 {
+                with_forest(64 * 64 * 2, |f| {
+                    // A bit elsewhere, so that only some of the levels miss one.
+                    f.settle(4, 9 * 64, || n % 2 == 0);
+                    stop_on_the_way_up(f, 4, 8_000, levels);
+                    settle(f);
+                    let found = f.find(4, 8_000, &mut SearchEffort::default());
+                    assert!(matches!(found, Some(8_000 | 8_001)), "way {n}, level {levels}: {found:?}");
+                    assert_eq!(f.root(1), 0b10);
+                    assert!(f.has(4, 8_000) || n == 2, "way {n}, level {levels}");
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn a_setter_beside_a_clearer_that_stopped_on_its_way_up_settles_every_level() {
+        for levels in 1..=3 {
+            with_forest(64 * 64 * 2, |f| {
+                f.settle(4, 8_000, || true);
+                // The clearer has cleared this many levels: what is above says that there is something.
+                for level in 0..levels {
+                    f.word(4, level, 8_000 >> (usize::from(FAN_ORDER) * (level + 1))).store(0, SeqCst);
+                }
+                f.settle(4, 8_001, || true);
+                assert_eq!(f.find(4, 0, &mut SearchEffort::default()), Some(8_001), "level {levels}");
+                f.check(6, |t, at, word| word == if (t, at) == (4, 125) { 0b10 } else { 0 }).unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn words_that_are_upheld_are_in_the_root() {
+        with_forest(100, |f| {
+            for tree in 0..3 {
+                stop_on_the_way_up(f, tree, 70, 1);
+            }
+            f.uphold_words(0b101, 1);
+            assert_eq!(f.root(0), 0b101);
         });
     }
 

@@ -295,6 +295,16 @@ impl<'a> List<'a> {
         self.len() == 0
     }
 
+    /// Empties it while nothing else runs, and gives it back whoever has it; returns how many items it had, which count as gone to the zone.
+    #[cfg(not(loom))]
+    pub(super) fn reset(&self) -> usize {
+        let n = self.len();
+        add(&self.head().spilled, n as u64);
+        self.set(self.head().word.load(Relaxed), 0, 0);
+        self.unlock();
+        n
+    }
+
     /// Returns how many items callers took from it, and how many they gave it: a hint while others use it.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         let popped = self.head().popped.load(Relaxed) + (self.head().word.load(Relaxed) >> POPPED_SHIFT);

@@ -67,6 +67,13 @@ impl<'m> ScratchAreas<'m> {
         }
     }
 
+    /// Gives all areas back while nothing else runs.
+    #[cfg(not(loom))]
+    pub(crate) fn reset(&self) {
+        // ORDER: Relaxed: published with the allocator.
+        self.taken.iter().for_each(|taken| taken.store(0, Relaxed));
+    }
+
     /// Takes a CPU's area, unless it is in use or there is none.
     pub(crate) fn take(&self, cpu: CpuId) -> Option<ScratchArea<'_>> {
         if self.room == 0 {

@@ -121,7 +121,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     ///
     /// # Linux
     /// `init_per_zone_wmark_min`.
-    fn settle_watermarks(&self) {
+    pub(crate) fn settle_watermarks(&self) {
         let mut change = self.main.online.count_change();
         loop {
             let span = |z: usize| {

@@ -36,6 +36,9 @@ impl Pageblocks<'_> {
             if self.claim_run_at(first, order, ty, false) {
                 return Some(first);
             }
+            // One of them is not whole any more, and the thread that took of it may have stopped before it said so.
+            let run = first.run(1 << (order - BLOCK_ORDER)).filter(|block| block.get() < self.frames.len());
+            run.for_each(|block| self.index.settle_broken(&self.frames, block));
         }
         None
     }

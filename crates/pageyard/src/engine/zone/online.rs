@@ -46,6 +46,12 @@ impl Online {
         self.managed.fetch_add(if online { frames.0 } else { frames.0.wrapping_neg() }, Relaxed);
     }
 
+    /// Sets them while nothing else runs.
+    #[cfg(not(loom))]
+    pub(crate) fn set_managed(&self, frames: Frames) {
+        self.managed.store(frames.0, Relaxed);
+    }
+
     /// Returns the minimum.
     #[inline]
     pub(crate) fn min(&self) -> Frames {

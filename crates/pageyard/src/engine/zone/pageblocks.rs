@@ -231,6 +231,23 @@ impl<'m> Pageblocks<'m> {
         (self.counts[which].load(Relaxed) as i64).max(0) as u64
     }
 
+    /// Makes the index, the counts and the slots anew from the descriptors, while nothing else runs.
+    #[cfg(not(loom))]
+    pub(crate) fn rebuild(&self) {
+        let of = |ty: Migratetype| {
+            let states = self.frames.all().map(|block| self.frames.state(block));
+            states.filter(move |s| !s.is_hole() && s.ty() == ty as u8)
+        };
+        let free = |ty: Migratetype| of(ty).map(|s| u64::from(s.counted())).sum::<u64>();
+        // ORDER: Relaxed: published with the allocator.
+        self.counts[HIGHATOMIC_FREE].store(free(Migratetype::HighAtomic), Relaxed);
+        self.counts[CMA_FREE].store(free(Migratetype::Cma), Relaxed);
+        self.highatomic_blocks().store(of(Migratetype::HighAtomic).count() as u64, Relaxed);
+        self.current.iter().for_each(|slot| slot.store(0, Relaxed));
+        self.free.reset(Frames(Migratetype::ALL.iter().map(|ty| free(*ty)).sum()));
+        self.index.rebuild(&self.frames);
+    }
+
     /// Follows a transition of a descriptor in the counts and then in the index.
     pub(crate) fn changed(&self, block: BlockIdx, change: Change) {
         self.free.add(self.count_change(change));
