@@ -260,6 +260,11 @@ macro_rules! unguarded {
         fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.pop_oldest(out))
         }
+
+        #[inline(always)]
+        fn add(&self, words: CpuWords<'_>, cpu: CpuId, n: u64) -> Option<u64> {
+            words.add_alone(cpu, n)
+        }
     };
 }
 
@@ -268,12 +273,6 @@ unsafe impl PerCpu for Exclusive {
     const NAME: &'static str = "pageyard-exclusive";
 
     unguarded!();
-
-    /// Without a locked instruction only where no two calls overlap at all: a call on one CPU can count on behalf of another.
-    #[inline(always)]
-    fn add(&self, words: CpuWords<'_>, cpu: CpuId, n: u64) -> Option<u64> {
-        if self.reaches_others { words.add_alone(cpu, n) } else { words.add_locked(cpu, n) }
-    }
 
     fn reaches_others(&self) -> bool {
         self.reaches_others
@@ -286,11 +285,6 @@ unsafe impl PerCpu for Alone {
     const ALONE: bool = true;
 
     unguarded!();
-
-    #[inline(always)]
-    fn add(&self, words: CpuWords<'_>, cpu: CpuId, n: u64) -> Option<u64> {
-        words.add_alone(cpu, n)
-    }
 
     fn reaches_others(&self) -> bool {
         true
