@@ -56,12 +56,12 @@ impl<'m, P: PerCpu> Subject<'m, P> {
         self.yard.was_zeroed(pfn)
     }
 
-    pub(super) fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        self.yard.split(&Cx::on(CpuId(0)), pfn, from, to)
+    pub(super) fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        self.yard.split(cx, pfn, from, to)
     }
 
-    pub(super) fn claim(&self, pfn: Pfn, order: Order, ty: Migratetype) -> Result<(), ClaimError> {
-        self.yard.claim_exact(&Cx::on(CpuId(0)), pfn, order, ty)
+    pub(super) fn claim(&self, cx: &Cx, pfn: Pfn, order: Order, ty: Migratetype) -> Result<(), ClaimError> {
+        self.yard.claim_exact(cx, pfn, order, ty)
     }
 
     pub(super) fn drain(&self, cpus: CpuSet) {
@@ -70,12 +70,12 @@ impl<'m, P: PerCpu> Subject<'m, P> {
 
     // Pageblocks.
 
-    pub(super) fn isolate(&self, block: PageblockId) -> bool {
-        self.yard.isolate(&Cx::on(CpuId(0)), block)
+    pub(super) fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
+        self.yard.isolate(cx, block)
     }
 
-    pub(super) fn restore(&self, block: PageblockId) -> bool {
-        self.yard.restore(&Cx::on(CpuId(0)), block)
+    pub(super) fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
+        self.yard.restore(cx, block)
     }
 
     pub(super) fn lease(&self, block: PageblockId, by: CompactorId) -> bool {

@@ -33,7 +33,7 @@ pub(super) fn judge<P: PerCpu>(shared: &Shared<'_, P>, left: &[Left], map: &Memo
     count(shared, &census, live);
     for block in left.iter().flat_map(|l| &l.isolated) {
         shared.ranges.open(*block);
-        if !shared.subject.restore(*block) {
+        if !shared.subject.restore(&CX, *block) {
             shared.wrong(Rule::Isolation, Some(block.start().0), || {
                 format!("pageblock {block} was isolated and is not any more")
             });

@@ -61,7 +61,8 @@ impl<'m> CpuWords<'m> {
         Some(word.fetch_add(n, Release).wrapping_add(n))
     }
 
-    /// The same without a locked instruction: no other call adds to that CPU's word meanwhile.
+    /// The same without a locked instruction: no other call adds to that CPU's word meanwhile. Where one does, a count is lost, or with
+    /// debug assertions this panics.
     #[inline(always)]
     #[must_use]
     pub fn add_alone(self, cpu: CpuId, n: u64) -> Option<u64> {
@@ -70,8 +71,17 @@ impl<'m> CpuWords<'m> {
             return None;
         };
         // ORDER: Relaxed: only this call writes it. Release, as in `add_locked`.
-        let now = word.load(Relaxed).wrapping_add(n);
-        word.store(now, Release);
+        let was = word.load(Relaxed);
+        let now = was.wrapping_add(n);
+        if cfg!(debug_assertions) {
+            let alone = word.compare_exchange(was, now, Release, Relaxed).is_ok();
+            assert!(
+                alone,
+                "two calls that are both on CPU {cpu} overlap, which their `PerCpu` was promised not to happen"
+            );
+        } else {
+            word.store(now, Release);
+        }
         Some(now)
     }
 
