@@ -114,3 +114,36 @@ impl<'m> CpuWords<'m> {
         word.update_if(|_| last().then_some(now)).ok().map(|_| now)
     }
 }
+
+#[cfg(all(test, debug_assertions, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Under `Exclusive` and `Alone` that loses counts, which nothing else would notice.
+    #[test]
+    fn two_calls_at_once_that_add_for_one_cpu_are_noticed() {
+        if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
+            println!("skipped: there is one CPU");
+            return;
+        }
+        let (words, noticed) = ([A64::new(0), A64::new(0)], AtomicBool::new(false));
+        let add = || {
+            let add = || drop(CpuWords::new(&words, 1, 0).add_alone(CpuId(0), 1));
+            for _ in 0..100_000_000 {
+                if noticed.load(Ordering::Relaxed) {
+                    break;
+                }
+                if catch_unwind(AssertUnwindSafe(add)).is_err() {
+                    noticed.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(add);
+            scope.spawn(add);
+        });
+        assert!(noticed.into_inner(), "of two threads none noticed the other");
+    }
+}
