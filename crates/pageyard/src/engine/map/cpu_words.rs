@@ -117,6 +117,8 @@ impl<'m> CpuWords<'m> {
 
 #[cfg(all(test, debug_assertions, not(any(loom, shuttle))))]
 mod tests {
+    extern crate std;
+
     use super::*;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn two_calls_at_once_that_add_for_one_cpu_are_noticed() {
         if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
-            println!("skipped: there is one CPU");
+            std::println!("skipped: there is one CPU");
             return;
         }
         let (words, noticed) = ([A64::new(0), A64::new(0)], AtomicBool::new(false));
