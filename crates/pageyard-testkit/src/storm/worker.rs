@@ -110,7 +110,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
                 if let Some(board) = board {
                     self.call(|w| w.finish_contest(board));
                     if plan.barrier.wait().is_leader() {
-                        board.judge(&shared.faults);
+                        board.judge(shared.faults);
                     }
                 }
             }

@@ -132,7 +132,7 @@ mod tests {
         }
         let (words, noticed) = ([A64::new(0), A64::new(0)], AtomicBool::new(false));
         let add = || {
-            let add = || drop(CpuWords::new(&words, 1, 0).add_alone(CpuId(0), 1));
+            let add = || CpuWords::new(&words, 1, 0).add_alone(CpuId(0), 1);
             for _ in 0..100_000_000 {
                 if noticed.load(Ordering::Relaxed) {
                     break;
