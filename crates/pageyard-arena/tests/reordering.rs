@@ -10,8 +10,8 @@
 //!   before it. Another CPU biases the pageblock to itself, and frees the block by a load and a store, which waits in turn.
 //!
 //! Without the barrier both frees win. When each begins is adjusted after each round, so that both win about equally often, whatever the
-//! machine: a third of all rounds had two winners without the first barrier, and half without the second (2-core Zen 4 virtual machine,
-//! under load). `bench/mutants/run` takes each barrier away and demands that these tests notice.
+//! machine: with both barriers taken out, a third of all rounds of the first had two winners, and half of the second (2-core Zen 4
+//! virtual machine, under load). `bench/mutants/run` takes each barrier away and demands that these tests notice.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use core::arch::x86_64::{_mm_clflush, _rdtsc};
