@@ -41,6 +41,8 @@ pub trait Observer: Sync {
 
     /// Compaction moved the contents of a live block of order 0: `to` is its owner's now, and `from` is free afterwards,
     /// without a [`freed`](Observer::freed).
+    ///
+    /// The owner's callback has let others have `to` by then: where one of them frees it at once, that is told first.
     fn migrated(&self, from: Pfn, to: Pfn);
 }
 

@@ -1,7 +1,7 @@
 //! A storm has to find what it is for: engines whose lists are protected wrongly, each in one way.
 
 use pageyard::engine::{CpuLists, Pushed, Unchanged, Watch};
-use pageyard::{CpuId, Exclusive, PerCpu, TryLock};
+use pageyard::{Alone, CpuId, Exclusive, PerCpu, TryLock};
 use pageyard_testkit::storm::{self, Guard, Kind, Mix, Naming, Plan, Report, Rule, Variant};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -171,6 +171,65 @@ fn lists_that_two_threads_use_without_protection_are_found() {
     };
     let report = storm::run(&Plan { rounds: u64::MAX, ..plan() }, &variant);
     assert!(!report.faults.is_empty(), "nothing was found in {report}");
+}
+
+/// Rounds with everything; each machine has its turn.
+fn all() -> Plan {
+    Plan { seed: 7, time: Duration::from_secs(60), rounds: 28, threads: 4, ..Plan::default() }
+}
+
+fn is_strong(report: &Report) -> bool {
+    report.watched > 2 && report.moves > 100
+}
+
+/// Runs a storm in which each thread has a CPU's lists for itself.
+fn each_on_its_own(plan: &Plan) -> Report {
+    // SAFETY: the storm's threads name their own CPU only, and no handler allocates.
+    let make = || unsafe { Exclusive::by_cpu() };
+    let variant = Variant {
+        name: "exclusive",
+        naming: Naming::Own,
+        threads: None,
+        cpus: 4,
+        make: &make,
+        enter: &nothing,
+        signals: None,
+    };
+    let report = storm::run(plan, &variant);
+    assert!(report.faults.is_empty(), "{}", report.faults[0]);
+    report
+}
+
+#[test]
+fn lists_that_each_thread_has_for_itself_are_not_accused() {
+    let report = each_on_its_own(&all());
+    assert!(is_strong(&report), "the storm was too weak: {report}");
+}
+
+/// Two threads that name one CPU lose counts, which a checked build notices.
+#[test]
+fn a_claim_by_number_names_the_cpu_of_its_thread() {
+    let mix = Mix::parse("claim,free").unwrap();
+    let report = each_on_its_own(&Plan { rounds: 100, mix, ..all() });
+    assert!(report.kinds[Kind::Claim as usize] > 10_000, "the storm was too weak: {report}");
+}
+
+#[test]
+fn lists_that_one_thread_has_are_not_accused() {
+    // SAFETY: there is one thread, and no handler allocates.
+    let make = || unsafe { Alone::by_instance() };
+    let variant = Variant {
+        name: "alone",
+        naming: Naming::Any,
+        threads: Some(1),
+        cpus: 3,
+        make: &make,
+        enter: &nothing,
+        signals: None,
+    };
+    let report = storm::run(&all(), &variant);
+    assert!(report.faults.is_empty(), "{}", report.faults[0]);
+    assert!(is_strong(&report), "the storm was too weak: {report}");
 }
 
 #[test]

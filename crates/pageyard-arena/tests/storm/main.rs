@@ -1,9 +1,12 @@
 //! Handlers of a storm of timer signals allocate and free while their threads do, on restartable sequences and under a
 //! try-lock; meanwhile another thread drains every CPU's lists.
 //!
+//! Another load fills an arena with handles, which are dropped and made while others compact it.
+//!
 //! As tests, a hundred thousand allocations in handlers; with `PAGEYARD_STORM=1000000`, as many as that says.
 
 mod counting;
+mod handles;
 mod load;
 
 use counting::{Counting, IN_USE};
@@ -65,4 +68,20 @@ fn a_try_lock_loses_nothing() {
     storm.is_sound();
     assert!(storm.in_handlers >= allocations(), "the storm was too weak");
     assert!(in_use > 0, "no handler came while its thread used the list");
+}
+
+/// Handles that are dropped while a compaction has their frames give their slots back, and no content is lost.
+#[test]
+fn a_full_arena_keeps_its_handles_under_compaction() {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
+    let did = handles::run(&handles::builder().build_locked().unwrap());
+    println!("try-lock: {did:?}");
+    did.is_strong();
+    if let Err(why) = Rseq::new() {
+        println!("skipped on restartable sequences: {why}");
+        return;
+    }
+    let did = handles::run(&handles::builder().build().unwrap());
+    println!("restartable sequences: {did:?}");
+    did.is_strong();
 }

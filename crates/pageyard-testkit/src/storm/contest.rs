@@ -49,7 +49,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
             0 if block.order > Order::ZERO => {
                 let to = Order::of(self.rng.u8(..block.order.get()));
                 let won = self.noted(Kind::Split, Some(block.pfn), block.order, |_| {
-                    let won = subject.split(block.pfn, block.order, to).is_ok();
+                    let won = subject.split(&cx, block.pfn, block.order, to).is_ok();
                     (won, None, won)
                 });
                 if won {

@@ -21,8 +21,10 @@ pub enum Rule {
     Leases,
     /// Blocks come from a zone that the request allows, are aligned, and compaction stays in its zone.
     Zone,
-    /// A block that is said to hold zeros does.
+    /// A block that is said to hold zeros does, and so does one that was to be cleared.
     Zeros,
+    /// What the observer is told fits what it was told before, and what is held.
+    Told,
     /// The engine never panics, though its callbacks do.
     Panics,
     /// What compaction isolated is moved or put back.
@@ -43,7 +45,7 @@ pub enum Rule {
 
 impl Rule {
     /// Every rule with its name and what a break of it says.
-    pub const ALL: [(Rule, &'static str, &'static str); 16] = [
+    pub const ALL: [(Rule, &'static str, &'static str); 17] = [
         (Rule::Owners, "owners", "a frame was handed out while it had another owner"),
         (Rule::RightFree, "right-free", "the engine refused to free or split a block that is held"),
         (Rule::WrongCall, "wrong-call", "a wrong call was not refused as it should be"),
@@ -51,7 +53,8 @@ impl Rule {
         (Rule::Isolation, "isolation", "a frame of an isolated and drained pageblock was handed out"),
         (Rule::Leases, "leases", "a pageblock had two leases, or lost one"),
         (Rule::Zone, "zone", "a block came from a zone, or went to one, that it must not"),
-        (Rule::Zeros, "zeros", "a block that is not all zeros was said to be"),
+        (Rule::Zeros, "zeros", "a block that is not all zeros was said to be, or was to be cleared"),
+        (Rule::Told, "told", "the observer was told what does not fit the blocks that are live"),
         (Rule::Panics, "panics", "the engine panicked"),
         (
             Rule::PutBack,
@@ -104,6 +107,9 @@ pub struct Fault {
 
 const NONE: u64 = u64::MAX;
 
+/// A thread that is not known.
+pub(super) const UNKNOWN: u32 = u32::MAX;
+
 /// Where the first fault of a round is kept. Signal handlers can raise one.
 pub(super) struct Faults {
     /// Rules that are not looked at, as bits.
@@ -141,7 +147,7 @@ impl Faults {
     /// Raises a fault with two values, expected and actual; callable from a signal handler.
     pub(super) fn raise(&self, rule: Rule, thread: u32, pfn: u64, expected: u64, found: u64) {
         if self.is_first(rule) {
-            self.thread.store(thread.into(), SeqCst);
+            self.thread.store(if thread == UNKNOWN { NONE } else { thread.into() }, SeqCst);
             self.pfn.store(pfn, SeqCst);
             self.values[0].store(expected, SeqCst);
             self.values[1].store(found, SeqCst);

@@ -99,8 +99,9 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         // Mostly not into single frames: they would be most of what it holds.
         let least = if self.rng.u8(..4) == 0 { 0 } else { block.order.get().saturating_sub(4) };
         let to = Order::of(self.rng.u8(least..=block.order.get()).max(block.order.get().saturating_sub(9)));
+        let cx = self.cx();
         let answer = self.noted(Kind::Split, Some(block.pfn), block.order, |w| {
-            let answer = w.shared.subject.split(block.pfn, block.order, to);
+            let answer = w.shared.subject.split(&cx, block.pfn, block.order, to);
             (answer, None, answer.is_ok())
         });
         if let Err(why) = answer {

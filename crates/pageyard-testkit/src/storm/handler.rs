@@ -125,8 +125,13 @@ impl<'a, 'm, P: PerCpu> Handler<'a, 'm, P> {
         let closed = shared.ranges.broken_by(block, began, |b| shared.machine.zone_of_block(b) == zone);
         if let Some(closed) = closed {
             raise(Rule::Isolation, Pfn(block.pfn.0.max(closed.start().0)), 0);
+            return false;
         }
-        closed.is_none()
+        let dirty = shared.uncleared(Some(request), block);
+        if let Some(dirty) = dirty {
+            raise(Rule::Zeros, Pfn(dirty), 0);
+        }
+        dirty.is_none()
     }
 }
 

@@ -26,8 +26,9 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         if self.isolations.len() >= EACH || !shared.ranges.reserve(block, self.me) {
             return;
         }
+        let cx = self.cx();
         let isolated = self.noted(Kind::Isolate, Some(block.start()), Order::ZERO, |w| {
-            let isolated = w.shared.subject.isolate(block);
+            let isolated = w.shared.subject.isolate(&cx, block);
             (isolated, None, isolated)
         });
         if isolated {
@@ -76,8 +77,9 @@ impl<P: PerCpu> Worker<'_, '_, P> {
 
     fn restore(&mut self, block: PageblockId) {
         self.shared.ranges.open(block);
+        let cx = self.cx();
         let restored = self.noted(Kind::Isolate, Some(block.start()), Order::ZERO, |w| {
-            let restored = w.shared.subject.restore(block);
+            let restored = w.shared.subject.restore(&cx, block);
             (restored, None, restored)
         });
         if !restored {

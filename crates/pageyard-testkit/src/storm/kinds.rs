@@ -50,11 +50,13 @@ pub enum Kind {
     Signals,
     /// Besides: requests name zones and nodes.
     Nodes,
+    /// Besides: some rounds have an observer, or frames that are cleared: requests for zeros, `init_on_alloc`, `init_on_free`.
+    Watched,
 }
 
 impl Kind {
     /// Every kind with its name and its share of a thousand operations; zero for what happens in addition.
-    pub const ALL: [(Kind, &'static str, u32); 23] = [
+    pub const ALL: [(Kind, &'static str, u32); 24] = [
         (Kind::Alloc, "alloc", 330),
         (Kind::Free, "free", 300),
         (Kind::Bulk, "bulk", 40),
@@ -78,6 +80,7 @@ impl Kind {
         (Kind::Panic, "panic", 0),
         (Kind::Signals, "signals", 0),
         (Kind::Nodes, "nodes", 0),
+        (Kind::Watched, "watched", 0),
     ];
 
     /// Returns the name.

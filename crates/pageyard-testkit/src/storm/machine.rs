@@ -5,13 +5,14 @@ use pageyard::compaction::{Knobs, Scope};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     BlockId, Config, Frames, MemoryMap, NodeId, Order, PAGEBLOCK_ORDER, PageblockId, Pfn, Region, Request,
-    ZoneId, ZoneKind, ZoneSpan,
+    Topology, ZoneId, ZoneKind, ZoneSpan,
 };
 
 /// A machine's memory, and the facts about it that a storm looks up constantly.
 pub(super) struct Machine {
     pub(super) name: &'static str,
     pub(super) regions: Vec<Region>,
+    topology: Topology<'static>,
     pub(super) zones: Vec<(ZoneId, ZoneSpan)>,
     /// Whether each frame is managed.
     managed: Vec<bool>,
@@ -22,6 +23,16 @@ pub(super) struct Machine {
 fn in_zone(start: u64, end: u64, node: u8, zone: ZoneKind) -> Region {
     Region::managed(Pfn(start), Frames(end - start), NodeId(node), zone)
 }
+
+/// Three nodes whose CPUs take turns: of the first two, of which the second is near the third, which has none.
+const THREE_NODES: Topology<'static> = {
+    const HERE: NodeId = NodeId(0);
+    const THERE: NodeId = NodeId(1);
+    Topology {
+        cpus: &[HERE, THERE, HERE, THERE, HERE, THERE, HERE, THERE, HERE],
+        distances: &[&[10, 20, 40], &[20, 10, 15], &[40, 15, 10]],
+    }
+};
 
 impl Machine {
     fn new(name: &'static str, regions: Vec<Region>) -> Machine {
@@ -37,7 +48,12 @@ impl Machine {
         };
         let zone_of_block =
             (0..blocks).map(|block| zones.iter().position(|(_, zone)| has(zone, block))).collect();
-        Machine { name, regions, zones, managed, zone_of_block }
+        Machine { name, regions, topology: Topology::default(), zones, managed, zone_of_block }
+    }
+
+    /// Says where its CPUs are, and how far its nodes are from each other.
+    fn with_topology(self, topology: Topology<'static>) -> Machine {
+        Machine { topology, ..self }
     }
 
     /// Returns machines of a few thousand frames.
@@ -50,6 +66,7 @@ impl Machine {
             in_zone(3600, 5200, 1, ZoneKind::Normal),
         ];
         let four = vec![normal(100, 200), normal(340, 1708)];
+        let three = (0..3).map(|n| in_zone(1700 * n, 1700 * (n + 1), n as u8, ZoneKind::Normal)).collect();
         vec![
             Machine::new("zones that share pageblocks, on two nodes", shared),
             Machine::new("four pageblocks", four),
@@ -57,6 +74,7 @@ impl Machine {
             Machine::new("four whole pageblocks", maps::plain(2048).regions),
             Machine::new("firmware", maps::firmware().regions),
             Machine::new("five zones on two nodes", maps::numa().regions),
+            Machine::new("three nodes, one without CPUs", three).with_topology(THREE_NODES),
         ]
     }
 
@@ -79,7 +97,7 @@ impl Machine {
     }
 
     pub(super) fn map(&self) -> MemoryMap<'_> {
-        maps::checked(&self.regions)
+        maps::checked(&self.regions).with_topology(self.topology)
     }
 
     /// Returns how many frame numbers there are.

@@ -2,6 +2,7 @@
 //!
 //! * `subject`: the engine's calls, the one file to change when one is renamed.
 //! * `kinds`, `plan`: what is done, for how long, and with what result; `machine`: the memory and settings of a round.
+//! * `watched`: an observer, or something that clears frames, whose calls are compared with what is so.
 //! * `oracle`: who owns each frame, a second opinion that shares nothing with the engine; `movers`: the shared owner of
 //!   frames that can be moved; `ranges`: pageblocks that are isolated and leased;
 //!   `isolation`: one that is isolated; `board`: the blocks that threads contest.
@@ -15,6 +16,18 @@
 //! one free of each must succeed.
 //!
 //! The seed decides what each thread does, not how threads interleave: a fault need not recur in the same round.
+//!
+//! # What it covers
+//! | | covered | elsewhere |
+//! |---|---|---|
+//! | protections of lists | restartable sequences, with pageblocks biased to CPUs or not; try-lock; exclusive by CPU; alone, with one thread | |
+//! | machines | one to five zones; one, two and three nodes, one without CPUs; holes; zones that share a pageblock; nearly full and half empty | |
+//! | calls | single, bulk, by number, up to order 18, splits, zeros, drains, isolation, leases, direct and background compaction and reclaim, wrong calls, CPUs that do not exist | ranges, contiguous ranges and hot plugging: `pageyard/tests/engine/range_threads.rs`, `shuttle` |
+//! | contents | requests for zeros, `init_on_alloc`, `init_on_free` (one round in eight) | |
+//! | observers | every event is one of a live block (one round in eight) | observers that panic: `pageyard/tests/engine/observer.rs` |
+//! | interruptions | signal handlers that allocate and free, callbacks that panic, refuse and free | every instruction of a sequence: `pageyard-arena/tests/interrupted`; threads that stop: `pageyard/tests/stop` |
+//! | an arena | | a full one whose handles come and go under compaction: `pageyard-arena/tests/storm` |
+//! | missing barriers | no: too rare | `pageyard-arena/tests/reordering.rs`, `shuttle` |
 
 mod board;
 mod compacting;
@@ -37,6 +50,7 @@ mod shared;
 mod subject;
 mod taking;
 mod verdict;
+mod watched;
 mod worker;
 mod wrong;
 

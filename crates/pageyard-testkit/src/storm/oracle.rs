@@ -50,6 +50,12 @@ impl Oracle {
         self.owners.get(pfn.0 as usize).map_or(0, |w| w.load(SeqCst))
     }
 
+    /// Returns the first frame of a block that has an owner, and that owner.
+    pub(super) fn first_owned(&self, block: BlockId) -> Option<(u64, Owner)> {
+        let frames = block.pfn.0..block.pfn.0 + block.order.frames().0;
+        frames.map(|pfn| (pfn, self.owner(Pfn(pfn)))).find(|(_, owner)| *owner != 0)
+    }
+
     /// Counts the frames that have an owner.
     pub(super) fn owned(&self) -> u64 {
         self.owners.iter().filter(|w| w.load(SeqCst) != 0).count() as u64

@@ -116,6 +116,8 @@ impl fmt::Display for Found {
 pub struct Report {
     /// Rounds.
     pub rounds: u64,
+    /// Those with an observer, or with frames that are cleared.
+    pub watched: u64,
     /// Operations of each kind.
     pub kinds: [u64; Kind::ALL.len()],
     /// Requests that were refused.
@@ -139,9 +141,16 @@ impl fmt::Display for Report {
         let calls: u64 = self.kinds.iter().sum();
         write!(
             f,
-            "{} rounds, {calls} operations, {} requests refused, {} frames moved, {} callbacks panicked, \
+            "{} rounds, {} of them watched, {calls} operations, {} requests refused, {} frames moved, {} callbacks panicked, \
              {} handlers, {} blocks freed by several threads, {} pageblocks kept isolated",
-            self.rounds, self.refused, self.moves, self.panics, self.handlers, self.contested, self.closed
+            self.rounds,
+            self.watched,
+            self.refused,
+            self.moves,
+            self.panics,
+            self.handlers,
+            self.contested,
+            self.closed
         )
     }
 }

@@ -12,6 +12,7 @@ use super::ranges::Ranges;
 use super::shared::{Shared, Tally};
 use super::subject::{self, Subject};
 use super::verdict;
+use super::watched::{Watched, Way};
 use super::worker::{Stretches, Worker};
 use fastrand::Rng;
 use pageyard::PerCpu;
@@ -38,12 +39,23 @@ pub(super) fn run<P: PerCpu>(
     let threads = variant.threads.unwrap_or(plan.threads);
     let cpus = if variant.naming == Naming::Own { threads } else { variant.cpus };
     let map = machine.map();
-    let config = machine::config(&mut rng, cpus);
+    let mut config = machine::config(&mut rng, cpus);
+    let way = match rng.u8(..8) {
+        0 => Some(Way::Observed),
+        1 => Some(Way::Cleared { on_alloc: rng.bool(), on_free: rng.bool() }),
+        _ => None,
+    };
+    let way = way.filter(|_| plan.mix.has(Kind::Watched));
+    if let Some(Way::Cleared { on_alloc, on_free }) = way {
+        (config.init_on_alloc, config.init_on_free) = (on_alloc, on_free);
+    }
+    let (oracle, faults) = (Oracle::new(machine.frames()), Faults::new(plan.ignored));
+    let watched = way.map(|way| Watched::new(&oracle, &faults, machine.frames(), way));
     let mut memory = match subject::metadata::<P>(&map, &config) {
         Ok(memory) => memory,
         Err(why) => unreachable!("{}: {why}", machine.name),
     };
-    let subject = match Subject::new(&map, config, (variant.make)(), &mut memory) {
+    let subject = match Subject::new(&map, config, (variant.make)(), watched.as_ref(), &mut memory) {
         Ok(subject) => subject,
         Err(why) => unreachable!("{}: {why}", machine.name),
     };
@@ -54,10 +66,11 @@ pub(super) fn run<P: PerCpu>(
     let shared = Shared {
         subject,
         machine,
-        oracle: Oracle::new(machine.frames()),
+        oracle: &oracle,
         movers: Movers::new(movers, machine.frames()),
         ranges: Ranges::new(machine.pageblocks()),
-        faults: Faults::new(plan.ignored),
+        faults: &faults,
+        watched: watched.as_ref(),
         journals: (0..threads).map(|_| Journal::new(start)).collect(),
         mix: plan.mix,
         naming: variant.naming,
@@ -88,6 +101,7 @@ pub(super) fn run<P: PerCpu>(
         }
     }
     add_up(&shared.tally, report);
+    report.watched += u64::from(watched.is_some());
     let Some(fault) = shared.faults.take() else { return false };
     let mut lines: Vec<(u64, String)> = shared
         .journals

@@ -9,6 +9,7 @@ use super::oracle::{Oracle, Owner};
 use super::plan::Naming;
 use super::ranges::Ranges;
 use super::subject::Subject;
+use super::watched::Watched;
 use pageyard::{BlockId, Cx, PerCpu, Request};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -16,10 +17,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ord
 pub(super) struct Shared<'m, P> {
     pub(super) subject: Subject<'m, P>,
     pub(super) machine: &'m Machine,
-    pub(super) oracle: Oracle,
+    pub(super) oracle: &'m Oracle,
     pub(super) movers: Movers,
     pub(super) ranges: Ranges,
-    pub(super) faults: Faults,
+    pub(super) faults: &'m Faults,
+    /// Whatever watches the engine in this round.
+    pub(super) watched: Option<&'m Watched<'m>>,
     pub(super) journals: Vec<Journal>,
     pub(super) mix: Mix,
     pub(super) naming: Naming,
@@ -88,7 +91,21 @@ impl<P: PerCpu> Shared<'_, P> {
             });
             return false;
         }
+        if let Some(dirty) = self.uncleared(request, block) {
+            self.faults.say(Rule::Zeros, Some(me), Some(dirty), || {
+                format!("{block:?} was handed out for {request:?}, and frame {dirty:#x} was not cleared")
+            });
+            return false;
+        }
         true
+    }
+
+    /// Returns the first frame of a block that a request got and that had to be cleared, but was not.
+    pub(super) fn uncleared(&self, request: Option<&Request>, block: BlockId) -> Option<u64> {
+        if !self.watched?.must_be_zero(request) {
+            return None;
+        }
+        self.oracle.first_dirty(block)
     }
 
     /// Frees a block that an owner holds; `false` where the engine did not take it.

@@ -68,10 +68,10 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         let frames = self.shared.machine.frames();
         let near = self.rng.u64(..frames.min(1 << 14));
         let pfn = Pfn(if self.rng.bool() { near } else { self.rng.u64(..frames) }).align_down(order);
-        let ty = self.any_type();
+        let (ty, cx) = (self.any_type(), self.cx());
         let began = self.shared.ranges.now();
         let won = self.noted(Kind::Claim, Some(pfn), order, |w| {
-            let won = w.shared.subject.claim(pfn, order, ty).is_ok();
+            let won = w.shared.subject.claim(&cx, pfn, order, ty).is_ok();
             (won, None, won)
         });
         if won {

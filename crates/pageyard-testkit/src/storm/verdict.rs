@@ -4,8 +4,8 @@ use super::fault::Rule;
 use super::kinds::Kind;
 use super::oracle::{self, Owner};
 use super::shared::Shared;
+use super::watched::Way;
 use super::worker::Left;
-use crate::check;
 use crate::naive::{Naive, Zone};
 use pageyard::reclaim::NoHelp;
 use pageyard::{
@@ -31,9 +31,10 @@ pub(super) fn judge<P: PerCpu>(shared: &Shared<'_, P>, left: &[Left], map: &Memo
     assert_eq!(live, shared.oracle.owned(), "the storm's own books do not agree");
     let Some(census) = audit(shared, "with blocks held") else { return };
     count(shared, &census, live);
+    told(shared, &held);
     for block in left.iter().flat_map(|l| &l.isolated) {
         shared.ranges.open(*block);
-        if !shared.subject.restore(*block) {
+        if !shared.subject.restore(&CX, *block) {
             shared.wrong(Rule::Isolation, Some(block.start().0), || {
                 format!("pageblock {block} was isolated and is not any more")
             });
@@ -54,8 +55,26 @@ pub(super) fn judge<P: PerCpu>(shared: &Shared<'_, P>, left: &[Left], map: &Memo
         if !shared.give(owner, 0, &CX, block) {
             return;
         }
+        if shared.watched.is_some_and(|w| matches!(w.way, Way::Cleared { on_free: true, .. }))
+            && let Some(dirty) = shared.oracle.first_dirty(block)
+        {
+            shared.wrong(Rule::Zeros, Some(dirty), || format!("{block:?} was not cleared when it was freed"));
+        }
     }
+    told(shared, &[]);
     all_is_free(shared, &model);
+}
+
+/// Compares the observer's table with the blocks that are held.
+fn told<P: PerCpu>(shared: &Shared<'_, P>, held: &[(Owner, BlockId)]) {
+    let Some(watched) = shared.watched.filter(|w| w.way == Way::Observed) else { return };
+    if let Some((_, block)) = held.iter().find(|(_, block)| !watched.is_live(*block)) {
+        shared.wrong(Rule::Told, Some(block.pfn.0), || format!("{block:?} is held, and was not told to be"));
+    }
+    if watched.live() != held.len() {
+        let (live, held) = (watched.live(), held.len());
+        shared.wrong(Rule::Told, None, || format!("{held} blocks are held, and {live} were told to be"));
+    }
 }
 
 fn audit<P: PerCpu>(shared: &Shared<'_, P>, when: &str) -> Option<Census> {
@@ -188,7 +207,7 @@ fn all_is_free<P: PerCpu>(shared: &Shared<'_, P>, model: &Naive) {
     if census.free != census.managed {
         shared.wrong(Rule::Census, None, || format!("everything was freed and drained, but {census:?}"));
     }
-    if let Err(why) = check::all_free(shared.subject.engine(), model) {
+    if let Err(why) = shared.subject.all_free(model) {
         shared.wrong(Rule::Merged, None, || why);
     }
     let mut taken: Vec<(Pfn, Order)> = Vec::new();

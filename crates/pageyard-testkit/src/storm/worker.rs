@@ -10,6 +10,7 @@ use super::kinds::Kind;
 use super::oracle::{self, Owner};
 use super::plan::{Guard, Naming};
 use super::shared::{Shared, add};
+use super::watched::Way;
 use fastrand::Rng;
 use pageyard::{
     BlockId, CpuId, CpuSet, Cx, Migratetype, NodeMask, Order, PageblockId, PerCpu, Pfn, Request,
@@ -109,7 +110,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
                 if let Some(board) = board {
                     self.call(|w| w.finish_contest(board));
                     if plan.barrier.wait().is_leader() {
-                        board.judge(&shared.faults);
+                        board.judge(shared.faults);
                     }
                 }
             }
@@ -189,7 +190,7 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
             Kind::Direct => self.direct(),
             Kind::Background => self.background(),
             Kind::Read => self.read(),
-            Kind::Contest | Kind::Refuse | Kind::Panic | Kind::Signals | Kind::Nodes => {}
+            Kind::Contest | Kind::Refuse | Kind::Panic | Kind::Signals | Kind::Nodes | Kind::Watched => {}
         }
     }
 
@@ -223,6 +224,10 @@ impl<'a, 'm, P: PerCpu> Worker<'a, 'm, P> {
             11 => RequestFlags::NOFAIL,
             _ => RequestFlags::empty(),
         };
+        let clears = self.shared.watched.is_some_and(|w| w.way != Way::Observed);
+        if clears && self.rng.u8(..4) == 0 {
+            request.flags |= RequestFlags::ZERO;
+        }
         if self.shared.mix.has(Kind::Nodes) {
             if self.rng.u8(..8) == 0 {
                 let highest = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable]

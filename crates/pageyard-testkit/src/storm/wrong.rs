@@ -99,10 +99,11 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         let faults = [FreeError::OutsideArena, FreeError::Misaligned];
         let answer = self.try_free(pfn, order);
         self.judge("the free", pfn, order, answer, &faults);
-        let answer = self.shared.subject.split(pfn, order, Order::ZERO);
+        let cx = self.cx();
+        let answer = self.shared.subject.split(&cx, pfn, order, Order::ZERO);
         self.judge("the split", pfn, order, answer, &faults);
         let faults = [ClaimError::OutsideArena, ClaimError::Misaligned];
-        let answer = self.shared.subject.claim(pfn, order, Migratetype::Movable);
+        let answer = self.shared.subject.claim(&cx, pfn, order, Migratetype::Movable);
         self.judge("the claim", pfn, order, answer, &faults);
     }
 
@@ -112,7 +113,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         let around = Order::of(self.rng.u8(order.get()..=Order::MAX.get()));
         let at = pfn.align_down(around);
         let faults = [ClaimError::NotFree, ClaimError::OutsideArena];
-        let answer = self.shared.subject.claim(at, around, Migratetype::Movable);
+        let answer = self.shared.subject.claim(&self.cx(), at, around, Migratetype::Movable);
         self.judge("the claim", at, around, answer, &faults);
     }
 
@@ -130,7 +131,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         if from != order {
             right.push(FreeError::WrongOrder { allocated: order });
         }
-        let answer = self.shared.subject.split(pfn, from, to);
+        let answer = self.shared.subject.split(&self.cx(), pfn, from, to);
         self.judge("the split", pfn, from, answer, &right);
     }
 

@@ -274,3 +274,14 @@ fn ranges_are_cleared_where_every_block_is() {
     assert_eq!(kept.kept, Frames(512));
     assert!(memory.is_clear(Pfn(3072), Order::of(9)));
 }
+
+#[test]
+fn a_block_that_is_claimed_by_its_number_is_cleared_where_every_block_is() {
+    let memory = Memory::new(true);
+    let e = engine(&memory, |config| config.init_on_alloc = true);
+    for (pfn, order) in [(3, 0), (8, 3), (512, 9), (1024, 10)] {
+        let (pfn, order) = (Pfn(pfn), Order::of(order));
+        e.claim_exact(&CX, pfn, order, Migratetype::Movable).unwrap();
+        assert!(memory.is_clear(pfn, order), "frame {pfn}, order {order}");
+    }
+}

@@ -61,7 +61,8 @@ impl<'m> CpuWords<'m> {
         Some(word.fetch_add(n, Release).wrapping_add(n))
     }
 
-    /// The same without a locked instruction: no other call adds to that CPU's word meanwhile.
+    /// The same without a locked instruction: no other call adds to that CPU's word meanwhile. Where one does, a count is lost, or with
+    /// debug assertions this panics.
     #[inline(always)]
     #[must_use]
     pub fn add_alone(self, cpu: CpuId, n: u64) -> Option<u64> {
@@ -70,8 +71,17 @@ impl<'m> CpuWords<'m> {
             return None;
         };
         // ORDER: Relaxed: only this call writes it. Release, as in `add_locked`.
-        let now = word.load(Relaxed).wrapping_add(n);
-        word.store(now, Release);
+        let was = word.load(Relaxed);
+        let now = was.wrapping_add(n);
+        if cfg!(debug_assertions) {
+            let alone = word.compare_exchange(was, now, Release, Relaxed).is_ok();
+            assert!(
+                alone,
+                "two calls that are both on CPU {cpu} overlap, which their `PerCpu` was promised not to happen"
+            );
+        } else {
+            word.store(now, Release);
+        }
         Some(now)
     }
 
@@ -102,5 +112,40 @@ impl<'m> CpuWords<'m> {
         let now = word.load(Relaxed).wrapping_add(n);
         // Not what is there now is added to: an addition that came in between would be lost.
         word.update_if(|_| last().then_some(now)).ok().map(|_| now)
+    }
+}
+
+#[cfg(all(test, debug_assertions, not(any(loom, shuttle))))]
+mod tests {
+    extern crate std;
+
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Under `Exclusive` and `Alone` that loses counts, which nothing else would notice.
+    #[test]
+    fn two_calls_at_once_that_add_for_one_cpu_are_noticed() {
+        if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
+            std::println!("skipped: there is one CPU");
+            return;
+        }
+        let (words, noticed) = ([A64::new(0), A64::new(0)], AtomicBool::new(false));
+        let add = || {
+            let add = || CpuWords::new(&words, 1, 0).add_alone(CpuId(0), 1);
+            for _ in 0..100_000_000 {
+                if noticed.load(Ordering::Relaxed) {
+                    break;
+                }
+                if catch_unwind(AssertUnwindSafe(add)).is_err() {
+                    noticed.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(add);
+            scope.spawn(add);
+        });
+        assert!(noticed.into_inner(), "of two threads none noticed the other");
     }
 }

@@ -271,6 +271,9 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         pageblocks.frames.allocate_tag(frame, order.get());
         self.count(cx.cpu, Counter::Pgalloc, order.frames().0);
         self.observer.allocated(pfn, order, migratetype);
+        if C::ACTIVE && self.config.init_on_alloc && !self.was_zeroed(pfn) {
+            self.clear_one(pfn, order, Caches::Cold);
+        }
         Ok(())
     }
 }
