@@ -109,7 +109,7 @@ pub(crate) struct Region(Mapping);
 
 impl Region {
     pub fn new(bytes: usize) -> Result<Region, BackingError> {
-        let mapping = Mapping::new(bytes, Backing::Anonymous)?;
+        let mut mapping = Mapping::new(bytes, Backing::Anonymous)?;
         mapping.prefault(&Prefault { threads: cpus().len(), progress: &|_, _| () })?;
         Ok(Region(mapping))
     }
