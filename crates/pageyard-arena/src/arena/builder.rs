@@ -5,7 +5,7 @@ use super::memory::Arena;
 use super::zeros::Zeros;
 use crate::backing::{Backing, Mapping, Prefault};
 use crate::clear::Clearer;
-use crate::rseq::{Rseq, possible_cpus};
+use crate::rseq::{Rseq, current_cpu, possible_cpus};
 use pageyard::{Config, MemoryMap, NodeId, Pageyard, PerCpu, Pfn, Region, TryLock, ZoneKind};
 
 impl Arena {
@@ -97,6 +97,8 @@ impl<'a> ArenaBuilder<'a> {
     /// # Errors
     /// [`ArenaError`].
     pub fn build_with<P: PerCpu>(self, percpu: P) -> Result<Arena<P>, ArenaError> {
+        // The first call of the process finds out where threads have their CPU's number, once: not in a signal handler that interrupts that.
+        let _ = current_cpu();
         let (mut mapping, is_zeros) = match self.memory {
             Some(mapping) => (mapping, false),
             None if self.bytes == 0 => return Err(ArenaError::NoSize),

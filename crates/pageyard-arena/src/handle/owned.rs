@@ -61,12 +61,18 @@ impl<P: PerCpu> Arena<P> {
 
 impl<P: PerCpu> Handle<'_, P> {
     /// Keeps the frame in place, to be read.
+    ///
+    /// # Panics
+    /// Where 16 million pins of the handle are held, or were forgotten.
     #[must_use]
     pub fn pin(&self) -> Pinned<'_, P> {
         Pinned { handle: self, pfn: self.pinned() }
     }
 
     /// Keeps the frame in place, to be written.
+    ///
+    /// # Panics
+    /// As [`pin`](Handle::pin).
     #[must_use]
     pub fn pin_mut(&mut self) -> PinnedMut<'_, P> {
         let pfn = self.pinned();
@@ -81,7 +87,9 @@ impl<P: PerCpu> Handle<'_, P> {
 
     fn pinned(&self) -> Pfn {
         let pinned = self.arena.table().update(self.id, Slot::pin);
-        pinned.expect("16 million pins of one handle are held, and each is a value in memory").pfn()
+        pinned
+            .expect("16 million pins of one handle are held or were forgotten; drop what pin() returns")
+            .pfn()
     }
 
     fn unpin(&self) {

@@ -164,7 +164,8 @@ impl Pass {
         };
         if self.extent == PAGE && way.mode == Mode::Batch {
             for batch in self.which.chunks(SCATTERED) {
-                batch.iter().for_each(|nth| primitive.write(&mut self.nth(*nth, memory)));
+                // SAFETY: the fence follows.
+                batch.iter().for_each(|nth| unsafe { primitive.write(&mut self.nth(*nth, memory)) });
                 primitive.fence();
             }
         } else {
