@@ -155,6 +155,7 @@ impl Pass {
         (self.which.len() * self.extent) as f64 / (now_ns() - start) as f64
     }
 
+    #[allow(unsafe_code, reason = "a batch has one fence for all of its frames")]
     fn clear(&self, way: Way, cold: bool, memory: &mut [MaybeUninit<u8>]) {
         let primitive = way.primitive_for(self.extent, cold);
         let unit = match way.mode {
