@@ -6,11 +6,15 @@
 //! * [`rseq`]: per-CPU lists without lock or mask, by restartable sequences.
 //! * [`backing`]: memory of the host: transparent and reserved huge pages, files in memory, faulted in and given back.
 //! * [`clear`]: frames made zeros, as fast as the processor can.
+//!
+//! The feature `hostile` adds calls with arguments drawn from bytes, for fuzzing.
 
 pub mod arena;
 pub mod backing;
 pub mod clear;
 pub mod handle;
+#[cfg(feature = "hostile")]
+pub mod hostile;
 pub mod purge;
 pub mod rseq;
 

@@ -8,6 +8,7 @@ use crate::request::Request;
 use crate::units::{Frames, Order, Pfn, ZoneId};
 use core::convert::Infallible;
 use core::fmt;
+use core::ops::AddAssign;
 
 /// How hard reclaim tries: 12 looks at a 4096th of what it could take, 0 at everything.
 ///
@@ -83,6 +84,14 @@ pub struct Reclaimed {
     pub scanned: Frames,
     /// Frames that it freed. `pgsteal`.
     pub freed: Frames,
+}
+
+/// An owner may say anything, so sums stop at the largest number.
+impl AddAssign for Reclaimed {
+    fn add_assign(&mut self, other: Reclaimed) {
+        self.scanned = Frames(self.scanned.0.saturating_add(other.scanned.0));
+        self.freed = Frames(self.freed.0.saturating_add(other.freed.0));
+    }
 }
 
 /// Implemented by the owner of frames that can be given up.

@@ -89,8 +89,8 @@ impl CompactionView for LinuxAllocator {
         Some(ZoneView { span: z.span, free: Frames(z.free.get()), marks, boost: Frames(z.boost.get()) })
     }
 
-    fn zone_state(&self, zone: ZoneId) -> &ZoneState {
-        &self.of(zone).compaction
+    fn zone_state(&self, zone: ZoneId) -> Option<&ZoneState> {
+        self.zones.get(zone.index()).map(|z| &z.compaction)
     }
 
     fn knobs(&self) -> &Knobs {

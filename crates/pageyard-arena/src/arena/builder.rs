@@ -5,7 +5,7 @@ use super::memory::Arena;
 use super::zeros::Zeros;
 use crate::backing::{Backing, Mapping, Prefault};
 use crate::clear::Clearer;
-use crate::rseq::{Rseq, possible_cpus};
+use crate::rseq::{Rseq, current_cpu, possible_cpus};
 use pageyard::{Config, MemoryMap, NodeId, Pageyard, PerCpu, Pfn, Region, TryLock, ZoneKind};
 
 impl Arena {
@@ -44,7 +44,8 @@ impl<'a> ArenaBuilder<'a> {
         self
     }
 
-    /// Uses memory that is mapped already: its size and backing replace those set here.
+    /// Uses memory that is mapped already: its size and backing replace those set here. Only memory that the arena maps itself is known to
+    /// be zeros: anyone may have written to this, so what is to be zeros is cleared.
     pub fn memory(mut self, mapping: Mapping) -> Self {
         self.memory = Some(mapping);
         self
@@ -96,17 +97,19 @@ impl<'a> ArenaBuilder<'a> {
     /// # Errors
     /// [`ArenaError`].
     pub fn build_with<P: PerCpu>(self, percpu: P) -> Result<Arena<P>, ArenaError> {
-        let mapping = match self.memory {
-            Some(mapping) => mapping,
+        // The first call of the process finds out where threads have their CPU's number, once: not in a signal handler that interrupts that.
+        let _ = current_cpu();
+        let (mut mapping, is_zeros) = match self.memory {
+            Some(mapping) => (mapping, false),
             None if self.bytes == 0 => return Err(ArenaError::NoSize),
-            None => Mapping::new(self.bytes, self.backing)?,
+            None => (Mapping::new(self.bytes, self.backing)?, true),
         };
         if let Some(node) = self.node {
             mapping.bind(node)?;
         }
         let region = Region::managed(Pfn(0), mapping.frames(), NodeId(0), ZoneKind::Normal);
         // Zeros or not, the kernel's memory is not touched here.
-        let regions = [if mapping.is_fresh() { region.zeroed() } else { region }];
+        let regions = [if is_zeros { region.zeroed() } else { region }];
         let mut config = self.config.unwrap_or_else(|| {
             let mut config = Config::new(possible_cpus());
             config.watermark.min_free_kbytes = Some(0);

@@ -58,8 +58,8 @@ impl<P: PerCpu> Arena<P> {
     /// touch, by [`Arena::address_of`].
     ///
     /// # Safety
-    /// Only blocks that were allocated through it are freed or split through it, and a block is called zeros only if it is. Otherwise a
-    /// [`Block`](super::Block) could share its bytes with another one.
+    /// Only blocks that were allocated through it are freed, split or moved through it, a block is called zeros only if it is, and its
+    /// clearer clears such blocks only. Otherwise a [`Block`](super::Block) could share its bytes with another one.
     #[must_use]
     pub unsafe fn engine(&self) -> &OwnedPageyard<P, (), Zeros> {
         &self.yard

@@ -36,7 +36,8 @@ impl Clear for Zeros {
     fn clear(&self, pfn: Pfn, order: Order, caches: Caches) {
         // SAFETY: the engine clears its own frames only, while no one else uses them.
         let mut extent = unsafe { Extent::at(self.at.add((pfn.0 * PAGE_SIZE) as usize), order.frames()) };
-        self.clearer.choice(order.frames(), caches).write(&mut extent);
+        // SAFETY: the engine calls `fence` before it hands out or frees what was cleared.
+        unsafe { self.clearer.choice(order.frames(), caches).write(&mut extent) };
     }
 
     fn fence(&self) {

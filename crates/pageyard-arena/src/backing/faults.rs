@@ -21,28 +21,32 @@ pub struct Prefault<'a> {
 const STEP: usize = 64 << 20;
 
 impl Mapping {
-    /// Faults all memory in, so that no later access waits for the kernel. It is zeros then.
+    /// Faults all memory in, so that no later access waits for the kernel. Its contents do not change.
+    ///
+    /// It takes the mapping for itself, because before Linux 5.14 each page is faulted in by a write of what it holds: what another
+    /// thread wrote there meanwhile would be lost.
     ///
     /// # Errors
     /// [`BackingError::Refused`] where the host has too little.
-    pub fn prefault(&self, how: &Prefault<'_>) -> Result<(), BackingError> {
+    pub fn prefault(&mut self, how: &Prefault<'_>) -> Result<(), BackingError> {
         let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let step = STEP.max(self.backing().map_or(PageSize::Base, |b| b.page_size()).bytes());
+        let mapping = &*self;
         let work = || -> Result<(), Errno> {
             loop {
                 // ORDER: Relaxed: each number is handed out once; nothing else is shared.
                 let at = next.fetch_add(step, Ordering::Relaxed);
-                if at >= self.bytes() || failed.load(Ordering::Relaxed) {
+                if at >= mapping.bytes() || failed.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                let bytes = step.min(self.bytes() - at);
-                // SAFETY: within the mapping.
-                let populated = populate(unsafe { self.start().add(at) }, bytes);
+                let bytes = step.min(mapping.bytes() - at);
+                // SAFETY: 1. Within the mapping. 2. It is borrowed by this call alone, and each part is faulted in by one thread.
+                let populated = unsafe { populate(mapping.start().add(at), bytes) };
                 if populated.is_err() {
                     failed.store(true, Ordering::Relaxed);
                     return populated;
                 }
-                (how.progress)(done.fetch_add(bytes, Ordering::Relaxed) + bytes, self.bytes());
+                (how.progress)(done.fetch_add(bytes, Ordering::Relaxed) + bytes, mapping.bytes());
             }
         };
         let refused = |why: Errno| BackingError::Refused {
@@ -78,7 +82,7 @@ impl Mapping {
         }
         let (at, bytes) = ((start * PAGE_SIZE) as usize, ((end - start) * PAGE_SIZE) as usize);
         // A file keeps its pages when a mapping of it lets them go: a hole has to be made in it.
-        let advice = if self.file().is_some() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
+        let advice = if self.is_file() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
         // SAFETY: the caller promises that nothing uses them; they are within the mapping.
         let given = unsafe { madvise(self.start().add(at).as_ptr().cast(), bytes, advice) };
         given.map(|()| Frames(end - start)).map_err(|why| BackingError::Refused {
@@ -120,13 +124,16 @@ impl Mapping {
 }
 
 /// Faults pages in, each as if it were written to.
-fn populate(at: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
-    // SAFETY: it is mapped and writable, and no contents change.
+///
+/// # Safety
+/// They are mapped and writable, and nothing else uses them.
+unsafe fn populate(at: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: as the caller promises; no contents change.
     match unsafe { madvise(at.as_ptr().cast(), bytes, Advice::LinuxPopulateWrite) } {
         // Before Linux 5.14.
         Err(Errno::INVAL) => {
             for page in (0..bytes).step_by(PAGE_SIZE as usize) {
-                // SAFETY: within the memory; nothing else uses it before it is faulted in.
+                // SAFETY: within the memory, which nothing else uses: the caller's promise.
                 unsafe {
                     let at = at.add(page);
                     at.write_volatile(at.read_volatile());

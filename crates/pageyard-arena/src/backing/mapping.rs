@@ -139,15 +139,24 @@ impl Mapping {
     }
 
     /// Returns the file of memory that other processes can map.
+    ///
+    /// ```compile_fail,E0133
+    /// # use pageyard_arena::backing::{Backing, Mapping, PageSize};
+    /// let mapping = Mapping::new(4096, Backing::Memfd(PageSize::Base)).unwrap();
+    /// let file = mapping.file(); // writing to a file is safe, and would change bytes that somebody borrows
+    /// ```
+    ///
+    /// # Safety
+    /// Reads and writes by way of the file are accesses to this memory. While a thread has bytes of it borrowed, from this or from an
+    /// arena over it, nothing writes there by the file, and where they are borrowed to be written, nothing in this process reads.
     #[must_use]
-    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+    pub unsafe fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// Says whether it is zeros where nothing has been written: what the kernel maps is, what a caller owns may not be.
-    #[must_use]
-    pub fn is_fresh(&self) -> bool {
-        self.backing.is_some()
+    /// Returns whether the memory is a file's.
+    pub(super) fn is_file(&self) -> bool {
+        self.file.is_some()
     }
 
     /// Borrows all of it as something to clear, or to write to.

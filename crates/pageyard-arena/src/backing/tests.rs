@@ -31,7 +31,7 @@ fn memory_is_zeros_aligned_and_as_large_as_asked() {
         assert_eq!(sum(&mut mapping), 0);
         dirty(&mut mapping);
         assert_eq!(sum(&mut mapping), 0xA5 * expected as u64);
-        assert!(mapping.is_fresh() && mapping.file().is_some() == matches!(backing, Backing::Memfd(_)));
+        assert_eq!(mapping.is_file(), matches!(backing, Backing::Memfd(_)));
     }
 }
 
@@ -55,7 +55,7 @@ fn what_is_given_back_is_zeros_again() {
 #[test]
 fn memory_is_faulted_in_by_threads_and_says_how_far_it_is() {
     for threads in [0, 1, 3] {
-        let mapping = Mapping::new(200 * MIB, Backing::Anonymous).unwrap();
+        let mut mapping = Mapping::new(200 * MIB, Backing::Anonymous).unwrap();
         let most = AtomicUsize::new(0);
         let progress = |done: usize, all: usize| {
             assert_eq!(all, 200 * MIB);
@@ -118,7 +118,9 @@ fn reserved_huge_pages_are_taken_where_there_are_some() {
 fn a_file_in_memory_can_be_mapped_again_and_not_cut_off() {
     let mut mapping = Mapping::new(MIB, Backing::Memfd(PageSize::Base)).unwrap();
     dirty(&mut mapping);
-    let file = std::fs::File::from(mapping.file().unwrap().try_clone_to_owned().unwrap());
+    // SAFETY: its length is all that is used.
+    let file = unsafe { mapping.file() }.unwrap().try_clone_to_owned().unwrap();
+    let file = std::fs::File::from(file);
     assert_eq!(file.metadata().unwrap().len(), MIB as u64);
     assert!(file.set_len(0).is_err(), "its size is sealed");
 }
@@ -133,7 +135,7 @@ fn memory_of_the_caller_is_whole_frames_and_stays_mapped() {
     assert!(matches!(take(start, 4097), Err(BackingError::Misaligned { .. })));
     assert_eq!(take(start, 0).unwrap_err(), BackingError::Empty);
     let mapping = take(start, 2 * 4096).unwrap();
-    assert!(!mapping.is_fresh() && mapping.frames() == Frames(2));
+    assert!(mapping.backing().is_none() && mapping.frames() == Frames(2));
     // SAFETY: nothing else uses it; what a caller owns is not given back.
     assert_eq!(unsafe { mapping.purge(Pfn(0), Frames(2)) }, Ok(Frames(0)));
     drop(mapping);

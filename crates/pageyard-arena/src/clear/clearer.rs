@@ -93,7 +93,8 @@ impl Clearer {
     /// Clears an extent; its zeros are visible to whatever the caller hands it to afterwards.
     pub fn clear(&self, mut extent: Extent<'_>, caches: Caches) {
         let primitive = self.choice(extent.frames(), caches);
-        primitive.write(&mut extent);
+        // SAFETY: the fence follows.
+        unsafe { primitive.write(&mut extent) };
         primitive.fence();
     }
 
@@ -103,7 +104,8 @@ impl Clearer {
         for mut extent in extents {
             let primitive = self.choice(extent.frames(), caches);
             fence |= primitive.bypasses_caches();
-            primitive.write(&mut extent);
+            // SAFETY: the fence follows, after the last.
+            unsafe { primitive.write(&mut extent) };
         }
         if fence {
             self.fence();
@@ -147,7 +149,8 @@ impl Clearer {
 /// Clears an extent with one primitive in units, a fence after each, since whatever runs in `pause` may look.
 pub fn clear_in(primitive: Primitive, mut extent: Extent<'_>, unit: Unit, pause: &mut dyn FnMut()) {
     while let Some(mut part) = extent.take_front(unit.frames()) {
-        primitive.write(&mut part);
+        // SAFETY: the fence follows.
+        unsafe { primitive.write(&mut part) };
         primitive.fence();
         if extent.frames().0 > 0 {
             pause();

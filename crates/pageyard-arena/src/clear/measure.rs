@@ -28,7 +28,9 @@ pub(super) fn choose() -> Option<Clearer> {
     let to_frame = memory.as_ptr().align_offset(PAGE_SIZE as usize);
     let memory = memory.get_mut(to_frame..to_frame + BYTES)?;
     // Faults are not what is measured.
-    Primitive::Memset.write(&mut Extent::new(memory)?);
+    let mut extent = Extent::new(memory)?;
+    // SAFETY: `memset` bypasses no caches.
+    unsafe { Primitive::Memset.write(&mut extent) };
     let hot = best(|p| hot(p, memory, PAGE_SIZE as usize))?;
     let cold = best(|p| cold(p, memory))?;
     // From the size on from which streaming wins although each turn finds what the last one left in the caches.
@@ -55,11 +57,13 @@ fn best(mut time: impl FnMut(Primitive) -> Option<Duration>) -> Option<Primitive
 fn hot(primitive: Primitive, memory: &mut [MaybeUninit<u8>], bytes: usize) -> Option<Duration> {
     let mut extent = Extent::new(memory.get_mut(..bytes)?)?;
     let times = ((1 << 20) / bytes).max(1);
-    primitive.write(&mut extent);
+    // SAFETY: here and below, a fence follows, and no other thread knows of the memory.
+    unsafe { primitive.write(&mut extent) };
     let turn = |_| {
         let start = Instant::now();
         for _ in 0..times {
-            primitive.write(&mut extent);
+            // SAFETY: as above.
+            unsafe { primitive.write(&mut extent) };
             primitive.fence();
         }
         start.elapsed()
@@ -73,7 +77,8 @@ fn cold(primitive: Primitive, memory: &mut [MaybeUninit<u8>]) -> Option<Duration
     for stretch in memory.chunks_mut(STRETCH) {
         let mut extent = Extent::new(stretch)?;
         let start = Instant::now();
-        primitive.write(&mut extent);
+        // SAFETY: as in `hot`.
+        unsafe { primitive.write(&mut extent) };
         primitive.fence();
         let taken = start.elapsed();
         least = Some(least.map_or(taken, |l: Duration| l.min(taken)));

@@ -92,7 +92,18 @@ impl Primitive {
     /// Writes zeros with one call, and does not order the stores: see [`Primitive::fence`].
     ///
     /// A primitive that this processor lacks is replaced by `memset`.
-    pub fn write(self, extent: &mut Extent<'_>) {
+    ///
+    /// ```compile_fail,E0133
+    /// # use pageyard_arena::clear::{Extent, Primitive};
+    /// # use pageyard_arena::backing::{Backing, Mapping};
+    /// # let mut mapping = Mapping::new(4096, Backing::AnonymousBase).unwrap();
+    /// Primitive::Avx2.write(&mut mapping.extent()); // another thread could read what was there before, even after a lock
+    /// ```
+    ///
+    /// # Safety
+    /// [`Primitive::fence`] is called on this thread before another one reads these bytes, or learns of them: stores that bypass the caches
+    /// are ordered by nothing else.
+    pub unsafe fn write(self, extent: &mut Extent<'_>) {
         if extent.bytes() == 0 {
             return;
         }

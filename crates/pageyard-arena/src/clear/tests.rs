@@ -36,7 +36,8 @@ fn every_primitive_clears_its_frames_and_nothing_else() {
     for primitive in Primitive::ALL {
         for frames in [0, 1, 2, 3, 8] {
             let mut memory = Dirty::new(10);
-            primitive.write(&mut memory.frames(1..1 + frames));
+            // SAFETY: the fence follows.
+            unsafe { primitive.write(&mut memory.frames(1..1 + frames)) };
             primitive.fence();
             memory.check(1..1 + frames, primitive.name());
         }

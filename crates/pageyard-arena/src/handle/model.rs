@@ -1,4 +1,5 @@
-//! Every interleaving of owners and compactions over one handle, on the transitions that ship.
+//! Every interleaving of owners and compactions over one handle, on the transitions that ship. The list of free slots has a model of its
+//! own: `head_model`.
 //!
 //! The protocol is one word that only read-modify-write operations change, so their order is all there is to vary; each step
 //! below is one such operation, or one half of a copy or of an owner's write.
@@ -43,12 +44,10 @@ impl World {
         Some(before)
     }
 
-    /// Ends a compaction's isolation; a slot whose handle is gone is released.
-    fn put_back(&mut self, always: bool) {
-        let before = self.update(|s| Some(s.put_back())).unwrap_or(Slot::FREE);
-        if always || !before.is_live() {
-            self.released += 1;
-        }
+    /// Frees the slot and the frame of a handle that is gone.
+    fn free(&mut self, pfn: u8) {
+        self.released += 1;
+        self.freed[usize::from(pfn)] += 1;
     }
 
     /// Lets a thread take one step, if it has one left.
@@ -91,11 +90,10 @@ impl World {
             }
             (Call::Drop, 0) => {
                 let before = self.update(|s| Some(s.dropped())).expect("it is always possible");
-                on(if before.is_isolated() { 2 } else { 1 }, before.pfn().0 as u8, 0)
+                if before.is_isolated() { next } else { on(1, before.pfn().0 as u8, 0) }
             }
             (Call::Drop, _) => {
-                self.freed[usize::from(pfn)] += 1;
-                self.released += u8::from(step == 1);
+                self.free(pfn);
                 next
             }
         }
@@ -112,7 +110,7 @@ impl World {
                 Some(before) => on(2, before.begin().expect("it was possible").0, 0, retried),
                 None if Slot(self.slot).is_live() => on(5, 0, 0, retried),
                 None => {
-                    self.put_back(true);
+                    self.free(from);
                     Thread::Done
                 }
             },
@@ -134,13 +132,16 @@ impl World {
                     true if retried => on(5, 0, 0, true),
                     true => on(1, 0, 0, true),
                     false => {
-                        self.put_back(true);
+                        self.free(from);
                         Thread::Done
                     }
                 }
             }
             _ => {
-                self.put_back(false);
+                let before = self.update(|s| Some(s.put_back())).expect("it is always possible");
+                if !before.is_live() {
+                    self.free(from);
+                }
                 Thread::Done
             }
         }
@@ -163,7 +164,10 @@ fn explore(threads: &[Thread], dropped: bool) -> (usize, bool) {
         if nexts.is_empty() {
             let slot = Slot(world.slot);
             if dropped {
-                assert_eq!((slot, world.released), (Slot::FREE, 1), "{world:?}");
+                assert!(!slot.is_live() && world.released == 1, "{world:?}");
+                // The frame that the slot named last was freed, and each that it was moved from.
+                let freed = &world.freed[..=slot.pfn().0 as usize];
+                assert!(freed.iter().all(|n| *n == 1), "{world:?}");
             } else {
                 assert!(
                     slot.is_live() && !slot.is_isolated() && slot.pins() == 0 && world.released == 0,
@@ -171,7 +175,7 @@ fn explore(threads: &[Thread], dropped: bool) -> (usize, bool) {
                 );
                 assert_eq!(world.frames[slot.pfn().0 as usize], [world.latest; 2], "{world:?}");
             }
-            moved |= world.freed[0] == 1 && world.freed[1..].contains(&0);
+            moved |= Slot(world.slot).pfn() != Pfn(0);
             assert!(world.freed.iter().all(|n| *n <= 1), "{world:?}");
         }
         todo.extend(nexts.into_iter().filter(|next| seen.insert(next.clone())));

@@ -1,4 +1,4 @@
-//! The arena as the owner of movable frames: which it lets go, and how it moves them.
+//! Moving the frames of handles: which a compaction gets, how each moves, and the calls that compact.
 
 use super::slot::Slot;
 use super::table::SlotId;
@@ -6,13 +6,19 @@ use crate::arena::Arena;
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
 use pageyard::reclaim::{Reclaimed, Shortage};
 use pageyard::{
-    AllocError, CpuSet, Cx, Frames, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, PressureAllocator, Reclaim,
-    Request, ZoneId,
+    AllocError, CpuSet, Cx, Frames, Migratetype, Order, PAGE_SIZE, PageAllocator, PerCpu, Pfn,
+    PressureAllocator, Reclaim, Request, ZoneId,
 };
+
+/// The owner of the frames of an arena's handles, for compactions by that arena's own engine.
+///
+/// It is private, because [`Migrate`] can be called by anyone who has it: a compaction by another engine would move handles onto
+/// frames that are somebody's blocks here.
+pub(super) struct Mover<'a, P: PerCpu>(pub(super) &'a Arena<P>);
 
 /// A handle whose frame a compaction has.
 #[derive(Debug)]
-pub struct Isolated {
+pub(super) struct Isolated {
     id: SlotId,
     pfn: Pfn,
 }
@@ -20,61 +26,99 @@ pub struct Isolated {
 // SAFETY: 1. The slot is the one reference to a handle's frame, and it names the new one before `migrate` returns `Ok`. 2. In every
 //         other case the slot never named it. 3. What is pinned is not moved: `moved` succeeds only on the very word that `begin`
 //         made, which a pin changes for good.
-unsafe impl<P: PerCpu> Migrate for Arena<P> {
+unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
     type Isolated = Isolated;
 
     fn isolate(&self, pfn: Pfn, _: Mode) -> Result<Isolated, Busy> {
+        let table = self.0.table();
         // What no handle has is a block, whose owner knows its address.
-        let id = self.table().owner(pfn).ok_or(Busy::Pinned)?;
-        let taken = self.table().update(id, |slot| if slot.pfn() == pfn { slot.isolate() } else { None });
+        let id = table.owner(pfn).ok_or(Busy::Pinned)?;
+        let taken = table.update(id, |slot| if slot.pfn() == pfn { slot.isolate() } else { None });
         match taken {
             Some(_) => Ok(Isolated { id, pfn }),
-            None if self.table().get(id).pins() > 0 => Err(Busy::Locked),
+            None if table.get(id).pins() > 0 => Err(Busy::Locked),
             None => Err(Busy::Gone),
         }
     }
 
     fn migrate(&self, from: &mut Isolated, to: Pfn, _: Mode) -> Result<(), MigrateError> {
-        let table = self.table();
-        let Some(before) = table.update(from.id, Slot::begin) else {
-            if table.get(from.id).is_live() {
-                return Err(MigrateError::Again);
-            }
-            // The handle has gone, and its frame with it.
-            self.forget(from.id);
-            return Err(MigrateError::Gone);
-        };
+        if !self.is_target(to) {
+            return Err(MigrateError::Refused);
+        }
+        let table = self.0.table();
+        let Some(before) = table.update(from.id, Slot::begin) else { return Err(self.failed(from)) };
         // `begin` succeeded on this word, and no other compaction has it.
         let moving = Slot(before.0).begin().unwrap_or(before);
-        // SAFETY: both frames are the arena's; `to` is this compaction's own.
-        unsafe { copy(self.address(from.pfn).as_ptr(), self.address(to).as_ptr()) };
+        // SAFETY: 1. Both are the arena's frames: a handle's, and one that was checked above. 2. `to` is this compaction's own.
+        //         3. `from` is not freed meanwhile: a handle that is dropped leaves its frame to the compaction that isolated it.
+        unsafe { copy(self.0.address(from.pfn).as_ptr(), self.0.address(to).as_ptr()) };
         table.set_owner(to, from.id);
         if let Some(moved) = moving.moved(to)
             && table.swap(from.id, moving, moved)
         {
             return Ok(());
         }
-        if table.get(from.id).is_live() {
-            return Err(MigrateError::Again);
-        }
-        self.forget(from.id);
-        Err(MigrateError::Gone)
+        Err(self.failed(from))
     }
 
     fn putback(&self, from: Isolated) {
-        if let Some(before) = self.table().update(from.id, |slot| Some(slot.put_back()))
+        if let Some(before) = self.0.table().update(from.id, |slot| Some(slot.put_back()))
             && !before.is_live()
         {
-            self.table().release(from.id);
+            self.0.free_handle(from.id, from.pfn);
         }
     }
 }
 
+impl<P: PerCpu> Mover<'_, P> {
+    /// Returns whether a frame can be what a compaction allocated as a target: an allocated single frame of the arena that no handle
+    /// has. A single frame that is a block is not told from it: the engine allocates each to one owner.
+    fn is_target(&self, to: Pfn) -> bool {
+        let table = self.0.table();
+        let is_handles = |id| {
+            let slot = table.get(id);
+            slot.next_free().is_none() && slot.pfn() == to && (slot.is_live() || slot.is_isolated())
+        };
+        self.0.address_of(to).is_some()
+            && self.0.yard().order_of(to) == Some(Order::ZERO)
+            && !table.owner(to).is_some_and(is_handles)
+    }
+
+    /// Tells why a move failed: the handle was pinned, or dropped. A dropped one is freed here.
+    fn failed(&self, from: &Isolated) -> MigrateError {
+        if self.0.table().get(from.id).is_live() {
+            return MigrateError::Again;
+        }
+        self.0.free_handle(from.id, from.pfn);
+        MigrateError::Gone
+    }
+}
+
+/// An arena gives nothing up on its own: what it holds is its callers'.
+impl<P: PerCpu> Reclaim for Mover<'_, P> {
+    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
+        Reclaimed::default()
+    }
+
+    fn reclaimable(&self, _: ZoneId) -> Frames {
+        Frames::ZERO
+    }
+}
+
+/// Moving frames is the arena's alone: it is no owner that a compaction by hand, or by another engine, could be given.
+///
+/// ```compile_fail,E0277
+/// use pageyard::compaction::Migrate;
+/// fn owner(_: &impl Migrate) {}
+/// let arena = pageyard_arena::Arena::builder().size(4 << 20).build_locked().unwrap();
+/// owner(&arena);
+/// ```
 impl<P: PerCpu> Arena<P> {
-    /// Releases a slot whose handle went while a compaction had it.
-    fn forget(&self, id: SlotId) {
-        let _ = self.table().update(id, |slot| Some(slot.put_back()));
+    /// Frees the slot and the frame of a handle that is gone: the slot first, so that whoever allocates the frame finds one.
+    pub(super) fn free_handle(&self, id: SlotId, pfn: Pfn) {
         self.table().release(id);
+        let freed = self.yard().free(&self.cx(), pfn, Order::ZERO);
+        debug_assert_eq!(freed, Ok(()), "a frame has one handle");
     }
 
     /// Moves the frames of handles together, as far as that makes larger free blocks. Returns how it ended, and what it did.
@@ -86,34 +130,23 @@ impl<P: PerCpu> Arena<P> {
         }
         // What lists hold is neither free nor movable, and in a small arena it is much.
         self.yard().drain(CpuSet::All);
-        let done = self.yard().compact_zone_with(&self.cx(), ZoneId(0), self);
+        let done = self.yard().compact_zone_with(&self.cx(), ZoneId(0), &Mover(self));
         done.unwrap_or((Outcome::Skipped, Work::default()))
     }
 
     /// Allocates a block, and moves handles out of its way where that is needed.
     ///
     /// # Errors
-    /// As [`PageAllocator::alloc`](pageyard::PageAllocator::alloc).
+    /// As [`PageAllocator::alloc`].
     pub fn alloc_compacting(&self, order: Order) -> Result<crate::Block<'_, P>, AllocError> {
         self.check_alive()?;
         let request = Request::new(order, Migratetype::Movable);
-        let pfn = self.yard().alloc_with(&self.cx(), &request, self).map_err(AllocError::from)?;
+        let pfn = self.yard().alloc_with(&self.cx(), &request, &Mover(self)).map_err(AllocError::from)?;
         Ok(crate::Block::new(self, pfn, order))
     }
 }
 
-/// An arena gives nothing up on its own: what it holds is its callers'.
-impl<P: PerCpu> Reclaim for Arena<P> {
-    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
-        Reclaimed::default()
-    }
-
-    fn reclaimable(&self, _: ZoneId) -> Frames {
-        Frames::ZERO
-    }
-}
-
-/// Copies a frame that may be written to, freed and handed out again meanwhile: what was copied is then thrown away.
+/// Copies a frame that its owner may pin and write to meanwhile: what was copied is then thrown away.
 ///
 /// # Safety
 /// Both are frames of mapped memory, and `to` is the caller's own.

@@ -44,21 +44,35 @@ impl<P: PerCpu> Arena<P> {
     ///
     /// # Errors
     /// As [`PageAllocator::alloc`](pageyard::PageAllocator::alloc).
+    ///
+    /// # Concurrency
+    /// Lock-free, as dropping and pinning a handle are: with per-CPU lists that are safe in signal handlers, handles are, too.
     pub fn alloc_movable(&self) -> Result<Handle<'_, P>, AllocError> {
         self.check_alive()?;
         let pfn = self.yard().alloc(&self.cx(), &Request::new(Order::ZERO, Migratetype::Movable))?;
-        Ok(Handle { arena: self, id: self.table().insert(pfn) })
+        let Some(id) = self.table().insert(pfn) else {
+            // Slots are as many as frames, so this does not happen; a frame without one goes back.
+            let _ = self.yard().free(&self.cx(), pfn, Order::ZERO);
+            return Err(AllocError::OutOfMemory);
+        };
+        Ok(Handle { arena: self, id })
     }
 }
 
 impl<P: PerCpu> Handle<'_, P> {
     /// Keeps the frame in place, to be read.
+    ///
+    /// # Panics
+    /// Where 16 million pins of the handle are held, or were forgotten.
     #[must_use]
     pub fn pin(&self) -> Pinned<'_, P> {
         Pinned { handle: self, pfn: self.pinned() }
     }
 
     /// Keeps the frame in place, to be written.
+    ///
+    /// # Panics
+    /// As [`pin`](Handle::pin).
     #[must_use]
     pub fn pin_mut(&mut self) -> PinnedMut<'_, P> {
         let pfn = self.pinned();
@@ -73,7 +87,9 @@ impl<P: PerCpu> Handle<'_, P> {
 
     fn pinned(&self) -> Pfn {
         let pinned = self.arena.table().update(self.id, Slot::pin);
-        pinned.expect("16 million pins of one handle are held, and each is a value in memory").pfn()
+        pinned
+            .expect("16 million pins of one handle are held or were forgotten; drop what pin() returns")
+            .pfn()
     }
 
     fn unpin(&self) {
@@ -93,13 +109,10 @@ impl<P: PerCpu> Drop for Handle<'_, P> {
         if self.arena.is_inert() {
             return;
         }
-        let table = self.arena.table();
-        let Some(before) = table.update(self.id, |slot| Some(slot.dropped())) else { return };
-        // A compaction may be reading it still; what it copied is then thrown away.
-        let freed = self.arena.yard().free(&self.arena.cx(), before.pfn(), Order::ZERO);
-        debug_assert_eq!(freed, Ok(()), "a frame has one handle");
-        if !before.is_isolated() {
-            table.release(self.id);
+        let before = self.arena.table().update(self.id, |slot| Some(slot.dropped()));
+        // What a compaction has isolated is freed by it: it may be reading the frame.
+        if let Some(before) = before.filter(|before| !before.is_isolated()) {
+            self.arena.free_handle(self.id, before.pfn());
         }
     }
 }

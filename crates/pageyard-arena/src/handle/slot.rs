@@ -9,10 +9,11 @@ use pageyard::Pfn;
 /// | 0 to 31 | the frame |
 /// | 32 to 55 | pins |
 /// | 60 | live: the handle exists |
-/// | 61 | isolated: a compaction has it, and releases the slot if the handle goes |
+/// | 61 | isolated: a compaction has it, and frees frame and slot if the handle goes |
 /// | 62 | moving: that compaction copies the frame, and nothing has been pinned since it began |
+/// | 63 | free: the slot is in no use, and bits 0 to 31 are the next free slot |
 ///
-/// Zero is a slot that is in no use.
+/// Zero is a slot that was never in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Slot(pub u64);
 
@@ -21,10 +22,18 @@ const PINS: u64 = (1 << 24) - 1;
 const LIVE: u64 = 1 << 60;
 const ISOLATED: u64 = 1 << 61;
 const MOVING: u64 = 1 << 62;
+const FREE: u64 = 1 << 63;
 
 impl Slot {
-    /// A slot in no use.
-    pub const FREE: Slot = Slot(0);
+    /// Makes the state of a slot in no use, which notes the free slot after it.
+    pub const fn free(next: u64) -> Slot {
+        Slot(FREE | next & 0xFFFF_FFFF)
+    }
+
+    /// Returns the free slot after this one; none where it is in use, or was never.
+    pub const fn next_free(self) -> Option<u64> {
+        if self.0 & FREE != 0 { Some(self.0 & 0xFFFF_FFFF) } else { None }
+    }
 
     /// Makes the state of a new handle.
     pub const fn new(pfn: Pfn) -> Slot {
@@ -70,7 +79,7 @@ impl Slot {
         }
     }
 
-    /// Begins a copy; none where it is pinned or gone. It is isolated by the caller.
+    /// Begins a copy; none where it is pinned or dropped. It is isolated by the caller.
     pub const fn begin(self) -> Option<Slot> {
         if self.is_live() && self.pins() == 0 { Some(Slot(self.0 | MOVING)) } else { None }
     }
@@ -80,14 +89,14 @@ impl Slot {
         if self.is_moving() && self.is_live() { Some(Slot::new(to)) } else { None }
     }
 
-    /// Ends an isolation without a move. A slot whose handle is gone is in no use then.
+    /// Ends an isolation without a move. Where the handle is gone, frame and slot are the compaction's to free.
     pub const fn put_back(self) -> Slot {
-        if self.is_live() { Slot(self.0 & !(ISOLATED | MOVING)) } else { Slot::FREE }
+        Slot(self.0 & !(ISOLATED | MOVING))
     }
 
-    /// Ends the handle. What a compaction has stays its own.
+    /// Ends the handle. Frame and slot are its owner's to free, unless a compaction has them isolated: then they are the compaction's.
     pub const fn dropped(self) -> Slot {
-        if self.is_isolated() { Slot(self.0 & !LIVE) } else { Slot::FREE }
+        Slot(self.0 & !LIVE)
     }
 }
 
@@ -112,12 +121,23 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_that_goes_leaves_its_slot_to_the_compaction() {
+    fn a_handle_that_goes_leaves_frame_and_slot_to_the_compaction() {
         let isolated = Slot::new(Pfn(3)).isolate().unwrap();
         let gone = isolated.dropped();
         assert!(!gone.is_live() && gone.is_isolated() && gone.begin().is_none());
         assert_eq!(isolated.begin().unwrap().dropped().moved(Pfn(9)), None);
-        assert_eq!(gone.put_back(), Slot::FREE);
-        assert_eq!(Slot::new(Pfn(3)).dropped(), Slot::FREE);
+        assert_eq!(
+            (gone.put_back().is_live(), gone.put_back().is_isolated(), gone.pfn()),
+            (false, false, Pfn(3))
+        );
+        assert!(!Slot::new(Pfn(3)).dropped().is_isolated());
+    }
+
+    #[test]
+    fn a_free_slot_is_nobodys_handle() {
+        let free = Slot::free(7);
+        assert_eq!(free.next_free(), Some(7));
+        assert!(!free.is_live() && free.isolate().is_none() && free.begin().is_none() && free.pins() == 0);
+        assert_eq!((Slot::new(Pfn(7)).next_free(), Slot(0).next_free()), (None, None));
     }
 }

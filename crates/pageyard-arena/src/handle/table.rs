@@ -1,39 +1,38 @@
 //! The slots of an arena's handles, and whose frame is whose.
 
+use super::head::{Head, next_of};
 use super::slot::Slot;
 use crate::backing::{Backing, BackingError, Mapping};
-use pageyard::{Frames, Pfn};
+use pageyard::{Frames, PAGE_SIZE, Pfn};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// A handle's number. Slot 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SlotId(pub u32);
 
 /// The slots: twelve bytes for each frame of the arena, of which the host gives memory as handles are made.
+///
+/// There is a slot for each frame, which is enough: a slot in use has an allocated frame of its own. It is taken after the frame was
+/// allocated, and is back on the list before the frame is freed.
 #[derive(Debug)]
 pub(crate) struct Table {
     memory: Mapping,
     frames: Frames,
-    free: Mutex<Free>,
-}
-
-/// Numbers that are in no use.
-#[derive(Debug)]
-struct Free {
-    /// Given back.
-    back: Vec<u32>,
-    /// Never used from here on.
-    next: u32,
+    /// The free slots: a [`Head`].
+    free: AtomicU64,
 }
 
 impl Table {
     /// Makes a table for an arena of so many frames.
     pub(crate) fn new(frames: Frames) -> Result<Table, BackingError> {
-        // A handle has a frame, so there are no more of them; and number 0.
+        // A slot names frames and slots in 32 bits.
+        if frames.0 >= u64::from(u32::MAX) {
+            return Err(BackingError::TooLarge { bytes: frames.0.saturating_mul(PAGE_SIZE) as usize });
+        }
+        // Number 0 is none.
         let slots = frames.0 as usize + 1;
         let memory = Mapping::new(slots * 12, Backing::AnonymousBase)?;
-        Ok(Table { memory, frames, free: Mutex::new(Free { back: Vec::new(), next: 1 }) })
+        Ok(Table { memory, frames, free: AtomicU64::new(Head::NEW.0) })
     }
 
     fn slots(&self) -> &[AtomicU64] {
@@ -50,24 +49,51 @@ impl Table {
         }
     }
 
-    /// Makes the slot of a new handle.
-    pub(super) fn insert(&self, pfn: Pfn) -> SlotId {
-        let id = {
-            let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            free.back.pop().unwrap_or_else(|| {
-                free.next += 1;
-                free.next - 1
-            })
+    /// Takes a free slot for a new handle on a frame that has none; none where every slot is in use, which takes as many handles as
+    /// frames.
+    ///
+    /// # Concurrency
+    /// Lock-free, and callable in a signal handler.
+    pub(super) fn insert(&self, pfn: Pfn) -> Option<SlotId> {
+        let bits = Head::bits(self.frames.0);
+        // ORDER: Acquire pairs with the Release in `release`: the slot's word notes the next one.
+        let mut head = Head(self.free.load(Ordering::Acquire));
+        let id = loop {
+            let first = head.first(bits);
+            let word = self.slots().get(first as usize)?;
+            // ORDER: Relaxed: if another thread has taken the slot meanwhile, the word is its own, and the head has changed.
+            let next = next_of(first, Slot(word.load(Ordering::Relaxed)));
+            let after = head.becomes(next & ((1 << bits) - 1), bits);
+            // ORDER: Acquire as above, for the next round and for what the slot's last owner did.
+            match self.free.compare_exchange_weak(head.0, after.0, Ordering::Acquire, Ordering::Acquire) {
+                Ok(_) => break SlotId(first as u32),
+                Err(seen) => head = Head(seen),
+            }
         };
         // ORDER: Release pairs with the Acquire in `owner`: a thread that finds the number finds the slot in use.
-        self.slots()[id as usize].store(Slot::new(pfn).0, Ordering::Release);
-        self.set_owner(pfn, SlotId(id));
-        SlotId(id)
+        self.slots()[id.0 as usize].store(Slot::new(pfn).0, Ordering::Release);
+        self.set_owner(pfn, id);
+        Some(id)
     }
 
-    /// Says that a slot is in no use.
+    /// Puts a slot on the list that is in no use any more. The frame that it named is freed after this, so that whoever allocates it
+    /// finds a slot.
+    ///
+    /// # Concurrency
+    /// Lock-free, and callable in a signal handler.
     pub(super) fn release(&self, id: SlotId) {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner).back.push(id.0);
+        let bits = Head::bits(self.frames.0);
+        let mut head = Head(self.free.load(Ordering::Relaxed));
+        loop {
+            // ORDER: Relaxed: the exchange below hands it on.
+            self.slots()[id.0 as usize].store(Slot::free(head.first(bits)).0, Ordering::Relaxed);
+            let after = head.becomes(u64::from(id.0), bits);
+            // ORDER: Release pairs with the Acquire in `insert`.
+            match self.free.compare_exchange_weak(head.0, after.0, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => head = Head(seen),
+            }
+        }
     }
 
     /// Returns the slot that last said that a frame is its own; the slot says whether it still is.

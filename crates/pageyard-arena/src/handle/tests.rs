@@ -1,8 +1,10 @@
+use super::moves::Mover;
 use super::*;
 use crate::arena::Arena;
+use crate::backing::BackingError;
 use crate::clear::{Clearer, Primitive};
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
-use pageyard::{Frames, Order, Pfn, TryLock};
+use pageyard::{Frames, Order, PageAllocator, Pfn, TryLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -89,35 +91,96 @@ fn what_is_pinned_stays() {
 #[test]
 fn each_end_of_a_move_is_one_word() {
     let arena = small(4 * MIB);
+    let mover = Mover(&arena);
     let mut handle = arena.alloc_movable().unwrap();
     handle.pin_mut().fill(7);
     let to = arena.alloc(Order::ZERO).unwrap();
     let block = to.pfn();
     assert_eq!(
-        arena.isolate(block, Mode::Sync).err(),
+        mover.isolate(block, Mode::Sync).err(),
         Some(Busy::Pinned),
         "a block's owner knows its address"
     );
     // Pinned before it is isolated, and after.
     let pin = handle.pin();
-    assert_eq!(arena.isolate(handle.pfn(), Mode::Sync).err(), Some(Busy::Locked));
+    assert_eq!(mover.isolate(handle.pfn(), Mode::Sync).err(), Some(Busy::Locked));
     drop(pin);
-    let mut isolated = arena.isolate(handle.pfn(), Mode::Sync).unwrap();
-    assert_eq!(arena.isolate(handle.pfn(), Mode::Sync).err(), Some(Busy::Gone), "one compaction at a time");
+    let mut isolated = mover.isolate(handle.pfn(), Mode::Sync).unwrap();
+    assert_eq!(mover.isolate(handle.pfn(), Mode::Sync).err(), Some(Busy::Gone), "one compaction at a time");
     let pin = handle.pin();
-    assert_eq!(arena.migrate(&mut isolated, block, Mode::Sync), Err(MigrateError::Again));
+    assert_eq!(mover.migrate(&mut isolated, block, Mode::Sync), Err(MigrateError::Again));
     drop(pin);
-    arena.putback(isolated);
+    mover.putback(isolated);
     // Its handle goes while it is isolated.
-    let mut isolated = arena.isolate(handle.pfn(), Mode::Sync).unwrap();
+    let mut isolated = mover.isolate(handle.pfn(), Mode::Sync).unwrap();
     drop(handle);
-    assert_eq!(arena.migrate(&mut isolated, block, Mode::Sync), Err(MigrateError::Gone));
+    assert_eq!(mover.migrate(&mut isolated, block, Mode::Sync), Err(MigrateError::Gone));
     let again = arena.alloc_movable().unwrap();
-    let isolated = arena.isolate(again.pfn(), Mode::Sync).unwrap();
+    let isolated = mover.isolate(again.pfn(), Mode::Sync).unwrap();
     drop(again);
-    arena.putback(isolated);
+    mover.putback(isolated);
     drop(to);
     all_free(&arena);
+}
+
+#[test]
+fn a_handle_moves_to_no_frame_that_is_none_of_the_arenas_or_somebodys() {
+    let arena = small(4 * MIB);
+    let mover = Mover(&arena);
+    let mut handle = arena.alloc_movable().unwrap();
+    handle.pin_mut().fill(7);
+    let (place, other) = (handle.pfn(), arena.alloc_movable().unwrap());
+    let large = arena.alloc(Order::of(3)).unwrap();
+    let free = Pfn(1000);
+    assert_eq!(arena.yard().order_of(free), None);
+    let mut isolated = mover.isolate(place, Mode::Sync).unwrap();
+    for to in [place, other.pfn(), large.pfn(), free, Pfn(1024), Pfn(1 << 30), Pfn(u64::MAX)] {
+        assert_eq!(mover.migrate(&mut isolated, to, Mode::Sync), Err(MigrateError::Refused), "{to}");
+    }
+    mover.putback(isolated);
+    assert_eq!((handle.pfn(), handle.pin()[0]), (place, 7));
+    drop((handle, other, large));
+    all_free(&arena);
+}
+
+#[test]
+fn a_handle_that_is_dropped_under_a_compaction_keeps_its_frame_and_slot_until_the_compaction_is_done() {
+    let arena = small(2 * MIB);
+    let mover = Mover(&arena);
+    let mut all: Vec<_> = std::iter::from_fn(|| arena.alloc_movable().ok()).collect();
+    assert_eq!(all.len(), 512);
+    let one = all.pop().unwrap();
+    let isolated = mover.isolate(one.pfn(), Mode::Sync).unwrap();
+    drop(one);
+    assert!(arena.alloc_movable().is_err(), "the compaction may be reading the last frame");
+    mover.putback(isolated);
+    all.push(arena.alloc_movable().unwrap());
+    assert!(arena.alloc_movable().is_err());
+    drop(all);
+    all_free(&arena);
+}
+
+#[test]
+fn an_arena_of_more_frames_than_a_slot_names_is_refused() {
+    for frames in [u64::from(u32::MAX), 1 << 32, u64::MAX] {
+        assert!(matches!(Table::new(Frames(frames)), Err(BackingError::TooLarge { .. })));
+    }
+}
+
+#[test]
+fn every_slot_is_handed_out_once_and_comes_back() {
+    for frames in [1, 2, 3, 1000] {
+        let table = Table::new(Frames(frames)).unwrap();
+        for _ in 0..3 {
+            let ids: Vec<_> = (0..frames).map(|n| table.insert(Pfn(n)).unwrap()).collect();
+            assert_eq!(table.insert(Pfn(0)), None);
+            let mut numbers: Vec<_> = ids.iter().map(|id| id.0).collect();
+            numbers.sort_unstable();
+            assert!(numbers.iter().copied().eq(1..=frames as u32));
+            let (odd, even): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| id.0 % 2 == 1);
+            odd.into_iter().chain(even).for_each(|id| table.release(id));
+        }
+    }
 }
 
 /// Fragment and compact, a thousand times, while four threads read and write what moves.

@@ -1,5 +1,6 @@
 //! How many instructions of a call are locked, counted by stepping through it: a trap before each instruction, whose handler looks at it.
 
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,6 +9,20 @@ const STEP: u64 = 1 << 8;
 
 static LOCKED: AtomicU64 = AtomicU64::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// Whether the thread is in a call.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call, until it is dropped.
+struct Inside;
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.set(false);
+    }
+}
 
 /// Runs a call; returns how many of its instructions were locked: with the prefix, or an exchange with memory, or a fence, which costs as
 /// much. Each instruction takes some microseconds. What it installs for `SIGTRAP` it takes back.
@@ -18,9 +33,15 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// # Errors
 /// The host's, where it refuses a handler.
 ///
+/// Those of a call inside `run` are refused ([`WouldBlock`](std::io::ErrorKind::WouldBlock)).
+///
 /// # Concurrency
-/// One call at a time; others wait. Only the calling thread is stepped.
+/// One call at a time; those of other threads wait. Only the calling thread is stepped.
 pub fn locked_instructions(run: &mut dyn FnMut()) -> std::io::Result<u64> {
+    if INSIDE.replace(true) {
+        return Err(std::io::ErrorKind::WouldBlock.into());
+    }
+    let _inside = Inside;
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     // SAFETY: all zeros is a value of it.
     let (mut action, mut before): (libc::sigaction, libc::sigaction) = unsafe { std::mem::zeroed() };
@@ -135,5 +156,13 @@ mod tests {
             assert_eq!(locked_instructions(&mut run).unwrap(), n);
         }
         assert_eq!(word.load(Relaxed), 8);
+    }
+
+    #[test]
+    fn a_call_inside_a_call_is_refused_and_does_not_wait_for_itself() {
+        let mut inner = None;
+        locked_instructions(&mut || inner = Some(locked_instructions(&mut || ()))).unwrap();
+        assert_eq!(inner.unwrap().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        assert_eq!(locked_instructions(&mut || ()).unwrap(), 0);
     }
 }

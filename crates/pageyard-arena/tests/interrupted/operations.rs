@@ -271,9 +271,9 @@ impl Machine {
     pub fn new() -> Machine {
         aborts_to(0);
         let memory = Box::into_raw(vec![0; 1 << 16].into_boxed_slice());
-        // SAFETY: it is dropped after the lists.
-        let lists =
-            Box::leak(Box::new(LooseLists::new(unsafe { &mut *memory }, 2, HIGH).expect("it is enough")));
+        // SAFETY: 1. The memory is dropped after the lists. 2. Operations name lists that there are, by one `Rseq`.
+        let lists = unsafe { LooseLists::new(&mut *memory, 2, HIGH) };
+        let lists = Box::leak(Box::new(lists.expect("it is enough")));
         HANDLER_POPS.store(0, SeqCst);
         TWIN_WON.store(0, SeqCst);
         HANDLER_ADDED.store(0, SeqCst);

@@ -109,7 +109,7 @@ pub(crate) struct Region(Mapping);
 
 impl Region {
     pub fn new(bytes: usize) -> Result<Region, BackingError> {
-        let mapping = Mapping::new(bytes, Backing::Anonymous)?;
+        let mut mapping = Mapping::new(bytes, Backing::Anonymous)?;
         mapping.prefault(&Prefault { threads: cpus().len(), progress: &|_, _| () })?;
         Ok(Region(mapping))
     }
@@ -155,6 +155,7 @@ impl Pass {
         (self.which.len() * self.extent) as f64 / (now_ns() - start) as f64
     }
 
+    #[allow(unsafe_code, reason = "a batch has one fence for all of its frames")]
     fn clear(&self, way: Way, cold: bool, memory: &mut [MaybeUninit<u8>]) {
         let primitive = way.primitive_for(self.extent, cold);
         let unit = match way.mode {
@@ -164,7 +165,8 @@ impl Pass {
         };
         if self.extent == PAGE && way.mode == Mode::Batch {
             for batch in self.which.chunks(SCATTERED) {
-                batch.iter().for_each(|nth| primitive.write(&mut self.nth(*nth, memory)));
+                // SAFETY: the fence follows.
+                batch.iter().for_each(|nth| unsafe { primitive.write(&mut self.nth(*nth, memory)) });
                 primitive.fence();
             }
         } else {

@@ -25,7 +25,7 @@ fn plan(zone: ZoneId, goal: Goal) -> Plan {
         goal,
         mode: Mode::SyncLight,
         direct: false,
-        by: CompactorId(FIRST_BACKGROUND + zone.0),
+        by: CompactorId(FIRST_BACKGROUND.wrapping_add(zone.0)),
         highest: ZoneKind::Movable,
         flags: RequestFlags::empty(),
         ignore_hints: true,
@@ -71,8 +71,7 @@ pub fn compact_for_order<M: CompactionView, O: Migrate>(
     order: Order,
 ) -> Option<Work> {
     let knobs = *map.knobs();
-    map.zone(zone).filter(|_| knobs.enabled)?;
-    let state = map.zone_state(zone);
+    let state = map.zone_state(zone).filter(|_| knobs.enabled)?;
     let plan = plan_for(map, &knobs, zone, order);
     let mode = plan.mode;
     if state.is_deferred(order, mode, knobs.deferral) || suitability(map, &plan).is_some() {
@@ -145,10 +144,7 @@ pub fn compact_in_background<M: CompactionView, O: Migrate>(
     zone: ZoneId,
 ) -> Work {
     let mut work = Work::default();
-    if !map.knobs().enabled || map.zone(zone).is_none() {
-        return work;
-    }
-    let state = map.zone_state(zone);
+    let Some(state) = map.zone_state(zone).filter(|_| map.knobs().enabled) else { return work };
     if let Some(order) = state.take_wanted()
         && let Some(did) = compact_for_order(map, owner, cx, zone, order)
     {
@@ -186,7 +182,8 @@ pub fn compact_everything<M: CompactionView, O: Migrate>(
 /// `reset_isolation_suitable`, called by kswapd.
 pub fn forget_hints_if_asked<M: CompactionView, O: Migrate>(map: &M, owner: &O, zone: ZoneId) {
     if let Some(view) = map.zone(zone)
-        && (map.knobs().hints != Hints::NothingFound || map.zone_state(zone).take_flush())
+        && let Some(state) = map.zone_state(zone)
+        && (map.knobs().hints != Hints::NothingFound || state.take_flush())
     {
         forget_hints(map, owner, zone, &view.span, Forget::Asked);
     }

@@ -46,7 +46,7 @@ pub fn compact_for_request<M: CompactionView, O: Migrate>(
     let order = request.order;
     let mut tried = Tried::default();
     for zone in zones {
-        let state = map.zone_state(zone);
+        let Some(state) = map.zone_state(zone) else { continue };
         let start = map.zone(zone).map(|z| z.span.start).unwrap_or_default();
         if !thorough && state.is_deferred(order, mode, kept) {
             owner.step(Step::Deferred(start, order));

@@ -6,7 +6,8 @@ use super::moves::ROUNDS;
 use super::targets::Targets;
 use super::view::{CompactionView, FrameState};
 use crate::allocator::Cx;
-use crate::units::{BlockId, Frames, Order, Pfn};
+use crate::memmap::MAX_ZONES;
+use crate::units::{BlockId, Frames, Order, Pfn, ZoneId};
 use core::ops::Range;
 
 /// Why a range could not be emptied. What was moved until then stays where it is now.
@@ -40,7 +41,7 @@ pub fn evacuate<M: CompactionView, O: Migrate>(
 ) -> Result<Frames, Stuck> {
     let (mut cluster, mut targets) = (Cluster::new(owner, mode), Targets::new(map, cx));
     let mut moved = 0;
-    for pfn in (range.start.0..range.end.0).map(Pfn) {
+    for pfn in spanned(map, &range).map(Pfn) {
         match map.frame(pfn) {
             FrameState::Allocated(order @ Order::ZERO) => match cluster.isolate(BlockId { pfn, order }) {
                 Ok(()) | Err(Busy::Gone) => {}
@@ -55,6 +56,14 @@ pub fn evacuate<M: CompactionView, O: Migrate>(
     }
     moved += move_all(map, cx, &mut cluster, &mut targets, &mut refill)?;
     Ok(Frames(moved))
+}
+
+/// Returns the part of a range from the first frame of any zone to the last: nothing else can be in use.
+fn spanned<M: CompactionView>(map: &M, range: &Range<Pfn>) -> Range<u64> {
+    let spans = (0..MAX_ZONES as u16).filter_map(|zone| map.zone(ZoneId(zone)).map(|zone| zone.span));
+    let ends = spans.map(|span| (span.start.0, span.end().0));
+    let (start, end) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 0));
+    range.start.0.max(start)..range.end.0.min(end)
 }
 
 /// Moves what was isolated; what stays is put back.

@@ -3,6 +3,7 @@
 use super::job::{is_filled, moves_blocks};
 use super::knobs::{Hints, Pivot};
 use super::migrate::Migrate;
+use super::state::ZoneState;
 use super::view::{CompactionView, FrameState};
 use crate::memmap::ZoneSpan;
 use crate::migratetype::Migratetype;
@@ -37,9 +38,10 @@ pub(super) fn forget_hints<M: CompactionView, O: Migrate>(
     span: &ZoneSpan,
     why: Forget,
 ) {
+    let Some(state) = map.zone_state(zone) else { return };
     if map.knobs().hints != Hints::NothingFound {
-        if map.zone_state(zone).take_flush() {
-            refresh(map, owner, zone, span);
+        if state.take_flush() {
+            refresh(map, owner, zone, span, state);
         }
         return;
     }
@@ -47,7 +49,7 @@ pub(super) fn forget_hints<M: CompactionView, O: Migrate>(
     for block in span.start.pageblock().0..=last.0 {
         map.set_skip(zone, PageblockId(block), false);
     }
-    let at = &map.zone_state(zone).at;
+    let at = &state.at;
     let turns = match map.knobs().pivot {
         Pivot::Start => false,
         Pivot::Restarting => why == Forget::Restarting,
@@ -65,8 +67,14 @@ pub(super) fn forget_hints<M: CompactionView, O: Migrate>(
 /// # Linux
 /// `__reset_isolation_suitable` since 5.1. The free scanner then begins at a pageblock's last frame. Of frames in
 /// use it samples those that can be reclaimed, here single ones and, where blocks move, the first of each block.
-fn refresh<M: CompactionView, O: Migrate>(map: &M, owner: &O, zone: ZoneId, span: &ZoneSpan) {
-    let (state, step) = (map.zone_state(zone), PAGEBLOCK_ORDER.frames().0);
+fn refresh<M: CompactionView, O: Migrate>(
+    map: &M,
+    owner: &O,
+    zone: ZoneId,
+    span: &ZoneSpan,
+    state: &ZoneState,
+) {
+    let step = PAGEBLOCK_ORDER.frames().0;
     let (mut low, mut high) = (span.start, Pfn(span.end().0 - 1));
     let (mut source, mut target) = (None, None);
     while low < high {

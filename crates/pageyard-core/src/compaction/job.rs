@@ -42,7 +42,7 @@ impl<'a, M: CompactionView> Job<'a, M> {
             cx: *cx,
             plan: effective(plan, &knobs),
             knobs,
-            state: map.zone_state(plan.zone),
+            state: map.zone_state(plan.zone)?,
             span: view.span,
             low: view.marks.low,
             // `__isolate_free_page`: a boost asks for reclaim, and keeps no frame back.

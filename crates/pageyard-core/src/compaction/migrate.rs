@@ -51,6 +51,9 @@ pub struct Listed {
 /// Compaction holds no lock when it calls: an implementation may free frames, and may allocate as long as the
 /// allocation does not ask for compaction again.
 ///
+/// The methods are safe, so whoever has the owner can call them, and hand it to a compaction of any engine. An owner whose frames are
+/// memory keeps the implementation on a type of its own that it gives to its own engine only.
+///
 /// # Safety
 /// `migrate` that returns `Ok` must have moved every reference from the old frame to the new one: the new one is then
 /// the owner's, an allocated block of order 0, and compaction frees the old one. In every other case, a panic

@@ -186,6 +186,10 @@ impl Chooser {
 ///
 /// # Concurrency
 /// Every method may be called from several threads at once. None calls back into the owner of frames.
+///
+/// # Errors
+/// A zone, a pageblock or a frame that the engine does not have is one with nothing in it: no watermark passes, nothing is found, and
+/// nothing changes.
 pub trait CompactionView: Leases + Sized {
     /// Where free frames are kept that others are moved to.
     type Stock: Stock;
@@ -199,8 +203,8 @@ pub trait CompactionView: Leases + Sized {
     /// Describes a zone, or `None` where there is no such zone.
     fn zone(&self, zone: ZoneId) -> Option<ZoneView>;
 
-    /// Returns what compaction remembers of a zone. The zone must exist.
-    fn zone_state(&self, zone: ZoneId) -> &ZoneState;
+    /// Returns what compaction remembers of a zone, or `None` where there is no such zone.
+    fn zone_state(&self, zone: ZoneId) -> Option<&ZoneState>;
 
     /// Returns the knobs.
     fn knobs(&self) -> &Knobs;

@@ -38,8 +38,14 @@ fn lease_number(holder: Holder) -> CompactorId {
 }
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
-    fn zone_at(&self, zone: ZoneId) -> &'m Zone<'m> {
-        &self.zones[zone.index()]
+    fn zone_at(&self, zone: ZoneId) -> Option<&'m Zone<'m>> {
+        self.zones.get(zone.index())
+    }
+
+    /// Returns a zone's part of a pageblock.
+    fn part_at(&self, zone: ZoneId, block: PageblockId) -> Option<(&'m Pageblocks<'m>, BlockIdx)> {
+        let pageblocks = &self.zone_at(zone)?.pageblocks;
+        Some((pageblocks, pageblocks.block_of(block)?))
     }
 
     /// Marks a frame that was just claimed as one that compaction holds.
@@ -75,7 +81,7 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
     type Room<T> = Slots<T, CLUSTER>;
 
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
-        let zone = self.zones.get(zone.index())?;
+        let zone = self.zone_at(zone)?;
         let span = ZoneSpan { managed: zone.online.managed(), ..zone.pageblocks.span };
         Some(ZoneView {
             span,
@@ -85,8 +91,8 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         })
     }
 
-    fn zone_state(&self, zone: ZoneId) -> &ZoneState {
-        &self.zone_at(zone).compaction
+    fn zone_state(&self, zone: ZoneId) -> Option<&ZoneState> {
+        self.zone_at(zone).map(|zone| &zone.compaction)
     }
 
     fn knobs(&self) -> &Knobs {
@@ -101,20 +107,24 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         highest: ZoneKind,
         _: RequestFlags,
     ) -> bool {
-        let Zone { pageblocks, protection, .. } = self.zone_at(zone);
-        let kept = mark.0 + protection[highest.index()].0 + pageblocks.highatomic_free();
+        let Some(Zone { pageblocks, protection, .. }) = self.zone_at(zone) else { return false };
+        let reserve = protection[highest.index()].0 + pageblocks.highatomic_free();
+        let kept = mark.0.saturating_add(reserve);
         pageblocks.free().checked_sub(order.frames().0).is_some_and(|left| left >= kept)
             && (order == Order::ZERO || self.has_suitable(zone, order, Migratetype::Movable))
     }
 
     fn has_suitable(&self, zone: ZoneId, order: Order, m: Migratetype) -> bool {
-        let pageblocks = &self.zone_at(zone).pageblocks;
+        let Some(Zone { pageblocks, .. }) = self.zone_at(zone) else { return false };
         if order.get() > BLOCK_ORDER {
             return order.get() <= MAX_ORDER
                 && pageblocks
                     .index
                     .find_run(order.get(), BlockIdx::new(0), &mut SearchEffort::default())
                     .is_some();
+        }
+        if m == Migratetype::Isolate {
+            return false;
         }
         let bins = Bins::fitting(order.get());
         let mut types = core::iter::once(&m).chain(m.fallbacks());
@@ -124,12 +134,14 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
     }
 
     fn free_blocks(&self, zone: ZoneId) -> [u64; NR_ORDERS] {
-        blocks_of(&self.zone_at(zone).pageblocks)
+        self.zone_at(zone).map_or([0; NR_ORDERS], |zone| blocks_of(&zone.pageblocks))
     }
 
     fn pageblock(&self, zone: ZoneId, block: PageblockId) -> PageblockInfo {
-        let pageblocks = &self.zone_at(zone).pageblocks;
-        let at = pageblocks.block_of(block);
+        let Some((pageblocks, at)) = self.part_at(zone, block) else {
+            let migratetype = Migratetype::Unmovable;
+            return PageblockInfo { populated: false, migratetype, free_whole: false, skip: true };
+        };
         let s = pageblocks.frames.state(at);
         PageblockInfo {
             populated: !s.is_hole(),
@@ -140,8 +152,7 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
     }
 
     fn set_skip(&self, zone: ZoneId, block: PageblockId, skip: bool) {
-        let pageblocks = &self.zone_at(zone).pageblocks;
-        let at = pageblocks.block_of(block);
+        let Some((pageblocks, at)) = self.part_at(zone, block) else { return };
         pageblocks.transit(at, |s| (s.is_skipped() != skip).then(|| s.with_skip(skip)));
     }
 
@@ -193,14 +204,12 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         give_up: bool,
         out: &mut FreeStock,
     ) -> FreeScan {
-        let zone = self.zone_at(zone);
-        let pageblocks = &zone.pageblocks;
         let mut scan = FreeScan { scanned: 0, next: range.start, below_floor: false };
-        let Some(first) = pageblocks.frame_of(range.start) else {
-            return FreeScan { next: range.end, ..scan };
-        };
+        let found = self.zone_at(zone).and_then(|z| Some((z, z.pageblocks.frame_of(range.start)?)));
+        let Some((zone, first)) = found else { return FreeScan { next: range.end, ..scan } };
+        let pageblocks = &zone.pageblocks;
         let block = first.block();
-        let left = u64::from(BLOCK_FRAMES - first.offset()).min(range.end.0 - range.start.0);
+        let left = u64::from(BLOCK_FRAMES - first.offset()).min(range.end.0.saturating_sub(range.start.0));
         let last = first.plus(left as usize);
         let mut frame = first;
         while frame < last && out.len() < want && !out.is_full() {
@@ -214,7 +223,7 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
             let free = pageblocks.frames.free_bits(block, frame.word());
             while frame < end && out.len() < want && !out.is_full() {
                 if free >> frame.bit() & 1 != 0 {
-                    if pageblocks.free() <= floor.0 + 1 {
+                    if pageblocks.free().saturating_sub(1) <= floor.0 {
                         scan.below_floor = true;
                         if give_up {
                             scan.next = pageblocks.pfn(frame);
@@ -240,9 +249,10 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         want: usize,
         mut offer: impl FnMut(Pfn) -> bool,
     ) -> Direct {
-        let zone = self.zone_at(zone);
+        let Some(zone) = self.zone_at(zone) else { return Direct::Done };
         let pageblocks = &zone.pageblocks;
-        let room = pageblocks.free().saturating_sub(mark.0 + 1).min(want as u64) as u32;
+        let most = want.min(u32::MAX as usize) as u64;
+        let room = pageblocks.free().saturating_sub(mark.0.saturating_add(1)).min(most) as u32;
         if room == 0 {
             return Direct::Done;
         }
@@ -265,7 +275,11 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
     }
 
     fn choose(&self, plan: &Plan, order: Order, chooser: &mut Chooser) -> Choice {
-        let zone = self.zone_at(plan.zone);
+        // It chooses no single frame, and nothing beyond a pageblock.
+        if order == Order::ZERO || order.get() > BLOCK_ORDER {
+            return Choice::Nothing;
+        }
+        let Some(zone) = self.zone_at(plan.zone) else { return Choice::Nothing };
         zone.pageblocks.choose_source(plan, order, chooser, &zone.choices)
     }
 
@@ -295,7 +309,9 @@ impl<P: PerCpu, O: Observer, C: Clear> CompactionView for Pageyard<'_, P, O, C> 
         let at = frame.block();
         let ty = pageblocks.frames.state(at).ty();
         // No request waits for a single frame, so none is captured.
-        if order == 0 || order > BLOCK_ORDER || usize::from(ty) >= Migratetype::REQUESTED.len() {
+        let can_be =
+            block.pfn.is_aligned(block.order) && (1..=BLOCK_ORDER).contains(&order) && m.is_requested();
+        if !can_be || usize::from(ty) >= Migratetype::REQUESTED.len() {
             return None;
         }
         if order == BLOCK_ORDER {

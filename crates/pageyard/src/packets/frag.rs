@@ -85,7 +85,7 @@ impl<'t, A: PageAllocator> FragPages<'t, A> {
 
     /// Makes a cache, for one user at a time.
     pub fn cache(&self) -> PageFrag<'_, 't, A> {
-        PageFrag { pages: self, carve: Carve::none() }
+        PageFrag { pages: self, carve: Carve::none(), spare: None }
     }
 
     /// Returns the allocator.
@@ -190,6 +190,8 @@ impl<A: PageAllocator> Parts for FragPages<'_, A> {
 pub struct PageFrag<'o, 't, A: PageAllocator> {
     pages: &'o FragPages<'t, A>,
     carve: Carve,
+    /// A block that was to follow the one at hand, when the allocator took back neither.
+    spare: Option<(Pfn, Order)>,
 }
 
 impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
@@ -198,6 +200,7 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
     /// # Errors
     /// [`BadRequest::Size`] for a buffer of no bytes, or one that is larger than a block, or whose alignment is (unless the block at
     /// hand happens to have it); otherwise the allocator's. Buffers larger than a frame fail where there are only single frames.
+    /// [`AllocError::OutOfMemory`] while the allocator refuses to take an unused block back.
     #[inline(always)]
     pub fn alloc(&mut self, cx: &Cx, layout: Layout) -> Result<Fragment<'o, FragPages<'t, A>>, AllocError> {
         let at = match self.carve.carve(layout) {
@@ -223,8 +226,12 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
             return Ok(at);
         }
         // The next block first: if there is none, this one can still be carved for smaller buffers.
-        let (block, order) = self.pages.block(cx, layout)?;
-        self.drain(cx);
+        let (block, order) = self.next_block(cx, layout)?;
+        if !self.leave(cx) {
+            self.spare = Some((block, order));
+            self.give_spare_back(cx);
+            return Err(AllocError::OutOfMemory);
+        }
         self.carve.start(table, owner, block, order);
         // A block that fits has room.
         self.carve.carve(layout).ok_or(AllocError::OutOfMemory)
@@ -236,11 +243,33 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
     /// # Linux
     /// `__page_frag_cache_drain`.
     pub fn drain(&mut self, cx: &Cx) {
-        let pages = self.pages;
-        if let Some(Retired::Unused(block, order)) = self.carve.retire(pages.table, pages.owner)
-            && pages.allocator.free(cx, block, order).is_err()
-        {
-            self.carve.start(pages.table, pages.owner, block, order);
+        self.leave(cx);
+        self.give_spare_back(cx);
+    }
+
+    /// Leaves the block at hand; returns whether it did. Where the allocator refuses to take it back, it is carved anew.
+    fn leave(&mut self, cx: &Cx) -> bool {
+        let FragPages { table, owner, .. } = *self.pages;
+        match self.carve.retire(table, owner) {
+            Some(Retired::Unused(block, order)) if self.pages.allocator.free(cx, block, order).is_err() => {
+                self.carve.start(table, owner, block, order);
+                false
+            }
+            _ => true,
         }
+    }
+
+    /// Gets the next block: the spare one, if it fits.
+    fn next_block(&mut self, cx: &Cx, layout: Layout) -> Result<(Pfn, Order), AllocError> {
+        if let Some(spare) = self.spare.take_if(|(_, order)| Carve::fits(layout, *order)) {
+            return Ok(spare);
+        }
+        self.give_spare_back(cx);
+        if self.spare.is_some() { Err(AllocError::OutOfMemory) } else { self.pages.block(cx, layout) }
+    }
+
+    fn give_spare_back(&mut self, cx: &Cx) {
+        let allocator = &self.pages.allocator;
+        self.spare = self.spare.filter(|(block, order)| allocator.free(cx, *block, *order).is_err());
     }
 }

@@ -5,10 +5,12 @@ use pageyard::packets::{
 };
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
-    AllocError, BadRequest, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Metadata, Migratetype, NodeId,
-    Order, OwnedPageyard, PageAllocator, Pageyard, Pfn, PhysAddr, Region, Request, TryLock, ZoneId, ZoneKind,
+    AllocError, AuditError, BadRequest, Census, ClaimError, Config, CpuId, CpuSet, Cx, Drained, Frames,
+    FreeError, MemoryMap, Metadata, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator, Pageyard,
+    PcpStats, Pfn, PhysAddr, Region, Request, Stats, TryLock, ZoneId, ZoneKind, ZoneStats,
 };
 use std::alloc::Layout;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const HERE: Cx = Cx::on(CpuId(0));
 const THERE: Cx = Cx::on(CpuId(1));
@@ -380,6 +382,84 @@ fn a_drain_on_a_wrong_cpu_loses_no_block() {
     cache.drain(&NOWHERE);
     assert_eq!(yard.order_of(at.pfn().align_down(Order::of(3))), Some(Order::of(3)), "the cache keeps it");
     cache.drain(&HERE);
+    assert_eq!(free_frames(&yard), before);
+}
+
+/// An engine that at times has single frames only, and at times takes nothing back.
+struct Moody<'e> {
+    engine: &'e OwnedPageyard<TryLock>,
+    singles_only: AtomicBool,
+    refuses: AtomicBool,
+}
+
+// SAFETY: it hands out what the engine hands out.
+unsafe impl PageAllocator for Moody<'_> {
+    fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        let too_large = self.singles_only.load(Relaxed) && request.order > Order::ZERO;
+        if too_large { Err(AllocError::OutOfMemory) } else { self.engine.alloc(cx, request) }
+    }
+
+    fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if self.refuses.load(Relaxed) { Err(FreeError::NoSuchCpu) } else { self.engine.free(cx, pfn, order) }
+    }
+
+    fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        self.engine.split(cx, pfn, from, to)
+    }
+
+    fn claim_exact(&self, cx: &Cx, pfn: Pfn, order: Order, m: Migratetype) -> Result<(), ClaimError> {
+        self.engine.claim_exact(cx, pfn, order, m)
+    }
+
+    fn order_of(&self, pfn: Pfn) -> Option<Order> {
+        self.engine.order_of(pfn)
+    }
+
+    fn drain(&self, cpus: CpuSet) -> Drained {
+        self.engine.drain(cpus)
+    }
+
+    fn stats(&self) -> Stats {
+        self.engine.stats()
+    }
+
+    fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
+        self.engine.zone_stats(zone)
+    }
+
+    fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats> {
+        self.engine.pcp_stats(zone, cpu)
+    }
+
+    fn audit(&self) -> Result<Census, AuditError> {
+        self.engine.audit()
+    }
+}
+
+#[test]
+fn a_block_that_the_allocator_refuses_while_another_follows_is_not_lost() {
+    let yard = yard();
+    let before = free_frames(&yard);
+    let moody = Moody { engine: &yard, singles_only: true.into(), refuses: false.into() };
+    let table = UseTable::of(&*yard).unwrap();
+    let pages = FragPages::new(&moody, &table, FragConfig::new()).unwrap();
+    let mut cache = pages.cache();
+    cache.alloc(&HERE, layout(100, 8)).unwrap().put(&HERE).unwrap();
+    // The single frame at hand is unused, and too small for what is asked for.
+    moody.singles_only.store(false, Relaxed);
+    moody.refuses.store(true, Relaxed);
+    for _ in 0..3 {
+        assert_eq!(cache.alloc(&HERE, layout(8192, 8)).err(), Some(AllocError::OutOfMemory));
+        cache.drain(&HERE);
+    }
+    let small = cache.alloc(&HERE, layout(100, 8)).unwrap();
+    assert_eq!(yard.order_of(small.block()), Some(Order::ZERO), "from the block at hand");
+    moody.refuses.store(false, Relaxed);
+    small.put(&HERE).unwrap();
+    cache.alloc(&HERE, layout(8192, 8)).unwrap().put(&HERE).unwrap();
+    cache.drain(&HERE);
+    drop(cache);
+    drop(pages);
     assert_eq!(free_frames(&yard), before);
 }
 

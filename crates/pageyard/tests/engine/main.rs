@@ -35,5 +35,6 @@ mod search;
 mod suite;
 mod threads;
 mod visits;
+mod wild;
 mod zeroed_regions;
 mod zeros;

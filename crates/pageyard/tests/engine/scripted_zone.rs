@@ -313,8 +313,8 @@ impl CompactionView for ScriptedZone {
         Some(ZoneView { span, free: Frames(self.census().0 as u64), marks, boost: Frames::ZERO })
     }
 
-    fn zone_state(&self, _: ZoneId) -> &ZoneState {
-        &self.state
+    fn zone_state(&self, _: ZoneId) -> Option<&ZoneState> {
+        Some(&self.state)
     }
 
     fn knobs(&self) -> &Knobs {

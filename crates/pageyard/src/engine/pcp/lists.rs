@@ -13,6 +13,10 @@ use core::mem::size_of;
 use core::ptr::NonNull;
 
 /// The lists of a zone, of all CPUs.
+///
+/// Lists trust who uses them: a list that two users change at once, or that is asked for under a number that is none, leads anywhere. So
+/// only an implementation of [`PerCpu`](crate::PerCpu), which is `unsafe` to write, gets them, and who makes [`LooseLists`], which is
+/// `unsafe`, too.
 #[derive(Clone, Copy)]
 pub struct CpuLists<'a>(&'a Lists<'a>);
 
@@ -201,9 +205,20 @@ impl<'m> LooseLists<'m> {
     /// Cuts the lists of `cpus` CPUs from `memory`, which it fills with zeros. A list of single frames holds `high`
     /// items; the others hold fewer, or none.
     ///
+    /// ```compile_fail,E0133
+    /// # use pageyard::{CpuId, PerCpu, TryLock, engine::LooseLists};
+    /// let mut memory = vec![0_u8; 1 << 20];
+    /// let lists = LooseLists::new(&mut memory, 2, 40).unwrap();
+    /// TryLock.pop(lists.all(), CpuId(0), 1 << 40); // a list that there is not
+    /// ```
+    ///
     /// # Errors
     /// [`MapError::MetadataTooSmall`] where `memory` is smaller than it says, counted from its first aligned byte.
-    pub fn new(memory: &'m mut [u8], cpus: u32, high: u32) -> Result<LooseLists<'m>, MapError> {
+    ///
+    /// # Safety
+    /// 1. Every number of a list that they are used with is below [`CpuLists::EACH`]. 2. One [`PerCpu`](crate::engine::PerCpu) uses
+    /// them; whatever else does, uses them while nothing of it runs.
+    pub unsafe fn new(memory: &'m mut [u8], cpus: u32, high: u32) -> Result<LooseLists<'m>, MapError> {
         memory.fill(0);
         let tuning = Tuning { high, batch: 1 };
         let mut counting = Carver::counting();

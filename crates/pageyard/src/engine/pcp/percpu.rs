@@ -18,6 +18,9 @@ use crate::units::CpuId;
 /// 2. With [`BIASES`](PerCpu::BIASES): [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared) replace a tag in one
 ///    step, and only if since they began no other thread ran on their CPU and no [`barrier`](PerCpu::barrier) or
 ///    [`barrier_on`](PerCpu::barrier_on) that returned `true` reached it; and only if what they read of the bias in between allows it.
+/// 3. It uses lists, words and places only while a method runs that was called with them, and under the numbers that it was called
+///    with. (Nothing else has any to call a method with: they come from an engine, or from
+///    [`LooseLists`](super::lists::LooseLists), which are `unsafe` to make. So the methods are safe to call, and check no number twice.)
 pub unsafe trait PerCpu: Sync {
     /// The name of an engine that uses it.
     const NAME: &'static str;

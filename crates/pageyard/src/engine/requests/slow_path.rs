@@ -126,8 +126,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 let ask =
                     Shortage { zones: ZoneMask::only(id), want: rest, order, priority, background: false };
                 let (said, grew) = self.ask(cx, help, zone, &ask);
-                tried.reclaimed.scanned += said.scanned;
-                tried.reclaimed.freed += said.freed;
+                tried.reclaimed += said;
                 tried.gained += Frames(grew);
                 gained += grew;
                 if gained >= want {
@@ -175,8 +174,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             let zones = ZoneMask::only(zone.pageblocks.id);
             let ask = Shortage { zones, want, order, priority, background: true };
             let (said, _) = self.ask(cx, help, zone, &ask);
-            sum.scanned += said.scanned;
-            sum.freed += said.freed;
+            sum += said;
             priority.0 -= 1;
         }
         self.reclaimed(zone.pageblocks.id);
@@ -204,9 +202,7 @@ impl<P: PerCpu, O: Observer, C: Clear> PressureAllocator for Pageyard<'_, P, O, 
         let mut sum = Reclaimed::default();
         for zone in self.zones {
             if let Some(order) = zone.reclaim_wake.take() {
-                let did = self.balance(cx, helpers, zone, order);
-                sum.scanned += did.scanned;
-                sum.freed += did.freed;
+                sum += self.balance(cx, helpers, zone, order);
             }
         }
         Ok(sum)

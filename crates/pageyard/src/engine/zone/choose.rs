@@ -72,7 +72,11 @@ impl Pageblocks<'_> {
                 *chooser = Chooser { pageblock, part, resumed, visited, examined, ..Chooser::default() };
                 continue;
             };
-            let block = self.block_of(pageblock);
+            let Some(block) = self.block_of(pageblock) else {
+                // Notes of another zone's.
+                chooser.pageblock = None;
+                continue;
+            };
             let hopeless = chooser.stuck >= STUCK && !plan.thorough;
             if !hopeless && let Some(frame) = self.cheap_inside(block, order.get(), chooser, state) {
                 return Choice::Block(BlockId { pfn: self.pfn(frame), order });
@@ -157,7 +161,7 @@ impl Pageblocks<'_> {
                     chooser.words[w] = self.frames.free_bits(block, w);
                 }
                 chooser.read |= read;
-                chooser.examined += 1 << part;
+                chooser.examined = chooser.examined.saturating_add(1 << part);
             }
             let bits = chooser.words;
             let used = |i: u32| {
@@ -195,7 +199,7 @@ impl Pageblocks<'_> {
             if bits[frame.word()] >> frame.bit() & 1 != 0 {
                 continue;
             }
-            chooser.examined += 1;
+            chooser.examined = chooser.examined.saturating_add(1);
             if !matches!(
                 self.frames.tag(frame),
                 Tag::Allocated(Order::ZERO) | Tag::AllocatedZero(Order::ZERO)

@@ -176,8 +176,9 @@ impl<'m> Pageblocks<'m> {
 
     /// Returns the number in the zone of a pageblock of it.
     #[cfg(not(loom))]
-    pub(crate) fn block_of(&self, block: PageblockId) -> BlockIdx {
-        BlockIdx::new((block.0 - (self.base >> BLOCK_ORDER)) as usize)
+    pub(crate) fn block_of(&self, block: PageblockId) -> Option<BlockIdx> {
+        let at = block.0.checked_sub(self.base >> BLOCK_ORDER)?;
+        (at < self.frames.len() as u64).then(|| BlockIdx::new(at as usize))
     }
 
     /// Returns the frame number of a frame of the zone.
