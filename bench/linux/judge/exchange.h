@@ -83,6 +83,7 @@ enum kind {
 	OP_TICK, /* the vmstat worker of this CPU */
 	OP_KSWAPD_ENDS, /* the background reclaimer of node `arg` goes to sleep */
 	OP_GIVE_UP, /* the block of operation `arg` can be reclaimed */
+	OP_ALLOC_EXACT, /* `arg` single frames that follow each other, as alloc_pages_exact gives them; a bulk request to those that free */
 	OP_KINDS,
 };
 
@@ -91,6 +92,7 @@ enum flag {
 	FLAG_COMP = 1 << 7,
 	FLAG_PINNED = 1 << 8, /* of movable single frames and compound pages: cannot be isolated */
 	FLAG_STUCK = 1 << 9, /* can be isolated, and not moved */
+	FLAG_VICTIM = 1 << 11, /* as a task that is being killed for its memory */
 };
 
 struct operation {

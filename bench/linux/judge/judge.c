@@ -20,6 +20,7 @@
 #include <linux/pagevec.h>
 #include <linux/pci.h>
 #include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/utsname.h>
 
 #include "hooks.h"
@@ -29,6 +30,7 @@
 #include "turns.h"
 
 #define MOST_RECLAIMS 1024
+#define MOST_EXACT (1U << (ORDERS - 1))
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("Carries out a stream of operations in the kernel's page allocator and writes down its answers");
@@ -167,6 +169,12 @@ static void empty(struct page *page, const struct operation *op)
 		unmark(page + i);
 }
 
+/* It got single frames, whose numbers are in `frames`. */
+static bool got_frames(const struct operation *op)
+{
+	return op->kind == OP_ALLOC_BULK || op->kind == OP_ALLOC_EXACT;
+}
+
 /* ---- What is replaced. ---- */
 
 static struct answer *now; /* the answer being written; only while an operation runs */
@@ -253,6 +261,9 @@ static void request(const struct operation *op, struct answer *a)
 	}
 	if (op->flags & FLAG_MEMALLOC)
 		noreclaim = memalloc_noreclaim_save();
+	/* What is there does not matter: whether it is there says that a task is a victim. */
+	if (op->flags & FLAG_VICTIM)
+		current->signal->oom_mm = current->active_mm;
 	if (op->kind == OP_ALLOC_BULK) {
 		static struct page *array[JUDGED_CPUS][512];
 		struct page **got = array[op->cpu];
@@ -267,6 +278,19 @@ static void request(const struct operation *op, struct answer *a)
 			fill(got[i], op, ex->operations + ex->frames);
 			frames[ex->frames++] = page_to_pfn(got[i]);
 		}
+	} else if (op->kind == OP_ALLOC_EXACT) {
+		void *first = NULL;
+		unsigned long i;
+
+		if (ex->frames + op->arg > ex->frames_room)
+			return; /* as above */
+		first = alloc_pages_exact((size_t)op->arg << PAGE_SHIFT, asked(op));
+		a->result = (ex->frames << 16) | (first ? op->arg : 0);
+		for (i = 0; first && i < op->arg; i++) {
+			page = virt_to_page(first) + i;
+			fill(page, op, ex->operations + ex->frames);
+			frames[ex->frames++] = page_to_pfn(page);
+		}
 	} else {
 		page = __alloc_pages(asked(op), op->order, numa_node_id(), nodes);
 		if (page) {
@@ -274,6 +298,8 @@ static void request(const struct operation *op, struct answer *a)
 			fill(page, op, turn);
 		}
 	}
+	if (op->flags & FLAG_VICTIM)
+		current->signal->oom_mm = NULL;
 	if (op->flags & FLAG_MEMALLOC)
 		memalloc_noreclaim_restore(noreclaim);
 }
@@ -319,7 +345,7 @@ static void give_back(const struct operation *op)
 #endif
 		return;
 	}
-	if (from->kind == OP_ALLOC_BULK) {
+	if (got_frames(from)) {
 		u32 *frame = &frames[(got >> 16) + op->sub];
 
 		if (op->sub >= (got & 0xffff) || *frame & FRAME_FREED)
@@ -333,7 +359,7 @@ static void give_back(const struct operation *op)
 	if (op->kind == OP_FREE_FRAG)
 		page_frag_free(page_address(page));
 	else
-		__free_pages(page, from->kind == OP_ALLOC_BULK ? 0 : from->order);
+		__free_pages(page, got_frames(from) ? 0 : from->order);
 }
 
 static u32 *counted, *counted_end;
@@ -406,6 +432,7 @@ static void carry_out(u64 index)
 	switch (op->kind) {
 	case OP_ALLOC:
 	case OP_ALLOC_BULK:
+	case OP_ALLOC_EXACT:
 		request(op, a);
 		break;
 	case OP_FREE:
@@ -525,6 +552,8 @@ static int check(void)
 
 		if (op->kind >= OP_KINDS || op->cpu >= JUDGED_CPUS || op->order >= ORDERS || op->type > 2 || op->zone > 3)
 			return fail("an operation is out of range");
+		if (op->kind == OP_ALLOC_EXACT && (!op->arg || op->arg > MOST_EXACT || op->order || op->nodes || op->zone > 2))
+			return fail("a request for an exact number of frames asks for what it cannot");
 		if (refers && op->arg >= i)
 			return fail("an operation names one that has not happened");
 		if (op->kind == OP_KSWAPD_ENDS && !node_online(op->arg))

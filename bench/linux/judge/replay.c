@@ -19,6 +19,7 @@
 #include <linux/utsname.h>
 
 #include "hooks.h"
+#include "movable.h"
 #include "replay.h"
 #include "request.h"
 #include "turns.h"
@@ -94,6 +95,14 @@ static struct zone *recorded_zone(int i)
 
 /* ---- Requests and frees. ---- */
 
+/* What movable requests get counts as movable where the allocator looks for a pageblock to convert. Nothing is moved. */
+static bool not_isolated(struct page *page, isolate_mode_t mode)
+{
+	return false;
+}
+
+static struct contents contents = { .operations = { .isolate_page = not_isolated } };
+
 static bool running; /* a step is being carried out */
 static bool slow; /* and its request found no zone above its low watermark */
 
@@ -131,6 +140,7 @@ static struct replacement replaced[] = {
 static u32 request(const struct step *step)
 {
 	unsigned int noreclaim = 0;
+	unsigned long i;
 	struct page *page;
 
 	if (step->flags & FLAG_MEMALLOC)
@@ -138,6 +148,8 @@ static u32 request(const struct step *step)
 	page = __alloc_pages(gfp_of(step->flags, step->type, step->zone), step->order, 0, NULL);
 	if (step->flags & FLAG_MEMALLOC)
 		memalloc_noreclaim_restore(noreclaim);
+	for (i = 0; page && step->type == 1 && i < 1UL << step->order; i++)
+		mark(page + i, &contents);
 	return page ? page_to_pfn(page) : NO_FRAME;
 }
 
@@ -151,8 +163,11 @@ static void free_block(u64 pfn, unsigned int order)
 	for (i = 0; i < 1UL << order; i++)
 		if (!test_bit(pfn + i, taken))
 			return; /* the guest's own, which is never freed */
-	for (i = 0; i < 1UL << order; i++)
+	for (i = 0; i < 1UL << order; i++) {
 		set_page_count(pfn_to_page(pfn + i), 0);
+		if (is_marked(pfn_to_page(pfn + i)))
+			unmark(pfn_to_page(pfn + i));
+	}
 	set_page_count(pfn_to_page(pfn), 1);
 	__free_pages(pfn_to_page(pfn), order);
 }
@@ -566,6 +581,8 @@ static int __init replay_init(void)
 		return fail("the guest has another number of CPUs than the recording");
 	if (nr_online_nodes != 1)
 		return fail("the guest has several nodes");
+	if (announce(&contents))
+		return fail("this kernel takes no operations of ours for frames that can be moved");
 	err = find_lookup() ? fail("kprobes do not work in this kernel") : find_symbols();
 	if (!err)
 		err = replace_all(replaced, ARRAY_SIZE(replaced));

@@ -13,6 +13,7 @@ enum request_flag {
 	FLAG_MAYFAIL = 1 << 4,
 	FLAG_MEMALLOC = 1 << 5, /* as a task that is reclaiming */
 	FLAG_THISNODE = 1 << 6,
+	FLAG_NOMEMALLOC = 1 << 10, /* must not use the reserves */
 };
 
 /* The kernel's flags of a request for frames of a type, from a zone or one below it. */
@@ -36,6 +37,8 @@ static inline gfp_t gfp_of(u32 flags, u32 type, u32 zone)
 		gfp |= __GFP_RETRY_MAYFAIL;
 	if (flags & FLAG_THISNODE)
 		gfp |= __GFP_THISNODE;
+	if (flags & FLAG_NOMEMALLOC)
+		gfp |= __GFP_NOMEMALLOC;
 	if (type == 1)
 		gfp |= __GFP_MOVABLE;
 	if (type == 2)

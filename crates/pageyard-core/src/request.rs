@@ -39,6 +39,21 @@ bitflags! {
         const HARDWALL = 1 << 12;
         /// Will be written to soon: at first, nodes are passed over that hold too much of such memory.
         const WRITE = 1 << 13;
+        /// Must not use the reserves that `NON_BLOCKING`, `MEMALLOC` and `OOM_VICTIM` open.
+        const NO_RESERVE = 1 << 14;
+    }
+}
+
+impl RequestFlags {
+    /// Returns whether a request is urgent, cannot wait, and may use the reserves because of that.
+    ///
+    /// # Linux
+    /// `ALLOC_MIN_RESERVE` with `ALLOC_NON_BLOCK`.
+    #[must_use]
+    #[inline]
+    pub const fn is_atomic(self) -> bool {
+        let atomic = Self::HIGH.union(Self::NON_BLOCKING);
+        self.intersection(atomic.union(Self::NO_RESERVE)).bits() == atomic.bits()
     }
 }
 
@@ -162,8 +177,9 @@ impl Request {
             }
         };
         set(gfp.intersects(Gfp::HIGH.union(Gfp::ATOMIC)), RequestFlags::HIGH);
-        // A request that forbids the reserves is not helped by being unable to wait.
-        set(!gfp.contains(Gfp::DIRECT_RECLAIM) && !gfp.contains(Gfp::NOMEMALLOC), RequestFlags::NON_BLOCKING);
+        set(!gfp.contains(Gfp::DIRECT_RECLAIM), RequestFlags::NON_BLOCKING);
+        set(gfp.contains(Gfp::NOMEMALLOC), RequestFlags::NO_RESERVE);
+        // `MEMALLOC` also says that the task reclaims, which the bit does not.
         set(gfp.contains(Gfp::MEMALLOC) && !gfp.contains(Gfp::NOMEMALLOC), RequestFlags::MEMALLOC);
         set(gfp.contains(Gfp::KSWAPD_RECLAIM), RequestFlags::WAKE_RECLAIM);
         set(gfp.contains(Gfp::NORETRY), RequestFlags::NORETRY);
@@ -218,6 +234,15 @@ mod tests {
     #[test]
     fn nomemalloc_overrules_memalloc() {
         let r = Request::from_gfp(1 << 17 | 1 << 19, &MAP, Order::ZERO, None);
-        assert!(!r.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::NON_BLOCKING));
+        assert!(!r.flags.contains(RequestFlags::MEMALLOC));
+    }
+
+    #[test]
+    fn a_request_without_direct_reclaim_cannot_wait_whatever_it_says_of_the_reserves() {
+        let (atomic, nomemalloc) = (1 << 5 | 1 << 11, 1 << 19);
+        let r = Request::from_gfp(atomic | nomemalloc, &MAP, Order::ZERO, None);
+        assert!(r.flags.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::NO_RESERVE));
+        assert!(!r.flags.is_atomic());
+        assert!(Request::from_gfp(atomic, &MAP, Order::ZERO, None).flags.is_atomic());
     }
 }

@@ -145,7 +145,7 @@ impl ReserveRule {
     pub fn lower(self, mark: Frames, flags: RequestFlags) -> Frames {
         let Frames(mut min) = mark;
         let high = flags.contains(RequestFlags::HIGH);
-        let non_blocking = flags.contains(RequestFlags::NON_BLOCKING);
+        let atomic = flags.is_atomic();
         let oom = flags.contains(RequestFlags::OOM_VICTIM);
         if high {
             min -= min / 2;
@@ -155,12 +155,12 @@ impl ReserveRule {
                 // Only atomic requests are "harder"; those are high as well.
                 if oom {
                     min -= min / 2;
-                } else if high && non_blocking {
+                } else if atomic {
                     min -= min / 4;
                 }
             }
             ReserveRule::MinReserve => {
-                if high && non_blocking {
+                if atomic {
                     min -= min / 4;
                 }
                 if oom {
@@ -229,6 +229,7 @@ mod tests {
             assert_eq!(rule.lower(Frames(1000), RequestFlags::NON_BLOCKING), Frames(1000));
             assert_eq!(rule.lower(Frames(1000), high), Frames(500));
             assert_eq!(rule.lower(Frames(1000), atomic), Frames(375));
+            assert_eq!(rule.lower(Frames(1000), atomic | RequestFlags::NO_RESERVE), Frames(500));
             assert_eq!(rule.lower(Frames(1000), RequestFlags::OOM_VICTIM), Frames(500));
         }
         let both = atomic | RequestFlags::OOM_VICTIM;

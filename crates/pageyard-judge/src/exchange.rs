@@ -7,6 +7,7 @@ use crate::steps::TakenStep;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"pyjudge1");
@@ -15,6 +16,8 @@ const MIB: u64 = 1 << 20;
 
 /// Where things lie, in bytes.
 const OPERATIONS_AT: u64 = MIB;
+/// What the guest writes, behind the driver's words: 8 + 4 + 4 + 16 * 8 + 4 + 4.
+const DONE_AT: u64 = 152;
 const ANSWERS_AT: u64 = 65 * MIB;
 const FRAMES_AT: u64 = 129 * MIB;
 /// Frame numbers of bulk requests that fit; behind them the guest keeps a list of its own.
@@ -177,6 +180,16 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
+/// Reads how many operations the guest has carried out so far.
+///
+/// # Errors
+/// Whatever keeps the file from being read.
+pub(crate) fn done(exchange: &File) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    exchange.read_exact_at(&mut bytes, DONE_AT)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
 /// Reads what a guest counted after an operation, if that was among the first.
 #[must_use]
 pub fn counted(path: &Path, operation: u64) -> Option<Vec<u32>> {
@@ -195,9 +208,8 @@ pub fn counted(path: &Path, operation: u64) -> Option<Vec<u32>> {
 pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeError> {
     let mut file = File::open(path)?;
     let head = at(&mut file, 0, 1024)?;
-    // Behind the driver's words: 8 + 4 + 4 + 16 * 8 + 4 + 4.
     let [done, frames, moves, steps, opening_len, closing_len] =
-        std::array::from_fn(|i| word(&head, 152 + 8 * i));
+        std::array::from_fn(|i| word(&head, DONE_AT as usize + 8 * i));
     let weights = std::array::from_fn(|i| word(&head, 200 + 8 * i) as f64 / 1000.0);
     let release = text(&head[264..328]);
     match u32::from_le_bytes(std::array::from_fn(|i| head[12 + i])) {
@@ -214,7 +226,7 @@ pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeErr
         let result = word(b, 0);
         match op.kind {
             Kind::Alloc => Answer::Block((result != NONE).then_some(result)),
-            Kind::AllocBulk => {
+            kind if kind.asks_for_frames() => {
                 let first = (result >> 16) as usize;
                 let got = frames.iter().skip(first).take((result & 0xffff) as usize);
                 Answer::Bulk(got.map(|f| u64::from(f & !FRAME_FREED)).collect())

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// How often a guest is booted that does not come to the stream: under an emulator a kernel now and then fails on its way there.
 const BOOTS: u32 = 3;
 
+/// How long a guest may show no progress: on a host with other work an emulated kernel boots for minutes.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
 /// What a guest is booted with.
 #[derive(Clone, Debug)]
 pub struct Guest {
@@ -20,7 +23,7 @@ pub struct Guest {
     pub initrd: PathBuf,
     /// Where the exchange and the console's log go.
     pub folder: PathBuf,
-    /// How long a guest may take.
+    /// How long a guest may show no progress, however long it takes in all.
     pub patience: Duration,
 }
 
@@ -169,9 +172,10 @@ impl Guest {
             .args(["-object", &memory("m0", machine.node0_mib), "-object", &memory("m1", machine.node1_mib)])
             .args(["-numa", "node,nodeid=0,cpus=0,memdev=m0", "-numa", "node,nodeid=1,cpus=1,memdev=m1"])
             .spawn()?;
-        let begun = Instant::now();
+        let done = std::fs::File::open(exchange)?;
+        let mut progress = Progress::new(log, Instant::now());
         while child.try_wait()?.is_none() {
-            if begun.elapsed() > self.patience {
+            if progress.stands_since(exchange::done(&done)?, Instant::now()) > self.patience {
                 child.kill()?;
                 child.wait()?;
                 break;
@@ -182,6 +186,30 @@ impl Guest {
     }
 }
 
+/// What a guest was last seen to have done, and when that was new.
+pub(crate) struct Progress {
+    console: PathBuf,
+    /// Bytes on its console, and operations.
+    seen: (u64, u64),
+    at: Instant,
+}
+
+impl Progress {
+    /// Begins to watch a guest that writes its console to a file.
+    pub(crate) fn new(console: &Path, now: Instant) -> Progress {
+        Progress { console: console.to_path_buf(), seen: (0, 0), at: now }
+    }
+
+    /// Returns for how long a guest that has carried out `done` operations has neither done more nor written to its console.
+    pub(crate) fn stands_since(&mut self, done: u64, now: Instant) -> Duration {
+        let seen = (std::fs::metadata(&self.console).map_or(0, |file| file.len()), done);
+        if seen != self.seen {
+            (self.seen, self.at) = (seen, now);
+        }
+        now.duration_since(self.at)
+    }
+}
+
 /// Returns the last lines of a console, without what a terminal would act on.
 fn last_lines(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
@@ -189,4 +217,26 @@ fn last_lines(log: &Path) -> String {
     let lines: Vec<&str> = text.lines().rev().take(5).collect();
     let shown = lines.into_iter().rev().map(|l| l.chars().filter(|c| !c.is_control()).collect::<String>());
     shown.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_that_gets_on_is_never_given_up_however_long_it_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (console, begun) = (folder.path().join("console"), Instant::now());
+        let mut progress = Progress::new(&console, begun);
+        let minute = Duration::from_secs(60);
+        let mut stands = |done, minutes| progress.stands_since(done, begun + minutes * minute);
+        assert_eq!(stands(0, 2), 2 * minute, "no console yet");
+        std::fs::write(&console, "a word").unwrap();
+        assert_eq!(stands(0, 4), Duration::ZERO);
+        assert_eq!(stands(0, 7), 3 * minute);
+        assert_eq!(stands(1, 9), Duration::ZERO, "an operation");
+        std::fs::write(&console, "a word, and another").unwrap();
+        assert_eq!(stands(1, 99), Duration::ZERO);
+        assert_eq!(stands(1, 104), 5 * minute);
+    }
 }

@@ -24,11 +24,13 @@ pub enum Kind {
     KswapdEnds = 7,
     /// From now on the block of operation `arg` can be reclaimed.
     GiveUp = 8,
+    /// Asks for `arg` single frames that follow each other, as `alloc_pages_exact` gives them. To those that free it is a bulk request.
+    AllocExact = 9,
 }
 
 impl Kind {
     /// Every kind, by number.
-    const ALL: [Kind; 9] = [
+    const ALL: [Kind; 10] = [
         Kind::Alloc,
         Kind::Free,
         Kind::AllocBulk,
@@ -38,7 +40,20 @@ impl Kind {
         Kind::Tick,
         Kind::KswapdEnds,
         Kind::GiveUp,
+        Kind::AllocExact,
     ];
+
+    /// Returns whether it asks for something.
+    #[must_use]
+    pub fn asks(self) -> bool {
+        matches!(self, Kind::Alloc | Kind::AllocBulk | Kind::AllocExact)
+    }
+
+    /// Returns whether it asks for single frames, each of which is freed by its number.
+    #[must_use]
+    pub fn asks_for_frames(self) -> bool {
+        matches!(self, Kind::AllocBulk | Kind::AllocExact)
+    }
 }
 
 /// May use a part of the reserve: `__GFP_HIGH`.
@@ -62,6 +77,13 @@ pub const COMPOUND: u16 = 1 << 7;
 pub const PINNED: u16 = 1 << 8;
 /// The same: can be isolated, and not moved.
 pub const STUCK: u16 = 1 << 9;
+
+/// Must not use the reserves: `__GFP_NOMEMALLOC`.
+pub const NOMEMALLOC: u16 = 1 << 10;
+/// By a task that is being killed for its memory: `tsk_is_oom_victim`.
+pub const VICTIM: u16 = 1 << 11;
+/// The most frames of one exact request.
+pub const MOST_EXACT: u32 = 1 << 10;
 
 /// A frame's contents that compaction moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,7 +177,9 @@ impl Operation {
             sub: u16::from_le_bytes([b[12], b[13]]),
             gives: u16::from_le_bytes([b[14], b[15]]),
         };
-        (op.cpu < 2 && op.order <= 10 && op.migratetype <= 2 && op.zone <= 3).then_some(op)
+        let exact = op.kind != Kind::AllocExact
+            || ((1..=MOST_EXACT).contains(&op.arg) && op.order == 0 && op.nodes == 0 && op.zone <= 2);
+        (op.cpu < 2 && op.order <= 10 && op.migratetype <= 2 && op.zone <= 3 && exact).then_some(op)
     }
 
     /// Says whether it speaks of an earlier operation, `arg`.
@@ -181,7 +205,9 @@ impl Operation {
             | has(NORETRY, RequestFlags::NORETRY)
             | has(MAYFAIL, RequestFlags::RETRY_MAYFAIL)
             | has(MEMALLOC, RequestFlags::MEMALLOC)
-            | has(THIS_NODE, RequestFlags::THIS_NODE);
+            | has(THIS_NODE, RequestFlags::THIS_NODE)
+            | has(NOMEMALLOC, RequestFlags::NO_RESERVE)
+            | has(VICTIM, RequestFlags::OOM_VICTIM);
         if self.order > 0 && self.flags & COMPOUND == 0 {
             flags |= RequestFlags::LOOSE;
         }

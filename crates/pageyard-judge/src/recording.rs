@@ -190,8 +190,10 @@ impl Recording {
             answers.push(match (op.kind, &frames[..]) {
                 (Kind::Alloc, []) => Answer::Block(None),
                 (Kind::Alloc, [one]) => Answer::Block(Some(*one)),
-                (Kind::AllocBulk, _) if frames.len() <= op.arg as usize => Answer::Bulk(frames),
-                (Kind::Alloc | Kind::AllocBulk, _) => return wrong(format!("{what} has too many frames")),
+                (kind, _) if kind.asks_for_frames() && frames.len() <= op.arg as usize => {
+                    Answer::Bulk(frames)
+                }
+                (kind, _) if kind.asks() => return wrong(format!("{what} has too many frames")),
                 (_, []) => Answer::Done,
                 _ => return wrong(format!("{what} has frames")),
             });

@@ -148,7 +148,7 @@ impl Reference {
     #[must_use]
     pub fn reclaims(&self, op: &Operation) -> u64 {
         let all = || PageAllocator::stats(&self.allocator)[Counter::Allocstall];
-        if matches!(op.kind, Kind::Alloc | Kind::AllocBulk) { all() - self.owners.before.get() } else { 0 }
+        if op.kind.asks() { all() - self.owners.before.get() } else { 0 }
     }
 
     /// Returns what zones and lists count now, folded into a number.
@@ -176,6 +176,14 @@ impl Reference {
                 let n = self.allocator.alloc_pages_bulk_with(&cx, &op.request(), &helpers, &mut out);
                 got.extend(out[..n].iter().copied().map(Some));
                 Answer::Bulk(out[..n].iter().map(|pfn| pfn.0).collect())
+            }
+            Kind::AllocExact => {
+                let (frames, helpers) = (Frames(u64::from(op.arg)), self.helpers(op));
+                let first =
+                    self.allocator.alloc_exact_with(&cx, frames, Order::ZERO, &op.request(), &helpers);
+                let frames = first.map_or(0..0, |pfn| pfn.0..pfn.0 + frames.0);
+                got.extend(frames.clone().map(|pfn| Some(Pfn(pfn))));
+                Answer::Bulk(frames.collect())
             }
             Kind::Free | Kind::FreeFrag | Kind::FreeBulk => self.free(&cx, op),
             Kind::Drain => {
@@ -243,7 +251,7 @@ impl Owners {
             self.movable.borrow_mut().extend(owned);
         }
         held.push(got);
-        orders.push(Order::of(if op.kind == Kind::AllocBulk { 0 } else { op.order }));
+        orders.push(Order::of(if op.kind.asks_for_frames() { 0 } else { op.order }));
     }
 
     /// Says whether a block can be isolated.

@@ -2,7 +2,7 @@
 //! and its steps, and carries them out.
 
 use crate::exchange::ExchangeError;
-use crate::guest::{Guest, GuestError};
+use crate::guest::{Guest, GuestError, Progress};
 use crate::replay_exchange::{
     Exchange, FrameMap, GuestOpening, GuestZone, Replayed, Sizes, Status, Step, Wanted, ZONES,
 };
@@ -109,20 +109,20 @@ impl Taken<'_> {
 
     /// Waits until the guest is at `until`, as long as it gets on.
     fn wait(&mut self, until: Status, progress: &mut dyn FnMut(u64)) -> Result<(), GuestError> {
-        let mut got_on = Instant::now();
+        let mut watched = Progress::new(&self.guest.console_log(), Instant::now());
         let mut at = 0;
         loop {
             match self.exchange.status().map_err(GuestError::Start)? {
                 status if status == until => return Ok(()),
                 Status::Failed(why) => return Err(self.failed(ExchangeError::Refused(why))),
                 Status::Running(done) if done > at => {
-                    (at, got_on) = (done, Instant::now());
+                    at = done;
                     progress(done);
                 }
                 _ => {}
             }
             let ended = self.emulator.0.try_wait().map_err(GuestError::Start)?.is_some();
-            if ended || got_on.elapsed() > self.guest.patience {
+            if ended || watched.stands_since(at, Instant::now()) > self.guest.patience {
                 return Err(self.failed(match until {
                     Status::Done => ExchangeError::Hung(at),
                     _ => ExchangeError::NotBegun,

@@ -35,7 +35,7 @@ pub fn shape(set: u64, operations: u32, compacts: bool) -> Shape {
         (true, true) => 60,
         (false, true) => 180,
     };
-    Shape { seed: set, operations, frames: FRAMES, both_cpus: set % 2 == 1, bulk, pins: compacts }
+    Shape { seed: set, operations, frames: FRAMES, both_cpus: set % 2 == 1, bulk, exact: 15, pins: compacts }
 }
 
 /// Gives the reference the same settings; `compacts`: whether the judge's kernel compacts.

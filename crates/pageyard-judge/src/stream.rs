@@ -2,7 +2,8 @@
 //! fills and empties, types mix, requests that cannot wait meet an almost empty zone.
 
 use crate::operation::{
-    COMPOUND, DIRECT, HIGH, KSWAPD, Kind, MAYFAIL, MEMALLOC, NORETRY, Operation, PINNED, STUCK, THIS_NODE,
+    COMPOUND, DIRECT, HIGH, KSWAPD, Kind, MAYFAIL, MEMALLOC, MOST_EXACT, NOMEMALLOC, NORETRY, Operation,
+    PINNED, STUCK, THIS_NODE, VICTIM,
 };
 use fastrand::Rng;
 
@@ -19,6 +20,8 @@ pub struct Shape {
     pub both_cpus: bool,
     /// Of a thousand requests, how many are in bulk.
     pub bulk: u32,
+    /// Of a thousand requests, how many are for an exact number of frames.
+    pub exact: u32,
     /// Whether some movable frames cannot be moved.
     pub pins: bool,
 }
@@ -191,7 +194,7 @@ impl Maker {
 
     /// How hard a request tries: most as the kernel's own code and user pages do, some as interrupts do.
     fn flags(&mut self) -> u16 {
-        match self.rng.u32(0..100) {
+        let flags = match self.rng.u32(0..100) {
             0..40 => DIRECT | KSWAPD,
             40..48 => DIRECT | KSWAPD | NORETRY,
             48..54 => DIRECT | KSWAPD | MAYFAIL,
@@ -203,12 +206,24 @@ impl Maker {
             95..97 => MEMALLOC | DIRECT | KSWAPD,
             97..98 => MEMALLOC | HIGH | KSWAPD,
             _ => DIRECT,
+        };
+        match self.rng.u32(0..100) {
+            0..5 => flags | NOMEMALLOC,
+            5..8 => flags | VICTIM,
+            8 => flags | NOMEMALLOC | VICTIM,
+            _ => flags,
         }
     }
 
     fn request(&mut self, phase: &Phase, cpu: u8) {
-        let bulk = self.chance(self.shape.bulk);
-        let order = if bulk { 0 } else { self.order(phase) };
+        let of_thousand = self.rng.u32(0..1000);
+        let kind = match of_thousand.checked_sub(self.shape.bulk) {
+            None => Kind::AllocBulk,
+            Some(n) if n < self.shape.exact => Kind::AllocExact,
+            _ => Kind::Alloc,
+        };
+        let singles = kind.asks_for_frames();
+        let order = if singles { 0 } else { self.order(phase) };
         let n = self.rng.u32(0..phase.types.iter().sum());
         let migratetype = match n {
             n if n < phase.types[0] => 0,
@@ -219,10 +234,10 @@ impl Maker {
         let mut nodes = 0;
         match self.rng.u32(0..100) {
             0..4 => flags |= THIS_NODE,
-            4..8 => nodes = self.rng.u8(1..4),
+            4..8 if kind != Kind::AllocExact => nodes = self.rng.u8(1..4),
             _ => {}
         }
-        if migratetype != 1 && !bulk && self.chance(200) {
+        if migratetype != 1 && !singles && self.chance(200) {
             flags |= COMPOUND;
         }
         if self.shape.pins && migratetype == 1 && order > 0 && self.chance(700) {
@@ -238,7 +253,7 @@ impl Maker {
         let zone = match self.rng.u32(0..100) {
             0..3 => 0,
             3..18 => 1,
-            18..50 if migratetype == 1 => 3,
+            18..50 if migratetype == 1 && kind != Kind::AllocExact => 3,
             _ => 2,
         };
         let gives = if flags & DIRECT != 0 && self.chance(300) { self.rng.u16(1..5) } else { 0 };
@@ -246,8 +261,15 @@ impl Maker {
             true => &[1, 8, 32, 64, 128, 256, 384, 512],
             false => &[1, 2, 3, 8, 16, 64, 100, 128],
         };
-        let count = if bulk { counts[self.rng.usize(0..8)] } else { 0 };
-        let kind = if bulk { Kind::AllocBulk } else { Kind::Alloc };
+        let count = match kind {
+            Kind::AllocBulk => counts[self.rng.usize(0..8)],
+            // As many small ones as large ones.
+            Kind::AllocExact => {
+                let most = MOST_EXACT >> self.rng.u32(0..10);
+                self.rng.u32(1..=most)
+            }
+            _ => 0,
+        };
         let operation = self.operations.len() as u32;
         self.operations.push(Operation {
             kind,
@@ -261,7 +283,7 @@ impl Maker {
             sub: 0,
             gives,
         });
-        if bulk {
+        if singles {
             self.bulks.push(operation);
             let subs = 0..count as u16;
             self.held.extend(subs.map(|sub| Held { operation, sub: Some(sub), frames: 1 }));
@@ -279,8 +301,15 @@ mod tests {
 
     #[test]
     fn a_stream_is_the_same_again_and_names_only_what_happened() {
-        let shape =
-            Shape { seed: 1, operations: 20_000, frames: 100_000, both_cpus: true, bulk: 30, pins: true };
+        let shape = Shape {
+            seed: 1,
+            operations: 20_000,
+            frames: 100_000,
+            both_cpus: true,
+            bulk: 30,
+            exact: 30,
+            pins: true,
+        };
         let stream = make(shape);
         assert_eq!(stream, make(shape));
         assert_ne!(stream, make(Shape { seed: 2, ..shape }));

@@ -16,7 +16,7 @@ pub const LEFT_OUT: [&str; 8] = [
     "free pages are counted exactly: no CPU keeps a difference to itself, so lists of another node do not expire",
     "runs of the background reclaimer, which is woken by the kernel, frees nothing and ends when the stream says so; hopeless nodes",
     "reclaim frees what the stream says; no compaction in the background, of frames on lists for reclaim, or with capture",
-    "the out-of-memory killer, its victims, and requests that must not fail",
+    "the out-of-memory killer, and requests that must not fail",
     "cpusets, memory control groups, dirty limits and CMA",
     "memory that comes and goes, and page reporting",
     "until 6.3, urgent requests that cannot wait without being GFP_ATOMIC",
@@ -162,9 +162,10 @@ pub fn compare(operations: &[Operation], ruling: &Ruling, config: &Config) -> Re
     let (mut equal, mut moved, mut stepped) = (0, 0, 0);
     let differs = operations.iter().enumerate().find_map(|(n, op)| {
         let (ours, theirs) = (reference.carry_out(op), &ruling.answers[n]);
-        if matches!(op.kind, Kind::Alloc | Kind::AllocBulk) {
+        if op.kind.asks() {
             requests += 1;
-            refused += u64::from(matches!(theirs, Answer::Block(None)));
+            let nothing = op.kind == Kind::AllocExact && *theirs == Answer::Bulk(Vec::new());
+            refused += u64::from(nothing || matches!(theirs, Answer::Block(None)));
             reclaims += u64::from(ruling.reclaims[n]);
         }
         let of_it = |s: &&TakenStep| s.operation as usize == n;

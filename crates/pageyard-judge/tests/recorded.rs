@@ -1,6 +1,6 @@
 //! What kernels were recorded to do, the reference does too; and what is no recording is refused in a sentence.
 
-use pageyard_judge::operation::{Answer, Kind};
+use pageyard_judge::operation::{Answer, DIRECT, Kind, NOMEMALLOC, Operation, VICTIM};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::apply;
 use pageyard_judge::verdict::{Verdict, compare};
@@ -101,6 +101,30 @@ fn every_rule_that_was_mended_shows_in_the_recordings() {
     ];
     for (name, change) in newest {
         assert!(differs("linux-6.18", change), "linux-6.18: {name}");
+    }
+}
+
+#[test]
+fn requests_that_must_not_use_the_reserves_and_those_of_victims_show_in_the_recordings() {
+    let recordings = recordings();
+    let shows = |preset: &str, change: fn(&mut Operation)| {
+        recordings.iter().filter(|(_, r)| r.preset == preset).any(|(_, r)| {
+            let mut operations = r.operations.clone();
+            operations.iter_mut().filter(|op| op.kind.asks()).for_each(change);
+            let config = apply(&Config::preset(preset).unwrap(), &r.settings, r.compacts).unwrap();
+            !compare(&operations, &r.ruling, &config).unwrap().equal
+        })
+    };
+    for preset in ["linux-6.1", "linux-6.12", "linux-6.18"] {
+        assert!(shows(preset, |op| op.flags &= !NOMEMALLOC), "{preset}: the reserves are closed");
+        assert!(shows(preset, |op| op.flags &= !VICTIM), "{preset}: a victim's reserve");
+        // As they were once taken for requests that may wait.
+        let waits = |op: &mut Operation| {
+            if op.flags & (NOMEMALLOC | DIRECT) == NOMEMALLOC {
+                op.flags = (op.flags | DIRECT) & !NOMEMALLOC;
+            }
+        };
+        assert!(shows(preset, waits), "{preset}: not to use the reserves is not to wait");
     }
 }
 

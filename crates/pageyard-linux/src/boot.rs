@@ -97,7 +97,7 @@ impl Zone {
                 zone.set_tag(Pfn(frame), Tag::Inside);
             }
             for b in block::blocks(region.start, region.frames, MAX_PAGE_ORDER) {
-                locked.free_at_start(b.pfn, b.order);
+                locked.free_to_tail(b.pfn, b.order, true);
             }
         }
         drop(locked);

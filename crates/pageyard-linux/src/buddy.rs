@@ -79,10 +79,14 @@ impl Locked<'_> {
         }
     }
 
-    /// Frees a block of memory that has never been used: to the tail, so that low frames are taken first.
-    pub(crate) fn free_at_start(&mut self, pfn: Pfn, order: Order) {
-        let (pfn, order) = self.merge(pfn, order, Migratetype::Movable, true);
-        self.insert(pfn, order, Migratetype::Movable, End::Tail);
+    /// Frees a block to the type of its first pageblock and to the tail of the list, so that it is taken last.
+    ///
+    /// # Linux
+    /// `__free_one_page` with `FPI_TO_TAIL`.
+    pub(crate) fn free_to_tail(&mut self, pfn: Pfn, order: Order, keep_types: bool) {
+        let m = self.zone.pageblocks.type_of(pfn);
+        let (pfn, order) = self.merge(pfn, order, m, keep_types);
+        self.insert(pfn, order, m, End::Tail);
     }
 
     fn merge(&mut self, mut pfn: Pfn, mut order: Order, m: Migratetype, keep_types: bool) -> (Pfn, Order) {

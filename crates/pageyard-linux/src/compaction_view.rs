@@ -5,7 +5,7 @@
 //! several just before one is moved to them.
 
 use crate::allocator::LinuxAllocator;
-use crate::effort::{Effort, Mark};
+use crate::effort::{Effort, Mark, own_privileges};
 use crate::events::Origin;
 use crate::fallback::{Found, may_take_pageblock};
 use crate::freelist::End;
@@ -105,7 +105,7 @@ impl CompactionView for LinuxAllocator {
         highest: ZoneKind,
         flags: RequestFlags,
     ) -> bool {
-        let reserves = flags.difference(RequestFlags::OOM_VICTIM);
+        let reserves = own_privileges(flags);
         // For single frames it asks whether there is room to move to, which lent areas are, too.
         let lent = order == Order::ZERO;
         let effort = Effort { reserves, lent, ..Effort::plain(Mark::Low) };

@@ -53,7 +53,7 @@ impl Wake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
     pub mark: Mark,
-    /// Privileges towards the reserve; empty on the first attempt, as in Linux.
+    /// Privileges towards the reserve; empty on the first attempt, as in Linux. See [`own_privileges`].
     pub reserves: RequestFlags,
     /// Whether pageblocks of other types are taken only as a whole.
     pub nofragment: bool,
@@ -71,6 +71,23 @@ pub struct Effort {
     /// # Linux
     /// `ALLOC_TRYLOCK`.
     pub trylock: bool,
+}
+
+/// What `GFP_ATOMIC` says: urgent, and cannot wait.
+const ATOMIC: RequestFlags = RequestFlags::HIGH.union(RequestFlags::NON_BLOCKING);
+
+/// Returns the privileges that a request's own flags give it: not what it is entitled to as a victim of the OOM killer. An atomic
+/// request that must not use the reserves has `NO_RESERVE` in place of `NON_BLOCKING`, and no other request has it.
+///
+/// # Linux
+/// `gfp_to_alloc_flags`. `NO_RESERVE` stands for `__GFP_ATOMIC` without `ALLOC_NON_BLOCK`.
+pub fn own_privileges(flags: RequestFlags) -> RequestFlags {
+    let own = flags.difference(RequestFlags::OOM_VICTIM);
+    match (flags.contains(RequestFlags::NO_RESERVE), flags.contains(ATOMIC)) {
+        (false, _) => own,
+        (true, true) => own.difference(RequestFlags::NON_BLOCKING),
+        (true, false) => own.difference(RequestFlags::NON_BLOCKING | RequestFlags::NO_RESERVE),
+    }
 }
 
 impl Effort {
@@ -99,7 +116,15 @@ impl Effort {
     /// # Linux
     /// `ALLOC_HIGHATOMIC`.
     pub fn is_highatomic(self, order: Order) -> bool {
-        order > Order::ZERO && self.reserves.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING)
+        order > Order::ZERO && self.reserves.contains(ATOMIC)
+    }
+
+    /// Returns whether the request is atomic, whatever it may use of the reserves.
+    ///
+    /// # Linux
+    /// `__GFP_ATOMIC`.
+    pub fn is_atomic(self) -> bool {
+        self.reserves.contains(ATOMIC) || self.reserves.contains(RequestFlags::NO_RESERVE)
     }
 
     /// Says whether any privilege applies, so that reserved frames count as free.

@@ -1,9 +1,13 @@
-//! Requests for a block by its frame number: split one that is held, claim one that is free. Layer: taking and giving,
-//! above `frees`.
+//! Exact requests: split a block that is held, claim one that is free, get a count of frames that is no power of two. Layer:
+//! taking and giving, above `requests`.
 
 use crate::allocator::LinuxAllocator;
 use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
-use pageyard_core::{BlockId, ClaimError, Cx, FreeError, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
+use pageyard_core::reclaim::{Attempts, Failure, Helpers, NoHelp};
+use pageyard_core::{
+    AllocError, BadRequest, BlockId, ClaimError, Cx, Frames, FreeError, Migratetype, Order, PAGEBLOCK_ORDER,
+    Pfn, Request, block,
+};
 
 impl LinuxAllocator {
     /// Divides an allocated block into blocks that are freed one by one.
@@ -26,6 +30,84 @@ impl LinuxAllocator {
             zone.set_tag(Pfn(pfn.0 + (i << to.get())), part);
         }
         Ok(())
+    }
+
+    /// Allocates exactly `frames` frames that follow each other, the first one aligned to `align`; returns the first. The request's own
+    /// order is not looked at.
+    ///
+    /// A block is allocated that is large enough and aligned. What is behind the `frames`th frame goes back to its zone at once, frame by
+    /// frame, each to the end of its list. The caller has `frames` live blocks of order 0.
+    ///
+    /// # Errors
+    /// As [`alloc`](pageyard_core::PageAllocator::alloc) for a block that large; [`BadRequest::Size`] where `frames` is zero or larger
+    /// than the largest block.
+    ///
+    /// # Linux
+    /// `alloc_pages_exact`, as 6.1 and later have it. Difference: an alignment apart from the size.
+    pub fn alloc_exact(
+        &self,
+        cx: &Cx,
+        frames: Frames,
+        align: Order,
+        request: &Request,
+    ) -> Result<Pfn, AllocError> {
+        Ok(self.alloc_exact_helped(cx, frames, align, request, None::<&NoHelp>)?)
+    }
+
+    /// Does the same, with help.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn alloc_exact_with<H: Helpers>(
+        &self,
+        cx: &Cx,
+        frames: Frames,
+        align: Order,
+        request: &Request,
+        helpers: &H,
+    ) -> Result<Pfn, Failure> {
+        self.alloc_exact_helped(cx, frames, align, request, Some(helpers))
+    }
+
+    fn alloc_exact_helped<H: Helpers>(
+        &self,
+        cx: &Cx,
+        frames: Frames,
+        align: Order,
+        request: &Request,
+        help: Option<&H>,
+    ) -> Result<Pfn, Failure> {
+        let most = MAX_PAGE_ORDER.frames();
+        if frames == Frames::ZERO || frames > most {
+            let why = BadRequest::Size { frames, most }.into();
+            return Err(Failure { why, tried: Attempts::default() });
+        }
+        let order = Order::of(frames.0.next_power_of_two().ilog2() as u8).max(align);
+        let first = self.alloc_helped(cx, &Request { order, ..*request }, help)?;
+        self.free_behind(first, order, frames);
+        Ok(first)
+    }
+
+    /// Divides an allocated block into single frames, and gives back those behind the `kept`th.
+    ///
+    /// # Linux
+    /// `make_alloc_exact`.
+    fn free_behind(&self, pfn: Pfn, order: Order, kept: Frames) {
+        // Refused only where the block is no longer the caller's, because another call freed it without owning it.
+        let Ok((zone, held)) = self.held(pfn, order) else { return };
+        let single = Tag::Allocated(Order::ZERO, Holding { loose: false, ..held });
+        if order == Order::ZERO || !zone.tags.swap(zone.number(pfn), Tag::Allocated(order, held), single) {
+            return;
+        }
+        (1..kept.0).for_each(|i| zone.set_tag(pfn + Frames(i), single));
+        if kept == order.frames() {
+            return;
+        }
+        let pure = self.config.keeps_lists_pure();
+        let mut locked = zone.lock();
+        locked.free_late(pure);
+        (kept.0..order.frames().0).for_each(|i| locked.free_to_tail(pfn + Frames(i), Order::ZERO, !pure));
+        locked.inner.counts.taken.pgfree += (order.frames() - kept).0;
     }
 
     /// Returns the order of the allocated block that starts at a frame.

@@ -2,7 +2,7 @@
 //! `waiting`.
 
 use crate::allocator::LinuxAllocator;
-use crate::effort::{Effort, Mark, Reach, Wake};
+use crate::effort::{Effort, Mark, Reach, Wake, own_privileges};
 use crate::events::Counts;
 use crate::waiting::Wait;
 use crate::zone::Zone;
@@ -96,7 +96,7 @@ impl LinuxAllocator {
         // Entitled to more than the flags of the request say: that comes later.
         let effort = Effort {
             mark: Mark::Min,
-            reserves: request.flags.difference(RequestFlags::OOM_VICTIM),
+            reserves: own_privileges(request.flags),
             nofragment: self.config.defrag_mode,
             wake: counted.wake(request),
             reach: Reach::Asked,
@@ -125,7 +125,7 @@ impl LinuxAllocator {
         let reclaiming = request.flags.contains(RequestFlags::MEMALLOC);
         let waits = !request.flags.contains(RequestFlags::NON_BLOCKING);
         if waits
-            && !request.flags.intersects(RequestFlags::MEMALLOC | RequestFlags::OOM_VICTIM)
+            && !has_all_reserves(request.flags)
             && let Some(decided) = wait.compact_first()
         {
             return decided;
@@ -170,6 +170,15 @@ impl LinuxAllocator {
     }
 }
 
+/// Returns whether a request is entitled to more of the reserves than its other flags say.
+///
+/// # Linux
+/// `gfp_pfmemalloc_allowed`.
+fn has_all_reserves(flags: RequestFlags) -> bool {
+    flags.intersects(RequestFlags::MEMALLOC | RequestFlags::OOM_VICTIM)
+        && !flags.contains(RequestFlags::NO_RESERVE)
+}
+
 /// Returns how a request tries once it uses all that it is entitled to.
 ///
 /// # Linux
@@ -178,12 +187,12 @@ impl LinuxAllocator {
 fn entitled(request: &Request, effort: Effort, any_node: bool) -> Effort {
     let flags = request.flags;
     let any = if any_node { Reach::Any } else { Reach::Asked };
-    let none = RequestFlags::empty();
-    if flags.contains(RequestFlags::MEMALLOC) {
-        return Effort { mark: Mark::None, reserves: none, nofragment: false, reach: any, ..effort };
-    }
-    if flags.contains(RequestFlags::OOM_VICTIM) {
-        return Effort { reserves: RequestFlags::OOM_VICTIM, nofragment: false, reach: any, ..effort };
+    if has_all_reserves(flags) {
+        let (mark, reserves) = match flags.contains(RequestFlags::MEMALLOC) {
+            true => (Mark::None, RequestFlags::empty()),
+            false => (effort.mark, RequestFlags::OOM_VICTIM),
+        };
+        return Effort { mark, reserves, nofragment: false, reach: any, ..effort };
     }
     let urgent = flags.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
     Effort { reach: if urgent { any } else { Reach::Asked }, ..effort }

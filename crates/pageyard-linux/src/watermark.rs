@@ -67,12 +67,12 @@ impl Zone {
         }
         // Urgent requests for single frames ignore the boost: it is meant to wake reclaim, not to fail requests.
         let spared = match config.boost_rule {
-            BoostRule::Atomic => RequestFlags::HIGH | RequestFlags::NON_BLOCKING,
-            BoostRule::High => RequestFlags::HIGH,
+            BoostRule::Atomic => effort.is_atomic(),
+            BoostRule::High => effort.reserves.contains(RequestFlags::HIGH),
         };
         order == Order::ZERO
             && effort.mark == Mark::Min
-            && effort.reserves.contains(spared)
+            && spared
             && self.boost.get() > 0
             && self.enough(order, highest, self.marks.min.0, effort, config)
     }

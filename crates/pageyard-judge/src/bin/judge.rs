@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 use pageyard_judge::exchange::{self, Task};
-use pageyard_judge::guest::{Guest, GuestError, SMALL};
+use pageyard_judge::guest::{Guest, GuestError, PATIENCE, SMALL};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::{apply, settings, shape};
 use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
@@ -12,7 +12,6 @@ use std::fmt::Display;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Compares the reference with a real kernel, operation by operation and frame by frame.
 #[derive(Parser)]
@@ -118,7 +117,7 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
         kernel: options.kernel.clone(),
         initrd: options.initrd.clone(),
         folder: options.folder.clone(),
-        patience: Duration::from_secs(60),
+        patience: PATIENCE,
     };
     let task = if options.compact { Task::Compact } else { Task::Plain };
     let mut rows = Vec::new();
@@ -167,7 +166,7 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
 
 fn weigh(kernel: &Path, initrd: &Path, folder: &Path, json: bool) -> ExitCode {
     let [kernel, initrd, folder] = [kernel, initrd, folder].map(Path::to_path_buf);
-    let guest = Guest { kernel, initrd, folder, patience: Duration::from_secs(300) };
+    let guest = Guest { kernel, initrd, folder, patience: PATIENCE };
     let weighed = std::fs::create_dir_all(&guest.folder)
         .map_err(|e| format!("{}: {e}", guest.folder.display()))
         .and_then(|()| guest.judge(SMALL, &settings(0), &[], Task::Weigh).map_err(|e| e.to_string()));

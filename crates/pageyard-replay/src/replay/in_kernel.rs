@@ -18,16 +18,13 @@ use crate::limits;
 use crate::machine::Mapping;
 use pageyard::watermark::default_min_free_kbytes;
 use pageyard::{MapError, MemoryMap, Order, Pfn, Region};
-use pageyard_judge::guest::{Guest, GuestError};
+use pageyard_judge::guest::{Guest, GuestError, PATIENCE};
 use pageyard_judge::replay_exchange::{GuestOpening, NO_FRAME, Sizes, Step, StepKind, Wanted};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-
-/// How long a guest may take without getting on.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Refusals after which a guest writes its zones down no more; the module has the same number.
 const REFUSALS: u64 = 1 << 16;

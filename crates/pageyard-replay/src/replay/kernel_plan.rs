@@ -96,13 +96,14 @@ impl Calls for KernelPlan<'_> {
 }
 
 /// The flags of a request, as a guest reads them and as the allocators here do.
-const FLAGS: [(u16, RequestFlags); 6] = [
+const FLAGS: [(u16, RequestFlags); 7] = [
     (operation::HIGH, RequestFlags::HIGH),
     (operation::KSWAPD, RequestFlags::WAKE_RECLAIM),
     (operation::NORETRY, RequestFlags::NORETRY),
     (operation::MAYFAIL, RequestFlags::RETRY_MAYFAIL),
     (operation::MEMALLOC, RequestFlags::MEMALLOC),
     (operation::THIS_NODE, RequestFlags::THIS_NODE),
+    (operation::NOMEMALLOC, RequestFlags::NO_RESERVE),
 ];
 
 fn step_of(cx: &Cx, request: &Request) -> Step {
@@ -197,8 +198,8 @@ mod tests {
 
     #[test]
     fn a_request_is_read_as_it_was_written() {
-        for flags in
-            [RequestFlags::empty(), RequestFlags::HIGH | RequestFlags::NON_BLOCKING, RequestFlags::NORETRY]
+        let atomic = RequestFlags::HIGH | RequestFlags::NON_BLOCKING;
+        for flags in [RequestFlags::empty(), atomic, atomic | RequestFlags::NO_RESERVE, RequestFlags::NORETRY]
         {
             let request = Request::new(Order::of(3), Migratetype::Reclaimable).with(flags);
             assert_eq!(request_of(&step_of(&Cx::on(CpuId(1)), &request)), request);

@@ -57,5 +57,5 @@ impl Zone<'_> {
 
 /// Says whether a request may use, and adds to, the pageblocks reserved for high-order requests that cannot wait.
 pub(crate) fn wants_highatomic(request: &Request) -> bool {
-    request.order > Order::ZERO && request.flags.contains(RequestFlags::HIGH | RequestFlags::NON_BLOCKING)
+    request.order > Order::ZERO && request.flags.is_atomic()
 }
