@@ -2,7 +2,7 @@
 
 use crate::output::{Failure, print, print_json};
 use clap::Args;
-use pageyard_replay::engine::{Knob, KnobsDocument, all_knobs};
+use pageyard_replay::engine::{EngineKnob, KnobsDocument, all_knobs};
 
 /// Lists the knobs that `--set` takes: values, engines, defaults, what each does, and what it is in Linux; then patches that are in no
 /// release and engines by their names
@@ -16,8 +16,9 @@ pub struct Knobs {
 impl Knobs {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
-        let named = |k: &Knob| self.name.as_ref().is_none_or(|name| k.name.contains(name.as_str()));
-        let knobs: Vec<Knob> = all_knobs().into_iter().filter(named).collect();
+        let named =
+            |k: &EngineKnob| self.name.as_ref().is_none_or(|name| k.knob.name.contains(name.as_str()));
+        let knobs: Vec<EngineKnob> = all_knobs().into_iter().filter(named).collect();
         if knobs.is_empty() {
             let name: String =
                 self.name.iter().flat_map(|n| n.chars().flat_map(char::escape_debug)).collect();

@@ -33,6 +33,7 @@
 //!   engine asks for when memory runs short.
 //! * [`range`]: ranges of frames, and why a call on one was refused.
 //! * [`observer`]: what is told of blocks as they change hands; [`clear`]: what clears them.
+//! * [`knob`]: settings by name, with what they are in Linux.
 //! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
 #![no_std]
 
@@ -48,6 +49,7 @@ pub mod compaction;
 pub mod error;
 pub mod firmware;
 pub mod gfp;
+pub mod knob;
 pub mod memmap;
 pub mod metrics;
 pub mod migratetype;

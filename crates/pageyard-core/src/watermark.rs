@@ -1,33 +1,50 @@
 //! Watermarks and reserves: how much memory a zone keeps back, and from whom. Pure arithmetic over managed frames.
 
+use crate::knob::ANY;
+use crate::knob::Place::Sysctl;
+use crate::knob::Releases::{Every, Since, Until};
+use crate::knob::Values::{Amount, Number};
+use crate::knobs;
 use crate::memmap::{NR_ZONE_KINDS, ZoneKind, ZoneSpan};
 use crate::request::RequestFlags;
 use crate::units::{Frames, PAGE_SIZE, PAGEBLOCK_ORDER};
 
-/// The knobs that watermarks come from, by their sysctl names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct WatermarkKnobs {
-    /// `vm.min_free_kbytes`, in KiB; `None` computes it as Linux does at start.
-    pub min_free_kbytes: Option<u64>,
-    /// `vm.watermark_scale_factor`, in ten-thousandths of a zone.
-    pub watermark_scale_factor: u64,
-    /// `vm.watermark_boost_factor`, in ten-thousandths of the high watermark; 0 never boosts.
-    pub watermark_boost_factor: u64,
-    /// `vm.lowmem_reserve_ratio`, by kind of zone; 0 reserves nothing.
-    pub lowmem_reserve_ratio: [u64; NR_ZONE_KINDS],
-    /// Whether huge pages raise `min_free_kbytes`, as `khugepaged` does.
-    pub transparent_hugepage: bool,
+knobs! {
+    /// What watermarks come from.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct WatermarkKnobs {
+        /// `vm.lowmem_reserve_ratio`, by kind of zone; 0 reserves nothing.
+        pub lowmem_reserve_ratio: [u64; NR_ZONE_KINDS] = [256, 256, 32, 0, 0],
+        /// Whether huge pages raise `min_free_kbytes`, as `khugepaged` does.
+        pub transparent_hugepage: bool = true,
+    }
+    prefix "";
+
+    min_free_kbytes: Option<u64> {
+        about: "memory that watermarks keep back; computed from the zones where it is not set",
+        values: Amount { to: 1 << 34, unit: "KiB" },
+        place: Sysctl("vm.min_free_kbytes"),
+        releases: &[(ANY, Every)],
+    }
+    watermark_scale_factor: u64 = 10 {
+        about: "how far the low and high watermarks lie above the minimum",
+        values: Number { from: 1, to: 3000, unit: "ten-thousandths of a zone" },
+        place: Sysctl("vm.watermark_scale_factor"),
+        releases: &[(ANY, Since(4, 6))],
+        note: "10 unless it is set.",
+    }
+    watermark_boost_factor: u64 = 15_000 {
+        about: "how far mixing types in a pageblock raises a zone's watermarks",
+        values: Number { from: 0, to: 100_000, unit: "ten-thousandths of the high watermark" },
+        place: Sysctl("vm.watermark_boost_factor"),
+        releases: &[("0", Until(4, 20)), (ANY, Since(5, 0))],
+        note: "15000 unless it is set.",
+    }
 }
 
 impl Default for WatermarkKnobs {
     fn default() -> Self {
-        WatermarkKnobs {
-            min_free_kbytes: None,
-            watermark_scale_factor: 10,
-            watermark_boost_factor: 15_000,
-            lowmem_reserve_ratio: [256, 256, 32, 0, 0],
-            transparent_hugepage: true,
-        }
+        WatermarkKnobs::defaults()
     }
 }
 

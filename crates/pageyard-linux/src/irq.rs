@@ -11,23 +11,24 @@
 
 use crate::protection::PcpProtection;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
-use pageyard_core::Context;
+use pageyard_core::{Context, named};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
-/// How interrupts are turned off.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Interrupts {
-    /// Nothing: no signal handler calls the allocator.
-    None,
-    /// Every signal of the thread is blocked.
-    SignalMask,
-    /// A flag is set; handlers that see it defer themselves.
-    SoftFlag,
-    /// The same, and the processor's flags register is read and written back as a kernel does to save and restore
-    /// interrupts. User space cannot turn them off in between.
-    FlagsRegister,
+named! {
+    /// How interrupts are turned off.
+    pub enum Interrupts {
+        /// Nothing: no signal handler calls the allocator.
+        None = "none",
+        /// Every signal of the thread is blocked.
+        SignalMask = "signal_mask",
+        /// A flag is set; handlers that see it defer themselves.
+        SoftFlag = "soft_flag",
+        /// The same, and the processor's flags register is read and written back as a kernel does to save and restore
+        /// interrupts. User space cannot turn them off in between.
+        FlagsRegister = "flags_register",
+    }
 }
 
 /// What one thread, as one CPU, has turned off.

@@ -26,6 +26,7 @@
 //! The design, and how it differs from Linux: `docs/design/compaction.md`.
 
 mod background;
+mod choices;
 mod chosen;
 mod cluster;
 mod direct;
@@ -40,7 +41,6 @@ mod free_scan;
 mod held;
 mod hints;
 mod job;
-mod knob_names;
 mod knobs;
 mod migrate;
 mod migrate_scan;
@@ -68,7 +68,6 @@ pub use cluster::CLUSTER;
 pub use direct::{Tried, compact_for_request};
 pub use driver::{Compactor, Progress};
 pub use evacuate::{Stuck, evacuate};
-pub use knob_names::KnobError;
 pub use knobs::{
     Deferral, FastSource, Finish, Hints, IsolatedLimit, Knobs, Marks, Moves, Pivot, Scope, Skip, TargetOrder,
     Yields,

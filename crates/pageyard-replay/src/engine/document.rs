@@ -1,8 +1,8 @@
 //! The knobs of every engine as a document.
 
-use super::knobs::Knob;
-use super::linux::{InLinux, Place, Releases};
+use super::knobs::EngineKnob;
 use pageyard_linux::Posted;
+use pageyard_linux::knobs::{Place, Releases};
 use pageyard_trace::Document;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ impl Document for KnobsDocument<'_> {
 impl<'a> KnobsDocument<'a> {
     /// Makes the document of some knobs.
     #[must_use]
-    pub fn of(knobs: &'a [Knob]) -> KnobsDocument<'a> {
+    pub fn of(knobs: &'a [EngineKnob]) -> KnobsDocument<'a> {
         let posted = Posted::ALL.map(|p| PostedDocument { name: p.name, about: p.about });
         KnobsDocument { knobs: knobs.iter().map(KnobDocument::of).collect(), posted: posted.into() }
     }
@@ -51,7 +51,7 @@ pub struct KnobDocument<'a> {
     /// What it does.
     pub about: &'static str,
     /// The values that it takes.
-    pub values: &'static str,
+    pub values: String,
     /// The engines that have it.
     pub engines: Vec<&'static str>,
     /// What it is on each of them when it is not set.
@@ -95,12 +95,11 @@ pub struct LinuxVersions {
 }
 
 impl<'a> KnobDocument<'a> {
-    fn of(knob: &'a Knob) -> KnobDocument<'a> {
-        let InLinux { place, values, note, .. } = knob.linux;
-        let (linux_kind, linux_name, linux_note) = match *place {
-            Place::Sysctl(name) => (LinuxKind::Sysctl, Some(name), *note),
-            Place::BuildOption(name) => (LinuxKind::BuildOption, Some(name), *note),
-            Place::Code(name) => (LinuxKind::Code, Some(name), *note),
+    fn of(EngineKnob { knob, engines }: &'a EngineKnob) -> KnobDocument<'a> {
+        let (linux_kind, linux_name, linux_note) = match knob.place {
+            Place::Sysctl(name) => (LinuxKind::Sysctl, Some(name), knob.note),
+            Place::BuildOption(name) => (LinuxKind::BuildOption, Some(name), knob.note),
+            Place::Code(name) => (LinuxKind::Code, Some(name), knob.note),
             Place::Ours(why) => (LinuxKind::None, None, why),
         };
         let versions = |(value, releases): &(&'static str, Releases)| LinuxVersions {
@@ -110,12 +109,12 @@ impl<'a> KnobDocument<'a> {
         KnobDocument {
             name: knob.name,
             about: knob.about,
-            values: knob.takes,
-            engines: knob.engines.iter().map(|(engine, _)| *engine).collect(),
-            defaults: knob.engines.iter().map(|(engine, default)| (*engine, default.as_str())).collect(),
+            values: knob.values.to_string(),
+            engines: engines.iter().map(|(engine, _)| *engine).collect(),
+            defaults: engines.iter().map(|(engine, default)| (*engine, default.as_str())).collect(),
             linux_kind,
             linux_name,
-            linux_versions: values.iter().map(versions).collect(),
+            linux_versions: knob.releases.iter().map(versions).collect(),
             linux_note,
         }
     }

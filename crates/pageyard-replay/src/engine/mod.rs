@@ -4,12 +4,10 @@
 mod document;
 pub(crate) mod kernel;
 mod knobs;
-mod linux;
 mod spec;
 
 pub use document::{KnobDocument, KnobsDocument, LinuxKind, LinuxVersions, PostedDocument};
-pub use knobs::{Knob, all_knobs, did_you_mean};
-pub use linux::{InLinux, Place, Releases, Version};
+pub use knobs::{EngineKnob, all_knobs, did_you_mean};
 pub use spec::EngineSpec;
 
 use pageyard::{

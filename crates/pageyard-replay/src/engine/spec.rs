@@ -10,6 +10,7 @@ use crate::yard;
 use pageyard::{MapError, MemoryMap, Pageyard, PressureAllocator, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_linux::config::{PcpPolicy, ZoneMarks};
+use pageyard_linux::knobs::{Knob, Place, Version};
 use pageyard_linux::{Config, LinuxAllocator, Posted};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -326,27 +327,18 @@ impl EngineSpec {
     /// `/proc/sys`. A release does not get a setting that it does not have, nor a value that it does not take.
     #[must_use]
     pub(crate) fn with_host_settings(&self, settings: &BTreeMap<String, String>) -> EngineSpec {
-        const KNOBS: [(&str, &str); 6] = [
-            ("vm/watermark_scale_factor", "watermark_scale_factor"),
-            ("vm/watermark_boost_factor", "watermark_boost_factor"),
-            ("vm/percpu_pagelist_high_fraction", "percpu_pagelist_high_fraction"),
-            ("vm/defrag_mode", "defrag_mode"),
-            ("vm/extfrag_threshold", "compaction.extfrag_threshold"),
-            ("vm/compaction_proactiveness", "compaction.proactiveness"),
-        ];
         let mut spec = self.clone();
         let Design::Linux(config) = &mut spec.design else { return spec };
-        if !config.name.starts_with("linux-6.") {
-            return spec;
-        }
-        for (setting, knob) in KNOBS {
-            let has = knob != "defrag_mode" || config.name == "linux-6.18";
-            let is_set = self.settings.iter().any(|(name, _)| name == knob);
-            if has
-                && !is_set
-                && let Some(value) = settings.get(setting)
+        let Some(release) = config.release().filter(|release| *release >= Version(6, 0)) else { return spec };
+        let is_set = |knob: &str| self.settings.iter().any(|(name, _)| name == knob);
+        // What the reserve was is known of the machine (`with_min_free_kbytes`).
+        for mut field in config.fields().filter(|field| field.knob.name != "min_free_kbytes") {
+            let Knob { name, place: Place::Sysctl(file), .. } = field.knob else { continue };
+            if field.knob.is_chosen_in(release)
+                && !is_set(name)
+                && let Some(value) = settings.get(&file.replace('.', "/"))
             {
-                let _refused = config.set(knob, value);
+                let _refused = field.set(value);
             }
         }
         spec
@@ -548,10 +540,9 @@ mod tests {
         let set = |knob: &str, value: &str| {
             EngineSpec::parse("pageyard", &[(knob.to_owned(), value.to_owned())]).map_err(|e| e.to_string())
         };
-        for (name, takes) in Knobs::NAMES {
-            let knob = format!("compaction.{name}");
-            let why = set(&knob, "-1").unwrap_err();
-            assert_eq!(why, format!("pageyard: `{knob}` takes {takes}, not `-1`"));
+        for Knob { name, values, .. } in Knobs::engine().fields().map(|field| field.knob) {
+            let why = set(name, "-1").unwrap_err();
+            assert_eq!(why, format!("pageyard: `{name}` takes {values}, not `-1`"));
         }
         let Design::Restartable(config) = set("compaction.skip_on_failure", "all").unwrap().design else {
             panic!("the engine has this knob")
