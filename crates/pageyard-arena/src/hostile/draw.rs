@@ -118,7 +118,7 @@ impl<'b> Draw<'b> {
         request.flags = self.flags();
         if self.byte() > 200 {
             request.highest_zone = self.kind();
-            request.nodes = NodeMask::only(NodeId(self.byte().into()));
+            request.nodes = NodeMask::only(NodeId(self.byte()));
         }
         request
     }

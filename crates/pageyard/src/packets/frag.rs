@@ -226,11 +226,10 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
             return Ok(at);
         }
         // The next block first: if there is none, this one can still be carved for smaller buffers.
-        let (block, order) = self.next_block(cx, layout)?;
+        let (block, order) =
+            if self.spare.is_none() { self.pages.block(cx, layout)? } else { self.spare_block(cx, layout)? };
         if !self.leave(cx) {
-            self.spare = Some((block, order));
-            self.give_spare_back(cx);
-            return Err(AllocError::OutOfMemory);
+            return Err(self.put_aside(cx, block, order));
         }
         self.carve.start(table, owner, block, order);
         // A block that fits has room.
@@ -248,6 +247,7 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
     }
 
     /// Leaves the block at hand; returns whether it did. Where the allocator refuses to take it back, it is carved anew.
+    #[inline(always)]
     fn leave(&mut self, cx: &Cx) -> bool {
         let FragPages { table, owner, .. } = *self.pages;
         match self.carve.retire(table, owner) {
@@ -259,13 +259,24 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
         }
     }
 
-    /// Gets the next block: the spare one, if it fits.
-    fn next_block(&mut self, cx: &Cx, layout: Layout) -> Result<(Pfn, Order), AllocError> {
+    /// Gets the next block while there is a spare one: that one, if it fits.
+    #[cold]
+    #[inline(never)]
+    fn spare_block(&mut self, cx: &Cx, layout: Layout) -> Result<(Pfn, Order), AllocError> {
         if let Some(spare) = self.spare.take_if(|(_, order)| Carve::fits(layout, *order)) {
             return Ok(spare);
         }
         self.give_spare_back(cx);
         if self.spare.is_some() { Err(AllocError::OutOfMemory) } else { self.pages.block(cx, layout) }
+    }
+
+    /// Gives back a block that was to follow one that the allocator refuses, or keeps it, too.
+    #[cold]
+    #[inline(never)]
+    fn put_aside(&mut self, cx: &Cx, block: Pfn, order: Order) -> AllocError {
+        self.spare = Some((block, order));
+        self.give_spare_back(cx);
+        AllocError::OutOfMemory
     }
 
     fn give_spare_back(&mut self, cx: &Cx) {

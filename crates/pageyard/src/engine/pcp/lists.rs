@@ -217,7 +217,7 @@ impl<'m> LooseLists<'m> {
     ///
     /// # Safety
     /// 1. Every number of a list that they are used with is below [`CpuLists::EACH`]. 2. One [`PerCpu`](crate::engine::PerCpu) uses
-    /// them; whatever else does, uses them while nothing of it runs.
+    ///    them; whatever else does, uses them while nothing of it runs.
     pub unsafe fn new(memory: &'m mut [u8], cpus: u32, high: u32) -> Result<LooseLists<'m>, MapError> {
         memory.fill(0);
         let tuning = Tuning { high, batch: 1 };
