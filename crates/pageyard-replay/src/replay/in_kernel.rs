@@ -24,7 +24,7 @@ use pageyard_linux::{Config, LinuxAllocator};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Refusals after which a guest writes its zones down no more; the module has the same number.
 const REFUSALS: u64 = 1 << 16;
@@ -351,6 +351,7 @@ mod tests {
         FrameMap, GuestSample, GuestZone, ORDERS, Replayed, SampledZone, TYPES, ZONES,
     };
     use pageyard_trace::Trace;
+    use std::time::Duration;
 
     /// What the reference's zones hold, as a guest would write it down.
     fn sampled(reference: &LinuxAllocator, step: u64, cpus: u32) -> GuestSample {

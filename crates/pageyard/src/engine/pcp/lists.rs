@@ -216,8 +216,8 @@ impl<'m> LooseLists<'m> {
     /// [`MapError::MetadataTooSmall`] where `memory` is smaller than it says, counted from its first aligned byte.
     ///
     /// # Safety
-    /// 1. Every number of a list that they are used with is below [`CpuLists::EACH`]. 2. One [`PerCpu`](crate::engine::PerCpu) uses
-    ///    them; whatever else does, uses them while nothing of it runs.
+    /// 1. Every list number that is used with them is below [`CpuLists::EACH`].
+    /// 2. One [`PerCpu`](crate::engine::PerCpu) uses them; anything else uses them only while no call of it runs.
     pub unsafe fn new(memory: &'m mut [u8], cpus: u32, high: u32) -> Result<LooseLists<'m>, MapError> {
         memory.fill(0);
         let tuning = Tuning { high, batch: 1 };
