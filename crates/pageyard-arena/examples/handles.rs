@@ -1,5 +1,5 @@
-//! Fragments an arena and compacts it, again and again, while four threads read and write what moves. Says how many free blocks of
-//! 2 MiB there were after each compaction, as a share of what the frames in use leave room for.
+//! Fragments an arena and compacts it, again and again, while four threads read and write what moves. Says how many
+//! free blocks of 2 MiB there were after each compaction, as a share of what the frames in use leave room for.
 //!
 //!     cargo run --release -p pageyard-arena --example handles [CYCLES]
 

@@ -1,6 +1,7 @@
 //! Paths whose instructions `bench/instructions/run` counts, engine by engine. Each call of [`counted`] is one case:
-//! only it is counted, and a line on standard output gives its name and number of operations; with `--locked` also how many of its
-//! instructions were locked, of the lock-free engine's own. Everything is deterministic: one thread, no clock, no random numbers.
+//! only it is counted, and a line on standard output gives its name and number of operations; with `--locked` also how
+//! many of its instructions were locked, of the lock-free engine's own. Everything is deterministic: one thread, no
+//! clock, no random numbers.
 //!
 //! Restartable sequences run on an area that is not registered with the kernel, with a fixed CPU number: the tool that
 //! counts knows nothing of registered ones.
@@ -196,7 +197,8 @@ fn zone_path(engine: &str, a: &impl PageAllocator, order: Order) {
     a.audit().expect("nothing is lost");
 }
 
-/// Buffers for packets: pages of a pool that stay in its consumer's cache, or come back through its ring; by their addresses; fragments.
+/// Buffers for packets: pages of a pool that stay in its consumer's cache, or come back through its ring; by their
+/// addresses; fragments.
 fn packets(engine: &str, a: &impl PageAllocator) {
     let table = UseTable::of(a).expect("there is memory");
     let pool = PagePool::owned(a, &table, PoolConfig::new(), ()).expect("there is a number");

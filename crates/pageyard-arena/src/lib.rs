@@ -17,6 +17,7 @@ pub mod handle;
 pub mod hostile;
 pub mod purge;
 pub mod rseq;
+mod slots;
 
 pub use arena::{Arena, ArenaBuilder, ArenaError, Block, Blocks, Pages};
 pub use handle::{Background, Handle, Pinned, PinnedMut};

@@ -187,8 +187,8 @@ extern "C" fn end_of_thread(_: i32) {
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 
-/// What a thread of these holds at most: two blocks of order 3, 13 frames of a block of 16, and a batch of 64 blocks of order 3 on its way
-/// between a list and the zone.
+/// What a thread of these holds at most: two blocks of order 3, 13 frames of a block of 16, and a batch of 64 blocks of
+/// order 3 on its way between a list and the zone.
 const HELD: u64 = 2 * 8 + 16 + 64 * 8;
 
 /// Kills threads in the middle of calls, and looks at what is left.
@@ -219,8 +219,8 @@ fn kill<P: PerCpu + 'static>(arena: Arena<P>) {
     let (left, all) = (blocks.len() as u64, shared.arena.mapping().frames().0);
     drop(blocks);
     let again = std::iter::from_fn(|| shared.arena.alloc(Order::ZERO).ok()).map(std::mem::forget).count();
-    // More may come than the first time: a request takes what lies in another CPU's list only if it is drained, and this thread may
-    // have moved.
+    // More may come than the first time: a request takes what lies in another CPU's list only if it is drained, and
+    // this thread may have moved.
     assert!((left..=all).contains(&(again as u64)), "what is left comes back: {again} after {left} of {all}");
     println!("{KILLS} threads ended; {} of {all} frames are lost; {:?}", all - left, shared.arena.audit());
     assert!(all - left <= KILLS * HELD);

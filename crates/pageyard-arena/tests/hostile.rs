@@ -1,4 +1,5 @@
-//! Every argument of the safe functions of engine, pools and arena, drawn at random: a value, never a fault, and no frame is lost.
+//! Every argument of the safe functions of engine, pools and arena, drawn at random: a value, never a fault, and no
+//! frame is lost.
 //!
 //! A failure prints the seed, and the calls that were made. `fuzz/run` draws the same from what libFuzzer finds.
 

@@ -1,8 +1,9 @@
-//! Processes that share an instance's metadata are killed while they use it. A repair then leaves a sound instance, which has lost nothing.
+//! Processes that share an instance's metadata are killed while they use it. A repair then leaves a sound instance,
+//! which has lost nothing.
 //!
-//! In each round some processes allocate, free, split, drain and compact, and write down in shared memory what they own. One, two or
-//! three of them are killed, each at a moment of its own, while the others go on; those that are left end. Then the instance is
-//! repaired, and used again in the next round.
+//! In each round some processes allocate, free, split, drain and compact, and write down in shared memory what they
+//! own. One, two or three of them are killed, each at a moment of its own, while the others go on; those that are left
+//! end. Then the instance is repaired, and used again in the next round.
 //!
 //! `PAGEYARD_KILLS=200 cargo test -p pageyard-arena --test killed -- --nocapture`
 
@@ -79,8 +80,8 @@ struct Books {
     /// Frames that were handed out while somebody owned them.
     doubles: AtomicU64,
     processes: [Process; PROCESSES],
-    /// For each frame its owner, plus one; 2^8 times its order, plus one, where a block begins; and 2^16 times its slot, plus one, where
-    /// it can be moved.
+    /// For each frame its owner, plus one; 2^8 times its order, plus one, where a block begins; and 2^16 times its
+    /// slot, plus one, where it can be moved.
     owners: [AtomicU32; FRAMES],
 }
 
@@ -399,8 +400,8 @@ fn round(yard: &Yard<'_>, books: &Books, kills: usize, seed: u64, sum: &mut Sum)
     judge(yard, books, kills, seed, sum);
 }
 
-/// Repairs the instance, and checks that it is sound, that it has lost nothing, and that what is live is somebody's, or in the hands of a call
-/// that was killed.
+/// Repairs the instance, and checks that it is sound, that it has lost nothing, and that what is live is somebody's, or
+/// in the hands of a call that was killed.
 fn judge(yard: &Yard<'_>, books: &Books, kills: usize, seed: u64, sum: &mut Sum) {
     let when = format!("{kills} kills, seed {seed:#x}");
     assert_eq!(books.doubles.load(SeqCst), 0, "{when}: frames with two owners");

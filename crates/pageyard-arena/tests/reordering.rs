@@ -1,17 +1,20 @@
-//! Two races for a block that only a barrier decides: a store of one CPU waits in its store buffer while the other CPU acts.
+//! Two races for a block that only a barrier decides: a store of one CPU waits in its store buffer while the other CPU
+//! acts.
 //!
-//! A processor reads what comes later in the program while earlier stores wait to become visible. Ordinarily they wait for
-//! nanoseconds, and a stress of millions of frees does not notice that a barrier is missing. Here the deciding store waits behind
-//! stores that miss every cache, microseconds, which is long enough for a whole free elsewhere:
+//! A processor reads what comes later in the program while earlier stores wait to become visible. Ordinarily they wait
+//! for nanoseconds, and a stress of millions of frees does not notice that a barrier is missing. Here the deciding
+//! store waits behind stores that miss every cache, microseconds, which is long enough for a whole free elsewhere:
 //!
-//! * **A bias is taken away**: the CPU to which a pageblock is biased has read that it is, and its store to the tag waits. Another CPU
-//!   takes the bias away, and frees the block by a compare-and-swap, which finds the old tag.
-//! * **A bias begins**: a CPU has read that a pageblock is shared, and its compare-and-swap waits, because it comes after the stores
-//!   before it. Another CPU biases the pageblock to itself, and frees the block by a load and a store, which waits in turn.
+//! * **A bias is taken away**: the CPU to which a pageblock is biased has read that it is, and its store to the tag
+//!   waits. Another CPU takes the bias away, and frees the block by a compare-and-swap, which finds the old tag.
+//! * **A bias begins**: a CPU has read that a pageblock is shared, and its compare-and-swap waits, because it comes
+//!   after the stores before it. Another CPU biases the pageblock to itself, and frees the block by a load and a store,
+//!   which waits in turn.
 //!
-//! Without the barrier both frees win. When each begins is adjusted after each round, so that both win about equally often, whatever the
-//! machine: with both barriers taken out, a third of all rounds of the first had two winners, and half of the second (2-core Zen 4
-//! virtual machine, under load). `bench/mutants/run` takes each barrier away and demands that these tests notice.
+//! Without the barrier both frees win. When each begins is adjusted after each round, so that both win about equally
+//! often, whatever the machine: with both barriers taken out, a third of all rounds of the first had two winners, and
+//! half of the second (2-core Zen 4 virtual machine, under load). `bench/mutants/run` takes each barrier away and
+//! demands that these tests notice.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use core::arch::x86_64::{_mm_clflush, _rdtsc};
@@ -29,8 +32,8 @@ use std::sync::{Mutex, PoisonError};
 
 type Yard = OwnedPageyard<BiasedRseq>;
 
-/// Rounds of a race, and how many instances are made at a time: each has one round, because a CPU whose bias was taken away asks
-/// for fewer.
+/// Rounds of a race, and how many instances are made at a time: each has one round, because a CPU whose bias was taken
+/// away asks for fewer.
 const ROUNDS: usize = 8_000;
 const TOGETHER: usize = 200;
 /// An order that no per-CPU list holds.
@@ -45,12 +48,14 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 struct Cold(AtomicU64);
 
 impl Cold {
-    /// Stores to it so many times. What is stored next becomes visible after all of these; what is read next is not kept back.
+    /// Stores to it so many times. What is stored next becomes visible after all of these; what is read next is not
+    /// kept back.
     #[inline(always)]
     fn store(&self, times: u32) {
         for _ in 0..times {
             self.0.store(1, Relaxed);
-            // SAFETY: it is the address of a reference; flushing a line does not change it. A flush keeps its place among stores.
+            // SAFETY: it is the address of a reference; flushing a line does not change it. A flush keeps its place
+            // among stores.
             unsafe { _mm_clflush(std::ptr::from_ref(&self.0).cast()) };
         }
     }
@@ -325,7 +330,8 @@ fn a_bias_that_is_taken_away_leaves_one_winner() {
 
 #[test]
 fn a_bias_that_begins_leaves_one_winner() {
-    // A pageblock that is given out whole is biased to no CPU. One half of it is contested, and the other is the only free block.
+    // A pageblock that is given out whole is biased to no CPU. One half of it is contested, and the other is the only
+    // free block.
     let prepare = |yard: &Yard| {
         let whole = alloc(yard, PAGEBLOCK);
         let cx = Cx::on(CpuId(0));
@@ -334,7 +340,8 @@ fn a_bias_that_begins_leaves_one_winner() {
         assert_eq!(yard.bias_of(whole.pfn), Some(BiasState::Shared));
         BlockId { pfn: whole.pfn, order: HALF }
     };
-    // The free half makes the home CPU work on the pageblock, and so ask for it. If it gets the other one, that was freed before.
+    // The free half makes the home CPU work on the pageblock, and so ask for it. If it gets the other one, that was
+    // freed before.
     let first = |yard: &Yard, block: BlockId| alloc(yard, HALF) != block;
     let race = Race { stores: [8, 8], pageblocks: 1, prepare, first };
     race.one_wins();

@@ -97,8 +97,8 @@ fn a_handle_that_a_signal_handler_makes_or_drops_waits_for_nothing() {
         SIGNALLED.fetch_add(1, SeqCst);
     }
     let arena = ARENA.get_or_init(|| Arena::builder().size(4 * MIB).build_locked().unwrap());
-    // SAFETY: 1. The handler has the signature of one. 2. It calls nothing but the arena, which is what is tested. A deadlock ends the
-    //         process by the alarm.
+    // SAFETY: 1. The handler has the signature of one. 2. It calls nothing but the arena, which is what is tested. A
+    //         deadlock ends the process by the alarm.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_signal as *const () as usize;

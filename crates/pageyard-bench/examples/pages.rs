@@ -1,5 +1,5 @@
-//! Writes the page of an experiment from the JSON document of a run, so that a page can be looked at without a measurement:
-//! `pages FILE.json FILE.html`.
+//! Writes the page of an experiment from the JSON document of a run, so that a page can be looked at without a
+//! measurement: `pages FILE.json FILE.html`.
 
 use pageyard_bench::experiment::{self, Made, Rows};
 use serde_json::Value;

@@ -1,7 +1,9 @@
-//! `bench bulk`: many frames with one call against the same frames one by one, and the receive buffer of a network card.
+//! `bench bulk`: many frames with one call against the same frames one by one, and the receive buffer of a network
+//! card.
 //!
-//! *In the cache*, a call's frames are given back before the next call, so the CPU's list never runs dry. *Across*, 16,384
-//! frames are held before the first goes back: more than a list holds, so frames come from their zone and return to it.
+//! *In the cache*, a call's frames are given back before the next call, so the CPU's list never runs dry. *Across*,
+//! 16,384 frames are held before the first goes back: more than a list holds, so frames come from their zone and return
+//! to it.
 
 use super::sweep::Pattern;
 use super::{Noise, SAMPLES, Skipped};

@@ -5,16 +5,13 @@
 
 use super::Skipped;
 use super::peers::{self, BuddyBare, BuddyLocked, Peer};
-use crate::harness::engines::{Engine, ROWS, map_of, one_zone};
+use crate::harness::engines::{Engine, MEMORY, ROWS, map_of, one_zone};
 use crate::harness::floors::{FLOOR, FloorArray, FloorRseq, FloorTrylock};
 use crate::harness::paged::AsSubject;
 use crate::harness::subject::{Alone, Shared, Subject};
 use pageyard::Order;
 use pageyard_arena::rseq::{CpuStacks, possible_cpus};
 use std::path::Path;
-
-/// The memory that is managed, in frames: 16 GiB. No row holds more than a quarter of it.
-pub(super) const MEMORY: u64 = 1 << 22;
 
 /// The fewest CPUs that each engine has lists for: those of two threads, also where one is measured.
 pub(super) const CPUS: usize = 2;
@@ -38,8 +35,8 @@ pub(super) struct Subjects {
 }
 
 impl Subjects {
-    /// Makes the floors, engines and allocators that live in this process, for blocks of an order of [`ORDERS`] and at most
-    /// this many threads.
+    /// Makes the floors, engines and allocators that live in this process, for blocks of an order of [`ORDERS`] and at
+    /// most this many threads.
     pub fn inside(order: Order, threads: usize) -> Subjects {
         match order.get() {
             0 => Subjects::of::<0>(MEMORY, threads),
@@ -50,8 +47,8 @@ impl Subjects {
         }
     }
 
-    /// Makes those that serve blocks of several orders on at most this many threads: in this process over a zone of this many
-    /// frames, and in separate ones.
+    /// Makes those that serve blocks of several orders on at most this many threads: in this process over a zone of
+    /// this many frames, and in separate ones.
     pub fn of_several_orders(
         frames: u64,
         threads: usize,

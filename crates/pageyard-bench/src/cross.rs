@@ -6,7 +6,8 @@
 
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, CPUS, Subjects};
-use crate::external::{CrossFigures, External, ExternalNote};
+use crate::external::{External, ExternalNote};
+use crate::figures::CrossFigures;
 use crate::harness::allocator::Allocator;
 pub use crate::harness::handover::GROUP;
 use crate::harness::handover::Padded;
@@ -38,8 +39,8 @@ pub struct CrossRow {
     pub elapsed_ns_median: f64,
     /// The same less what the queue takes by itself.
     pub elapsed_less_queue_ns: f64,
-    /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for allocators
-    /// that bias nothing to a CPU.
+    /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for
+    /// allocators that bias nothing to a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub biased_share: Option<f64>,
     /// How often a pageblock's bias was taken back in 100,000 frees of all samples, likewise.

@@ -1,12 +1,12 @@
 //! `bench fault`: what it takes until memory can be used, by the kernel's ways and the arena's.
 //!
-//! Every path ends with a byte of each page written, as a program would; giving memory back is not timed. What is mapped
-//! is the same on all paths.
+//! Every path ends with a byte of each page written, as a program would; giving memory back is not timed. What is
+//! mapped is the same on all paths.
 //!
 //! * `kernel`: fresh memory, faulted in page by page as it is written to;
 //! * `populate`: fresh memory, faulted in at once with `MADV_POPULATE_WRITE` before it is written to;
-//! * `arena-known-zero`: zeroed blocks of an arena that was faulted in before and knows that it is zeros. What that cost is
-//!   `populate`'s row;
+//! * `arena-known-zero`: zeroed blocks of an arena that was faulted in before and knows that it is zeros. What that
+//!   cost is `populate`'s row;
 //! * `arena-recycled`: zeroed blocks of memory that was written to and freed, cleared as it is handed out;
 //! * `arena-first`: zeroed blocks of an arena that was not faulted in, so the kernel clears.
 

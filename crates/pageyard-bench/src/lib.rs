@@ -1,10 +1,10 @@
 //! Benchmarks and experiments: what a frame costs here and in the alternatives, and documents reproduced.
 //!
 //! * [`sweep`]: batches of all sizes, allocated and freed; [`bulk`]: many frames with one call; [`cross`]: taken on one
-//!   CPU and given back on another; [`mixed`]: several orders in bursts; [`scale`]: from 1 GiB to 1 TiB, lists bypassed;
-//!   [`refused`]: requests that fail; [`pools`]: buffers for packets; [`primitives`]: what paths are made of.
-//! * [`clear`], [`fault`], [`stream`]: memory itself: how fast it becomes zeros, what it takes until it can be used, how many bytes
-//!   a second go between it and a processor.
+//!   CPU and given back on another; [`mixed`]: several orders in bursts; [`scale`]: from 1 GiB to 1 TiB, lists
+//!   bypassed; [`refused`]: requests that fail; [`pools`]: buffers for packets; [`primitives`]: what paths are made of.
+//! * [`clear`], [`fault`], [`stream`]: memory itself: how fast it becomes zeros, what it takes until it can be used,
+//!   how many bytes a second go between it and a processor.
 //! * [`router`]: a host that forwards packets, simulated with real frames.
 //! * [`document`]: the results as JSON documents, and as text; [`external`]: rows that were measured elsewhere.
 //! * [`experiment`]: a document's table, beside what this machine measures.
@@ -24,6 +24,7 @@ mod error;
 pub mod experiment;
 pub mod external;
 pub mod fault;
+pub mod figures;
 mod harness;
 pub mod mixed;
 pub mod peers;

@@ -1,15 +1,17 @@
 //! `bench mixed`: blocks of several orders, taken and given back in bursts, while about half of a zone is in use.
 //!
-//! Orders have the shares that they have in the recordings; the calls are the same for every allocator and sample. Allocators
-//! are new in each setting, and what is held stays from sample to sample, so each works on memory that it has aged itself. All
-//! calls are made once more before each sample, so that caches hold an allocator's own memory and not that of the one before it.
-//! The loop's own cost is measured with an allocator that does nothing, first and last in each turn, and is in every figure.
+//! Orders have the shares that they have in the recordings; the calls are the same for every allocator and sample.
+//! Allocators are new in each setting, and what is held stays from sample to sample, so each works on memory that it
+//! has aged itself. All calls are made once more before each sample, so that caches hold an allocator's own memory and
+//! not that of the one before it. The loop's own cost is measured with an allocator that does nothing, first and last
+//! in each turn, and is in every figure.
 
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, Subjects};
-use crate::external::{External, ExternalNote, MixedFigures};
+use crate::external::{External, ExternalNote};
+use crate::figures::MixedFigures;
 use crate::harness::machine::{Machine, Watch};
-use crate::harness::mixed::memory::Memory;
+use crate::harness::memory::Memory;
 pub use crate::harness::mixed::sequence::{MixedPattern, RECORDED, ZONE, share};
 use crate::harness::mixed::work::{MixedLoad, Nothing, Phase, Setting, Work};
 use crate::harness::sampler::{Sample, Sampler};
@@ -100,8 +102,8 @@ pub struct MixedRow {
     pub requests: u64,
     /// Of those, the ones that failed. They are timed as the others are, and nothing is given back for them.
     pub failed: u64,
-    /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for allocators
-    /// that bias nothing to a CPU.
+    /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for
+    /// allocators that bias nothing to a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub biased_share: Option<f64>,
     /// How often a pageblock's bias was taken back in all of these passes, likewise.
@@ -127,7 +129,8 @@ pub struct Mixed {
     pub rows: Vec<MixedRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
-    /// What disturbed each setting: the loop by itself, measured first and last in each turn, is the pair that must agree.
+    /// What disturbed each setting: the loop by itself, measured first and last in each turn, is the pair that must
+    /// agree.
     pub noise: Vec<Noise>,
     /// The source of rows that were measured elsewhere.
     pub external: Option<ExternalNote>,

@@ -1,10 +1,13 @@
-//! `bench sweep`: blocks allocated and freed in batches of 1 to 16,384, on one thread, two, or as many as there are CPUs.
+//! `bench sweep`: blocks allocated and freed in batches of 1 to 16,384, on one thread, two, or as many as there are
+//! CPUs.
 
 use super::peers::uml::{self, Uml};
 use super::{Noise, SAMPLES, Skipped};
-use crate::contestants::{ALONE, MEMORY, Subjects};
-use crate::external::{External, ExternalNote, SweepFigures};
+use crate::contestants::{ALONE, Subjects};
+use crate::external::{External, ExternalNote};
+use crate::figures::SweepFigures;
 use crate::harness::cell::{Cell, Measured};
+use crate::harness::engines::MEMORY;
 use crate::harness::locked::LockedPairs;
 use crate::harness::machine::{Machine, Taken, Watch};
 pub use crate::harness::pattern::Pattern;
@@ -94,15 +97,16 @@ pub struct SweepRow {
     pub spills: u64,
     /// Whether refills and spills can be seen; where not, both are 0.
     pub moves_seen: bool,
-    /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for allocators
-    /// that bias nothing to a CPU.
+    /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for
+    /// allocators that bias nothing to a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub biased_share: Option<f64>,
     /// How often a pageblock's bias was taken back in all samples of the row, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocations: Option<u64>,
-    /// Locked instructions of one block, taken and given back, counted by stepping through one pass in another process; left out where
-    /// that was not counted: only the lock-free engine's, one thread, first in first out, batches up to 64.
+    /// Locked instructions of one block, taken and given back, counted by stepping through one pass in another process;
+    /// left out where that was not counted: only the lock-free engine's, one thread, first in first out, batches up to
+    /// 64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked_per_pair: Option<f64>,
     /// Blocks handled in all samples of the row.

@@ -1,6 +1,7 @@
 //! `bench mixed`: its shares are those of the recordings that ship, and the documented example of a row can be read.
 
-use pageyard_bench::external::{External, MixedFigures};
+use pageyard_bench::external::External;
+use pageyard_bench::figures::MixedFigures;
 use pageyard_bench::mixed::RECORDED;
 use pageyard_trace::{Summary, Trace};
 use std::path::Path;

@@ -1,14 +1,14 @@
 //! `pageyard bench`: what a frame costs, beside floors and peers.
 
-use crate::output::{Failure, print, print_json};
+use crate::output::{Failure, show};
 use crate::progress::Progress;
+use crate::samples::Samples;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
 use pageyard_bench::document::{
     BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PoolsDocument,
     PrimitivesDocument, ScaleDocument, StreamDocument, SweepDocument,
 };
-use pageyard_trace::Document;
 use std::path::{Path, PathBuf};
 
 /// Measures what a frame costs on this machine, in the engine and in its alternatives.
@@ -24,20 +24,6 @@ pub struct Bench {
     /// Measure the most telling settings only, within a minute
     #[arg(long, global = true)]
     quick: bool,
-}
-
-/// How often each row is sampled.
-#[derive(Args, Clone, Copy, Default)]
-pub struct Samples {
-    /// Take this many samples of each row, at least 3
-    #[arg(long, value_name = "N", value_parser = samples)]
-    pub samples: Option<usize>,
-}
-
-fn samples(text: &str) -> Result<usize, String> {
-    const MOST: usize = 1000;
-    let asked = text.parse().ok().filter(|n| (bench::FEWEST..=MOST).contains(n));
-    asked.ok_or_else(|| format!("samples are a number from {} to {MOST}", bench::FEWEST))
 }
 
 #[derive(Subcommand, Clone)]
@@ -147,7 +133,8 @@ struct Stream {
 /// Another allocator's rows.
 #[derive(Args, Clone, Default)]
 struct External {
-    /// Show rows that were measured elsewhere beside these: a document as --json prints it, with other allocators' names
+    /// Show rows that were measured elsewhere beside these: a document as --json prints it, with other allocators'
+    /// names
     #[arg(long, value_name = "FILE.json")]
     external: Option<PathBuf>,
 }
@@ -222,11 +209,6 @@ fn set<T>(default: &mut Vec<T>, asked: Vec<T>) {
 /// Returns the file of this command, by which it starts peers in processes of their own.
 fn command() -> Option<PathBuf> {
     std::env::current_exe().ok()
-}
-
-/// Prints a result as JSON or as text.
-pub fn show<T: Document>(json: bool, document: &T, to_text: impl Fn(&T) -> String) -> Result<(), Failure> {
-    if json { print_json(document) } else { print(&to_text(document)) }
 }
 
 impl Bench {

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 /// Replays a trace on several settings, each from several opening states, and says what differs by more than those do.
 ///
-/// No recording says in which order free blocks lay on their lists. Each opening state has another order, so a figure that depends
-/// on it differs between them, and a difference between settings counts only beyond that.
+/// No recording says in which order free blocks lay on their lists. Each opening state has another order, so a figure
+/// that depends on it differs between them, and a difference between settings counts only beyond that.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pageyard compare data/traces/build.trace --engine linux-6.12,linux-6.18\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:defrag_mode=true --memory 2G --slow-path reclaim,compaction\n  pageyard compare busy.trace --engine linux-6.18,linux-6.18:fallback=alike --seeds 10 --report compared.html"
@@ -24,12 +24,13 @@ pub struct Compare {
     /// The trace, a folder NAME.trace [default: the trace built into the command]
     trace: Option<PathBuf>,
 
-    /// The settings, separated by commas: engines, each with its own knobs if needed; the others are compared with the first
-    /// [default: the reference nearest to the recorded kernel, and pageyard-exclusive]
+    /// The settings, separated by commas: engines, each with its own knobs if needed; the others are compared with the
+    /// first [default: the reference nearest to the recorded kernel, and pageyard-exclusive]
     #[arg(long, value_delimiter = ',', value_name = "NAME[:KNOB=VALUE]..")]
     engine: Vec<String>,
 
-    /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs` lists them
+    /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs`
+    /// lists them
     #[arg(long, value_name = "[ENGINE:]KNOB=VALUE", value_parser = knob)]
     set: Vec<(String, String)>,
 

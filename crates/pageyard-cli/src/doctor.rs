@@ -37,7 +37,8 @@ pub struct Doctor {
     #[arg(short, long, value_name = "NAME.trace", default_value = "doctor.trace", requires = "record")]
     output: PathBuf,
 
-    /// Try settings on the preset of another kernel than the recorded one: linux-6.1, linux-6.12 or linux-6.18, which are judged
+    /// Try settings on the preset of another kernel than the recorded one: linux-6.1, linux-6.12 or linux-6.18, which
+    /// are judged
     #[arg(long, value_name = "NAME", value_parser = ["linux-6.1", "linux-6.12", "linux-6.18"], conflicts_with = "log")]
     preset: Option<String>,
 

@@ -1,11 +1,11 @@
 //! `pageyard experiment`: one document, reproduced.
 
-use crate::bench::Samples;
-use crate::output::{Failure, print, print_json};
+use crate::output::{Failure, print, print_json, writable};
 use crate::progress::Progress;
+use crate::samples::Samples;
 use crate::setting::knob;
 use clap::Args;
-use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run, Settings, what_if};
+use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run, Settings};
 use pageyard_bench::machine::{CHECKED_BUILD, CHECKED_BUILD_WARNING};
 use pageyard_replay::engine::EngineSpec;
 use std::path::PathBuf;
@@ -60,7 +60,8 @@ struct WhatIf {
     #[arg(long, value_name = "NAME")]
     load: Vec<String>,
 
-    /// what-if: also set nearly all memory of this host aside, for half a minute at a time; only where nothing else runs
+    /// what-if: also set nearly all memory of this host aside, for half a minute at a time; only where nothing else
+    /// runs
     #[arg(long, conflicts_with = "no_host")]
     pieces: bool,
 
@@ -75,9 +76,9 @@ struct WhatIf {
 
 impl WhatIf {
     /// Returns what was asked for.
-    fn options(&self) -> what_if::Options {
-        let default = what_if::Options::default();
-        what_if::Options {
+    fn options(&self) -> experiment::WhatIfOptions {
+        let default = experiment::WhatIfOptions::default();
+        experiment::WhatIfOptions {
             host: !self.no_host,
             guest: self.guest.clone(),
             pieces: self.pieces,
@@ -162,17 +163,6 @@ impl Experiment {
             eprintln!("pageyard: wrote {}", path.display());
         }
         if json { print_json(&outcome.document()) } else { print(&outcome.text()) }
-    }
-}
-
-/// Says early that a report cannot be written: an experiment may take minutes.
-pub fn writable(path: &std::path::Path) -> Result<(), Failure> {
-    if !matches!(path.extension().and_then(|e| e.to_str()), Some("html" | "png")) {
-        return Err(Failure(format!("{}: a report's name ends in .html or .png", path.display())));
-    }
-    match std::fs::OpenOptions::new().append(true).create(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(e) => Err(Failure(format!("{} cannot be written: {e}", path.display()))),
     }
 }
 

@@ -11,7 +11,8 @@ use std::path::PathBuf;
 /// What a file can be made for.
 #[derive(Clone, Copy, ValueEnum)]
 enum Format {
-    /// Perfetto's viewer and its trace_processor: events as ftrace events, free memory as counters, refusals as instants
+    /// Perfetto's viewer and its trace_processor: events as ftrace events, free memory as counters, refusals as
+    /// instants
     Perfetto,
 }
 

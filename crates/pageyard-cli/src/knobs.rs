@@ -4,8 +4,8 @@ use crate::output::{Failure, print, print_json};
 use clap::Args;
 use pageyard_replay::engine::{EngineKnob, KnobsDocument, all_knobs};
 
-/// Lists the knobs that `--set` takes: values, engines, defaults, what each does, and what it is in Linux; then patches that are in no
-/// release and engines by their names
+/// Lists the knobs that `--set` takes: values, engines, defaults, what each does, and what it is in Linux; then patches
+/// that are in no release and engines by their names
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pageyard knobs\n  pageyard knobs compaction.direct_free")]
 pub struct Knobs {

@@ -15,6 +15,7 @@ mod progress;
 mod record;
 mod replay;
 mod router;
+mod samples;
 mod schema;
 mod setting;
 mod size;

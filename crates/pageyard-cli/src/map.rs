@@ -15,8 +15,9 @@ use std::time::Instant;
 /// The viewer, built from `viewer/`.
 const VIEWER: &str = include_str!("../viewer/map.html");
 
-/// Writes one file with everything in it: no network, no server. It shows physical memory at every moment of a recording, on the
-/// host itself and on each engine that replays it: where huge frames went, and who keeps them from coming back.
+/// Writes one file with everything in it: no network, no server. It shows physical memory at every moment of a
+/// recording, on the host itself and on each engine that replays it: where huge frames went, and who keeps them from
+/// coming back.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pageyard map data/traces/build.trace -o build.html\n  pageyard map busy.trace -o busy.html --engine linux-6.18,pageyard-exclusive\n  pageyard map busy.trace -o busy.html --engine linux-6.18,linux-6.18:fallback=alike"
@@ -29,12 +30,13 @@ pub struct Map {
     #[arg(short, long, value_name = "FILE.html")]
     output: PathBuf,
 
-    /// The engines beside the recorded host, separated by commas, each with its own settings if needed; none for the host alone
-    /// [default: the reference nearest to the recorded kernel]
+    /// The engines beside the recorded host, separated by commas, each with its own settings if needed; none for the
+    /// host alone [default: the reference nearest to the recorded kernel]
     #[arg(long, value_delimiter = ',', value_name = "NAME[:KNOB=VALUE]..")]
     engine: Vec<String>,
 
-    /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs` lists them
+    /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs`
+    /// lists them
     #[arg(long, value_name = "[ENGINE:]KNOB=VALUE", value_parser = knob)]
     set: Vec<(String, String)>,
 }

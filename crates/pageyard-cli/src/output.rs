@@ -4,6 +4,7 @@ use pageyard_trace::document::{Document, Versioned};
 use pageyard_trace::shown;
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// The longest line of an error that is printed whole, in characters: the sentences of this program are shorter.
@@ -47,6 +48,22 @@ pub fn print_json<T: Document>(document: &T) -> Result<(), Failure> {
         return print(&format!("{escaped}\n"));
     }
     print(&format!("{text}\n"))
+}
+
+/// Prints a result as JSON or as text.
+pub fn show<T: Document>(json: bool, document: &T, to_text: impl Fn(&T) -> String) -> Result<(), Failure> {
+    if json { print_json(document) } else { print(&to_text(document)) }
+}
+
+/// Says early that a report cannot be written: an experiment may take minutes.
+pub fn writable(path: &Path) -> Result<(), Failure> {
+    if !matches!(path.extension().and_then(|e| e.to_str()), Some("html" | "png")) {
+        return Err(Failure(format!("{}: a report's name ends in .html or .png", path.display())));
+    }
+    match std::fs::OpenOptions::new().append(true).create(true).open(path) {
+        Ok(_) => Ok(()),
+        Err(e) => Err(Failure(format!("{} cannot be written: {e}", path.display()))),
+    }
 }
 
 /// Prints what is not the result, on standard error.

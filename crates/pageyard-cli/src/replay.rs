@@ -29,12 +29,13 @@ pub struct Replay {
     #[arg(long, value_name = "FILE")]
     patch: Option<PathBuf>,
 
-    /// For engines kernel:..: the folder bench/linux/judge of Pageyard, with the module that replays in a kernel [default: PAGEYARD_JUDGE, or looked
-    /// for above the current folder and above the command]
+    /// For engines kernel:..: the folder bench/linux/judge of Pageyard, with the module that replays in a kernel
+    /// [default: PAGEYARD_JUDGE, or looked for above the current folder and above the command]
     #[arg(long, value_name = "DIR")]
     judge: Option<PathBuf>,
 
-    /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs` lists them
+    /// Set a knob of every engine that has it, or of one engine alone; may be given several times. `pageyard knobs`
+    /// lists them
     #[arg(long, value_name = "[ENGINE:]KNOB=VALUE", value_parser = knob)]
     set: Vec<(String, String)>,
 
@@ -56,7 +57,8 @@ pub struct Replay {
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pinned: Option<f64>,
 
-    /// In which order free blocks lay on their lists, which no trace records: 0 is ascending, each other number another order
+    /// In which order free blocks lay on their lists, which no trace records: 0 is ascending, each other number another
+    /// order
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     opening: u64,
 

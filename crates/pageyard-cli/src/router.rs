@@ -1,7 +1,6 @@
 //! `pageyard bench router`: a forwarding host, simulated.
 
-use crate::bench::show;
-use crate::output::Failure;
+use crate::output::{Failure, show, writable};
 use crate::progress::Progress;
 use crate::setting::knob;
 use clap::Args;
@@ -24,7 +23,8 @@ pub struct Router {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Sweep receive rings, transmit rings and coalescing around the setting, and name the smallest rings that keep the rate
+    /// Sweep receive rings, transmit rings and coalescing around the setting, and name the smallest rings that keep the
+    /// rate
     #[arg(long)]
     sweep: bool,
 
@@ -83,7 +83,7 @@ impl Router {
             SeriesFolder::check(out)?;
         }
         if let Some(plot) = &self.plot {
-            crate::experiment::writable(plot)?;
+            writable(plot)?;
         }
         let machine = Machine::this();
         if !self.sweep {

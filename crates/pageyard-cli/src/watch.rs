@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How often metrics are written.
 const METRICS_EVERY: Duration = Duration::from_secs(5);
 
-/// Keeps the last seconds in memory, and writes them as a trace when a request fails, compaction fails, or SIGUSR1 comes.
+/// Keeps the last seconds in memory, and writes them as a trace when a request fails, compaction fails, or SIGUSR1
+/// comes.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  sudo pageyard watch -o /var/lib/pageyard --metrics /run/pageyard.prom\n  sudo pageyard watch --once --on failure\n  sudo pkill -USR1 -f '^pageyard watch'\n\ndocs/design/watch.md says what is kept and what it costs; packaging/pageyard-watch.service runs it under systemd."

@@ -1,4 +1,5 @@
-//! What `experiment what-if` runs of this program: loads, trials, the process that puts settings back, and a guest's only one.
+//! What `experiment what-if` runs of this program: loads, trials, the process that puts settings back, and a guest's
+//! only one.
 
 use crate::output::{Failure, print};
 use crate::setting::knob;

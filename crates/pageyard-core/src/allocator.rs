@@ -88,7 +88,8 @@ impl core::ops::AddAssign for Drained {
 /// that changes something names the CPU it runs on; a CPU that the instance does not have is refused, with nothing
 /// changed.
 ///
-/// References, boxes and reference counts of an allocator are allocators too (`Box` and `Arc` with the feature `alloc`).
+/// References, boxes and reference counts of an allocator are allocators too (`Box` and `Arc` with the feature
+/// `alloc`).
 ///
 /// # Safety
 /// Callers turn what an allocator returns into references to memory, so an implementation promises:
@@ -97,8 +98,8 @@ impl core::ops::AddAssign for Drained {
 ///    [`claim_exact`](PageAllocator::claim_exact) hands out has no frame in common with any block that was handed out
 ///    and not freed since, however many threads call.
 /// 2. It is `2^order` managed frames of one zone, starting at a multiple of `2^order`.
-/// 3. It stays its owner's until the owner frees or splits it. No call that is refused, no free of anything else, no panic of
-///    a callback and no other call changes that.
+/// 3. It stays its owner's until the owner frees or splits it. No call that is refused, no free of anything else, no
+///    panic of a callback and no other call changes that.
 pub unsafe trait PageAllocator: Sync {
     /// Allocates one block of `2^request.order` frames.
     ///
@@ -204,8 +205,8 @@ pub unsafe trait PageAllocator: Sync {
 /// `unsafe [generics] Type, this => expression`, where the expression is the allocator, or a guard that dereferences to
 /// it.
 ///
-/// The implementation is `unsafe`, and so is asking for it: the promises of [`PageAllocator`] are kept only where the expression is
-/// the same allocator in every call.
+/// The implementation is `unsafe`, and so is asking for it: the promises of [`PageAllocator`] are kept only where the
+/// expression is the same allocator in every call.
 #[macro_export]
 macro_rules! forward_page_allocator {
     (unsafe [$($generics:tt)*] $type:ty, $this:ident => $to:expr) => {

@@ -76,8 +76,8 @@ pub enum FreeError {
     Misaligned,
     /// The CPU is not one of the instance's.
     NoSuchCpu,
-    /// The block is still allocated: another call is splitting it, or the kernel refused the barrier that frees of it need (biased
-    /// pageblocks).
+    /// The block is still allocated: another call is splitting it, or the kernel refused the barrier that frees of it
+    /// need (biased pageblocks).
     Busy,
 }
 

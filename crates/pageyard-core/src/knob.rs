@@ -1,5 +1,5 @@
-//! Knobs: settings by name. A table says once what each is: its field, the values it takes, what it does, and what decides
-//! the same in Linux since when. Presets, `--set`, lists and pages read the table.
+//! Knobs: settings by name. A table says once what each is: its field, the values it takes, what it does, and what
+//! decides the same in Linux since when. Presets, `--set`, lists and pages read the table.
 //!
 //! [`knobs!`](crate::knobs) declares a struct with its table, and [`named!`](crate::named) the enums of its fields.
 
@@ -17,8 +17,8 @@ pub struct Knob {
     pub values: Values,
     /// Where Linux decides it.
     pub place: Place,
-    /// Its values with the releases that have each, as far as that is certain. The value [`ANY`] is one that a user chooses.
-    /// Releases count, not distributions, which carry patches back.
+    /// Its values with the releases that have each, as far as that is certain. The value [`ANY`] is one that a user
+    /// chooses. Releases count, not distributions, which carry patches back.
     pub releases: &'static [(&'static str, Releases)],
     /// What the long-term branch of a release has that the release itself had not.
     pub branches: &'static [(Version, &'static str)],
@@ -44,8 +44,8 @@ impl Knob {
         }
     }
 
-    /// Returns the value of a release, with what its long-term branch carried back; `None` where the release has several, or a
-    /// user chooses, or it is nothing of Linux.
+    /// Returns the value of a release, with what its long-term branch carried back; `None` where the release has
+    /// several, or a user chooses, or it is nothing of Linux.
     #[must_use]
     pub fn value_in(&self, release: Version) -> Option<&'static str> {
         if let Some((_, value)) = self.branches.iter().find(|(branch, _)| *branch == release) {
@@ -402,8 +402,8 @@ macro_rules! named {
     };
 }
 
-/// Declares a struct of settings: plain fields, each with its default, and behind them the knobs. A knob is a field and its
-/// entry in the table in one:
+/// Declares a struct of settings: plain fields, each with its default, and behind them the knobs. A knob is a field and
+/// its entry in the table in one:
 ///
 /// ```
 /// use pageyard_core::knob::{Place::Sysctl, Releases::*};
@@ -429,9 +429,9 @@ macro_rules! named {
 /// assert!(field.set("false") && !swapper.readahead);
 /// ```
 ///
-/// After `about` come fields of [`Knob`](crate::knob::Knob) in any order. `= VALUE` is what the field has where a user chooses,
-/// or where it is nothing of Linux; without it, that is the first value of its type. With `prefix "", behind A, before B;` the
-/// knobs of the plain field `A` come first, and those of `B` last.
+/// After `about` come fields of [`Knob`](crate::knob::Knob) in any order. `= VALUE` is what the field has where a user
+/// chooses, or where it is nothing of Linux; without it, that is the first value of its type. With
+/// `prefix "", behind A, before B;` the knobs of the plain field `A` come first, and those of `B` last.
 #[macro_export]
 macro_rules! knobs {
     (

@@ -20,13 +20,14 @@
 //! }
 //! ```
 //!
-//! The crate is `no_std` and never allocates; the feature `alloc` only teaches the trait of `Box` and `Arc`. From the bottom up:
+//! The crate is `no_std` and never allocates; the feature `alloc` only teaches the trait of `Box` and `Arc`. From the
+//! bottom up:
 //!
 //! * [`units`]: frame numbers, orders and counts of frames, each its own type instead of a bare `usize`.
 //! * [`block`]: buddies, alignment and pageblocks, as pure functions.
 //! * [`migratetype`], [`gfp`], [`request`]: what a caller asks for, and how a kernel's bits say it.
-//! * [`memmap`]: which frames exist, and in which zone and node they lie; [`firmware`]: the map as a boot loader hands it over;
-//!   [`topology`]: which node each CPU belongs to, and how far nodes are from one another.
+//! * [`memmap`]: which frames exist, and in which zone and node they lie; [`firmware`]: the map as a boot loader hands
+//!   it over; [`topology`]: which node each CPU belongs to, and how far nodes are from one another.
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
 //! * [`error`]: why a request was refused; [`reason`]: one rule for every engine that picks the error.
 //! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an

@@ -11,7 +11,8 @@ pub const NR_ZONE_KINDS: usize = 5;
 /// The most zones one instance can have.
 pub const MAX_ZONES: usize = 64;
 
-/// The nodes that a memory map can have: those that a [`NodeMask`](crate::NodeMask) can name. Their numbers are below it.
+/// The nodes that a memory map can have: those that a [`NodeMask`](crate::NodeMask) can name. Their numbers are below
+/// it.
 pub const MAX_NODES: usize = u64::BITS as usize;
 
 /// The frame number that no region may reach: 2^40 frames are 4 PiB.
@@ -160,7 +161,8 @@ impl<'a> MemoryMap<'a> {
     ///
     /// # Errors
     /// [`MapError`] names the first region at fault: out of order or overlapping, above [`PFN_LIMIT`], of a node
-    /// at or above [`MAX_NODES`], a zone that appears again after another one began, more than [`MAX_ZONES`] zones, or no managed frame at all.
+    /// at or above [`MAX_NODES`], a zone that appears again after another one began, more than [`MAX_ZONES`] zones, or
+    /// no managed frame at all.
     pub fn new(regions: &'a [Region]) -> Result<MemoryMap<'a>, MapError> {
         let mut end = Pfn(0);
         let mut managed = false;

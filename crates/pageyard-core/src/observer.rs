@@ -30,7 +30,8 @@ pub trait Observer: Sync {
     /// Whether the observer wants any calls. An engine can take shorter paths where it does not.
     const ACTIVE: bool = true;
 
-    /// A block was handed out: it is tagged as allocated, and the caller gets it next. `migratetype` is what was asked for.
+    /// A block was handed out: it is tagged as allocated, and the caller gets it next. `migratetype` is what was asked
+    /// for.
     fn allocated(&self, pfn: Pfn, order: Order, migratetype: Migratetype);
 
     /// A block was given up by its owner. No other call frees it, and none can allocate it until this returns.
@@ -39,8 +40,8 @@ pub trait Observer: Sync {
     /// A live block of order `from` becomes live blocks of order `to`, none of which can be freed until this returns.
     fn split(&self, pfn: Pfn, from: Order, to: Order);
 
-    /// Compaction moved the contents of a live block of order 0: `to` is its owner's now, and `from` is free afterwards,
-    /// without a [`freed`](Observer::freed).
+    /// Compaction moved the contents of a live block of order 0: `to` is its owner's now, and `from` is free
+    /// afterwards, without a [`freed`](Observer::freed).
     ///
     /// The owner's callback has let others have `to` by then: where one of them frees it at once, that is told first.
     fn migrated(&self, from: Pfn, to: Pfn);

@@ -49,8 +49,8 @@ pub enum RangeFault {
 
 /// Why a range was not freed as a whole: where it stopped, and what was freed before that.
 ///
-/// The frames in front of [`at`](RangeError::at) are free; those from there on are as they were, except that a live block
-/// which crosses an end of the range may have been split there.
+/// The frames in front of [`at`](RangeError::at) are free; those from there on are as they were, except that a live
+/// block which crosses an end of the range may have been split there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RangeError {
     /// The first frame that was not freed.

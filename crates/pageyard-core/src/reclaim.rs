@@ -61,8 +61,8 @@ impl FromIterator<ZoneId> for ZoneMask {
 /// What is asked of reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shortage {
-    /// The zones that frames may come from, one or several of a node. Frames freed elsewhere do not help. Of several, those
-    /// that were used longest ago are given up first, in whichever zone they lie.
+    /// The zones that frames may come from, one or several of a node. Frames freed elsewhere do not help. Of several,
+    /// those that were used longest ago are given up first, in whichever zone they lie.
     ///
     /// # Linux
     /// Until 4.7 a zone's own lists are shrunk; since 4.8 a node's, up to `scan_control.reclaim_idx`.
@@ -210,9 +210,9 @@ pub trait PressureAllocator: PageAllocator {
     /// [`Failure`]: the reason as [`PageAllocator::alloc`] gives it, and what was tried.
     fn alloc_with<H: Helpers>(&self, cx: &Cx, request: &Request, helpers: &H) -> Result<Pfn, Failure>;
 
-    /// Lets the background reclaimers that were woken run, until there is enough above the high watermark or they make no
-    /// more progress. Returns what they did; nothing where none was woken. One that could not do enough stays awake, and
-    /// goes on at the next call.
+    /// Lets the background reclaimers that were woken run, until there is enough above the high watermark or they make
+    /// no more progress. Returns what they did; nothing where none was woken. One that could not do enough stays awake,
+    /// and goes on at the next call.
     ///
     /// # Linux
     /// `kswapd`: one run of `balance_pgdat`, and whether it sleeps then (`kswapd_try_to_sleep`).

@@ -33,9 +33,11 @@ bitflags! {
         const ZERO = 1 << 9;
         /// Wants the frames that were freed longest ago.
         const COLD = 1 << 10;
-        /// Wants frames that are not one page: compaction sees each by itself. Without it a block of several frames is one.
+        /// Wants frames that are not one page: compaction sees each by itself. Without it a block of several frames is
+        /// one.
         const LOOSE = 1 << 11;
-        /// Keeps to the nodes of its task's cpuset on the slow path too, where others may use those of a cpuset around it.
+        /// Keeps to the nodes of its task's cpuset on the slow path too, where others may use those of a cpuset around
+        /// it.
         const HARDWALL = 1 << 12;
         /// Will be written to soon: at first, nodes are passed over that hold too much of such memory.
         const WRITE = 1 << 13;

@@ -1,4 +1,5 @@
-//! Nodes: which of them each CPU belongs to, how far they are from one another, and so in which order a CPU's requests try them.
+//! Nodes: which of them each CPU belongs to, how far they are from one another, and so in which order a CPU's requests
+//! try them.
 
 use crate::units::{CpuId, NodeId};
 
@@ -8,7 +9,8 @@ use crate::units::{CpuId, NodeId};
 /// `LOCAL_DISTANCE`.
 pub const LOCAL_DISTANCE: u8 = 10;
 
-/// Which node each CPU belongs to, and how far nodes are from one another: what firmware says in its tables SRAT and SLIT.
+/// Which node each CPU belongs to, and how far nodes are from one another: what firmware says in its tables SRAT and
+/// SLIT.
 ///
 /// The default knows neither. CPUs are then dealt out to the nodes that have memory in equal shares, lowest first, and
 /// the distance of two nodes grows with the difference of their numbers.
@@ -46,7 +48,8 @@ impl Topology<'_> {
         nodes.nth((cpu.index() / share).min(count - 1)).unwrap_or_default()
     }
 
-    /// Returns how many CPUs share what a node's zones spare for per-CPU lists: those of the node, or all where it has none.
+    /// Returns how many CPUs share what a node's zones spare for per-CPU lists: those of the node, or all where it has
+    /// none.
     ///
     /// # Linux
     /// `nr_split_cpus` in `zone_highsize`.
@@ -59,8 +62,9 @@ impl Topology<'_> {
     /// Iterates over nodes in the order in which requests of CPUs of `home` try them: by distance.
     ///
     /// # Linux
-    /// `find_next_best_node`. Of nodes that are equally far, the first is the one whose number follows the home node's, going
-    /// round, so that not all nodes fall back to node 0. Linux also prefers nodes without CPUs, which this does not.
+    /// `find_next_best_node`. Of nodes that are equally far, the first is the one whose number follows the home node's,
+    /// going round, so that not all nodes fall back to node 0. Linux also prefers nodes without CPUs, which this does
+    /// not.
     pub fn by_distance(&self, home: NodeId, nodes: NodeSet) -> impl Iterator<Item = NodeId> + '_ {
         let mut left = nodes;
         core::iter::from_fn(move || {

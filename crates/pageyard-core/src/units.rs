@@ -293,7 +293,8 @@ id! {
     CpuId(u32)
 }
 id! {
-    /// A cpuset: a group of tasks that keeps to some nodes. Zero is the root, which all tasks are in that no other cpuset has.
+    /// A cpuset: a group of tasks that keeps to some nodes. Zero is the root, which all tasks are in that no other
+    /// cpuset has.
     CpusetId(u16)
 }
 id! {

@@ -219,7 +219,8 @@ mod tests {
         }
     }
 
-    // The golden values against recorded hosts are in `tests/reference/recorded.rs` of the reference; these are the corners.
+    // The golden values against recorded hosts are in `tests/reference/recorded.rs` of the reference; these are the
+    // corners.
 
     #[test]
     fn a_zone_without_frames_reserves_nothing_but_the_movable_floor() {

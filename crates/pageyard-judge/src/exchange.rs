@@ -1,5 +1,5 @@
-//! The file through which the driver and the guest speak: the stream goes in, answers and two states come out. The guest sees it
-//! as the memory of a device. `bench/linux/judge/exchange.h` has the same layout for the guest.
+//! The file through which the driver and the guest speak: the stream goes in, answers and two states come out. The
+//! guest sees it as the memory of a device. `bench/linux/judge/exchange.h` has the same layout for the guest.
 
 use crate::kernel_state::{KernelState, StateError};
 use crate::operation::{Answer, Kind, Move, Operation};

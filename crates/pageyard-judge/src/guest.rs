@@ -1,4 +1,5 @@
-//! A stock kernel in a guest: booted with the judge's module, two CPUs and two nodes, it carries out one stream and goes down again.
+//! A stock kernel in a guest: booted with the judge's module, two CPUs and two nodes, it carries out one stream and
+//! goes down again.
 
 use crate::exchange::{self, ExchangeError, Ruling, Task};
 use crate::operation::Operation;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often a guest is booted that does not come to the stream: under an emulator a kernel now and then fails on its way there.
+/// How often a guest is booted that does not come to the stream: under an emulator a kernel now and then fails on its
+/// way there.
 const BOOTS: u32 = 3;
 
 /// How long a guest may show no progress: on a host with other work an emulated kernel boots for minutes.
@@ -65,8 +67,8 @@ impl fmt::Display for GuestError {
 impl std::error::Error for GuestError {}
 
 impl Guest {
-    /// Boots the guest, lets it carry out a stream, and returns what it did. `settings` are names below `/proc/sys/vm` and their
-    /// values.
+    /// Boots the guest, lets it carry out a stream, and returns what it did. `settings` are names below `/proc/sys/vm`
+    /// and their values.
     ///
     /// # Errors
     /// [`GuestError`].
@@ -101,8 +103,8 @@ impl Guest {
     }
 
     /// Returns an emulator's command that lacks only memory and CPUs. `words` are the kernel's, and
-    /// name the module that the guest loads; it sees the file `exchange` of `bytes` bytes as the memory of a device; `settings` are names
-    /// below `/proc/sys/vm` and their values.
+    /// name the module that the guest loads; it sees the file `exchange` of `bytes` bytes as the memory of a device;
+    /// `settings` are names below `/proc/sys/vm` and their values.
     pub(crate) fn emulator(
         &self,
         settings: &[(String, String)],
@@ -111,7 +113,8 @@ impl Guest {
         bytes: u64,
         log: &Path,
     ) -> io::Result<Command> {
-        // A host that is busy delays the emulated timer, which the kernel would take for a broken one (`no_timer_check`).
+        // A host that is busy delays the emulated timer, which the kernel would take for a broken one
+        // (`no_timer_check`).
         let mut append = format!(
             "console=ttyS0 quiet panic=-1 psi=0 init_on_alloc=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable no_timer_check {words}"
         );
@@ -120,7 +123,8 @@ impl Guest {
         }
         let shared =
             format!("memory-backend-file,id=exchange,share=on,mem-path={},size={bytes}", exchange.display(),);
-        // A guest that holds its CPUs would run on for ever: it ends with the process that started it, however that ends.
+        // A guest that holds its CPUs would run on for ever: it ends with the process that started it, however that
+        // ends.
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-cpu", "max"])
@@ -200,7 +204,8 @@ impl Progress {
         Progress { console: console.to_path_buf(), seen: (0, 0), at: now }
     }
 
-    /// Returns for how long a guest that has carried out `done` operations has neither done more nor written to its console.
+    /// Returns for how long a guest that has carried out `done` operations has neither done more nor written to its
+    /// console.
     pub(crate) fn stands_since(&mut self, done: u64, now: Instant) -> Duration {
         let seen = (std::fs::metadata(&self.console).map_or(0, |file| file.len()), done);
         if seen != self.seen {

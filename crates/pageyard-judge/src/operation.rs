@@ -24,7 +24,8 @@ pub enum Kind {
     KswapdEnds = 7,
     /// From now on the block of operation `arg` can be reclaimed.
     GiveUp = 8,
-    /// Asks for `arg` single frames that follow each other, as `alloc_pages_exact` gives them. To those that free it is a bulk request.
+    /// Asks for `arg` single frames that follow each other, as `alloc_pages_exact` gives them. To those that free it is
+    /// a bulk request.
     AllocExact = 9,
 }
 

@@ -1,9 +1,9 @@
-//! A ruling in a file: which preset should do the same, the settings, the stream, the kernel's answers and both states. It is
-//! compared without a kernel, so that the reference cannot drift.
+//! A ruling in a file: which preset should do the same, the settings, the stream, the kernel's answers and both states.
+//! It is compared without a kernel, so that the reference cannot drift.
 //!
-//! The file is one zstd frame: `pyruling`, the length of a JSON document with names and sizes, that document, the operations
-//! as [`Operation::to_bytes`] writes them, a 32-bit number of each answer's length with its frame numbers in 32 bits each, the
-//! counts, reclaims, moves and steps, and the two states as the guest wrote them.
+//! The file is one zstd frame: `pyruling`, the length of a JSON document with names and sizes, that document, the
+//! operations as [`Operation::to_bytes`] writes them, a 32-bit number of each answer's length with its frame numbers in
+//! 32 bits each, the counts, reclaims, moves and steps, and the two states as the guest wrote them.
 
 use crate::exchange::Ruling;
 use crate::kernel_state::KernelState;

@@ -59,7 +59,8 @@ struct Owners {
     /// By operation: the blocks that it got and still holds.
     held: RefCell<Vec<Vec<Option<Pfn>>>>,
     orders: RefCell<Vec<Order>>,
-    /// Of single frames and compound pages that can be isolated: the operation, which of its blocks, and whether it is stuck.
+    /// Of single frames and compound pages that can be isolated: the operation, which of its blocks, and whether it is
+    /// stuck.
     movable: RefCell<HashMap<Pfn, Owner>>,
     moves: RefCell<Vec<Move>>,
     /// How many of them were of compound pages.
@@ -299,7 +300,8 @@ fn computed(allocator: &LinuxAllocator, zone: ZoneId) -> Option<Computed> {
     })
 }
 
-/// Frees offered blocks, as many as the present request says, once each time that it reclaims; and moves what can be moved.
+/// Frees offered blocks, as many as the present request says, once each time that it reclaims; and moves what can be
+/// moved.
 struct Helping<'a> {
     owners: &'a Owners,
     allocator: &'a LinuxAllocator,

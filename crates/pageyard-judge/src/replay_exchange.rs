@@ -1,5 +1,5 @@
-//! The file through which the driver and a guest that replays a recording speak. `bench/linux/judge/replay.h` has the same
-//! layout for the guest.
+//! The file through which the driver and a guest that replays a recording speak. `bench/linux/judge/replay.h` has the
+//! same layout for the guest.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -186,8 +186,8 @@ pub struct GuestOpening {
     pub types: Vec<[u32; 2]>,
     /// Of each free list: order, type, number of blocks, and their first frames, head first.
     pub lists: Vec<u32>,
-    /// Of each list of a CPU: CPU, kind of zone, list, order, number of blocks; then of each block, the next to be taken first, its
-    /// first frame and the type that it was cached with.
+    /// Of each list of a CPU: CPU, kind of zone, list, order, number of blocks; then of each block, the next to be
+    /// taken first, its first frame and the type that it was cached with.
     pub cached: Vec<u32>,
     /// CPU, kind of zone, limit of its lists in frames, 0.
     pub highs: Vec<[u32; 4]>,
@@ -330,7 +330,8 @@ impl Exchange {
         })
     }
 
-    /// Returns the kernel's release, the guest's zones and the frames that its module got, once it has taken all memory.
+    /// Returns the kernel's release, the guest's zones and the frames that its module got, once it has taken all
+    /// memory.
     ///
     /// # Errors
     /// Whatever keeps the file from being read.

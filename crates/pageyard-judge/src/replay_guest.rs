@@ -1,5 +1,5 @@
-//! A kernel in a guest that replays a recording: booted with the replaying module, it takes all its memory, waits for its opening
-//! and its steps, and carries them out.
+//! A kernel in a guest that replays a recording: booted with the replaying module, it takes all its memory, waits for
+//! its opening and its steps, and carries them out.
 
 use crate::exchange::ExchangeError;
 use crate::guest::{Guest, GuestError, Progress};
@@ -47,8 +47,8 @@ pub struct Taken<'a> {
 }
 
 impl Guest {
-    /// Boots the guest until it has taken all its memory. `sizes` says how much it will be told at most; `settings` are names below
-    /// `/proc/sys/vm` and their values.
+    /// Boots the guest until it has taken all its memory. `sizes` says how much it will be told at most; `settings` are
+    /// names below `/proc/sys/vm` and their values.
     ///
     /// # Errors
     /// [`GuestError`].

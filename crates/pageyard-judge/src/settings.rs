@@ -1,4 +1,5 @@
-//! Sets of settings: values that a kernel is given below `/proc/sys/vm`, and the preset of the reference with the same ones.
+//! Sets of settings: values that a kernel is given below `/proc/sys/vm`, and the preset of the reference with the same
+//! ones.
 
 use crate::stream::Shape;
 use pageyard_linux::Config;
@@ -25,8 +26,8 @@ pub fn settings(set: u64) -> Settings {
     chosen.map(|(name, value)| (name.to_owned(), value)).to_vec()
 }
 
-/// Makes the shape of a set's stream: every second one uses both CPUs, two of three have bulk requests. Where requests compact there
-/// are more of these, so that memory is full of single frames that can be moved.
+/// Makes the shape of a set's stream: every second one uses both CPUs, two of three have bulk requests. Where requests
+/// compact there are more of these, so that memory is full of single frames that can be moved.
 #[must_use]
 pub fn shape(set: u64, operations: u32, compacts: bool) -> Shape {
     let bulk = match (set.is_multiple_of(3), compacts) {

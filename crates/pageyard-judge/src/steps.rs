@@ -1,4 +1,5 @@
-//! What compaction does on its way, as a kernel's trace events and the reference tell it, in numbers that can be compared.
+//! What compaction does on its way, as a kernel's trace events and the reference tell it, in numbers that can be
+//! compared.
 
 use pageyard_core::compaction::{Outcome, Step};
 use std::fmt;

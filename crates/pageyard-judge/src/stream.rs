@@ -1,5 +1,5 @@
-//! Streams of operations: random, the same again for the same seed, and made so that every path of the allocator is taken: memory
-//! fills and empties, types mix, requests that cannot wait meet an almost empty zone.
+//! Streams of operations: random, the same again for the same seed, and made so that every path of the allocator is
+//! taken: memory fills and empties, types mix, requests that cannot wait meet an almost empty zone.
 
 use crate::operation::{
     COMPOUND, DIRECT, HIGH, KSWAPD, Kind, MAYFAIL, MEMALLOC, MOST_EXACT, NOMEMALLOC, NORETRY, Operation,

@@ -1,4 +1,5 @@
-//! What a kernel answered against what the reference answers, operation by operation, and the states after the last one.
+//! What a kernel answered against what the reference answers, operation by operation, and the states after the last
+//! one.
 
 use crate::exchange::Ruling;
 use crate::kernel_state::KernelState;

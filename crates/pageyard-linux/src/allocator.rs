@@ -78,8 +78,8 @@ impl LinuxAllocator {
     ///
     /// # Safety
     /// Calls that name the same CPU come from one thread at a time. Calls that name none, or ask about another CPU
-    /// (`drain`, `audit`, the statistics), are made while no other call runs. So is a request that may wait and fails: it
-    /// drains all lists.
+    /// (`drain`, `audit`, the statistics), are made while no other call runs. So is a request that may wait and fails:
+    /// it drains all lists.
     #[allow(unsafe_code, reason = "the caller's promise stands in for a lock")]
     pub unsafe fn by_cpu(map: &MemoryMap<'_>, config: &Config) -> Result<LinuxAllocator, MapError> {
         let mut allocator = LinuxAllocator::new(map, config)?;

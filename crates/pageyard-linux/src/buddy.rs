@@ -66,8 +66,8 @@ impl Locked<'_> {
         self.insert(pfn, order, m, end);
     }
 
-    /// Frees a block that comes past the per-CPU lists: to the type of its pageblock, or, where lists are pure, each of its
-    /// pageblocks to its own.
+    /// Frees a block that comes past the per-CPU lists: to the type of its pageblock, or, where lists are pure, each of
+    /// its pageblocks to its own.
     ///
     /// # Linux
     /// `free_one_page`, and from 6.10 on `split_large_buddy`.
@@ -189,8 +189,8 @@ impl Locked<'_> {
         (start >= self.zone.span.start && end <= self.zone.span.end()).then_some((start, end))
     }
 
-    /// Returns what of a pageblock moves with one of its blocks. Where the zone ends inside it nothing does; where the zone
-    /// begins inside it, what follows the block, or, where lists are pure, nothing either.
+    /// Returns what of a pageblock moves with one of its blocks. Where the zone ends inside it nothing does; where the
+    /// zone begins inside it, what follows the block, or, where lists are pure, nothing either.
     ///
     /// # Linux
     /// The beginning of `move_freepages_block`.
@@ -222,8 +222,8 @@ impl Locked<'_> {
 
     /// Moves a pageblock's free blocks to the lists of type `to`; returns how many frames that was.
     ///
-    /// Blocks that are on those lists already go to their end, too. Where lists are pure, a block larger than the pageblock
-    /// is divided first; otherwise it moves whole if it begins here.
+    /// Blocks that are on those lists already go to their end, too. Where lists are pure, a block larger than the
+    /// pageblock is divided first; otherwise it moves whole if it begins here.
     ///
     /// # Linux
     /// `move_freepages_block`.
@@ -259,8 +259,8 @@ impl Locked<'_> {
         }
     }
 
-    /// Joins a pageblock that is one free block with the other half of a block of two, where both are on one list: such halves are
-    /// apart only while they are converted one after the other.
+    /// Joins a pageblock that is one free block with the other half of a block of two, where both are on one list: such
+    /// halves are apart only while they are converted one after the other.
     pub(crate) fn join_halves(&mut self, start: Pfn, end: End) {
         let buddy = block::buddy(start, PAGEBLOCK_ORDER);
         let Some(m) = self.free_block_at(start, PAGEBLOCK_ORDER) else { return };

@@ -63,8 +63,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Takes single frames from the CPU's list of the first zone of the nearest node that has room for all; none where no zone
-    /// has.
+    /// Takes single frames from the CPU's list of the first zone of the nearest node that has room for all; none where
+    /// no zone has.
     fn take_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         let m = request.migratetype;
         if out.len() < 2 || request.order != Order::ZERO || self.check(cx, request).is_err() {
@@ -103,7 +103,8 @@ impl LinuxAllocator {
             out[got] = pfn;
             got += 1;
         }
-        // An owner makes frames movable once it has them: until then none counts as such where a refill looks for a pageblock to convert.
+        // An owner makes frames movable once it has them: until then none counts as such where a refill looks for a
+        // pageblock to convert.
         let taken = Tag::Allocated(Order::ZERO, Holding::of(m));
         for pfn in &out[..got] {
             zone.set_tag(*pfn, taken);

@@ -1,8 +1,8 @@
 //! What compaction sees of the reference: its tags, its lists, and leases of pageblocks. Layer: requests, the
 //! lowest of them.
 //!
-//! A frame that compaction holds is an allocated block of order 0 that only compaction knows of. Such frames become one block of
-//! several just before one is moved to them.
+//! A frame that compaction holds is an allocated block of order 0 that only compaction knows of. Such frames become one
+//! block of several just before one is moved to them.
 
 use crate::allocator::LinuxAllocator;
 use crate::effort::{Effort, Mark, own_privileges};
@@ -291,8 +291,8 @@ impl CompactionView for LinuxAllocator {
         let first = zone.number(block.pfn);
         let inside = first + 1..first + block.order.frames().0;
         let whole = Tag::Allocated(block.order, Holding::MOVABLE);
-        // Each frame is won, the first one last: a caller may free one of them meanwhile, without owning it, and so take it from
-        // compaction.
+        // Each frame is won, the first one last: a caller may free one of them meanwhile, without owning it, and so
+        // take it from compaction.
         let lost = inside.clone().find(|frame| !zone.tags.swap(*frame, HELD, Tag::Inside));
         let won = inside.start..lost.unwrap_or(inside.end);
         if lost.is_none() && zone.tags.swap(first, HELD, whole) {

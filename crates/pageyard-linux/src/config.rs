@@ -37,8 +37,9 @@ knobs! {
         pub cpus: u32 = 2,
         /// Watermarks and reserves.
         pub watermark: WatermarkKnobs = WatermarkKnobs::defaults(),
-        /// Watermarks of zones that do not follow from `watermark` and the frames that are managed now. A kernel computes
-        /// them when it starts and when a setting is written; frames that come to be managed in between count only then.
+        /// Watermarks of zones that do not follow from `watermark` and the frames that are managed now. A kernel
+        /// computes them when it starts and when a setting is written; frames that come to be managed in between count
+        /// only then.
         pub zone_marks: Vec<ZoneMarks> = Vec::new(),
         /// Which requests can go below a watermark, and how far.
         pub reserve_rule: ReserveRule = ReserveRule::HighHarder,
@@ -124,8 +125,8 @@ knobs! {
         releases: &[("atomic", Until(6, 2)), ("high", Since(6, 5))],
         note: "Watermarks are boosted from 5.0 on. Who is spared changed in 6.3, who wakes in 6.5.",
     }
-    /// They do so once the nodes that they may use have nothing above the low watermark. Those of tasks that are being killed are
-    /// among them.
+    /// They do so once the nodes that they may use have nothing above the low watermark. Those of tasks that are being
+    /// killed are among them.
     privileged_take_any_node: bool {
         about: "whether urgent requests and those without watermarks take from nodes that they did not ask for",
         place: Code("__alloc_pages_slowpath"),

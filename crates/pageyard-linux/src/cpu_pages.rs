@@ -1,4 +1,5 @@
-//! The pages that one CPU keeps of one zone: its lists, what they hold, and the policy they follow. Layer: parts of a zone.
+//! The pages that one CPU keeps of one zone: its lists, what they hold, and the policy they follow. Layer: parts of a
+//! zone.
 
 use crate::events::PcpCounts;
 use crate::freelist::End;

@@ -65,9 +65,9 @@ struct Made {
 /// An instance's cpusets. Those who change them wait for each other; requests never wait.
 ///
 /// # Linux
-/// `cpusets_enabled_key`: while there is only the root, nothing is looked at; once there is another, each request has a mask, even one
-/// whose cpuset allows all nodes. `mems_allowed_seq`: a request that fails while nodes change is tried again. There, the task has a
-/// copy of its cpuset's nodes, here it has the cpuset ([`Cx::cpuset`]).
+/// `cpusets_enabled_key`: while there is only the root, nothing is looked at; once there is another, each request has a
+/// mask, even one whose cpuset allows all nodes. `mems_allowed_seq`: a request that fails while nodes change is tried
+/// again. There, the task has a copy of its cpuset's nodes, here it has the cpuset ([`Cx::cpuset`]).
 pub struct Cpusets {
     /// Counts changes; zero: there is only the root.
     changes: AtomicU64,
@@ -190,8 +190,8 @@ impl Cpusets {
     }
 
     /// # Linux
-    /// `prepare_alloc_pages` for the first attempt; `cpuset_node_allowed`: interrupts are not bound, nor are tasks that are being
-    /// killed; what has no `__GFP_HARDWALL` is bound by the nearest hard wall.
+    /// `prepare_alloc_pages` for the first attempt; `cpuset_node_allowed`: interrupts are not bound, nor are tasks that
+    /// are being killed; what has no `__GFP_HARDWALL` is bound by the nearest hard wall.
     #[cold]
     fn within(&self, cx: &Cx, request: &Request, asked: Option<NodeMask>, reach: Reach) -> Bounds {
         let mems = self.mems(cx.cpuset);

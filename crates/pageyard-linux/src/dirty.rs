@@ -1,4 +1,5 @@
-//! Dirty limits: frames that will be written to are taken from nodes that do not hold too many such frames yet. Layer: the allocator.
+//! Dirty limits: frames that will be written to are taken from nodes that do not hold too many such frames yet. Layer:
+//! the allocator.
 
 use crate::allocator::LinuxAllocator;
 use crate::zone::Zone;
@@ -29,8 +30,8 @@ impl Default for Dirty {
 }
 
 impl LinuxAllocator {
-    /// Says what a node holds of files: the caller keeps files, the allocator does not know of them. A node that does not exist is
-    /// left out.
+    /// Says what a node holds of files: the caller keeps files, the allocator does not know of them. A node that does
+    /// not exist is left out.
     pub fn set_file_pages(&self, node: NodeId, pages: FilePages) {
         let Some((resident, dirty)) = self.dirty.nodes.get(usize::from(node.0)) else { return };
         // ORDER: Relaxed, all of it: figures that are out of date when they are read, as Linux's are.
@@ -42,8 +43,8 @@ impl LinuxAllocator {
     /// Takes the nodes away that hold too much that is dirty.
     ///
     /// # Linux
-    /// `spread_dirty_pages` and `node_dirty_ok`, with `vm.dirty_ratio`. Left out: `vm.dirty_bytes`, and the quarter more for
-    /// real-time tasks. Until 4.7 the limit is a zone's.
+    /// `spread_dirty_pages` and `node_dirty_ok`, with `vm.dirty_ratio`. Left out: `vm.dirty_bytes`, and the quarter
+    /// more for real-time tasks. Until 4.7 the limit is a zone's.
     #[cold]
     pub(crate) fn not_too_dirty(&self, nodes: Option<NodeMask>) -> Option<NodeMask> {
         // ORDER: Relaxed: see `set_file_pages`.

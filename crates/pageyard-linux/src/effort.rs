@@ -76,8 +76,9 @@ pub struct Effort {
 /// What `GFP_ATOMIC` says: urgent, and cannot wait.
 const ATOMIC: RequestFlags = RequestFlags::HIGH.union(RequestFlags::NON_BLOCKING);
 
-/// Returns the privileges that a request's own flags give it: not what it is entitled to as a victim of the OOM killer. An atomic
-/// request that must not use the reserves has `NO_RESERVE` in place of `NON_BLOCKING`, and no other request has it.
+/// Returns the privileges that a request's own flags give it: not what it is entitled to as a victim of the OOM killer.
+/// An atomic request that must not use the reserves has `NO_RESERVE` in place of `NON_BLOCKING`, and no other request
+/// has it.
 ///
 /// # Linux
 /// `gfp_to_alloc_flags`. `NO_RESERVE` stands for `__GFP_ATOMIC` without `ALLOC_NON_BLOCK`.

@@ -10,8 +10,8 @@ use pageyard_core::{
     Migratetype, Order, PageAllocator, PcpStats, Pfn, Request, Stats, ZoneId, ZoneStats,
 };
 
-// SAFETY: 1. A frame leaves the free lists or a CPU's lists under their lock, and is tagged as allocated: it comes back only
-//            by a free that won its tag with a compare-and-swap.
+// SAFETY: 1. A frame leaves the free lists or a CPU's lists under their lock, and is tagged as allocated: it comes back
+//            only by a free that won its tag with a compare-and-swap.
 //         2. Blocks of the free lists are aligned and merge within their zone; holes are in none.
 //         3. Whatever is refused is refused before a tag is written.
 #[allow(unsafe_code, reason = "a promise, not an operation")]

@@ -1,5 +1,5 @@
-//! Exact requests: split a block that is held, claim one that is free, get a count of frames that is no power of two. Layer:
-//! taking and giving, above `requests`.
+//! Exact requests: split a block that is held, claim one that is free, get a count of frames that is no power of two.
+//! Layer: taking and giving, above `requests`.
 
 use crate::allocator::LinuxAllocator;
 use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
@@ -32,15 +32,15 @@ impl LinuxAllocator {
         Ok(())
     }
 
-    /// Allocates exactly `frames` frames that follow each other, the first one aligned to `align`; returns the first. The request's own
-    /// order is not looked at.
+    /// Allocates exactly `frames` frames that follow each other, the first one aligned to `align`; returns the first.
+    /// The request's own order is not looked at.
     ///
-    /// A block is allocated that is large enough and aligned. What is behind the `frames`th frame goes back to its zone at once, frame by
-    /// frame, each to the end of its list. The caller has `frames` live blocks of order 0.
+    /// A block is allocated that is large enough and aligned. What is behind the `frames`th frame goes back to its zone
+    /// at once, frame by frame, each to the end of its list. The caller has `frames` live blocks of order 0.
     ///
     /// # Errors
-    /// As [`alloc`](pageyard_core::PageAllocator::alloc) for a block that large; [`BadRequest::Size`] where `frames` is zero or larger
-    /// than the largest block.
+    /// As [`alloc`](pageyard_core::PageAllocator::alloc) for a block that large; [`BadRequest::Size`] where `frames` is
+    /// zero or larger than the largest block.
     ///
     /// # Linux
     /// `alloc_pages_exact`, as 6.1 and later have it. Difference: an alignment apart from the size.

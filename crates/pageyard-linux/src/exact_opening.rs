@@ -130,10 +130,11 @@ impl LinuxAllocator {
         Opening { zones: self.zones.iter().map(|z| z.opening(&self.config)).collect() }
     }
 
-    /// Tells `each` what every zone and every list counts, in the order in which the judge in a kernel does: of each zone its free
-    /// frames, boost and reserve, whether the background reclaimer is at work, whether the watermarks were raised, and whether it
-    /// was last seen below the high one; then of each CPU's lists the frames, `high`, `factor` and `free_count`; and of each node
-    /// what its background reclaimer is to do next and what its compactor is to do: an order, and the highest kind of zone.
+    /// Tells `each` what every zone and every list counts, in the order in which the judge in a kernel does: of each
+    /// zone its free frames, boost and reserve, whether the background reclaimer is at work, whether the watermarks
+    /// were raised, and whether it was last seen below the high one; then of each CPU's lists the frames, `high`,
+    /// `factor` and `free_count`; and of each node what its background reclaimer is to do next and what its compactor
+    /// is to do: an order, and the highest kind of zone.
     pub fn counts(&self, mut each: impl FnMut(u64)) {
         for zone in &self.zones {
             let gauges = [zone.free.get(), zone.boost.get(), zone.reserved_highatomic.get()];
@@ -150,8 +151,8 @@ impl LinuxAllocator {
         self.nodes.iter().for_each(|node| node.counts(&mut each));
     }
 
-    /// Puts the allocator into a state. A block that was held is held no longer: each frame that no list has is one block of
-    /// order 0 from now on. The allocator must not be in use meanwhile.
+    /// Puts the allocator into a state. A block that was held is held no longer: each frame that no list has is one
+    /// block of order 0 from now on. The allocator must not be in use meanwhile.
     ///
     /// # Errors
     /// [`OpeningError`]; the allocator is then in no useful state.

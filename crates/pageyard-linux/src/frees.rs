@@ -102,8 +102,8 @@ impl LinuxAllocator {
         self.free_checked::<()>(cx, pfn, order, To::Cold)
     }
 
-    /// Frees a block whose last fragment was given up, to the place that `frag_free` names: past the lists, or as any other
-    /// free, to the lists where they take blocks of this order.
+    /// Frees a block whose last fragment was given up, to the place that `frag_free` names: past the lists, or as any
+    /// other free, to the lists where they take blocks of this order.
     ///
     /// # Errors
     /// As [`pageyard_core::PageAllocator::free`].

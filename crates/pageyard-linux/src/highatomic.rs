@@ -12,8 +12,8 @@ impl Zone {
     /// Sets aside the pageblock that has just served such a request.
     ///
     /// # Linux
-    /// `reserve_highatomic_pageblock`. A block larger than a pageblock takes all of its pageblocks along from 6.10 on, and the first
-    /// one until then.
+    /// `reserve_highatomic_pageblock`. A block larger than a pageblock takes all of its pageblocks along from 6.10 on,
+    /// and the first one until then.
     pub fn reserve_highatomic(&self, pfn: Pfn, order: Order, config: &Config) {
         let percent = self.span.managed.0 / 100;
         let most = match config.highatomic_limit {

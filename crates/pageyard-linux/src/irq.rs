@@ -59,8 +59,8 @@ thread_local! {
 
 static DEFERRED: OnceLock<fn(Context)> = OnceLock::new();
 
-/// Adds to a count of this thread. The fence keeps the compiler from moving protected work out of its section; a handler
-/// runs on the same thread, so the processor needs none.
+/// Adds to a count of this thread. The fence keeps the compiler from moving protected work out of its section; a
+/// handler runs on the same thread, so the processor needs none.
 #[inline(always)]
 fn raise(count: &AtomicU32) {
     // ORDER: Relaxed: only this thread and its own handlers write it, and a handler leaves it as it found it.

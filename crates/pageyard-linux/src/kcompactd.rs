@@ -9,7 +9,8 @@ use pageyard_core::reclaim::Helpers;
 use pageyard_core::{Counter, Cx, Order, ZoneKind};
 
 impl LinuxAllocator {
-    /// Asks the compactor of a node for a block of this order, and wakes it if that is worth it in any zone up to the highest.
+    /// Asks the compactor of a node for a block of this order, and wakes it if that is worth it in any zone up to the
+    /// highest.
     ///
     /// # Linux
     /// `wakeup_kcompactd`.
@@ -24,8 +25,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Lets the background compactors run where they were woken, and ahead of need where that is due; on a CPU that does not exist
-    /// nothing runs.
+    /// Lets the background compactors run where they were woken, and ahead of need where that is due; on a CPU that
+    /// does not exist nothing runs.
     ///
     /// # Linux
     /// `kcompactd`: a turn is either work that was asked for or work ahead of need.

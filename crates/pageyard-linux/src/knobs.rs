@@ -167,7 +167,8 @@ mod tests {
         }
     }
 
-    /// What judges found of long-term branches, which differ from the releases that they began with, and what users choose.
+    /// What judges found of long-term branches, which differ from the releases that they began with, and what users
+    /// choose.
     #[test]
     fn presets_have_what_the_judge_found() {
         for (knob, values) in [

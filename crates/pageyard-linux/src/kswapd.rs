@@ -1,5 +1,5 @@
-//! The background reclaimer of a node: runs until its zones are balanced, and sleeps. Layer: requests, above `reclaim` and
-//! `kcompactd`.
+//! The background reclaimer of a node: runs until its zones are balanced, and sleeps. Layer: requests, above `reclaim`
+//! and `kcompactd`.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::{CompactorWake, Reclaimer, Rest, Unreclaimable};
@@ -12,12 +12,13 @@ use pageyard_core::compaction::forget_hints_if_asked;
 use pageyard_core::reclaim::{Helpers, Priority, Reclaimed, Shortage, ZoneMask};
 use pageyard_core::{Cx, Frames, Order, PAGEBLOCK_ORDER, Request, RequestFlags, ZoneKind};
 
-/// Looks after which a run ends, whatever owners say that they freed: one that frees frames and takes them again would keep it going for
-/// ever. Linux has no such limit. Where that was not enough, the reclaimer stays awake, and goes on with its next run.
+/// Looks after which a run ends, whatever owners say that they freed: one that frees frames and takes them again would
+/// keep it going for ever. Linux has no such limit. Where that was not enough, the reclaimer stays awake, and goes on
+/// with its next run.
 const MAX_LOOKS: u32 = 64;
 
-/// A zone is balanced at this part of its frames above the high watermark, while lower zones are reclaimed for a higher one.
-/// `KSWAPD_ZONE_BALANCE_GAP_RATIO` (until 4.7).
+/// A zone is balanced at this part of its frames above the high watermark, while lower zones are reclaimed for a higher
+/// one. `KSWAPD_ZONE_BALANCE_GAP_RATIO` (until 4.7).
 const BALANCE_GAP_RATIO: u64 = 100;
 
 /// Priorities below the first at which reclaim for a boost stops: above it, it would have to write.
@@ -63,10 +64,12 @@ impl LinuxAllocator {
         sum
     }
 
-    /// Wakes the background reclaimers of the nodes that a request may use, or, where one cannot help it, the compactor.
+    /// Wakes the background reclaimers of the nodes that a request may use, or, where one cannot help it, the
+    /// compactor.
     ///
     /// # Linux
-    /// `wake_all_kswapds`, and the end of `wakeup_kswapd`. Until 4.7 each zone's call counts, with the kind of the preferred zone.
+    /// `wake_all_kswapds`, and the end of `wakeup_kswapd`. Until 4.7 each zone's call counts, with the kind of the
+    /// preferred zone.
     pub(crate) fn wake_all(&self, cx: &Cx, request: &Request) {
         let order = match self.config.defrag_mode {
             true => request.order.max(PAGEBLOCK_ORDER),
@@ -134,8 +137,8 @@ impl LinuxAllocator {
         (!more && self.is_balanced_by_zone(help, node, order, top)).then_some((order, highest))
     }
 
-    /// The same. Where it gave the order up it sleeps by what it reclaimed for in the end, and the compactor goes on with the order;
-    /// otherwise by what it is asked for now.
+    /// The same. Where it gave the order up it sleeps by what it reclaimed for in the end, and the compactor goes on
+    /// with the order; otherwise by what it is asked for now.
     ///
     /// # Linux
     /// The loop of `kswapd` since 4.8.
@@ -155,7 +158,8 @@ impl LinuxAllocator {
     }
 
     /// # Linux
-    /// The end of `balance_pgdat`: the boosts that it began with are gone, and the compactor makes use of what was freed for them.
+    /// The end of `balance_pgdat`: the boosts that it began with are gone, and the compactor makes use of what was
+    /// freed for them.
     fn end_run(&self, node: &Node, highest: ZoneKind, boosts: &Boosts<'_>) {
         self.zones_up_to(node, highest).for_each(|zone| zone.reclaiming.set(false));
         for (zone, boost) in &boosts.0 {
@@ -167,8 +171,8 @@ impl LinuxAllocator {
     }
 
     /// # Linux
-    /// `kswapd_try_to_sleep`, once `prepare_kswapd_sleep` has agreed. Its first sleep of a tenth of a second, after which Linux looks
-    /// once more whether the node is balanced, is none here: it sleeps until it is woken.
+    /// `kswapd_try_to_sleep`, once `prepare_kswapd_sleep` has agreed. Its first sleep of a tenth of a second, after
+    /// which Linux looks once more whether the node is balanced, is none here: it sleeps until it is woken.
     fn sleep<H: Helpers>(&self, help: &H, node: &Node, order: Order, highest: ZoneKind) {
         node.awake.set(false);
         self.spare(node);
@@ -208,8 +212,8 @@ impl LinuxAllocator {
     /// Reclaims from a node until a zone is balanced. The boosts are reclaimed once more, if that is easily done.
     ///
     /// # Linux
-    /// `balance_pgdat` since 4.8, and `kswapd_shrink_node`. `cache_trim_mode`, which begins once more without it in 6.12, does not
-    /// exist here; nothing is written or swapped, so that a boost only ends its priorities early.
+    /// `balance_pgdat` since 4.8, and `kswapd_shrink_node`. `cache_trim_mode`, which begins once more without it in
+    /// 6.12, does not exist here; nothing is written or swapped, so that a boost only ends its priorities early.
     fn balance_node<H: Helpers>(
         &self,
         cx: &Cx,
@@ -272,8 +276,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Says whether enough of a node's zones up to `highest` are balanced: all, or for a block a quarter of their frames. A zone
-    /// that cannot be reclaimed counts as balanced.
+    /// Says whether enough of a node's zones up to `highest` are balanced: all, or for a block a quarter of their
+    /// frames. A zone that cannot be reclaimed counts as balanced.
     ///
     /// # Linux
     /// `pgdat_balanced` of 4.6.
@@ -299,7 +303,8 @@ impl LinuxAllocator {
     /// Reclaims from each zone that is not balanced, up to the highest of those. Returns which that was.
     ///
     /// # Linux
-    /// `balance_pgdat` and `kswapd_shrink_zone` of 4.6. A zone that cannot be reclaimed is looked at once, softly, in each run.
+    /// `balance_pgdat` and `kswapd_shrink_zone` of 4.6. A zone that cannot be reclaimed is looked at once, softly, in
+    /// each run.
     fn balance_zones<H: Helpers>(
         &self,
         cx: &Cx,

@@ -1,8 +1,9 @@
-//! Blocks that were freed while the zone lock was held by another, by a caller that may not wait for it. Layer: parts of a zone.
+//! Blocks that were freed while the zone lock was held by another, by a caller that may not wait for it. Layer: parts
+//! of a zone.
 //!
-//! Such a block is tagged [`Late`](crate::tag::Tag::Late), and its pageblock is marked here. The next free that takes the zone
-//! lock for itself looks through the marked pageblocks and gives their late blocks to the free lists. Nothing is linked, so
-//! a free in the middle of anything costs two atomic instructions and no memory beyond a bit a pageblock.
+//! Such a block is tagged [`Late`](crate::tag::Tag::Late), and its pageblock is marked here. The next free that takes
+//! the zone lock for itself looks through the marked pageblocks and gives their late blocks to the free lists. Nothing
+//! is linked, so a free in the middle of anything costs two atomic instructions and no memory beyond a bit a pageblock.
 
 use pageyard_core::PAGEBLOCK_ORDER;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -18,7 +18,8 @@
 //! To follow a request, start at `requests` and go down: `walk`, `refill`, `pcp`, `fallback`, `buddy`.
 //!
 //! ```
-//! use pageyard_core::{CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn, Region, Request, ZoneKind};
+//! use pageyard_core::{CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, PageAllocator, Pfn};
+//! use pageyard_core::{Region, Request, ZoneKind};
 //! use pageyard_linux::{Config, LinuxAllocator};
 //!
 //! let regions = [Region::managed(Pfn(0), Frames(1 << 18), NodeId(0), ZoneKind::Normal)];

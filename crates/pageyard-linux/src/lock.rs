@@ -101,8 +101,8 @@ impl<T> MeasuredLock<T> {
     }
 }
 
-/// Tries until it succeeds, without a pause at first. The holder of a lock may have lost its CPU: after a while the waiter yields
-/// its own, and then sleeps between looks.
+/// Tries until it succeeds, without a pause at first. The holder of a lock may have lost its CPU: after a while the
+/// waiter yields its own, and then sleeps between looks.
 pub(crate) fn spin_for<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
     let mut turns = 0u32;
     loop {

@@ -1,5 +1,5 @@
-//! A node: what its background reclaimer and compactor were asked for, and what came of it. Layer: the allocator. It knows zones
-//! by place and kind, and decides nothing.
+//! A node: what its background reclaimer and compactor were asked for, and what came of it. Layer: the allocator. It
+//! knows zones by place and kind, and decides nothing.
 
 use crate::config::Reclaimer;
 use crate::gauge::Flag;
@@ -9,8 +9,8 @@ use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::{NodeId, Order, ZoneId, ZoneKind, ZoneSpan};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};
 
-// ORDER: Relaxed throughout this file: orders, kinds and counts steer policy and order nothing. As in Linux, of two requests at
-// the same moment one may be forgotten; it asks again.
+// ORDER: Relaxed throughout this file: orders, kinds and counts steer policy and order nothing. As in Linux, of two
+// requests at the same moment one may be forgotten; it asks again.
 
 /// Rounds of reclaim without progress after which a node is left to the requests. `MAX_RECLAIM_RETRIES`.
 const HOPELESS: u32 = 16;
@@ -115,8 +115,8 @@ impl Node {
     /// Notes what the background reclaimer is to do next, whether it is awake or not.
     ///
     /// # Linux
-    /// The beginning of `wakeup_kswapd`: the largest order, and since 4.8 the highest kind of zone. Until 4.7 (`classzone_idx`) it
-    /// is the lowest kind that a larger order came with.
+    /// The beginning of `wakeup_kswapd`: the largest order, and since 4.8 the highest kind of zone. Until 4.7
+    /// (`classzone_idx`) it is the lowest kind that a larger order came with.
     pub fn ask(&self, order: Order, highest: ZoneKind, by: Reclaimer) {
         let (known, kind) = (self.next.order(), self.next.highest());
         let kind = match by {
@@ -132,8 +132,8 @@ impl Node {
         (self.next.order(), self.next.highest())
     }
 
-    /// Begins what it is to do next; returns the highest kind of zone that is concerned. Where none was asked for, it goes on with
-    /// that of its last run, and at first with all.
+    /// Begins what it is to do next; returns the highest kind of zone that is concerned. Where none was asked for, it
+    /// goes on with that of its last run, and at first with all.
     pub fn begin(&self, by: Reclaimer) -> ZoneKind {
         let (order, highest) = self.next();
         let last = match by {
@@ -199,11 +199,12 @@ impl Node {
         self.compact_woken.set(true);
     }
 
-    /// Begins what the compactor was woken for, or, with `by_itself`, what was noted without waking it; `None` where there is
-    /// nothing to do.
+    /// Begins what the compactor was woken for, or, with `by_itself`, what was noted without waking it; `None` where
+    /// there is nothing to do.
     ///
     /// # Linux
-    /// `kcompactd_work_requested`. Its wait ends by itself twice a second where proactive compaction is on (5.9 and later).
+    /// `kcompactd_work_requested`. Its wait ends by itself twice a second where proactive compaction is on (5.9 and
+    /// later).
     pub fn compactor_begins(&self, by_itself: bool) -> Option<(Order, ZoneKind)> {
         let woken = self.compact_woken.take();
         let asked = self.compactor_asked();
@@ -220,8 +221,8 @@ impl Node {
         self.compact.set(order, (kind < highest).then_some(kind));
     }
 
-    /// Tells `each` what was asked of both, as the judge in a kernel does: the reclaimer's order and highest kind of zone, and the
-    /// compactor's. Where there is no kind, it is the number of kinds.
+    /// Tells `each` what was asked of both, as the judge in a kernel does: the reclaimer's order and highest kind of
+    /// zone, and the compactor's. Where there is no kind, it is the number of kinds.
     pub fn counts(&self, mut each: impl FnMut(u64)) {
         let (order, highest) = self.next();
         let (compact, kind) = self.compactor_asked();

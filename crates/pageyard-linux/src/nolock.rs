@@ -1,5 +1,5 @@
-//! Calls that wait for no lock: from a handler of an interrupt that no section keeps out, or from a tracer in the middle of this very
-//! allocator. Layer: top.
+//! Calls that wait for no lock: from a handler of an interrupt that no section keeps out, or from a tracer in the
+//! middle of this very allocator. Layer: top.
 //!
 //! # Linux
 //! `alloc_pages_nolock` and `free_pages_nolock` (6.15 and later, the first as `try_alloc_pages`).
@@ -48,8 +48,8 @@ fn anywhere(cx: &Cx) -> Cx {
 }
 
 impl LinuxAllocator {
-    /// Allocates an unmovable block without waiting for any lock, held to the least watermark: from the CPU's lists unless they
-    /// are in use, or from a zone unless its lock is held. It wakes no reclaimer, and never reclaims.
+    /// Allocates an unmovable block without waiting for any lock, held to the least watermark: from the CPU's lists
+    /// unless they are in use, or from a zone unless its lock is held. It wakes no reclaimer, and never reclaims.
     ///
     /// # Errors
     /// [`NolockError`]. Orders that the CPU's lists do not keep are refused as too large.
@@ -91,15 +91,16 @@ impl LinuxAllocator {
         Ok(Err(why))
     }
 
-    /// Frees a block without waiting for any lock: to the CPU's list, which may become longer than it should; if that is in use, to
-    /// the zone; if that is locked too, the next free to the zone takes the block along. Until then it counts as cached.
+    /// Frees a block without waiting for any lock: to the CPU's list, which may become longer than it should; if that
+    /// is in use, to the zone; if that is locked too, the next free to the zone takes the block along. Until then it
+    /// counts as cached.
     ///
     /// # Errors
     /// As [`pageyard_core::PageAllocator::free`].
     ///
     /// # Linux
-    /// `free_pages_nolock`: `FPI_TRYLOCK`. Linux keeps late blocks in a list and frees the latest first; here they are freed in the
-    /// order of their addresses.
+    /// `free_pages_nolock`: `FPI_TRYLOCK`. Linux keeps late blocks in a list and frees the latest first; here they are
+    /// freed in the order of their addresses.
     pub fn free_nolock(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let (zone, held) = self.held(pfn, order)?;
         if !self.has_cpu(cx.cpu) {

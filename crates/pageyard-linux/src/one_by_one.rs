@@ -8,10 +8,12 @@ use pageyard_core::{
 };
 use std::marker::PhantomData;
 
-/// The reference, which hands out one block where many are asked for, and tells `W` where a thread is that frees a fragment's block.
+/// The reference, which hands out one block where many are asked for, and tells `W` where a thread is that frees a
+/// fragment's block.
 ///
 /// # Linux
-/// `__page_pool_alloc_pages_slow` called the allocator for one page each time, until pools asked for pages in bulk in 5.13.
+/// `__page_pool_alloc_pages_slow` called the allocator for one page each time, until pools asked for pages in bulk in
+/// 5.13.
 pub struct OneByOne<W = ()> {
     allocator: LinuxAllocator,
     watch: PhantomData<fn() -> W>,
@@ -25,7 +27,8 @@ impl<W: Watch> OneByOne<W> {
     }
 }
 
-// SAFETY: every call but one goes to one allocator, which keeps the promises; that one calls `alloc` of it, at most once.
+// SAFETY: every call but one goes to one allocator, which keeps the promises; that one calls `alloc` of it, at most
+// once.
 #[allow(unsafe_code, reason = "a promise that is passed on")]
 unsafe impl<W: Watch> PageAllocator for OneByOne<W> {
     #[inline]

@@ -86,13 +86,13 @@ impl LinuxAllocator {
         }
     }
 
-    /// Lets the background reclaimers sleep whose nodes have enough free frames: the boost that woke them ends. The others stay awake,
-    /// and their zones' lists keep little; so do those that `is_at_work` names, whether they were woken or not. For a replay, whose
-    /// recording has the frees of the host's own reclaimers, when they came.
+    /// Lets the background reclaimers sleep whose nodes have enough free frames: the boost that woke them ends. The
+    /// others stay awake, and their zones' lists keep little; so do those that `is_at_work` names, whether they were
+    /// woken or not. For a replay, whose recording has the frees of the host's own reclaimers, when they came.
     ///
     /// # Linux
-    /// The loop of `kswapd`, whose `balance_pgdat` ends when the node is balanced. Of a larger block than one frame it is taken to have
-    /// given up by then, as Linux does once it has reclaimed twice as much.
+    /// The loop of `kswapd`, whose `balance_pgdat` ends when the node is balanced. Of a larger block than one frame it
+    /// is taken to have given up by then, as Linux does once it has reclaimed twice as much.
     pub fn kswapd_follows(&self, is_at_work: impl Fn(NodeId) -> bool) {
         for node in &self.nodes {
             match (is_at_work(node.id), node.awake.get()) {
@@ -103,8 +103,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Says whether a node has less than twice its high watermarks free, or a boosted one: so little that its background reclaimer can
-    /// be at work.
+    /// Says whether a node has less than twice its high watermarks free, or a boosted one: so little that its
+    /// background reclaimer can be at work.
     fn is_short(&self, node: &Node) -> bool {
         let zones = || node.zones().map(|place| &self.zones[place]);
         let free: u64 = zones().map(|z| z.free.get()).sum();
@@ -112,8 +112,8 @@ impl LinuxAllocator {
         free < 2 * high || zones().any(|z| z.boost.get() > 0)
     }
 
-    /// Lets the background reclaimers run where they were woken, with nothing of their own to reclaim: the boost that woke them
-    /// ends, and they sleep. For a replay, whose recording has the frees of the host's own reclaimer.
+    /// Lets the background reclaimers run where they were woken, with nothing of their own to reclaim: the boost that
+    /// woke them ends, and they sleep. For a replay, whose recording has the frees of the host's own reclaimer.
     ///
     /// # Linux
     /// The end of `balance_pgdat`.

@@ -116,8 +116,8 @@ impl Pageblocks {
     /// Says whether the first and the last frame of the pageblock are there, managed or not.
     ///
     /// # Linux
-    /// `pageblock_pfn_to_page`: a scanner goes through a pageblock of which every frame is reserved, and not through one that
-    /// begins or ends with a hole.
+    /// `pageblock_pfn_to_page`: a scanner goes through a pageblock of which every frame is reserved, and not through
+    /// one that begins or ends with a hole.
     pub fn is_present(&self, pfn: Pfn) -> bool {
         self.present[self.index(pfn)] == [true; 2]
     }

@@ -59,7 +59,8 @@ impl Limits {
             PcpPolicy::Classic => (batch * 6, batch * 6),
             PcpPolicy::FreeFactor => (fixed, fixed),
             PcpPolicy::Auto if config.percpu_pagelist_high_fraction > 0 => (fixed, fixed),
-            // Where the low watermark is more than an eighth of the zone, the larger bound is the lower one, as in Linux.
+            // Where the low watermark is more than an eighth of the zone, the larger bound is the lower one, as in
+            // Linux.
             PcpPolicy::Auto => (fixed, share(managed.0 / MIN_PERCPU_PAGELIST_HIGH_FRACTION)),
         };
         Limits { high_min, high_max, batch }

@@ -1,7 +1,7 @@
 //! Where a thread is while it frees a block: the functions that a profile of Linux shows. Layer: values.
 //!
-//! Who wants to know gives the free a [`Watch`]. Every other free has `()` in its place, which is nothing: the code compiled for it
-//! is the code without this file.
+//! Who wants to know gives the free a [`Watch`]. Every other free has `()` in its place, which is nothing: the code
+//! compiled for it is the code without this file.
 
 /// A function of Linux that a profile of its frees shows, by what stands for it here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,5 @@
-//! Presets that are no release: patches that were posted and not merged, or merged and taken back. Layer: settings, above `knobs`.
+//! Presets that are no release: patches that were posted and not merged, or merged and taken back. Layer: settings,
+//! above `knobs`.
 
 use crate::config::Config;
 

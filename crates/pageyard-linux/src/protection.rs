@@ -9,8 +9,8 @@ named! {
         Irqsave = "irqsave",
         /// Only preemption is off, so interrupts go straight to the zone (commit 374ad05ab64d, reverted before 4.11).
         PreemptOnly = "preempt_only",
-        /// Deferred interrupts are held off, and go to the zone like all others when they come: the price of holding them
-        /// off, without what it would allow.
+        /// Deferred interrupts are held off, and go to the zone like all others when they come: the price of holding
+        /// them off, without what it would allow.
         SoftIrqOff = "soft_irq_off",
         /// Preemption and deferred interrupts are off; only hard interrupts go to the zone (that commit's variant).
         SoftIrqAllowed = "soft_irq_allowed",

@@ -1,4 +1,5 @@
-//! Reclaim: asking the owners of frames for some, and remembering how it went. Layer: requests, above `compaction_view`.
+//! Reclaim: asking the owners of frames for some, and remembering how it went. Layer: requests, above
+//! `compaction_view`.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::{Reclaimer, Unreclaimable};
@@ -45,7 +46,8 @@ impl LinuxAllocator {
         self.zones_up_to(node, highest).filter(move |z| !by_zone || z.span.kind == highest)
     }
 
-    /// Returns what is remembered of looks at a zone or its node, how many frames have come back there so far, and its zones.
+    /// Returns what is remembered of looks at a zone or its node, how many frames have come back there so far, and its
+    /// zones.
     fn scanned<'a>(
         &'a self,
         zone: &'a Zone,
@@ -59,7 +61,8 @@ impl LinuxAllocator {
         (scans, zones.clone().map(Zone::came_back).sum(), zones)
     }
 
-    /// Says whether a zone, or its node, was looked at so often in vain that only the first and softest look is worth it.
+    /// Says whether a zone, or its node, was looked at so often in vain that only the first and softest look is worth
+    /// it.
     ///
     /// # Linux
     /// `zone_reclaimable`, and from 4.8 to 4.11 `pgdat_reclaimable`, negated.

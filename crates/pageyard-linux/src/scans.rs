@@ -1,4 +1,5 @@
-//! How many frames reclaim looked at since something was freed: what tells an unreclaimable zone or node. Layer: values.
+//! How many frames reclaim looked at since something was freed: what tells an unreclaimable zone or node. Layer:
+//! values.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,8 +11,8 @@ const TIMES: u64 = 6;
 /// Frames that reclaim looked at since the last frame came back to the zone, or to any zone of the node.
 ///
 /// # Linux
-/// `NR_PAGES_SCANNED` (until 4.11), which every free to a zone sets back. Frees do not know of it here: what was freed so far is
-/// compared whenever this is read.
+/// `NR_PAGES_SCANNED` (until 4.11), which every free to a zone sets back. Frees do not know of it here: what was freed
+/// so far is compared whenever this is read.
 #[derive(Default)]
 pub struct Scans {
     since: AtomicU64,

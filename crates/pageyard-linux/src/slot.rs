@@ -28,7 +28,8 @@ unsafe impl RawMutex for SlotLock {
 
     #[inline]
     fn lock(&self) {
-        // Only drains and reads from outside wait. With `one_thread`, the promise says that the lists are not in use then.
+        // Only drains and reads from outside wait. With `one_thread`, the promise says that the lists are not in use
+        // then.
         spin_for(|| self.try_lock().then_some(()));
     }
 

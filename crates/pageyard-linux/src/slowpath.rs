@@ -1,5 +1,5 @@
-//! The slow path: what is tried when no zone is above its low watermark, and why it did not help. Layer: requests, above
-//! `waiting`.
+//! The slow path: what is tried when no zone is above its low watermark, and why it did not help. Layer: requests,
+//! above `waiting`.
 
 use crate::allocator::LinuxAllocator;
 use crate::effort::{Effort, Mark, Reach, Wake, own_privileges};
@@ -36,8 +36,8 @@ impl LinuxAllocator {
     /// first attempt. One that asked for nodes of which its cpuset has none is tried again without them.
     ///
     /// # Linux
-    /// `__alloc_pages_slowpath`: the background reclaimer is woken, reserves open to those entitled to them, and a request that
-    /// may wait reclaims and compacts. The retry is `check_retry_cpuset`.
+    /// `__alloc_pages_slowpath`: the background reclaimer is woken, reserves open to those entitled to them, and a
+    /// request that may wait reclaims and compacts. The retry is `check_retry_cpuset`.
     #[cold]
     pub(crate) fn slow_path<H: Helpers>(
         &self,
@@ -110,8 +110,8 @@ impl LinuxAllocator {
             .ok_or_else(|| Failure { why: self.reason(cx, request, entitled), tried })
     }
 
-    /// What is tried after the first attempt with the request's own privileges: compaction, all that it is entitled to, and then
-    /// reclaim and compaction in turns.
+    /// What is tried after the first attempt with the request's own privileges: compaction, all that it is entitled to,
+    /// and then reclaim and compaction in turns.
     fn try_harder<H: Helpers>(
         &self,
         cx: &Cx,
@@ -138,8 +138,8 @@ impl LinuxAllocator {
         })
     }
 
-    /// The last attempt of a request that must not fail: it may take a part of the least watermark's reserve. Linux goes on
-    /// trying for ever; this engine says that it could not.
+    /// The last attempt of a request that must not fail: it may take a part of the least watermark's reserve. Linux
+    /// goes on trying for ever; this engine says that it could not.
     fn nofail(&self, cx: &Cx, request: &Request, effort: Effort) -> Option<Pfn> {
         let flags = request.flags;
         if !flags.contains(RequestFlags::NOFAIL) || flags.contains(RequestFlags::NON_BLOCKING) {
@@ -182,8 +182,8 @@ fn has_all_reserves(flags: RequestFlags) -> bool {
 /// Returns how a request tries once it uses all that it is entitled to.
 ///
 /// # Linux
-/// `__gfp_pfmemalloc_flags`: those that reclaim ignore the watermarks, and those that are being killed take half; their other
-/// privileges do not count then. They, and high-priority requests that cannot wait, take from any node.
+/// `__gfp_pfmemalloc_flags`: those that reclaim ignore the watermarks, and those that are being killed take half; their
+/// other privileges do not count then. They, and high-priority requests that cannot wait, take from any node.
 fn entitled(request: &Request, effort: Effort, any_node: bool) -> Effort {
     let flags = request.flags;
     let any = if any_node { Reach::Any } else { Reach::Asked };

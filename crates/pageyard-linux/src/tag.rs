@@ -53,12 +53,13 @@ pub enum Tag {
     Inside,
     /// The first frame of a block on a free list, and on which list.
     Buddy(Order, Migratetype),
-    /// The first frame of a block in a per-CPU list, and the type it was cached with: where it goes when it is drained, until
-    /// 6.10.
+    /// The first frame of a block in a per-CPU list, and the type it was cached with: where it goes when it is drained,
+    /// until 6.10.
     Cached(Order, Migratetype),
     /// The first frame of a block that a caller holds, and how.
     Allocated(Order, Holding),
-    /// The first frame of a block that was freed while the zone's lists could not be changed: the next free to the zone takes it along.
+    /// The first frame of a block that was freed while the zone's lists could not be changed: the next free to the zone
+    /// takes it along.
     Late(Order),
 }
 
@@ -154,7 +155,8 @@ impl Tags {
     /// Changes a tag if it is still `from`: of two frees of one block, one gets `true`.
     #[inline]
     pub fn swap(&self, frame: u64, from: Tag, to: Tag) -> bool {
-        // ORDER: AcqRel pairs with `set` and with other swaps of the same tag; a failed swap reads nothing that is used.
+        // ORDER: AcqRel pairs with `set` and with other swaps of the same tag; a failed swap reads nothing that is
+        // used.
         self.0[frame as usize]
             .compare_exchange(from.encode(), to.encode(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()

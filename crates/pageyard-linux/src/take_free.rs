@@ -54,8 +54,8 @@ impl Locked<'_> {
     /// Takes a free block whole. A pageblock that gives half of itself at once is movable from then on.
     ///
     /// # Linux
-    /// `__isolate_free_page`. Where lists never mix types, the other free blocks of the pageblock move to the far end of the movable
-    /// ones, even if they are movable already.
+    /// `__isolate_free_page`. Where lists never mix types, the other free blocks of the pageblock move to the far end
+    /// of the movable ones, even if they are movable already.
     fn take_whole(&mut self, pfn: Pfn, order: Order, m: Migratetype, config: &Config) {
         self.take_single(pfn, order, m, order.frames().0);
         if order.get() + 1 < PAGEBLOCK_ORDER.get() {

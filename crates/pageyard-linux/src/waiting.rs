@@ -124,8 +124,9 @@ impl<'a, H: Helpers> Wait<'a, H> {
         self.attempt()
     }
 
-    /// What a request that cannot reclaim does last with `defrag_mode`, if it wakes the background reclaimer: it takes from pageblocks of
-    /// other types after all. One that does not wake it is a try, with something else to turn to, and fails.
+    /// What a request that cannot reclaim does last with `defrag_mode`, if it wakes the background reclaimer: it takes
+    /// from pageblocks of other types after all. One that does not wake it is a try, with something else to turn to,
+    /// and fails.
     ///
     /// # Linux
     /// "mm/page_alloc: fix defrag_mode for non-reclaimable allocations" (D. Ilvokhin, May 2026).
@@ -170,8 +171,8 @@ impl<'a, H: Helpers> Wait<'a, H> {
         self.compact(Mode::SyncLight, false)
     }
 
-    /// 4.7 and later: costly requests, and blocks that will not move, compact before they reclaim. Returns what the request gets,
-    /// if that is decided.
+    /// 4.7 and later: costly requests, and blocks that will not move, compact before they reclaim. Returns what the
+    /// request gets, if that is decided.
     ///
     /// # Linux
     /// `__alloc_pages_slowpath`, its first direct compaction.
@@ -306,8 +307,8 @@ impl<'a, H: Helpers> Wait<'a, H> {
     /// Returns the order of the block that reclaim and compaction make for the request.
     ///
     /// # Linux
-    /// "mm: fix reclaim storms in defrag_mode" (J. Weiner, June 2026): reclaim frees space in movable pageblocks, which helps what cannot
-    /// be moved only once a whole one can be converted.
+    /// "mm: fix reclaim storms in defrag_mode" (J. Weiner, June 2026): reclaim frees space in movable pageblocks, which
+    /// helps what cannot be moved only once a whole one can be converted.
     fn order_to_make(&self) -> Order {
         let Request { order, migratetype, .. } = *self.request;
         let promotes = self.engine.config.defrag_promotes && self.effort.nofragment;

@@ -1,4 +1,5 @@
-//! Whether a node has enough free memory, and waking its background reclaimer where it has not. Layer: taking and giving.
+//! Whether a node has enough free memory, and waking its background reclaimer where it has not. Layer: taking and
+//! giving.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::Reclaimer;
@@ -43,7 +44,8 @@ impl LinuxAllocator {
     /// Says whether a zone is above its high watermark, for requests of this order that may use zones up to `highest`.
     ///
     /// # Linux
-    /// `pgdat_balanced`, its part of one zone. With `defrag_mode` whole free pageblocks count, for orders above 0 (6.15 and later).
+    /// `pgdat_balanced`, its part of one zone. With `defrag_mode` whole free pageblocks count, for orders above 0 (6.15
+    /// and later).
     pub(crate) fn is_zone_balanced(&self, zone: &Zone, order: Order, highest: ZoneKind) -> bool {
         let (mark, effort) = (zone.mark(Mark::High), Effort::plain(Mark::High));
         match self.config.defrag_mode && order > Order::ZERO {
@@ -77,7 +79,8 @@ impl LinuxAllocator {
         node.is_hopeless() || (self.is_balanced(node, order, highest) && !boosted())
     }
 
-    /// Wakes the background reclaimer of a zone's node for a block of this order, unless that is not needed: it begins at once.
+    /// Wakes the background reclaimer of a zone's node for a block of this order, unless that is not needed: it begins
+    /// at once.
     ///
     /// # Linux
     /// `wakeup_kswapd`, without its last part: waking the compactor instead.
@@ -105,8 +108,8 @@ impl LinuxAllocator {
         self.zones_up_to(node, highest).for_each(|zone| zone.reclaiming.set(true));
     }
 
-    /// Lets the background reclaimer of a node go to sleep, whatever it was asked for meanwhile: its zones' lists may grow again,
-    /// and of those that were being reclaimed none has a boost.
+    /// Lets the background reclaimer of a node go to sleep, whatever it was asked for meanwhile: its zones' lists may
+    /// grow again, and of those that were being reclaimed none has a boost.
     ///
     /// # Linux
     /// The end of `balance_pgdat`, as if it had reclaimed enough.

@@ -1,5 +1,5 @@
-//! The walk: a request goes from zone to zone until one serves it, from a CPU's list or under the zone lock. Layer: taking and
-//! giving.
+//! The walk: a request goes from zone to zone until one serves it, from a CPU's list or under the zone lock. Layer:
+//! taking and giving.
 
 use crate::allocator::LinuxAllocator;
 use crate::config::{BoostRule, PcpPolicy};
@@ -83,8 +83,8 @@ impl LinuxAllocator {
         }
     }
 
-    /// Goes from zone to zone; to those that are spared only if it `crowds`. Compiled separately for each form of the step, and
-    /// otherwise identical: only the step differs.
+    /// Goes from zone to zone; to those that are spared only if it `crowds`. Compiled separately for each form of the
+    /// step, and otherwise identical: only the step differs.
     ///
     /// # Linux
     /// `get_page_from_freelist`. With `defrag_mode` (6.15) it neither keeps to a node nor tries again to mix types.
@@ -115,7 +115,8 @@ impl LinuxAllocator {
             let above = |mark| {
                 zone.watermark_ok(order, request.highest_zone, Effort { mark, ..effort }, &self.config)
             };
-            // Far from the watermarks one check is enough; near them the per-CPU lists are told to shrink (6.7 and later).
+            // Far from the watermarks one check is enough; near them the per-CPU lists are told to shrink (6.7 and
+            // later).
             let roomy = auto && !zone.below_high.get() && above(Mark::High);
             if auto {
                 zone.below_high.set(!roomy);
@@ -143,8 +144,8 @@ impl LinuxAllocator {
         self.try_walk::<S>(cx, request, walk, effort, crowds)
     }
 
-    /// Returns how a request that got nothing goes through the zonelist once more, if it does. A mixed pageblock costs less than a node
-    /// where reclaim is at work, and that less than a mixed pageblock where there is no other node.
+    /// Returns how a request that got nothing goes through the zonelist once more, if it does. A mixed pageblock costs
+    /// less than a node where reclaim is at work, and that less than a mixed pageblock where there is no other node.
     fn next_try<S: Step>(
         &self,
         request: &Request,

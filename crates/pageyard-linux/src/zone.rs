@@ -41,7 +41,8 @@ pub struct Zone {
     pub late: Late,
     /// Whether a free block is always on the list of its pageblock's type (6.10 and later).
     pub pure: bool,
-    /// Whether a request that prefers this zone first avoids mixing types in a pageblock; with `defrag_mode` in every zone.
+    /// Whether a request that prefers this zone first avoids mixing types in a pageblock; with `defrag_mode` in every
+    /// zone.
     pub splits_late: bool,
     pub free: Apart<Gauge>,
     /// Free blocks by order and type: what the lists hold, readable without the lock.

@@ -35,7 +35,8 @@ impl Zonelists {
     /// Builds the lists.
     ///
     /// # Linux
-    /// `build_zonelists`; [`Topology::by_distance`](pageyard_core::Topology::by_distance) says in which order nodes come.
+    /// `build_zonelists`; [`Topology::by_distance`](pageyard_core::Topology::by_distance) says in which order nodes
+    /// come.
     pub fn new(map: &MemoryMap<'_>, config: &Config) -> Zonelists {
         let (topology, set) = (map.topology(), map.nodes());
         let nodes: Vec<NodeId> = set.iter().collect();

@@ -1,5 +1,5 @@
-//! A storm of signals whose handlers allocate and free while every thread does too: under each protection of the per-CPU
-//! lists nothing is lost and no frame has two owners.
+//! A storm of signals whose handlers allocate and free while every thread does too: under each protection of the
+//! per-CPU lists nothing is lost and no frame has two owners.
 #![allow(unsafe_code, reason = "signal handlers, and lists without a lock")]
 
 mod common;

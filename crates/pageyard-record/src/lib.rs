@@ -13,6 +13,7 @@ pub mod host;
 #[cfg(any(test, feature = "hostile"))]
 pub mod hostile;
 pub mod import;
+mod message;
 pub mod record;
 mod tracepoint;
 

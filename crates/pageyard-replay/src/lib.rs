@@ -23,8 +23,8 @@ pub mod workload;
 mod bitmap;
 mod error;
 pub mod latency;
+mod ledger;
 mod limits;
-mod yard;
 
 pub use error::ReplayError;
 pub use pageyard::Order;

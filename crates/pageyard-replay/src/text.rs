@@ -40,8 +40,8 @@ pub fn markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Returns the ticks of an axis on which `low` and `high` lie: two or more multiples of 1, 2 or 5 times a power of ten, about `parts`
-/// steps apart at most.
+/// Returns the ticks of an axis on which `low` and `high` lie: two or more multiples of 1, 2 or 5 times a power of ten,
+/// about `parts` steps apart at most.
 #[must_use]
 pub fn round_ticks(low: f64, high: f64, parts: f64) -> Vec<f64> {
     let span = if high > low { high - low } else { 1.0 };

@@ -5,15 +5,16 @@
 //! * [`naive`]: a third opinion: one state a frame, no lists, no policy. [`judge`] says whether it allows an answer,
 //!   [`check`] whether the engine's counts agree with it.
 //! * [`op`]: operations that print themselves as Rust; [`session`]: an engine and the model side by side.
-//! * [`generate`], [`random`]: weighted random operations from a seed; [`shrink`]: a failing list made short and printed
-//!   as a test to paste; [`tally`]: what a run provoked, so that a run that provoked nothing is noticed.
+//! * [`generate`], [`random`]: weighted random operations from a seed; [`shrink`]: a failing list made short and
+//!   printed as a test to paste; [`tally`]: what a run provoked, so that a run that provoked nothing is noticed.
 //! * `storm`: every kind of call at once, from many threads, for any length of time.
-//! * [`maps`]: memory maps that engines get wrong; [`suite`](mod@suite): hand-written cases, the concurrent ones included.
+//! * [`maps`]: memory maps that engines get wrong; [`suite`](mod@suite): hand-written cases, the concurrent ones
+//!   included.
 //!
 //! # Which error is right
-//! Faults of the arguments (no such CPU, outside the arena, misaligned, too large) come before faults of the state (free
-//! already, wrong order, inside a block). Where several arguments are at fault, any of them may be named; the state has
-//! only one answer.
+//! Faults of the arguments (no such CPU, outside the arena, misaligned, too large) come before faults of the state
+//! (free already, wrong order, inside a block). Where several arguments are at fault, any of them may be named; the
+//! state has only one answer.
 
 pub mod check;
 pub mod engine;

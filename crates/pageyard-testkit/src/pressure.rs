@@ -58,8 +58,8 @@ fn compaction_makes_a_huge_block_where_none_is_free<E: PressureAllocator>(build:
     let (owner, pinned) = fragmented_with(&engine, Fault::None, 16, cache);
     let request = Request::new(HUGE, Migratetype::Movable);
     assert!(matches!(engine.alloc(&CX, &request), Err(AllocError::Fragmented { .. })), "alone it cannot");
-    // Linux from 5.1 on can give up after it has looked at little. The background that the request woke then goes on: the reclaimer
-    // must have freed something before it wakes the compactor.
+    // Linux from 5.1 on can give up after it has looked at little. The background that the request woke then goes on:
+    // the reclaimer must have freed something before it wakes the compactor.
     let mut made = 0;
     for _ in 0..256 {
         if made == 8 {
@@ -252,8 +252,8 @@ fn others_may_allocate_and_free_meanwhile<E: PressureAllocator>(build: &impl Fn(
     owner.check(&pinned);
 }
 
-/// Fills memory with movable blocks of orders 0 to 6, frees half of them by chance, and asks for large blocks, with each thing
-/// that an owner can do wrong. Returns how many blocks of several frames were moved whole.
+/// Fills memory with movable blocks of orders 0 to 6, frees half of them by chance, and asks for large blocks, with
+/// each thing that an owner can do wrong. Returns how many blocks of several frames were moved whole.
 ///
 /// # Panics
 /// When a frame or a content is lost.

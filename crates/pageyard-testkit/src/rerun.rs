@@ -1,8 +1,8 @@
 //! Reruns part of a list of operations, each on the block that it was about in the whole list.
 //!
 //! An operation names a held block by its place among those that are held. Leaving operations out moves blocks to other
-//! places, so a shorter list would do something else. Here each operation keeps the block that it was about; where that block
-//! does not exist any more, the operation is left out as well.
+//! places, so a shorter list would do something else. Here each operation keeps the block that it was about; where that
+//! block does not exist any more, the operation is left out as well.
 
 use crate::engine::{Build, Verdict};
 use crate::op::Op;

@@ -52,7 +52,8 @@ pub struct Failure {
     pub runs: u32,
 }
 
-/// Removes and simplifies operations as long as the list still fails: first ever smaller parts of it, then single operations.
+/// Removes and simplifies operations as long as the list still fails: first ever smaller parts of it, then single
+/// operations.
 ///
 /// `why` is what was seen first, and is kept where the list does not fail a second time.
 pub fn shrink<B: Build>(build: &B, regions: &[Region], cpus: u32, ops: &[Op], why: String) -> Failure {

@@ -45,8 +45,8 @@ pub struct Ways {
     pub noretry: &'static [Step],
     /// The beginning for the same with `RETRY_MAYFAIL`; where it is longer than `costly`, it may go on.
     pub retry_mayfail: &'static [Step],
-    /// For a costly request that cannot be served, where too little is free to compact; then with `NORETRY`; and the beginning
-    /// with `RETRY_MAYFAIL`, which goes on where it is longer than the first.
+    /// For a costly request that cannot be served, where too little is free to compact; then with `NORETRY`; and the
+    /// beginning with `RETRY_MAYFAIL`, which goes on where it is longer than the first.
     pub starved: [&'static [Step]; 3],
     /// First for a small movable block.
     pub small_movable: Step,
@@ -167,8 +167,8 @@ fn steps(calls: &[Call]) -> Vec<Step> {
     calls.iter().filter(begins).map(|c| c.step).collect()
 }
 
-/// Memory in which a pin lies in every block of order 4 and nothing but single frames is free. With `room` there is enough to
-/// compact but little enough to reclaim for: a costly request tries everything, without success.
+/// Memory in which a pin lies in every block of order 4 and nothing but single frames is free. With `room` there is
+/// enough to compact but little enough to reclaim for: a costly request tries everything, without success.
 fn spoiled<E: PressureAllocator>(engine: &E, room: bool) -> Recorder<'_, E> {
     let recorder = Recorder::new(engine);
     recorder.owner.fill(&CX, |pfn| match pfn.0 % 16 {

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 /// What the command prints as one JSON document.
 ///
-/// The document's first key is `schema`, which holds [`Document::SCHEMA`]; the others are those that [`Serialize`] writes.
-/// A key may be added under the same version; a key that goes away or changes its meaning makes a new one.
+/// The document's first key is `schema`, which holds [`Document::SCHEMA`]; the others are those that [`Serialize`]
+/// writes. A key may be added under the same version; a key that goes away or changes its meaning makes a new one.
 pub trait Document: Serialize {
     /// The name and the version of the schema: `pageyard.summary/1`.
     const SCHEMA: &'static str;

@@ -23,7 +23,8 @@ pub struct ZoneFragmentation {
     pub free_frames: u64,
     /// The share of free memory that no request of an order can use, by order; empty where nothing is free.
     pub unusable_index: Vec<f64>,
-    /// For each order at which a request would fail: whether for lack of memory (towards 0) or fragmentation (towards 1).
+    /// For each order at which a request would fail: whether for lack of memory (towards 0) or fragmentation (towards
+    /// 1).
     #[serde(serialize_with = "as_map")]
     #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, f64>"))]
     pub extfrag_index: Vec<(usize, f64)>,

@@ -15,14 +15,14 @@ use crate::error::TraceError;
 use crate::event::{Columns, Event, EventKind, FAILED};
 use crate::kernel_log::{self as logged, KernelLog};
 use crate::meta::Meta;
-use crate::moves::{Move, MoveKind, MoveReader, MovesWriter};
+use crate::moves::{Move, MoveKind, MoveReader};
 use crate::pq::Table;
 use crate::proctext::{Buddyinfo, Pagetypeinfo, Vmstat, Zoneinfo};
 use crate::reader::{EventReader, event_columns};
-use crate::samples::{HostSample, SampleReader, SamplesWriter};
+use crate::samples::{HostSample, SampleReader};
 use crate::snapshot::{FrameKind, Run, Snapshot};
 use crate::source::Input;
-use crate::writer::{TraceWriter, schema, write_events};
+use crate::writer::{MovesWriter, SamplesWriter, TraceWriter, schema, write_events};
 
 /// A reader, by its name in `fuzz/`.
 #[derive(Clone, Copy)]
@@ -169,8 +169,8 @@ pub fn some_events() -> Vec<Event> {
         .collect()
 }
 
-fn some_texts() -> crate::ProcTexts {
-    crate::ProcTexts {
+fn some_texts() -> crate::meta::ProcTexts {
+    crate::meta::ProcTexts {
         buddyinfo: "Node 0, zone   Normal   1400    169     73 \n".into(),
         pagetypeinfo: "Page block order: 9\nPages per block:  512\n\nFree pages count per migrate type at order       0      1\n\
             Node    0, zone   Normal, type    Unmovable      0      4 \nNode    0, zone   Normal, type      Movable >100000      8 \n\n\

@@ -11,7 +11,8 @@
 //!   [`SampleReader`] what the host's own texts said of its free memory.
 //! * [`series`] writes figures over time as tables for other programs.
 //! * [`document`] is what the command prints of all this as JSON, and its schemas.
-//! * [`proctext`] reads the texts in which Linux reports its allocator, [`kernel_log`] what it logs of refused requests.
+//! * [`proctext`] reads the texts in which Linux reports its allocator, [`kernel_log`] what it logs of refused
+//!   requests.
 //!
 //! No file is trusted. Whatever its bytes, reading it terminates, in time and memory bounded by its size, with the
 //! events or with a [`TraceError`]: one sentence that names the file and, where one row is at fault, the row.
@@ -55,11 +56,11 @@ pub use failures::{
 pub use fragmentation::{HugeFrames, ZoneFragmentation};
 pub use kernel_log::KernelLog;
 pub use meta::{Meta, ProcTexts, kernel_name};
-pub use moves::{Move, MoveKind, MoveReader, MovesWriter};
+pub use moves::{Move, MoveKind, MoveReader};
 pub use pageyard::Context;
 pub use prefetch::Prefetch;
 pub use reader::{BATCH_ROWS, EventReader};
-pub use samples::{COUNTERS, CpuLists, HostSample, SampleReader, SamplesWriter, ZoneBlocks};
+pub use samples::{COUNTERS, CpuLists, HostSample, SampleReader, ZoneBlocks};
 pub use snapshot::{FrameKind, MAX_FRAMES, Run, Snapshot};
 pub use summary::{
     ContentsOverTimeDocument, Failures, FailuresDocument, FailuresOfKindDocument, Fallback, FallbackDocument,
@@ -70,7 +71,10 @@ pub use summary::{
 pub use text::{grouped, lost_pct, lost_sentence, shown};
 pub use trace::Trace;
 pub use whole_file::WholeFile;
-pub use writer::{SalvageDocument, Salvaged, SalvagedMoves, SalvagedSamples, TraceWriter, salvage};
+pub use writer::{
+    MovesWriter, SalvageDocument, Salvaged, SalvagedMoves, SalvagedSamples, SamplesWriter, TraceWriter,
+    salvage,
+};
 
 /// The version of the trace format that this crate reads and writes.
 pub const FORMAT: u32 = 1;

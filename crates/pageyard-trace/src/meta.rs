@@ -50,8 +50,8 @@ pub struct Meta {
     /// The function of the kernel that was watched for moves, where one was: then `moves.parquet` has every move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_by: Option<String>,
-    /// Settings of the host that decide about memory, when the recording started, by their names below `/proc/sys`. After reading
-    /// they are safe to display.
+    /// Settings of the host that decide about memory, when the recording started, by their names below `/proc/sys`.
+    /// After reading they are safe to display.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// A checksum of each other file, by its name, where the writer made them.

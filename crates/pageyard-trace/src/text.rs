@@ -68,8 +68,8 @@ pub fn quoted(text: &[u8]) -> String {
     cut(&escaped(&text), LONGEST)
 }
 
-/// The percentage of lost events above which a trace no longer shows what happened: about the share of a compile job's frees
-/// that are of memory older than its recording.
+/// The percentage of lost events above which a trace no longer shows what happened: about the share of a compile job's
+/// frees that are of memory older than its recording.
 const UNFIT_PCT: f64 = 1.0;
 
 /// Returns the lost events as a percentage of all; 0 where there were none.

@@ -17,7 +17,6 @@ use crate::samples::{SAMPLES, SampleReader};
 use crate::snapshot::Snapshot;
 use crate::source::{Input, Source, reason};
 use crate::text::shown;
-use crate::writer::PARTIAL;
 
 /// The file that holds the events.
 pub(crate) const EVENTS: &str = "events.parquet";
@@ -25,6 +24,8 @@ pub(crate) const EVENTS: &str = "events.parquet";
 pub(crate) const BEFORE: &str = "before.parquet";
 /// The file that holds the memory map when it ended.
 pub(crate) const AFTER: &str = "after.parquet";
+/// What the name of an unfinished trace adds to that of the trace.
+pub(crate) const PARTIAL: &str = ".partial";
 /// The file that describes the trace.
 pub(crate) const META: &str = "meta.json";
 
@@ -162,8 +163,8 @@ impl Trace {
     /// Starts reading the samples of the host, if the trace has them.
     ///
     /// # Errors
-    /// When the file is there and its footer or its columns are not those of a trace, or when the `buddyinfo` from before
-    /// the recording, whose zones are those of the samples, cannot be read.
+    /// When the file is there and its footer or its columns are not those of a trace, or when the `buddyinfo` from
+    /// before the recording, whose zones are those of the samples, cannot be read.
     pub fn samples(&self) -> Result<Option<SampleReader>, TraceError> {
         let Some(input) = self.open_checked(SAMPLES)? else { return Ok(None) };
         let meta = &self.inner.meta;

@@ -9,8 +9,8 @@ use crate::writer::refused;
 
 /// A file that is being written beside the place where it will be.
 ///
-/// It takes the place of what is there only when it is complete. One that is dropped before [`WholeFile::finish`] leaves nothing
-/// behind.
+/// It takes the place of what is there only when it is complete. One that is dropped before [`WholeFile::finish`]
+/// leaves nothing behind.
 #[derive(Debug)]
 pub struct WholeFile {
     path: PathBuf,

@@ -1,5 +1,5 @@
-//! The frame allocator of a whole kernel, asked for a layout, as ostd's `GlobalFrameAllocator` is. It serves `alloc` and `dealloc`; memory that
-//! a kernel adds later (`add_free_memory`) is not served.
+//! The frame allocator of a whole kernel, asked for a layout, as ostd's `GlobalFrameAllocator` is. It serves `alloc`
+//! and `dealloc`; memory that a kernel adds later (`add_free_memory`) is not served.
 
 use pageyard::{
     Config, CpuId, Cx, FirmwareMap, Frames, Migratetype, Order, OwnedPageyard, PAGE_SIZE, Pageyard, Pfn,
@@ -35,7 +35,8 @@ impl GlobalFrameAllocator for Yard {
         Some((pfn.0 * PAGE_SIZE) as Paddr)
     }
 
-    /// Frees frames that are allocated: what one `alloc` returned, or any part of it, as ostd does when it drops a segment frame by frame.
+    /// Frees frames that are allocated: what one `alloc` returned, or any part of it, as ostd does when it drops a
+    /// segment frame by frame.
     fn dealloc(&self, addr: Paddr, size: usize) {
         let (yard, first) = (self.0.get().expect("set up"), Pfn(addr as u64 / PAGE_SIZE));
         yard.free_range(&here(), first, frames(size)).expect("these frames are allocated");

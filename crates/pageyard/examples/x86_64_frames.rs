@@ -42,7 +42,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let huge: PhysFrame<Size2MiB> = frames.allocate_frame().ok_or("no huge frame")?;
     let page = Page::<Size2MiB>::containing_address(VirtAddr::new(0x4000_0000));
-    // SAFETY: 1. All of the machine is mapped at `offset`. 2. Nothing else uses its tables: the vector is not touched below.
+    // SAFETY: 1. All of the machine is mapped at `offset`. 2. Nothing else uses its tables: the vector is not touched
+    // below.
     let mut tables = unsafe { OffsetPageTable::new(&mut *offset.as_mut_ptr::<PageTable>(), offset) };
     // SAFETY: no processor uses these tables.
     unsafe { tables.map_to(page, huge, PageTableFlags::PRESENT, &mut frames) }

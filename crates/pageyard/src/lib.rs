@@ -1,8 +1,9 @@
 //! A lock-free page-frame allocator that stores nothing in the memory it manages.
 //!
 //! It is for owners of physical memory: a kernel, a hypervisor, a driver of a device's memory, a simulator. Frames are
-//! numbers, in blocks of 4 KiB (order 0) to 1 GiB (order 18), each aligned to its size. The design is that of Linux's page
-//! allocator: zones, watermarks, pageblocks by mobility, per-CPU lists. Every free is checked; a wrong one is a value.
+//! numbers, in blocks of 4 KiB (order 0) to 1 GiB (order 18), each aligned to its size. The design is that of Linux's
+//! page allocator: zones, watermarks, pageblocks by mobility, per-CPU lists. Every free is checked; a wrong one is a
+//! value.
 //!
 //! # Ten lines
 #![cfg_attr(feature = "alloc", doc = "```")]
@@ -27,13 +28,16 @@
 //! [`compaction`] and [`reclaim`] say what an owner of frames can offer when memory runs short.
 //!
 //! # Ranges of frames
-//! Beyond blocks of a power of two, [`Pageyard`] has [`free_range`](Pageyard::free_range) (frames in any pieces, whatever blocks they were),
-//! [`alloc_exact`](Pageyard::alloc_exact) (any count, aligned as asked), [`alloc_frames`](Pageyard::alloc_frames) (in one piece, or in the
-//! largest there are), [`visit_free_blocks`](Pageyard::visit_free_blocks) (for balloons), and `alloc_contig_range`, `declare_cma` and
-//! `alloc_cma` (a range by its numbers, emptied if need be), `offline_range` and `online_range`. `docs/design/ranges.md` says how they work.
+//! Beyond blocks of a power of two, [`Pageyard`] has [`free_range`](Pageyard::free_range) (frames in any pieces,
+//! whatever blocks they were), [`alloc_exact`](Pageyard::alloc_exact) (any count, aligned as asked),
+//! [`alloc_frames`](Pageyard::alloc_frames) (in one piece, or in the largest there are),
+//! [`visit_free_blocks`](Pageyard::visit_free_blocks) (for balloons), and `alloc_contig_range`, `declare_cma` and
+//! `alloc_cma` (a range by its numbers, emptied if need be), `offline_range` and `online_range`.
+//! `docs/design/ranges.md` says how they work.
 //!
 //! # Packets
-//! [`packets`] has buffers for packets over any engine: fragments of blocks, and pools whose pages come back from any CPU.
+//! [`packets`] has buffers for packets over any engine: fragments of blocks, and pools whose pages come back from any
+//! CPU.
 //!
 //! # Features
 //! Without any feature, the crate is `no_std` and never allocates.
@@ -57,9 +61,9 @@
 //! [`Exclusive`] and [`Alone`] are made by `unsafe` functions that say what the caller promises.
 //!
 //! # Further reading
-//! In the repository: `docs/design/frame-map.md` (the protocol, and why no frame has two owners), `docs/design/pcp.md` (per-CPU
-//! lists), `docs/design/compaction.md`, and `examples/` beside this crate: a hypervisor, a kernel's frame allocator, the frame
-//! traits of the `x86_64` crate, a program without std.
+//! In the repository: `docs/design/frame-map.md` (the protocol, and why no frame has two owners), `docs/design/pcp.md`
+//! (per-CPU lists), `docs/design/compaction.md`, and `examples/` beside this crate: a hypervisor, a kernel's frame
+//! allocator, the frame traits of the `x86_64` crate, a program without std.
 //!
 //! [`engine`] is the allocator; everything else is from [`pageyard_core`], which all engines share.
 #![no_std]

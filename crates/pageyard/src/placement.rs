@@ -1,20 +1,21 @@
 //! Metadata inside the memory that it describes, for a kernel that has no other memory.
 
 use crate::engine::{Config, Pageyard, PerCpu};
-use crate::firmware::{FirmwareError, FirmwareMap};
-use crate::memmap::{Region, ZoneKind};
-use crate::units::{Frames, PAGE_SIZE, Pfn};
 use core::ops::Range;
+use pageyard_core::firmware::{FirmwareError, FirmwareMap};
+use pageyard_core::memmap::{Region, ZoneKind};
+use pageyard_core::units::{Frames, PAGE_SIZE, Pfn};
 
 impl<P: PerCpu> Pageyard<'_, P> {
-    /// Finds frames for an instance's metadata in the firmware's usable memory, and reserves them there. The regions made
-    /// afterwards are the instance's, and its metadata fits into the frames.
+    /// Finds frames for an instance's metadata in the firmware's usable memory, and reserves them there. The regions
+    /// made afterwards are the instance's, and its metadata fits into the frames.
     ///
-    /// It takes the end of the largest usable region, and memory below the limit of [`ZoneKind::Dma`] only where no other has
-    /// room. The caller maps the frames and hands them to [`Pageyard::new`], with the same configuration.
+    /// It takes the end of the largest usable region, and memory below the limit of [`ZoneKind::Dma`] only where no
+    /// other has room. The caller maps the frames and hands them to [`Pageyard::new`], with the same configuration.
     ///
     /// # Errors
-    /// As [`FirmwareMap::regions`] and [`Pageyard::layout`]; [`FirmwareError::NoRoom`]. The map is unchanged on every error.
+    /// As [`FirmwareMap::regions`] and [`Pageyard::layout`]; [`FirmwareError::NoRoom`]. The map is unchanged on every
+    /// error.
     ///
     /// # Examples
     /// ```

@@ -10,7 +10,8 @@ pub const QUEUES: usize = 8;
 /// Workers that a run can have: for each queue one that receives, and one that takes completions.
 pub const WORKERS: usize = 2 * QUEUES;
 
-/// A worker's number: it stays with the place in the run, and the worker that takes over from one that was killed has it too.
+/// A worker's number: it stays with the place in the run, and the worker that takes over from one that was killed has
+/// it too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Worker(pub u32);
 
@@ -61,8 +62,8 @@ impl Calls {
 
 /// Packets on their way from an RX ring to a TX ring, written before the two indices change and cleared after it.
 ///
-/// The TX index is stored first and commits the move. A process that is killed between the two stores leaves packets in both rings; this
-/// says how to finish.
+/// The TX index is stored first and commits the move. A process that is killed between the two stores leaves packets in
+/// both rings; this says how to finish.
 #[repr(C)]
 pub struct Moving {
     /// Where the TX producer stands when the move has happened.
@@ -82,8 +83,8 @@ pub struct Slot {
     pub in_call: AtomicU32,
     /// Its move from RX to TX.
     pub moving: Moving,
-    /// The packet whose header it changes: its RX index above, and below what the header has for [`restore`](crate::packet::restore). 0
-    /// before the first.
+    /// The packet whose header it changes: its RX index above, and below what the header has for
+    /// [`restore`](crate::packet::restore). 0 before the first.
     pub routing: AtomicU64,
     /// Packets of others that it took out of the RX ring.
     pub foreign: AtomicU64,
@@ -153,7 +154,8 @@ impl Board {
     /// Gives an order; the supervisor alone does.
     pub fn give(&self, order: Order) {
         let changes = (self.order.load(Relaxed) >> 2) + 1;
-        // ORDER: Release pairs with the acquire in `order`: what the supervisor changed before is seen by the workers that go on.
+        // ORDER: Release pairs with the acquire in `order`: what the supervisor changed before is seen by the workers
+        // that go on.
         self.order.store(changes << 2 | order as u32, Release);
     }
 

@@ -1,7 +1,8 @@
 //! The program that hands a queue's packets to the socket of that queue: six instructions, written as bytes.
 //!
-//! `bpf(2)` is called for four things: a map from queue to socket, its entries, the program, and the link that attaches it to a
-//! device. The link's descriptor holds the program there; when the last process that has it ends, the kernel detaches it.
+//! `bpf(2)` is called for four things: a map from queue to socket, its entries, the program, and the link that attaches
+//! it to a device. The link's descriptor holds the program there; when the last process that has it ends, the kernel
+//! detaches it.
 
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;

@@ -24,8 +24,8 @@ fn more(word: &AtomicU64, n: u64) {
 
 /// Sends numbered packets on every queue, until the quota is reached; then waits for the end.
 ///
-/// A packet's number is its place in the TX ring since the program began. On each queue no more than a window of packets is between the
-/// source and the router.
+/// A packet's number is its place in the TX ring since the program began. On each queue no more than a window of
+/// packets is between the source and the router.
 ///
 /// # Errors
 /// What the kernel says where a send fails for good.
@@ -50,7 +50,8 @@ pub fn send(rig: &Rig, board: &Board) -> Result<(), Failure> {
     }
 }
 
-/// Sends up to a batch on one queue; returns how many. `progress` is what the router had received when that last changed.
+/// Sends up to a batch on one queue; returns how many. `progress` is what the router had received when that last
+/// changed.
 fn send_some(rig: &Rig, board: &Board, queue: u32, progress: &mut (u32, Instant)) -> Result<u32, Failure> {
     let (way, counts) = (&rig.queues[queue as usize], &board.sent[queue as usize]);
     let (tx, sent) = (&way.from.tx, &way.from.completion);

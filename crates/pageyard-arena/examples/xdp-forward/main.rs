@@ -1,8 +1,9 @@
-//! Forwards real packets: they come out of one AF_XDP socket and leave by another, and the frames they lie in come from an allocator.
+//! Forwards real packets: they come out of one AF_XDP socket and leave by another, and the frames they lie in come from
+//! an allocator.
 //!
-//! Namespaces, virtual devices, programs and sockets are made here and vanish with the program. The frames are an arena's memory,
-//! registered as one UMEM; workers are processes that may be killed at any instruction. What is measured is the allocator's share: copying
-//! dominates everything else on virtual devices. It needs root.
+//! Namespaces, virtual devices, programs and sockets are made here and vanish with the program. The frames are an
+//! arena's memory, registered as one UMEM; workers are processes that may be killed at any instruction. What is
+//! measured is the allocator's share: copying dominates everything else on virtual devices. It needs root.
 //!
 //! ```text
 //! cargo run --release -p pageyard-arena --example xdp-forward -- --help

@@ -5,8 +5,9 @@
 //!   from0 ── in0     out0 ── to0
 //! ```
 //!
-//! The namespaces have no name: this process and its children hold them by descriptors alone. When the last of them ends, in whatever
-//! way, the kernel removes the namespaces with the devices in them, so nothing is left behind, and two runs never meet.
+//! The namespaces have no name: this process and its children hold them by descriptors alone. When the last of them
+//! ends, in whatever way, the kernel removes the namespaces with the devices in them, so nothing is left behind, and
+//! two runs never meet.
 
 use crate::failure::Failure;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
@@ -68,8 +69,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes the namespaces and the devices, each with `queues` queues in both directions. The calling thread is in the router
-    /// afterwards.
+    /// Makes the namespaces and the devices, each with `queues` queues in both directions. The calling thread is in the
+    /// router afterwards.
     ///
     /// # Errors
     /// [`Failure::Skip`] where this host lets no one make them, or has no virtual devices.

@@ -101,7 +101,8 @@ impl Options {
 }
 
 impl Options {
-    /// Refuses more packets on one queue than an index of a ring counts before it wraps: a packet's number is such an index.
+    /// Refuses more packets on one queue than an index of a ring counts before it wraps: a packet's number is such an
+    /// index.
     fn check_all_packets(&self) -> Result<(), String> {
         let runs = u64::from(self.rounds + u32::from(self.lines))
             * (self.allocators.len() * self.completions.len()) as u64;

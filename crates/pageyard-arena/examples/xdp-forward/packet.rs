@@ -66,11 +66,11 @@ pub fn write_number(bytes: &mut [u8], number: Number) {
     payload[16..].copy_from_slice(&number.check().to_le_bytes());
 }
 
-/// Does what a router does to a header: other link addresses, one hop less, and the checksum changed to match (RFC 1624). Says whether
-/// it is a packet of this program; another one is left alone.
+/// Does what a router does to a header: other link addresses, one hop less, and the checksum changed to match (RFC
+/// 1624). Says whether it is a packet of this program; another one is left alone.
 ///
-/// A packet that has the router's link addresses was routed already, by a worker that was killed before it sent it: nothing is left to
-/// do. For one that was killed in here, see [`restore`].
+/// A packet that has the router's link addresses was routed already, by a worker that was killed before it sent it:
+/// nothing is left to do. For one that was killed in here, see [`restore`].
 pub fn route(bytes: &mut [u8]) -> bool {
     if bytes.len() < SMALLEST || bytes[12..14] != [8, 0] || bytes[HEADERS..HEADERS + 4] != MARK.to_le_bytes()
     {
@@ -91,8 +91,8 @@ pub fn route(bytes: &mut [u8]) -> bool {
     true
 }
 
-/// Returns what [`route`] changes besides link addresses: hops, protocol and checksum, which lie side by side. Never 0 for a packet
-/// that has hops left. 0 for one that is too short.
+/// Returns what [`route`] changes besides link addresses: hops, protocol and checksum, which lie side by side. Never 0
+/// for a packet that has hops left. 0 for one that is too short.
 pub fn changeable(bytes: &[u8]) -> u32 {
     bytes.get(TTL..TTL + 4).map_or(0, |word| u32::from_ne_bytes([word[0], word[1], word[2], word[3]]))
 }

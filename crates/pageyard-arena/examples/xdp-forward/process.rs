@@ -14,8 +14,8 @@ pub struct Child {
 }
 
 impl Child {
-    /// Forks a child that runs `work` and ends. The calling process has one thread. The kernel kills the child when this process ends,
-    /// in whatever way.
+    /// Forks a child that runs `work` and ends. The calling process has one thread. The kernel kills the child when
+    /// this process ends, in whatever way.
     ///
     /// # Errors
     /// What the kernel says where it cannot fork.
@@ -41,8 +41,8 @@ impl Child {
 
     /// Lets it go on for so many of its own instructions, one by one, and kills it in front of the next.
     ///
-    /// A worker is in the kernel most of the time, and a signal from outside finds it there: it would die between two system calls,
-    /// with its hands empty. Counted instructions reach every place in between.
+    /// A worker is in the kernel most of the time, and a signal from outside finds it there: it would die between two
+    /// system calls, with its hands empty. Counted instructions reach every place in between.
     ///
     /// # Errors
     /// [`Failure::Skip`] where the kernel lets no one trace; that the child had ended before by itself.

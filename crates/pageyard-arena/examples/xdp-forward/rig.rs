@@ -91,9 +91,9 @@ enum Way {
 impl Sizes {
     /// Returns the number of the first queue of a device that has a socket.
     ///
-    /// A packet that a virtual device sends on a queue comes in on the same queue of its peer where programs run in the driver. On
-    /// socket buffers one field has both the queue that a packet leaves by and, plus one, the queue that it came in on (0 is none): it
-    /// comes in on the queue below.
+    /// A packet that a virtual device sends on a queue comes in on the same queue of its peer where programs run in the
+    /// driver. On socket buffers one field has both the queue that a packet leaves by and, plus one, the queue that it
+    /// came in on (0 is none): it comes in on the queue below.
     fn first_queue(&self, way: Way) -> u32 {
         u32::from(way == Way::Sends && self.mode == Mode::Skb)
     }
@@ -171,8 +171,8 @@ impl Rig {
         }
     }
 
-    /// Says whether no packet is between two sockets: the kernel completes a packet's sending when the device at the other end has given
-    /// its contents to a socket, or dropped them.
+    /// Says whether no packet is between two sockets: the kernel completes a packet's sending when the device at the
+    /// other end has given its contents to a socket, or dropped them.
     pub fn is_quiet(&self) -> bool {
         let quiet = |from: &Socket| from.tx.len() == 0 && from.tx.consumed() == from.completion.produced();
         self.queues.iter().all(|queue| quiet(&queue.from) && quiet(&queue.output))
@@ -194,7 +194,8 @@ impl Rig {
     }
 }
 
-/// Opens a socket for each queue of a device; all of them share one UMEM: the one that `owner` has, or a new one of the first.
+/// Opens a socket for each queue of a device; all of them share one UMEM: the one that `owner` has, or a new one of the
+/// first.
 fn sockets(
     name: &str,
     memory: Memory,

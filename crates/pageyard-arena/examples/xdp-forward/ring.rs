@@ -1,7 +1,8 @@
 //! One ring between this program and the kernel: two indices and a power of two of entries, in memory that both map.
 //!
-//! A ring's state is in that shared memory alone; no process keeps indices of its own. So the process that takes over from one that was
-//! killed finds the ring exactly as it stood. Indices count from 0 and wrap at 2^32; they are never masked but to find an entry.
+//! A ring's state is in that shared memory alone; no process keeps indices of its own. So the process that takes over
+//! from one that was killed finds the ring exactly as it stood. Indices count from 0 and wrap at 2^32; they are never
+//! masked but to find an entry.
 
 use rustix::net::xdp::XdpRingOffset;
 use std::marker::PhantomData;
@@ -26,7 +27,8 @@ impl<T: Copy> Ring<T> {
     /// # Safety
     /// The mapping is a ring of AF_XDP with `size` entries of type `T` and these offsets, and is never unmapped.
     pub unsafe fn new(at: *mut u8, offsets: &XdpRingOffset, size: u32) -> Ring<T> {
-        // SAFETY: 1. The kernel's offsets lie in the mapping, aligned. 2. The kernel changes them as atomics. 3. They live on.
+        // SAFETY: 1. The kernel's offsets lie in the mapping, aligned. 2. The kernel changes them as atomics. 3. They
+        // live on.
         let index = |offset: u64| unsafe { &*at.add(offset as usize).cast::<AtomicU32>() };
         Ring {
             producer: index(offsets.producer),
@@ -40,13 +42,15 @@ impl<T: Copy> Ring<T> {
 
     /// Returns how many entries were ever published.
     pub fn produced(&self) -> u32 {
-        // ORDER: Acquire pairs with the producer's release in `publish`, here or in the kernel: entries below it are written.
+        // ORDER: Acquire pairs with the producer's release in `publish`, here or in the kernel: entries below it are
+        // written.
         self.producer.load(Acquire)
     }
 
     /// Returns how many entries were ever given back.
     pub fn consumed(&self) -> u32 {
-        // ORDER: Acquire pairs with the consumer's release in `release`, here or in the kernel: entries below it were read.
+        // ORDER: Acquire pairs with the consumer's release in `release`, here or in the kernel: entries below it were
+        // read.
         self.consumer.load(Acquire)
     }
 
@@ -69,7 +73,8 @@ impl<T: Copy> Ring<T> {
 
     /// Reads entry `index`, which was published; what has been given back may be anything.
     pub fn read(&self, index: u32) -> T {
-        // SAFETY: within the ring; entries are plain numbers, and volatile because the kernel may reuse what was given back.
+        // SAFETY: within the ring; entries are plain numbers, and volatile because the kernel may reuse what was given
+        // back.
         unsafe { self.entry(index).read_volatile() }
     }
 
@@ -81,13 +86,15 @@ impl<T: Copy> Ring<T> {
 
     /// Publishes every entry below `to`: one store, which happens or does not.
     pub fn publish(&self, to: u32) {
-        // ORDER: Release pairs with the acquire of the side that consumes: the entries are written before they are seen.
+        // ORDER: Release pairs with the acquire of the side that consumes: the entries are written before they are
+        // seen.
         self.producer.store(to, Release);
     }
 
     /// Gives back every entry below `to`: one store, which happens or does not.
     pub fn release(&self, to: u32) {
-        // ORDER: Release pairs with the acquire of the side that produces: the entries are read before they are overwritten.
+        // ORDER: Release pairs with the acquire of the side that produces: the entries are read before they are
+        // overwritten.
         self.consumer.store(to, Release);
     }
 

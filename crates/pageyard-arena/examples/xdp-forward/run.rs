@@ -164,7 +164,8 @@ impl<'a> Run<'a> {
         let mut killed = Vec::new();
         let queues = u64::from(self.setting.rig.sizes.queues);
         loop {
-            // Packets are sent in as many stages as there are workers to kill, and one more: one is killed early in each but the last.
+            // Packets are sent in as many stages as there are workers to kill, and one more: one is killed early in
+            // each but the last.
             let (stages, stage) = (u64::from(plan.kills) + 1, killed.len() as u64 + 1);
             board.quota.store((plan.packets * stage / stages).div_ceil(queues), Relaxed);
             std::thread::sleep(LOOK);
@@ -260,8 +261,9 @@ impl<'a> Run<'a> {
 
 /// Puts right what a worker that was killed was doing between two rings.
 ///
-/// A move from RX to TX that happened is finished: the RX entries are given back. One that did not happen needs nothing, because its
-/// packets are on the RX ring; but a header that was being changed is put back, so that the next worker can route it.
+/// A move from RX to TX that happened is finished: the RX entries are given back. One that did not happen needs
+/// nothing, because its packets are on the RX ring; but a header that was being changed is put back, so that the next
+/// worker can route it.
 fn finish_move(rig: &Rig, queue: u32, slot: &Slot) {
     let (moving, queue) = (&slot.moving, &rig.queues[queue as usize]);
     let rx = &queue.input.rx;

@@ -17,7 +17,8 @@ unsafe impl FromZeros for std::sync::atomic::AtomicU64 {}
 // SAFETY: as above.
 unsafe impl FromZeros for std::sync::atomic::AtomicU8 {}
 
-/// Maps zeroed memory for a value. It stays mapped until the process ends: everything shared lives as long as the program.
+/// Maps zeroed memory for a value. It stays mapped until the process ends: everything shared lives as long as the
+/// program.
 ///
 /// # Errors
 /// What the kernel says, where there is no memory.
@@ -31,11 +32,13 @@ pub fn value<T: FromZeros>() -> io::Result<&'static T> {
 /// As [`value`].
 pub fn slice<T: FromZeros>(count: usize) -> io::Result<&'static [T]> {
     let at = bytes(count.max(1) * size_of::<T>())?.cast::<T>();
-    // SAFETY: 1. The mapping is that large, page-aligned and never unmapped. 2. Its zeros are values, by the trait's promise.
+    // SAFETY: 1. The mapping is that large, page-aligned and never unmapped. 2. Its zeros are values, by the trait's
+    // promise.
     Ok(unsafe { std::slice::from_raw_parts(at.as_ptr(), count) })
 }
 
-/// Maps `bytes` zeroed bytes, aligned to a page, for the rest of the program; who may touch them when is the caller's rule.
+/// Maps `bytes` zeroed bytes, aligned to a page, for the rest of the program; who may touch them when is the caller's
+/// rule.
 ///
 /// # Errors
 /// As [`value`].

@@ -1,9 +1,9 @@
 //! An AF_XDP socket with its four rings, in copy mode.
 //!
-//! `rustix` has the socket options, the structures and the addresses of this family as types, and is a dependency of the arena
-//! already; what is left is the mapping of rings, here, and half a page of BPF, in `bpf`. Crates that wrap AF_XDP bring libbpf or
-//! libxdp, which need a C compiler with BPF or system packages, and keep a ring's indices in the process that uses it, where a
-//! process that is killed would take them with it.
+//! `rustix` has the socket options, the structures and the addresses of this family as types, and is a dependency of
+//! the arena already; what is left is the mapping of rings, here, and half a page of BPF, in `bpf`. Crates that wrap
+//! AF_XDP bring libbpf or libxdp, which need a C compiler with BPF or system packages, and keep a ring's indices in the
+//! process that uses it, where a process that is killed would take them with it.
 
 use crate::ring::Ring;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -102,8 +102,8 @@ impl Socket {
         Ok(Socket { fd, fill, rx, tx, completion })
     }
 
-    /// Has the kernel send what the TX ring holds, within this call: in copy mode no one else does. Packets that the device refuses are
-    /// gone, and it counts them; their frames come back through the completion ring as all do.
+    /// Has the kernel send what the TX ring holds, within this call: in copy mode no one else does. Packets that the
+    /// device refuses are gone, and it counts them; their frames come back through the completion ring as all do.
     ///
     /// # Errors
     /// What the kernel says, where trying again would not help.

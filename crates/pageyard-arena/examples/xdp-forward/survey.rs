@@ -1,7 +1,8 @@
 //! Where every frame is, read from the rings while no one moves one; and what that says of an allocator.
 //!
-//! A frame that a ring has, or that the kernel took out of one and has not passed on, is in use. No worker has one in its hands: those
-//! that live stand still with empty hands, and those that were killed have none. So every other frame is free.
+//! A frame that a ring has, or that the kernel took out of one and has not passed on, is in use. No worker has one in
+//! its hands: those that live stand still with empty hands, and those that were killed have none. So every other frame
+//! is free.
 
 use crate::frames::{Store, User};
 use crate::rig::Rig;
@@ -35,8 +36,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Looks at every ring once, each ahead of the one that the kernel moves its frames to: a frame that moves meanwhile is seen twice
-    /// and not missed.
+    /// Looks at every ring once, each ahead of the one that the kernel moves its frames to: a frame that moves
+    /// meanwhile is seen twice and not missed.
     fn look(rig: &Rig) -> Survey {
         let mut survey = Survey { places: Places::default(), users: vec![None; rig.sizes.frames as usize] };
         for (queue, number) in rig.queues.iter().zip(0..) {
@@ -64,8 +65,8 @@ impl Survey {
         count
     }
 
-    /// Looks until the kernel has nothing in between and two looks in a row agree, or for `patience`; sends what is on TX rings
-    /// meanwhile. Workers and the source stand still, or have ended.
+    /// Looks until the kernel has nothing in between and two looks in a row agree, or for `patience`; sends what is on
+    /// TX rings meanwhile. Workers and the source stand still, or have ended.
     pub fn settled(rig: &Rig, patience: Duration) -> Survey {
         let began = Instant::now();
         let mut last = Survey::look(rig);
@@ -84,10 +85,12 @@ impl Survey {
         }
     }
 
-    /// Replaces the frames on fill rings by ones that follow each other, where no other ring has any, and looks again: a run then begins as
-    /// a program does that has just started, and not with what the allocator before it left behind.
+    /// Replaces the frames on fill rings by ones that follow each other, where no other ring has any, and looks again:
+    /// a run then begins as a program does that has just started, and not with what the allocator before it left
+    /// behind.
     ///
-    /// Entries that the kernel has not taken are this side's to change, while it takes none: no one sends, and no packet is on its way.
+    /// Entries that the kernel has not taken are this side's to change, while it takes none: no one sends, and no
+    /// packet is on its way.
     pub fn dealt(self, rig: &Rig) -> Survey {
         if !self.is_sound() || !rig.is_quiet() || self.places.rx + self.places.tx + self.places.completion > 0
         {
@@ -114,7 +117,8 @@ impl Survey {
         kernel == 0 && twice == 0 && strange == 0
     }
 
-    /// Takes all that an allocator still hands out, compares it with the frames that are free, and gives exactly those back to it.
+    /// Takes all that an allocator still hands out, compares it with the frames that are free, and gives exactly those
+    /// back to it.
     pub fn settle(&self, store: &dyn Store) -> Balance {
         let mut has = vec![false; self.users.len()];
         let mut balance = Balance::default();

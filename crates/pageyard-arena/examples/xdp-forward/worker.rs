@@ -1,7 +1,8 @@
 //! A worker: a process that receives from one queue, routes and sends; or takes completions; or both.
 //!
-//! Whatever it holds in its hands, and every call of an allocator, may be lost with it when it is killed; what it has in rings may not.
-//! So it does one thing after the other, each with one store that makes it happen, and stops for the supervisor only with empty hands.
+//! Whatever it holds in its hands, and every call of an allocator, may be lost with it when it is killed; what it has
+//! in rings may not. So it does one thing after the other, each with one store that makes it happen, and stops for the
+//! supervisor only with empty hands.
 
 use crate::board::{Board, Calls, Order, Slot, Who, Worker};
 use crate::clock::{Clock, ticks};
@@ -152,8 +153,8 @@ impl<'a> Hands<'a> {
             };
             let index = from.wrapping_add(routed);
             let record = u64::from(index) << 32 | u64::from(packet::changeable(bytes));
-            // ORDER: Release after the packet before, and a fence before this one: a worker that is killed leaves a record of the packet
-            //        that it was changing. The partner is the supervisor, which has waited for it.
+            // ORDER: Release after the packet before, and a fence before this one: a worker that is killed leaves a
+            //        record of the packet that it was changing. The partner is the supervisor, which has waited for it.
             self.slot.routing.store(record, Release);
             compiler_fence(Release);
             if !packet::route(bytes) {
@@ -179,8 +180,8 @@ impl<'a> Hands<'a> {
         let moving = &self.slot.moving;
         moving.tx_to.store(tx_to, Relaxed);
         moving.rx_to.store(rx_to, Relaxed);
-        // ORDER: Release, here and below, keeps the stores of this process in this order. Its partner is the supervisor, which reads
-        //        them after it has waited for the process.
+        // ORDER: Release, here and below, keeps the stores of this process in this order. Its partner is the
+        //        supervisor, which reads them after it has waited for the process.
         moving.packets.store(packets, Release);
         self.queue.output.tx.publish(tx_to);
         self.queue.input.rx.release(rx_to);

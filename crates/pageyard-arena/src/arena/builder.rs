@@ -17,8 +17,8 @@ impl Arena {
 
 /// Settings of an [`Arena`].
 ///
-/// By default its memory is anonymous, with transparent huge pages where the host grants them; nothing is faulted in; all of it
-/// can be allocated; and what clears frames is measured once for the process.
+/// By default its memory is anonymous, with transparent huge pages where the host grants them; nothing is faulted in;
+/// all of it can be allocated; and what clears frames is measured once for the process.
 #[must_use]
 #[derive(Default)]
 pub struct ArenaBuilder<'a> {
@@ -44,8 +44,8 @@ impl<'a> ArenaBuilder<'a> {
         self
     }
 
-    /// Uses memory that is mapped already: its size and backing replace those set here. Only memory that the arena maps itself is known to
-    /// be zeros: anyone may have written to this, so what is to be zeros is cleared.
+    /// Uses memory that is mapped already: its size and backing replace those set here. Only memory that the arena maps
+    /// itself is known to be zeros: anyone may have written to this, so what is to be zeros is cleared.
     pub fn memory(mut self, mapping: Mapping) -> Self {
         self.memory = Some(mapping);
         self
@@ -70,7 +70,8 @@ impl<'a> ArenaBuilder<'a> {
     }
 
     /// Sets the engine's configuration. By default it has lists for every CPU and keeps no reserve: a process has no
-    /// interrupts to serve. A configuration for fewer CPUs than this host can have is one for all of them: any thread may call.
+    /// interrupts to serve. A configuration for fewer CPUs than this host can have is one for all of them: any thread
+    /// may call.
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
@@ -97,7 +98,8 @@ impl<'a> ArenaBuilder<'a> {
     /// # Errors
     /// [`ArenaError`].
     pub fn build_with<P: PerCpu>(self, percpu: P) -> Result<Arena<P>, ArenaError> {
-        // The first call of the process finds out where threads have their CPU's number, once: not in a signal handler that interrupts that.
+        // The first call of the process finds out where threads have their CPU's number, once: not in a signal handler
+        // that interrupts that.
         let _ = current_cpu();
         let (mut mapping, is_zeros) = match self.memory {
             Some(mapping) => (mapping, false),

@@ -62,7 +62,8 @@ impl<'a, P: PerCpu> Blocks<'a, P> {
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         let (arena, bytes) = (self.arena, (self.order.frames().0 * PAGE_SIZE) as usize);
         self.pfns.iter_mut().map(move |pfn| {
-            // SAFETY: 1. The block is allocated, and this is its owner. 2. No two blocks share a byte, and each is lent once.
+            // SAFETY: 1. The block is allocated, and this is its owner. 2. No two blocks share a byte, and each is lent
+            // once.
             //         3. The kernel's memory is initialised, and owners write initialised bytes.
             unsafe { std::slice::from_raw_parts_mut(arena.address(*pfn).as_ptr(), bytes) }
         })

@@ -4,15 +4,15 @@ use super::alive::Alive;
 use super::zeros::Zeros;
 use crate::backing::{BackingError, Mapping};
 use crate::clear::Clearer;
-use crate::handle::Table;
 use crate::rseq::{Rseq, current_cpu};
+use crate::slots::Table;
 use pageyard::{AllocError, AuditError, Census, CpuId, Cx, OwnedPageyard, PAGE_SIZE, PerCpu, Pfn, Stats};
 use std::ptr::NonNull;
 
 /// Memory of the host in frames, with the engine over it.
 ///
-/// Its blocks are bytes that the caller owns until they are dropped. Frame 0 is the first of the mapping; a block of 2 MiB or less
-/// is aligned to its size in memory, too.
+/// Its blocks are bytes that the caller owns until they are dropped. Frame 0 is the first of the mapping; a block of 2
+/// MiB or less is aligned to its size in memory, too.
 pub struct Arena<P: PerCpu = Rseq> {
     // Declared first, so dropped first: it manages the mapping's frames.
     yard: OwnedPageyard<P, (), Zeros>,
@@ -54,12 +54,13 @@ impl<P: PerCpu> Arena<P> {
         &self.table
     }
 
-    /// Returns the engine, whose frames are this memory, for what this interface lacks. What is allocated there is the caller's to
-    /// touch, by [`Arena::address_of`].
+    /// Returns the engine, whose frames are this memory, for what this interface lacks. What is allocated there is the
+    /// caller's to touch, by [`Arena::address_of`].
     ///
     /// # Safety
-    /// Only blocks that were allocated through it are freed, split or moved through it, a block is called zeros only if it is, and its
-    /// clearer clears such blocks only. Otherwise a [`Block`](super::Block) could share its bytes with another one.
+    /// Only blocks that were allocated through it are freed, split or moved through it, a block is called zeros only if
+    /// it is, and its clearer clears such blocks only. Otherwise a [`Block`](super::Block) could share its bytes with
+    /// another one.
     #[must_use]
     pub unsafe fn engine(&self) -> &OwnedPageyard<P, (), Zeros> {
         &self.yard
@@ -114,7 +115,8 @@ impl<P: PerCpu> Arena<P> {
         unsafe { self.mapping.start().add((pfn.0 * PAGE_SIZE) as usize) }
     }
 
-    /// Names the CPU that the thread is on, as far as it is known: for restartable sequences it matters where a list fails.
+    /// Names the CPU that the thread is on, as far as it is known: for restartable sequences it matters where a list
+    /// fails.
     #[inline]
     pub(crate) fn cx(&self) -> Cx {
         Cx::on(current_cpu().unwrap_or(CpuId(0)))

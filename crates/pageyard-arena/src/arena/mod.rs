@@ -21,7 +21,8 @@
 //! * `builder`: [`ArenaBuilder`]; `error`: [`ArenaError`].
 //! * `memory`: [`Arena`]; `alive`: whether it is the one that was built, or a copy in a child of a fork;
 //!   `block`: [`Block`], bytes that are freed when it is dropped; `bulk`: [`Blocks`], many of them;
-//!   `pages`: [`Pages`], as many bytes as asked for, which can be split; `zeros`: [`Zeros`], what clears them for the engine.
+//!   `pages`: [`Pages`], as many bytes as asked for, which can be split; `zeros`: [`Zeros`], what clears them for the
+//!   engine.
 
 mod alive;
 mod block;

@@ -61,8 +61,8 @@ pub struct Pages<'a, P: PerCpu = Rseq> {
 }
 
 impl<P: PerCpu> Arena<P> {
-    /// Allocates so many bytes in one piece, rounded up to frames and no further: not to a power of two. They hold whatever their last
-    /// owners wrote, or zeros.
+    /// Allocates so many bytes in one piece, rounded up to frames and no further: not to a power of two. They hold
+    /// whatever their last owners wrote, or zeros.
     ///
     /// # Errors
     /// As [`PageAllocator::alloc`](pageyard::PageAllocator::alloc), for the block that has them;
@@ -83,8 +83,8 @@ impl<P: PerCpu> Arena<P> {
         self.alloc_bytes_as(bytes, Order::ZERO, &request)
     }
 
-    /// Allocates so many bytes in one piece, whose first frame is aligned to a block of an order. Up to 2 MiB they are aligned in
-    /// memory, too, unless the memory is the caller's own and begins elsewhere.
+    /// Allocates so many bytes in one piece, whose first frame is aligned to a block of an order. Up to 2 MiB they are
+    /// aligned in memory, too, unless the memory is the caller's own and begins elsewhere.
     ///
     /// # Errors
     /// As [`Arena::alloc_bytes`].
@@ -129,7 +129,8 @@ impl<'a, P: PerCpu> Pages<'a, P> {
         unsafe { self.arena.address(self.first) }
     }
 
-    /// Splits them in front of frame `at`, counted from the first: the parts have owners of their own from then on, and are freed apart.
+    /// Splits them in front of frame `at`, counted from the first: the parts have owners of their own from then on, and
+    /// are freed apart.
     ///
     /// # Errors
     /// The pages as they were, where one part would have no frame.
@@ -149,7 +150,8 @@ impl<'a, P: PerCpu> Pages<'a, P> {
         Ok((first, second))
     }
 
-    /// Cuts the live block that has a frame of these inside, so that one begins there: two owners never free parts of one block.
+    /// Cuts the live block that has a frame of these inside, so that one begins there: two owners never free parts of
+    /// one block.
     fn cut_before(&self, at: Pfn) {
         let (yard, mut head) = (self.arena.yard(), self.first);
         while head < at {
@@ -188,8 +190,8 @@ impl<P: PerCpu> Deref for Pages<'_, P> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: 1. The frames are allocated, and this is their owner. 2. The kernel's memory is initialised, and owners
-        //         write initialised bytes.
+        // SAFETY: 1. The frames are allocated, and this is their owner. 2. The kernel's memory is initialised, and
+        //         owners write initialised bytes.
         unsafe { std::slice::from_raw_parts(self.as_ptr().as_ptr(), self.bytes()) }
     }
 }

@@ -273,7 +273,8 @@ fn a_childs_arena_is_inert() {
     block.fill(7);
     let handle = arena.alloc_movable().unwrap();
     let pages = arena.alloc_bytes(3 * 4096).unwrap();
-    // SAFETY: the child calls nothing that another thread of this process may hold a lock of, and ends without unwinding.
+    // SAFETY: the child calls nothing that another thread of this process may hold a lock of, and ends without
+    // unwinding.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let inert = arena.is_inert()

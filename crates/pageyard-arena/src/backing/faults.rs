@@ -23,8 +23,8 @@ const STEP: usize = 64 << 20;
 impl Mapping {
     /// Faults all memory in, so that no later access waits for the kernel. Its contents do not change.
     ///
-    /// It takes the mapping for itself, because before Linux 5.14 each page is faulted in by a write of what it holds: what another
-    /// thread wrote there meanwhile would be lost.
+    /// It takes the mapping for itself, because before Linux 5.14 each page is faulted in by a write of what it holds:
+    /// what another thread wrote there meanwhile would be lost.
     ///
     /// # Errors
     /// [`BackingError::Refused`] where the host has too little.
@@ -40,7 +40,8 @@ impl Mapping {
                     return Ok(());
                 }
                 let bytes = step.min(mapping.bytes() - at);
-                // SAFETY: 1. Within the mapping. 2. It is borrowed by this call alone, and each part is faulted in by one thread.
+                // SAFETY: 1. Within the mapping. 2. It is borrowed by this call alone, and each part is faulted in by
+                // one thread.
                 let populated = unsafe { populate(mapping.start().add(at), bytes) };
                 if populated.is_err() {
                     failed.store(true, Ordering::Relaxed);
@@ -64,8 +65,8 @@ impl Mapping {
         })
     }
 
-    /// Gives frames back to the host, which has to be asked for them again: they are zeros then. Only whole pages of the backing are given back;
-    /// returns how many frames that were.
+    /// Gives frames back to the host, which has to be asked for them again: they are zeros then. Only whole pages of
+    /// the backing are given back; returns how many frames that were.
     ///
     /// # Errors
     /// [`BackingError::Refused`].
@@ -94,8 +95,8 @@ impl Mapping {
 }
 
 impl Mapping {
-    /// Counts the frames of a range that are in memory now: faulted in, and neither swapped out nor given back. Frames past the end of the
-    /// mapping are not.
+    /// Counts the frames of a range that are in memory now: faulted in, and neither swapped out nor given back. Frames
+    /// past the end of the mapping are not.
     ///
     /// # Linux
     /// `mincore`; where the kernel refuses it, all frames of the range count.

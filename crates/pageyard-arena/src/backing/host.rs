@@ -33,8 +33,8 @@ pub(super) fn check_huge_pages(size: PageSize, needed: u64) -> Result<(), Backin
     Ok(())
 }
 
-/// Checks that so many bytes of ordinary memory can be there at all: below the host's memory, and below the limit of this process's
-/// control group.
+/// Checks that so many bytes of ordinary memory can be there at all: below the host's memory, and below the limit of
+/// this process's control group.
 pub(super) fn check_memory(bytes: u64) -> Result<(), BackingError> {
     let limits =
         [(total(), "the host's memory"), (group_limit(), "memory.max of this process's control group")];

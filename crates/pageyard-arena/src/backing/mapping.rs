@@ -70,8 +70,9 @@ impl Mapping {
     /// [`BackingError::Misaligned`], [`BackingError::Empty`].
     ///
     /// # Safety
-    /// The memory is mapped, readable and writable, and used by nothing else as long as this, or an arena over it, lives. If it is a
-    /// file that another process cuts off, touching it kills this process (SIGBUS): seal the file against that.
+    /// The memory is mapped, readable and writable, and used by nothing else as long as this, or an arena over it,
+    /// lives. If it is a file that another process cuts off, touching it kills this process (SIGBUS): seal the file
+    /// against that.
     pub unsafe fn of_caller(at: NonNull<u8>, bytes: usize) -> Result<Mapping, BackingError> {
         let address = at.addr().get();
         if bytes == 0 {
@@ -147,8 +148,9 @@ impl Mapping {
     /// ```
     ///
     /// # Safety
-    /// Reads and writes by way of the file are accesses to this memory. While a thread has bytes of it borrowed, from this or from an
-    /// arena over it, nothing writes there by the file, and where they are borrowed to be written, nothing in this process reads.
+    /// Reads and writes by way of the file are accesses to this memory. While a thread has bytes of it borrowed, from
+    /// this or from an arena over it, nothing writes there by the file, and where they are borrowed to be written,
+    /// nothing in this process reads.
     #[must_use]
     pub unsafe fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
@@ -182,8 +184,8 @@ impl Drop for Mapping {
     }
 }
 
-/// Sets addresses aside for so many bytes, aligned to a pageblock or to the backing's pages: a block of an order is then aligned to its
-/// size in memory, too, up to that.
+/// Sets addresses aside for so many bytes, aligned to a pageblock or to the backing's pages: a block of an order is
+/// then aligned to its size in memory, too, up to that.
 fn set_aside(bytes: usize, page: PageSize) -> Result<Place, BackingError> {
     let align = page.max(PageSize::Huge2M).bytes();
     let all = bytes.checked_add(align).ok_or(BackingError::TooLarge { bytes })?;
@@ -226,7 +228,8 @@ const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 fn anonymous(bytes: usize, page: PageSize, backing: Backing) -> Result<Mapping, BackingError> {
     let place = set_aside(bytes, page)?;
     let at = place.at.as_ptr().cast();
-    // What is not touched is not counted against the host's memory: the size was checked, and frames are touched one by one.
+    // What is not touched is not counted against the host's memory: the size was checked, and frames are touched one by
+    // one.
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
     // SAFETY: these addresses were set aside, and nothing lives there.
     unsafe { mmap_anonymous(at, bytes, READ_WRITE, flags) }

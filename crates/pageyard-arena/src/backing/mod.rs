@@ -2,7 +2,8 @@
 //!
 //! * `kind`: [`Backing`], what the memory is; [`PageSize`], the pages that the host maps it with.
 //! * `mapping`: [`Mapping`], memory that is mapped while this lives; `faults`: faulting it in, and giving it back.
-//! * `host`: what the host has, and which of its settings stand in the way; `error`: [`BackingError`], which names them.
+//! * `host`: what the host has, and which of its settings stand in the way; `error`: [`BackingError`], which names
+//!   them.
 
 mod error;
 mod faults;

@@ -15,12 +15,13 @@ pub struct Clearer {
     threshold: Frames,
 }
 
-/// Frames that a streaming primitive clears at least, where the state of the caches is unknown, and no measurement was made: the
-/// last-level cache of a small machine.
+/// Frames that a streaming primitive clears at least, where the state of the caches is unknown, and no measurement was
+/// made: the last-level cache of a small machine.
 const THRESHOLD: Frames = Frames((8 << 20) / PAGE_SIZE);
 
 impl Clearer {
-    /// Makes one that uses `cached` for frames that are hot and for extents smaller than `threshold`, `streaming` for others.
+    /// Makes one that uses `cached` for frames that are hot and for extents smaller than `threshold`, `streaming` for
+    /// others.
     ///
     /// # Errors
     /// The primitive that this processor lacks.
@@ -45,8 +46,8 @@ impl Clearer {
         MEASURED.get_or_init(Clearer::measured)
     }
 
-    /// Measures what is fastest here: one frame that is hot, an extent that no cache can hold, and the size from which the
-    /// second way wins even over memory that the caches may hold. Takes a moment and 64 MiB.
+    /// Measures what is fastest here: one frame that is hot, an extent that no cache can hold, and the size from which
+    /// the second way wins even over memory that the caches may hold. Takes a moment and 64 MiB.
     #[must_use]
     pub fn measured() -> Clearer {
         measure::choose().unwrap_or(Clearer {
@@ -126,7 +127,8 @@ impl Clearer {
         clear_in(primitive, extent, unit, pause);
     }
 
-    /// Clears an extent on so many threads at once, the caller among them, in units, and returns when all of it is clear.
+    /// Clears an extent on so many threads at once, the caller among them, in units, and returns when all of it is
+    /// clear.
     ///
     /// Each takes parts of 2 MiB or more until none is left; where a thread cannot be started, the others do its share.
     pub fn clear_parallel(&self, extent: Extent<'_>, unit: Unit, caches: Caches, threads: usize) {

@@ -47,7 +47,8 @@ mod processor {
                     inout("rdi") at => _, inout("rcx") bytes / 8 => _, in("rax") 0_u64,
                     options(nostack, preserves_flags)
                 ),
-                // `vzeroupper` changes the upper half of every vector register, where a caller built for AVX may keep something: so all are clobbered.
+                // `vzeroupper` changes the upper half of every vector register, where a caller built for AVX may keep
+                // something: so all are clobbered.
                 Primitive::Avx2 => asm!(
                     "vpxor xmm0, xmm0, xmm0",
                     "2:",
@@ -116,7 +117,8 @@ mod processor {
         let id: u64;
         // SAFETY: any program may read this register.
         unsafe { asm!("mrs {}, dczid_el0", out(reg) id, options(nomem, nostack, preserves_flags)) };
-        // Bit 4 forbids it; the lowest four are the logarithm of the block in words of four bytes. A frame has whole blocks.
+        // Bit 4 forbids it; the lowest four are the logarithm of the block in words of four bytes. A frame has whole
+        // blocks.
         let bytes = 4_usize << (id & 0xF);
         (id & 0x10 == 0 && bytes <= pageyard::PAGE_SIZE as usize).then_some(bytes)
     }
@@ -173,8 +175,8 @@ pub(super) fn has(primitive: Primitive) -> bool {
 /// Clears whole frames with one call.
 ///
 /// # Safety
-/// These bytes are whole, aligned frames, at least one; they are mapped, writable and used by nothing else. The processor has
-/// the primitive.
+/// These bytes are whole, aligned frames, at least one; they are mapped, writable and used by nothing else. The
+/// processor has the primitive.
 pub(super) unsafe fn fill(primitive: Primitive, at: NonNull<u8>, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { processor::fill(primitive, at.as_ptr(), bytes) }

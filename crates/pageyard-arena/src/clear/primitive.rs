@@ -5,8 +5,8 @@ use super::fill;
 
 /// A way to write zeros.
 ///
-/// Two kinds: those that store through the caches, after which the frame is hot, and those that bypass them, which do not read
-/// what they overwrite and evict nothing, but leave the frame in memory.
+/// Two kinds: those that store through the caches, after which the frame is hot, and those that bypass them, which do
+/// not read what they overwrite and evict nothing, but leave the frame in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Primitive {
     /// The C library's `memset`.
@@ -97,12 +97,13 @@ impl Primitive {
     /// # use pageyard_arena::clear::{Extent, Primitive};
     /// # use pageyard_arena::backing::{Backing, Mapping};
     /// # let mut mapping = Mapping::new(4096, Backing::AnonymousBase).unwrap();
-    /// Primitive::Avx2.write(&mut mapping.extent()); // another thread could read what was there before, even after a lock
+    /// // Another thread could read what was there before, even after a lock.
+    /// Primitive::Avx2.write(&mut mapping.extent());
     /// ```
     ///
     /// # Safety
-    /// [`Primitive::fence`] is called on this thread before another one reads these bytes, or learns of them: stores that bypass the caches
-    /// are ordered by nothing else.
+    /// [`Primitive::fence`] is called on this thread before another one reads these bytes, or learns of them: stores
+    /// that bypass the caches are ordered by nothing else.
     pub unsafe fn write(self, extent: &mut Extent<'_>) {
         if extent.bytes() == 0 {
             return;

@@ -30,16 +30,16 @@ pub enum Preemption {
 /// What is cleared between two questions whether to stop, where clearing cannot be preempted: 32 MiB.
 ///
 /// # Linux
-/// `PROCESS_PAGES_NON_PREEMPT_BATCH`: large enough that the processor can make something of the extent, small enough that at
-/// 10 GB/s it takes 3 ms.
+/// `PROCESS_PAGES_NON_PREEMPT_BATCH`: large enough that the processor can make something of the extent, small enough
+/// that at 10 GB/s it takes 3 ms.
 pub const NON_PREEMPT_BATCH: Frames = Frames((32 << 20) / PAGE_SIZE);
 
 impl Unit {
     /// Returns the unit that Linux clears contiguous huge pages in.
     ///
     /// # Linux
-    /// `clear_contig_highpages`: the whole extent where it can be preempted; otherwise [`NON_PREEMPT_BATCH`], or one page where
-    /// the architecture has no `clear_pages`.
+    /// `clear_contig_highpages`: the whole extent where it can be preempted; otherwise [`NON_PREEMPT_BATCH`], or one
+    /// page where the architecture has no `clear_pages`.
     #[must_use]
     pub const fn of_linux(primitive: Primitive, preemption: Preemption) -> Unit {
         match preemption {

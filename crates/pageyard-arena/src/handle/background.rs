@@ -20,8 +20,8 @@ pub struct Background {
 const SCATTERED: f64 = 0.1;
 
 impl Background {
-    /// Starts the thread. It looks `every` so often, and compacts where more than a tenth of the free memory is too scattered for a block
-    /// of 2 MiB.
+    /// Starts the thread. It looks `every` so often, and compacts where more than a tenth of the free memory is too
+    /// scattered for a block of 2 MiB.
     ///
     /// # Errors
     /// Those of starting a thread.

@@ -1,8 +1,7 @@
 //! Moving the frames of handles: which a compaction gets, how each moves, and the calls that compact.
 
-use super::slot::Slot;
-use super::table::SlotId;
 use crate::arena::Arena;
+use crate::slots::{Slot, SlotId};
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode, Outcome, Work};
 use pageyard::reclaim::{Reclaimed, Shortage};
 use pageyard::{
@@ -12,8 +11,8 @@ use pageyard::{
 
 /// The owner of the frames of an arena's handles, for compactions by that arena's own engine.
 ///
-/// It is private, because [`Migrate`] can be called by anyone who has it: a compaction by another engine would move handles onto
-/// frames that are somebody's blocks here.
+/// It is private, because [`Migrate`] can be called by anyone who has it: a compaction by another engine would move
+/// handles onto frames that are somebody's blocks here.
 pub(super) struct Mover<'a, P: PerCpu>(pub(super) &'a Arena<P>);
 
 /// A handle whose frame a compaction has.
@@ -23,9 +22,9 @@ pub(super) struct Isolated {
     pfn: Pfn,
 }
 
-// SAFETY: 1. The slot is the one reference to a handle's frame, and it names the new one before `migrate` returns `Ok`. 2. In every
-//         other case the slot never named it. 3. What is pinned is not moved: `moved` succeeds only on the very word that `begin`
-//         made, which a pin changes for good.
+// SAFETY: 1. The slot is the one reference to a handle's frame, and it names the new one before `migrate` returns `Ok`.
+//         2. In every other case the slot never named it. 3. What is pinned is not moved: `moved` succeeds only on the
+//         very word that `begin` made, which a pin changes for good.
 unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
     type Isolated = Isolated;
 
@@ -49,8 +48,10 @@ unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
         let Some(before) = table.update(from.id, Slot::begin) else { return Err(self.failed(from)) };
         // `begin` succeeded on this word, and no other compaction has it.
         let moving = Slot(before.0).begin().unwrap_or(before);
-        // SAFETY: 1. Both are the arena's frames: a handle's, and one that was checked above. 2. `to` is this compaction's own.
-        //         3. `from` is not freed meanwhile: a handle that is dropped leaves its frame to the compaction that isolated it.
+        // SAFETY: 1. Both are the arena's frames: a handle's, and one that was checked above. 2. `to` is this
+        // compaction's own.
+        //         3. `from` is not freed meanwhile: a handle that is dropped leaves its frame to the compaction that
+        //            isolated it.
         unsafe { copy(self.0.address(from.pfn).as_ptr(), self.0.address(to).as_ptr()) };
         table.set_owner(to, from.id);
         if let Some(moved) = moving.moved(to)
@@ -71,8 +72,8 @@ unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
 }
 
 impl<P: PerCpu> Mover<'_, P> {
-    /// Returns whether a frame can be what a compaction allocated as a target: an allocated single frame of the arena that no handle
-    /// has. A single frame that is a block is not told from it: the engine allocates each to one owner.
+    /// Returns whether a frame can be what a compaction allocated as a target: an allocated single frame of the arena
+    /// that no handle has. A single frame that is a block is not told from it: the engine allocates each to one owner.
     fn is_target(&self, to: Pfn) -> bool {
         let table = self.0.table();
         let is_handles = |id| {
@@ -114,14 +115,16 @@ impl<P: PerCpu> Reclaim for Mover<'_, P> {
 /// owner(&arena);
 /// ```
 impl<P: PerCpu> Arena<P> {
-    /// Frees the slot and the frame of a handle that is gone: the slot first, so that whoever allocates the frame finds one.
+    /// Frees the slot and the frame of a handle that is gone: the slot first, so that whoever allocates the frame finds
+    /// one.
     pub(super) fn free_handle(&self, id: SlotId, pfn: Pfn) {
         self.table().release(id);
         let freed = self.yard().free(&self.cx(), pfn, Order::ZERO);
         debug_assert_eq!(freed, Ok(()), "a frame has one handle");
     }
 
-    /// Moves the frames of handles together, as far as that makes larger free blocks. Returns how it ended, and what it did.
+    /// Moves the frames of handles together, as far as that makes larger free blocks. Returns how it ended, and what it
+    /// did.
     ///
     /// Frames that are pinned stay, and so do blocks. It may run at any time, on any thread.
     pub fn compact(&self) -> (Outcome, Work) {
@@ -138,11 +141,11 @@ impl<P: PerCpu> Arena<P> {
     ///
     /// # Errors
     /// As [`PageAllocator::alloc`].
-    pub fn alloc_compacting(&self, order: Order) -> Result<crate::Block<'_, P>, AllocError> {
+    pub fn alloc_compacting(&self, order: Order) -> Result<crate::arena::Block<'_, P>, AllocError> {
         self.check_alive()?;
         let request = Request::new(order, Migratetype::Movable);
         let pfn = self.yard().alloc_with(&self.cx(), &request, &Mover(self)).map_err(AllocError::from)?;
-        Ok(crate::Block::new(self, pfn, order))
+        Ok(crate::arena::Block::new(self, pfn, order))
     }
 }
 

@@ -1,9 +1,8 @@
 //! Handles, and the pins that keep their frames in place.
 
-use super::slot::Slot;
-use super::table::SlotId;
 use crate::arena::Arena;
 use crate::rseq::Rseq;
+use crate::slots::{Slot, SlotId};
 use pageyard::{AllocError, Migratetype, Order, PAGE_SIZE, PerCpu, Pfn, Request};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -11,8 +10,8 @@ use std::ops::{Deref, DerefMut};
 /// A frame of 4 KiB that stays what it is, and may lie somewhere else each time that it is pinned.
 ///
 /// # Concurrency
-/// Any number of threads may read it at the same time, each by its own pin. Pinning never waits: where a compaction copies the frame,
-/// its copy is thrown away. One that writes is alone:
+/// Any number of threads may read it at the same time, each by its own pin. Pinning never waits: where a compaction
+/// copies the frame, its copy is thrown away. One that writes is alone:
 ///
 /// ```compile_fail,E0502
 /// # use pageyard_arena::Arena;
@@ -46,7 +45,8 @@ impl<P: PerCpu> Arena<P> {
     /// As [`PageAllocator::alloc`](pageyard::PageAllocator::alloc).
     ///
     /// # Concurrency
-    /// Lock-free, as dropping and pinning a handle are: with per-CPU lists that are safe in signal handlers, handles are, too.
+    /// Lock-free, as dropping and pinning a handle are: with per-CPU lists that are safe in signal handlers, handles
+    /// are, too.
     pub fn alloc_movable(&self) -> Result<Handle<'_, P>, AllocError> {
         self.check_alive()?;
         let pfn = self.yard().alloc(&self.cx(), &Request::new(Order::ZERO, Migratetype::Movable))?;
@@ -140,8 +140,8 @@ impl<P: PerCpu> Deref for Pinned<'_, P> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: 1. The frame is the handle's, and stays so while it is pinned. 2. No one writes to it: `pin_mut` borrows the handle
-        //         alone. 3. The kernel's memory is initialised, and owners write initialised bytes.
+        // SAFETY: 1. The frame is the handle's, and stays so while it is pinned. 2. No one writes to it: `pin_mut`
+        //         borrows the handle alone. 3. The kernel's memory is initialised, and owners write initialised bytes.
         unsafe { std::slice::from_raw_parts(self.handle.bytes(self.pfn), PAGE_SIZE as usize) }
     }
 }

@@ -3,6 +3,7 @@ use super::*;
 use crate::arena::Arena;
 use crate::backing::BackingError;
 use crate::clear::{Clearer, Primitive};
+use crate::slots::Table;
 use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::{Frames, Order, PageAllocator, Pfn, TryLock};
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! Every argument of the safe functions of engine, pools and arena drawn from bytes, wild ones included: for fuzzing, and for a random test.
+//! Every argument of the safe functions of engine, pools and arena drawn from bytes, wild ones included: for fuzzing,
+//! and for a random test.
 //!
-//! Whatever the bytes, each call returns a value, and afterwards no frame is lost and none has two owners. Which calls were made is printed
-//! where one panics.
+//! Whatever the bytes, each call returns a value, and afterwards no frame is lost and none has two owners. Which calls
+//! were made is printed where one panics.
 //!
-//! * `draw`: arguments from bytes; [`engine`]: an engine's calls, and what compaction may call; [`pools`]: packet buffers;
-//!   [`arena`]: blocks, pages and handles of two arenas.
+//! * `draw`: arguments from bytes; [`engine`]: an engine's calls, and what compaction may call; [`pools`]: packet
+//!   buffers; [`arena`]: blocks, pages and handles of two arenas.
 
 mod arena;
 mod draw;

@@ -16,8 +16,8 @@
 //! ```
 //!
 //! * `pass`: [`Arena::purge`](crate::Arena::purge), one pass over the free blocks of 2 MiB.
-//! * `pressure`: [`Pressure`], what says that memory is short: [`Stall`], the kernel's pressure stall information; [`Available`], what the
-//!   kernel counts as available.
+//! * `pressure`: [`Pressure`], what says that memory is short: [`Stall`], the kernel's pressure stall information;
+//!   [`Available`], what the kernel counts as available.
 //! * `purger`: [`Purger`], a thread that purges; [`PurgerBuilder`], how often and how much.
 
 mod pass;

@@ -6,24 +6,26 @@ use pageyard::engine::Visit;
 use pageyard::{CpuSet, Frames, PAGEBLOCK_ORDER, PerCpu, Pfn};
 
 impl<P: PerCpu> Arena<P> {
-    /// Gives free memory back to the host, in pageblocks of 2 MiB: up to `most` frames. Returns how many that were. They are still the
-    /// arena's, and zeros; the next write to each waits for the kernel.
+    /// Gives free memory back to the host, in pageblocks of 2 MiB: up to `most` frames. Returns how many that were.
+    /// They are still the arena's, and zeros; the next write to each waits for the kernel.
     ///
-    /// Only pageblocks with frames in memory count: one that was never written to, or was given back before, is left alone. Memory
-    /// of the caller is never given back. Reserved huge pages ([`Backing::HugeTlb`](crate::backing::Backing::HugeTlb)) that are given back may be
-    /// taken by another process: a write that then finds none ends this one (SIGBUS).
+    /// Only pageblocks with frames in memory count: one that was never written to, or was given back before, is left
+    /// alone. Memory of the caller is never given back. Reserved huge pages
+    /// ([`Backing::HugeTlb`](crate::backing::Backing::HugeTlb)) that are given back may be taken by another process: a
+    /// write that then finds none ends this one (SIGBUS).
     ///
     /// # Errors
     /// [`BackingError`] where the host does not take them; what was given back before that stays given back.
     ///
     /// # Concurrency
-    /// It may run at any time, on any thread. One pageblock is out of allocation at a time. Per-CPU lists are drained first.
+    /// It may run at any time, on any thread. One pageblock is out of allocation at a time. Per-CPU lists are drained
+    /// first.
     pub fn purge(&self, most: Frames) -> Result<Frames, BackingError> {
         self.purge_above(Frames::ZERO, most)
     }
 
-    /// Gives free memory back to the host, as [`purge`](Arena::purge) does, but leaves `reserve` frames of it in memory, in
-    /// whole pageblocks: what is allocated next is then there.
+    /// Gives free memory back to the host, as [`purge`](Arena::purge) does, but leaves `reserve` frames of it in
+    /// memory, in whole pageblocks: what is allocated next is then there.
     ///
     /// # Errors
     /// As [`Arena::purge`].
@@ -47,8 +49,8 @@ impl<P: PerCpu> Arena<P> {
         // A reserved huge page goes back as a whole.
         let order = PAGEBLOCK_ORDER.max(backing.page_size().order());
         let (yard, mapping, cx) = (self.yard(), self.mapping(), self.cx());
-        // Where blocks are cleared as they are handed out or freed, that would fault memory in again. A block that was lent goes back
-        // without either, as it was before; what it loses is that it is known to be zeros.
+        // Where blocks are cleared as they are handed out or freed, that would fault memory in again. A block that was
+        // lent goes back without either, as it was before; what it loses is that it is known to be zeros.
         let clears = self.clears_all();
         yard.drain(CpuSet::All);
         let (mut from, mut left, mut refused) = (Some(Pfn(0)), reserve, None);

@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 impl<P: PerCpu + Send + Sync + 'static> Arena<P> {
-    /// Begins a thread that gives free memory back to the host: each second all that is free, until [`PurgerBuilder`] is told otherwise.
+    /// Begins a thread that gives free memory back to the host: each second all that is free, until [`PurgerBuilder`]
+    /// is told otherwise.
     pub fn purger(self: &Arc<Self>) -> PurgerBuilder<P> {
         PurgerBuilder {
             arena: self.clone(),
@@ -43,14 +44,15 @@ impl<P: PerCpu + Send + Sync + 'static> PurgerBuilder<P> {
         self
     }
 
-    /// Sets how many bytes of free memory stay in memory, rounded up to whole pageblocks, so that what is allocated next is there. When
-    /// memory is short, none do.
+    /// Sets how many bytes of free memory stay in memory, rounded up to whole pageblocks, so that what is allocated
+    /// next is there. When memory is short, none do.
     pub fn reserve(mut self, bytes: u64) -> Self {
         self.reserve = Frames(bytes.div_ceil(PAGE_SIZE));
         self
     }
 
-    /// Sets how many bytes an interval gives back at most, rounded up to whole pageblocks. When memory is short, all go.
+    /// Sets how many bytes an interval gives back at most, rounded up to whole pageblocks. When memory is short, all
+    /// go.
     pub fn at_most(mut self, bytes: u64) -> Self {
         self.most = Frames(bytes.div_ceil(PAGE_SIZE));
         self
@@ -102,8 +104,8 @@ pub struct PurgeReport {
 
 /// A thread that gives free memory of an arena back to the host while this lives.
 ///
-/// What fails, or panics, in the thread is in [`Purger::report`], and the thread goes on. Where what says that memory is short fails or
-/// panics, it is asked no more.
+/// What fails, or panics, in the thread is in [`Purger::report`], and the thread goes on. Where what says that memory
+/// is short fails or panics, it is asked no more.
 #[derive(Debug)]
 pub struct Purger {
     shared: Arc<Shared>,

@@ -251,7 +251,8 @@ fn a_purger_stops_at_once_in_the_middle_of_an_interval() {
 fn a_childs_purger_stops_no_thread_of_its_parent() {
     let arena = Arc::new(arena(Backing::Anonymous));
     let purger = arena.purger().every(Duration::from_millis(1)).start().unwrap();
-    // SAFETY: the child calls nothing that another thread of this process may hold a lock of, and ends without unwinding.
+    // SAFETY: the child calls nothing that another thread of this process may hold a lock of, and ends without
+    // unwinding.
     let child = unsafe { libc::fork() };
     if child == 0 {
         drop(purger);

@@ -123,8 +123,8 @@ pub fn possible_cpus() -> u32 {
     last.map_or(0, |n| n + 1).max(u32::try_from(configured).unwrap_or(0)).max(1)
 }
 
-/// The proof that a thread is registered. Dropping the last one of a thread makes the kernel forget its last sequence, and
-/// unregisters the thread where this crate had registered it.
+/// The proof that a thread is registered. Dropping the last one of a thread makes the kernel forget its last sequence,
+/// and unregisters the thread where this crate had registered it.
 #[derive(Debug)]
 pub struct Registered {
     ours: bool,

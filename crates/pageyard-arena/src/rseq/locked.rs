@@ -5,18 +5,18 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
 use std::time::Instant;
 
-/// Nanoseconds from which it is dear: between the 2.3 of Zen 4, where a biased pair was measured to be dearer, and the 5.5 of Zen 5, where
-/// a trial of the hit path alone was faster by more than 40 %.
+/// Nanoseconds from which it is dear: between the 2.3 of Zen 4, where a biased pair was measured to be dearer, and the
+/// 5.5 of Zen 5, where a trial of the hit path alone was faster by more than 40 %.
 const DEAR_NS: f64 = 4.0;
 /// Compare-and-swaps of a sample, and samples, of which the fastest counts: 0.2 ms at most, once a process.
 const TIMES: u32 = 4096;
 const SAMPLES: u32 = 9;
 
-/// Says whether a locked instruction is so dear on this machine that a free is cheaper without one, on its own CPU: [`BiasedRseq`] or
-/// [`Rseq`](super::Rseq). It times one, once a process, 0.2 ms at most; the answer stays the same.
+/// Says whether a locked instruction is so dear on this machine that a free is cheaper without one, on its own CPU:
+/// [`BiasedRseq`] or [`Rseq`](super::Rseq). It times one, once a process, 0.2 ms at most; the answer stays the same.
 ///
-/// Measured on Zen 4 only, where one takes 2.3 ns: a biased pair is 5 % dearer there. On Zen 5 one takes 5.5 ns; that the engine as a
-/// whole gains there is expected, not measured.
+/// Measured on Zen 4 only, where one takes 2.3 ns: a biased pair is 5 % dearer there. On Zen 5 one takes 5.5 ns; that
+/// the engine as a whole gains there is expected, not measured.
 ///
 /// [`BiasedRseq`]: super::BiasedRseq
 #[must_use]

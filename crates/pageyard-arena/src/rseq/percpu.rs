@@ -33,8 +33,9 @@ pub struct Rseq<const BIASED: bool = false> {
     pretends: bool,
 }
 
-/// [`Rseq`] whose pageblocks are biased to the CPU that takes blocks from them: frees there are checked without a locked instruction, at
-/// the price of 18 other instructions. [`bias_pays`](super::bias_pays) says whether it is likely to be worth that.
+/// [`Rseq`] whose pageblocks are biased to the CPU that takes blocks from them: frees there are checked without a
+/// locked instruction, at the price of 18 other instructions. [`bias_pays`](super::bias_pays) says whether it is likely
+/// to be worth that.
 pub type BiasedRseq = Rseq<true>;
 
 #[derive(Debug, Default)]
@@ -138,7 +139,8 @@ impl<const BIASED: bool> Rseq<BIASED> {
         None
     }
 
-    // The two below take what they need one by one: a structure would be built in memory before the sequence, hit or not.
+    // The two below take what they need one by one: a structure would be built in memory before the sequence, hit or
+    // not.
 
     #[cold]
     #[inline(never)]

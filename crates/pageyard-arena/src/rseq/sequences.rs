@@ -318,8 +318,8 @@ pub(super) unsafe fn push_many(
 
 /// Takes up to `n` of the oldest items, the oldest first. Returns how many, and the list's header.
 ///
-/// Where the newest item lies in the last place, the others move to the first ones: those hold no item, because there are
-/// more than twice as many places as items.
+/// Where the newest item lies in the last place, the others move to the first ones: those hold no item, because there
+/// are more than twice as many places as items.
 ///
 /// # Safety
 /// As [`pop_many`].
@@ -583,18 +583,18 @@ pub(super) unsafe fn add(area: Area, words: RawCpuWords, n: u64) -> (i64, u64) {
     (result, now)
 }
 
-/// Replaces a tag by plain accesses where its pageblock is biased to the CPU that runs this: a negative answer is that of
-/// [`NOTHING`](super::emit::NOTHING) where it is not, [`LOST`](super::emit::LOST) where the tag is another.
+/// Replaces a tag by plain accesses where its pageblock is biased to the CPU that runs this: a negative answer is that
+/// of [`NOTHING`](super::emit::NOTHING) where it is not, [`LOST`](super::emit::LOST) where the tag is another.
 ///
 /// # Safety
-/// The place is of an instance that is alive, and its tags are won by the two sequences here, or while a stranger holds the
-/// pageblock shared.
+/// The place is of an instance that is alive, and its tags are won by the two sequences here, or while a stranger holds
+/// the pageblock shared.
 #[inline(always)]
 pub(super) unsafe fn win_biased(area: Area, place: RawPlace, from: u8, to: u8) -> i64 {
     let result;
     // SAFETY: 1. The place is of a pageblock and a frame that exist: the caller's promise.
-    //         2. Another sequence on this CPU makes the kernel restart this one, and so does the barrier that comes between the end
-    //            of a bias and any other way to win the tag.
+    //         2. Another sequence on this CPU makes the kernel restart this one, and so does the barrier that comes
+    //            between the end of a bias and any other way to win the tag.
     unsafe {
         sequence!(
             {
@@ -623,8 +623,8 @@ pub(super) unsafe fn win_biased(area: Area, place: RawPlace, from: u8, to: u8) -
     result
 }
 
-/// Replaces a tag by a compare-and-swap where its pageblock is shared; returns what the tag was, too. A negative answer is that
-/// of [`NOTHING`](super::emit::NOTHING) where it is not shared, or the thread is not registered.
+/// Replaces a tag by a compare-and-swap where its pageblock is shared; returns what the tag was, too. A negative answer
+/// is that of [`NOTHING`](super::emit::NOTHING) where it is not shared, or the thread is not registered.
 ///
 /// # Safety
 /// As [`win_biased`].

@@ -1,4 +1,5 @@
-//! How many instructions of a call are locked, counted by stepping through it: a trap before each instruction, whose handler looks at it.
+//! How many instructions of a call are locked, counted by stepping through it: a trap before each instruction, whose
+//! handler looks at it.
 
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -24,11 +25,11 @@ impl Drop for Inside {
     }
 }
 
-/// Runs a call; returns how many of its instructions were locked: with the prefix, or an exchange with memory, or a fence, which costs as
-/// much. Each instruction takes some microseconds. What it installs for `SIGTRAP` it takes back.
+/// Runs a call; returns how many of its instructions were locked: with the prefix, or an exchange with memory, or a
+/// fence, which costs as much. Each instruction takes some microseconds. What it installs for `SIGTRAP` it takes back.
 ///
-/// The kernel restarts a sequence that is stepped through: use [`Rseq::pretending`](super::Rseq::pretending). Calls into the kernel count as
-/// one instruction.
+/// The kernel restarts a sequence that is stepped through: use [`Rseq::pretending`](super::Rseq::pretending). Calls
+/// into the kernel count as one instruction.
 ///
 /// # Errors
 /// The host's, where it refuses a handler.
@@ -85,8 +86,8 @@ extern "C" fn on_trap(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
     // SAFETY: the kernel hands it over.
     let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let next = registers[libc::REG_RIP as usize] as *const u8;
-    // SAFETY: the thread is about to run what lies there, so the bytes that are read one after the other, up to the one that
-    //         decides, are part of an instruction.
+    // SAFETY: the thread is about to run what lies there, so the bytes that are read one after the other, up to the one
+    //         that decides, are part of an instruction.
     let byte = |at| unsafe { next.add(at).read() };
     if is_locked(byte) {
         LOCKED.fetch_add(1, Relaxed);

@@ -3,8 +3,8 @@
 //! The program finds its own sequences by their descriptors and decodes their instructions. For each instruction it
 //! writes a breakpoint over it and runs the operation: the thread stops exactly there, a signal handler runs *there and
 //! then* and does something awkward, and the operation goes on. Afterwards every item must be where it belongs, and the
-//! operation must have happened once or not at all. That the place was hit is seen from where the kernel sends the thread
-//! when the handler returns: to the sequence's abort handler.
+//! operation must have happened once or not at all. That the place was hit is seen from where the kernel sends the
+//! thread when the handler returns: to the sequence's abort handler.
 
 mod operations;
 mod places;
@@ -75,8 +75,8 @@ fn interrupt_everywhere(action: Action, judge: impl Fn(&Place, &Machine, Operati
     missed.dedup();
     let sequences = reached.len();
     println!("{action:?}: {hit} places in {sequences} sequences interrupted; {} more copies", missed.len());
-    // Pop, push, both in bulk, the spill, the move of the count, the floor, both ways to win a tag and eight of them, and counting, each at
-    // least once.
+    // Pop, push, both in bulk, the spill, the move of the count, the floor, both ways to win a tag and eight of them,
+    // and counting, each at least once.
     let kinds: std::collections::BTreeSet<_> = reached.values().map(|op| op.kind()).collect();
     assert_eq!(kinds.len(), operations::KINDS, "{kinds:?}");
     // The compiler may keep copies of a sequence that nothing here runs into: they differ by their registers only.

@@ -296,7 +296,8 @@ impl Machine {
         }
     }
 
-    /// Fills the lists: a few items in each, with their newest at the end of the room if the operation is to slide them.
+    /// Fills the lists: a few items in each, with their newest at the end of the room if the operation is to slide
+    /// them.
     fn prepare(&mut self, op: Operation) {
         for cpu in 0..2 {
             let list = self.lists.all().get(CpuId(cpu), LIST).expect("there are two");

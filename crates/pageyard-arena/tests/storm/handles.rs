@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 /// Size of the arena: two pageblocks.
 const BYTES: usize = 4 << 20;
-/// Threads that hold handles, and the least calls of each: it goes on until compactions had enough frames, or a minute is over.
+/// Threads that hold handles, and the least calls of each: it goes on until compactions had enough frames, or a minute
+/// is over.
 const HOLDERS: u64 = 3;
 const CALLS: u64 = 100_000;
 const ISOLATED: u64 = 10_000;
@@ -19,7 +20,8 @@ const COMPACTORS: u64 = 3;
 /// What a run did.
 #[derive(Debug, Default)]
 pub struct Handles {
-    /// Handles made, requests refused because the arena was full, frames that compactions isolated, and blocks that they made room for.
+    /// Handles made, requests refused because the arena was full, frames that compactions isolated, and blocks that
+    /// they made room for.
     made: AtomicU64,
     refused: AtomicU64,
     isolated: AtomicU64,

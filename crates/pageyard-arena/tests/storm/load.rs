@@ -181,8 +181,9 @@ fn thread<E: PageAllocator>(engine: &E, me: u32, stop: &AtomicBool) {
     });
 }
 
-/// Runs a storm on `threads` threads until handlers have made `allocations` and `seen` says that what is to happen did, or five
-/// minutes are over. A busy host may keep all threads on one CPU for a second, so counting allocations is not enough.
+/// Runs a storm on `threads` threads until handlers have made `allocations` and `seen` says that what is to happen did,
+/// or five minutes are over. A busy host may keep all threads on one CPU for a second, so counting allocations is not
+/// enough.
 pub fn run<E: PageAllocator>(engine: &E, threads: u32, allocations: u64, seen: impl Fn() -> bool) -> Storm {
     for counter in [&IN_HANDLERS, &IN_THREADS, &SIGNALS, &CPUS, &DOUBLES, &REFUSED] {
         counter.store(0, SeqCst);

@@ -1,4 +1,5 @@
-//! The example `xdp-forward`: its parts that need neither root nor packets, with the tests that stand in them, and the whole command.
+//! The example `xdp-forward`: its parts that need neither root nor packets, with the tests that stand in them, and the
+//! whole command.
 
 mod command;
 

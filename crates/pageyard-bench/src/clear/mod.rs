@@ -1,8 +1,8 @@
 //! `bench clear`: how fast memory becomes zeros, by primitive, by how much is cleared with one call, and by size.
 //!
-//! Each setting is a size of extent, cold or hot, on one thread or several. Cold extents are those of a region that no cache
-//! holds; a hot one is cleared again and again. Ways take turns, sample by sample; `memset` of a page at a time is the first
-//! and the last of each turn, and the two have to agree.
+//! Each setting is a size of extent, cold or hot, on one thread or several. Cold extents are those of a region that no
+//! cache holds; a hot one is cleared again and again. Ways take turns, sample by sample; `memset` of a page at a time
+//! is the first and the last of each turn, and the two have to agree.
 
 mod pass;
 
@@ -96,7 +96,8 @@ pub struct Cleared {
     pub machine: Machine,
     /// Samples of each row.
     pub samples: usize,
-    /// What the arena chooses here: for a hot frame, for cold memory, and the size from which an extent is taken for cold.
+    /// What the arena chooses here: for a hot frame, for cold memory, and the size from which an extent is taken for
+    /// cold.
     pub choice: Option<Choice>,
     /// The rows.
     pub rows: Vec<ClearRow>,

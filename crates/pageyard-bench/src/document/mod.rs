@@ -87,7 +87,7 @@ fn times(figure: f64, of: f64) -> f64 {
 mod tests {
     use super::{CrossDocument, MixedDocument, SweepDocument};
     use crate::bulk::Where;
-    use crate::external::{CrossFigures, Figures, MixedFigures, SweepFigures};
+    use crate::figures::{CrossFigures, Figures, MixedFigures, SweepFigures};
     use crate::mixed::MixedPattern;
     use crate::pools;
     use crate::sweep::Pattern;

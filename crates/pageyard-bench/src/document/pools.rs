@@ -36,7 +36,8 @@ pub struct PoolRowDocument<'a> {
     /// What was measured.
     #[serde(flatten)]
     pub row: &'a PoolRow,
-    /// Both halves as a multiple of what the engine takes for single frames in the same setting; left out where it was not measured.
+    /// Both halves as a multiple of what the engine takes for single frames in the same setting; left out where it was
+    /// not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x_pageyard: Option<f64>,
 }

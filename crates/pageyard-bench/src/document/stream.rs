@@ -40,7 +40,8 @@ pub struct StreamDocument<'a> {
     pub last_level_caches_bytes: Option<u64>,
     /// The rows.
     pub rows: Vec<StreamRowDocument>,
-    /// What document 003 prints for its router: arrays of ten million elements, the best of ten repetitions without the first.
+    /// What document 003 prints for its router: arrays of ten million elements, the best of ten repetitions without the
+    /// first.
     pub published: Vec<PublishedStreamDocument>,
     /// What the arrays held at the end. A run whose arrays are wrong prints no document.
     pub validated: Vec<ValidatedDocument>,

@@ -65,7 +65,8 @@ pub struct SweepRowDocument<'a> {
     /// The share of the time in which all threads ran; left out for one thread, and for a row that was measured apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub overlap_pct: Option<f64>,
-    /// With more threads, how many times as many blocks they handle as one thread does; left out where that is not known.
+    /// With more threads, how many times as many blocks they handle as one thread does; left out where that is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub x_one_thread: Option<f64>,
     /// The median as a multiple of each engine's in the setting; left out for the engines and for floors.

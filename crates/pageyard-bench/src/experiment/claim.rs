@@ -47,8 +47,8 @@ impl Outcome {
         }
     }
 
-    /// Judges an effect, in percent, by a condition. An effect no larger than the difference of a variant from itself says
-    /// nothing.
+    /// Judges an effect, in percent, by a condition. An effect no larger than the difference of a variant from itself
+    /// says nothing.
     #[must_use]
     pub fn of_effect(holds: bool, effect: f64, pair: f64) -> Outcome {
         match effect.abs() <= pair.abs() {

@@ -1,7 +1,7 @@
 //! Experiments as documents: the result of one, and the list of all.
 
 use super::claim::{By, Claim, Ground};
-use super::{EXPERIMENTS, ExperimentReport, Made, Row};
+use super::{ExperimentReport, Made, Row};
 use pageyard_trace::Document;
 use serde::Serialize;
 use serde_json::Value;
@@ -59,8 +59,8 @@ pub struct ClaimDocument<'a> {
     /// What was measured; left out where nothing was, and where a quick run's figures do not belong to the claim.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub measured: &'a str,
-    /// `reproduced`: every row agrees (a target is reached); `missed`: one does not; `not_carried`: this run is too small or too
-    /// disturbed to say; `unmeasured`.
+    /// `reproduced`: every row agrees (a target is reached); `missed`: one does not; `not_carried`: this run is too
+    /// small or too disturbed to say; `unmeasured`.
     pub outcome: &'static str,
     /// Why it was neither reproduced nor missed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,15 +119,6 @@ pub struct ExperimentListed {
     pub name: &'static str,
     /// What it is about.
     pub about: &'static str,
-}
-
-impl ExperimentsDocument {
-    /// Lists every experiment.
-    #[must_use]
-    pub fn all() -> ExperimentsDocument {
-        let listed = EXPERIMENTS.iter().map(|e| ExperimentListed { name: e.name(), about: e.about() });
-        ExperimentsDocument { experiments: listed.collect() }
-    }
 }
 
 impl ExperimentReport {

@@ -29,7 +29,8 @@ pub(super) fn lines<'a>(rows: &'a Rows, section: &str) -> Vec<Line<'a>> {
 /// Lines that differ only in their numbers stand together from so many on; fewer stay where the document has them.
 const MANY: usize = 4;
 
-/// Sorts lines that differ only in their numbers by those numbers: within their places, or together where they are many.
+/// Sorts lines that differ only in their numbers by those numbers: within their places, or together where they are
+/// many.
 fn by_number(lines: &mut Vec<Line<'_>>) {
     let shape = |metric: &str| metric.replace(|c: char| c.is_ascii_digit(), "");
     let numbers = |metric: &str| -> Vec<u64> {

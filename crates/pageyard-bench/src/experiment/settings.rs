@@ -22,8 +22,8 @@ impl Settings {
     /// `ENGINE:KNOB` on that one. The engines go by their names; `reference` is the preset that the experiment uses.
     ///
     /// # Errors
-    /// [`BenchError::Varied`] for a knob that the experiment varies itself, [`BenchError::Settings`] where it has no engine, and as [`EngineSpec::settings_of`] and
-    /// [`EngineSpec::parse`].
+    /// [`BenchError::Varied`] for a knob that the experiment varies itself, [`BenchError::Settings`] where it has no
+    /// engine, and as [`EngineSpec::settings_of`] and [`EngineSpec::parse`].
     pub fn read(experiment: &dyn Experiment, knobs: &[(String, String)]) -> Result<Settings, BenchError> {
         let names = experiment.engines();
         if names.is_empty() && !knobs.is_empty() {

@@ -27,8 +27,8 @@ impl Drop for Handled {
 pub(super) fn grow_break(bytes: isize, times: usize) -> bool {
     let failed = usize::MAX as *mut libc::c_void;
     (0..times).all(|_| {
-        // SAFETY: the break comes back before anything else happens on this thread, which is the only one that runs then,
-        //         so no other memory lies above it.
+        // SAFETY: the break comes back before anything else happens on this thread, which is the only one that runs
+        //         then, so no other memory lies above it.
         unsafe { libc::sbrk(bytes) != failed && libc::sbrk(-bytes) != failed }
     })
 }
@@ -43,7 +43,8 @@ pub(super) fn touch_pages(bytes: usize, times: usize) -> bool {
         if at == libc::MAP_FAILED {
             return false;
         }
-        // SAFETY: it is this mapping, of that size; huge pages would hide the faults, and refusing to go without is fine.
+        // SAFETY: it is this mapping, of that size; huge pages would hide the faults, and refusing to go without is
+        // fine.
         unsafe { libc::madvise(at, bytes, libc::MADV_NOHUGEPAGE) };
         for offset in (0..bytes).step_by(4096) {
             // SAFETY: the byte lies in the mapping, which is writable and ours alone.

@@ -1,9 +1,8 @@
 //! A file of rows: read within bounds, and refused with what to do.
 
 use super::compare::differences;
-use super::fields::{Fields, check_name};
-use super::rows::Figures;
 use crate::contestants::is_measured_here;
+use crate::figures::{Fields, Figures, check_name};
 use crate::harness::machine::Machine;
 use pageyard_trace::shown;
 use serde_json::Value;
@@ -27,7 +26,8 @@ pub struct External<F> {
 }
 
 impl<F> External<F> {
-    /// Says in what the machine is not like this one, a sentence each. Where it is not, ratios between the two mean nothing.
+    /// Says in what the machine is not like this one, a sentence each. Where it is not, ratios between the two mean
+    /// nothing.
     #[must_use]
     pub fn differences(&self, here: &Machine) -> Vec<String> {
         differences(&self.machine, here)
@@ -113,8 +113,8 @@ fn machine(value: Option<&Value>) -> Result<Machine, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CrossFigures, MixedFigures, SweepFigures};
     use super::*;
+    use crate::figures::{CrossFigures, MixedFigures, SweepFigures};
 
     const MIXED: &str = r#"{"schema": "pageyard.bench-mixed/1",
         "machine": {"cpu": "EPYC", "cpus": 2, "kernel": "6.1", "locked_ns": 2.3, "store_to_load_ns": 0.8},

@@ -10,7 +10,8 @@ use serde::Serialize;
 pub struct ExternalNote {
     /// Where they were measured.
     pub machine: Machine,
-    /// In what that machine is not like this one, a sentence each. Where there is one, rows have no ratios to those measured here.
+    /// In what that machine is not like this one, a sentence each. Where there is one, rows have no ratios to those
+    /// measured here.
     pub differences: Vec<String>,
     /// Rows of settings that were not measured here.
     pub rows_left_out: usize,

@@ -1,6 +1,6 @@
 //! An allocator as the timed loops see it.
 
-use super::mixed::memory::Memory;
+use super::memory::Memory;
 use pageyard::{Context, Order, PageAllocator, Pfn};
 
 /// Takes and gives back blocks of one order, by number.
@@ -62,8 +62,8 @@ pub(crate) trait Allocator {
         Some((0, 0))
     }
 
-    /// Says whether a free of a block by the calling thread would be checked without a locked instruction; `None` where that is
-    /// not known.
+    /// Says whether a free of a block by the calling thread would be checked without a locked instruction; `None` where
+    /// that is not known.
     fn is_biased_here(&self, _: Pfn) -> Option<bool> {
         None
     }

@@ -1,4 +1,5 @@
-//! How many frees are checked without a locked instruction: counted in a pass of its own, so that counting costs no row anything.
+//! How many frees are checked without a locked instruction: counted in a pass of its own, so that counting costs no row
+//! anything.
 
 use super::allocator::Allocator;
 use pageyard::{Context, Order, Pfn};

@@ -49,8 +49,8 @@ pub(crate) struct Measured {
     pub blocks: u64,
     /// The share of the time in which all threads ran; 1 for one thread.
     pub overlap: f64,
-    /// The share of the frees that were checked without a locked instruction, and revocations in all samples, where there
-    /// is such a thing.
+    /// The share of the frees that were checked without a locked instruction, and revocations in all samples, where
+    /// there is such a thing.
     pub biased: Option<(f64, u64)>,
     /// Samples that count.
     pub samples: usize,
@@ -122,8 +122,8 @@ impl Turn<'_> {
     }
 }
 
-/// Returns nanoseconds a block, of the chunks that ran while all threads ran, and the share of the time in which they did.
-/// `None` where that is too little.
+/// Returns nanoseconds a block, of the chunks that ran while all threads ran, and the share of the time in which they
+/// did. `None` where that is too little.
 fn together(taken: &[Taken], blocks_a_chunk: f64) -> Option<(f64, f64)> {
     let span = |t: &Taken| Some(Span { start: *t.marks.first()?, end: *t.marks.last()? });
     let spans = taken.iter().map(span).collect::<Option<Vec<Span>>>()?;

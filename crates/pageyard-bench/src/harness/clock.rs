@@ -25,8 +25,8 @@ pub(crate) fn clock_cost() -> f64 {
     Samples::new(costs).median()
 }
 
-/// Measures by how much the clock steps, in nanoseconds: the least time between two readings that differ. Where a step is shorter
-/// than a reading takes, that is what a reading takes.
+/// Measures by how much the clock steps, in nanoseconds: the least time between two readings that differ. Where a step
+/// is shorter than a reading takes, that is what a reading takes.
 pub(crate) fn clock_step() -> u64 {
     const STEPS: usize = 1000;
     let step = || {

@@ -22,7 +22,8 @@ pub struct Costs {
     pub model: Option<u32>,
     /// A locked compare-and-swap of a line that this CPU has.
     pub locked_ns: f64,
-    /// A load of what was stored just before, and the store after it: what a word costs that is changed again and again.
+    /// A load of what was stored just before, and the store after it: what a word costs that is changed again and
+    /// again.
     pub store_to_load_ns: f64,
     /// A line written on one CPU until it is seen on another; left out where this process may use one CPU.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,8 @@
 //! A recorded mix whose calls are made on the CPUs that the recording names, at the same time.
 //!
-//! The recording is cut into chunks. Within a chunk each CPU's thread makes its calls in their order, and between chunks they
-//! wait for each other. A free of a frame that another CPU allocates in the same chunk is made at the beginning of the next, so
-//! no call waits for another: what is timed is calls.
+//! The recording is cut into chunks. Within a chunk each CPU's thread makes its calls in their order, and between
+//! chunks they wait for each other. A free of a frame that another CPU allocates in the same chunk is made at the
+//! beginning of the next, so no call waits for another: what is timed is calls.
 
 use super::allocator::Allocator;
 use super::clock::now_ns;

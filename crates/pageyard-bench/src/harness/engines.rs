@@ -166,6 +166,9 @@ pub(crate) fn leaves_half(engine: &impl PageAllocator) -> Result<(), NotBuilt> {
     if kept >= managed / 2 { Err(NotBuilt::Kept { kept, managed }) } else { Ok(()) }
 }
 
+/// The memory that is managed, in frames: 16 GiB. No row holds more than a quarter of it.
+pub(crate) const MEMORY: u64 = 1 << 22;
+
 /// The regions of a machine of one node and one zone, from frame 0 on.
 pub(crate) const fn one_zone(frames: u64) -> [Region; 1] {
     [Region::managed(Pfn(0), Frames(frames), NodeId(0), ZoneKind::Normal)]

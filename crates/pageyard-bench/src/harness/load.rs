@@ -8,7 +8,8 @@ use std::sync::Arc;
 pub(crate) struct Load {
     /// The order in which a batch is given back, by place; its length is the batch.
     pub order: Arc<[u32]>,
-    /// Whether a call takes or gives back `call` blocks, in the order they were taken; else each has its own, in `order`.
+    /// Whether a call takes or gives back `call` blocks, in the order they were taken; else each has its own, in
+    /// `order`.
     pub bulk: bool,
     /// Blocks in a call.
     pub call: usize,
@@ -28,8 +29,8 @@ impl Load {
         Load { order, bulk: call > 1, call, rounds: chunk * reads, chunk, split: (rounds / 2).max(1) }
     }
 
-    /// Makes a load of `rounds` with the clock read at their ends only, and as many with it read in between. `bulk` takes
-    /// each batch with one call.
+    /// Makes a load of `rounds` with the clock read at their ends only, and as many with it read in between. `bulk`
+    /// takes each batch with one call.
     pub fn of_rounds(order: Arc<[u32]>, bulk: bool, rounds: usize) -> Load {
         let call = if bulk { order.len() } else { 1 };
         Load { order, bulk, call, rounds, chunk: rounds, split: rounds }
@@ -60,8 +61,8 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Returns nanoseconds a block on one thread: taking, giving back, and both. `clock` is what reading the clock costs.
-    /// `None` where an allocation failed.
+    /// Returns nanoseconds a block on one thread: taking, giving back, and both. `clock` is what reading the clock
+    /// costs. `None` where an allocation failed.
     ///
     /// Each half is timed in its own rounds. A disturbance in one half is not part of the other, so the halves need not
     /// add up to the whole.

@@ -1,11 +1,10 @@
-//! How many locked instructions a pair takes, stepped through in a process of its own: a sequence that is stepped through must not be
-//! registered with the kernel, and this process's are.
+//! How many locked instructions a pair takes, stepped through in a process of its own: a sequence that is stepped
+//! through must not be registered with the kernel, and this process's are.
 
-use super::engines::{map_of, one_zone};
+use super::engines::{MEMORY, map_of, one_zone};
 use super::variants::{alone_on_one_thread, exclusive_on_one_thread};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use super::variants::{pretending_biased_on_one_thread, pretending_on_one_thread};
-use crate::contestants::MEMORY;
 use pageyard::{Config, Cx, Migratetype, Order, PageAllocator, Pageyard, Pfn, Request, TryLock};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -48,7 +47,8 @@ impl LockedPairs {
     }
 }
 
-/// Counts for settings, `ORDER:BATCH` each, on the variants of the lock-free engine. This process must have no registered sequence.
+/// Counts for settings, `ORDER:BATCH` each, on the variants of the lock-free engine. This process must have no
+/// registered sequence.
 ///
 /// # Errors
 /// Says which setting is none.

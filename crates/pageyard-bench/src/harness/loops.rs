@@ -29,8 +29,8 @@ pub(super) fn run<A: Allocator>(a: &A, cpu: usize, load: &Load) -> Taken {
     taken
 }
 
-/// Takes a block and gives it back, so many times; returns how long that took. Without a place to hold it in between: the loop of
-/// `page_bench02`.
+/// Takes a block and gives it back, so many times; returns how long that took. Without a place to hold it in between:
+/// the loop of `page_bench02`.
 #[inline(never)]
 pub(super) fn pairs<A: Allocator>(a: &A, cpu: usize, times: u32) -> u64 {
     let start = now_ns();

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::{fmt, fs};
 
-/// Whether this program was built with assertions and overflow checks, as tests are. Its figures then count the checks, too: a pair takes
-/// up to twice as long as in a release build.
+/// Whether this program was built with assertions and overflow checks, as tests are. Its figures then count the checks,
+/// too: a pair takes up to twice as long as in a release build.
 pub const CHECKED_BUILD: bool = cfg!(debug_assertions);
 
 /// The warning that stands beside every figure of a checked build.

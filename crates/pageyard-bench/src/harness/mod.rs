@@ -1,11 +1,12 @@
 //! The harness: what every benchmark and experiment measures with. Lowest first; each uses only those before it.
 //!
-//! * `clock`: the clock; `team`: threads that stay, each on its own CPU, and how a thread is pinned; `costs`: what the machine's own
-//!   operations cost;
+//! * `clock`: the clock; `team`: threads that stay, each on its own CPU, and how a thread is pinned; `costs`: what the
+//!   machine's own operations cost;
 //! * `machine`: the machine, and what else used it; `samples`: the samples of a row; `noise`: what disturbed one;
 //! * `sampler`: subjects take turns, sample by sample; `pattern`: the order in which a batch is given back;
 //! * `allocator`: what the timed loops call; `load`: what a sample does, and what it took; `loops`, `handover`: the
-//!   loops; `divided`: recorded calls on the CPUs that made them; `subject`: an allocator under its name, of which a benchmark sees no more;
+//!   loops; `divided`: recorded calls on the CPUs that made them; `subject`: an allocator under its name, of which a
+//!   benchmark sees no more;
 //! * `floors`: what no checked allocator can be faster than; `variants`: constructors that demand a promise; `engines`:
 //!   the engines, by name; `paged`: any of them as an `allocator`;
 //! * `mixed`: a load of several orders in bursts: its calls, and what is held from sample to sample;
@@ -24,6 +25,7 @@ pub(crate) mod load;
 pub(crate) mod locked;
 mod loops;
 pub mod machine;
+pub(crate) mod memory;
 pub(crate) mod mixed;
 pub(crate) mod noise;
 pub(crate) mod paged;

@@ -96,7 +96,8 @@ mod tests {
         assert!((s.deviation() - 2.5f64.sqrt()).abs() < 1e-12);
         assert!((s.harmonic_mean() - 5.0 / (1.0 + 0.5 + 1.0 / 3.0 + 0.25 + 0.2)).abs() < 1e-12);
         assert!(Samples::default().median().is_nan());
-        // The machine ran at half its speed in the second turn; `after` takes a tenth less in both, and lacks the third.
+        // The machine ran at half its speed in the second turn; `after` takes a tenth less in both, and lacks the
+        // third.
         let (before, after) = (Samples::new(vec![10.0, 20.0, 5.0]), Samples::new(vec![9.0, 18.0, f64::NAN]));
         assert_eq!((before.len(), after.len()), (3, 2));
         assert!((before.paired_gain(&after) - 10.0).abs() < 1e-9);

@@ -19,7 +19,8 @@ pub(crate) trait Subject {
     /// Takes batches and gives them back on this many threads; one result for each, or `None` where it cannot.
     fn sample(&self, team: &Team, threads: usize, load: &Load) -> Option<Vec<Taken>>;
 
-    /// Takes a block and gives it back, so many times, on this thread; returns the nanoseconds, or `None` where it cannot.
+    /// Takes a block and gives it back, so many times, on this thread; returns the nanoseconds, or `None` where it
+    /// cannot.
     fn pairs(&self, _times: u32) -> Option<u64> {
         None
     }
@@ -55,8 +56,8 @@ pub(crate) trait Subject {
         None
     }
 
-    /// Runs a sample, and returns the share of its frees that were checked without a locked instruction, or `None` where that is
-    /// not known.
+    /// Runs a sample, and returns the share of its frees that were checked without a locked instruction, or `None`
+    /// where that is not known.
     fn biased_share(&self, _: &Team, _: usize, _: &Load) -> Option<f64> {
         None
     }

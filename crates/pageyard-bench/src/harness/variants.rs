@@ -37,8 +37,8 @@ pub(super) fn pretending_on_one_thread(
     map: &MemoryMap<'_>,
     config: Config,
 ) -> Result<OwnedPageyard<pageyard_arena::rseq::Rseq>, MapError> {
-    // SAFETY: its caller is a process that counts locked instructions: one thread of it uses the engine, none of its signal handlers
-    //         does, and it registers no thread.
+    // SAFETY: its caller is a process that counts locked instructions: one thread of it uses the engine, none of its
+    //         signal handlers does, and it registers no thread.
     Pageyard::owned(map, config, unsafe { pageyard_arena::rseq::Rseq::pretending(pageyard::CpuId(0)) })
 }
 
@@ -64,8 +64,10 @@ pub(super) fn by_cpu(
     map: &MemoryMap<'_>,
     config: &pageyard_linux::Config,
 ) -> Result<LinuxAllocator, MapError> {
-    // SAFETY: 1. Experiments give each CPU number to one thread at a time, and wait for it before they use the number again.
-    //         2. They audit and read statistics when no thread runs. 3. They hold a quarter of the memory at most, and the
-    //         caller has checked that watermarks keep back less than half of it, so no request fails and drains the lists.
+    // SAFETY: 1. Experiments give each CPU number to one thread at a time, and wait for it before they use the number
+    // again.
+    //         2. They audit and read statistics when no thread runs. 3. They hold a quarter of the memory at most, and
+    //         the caller has checked that watermarks keep back less than half of it, so no request fails and drains the
+    //         lists.
     unsafe { LinuxAllocator::by_cpu(map, config) }
 }

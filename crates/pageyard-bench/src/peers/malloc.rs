@@ -5,14 +5,14 @@
 //! untimed pass comes first, so the figures do not include a first touch. Settings keep free memory from going back to
 //! the system, and let a thread keep as much as it wants.
 //!
-//! A mixed load also asks for larger blocks, which are page-aligned in mimalloc and tcmalloc. jemalloc begins them at a random
-//! cache line; its aligned call does not, but passes over the cache of the thread and is slower. So its plain call has the
-//! row, and less is asked of it than of the others.
+//! A mixed load also asks for larger blocks, which are page-aligned in mimalloc and tcmalloc. jemalloc begins them at a
+//! random cache line; its aligned call does not, but passes over the cache of the thread and is slower. So its plain
+//! call has the row, and less is asked of it than of the others.
 #![allow(unsafe_code, reason = "another allocator's functions are foreign")]
 
 use super::remote::Remote;
 use crate::harness::allocator::Allocator;
-use crate::harness::mixed::memory::Memory;
+use crate::harness::memory::Memory;
 use crate::harness::subject::Subject;
 use libloading::{Library, os::unix};
 use pageyard::{Order, PAGE_SIZE, Pfn};
@@ -163,8 +163,8 @@ impl Allocator for Loaded {
     #[inline(always)]
     fn touch(&self, _: &Memory, block: Pfn, order: Order) {
         for frame in 0..1u64 << order.get() {
-            // SAFETY: 1. `take_of` was asked for so many bytes, and the block is not given back yet. 2. Its start is aligned to a
-            //         cache line.
+            // SAFETY: 1. `take_of` was asked for so many bytes, and the block is not given back yet. 2. Its start is
+            //         aligned to a cache line.
             unsafe { ((block.0 + frame * PAGE_SIZE) as *mut u64).write_volatile(block.0) };
         }
     }

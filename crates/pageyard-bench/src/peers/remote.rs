@@ -4,10 +4,10 @@
 //! order. A request: threads, batch, blocks a call, rounds, chunk, split, then the order of the frees by place. The
 //! answer, for each thread: how many marks, missing blocks, then marks, nanoseconds of taking and of giving back. A
 //! request without an order asks for blocks across CPUs, as many groups as rounds; its answer has four marks, the
-//! result, or none. Without blocks a call either, it asks for work on a mixed load: rounds are the blocks of a pass, chunk is the
-//! pattern and whether frames are touched, split the phase. The process makes the same calls from the same seed, and an answer
-//! has the clock at the start and at the end. Before the first request the process says whether it can serve: a status, and a
-//! text.
+//! result, or none. Without blocks a call either, it asks for work on a mixed load: rounds are the blocks of a pass,
+//! chunk is the pattern and whether frames are touched, split the phase. The process makes the same calls from the same
+//! seed, and an answer has the clock at the start and at the end. Before the first request the process says whether it
+//! can serve: a status, and a text.
 
 use crate::harness::handover::Crossed;
 use crate::harness::load::{Busy, Load, Taken};

@@ -3,7 +3,7 @@
 use super::malloc;
 use super::remote::{Request, answer, greet, read_request, taken};
 use crate::harness::load::Taken;
-use crate::harness::mixed::memory::Memory;
+use crate::harness::memory::Memory;
 use crate::harness::mixed::work::{MixedLoad, Phase, Setting, Work};
 use crate::harness::subject::{Shared, Subject};
 use crate::harness::team::{Pinned, Team, cpus};

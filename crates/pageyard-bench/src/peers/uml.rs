@@ -1,6 +1,6 @@
 //! Rows of Linux itself, measured under User Mode Linux: see `bench/linux`.
 
-use crate::external::{Fields, Figures, SweepFigures};
+use crate::figures::{Fields, Figures, SweepFigures};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! `bench pools`: buffers for packets, taken and given back on one CPU, or taken on one and given back on another.
 //!
-//! * `pool`: what a pool of buffers is, and the timed loops; `ours`: the project's pools and fragments; `others`: a floor, and what
-//!   programs do without them.
+//! * `pool`: what a pool of buffers is, and the timed loops; `ours`: the project's pools and fragments; `others`: a
+//!   floor, and what programs do without them.
 //!
-//! Taking and giving back are timed by themselves, batch by batch; the clock's cost is taken off. On one CPU a batch of 64 stays in
-//! a consumer's cache; one of 1,024 does not, and goes through the ring or the allocator.
+//! Taking and giving back are timed by themselves, batch by batch; the clock's cost is taken off. On one CPU a batch of
+//! 64 stays in a consumer's cache; one of 1,024 does not, and goes through the ring or the allocator.
 
 mod others;
 mod ours;
@@ -14,30 +14,9 @@ use crate::harness::machine::{Machine, Watch};
 use crate::harness::noise::{Noise, Skipped};
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use crate::harness::team::{Team, cpus};
+pub use pool::Where;
 use pool::{Measured, Work};
 use serde::Serialize;
-
-/// Where buffers are given back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Where {
-    /// On the CPU that took them.
-    Same,
-    /// On another.
-    Across,
-}
-
-impl Where {
-    /// Returns its name, as options and documents have it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Where::Same => "same",
-            Where::Across => "across",
-        }
-    }
-}
 
 /// One row, in nanoseconds a buffer.
 #[derive(Clone, Debug, Serialize)]

@@ -1,8 +1,7 @@
-//! A floor, and what programs use where they have no pool of pages: a list behind a mutex; caches for each thread that exchange
-//! full stacks for empty ones under a lock, as sample programs for AF_XDP do; DPDK's pools.
+//! A floor, and what programs use where they have no pool of pages: a list behind a mutex; caches for each thread that
+//! exchange full stacks for empty ones under a lock, as sample programs for AF_XDP do; DPDK's pools.
 
-use super::Where;
-use super::pool::{Cannot, GROUP, Inside, Measured, Pool, Work, forever};
+use super::pool::{Cannot, GROUP, Inside, Measured, Pool, Where, Work, forever};
 use crate::harness::clock::clock_cost;
 use crate::harness::load::Load;
 use crate::harness::noise::Skipped;

@@ -1,5 +1,5 @@
-//! The project's pools: pages of a pool, by themselves and by their addresses; fragments of blocks and of a pool's pages; and the
-//! engine itself, asked for each buffer.
+//! The project's pools: pages of a pool, by themselves and by their addresses; fragments of blocks and of a pool's
+//! pages; and the engine itself, asked for each buffer.
 
 use super::pool::{Inside, Measured, Pool, forever};
 use crate::harness::engines::{Engine, Measurable, Visit, map_of, one_zone};

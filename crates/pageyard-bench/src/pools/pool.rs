@@ -1,10 +1,32 @@
 //! What a pool of buffers is, and the timed loops, compiled for each.
 
-use super::Where;
 use crate::harness::clock::{clock_cost, now_ns};
 use crate::harness::team::Team;
+use serde::Serialize;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
+
+/// Where buffers are given back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Where {
+    /// On the CPU that took them.
+    Same,
+    /// On another.
+    Across,
+}
+
+impl Where {
+    /// Returns its name, as options and documents have it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Where::Same => "same",
+            Where::Across => "across",
+        }
+    }
+}
 
 /// Buffers that are handed over at a time.
 pub(super) const GROUP: usize = 64;
@@ -160,7 +182,8 @@ fn give<P: Pool>(pool: &'static P, user: &mut P::User, cpu: usize, held: &mut Ve
 /// A group of buffers on its way.
 type Group<P> = Vec<<P as Pool>::Buffer>;
 
-/// Takes buffers on one CPU and gives them back on another, a group at a time; each side times what it does with the pool.
+/// Takes buffers on one CPU and gives them back on another, a group at a time; each side times what it does with the
+/// pool.
 fn across<P: Pool>(pool: &'static P, team: &Team, work: &Work, clock: f64) -> Option<Vec<Option<Spent>>> {
     let groups = work.buffers / GROUP;
     let (send, receive) = sync_channel::<Group<P>>(ON_THE_WAY);

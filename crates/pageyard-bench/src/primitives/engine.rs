@@ -1,9 +1,9 @@
 //! The operations that the engine relies on.
 #![allow(unsafe_code, reason = "some instructions have no safe name")]
 
-use super::{Primitive, TIMES, pair};
-use crate::Skipped;
+use super::primitive::{Primitive, TIMES, pair};
 use crate::harness::clock::now_ns;
+use crate::harness::noise::Skipped;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 
@@ -21,7 +21,8 @@ pub(super) fn engine(skipped: &mut Vec<Skipped>) -> Vec<Primitive> {
             let _ = black_box(&word).compare_exchange(0, 0, Ordering::AcqRel, Ordering::Relaxed);
         }),
         Primitive::new("locked_and_u64", "taking bits of a word", move || {
-            // ORDER: as in the engine's words of bits. The mask is hidden: one that keeps all bits would be no instruction.
+            // ORDER: as in the engine's words of bits. The mask is hidden: one that keeps all bits would be no
+            // instruction.
             black_box(black_box(&count).fetch_and(black_box(u64::MAX), Ordering::AcqRel));
         }),
         Primitive::new("xchg_and_store", "a try-lock taken and released", move || {
@@ -134,7 +135,8 @@ fn rseq(skipped: &mut Vec<Skipped>) -> Vec<Primitive> {
             "entering a sequence: a store to the area and the load above",
             move || {
                 let cpu: u32;
-                // SAFETY: 1. as above. 2. `rseq_cs` lies 8 bytes into it, and zero says that no sequence runs, as before.
+                // SAFETY: 1. as above. 2. `rseq_cs` lies 8 bytes into it, and zero says that no sequence runs, as
+                // before.
                 unsafe {
                     asm!("mov qword ptr fs:[{1} + 8], 0", "mov {0:e}, fs:[{1} + 4]", out(reg) cpu, in(reg) offset,
                      options(nostack));

@@ -1,7 +1,7 @@
 //! The thirteen operations of document 000, as user space has them.
 #![allow(unsafe_code, reason = "a signal mask is set by the C library")]
 
-use super::{Primitive, TIMES, pair};
+use super::primitive::{Primitive, TIMES, pair};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

@@ -1,23 +1,22 @@
 //! `bench primitives`: what the paths of an allocator are made of, one operation at a time.
 //!
-//! First the thirteen of document 000, under its names, each as user space has it; then those that the engine relies on.
-//! A loop's own cost is a separate row, as there, and is not subtracted from the others.
+//! First the thirteen of document 000, under its names, each as user space has it; then those that the engine relies
+//! on. A loop's own cost is a separate row, as there, and is not subtracted from the others.
 #![allow(unsafe_code, reason = "the time-stamp counter has no safe name")]
 
 mod engine;
 mod kernel;
+mod primitive;
 
 use super::{Noise, Skipped};
 use crate::harness::clock::now_ns;
 use crate::harness::costs::laps;
-use crate::harness::engines::{Engine, Measurable, Visit, map_of, one_zone};
 use crate::harness::machine::{Machine, Watch};
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use crate::harness::samples::Samples;
 use crate::harness::team::{Team, cpus};
-use pageyard::{CpuId, Cx, Migratetype, Order, Request};
+use primitive::Primitive;
 use serde::Serialize;
-use std::hint::black_box;
 
 /// One row.
 #[derive(Clone, Debug, Serialize)]
@@ -48,40 +47,6 @@ pub struct Primitives {
     pub skipped: Vec<Skipped>,
     /// What disturbed it: the empty loop, first and last of each turn, is the pair that must agree.
     pub noise: Noise,
-}
-
-/// An operation: `run` does it this many times.
-struct Primitive {
-    name: &'static str,
-    how: &'static str,
-    times: u64,
-    run: Box<dyn Fn(u64)>,
-}
-
-/// Times of one sample: about a millisecond of a fast operation.
-const TIMES: u64 = 1 << 19;
-
-impl Primitive {
-    fn new(name: &'static str, how: &'static str, once: impl Fn() + 'static) -> Primitive {
-        let run = move |n| {
-            for i in 0..n {
-                black_box(i);
-                once();
-            }
-        };
-        Primitive { name, how, times: TIMES, run: Box::new(run) }
-    }
-
-    /// The same for an operation that takes long.
-    fn slow(self, times: u64) -> Primitive {
-        Primitive { times, ..self }
-    }
-
-    fn sample(&self) -> f64 {
-        let start = now_ns();
-        (self.run)(self.times);
-        (now_ns() - start) as f64 / self.times as f64
-    }
 }
 
 /// Measures. `progress` is told how many of how many samples are done.
@@ -122,27 +87,6 @@ pub fn primitives(progress: &mut dyn FnMut(u64, u64)) -> Primitives {
     result.rows = rows;
     result.noise = Noise::of(pair, &watch);
     result
-}
-
-/// A frame taken from an engine and given back, by the name of the engine's row.
-fn pair(name: &'static str, how: &'static str, row: &str) -> Option<Primitive> {
-    struct Pair(&'static str, &'static str);
-    impl Visit for Pair {
-        type Output = Primitive;
-
-        fn visit<E: Measurable>(self, engine: E) -> Primitive {
-            let request = Request::new(Order::ZERO, Migratetype::Movable);
-            let cx = Cx::on(CpuId(0));
-            let once = move || {
-                if let Ok(pfn) = engine.alloc(&cx, &request) {
-                    let _ = engine.free(&cx, black_box(pfn), Order::ZERO);
-                }
-            };
-            Primitive::new(self.0, self.1, once).slow(TIMES / 8)
-        }
-    }
-    // The rows named here need nothing of the host.
-    Engine::listed(row, 1)?.on(&map_of(&one_zone(1 << 18)), Pair(name, how)).ok()
 }
 
 /// Nanoseconds for a cache line to go from one CPU to another, the median of samples.

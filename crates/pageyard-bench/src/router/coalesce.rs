@@ -1,10 +1,11 @@
-//! When an interrupt is raised: so long after the first packet, or with so many; fixed, or by the rate that is observed.
+//! When an interrupt is raised: so long after the first packet, or with so many; fixed, or by the rate that is
+//! observed.
 //!
 //! The adaptive rule is in the manner of Linux's dynamic interrupt moderation, with its profiles, and is our own: every
 //! [`WINDOW`] interrupts the queue's packet rate is compared with that of the window before. If it rose by a tenth, the
-//! profile moves one step on in the same direction; if it fell by a tenth, one step back, and that is the new direction. At
-//! the same rate, fewer interrupts a packet count as better, and more as worse; with neither it stays. At either end it stays
-//! and turns.
+//! profile moves one step on in the same direction; if it fell by a tenth, one step back, and that is the new
+//! direction. At the same rate, fewer interrupts a packet count as better, and more as worse; with neither it stays. At
+//! either end it stays and turns.
 
 use super::settings::{Coalescing, Moderation};
 use super::time::Time;
@@ -77,7 +78,8 @@ impl Coalescer {
         }
     }
 
-    /// Says whether one more packet can change when the interrupt is due: the first one, and the one that makes them enough.
+    /// Says whether one more packet can change when the interrupt is due: the first one, and the one that makes them
+    /// enough.
     pub fn matters(&self, waiting: usize) -> bool {
         waiting == 1 || waiting == self.frames
     }

@@ -1,5 +1,5 @@
-//! A CPU with its queues, as NAPI runs them: an interrupt masks itself and schedules a poll; polls go on, in turns, while
-//! there is as much work as the budget allows; the one that finds less unmasks the interrupt.
+//! A CPU with its queues, as NAPI runs them: an interrupt masks itself and schedules a poll; polls go on, in turns,
+//! while there is as much work as the budget allows; the one that finds less unmasks the interrupt.
 
 use super::coalesce::Coalescer;
 use super::rx::{Packet, RxQueue};

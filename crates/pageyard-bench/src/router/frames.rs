@@ -1,8 +1,9 @@
 //! The real part of the model: frames of an actual allocator, and the headers in them.
 //!
-//! Each packet's frame is taken from an allocator and freed to it, through the calls that its CPU would make. A header is
-//! written where the card would write it, read and changed where the CPU forwards, and checked when transmission completes:
-//! a frame that two packets had at once is found. How often the zone lock was taken is what the allocator itself counted.
+//! Each packet's frame is taken from an allocator and freed to it, through the calls that its CPU would make. A header
+//! is written where the card would write it, read and changed where the CPU forwards, and checked when transmission
+//! completes: a frame that two packets had at once is found. How often the zone lock was taken is what the allocator
+//! itself counted.
 
 use super::settings::{Column, Recycling, RouterSettings};
 use crate::error::BenchError;

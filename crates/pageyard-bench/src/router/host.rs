@@ -1,7 +1,7 @@
 //! The simulation: ports bring packets, CPUs forward them, cards send them; one event after another.
 //!
-//! A CPU's work has its effects when its time is over. Resources that are shared (wires, buses, memory, the zone lock) serve
-//! requests in the order in which events make them.
+//! A CPU's work has its effects when its time is over. Resources that are shared (wires, buses, memory, the zone lock)
+//! serve requests in the order in which events make them.
 
 use super::count::{Count, Counts, Level};
 use super::cpu::{Cpu, Work};
@@ -43,8 +43,8 @@ const PAYLOAD: u64 = 256;
 /// A descriptor or a completion entry, in bytes: a line.
 const ENTRY: u64 = 64;
 
-/// What a refused request for a frame costs a CPU: every zone and list is looked at. Assumed, and no more than a rough size: a
-/// host without frames has other troubles.
+/// What a refused request for a frame costs a CPU: every zone and list is looked at. Assumed, and no more than a rough
+/// size: a host without frames has other troubles.
 const REFUSED: Time = Time::from_us(2);
 
 /// Returns what a packet takes on the bus with its descriptor or completion, in bytes.

@@ -1,8 +1,9 @@
 //! Memory: what is still in the last-level cache when it is touched again, and how much memory carries.
 //!
-//! A card writes packets into the part of the last-level cache that is set aside for it (DDIO), and pushes out what has lain
-//! there longest. So a frame is still there as long as no more than that part was received since it was last touched: its
-//! *distance*. The frames are real: which one a queue gets back, and so how warm it is, is the allocator's doing.
+//! A card writes packets into the part of the last-level cache that is set aside for it (DDIO), and pushes out what has
+//! lain there longest. So a frame is still there as long as no more than that part was received since it was last
+//! touched: its *distance*. The frames are real: which one a queue gets back, and so how warm it is, is the allocator's
+//! doing.
 
 use super::time::{Server, Speed, Time};
 use pageyard::Pfn;

@@ -4,11 +4,13 @@
 //! * `time`, `queue`: whole picoseconds, and which event is next;
 //! * `traffic`: packet sizes and arrivals; `rx`, `tx`: rings and the qdisc; `coalesce`: interrupts; `cpu`: NAPI;
 //! * `memory`: the cache and what memory carries; `frames`: an allocator's frames and the headers in them;
-//! * `host`: the simulation; `run`: a setting, and what it took; `count`, `report`: what is counted, and what that comes to;
-//! * `sweep`, `series`, `picture`: rings and coalescing, as tables and pictures;
+//! * `host`: the simulation; `run`: a setting, and what it took; `count`, `report`: what is counted, and what that
+//!   comes to;
+//! * `sweep`, `series`: rings and coalescing, as tables;
 //! * `claims`: what a mailing list's thread said of one router.
 //!
-//! A model with chosen parameters does not judge any real router: it shows what follows from the parameters, and how far.
+//! A model with chosen parameters does not judge any real router: it shows what follows from the parameters, and how
+//! far.
 
 pub mod claims;
 mod coalesce;
@@ -19,7 +21,6 @@ mod frames;
 mod host;
 mod memory;
 mod parameters;
-mod picture;
 mod queue;
 mod report;
 mod run;
@@ -41,4 +42,4 @@ pub(crate) use sweep::KEEPS;
 pub use sweep::{RingRule, RouterSweep, Smallest, SweepRow, sweep};
 
 #[cfg(test)]
-mod test;
+pub(crate) mod test;

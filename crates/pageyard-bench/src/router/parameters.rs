@@ -1,7 +1,7 @@
 //! The parameters by name: what each is, its default with the reason for it, and what is allowed.
 //!
-//! Defaults are the thread's router where the thread says what that was, this project's measurements where it made them, and
-//! otherwise assumptions that say so. They were written down before any claim was looked at.
+//! Defaults are the thread's router where the thread says what that was, this project's measurements where it made
+//! them, and otherwise assumptions that say so. They were written down before any claim was looked at.
 
 use super::settings::{Coalescing, Column, Path, Recycling, RouterSettings};
 use super::traffic::{Arrivals, Mix};

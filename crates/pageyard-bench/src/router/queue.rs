@@ -1,7 +1,8 @@
 //! The calendar: which source of events is next. Each source (a port, a CPU) has one next event at most.
 //!
-//! A tournament over the sources: a change replays the matches on the way to the root, and the next event is at the root.
-//! Of two events at the same time the one of the source with the lower number comes first, so a run has one order.
+//! A tournament over the sources: a change replays the matches on the way to the root, and the next event is at the
+//! root. Of two events at the same time the one of the source with the lower number comes first, so a run has one
+//! order.
 
 use super::time::Time;
 
@@ -11,8 +12,8 @@ pub(crate) struct Source(pub u32);
 
 /// An event: its time above, its source below, so that one comparison of whole numbers orders both.
 ///
-/// Three other calendars were tried with this model's calls: a binary heap, a scan of all sources, and this tournament over
-/// pairs; each took more than twice as long.
+/// Three other calendars were tried with this model's calls: a binary heap, a scan of all sources, and this tournament
+/// over pairs; each took more than twice as long.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Event(u64);
 

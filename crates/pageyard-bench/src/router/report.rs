@@ -27,7 +27,8 @@ pub struct RouterFigures {
     pub out_gbit: f64,
     /// Packets dropped, of those offered, percent.
     pub dropped_pct: f64,
-    /// Packets dropped a second, by place: `card` (its buffer was full), `rx_ring`, `no_frame`, `vlan`, `qdisc`, `tx_ring`.
+    /// Packets dropped a second, by place: `card` (its buffer was full), `rx_ring`, `no_frame`, `vlan`, `qdisc`,
+    /// `tx_ring`.
     pub drops_per_s: BTreeMap<&'static str, f64>,
     /// Interrupts a second of all CPUs.
     pub interrupts_per_s: f64,

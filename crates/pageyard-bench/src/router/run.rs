@@ -45,7 +45,8 @@ impl Effort {
 /// Simulates a setting.
 ///
 /// # Errors
-/// [`BenchError::Settings`] where settings exclude one another; [`BenchError::Experiment`] where packets or frames were lost.
+/// [`BenchError::Settings`] where settings exclude one another; [`BenchError::Experiment`] where packets or frames were
+/// lost.
 pub fn route(settings: &RouterSettings) -> Result<Routed, BenchError> {
     settings.check()?;
     let (outcome, effort) = simulate(settings)?;

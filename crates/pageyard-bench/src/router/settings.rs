@@ -1,4 +1,5 @@
-//! What a simulated host is: its settings as types. `parameters` has their names, defaults with reasons, and what is allowed.
+//! What a simulated host is: its settings as types. `parameters` has their names, defaults with reasons, and what is
+//! allowed.
 
 use super::traffic::{Arrivals, Mix};
 
@@ -197,7 +198,8 @@ impl RouterSettings {
         self.ports * self.cpus
     }
 
-    /// Returns frames of the simulated machine: those asked for, or half as many again as all rings and queues can hold.
+    /// Returns frames of the simulated machine: those asked for, or half as many again as all rings and queues can
+    /// hold.
     pub(crate) fn machine_frames(&self) -> u64 {
         /// Memory below this leaves watermarks too large a share.
         const LEAST: u64 = 1 << 14;

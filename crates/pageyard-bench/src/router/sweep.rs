@@ -1,5 +1,5 @@
-//! Every receive ring with every transmit ring and every way of coalescing: which are the smallest rings that keep the rate,
-//! and what a reviewer's rule would have said.
+//! Every receive ring with every transmit ring and every way of coalescing: which are the smallest rings that keep the
+//! rate, and what a reviewer's rule would have said.
 
 use super::parameters::RINGS;
 use super::report::RouterFigures;
@@ -123,8 +123,8 @@ impl Wait {
     }
 }
 
-/// Sweeps rings and coalescing around a setting; a quick one takes every other size. `progress` is told how many of how many
-/// settings are done.
+/// Sweeps rings and coalescing around a setting; a quick one takes every other size. `progress` is told how many of how
+/// many settings are done.
 ///
 /// # Errors
 /// As [`route`].
@@ -202,7 +202,8 @@ fn smallest(rows: &[&SweepRow]) -> Option<Smallest> {
     })
 }
 
-/// Applies the rule to the setting with the largest rings, and compares it with the smallest receive ring that kept the rate.
+/// Applies the rule to the setting with the largest rings, and compares it with the smallest receive ring that kept the
+/// rate.
 fn rule(rows: &[&SweepRow], queues: u64) -> Option<RingRule> {
     let largest = rows.iter().max_by_key(|r| (r.rx_ring, r.tx_ring))?;
     let queue = |rate: f64| rate / queues as f64;

@@ -5,8 +5,8 @@ use super::settings::RouterSettings;
 use crate::router::RouterFigures;
 use crate::router::count::Count;
 
-/// A host of one port and one CPU that costs nothing, with memory and buses to spare, and 1 Gbit/s of 700-byte packets at even
-/// distances; then what a test sets.
+/// A host of one port and one CPU that costs nothing, with memory and buses to spare, and 1 Gbit/s of 700-byte packets
+/// at even distances; then what a test sets.
 pub(crate) fn small(set: &[(&str, &str)]) -> RouterSettings {
     let free = [
         "irq",
@@ -82,10 +82,10 @@ fn a_ring_of_64_that_nobody_polls_overflows_with_the_65th_packet() {
 
 #[test]
 fn a_ring_overflows_when_a_burst_brings_more_than_it_holds_and_the_cpu_served() {
-    // D/D/1: packets of 720 bytes at 100 Gbit/s are a = 57.6 ns apart, and the CPU takes 10 a for each. It begins with the first
-    // as soon as that is there, so when packet k comes it has begun with 1 + floor((k a - a - e) / 10 a) of them, where 0 < e < a
-    // is what the bus and the poll take; that is 1 + floor((k - 2) / 10). Packet k finds the ring full when
-    // (k - 1) - 1 - floor((k - 2) / 10) >= 64: first with k = 73.
+    // D/D/1: packets of 720 bytes at 100 Gbit/s are a = 57.6 ns apart, and the CPU takes 10 a for each. It begins with
+    // the first as soon as that is there, so when packet k comes it has begun with 1 + floor((k a - a - e) / 10 a) of
+    // them, where 0 < e < a is what the bus and the poll take; that is 1 + floor((k - 2) / 10). Packet k finds the ring
+    // full when (k - 1) - 1 - floor((k - 2) / 10) >= 64: first with k = 73.
     let served = [("rx-usecs", "0"), ("rx-ns", "576"), ("budget", "1000")];
     assert_eq!(dropped_of_burst(72, &served), (72, 0));
     assert_eq!(dropped_of_burst(73, &served), (73, 1));
@@ -111,8 +111,9 @@ fn the_rate_is_that_of_the_scarcest_of_wire_cpu_bus_and_memory() {
     near(sent(&[&cost]), cpu, 0.005);
     near(sent(&[&slow_bus]), bus, 0.005);
     near(sent(&[&cost, &slow_bus]), cpu.min(bus), 0.005);
-    // In memory, without a cache for cards: 704 bytes written and 128 of header read of each packet that comes in, 704 read of
-    // each that goes out. A host that takes in more than it can send throws packets away on which memory was spent.
+    // In memory, without a cache for cards: 704 bytes written and 128 of header read of each packet that comes in, 704
+    // read of each that goes out. A host that takes in more than it can send throws packets away on which memory was
+    // spent.
     let of = figures(&[&overload[..], &slow_memory].concat());
     near(of.in_pps * (704.0 + 128.0) + of.out_pps * 704.0, 1e9, 0.005);
     assert!(of.out_pps <= 1e9 / (704.0 + 128.0 + 704.0) && of.memory_pct > 99.0, "{of:?}");
@@ -146,9 +147,10 @@ fn a_lock_that_all_cpus_share_is_a_ceiling_and_lists_lift_it() {
 
 #[test]
 fn waits_for_a_bus_are_those_of_an_m_d_1_queue() {
-    // Eight ports with Poisson arrivals share a bus: 868 bytes at 100 Gbit/s are D = 69.44 ns. At 80 % use the mean wait is
-    // 0.8 D / (2 (1 - 0.8)) = 2 D. Beside that a packet takes D twice (in, and out, where the first bus has spaced them), its time
-    // on a wire of 800 Gbit/s, 7.2 ns, and 1 ns for the poll that forwards it; its completion is looked at when it is there.
+    // Eight ports with Poisson arrivals share a bus: 868 bytes at 100 Gbit/s are D = 69.44 ns. At 80 % use the mean
+    // wait is 0.8 D / (2 (1 - 0.8)) = 2 D. Beside that a packet takes D twice (in, and out, where the first bus has
+    // spaced them), its time on a wire of 800 Gbit/s, 7.2 ns, and 1 ns for the poll that forwards it; its completion is
+    // looked at when it is there.
     let d = 868.0 * 8.0 / 100.0;
     let rate = 0.8 / d; // packets a nanosecond
     let gbit = (rate * 700.0 * 8.0).to_string();
@@ -182,7 +184,8 @@ fn frames_in_flight_are_the_rate_times_the_time_in_the_host() {
 
 #[test]
 fn interrupts_come_by_time_or_by_frames_whichever_is_scarcer() {
-    // A packet each microsecond; completions are looked at when packets are polled, and raise no interrupts of their own.
+    // A packet each microsecond; completions are looked at when packets are polled, and raise no interrupts of their
+    // own.
     let million = [("offered-gbit", "5.6"), ("tx-usecs", "100000"), ("tx-frames", "0")];
     let with = |set: &[(&str, &str)]| figures(&[&million[..], set].concat());
     for usecs in [25.0, 100.0] {

@@ -87,8 +87,8 @@ pub(crate) enum Arrivals {
     Paced,
     /// Independently of one another.
     Poisson,
-    /// In bursts at the speed of the wire, which come independently of one another. A burst is of one flow, so it goes to one
-    /// queue.
+    /// In bursts at the speed of the wire, which come independently of one another. A burst is of one flow, so it goes
+    /// to one queue.
     Bursts,
 }
 
@@ -103,7 +103,8 @@ pub(crate) struct Arrival {
     pub vlan: usize,
 }
 
-/// Quantiles of the exponential distribution, in 1/65536 of its mean, computed with whole numbers: the same on every machine.
+/// Quantiles of the exponential distribution, in 1/65536 of its mean, computed with whole numbers: the same on every
+/// machine.
 struct Exponential(Vec<u32>);
 
 /// Quantiles: the longest gap is some nine times the mean.

@@ -1,4 +1,5 @@
-//! A transmit queue: a qdisc of limited length, and a ring whose descriptors are free again when completions are looked at.
+//! A transmit queue: a qdisc of limited length, and a ring whose descriptors are free again when completions are looked
+//! at.
 
 use super::rx::Packet;
 use super::time::Time;

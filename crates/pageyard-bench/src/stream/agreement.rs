@@ -8,7 +8,8 @@ use serde::Serialize;
 pub(super) struct Values(pub [f64; 3]);
 
 impl Values {
-    /// What each array holds before the first repetition: the original fills them with 1, 2 and 0, and then doubles `a`.
+    /// What each array holds before the first repetition: the original fills them with 1, 2 and 0, and then doubles
+    /// `a`.
     pub const FIRST: Values = Values([2.0, 2.0, 0.0]);
 
     /// The arrays' names.
@@ -45,8 +46,8 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Says whether the array holds what it must: the original's rule for the average, and no element that is wrong by itself,
-    /// which the average of ten million can hide.
+    /// Says whether the array holds what it must: the original's rule for the average, and no element that is wrong by
+    /// itself, which the average of ten million can hide.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.average_relative_error < TOLERANCE && self.wrong_elements == 0

@@ -61,7 +61,8 @@ impl Arrays {
         self.parts.len()
     }
 
-    /// Does an operation on all parts at once, and returns the nanoseconds from the first thread's start to the last one's end.
+    /// Does an operation on all parts at once, and returns the nanoseconds from the first thread's start to the last
+    /// one's end.
     ///
     /// # Errors
     /// [`StreamError::Thread`] where a thread failed.

@@ -63,9 +63,9 @@ impl Kernel {
 
 /// Copies with the loop's own stores.
 ///
-/// A plain loop would become a call of `memcpy`, which in some C libraries writes past the caches once it is large: the only
-/// kernel with other stores than the rest. The exclusive or with a zero that the compiler does not know prevents that; it costs
-/// an instruction on registers, which waits for memory anyway.
+/// A plain loop would become a call of `memcpy`, which in some C libraries writes past the caches once it is large: the
+/// only kernel with other stores than the rest. The exclusive or with a zero that the compiler does not know prevents
+/// that; it costs an instruction on registers, which waits for memory anyway.
 #[inline(never)]
 fn copy(to: &mut [f64], from: &[f64]) {
     let zero = black_box(0_u64);

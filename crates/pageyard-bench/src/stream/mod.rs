@@ -1,18 +1,19 @@
-//! `bench stream`: how many bytes a second go between processor and memory, by the four operations of J. D. McCalpin's STREAM.
+//! `bench stream`: how many bytes a second go between processor and memory, by the four operations of J. D. McCalpin's
+//! STREAM.
 //!
-//! Written anew from its public description: three arrays of `f64`, ten million elements each; Copy, Scale, Add and Triad,
-//! one after the other, ten times; the best time of each, the first repetition left out. At the end the arrays must hold what the
-//! same operations come to on one element; a result that does not is refused.
+//! Written anew from its public description: three arrays of `f64`, ten million elements each; Copy, Scale, Add and
+//! Triad, one after the other, ten times; the best time of each, the first repetition left out. At the end the arrays
+//! must hold what the same operations come to on one element; a result that does not is refused.
 //!
-//! * `kernel`: the operations; `elements`: how long the arrays are, and whether they fit; `agreement`: what they must hold;
-//!   `arrays`: the arrays over a team of threads; `error`: why there is no result.
+//! * `kernel`: the operations; `elements`: how long the arrays are, and whether they fit; `agreement`: what they must
+//!   hold; `arrays`: the arrays over a team of threads; `error`: why there is no result.
 //!
-//! **Threads:** one, then one on each CPU that this process may use, pinned. Each has its part of the arrays, the same part from
-//! first to last, and writes it first, so that it lies on the thread's own node. An operation takes from the first thread's start
-//! to the last one's end.
+//! **Threads:** one, then one on each CPU that this process may use, pinned. Each has its part of the arrays, the same
+//! part from first to last, and writes it first, so that it lies on the thread's own node. An operation takes from the
+//! first thread's start to the last one's end.
 //!
-//! **Stores** are ordinary ones, as the compiler makes them from a loop: each fetches the line that it writes to before it
-//! writes. That traffic is real and not counted, as in the original: Copy and Scale move half as many bytes again as
+//! **Stores** are ordinary ones, as the compiler makes them from a loop: each fetches the line that it writes to before
+//! it writes. That traffic is real and not counted, as in the original: Copy and Scale move half as many bytes again as
 //! they count, Add and Triad a third. Stores past the caches would count for more.
 //!
 //! **Memory** comes from the program's allocator, in whatever pages the kernel gives it.
@@ -189,7 +190,8 @@ pub fn stream(options: &StreamOptions, progress: &mut dyn FnMut(u64, u64)) -> Re
     Ok(result)
 }
 
-/// Measures all operations on these arrays, and adds what it finds to the result; nothing where the arrays are wrong at the end.
+/// Measures all operations on these arrays, and adds what it finds to the result; nothing where the arrays are wrong at
+/// the end.
 fn measure(
     team: &Team,
     arrays: &Arrays,

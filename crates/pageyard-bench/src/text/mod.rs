@@ -12,10 +12,10 @@ mod scale;
 mod stream;
 mod sweep;
 
-use crate::Skipped;
 use crate::document::DisturbanceDocument;
 use crate::external::ExternalNote;
 use crate::harness::machine::{CHECKED_BUILD_WARNING, Machine, Taken};
+use crate::harness::noise::Skipped;
 use std::borrow::Cow;
 use std::fmt::Write;
 

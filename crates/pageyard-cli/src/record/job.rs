@@ -32,8 +32,8 @@ pub struct Job {
 impl Job {
     /// Starts it. With `json`, what it prints goes to standard error, as standard output is for the one document.
     ///
-    /// This process becomes the parent of whatever the command leaves behind, so that a command which is made to end can
-    /// be ended as a whole.
+    /// This process becomes the parent of whatever the command leaves behind, so that a command which is made to end
+    /// can be ended as a whole.
     pub fn start(program: &OsString, arguments: &[OsString], json: bool) -> Result<Job, Failure> {
         // Without it, a process whose parent has gone cannot be found any more; all others still can.
         let _ = set_child_subreaper(Some(getpid()));
@@ -60,8 +60,8 @@ impl Job {
         Ok(self.status.is_some())
     }
 
-    /// Waits for the command. When a signal asks to stop, now or while it is waited for, the command and everything that it
-    /// started are asked to end, and killed if they do not.
+    /// Waits for the command. When a signal asks to stop, now or while it is waited for, the command and everything
+    /// that it started are asked to end, and killed if they do not.
     pub fn end(&mut self, signals: &Signals) -> Result<ExitStatus, Failure> {
         while !self.has_ended()? {
             if signals.stopped().is_some() {

@@ -19,7 +19,8 @@ pub struct Signals {
 impl Signals {
     /// Catches them from now on; `child` says whether there will be a command.
     ///
-    /// A signal that was ignored when this program started stays ignored: that is how `nohup` and a shell's `&` protect.
+    /// A signal that was ignored when this program started stays ignored: that is how `nohup` and a shell's `&`
+    /// protect.
     pub fn catch(child: bool) -> Result<Signals, Failure> {
         let (wake, write) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;

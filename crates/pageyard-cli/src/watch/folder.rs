@@ -45,8 +45,8 @@ impl Folder {
         self.with_suffix(TRACE)
     }
 
-    /// Removes the oldest snapshots until no more are left than may stay. The newest always stays: one that is larger than all that
-    /// may stay is worth more than none.
+    /// Removes the oldest snapshots until no more are left than may stay. The newest always stays: one that is larger
+    /// than all that may stay is worth more than none.
     pub fn make_room(&self) {
         let mut all = self.kept();
         let mut bytes: u64 = all.iter().map(|path| bytes_of(path)).sum();
@@ -57,8 +57,8 @@ impl Folder {
         }
     }
 
-    /// Makes traces of what a killed watch left half-written, and removes that of which nothing can be saved: otherwise each kill
-    /// would take room for good.
+    /// Makes traces of what a killed watch left half-written, and removes that of which nothing can be saved: otherwise
+    /// each kill would take room for good.
     pub fn salvage(&self) {
         for partial in self.with_suffix(&format!("{TRACE}{PARTIAL}")) {
             let name = shown(&partial.to_string_lossy());

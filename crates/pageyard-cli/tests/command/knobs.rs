@@ -1,6 +1,7 @@
 //! `docs/design/knobs.md` beside the knobs themselves.
 //!
-//! After a change of a knob: `PAGEYARD_BLESS=1 cargo test -p pageyard-cli --test command knobs`, then read the difference.
+//! After a change of a knob: `PAGEYARD_BLESS=1 cargo test -p pageyard-cli --test command knobs`, then read the
+//! difference.
 
 use pageyard_replay::engine::{EngineSpec, KnobDocument, KnobsDocument, all_knobs};
 use std::fmt::Write;

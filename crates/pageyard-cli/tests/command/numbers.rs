@@ -1,7 +1,7 @@
 //! Every number that a text prints is in the JSON document of the same run.
 //!
-//! A number of a text is found where a number of the document, or of one of its texts and keys, is the same to the printed
-//! precision, once the unit that is printed behind it has been converted as `UNITS` says.
+//! A number of a text is found where a number of the document, or of one of its texts and keys, is the same to the
+//! printed precision, once the unit that is printed behind it has been converted as `UNITS` says.
 
 use crate::printed::{Printed, numbers};
 use pageyard_bench::Order;
@@ -103,8 +103,8 @@ fn missing<'a>(text: &'a str, document: &Value, derived: &[f64]) -> Vec<Printed<
     numbers(text).into_iter().filter(|number| !known.has(number)).collect()
 }
 
-/// Checks a document against its schema, and a text against its document. `wording` is what the text says with figures that are
-/// no results; `derived` are numbers that follow from the document.
+/// Checks a document against its schema, and a text against its document. `wording` is what the text says with figures
+/// that are no results; `derived` are numbers that follow from the document.
 pub fn check(text: &str, document: &Value, wording: &[&str], derived: &[f64]) {
     assert!(numbers(text).len() > 50, "few numbers in\n{text}");
     check_short(text, document, wording, derived);

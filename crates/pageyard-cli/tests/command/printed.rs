@@ -10,8 +10,8 @@ pub struct Printed<'a> {
     pub unit: &'a str,
 }
 
-/// Finds the numbers of a text: digits with commas between thousands and a point. Digits of a word (`DMA32`, `linux-6.18`,
-/// `min_7`) are no number.
+/// Finds the numbers of a text: digits with commas between thousands and a point. Digits of a word (`DMA32`,
+/// `linux-6.18`, `min_7`) are no number.
 pub fn numbers(text: &str) -> Vec<Printed<'_>> {
     let mut found = Vec::new();
     let mut at = 0;

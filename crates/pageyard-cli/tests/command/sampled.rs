@@ -1,4 +1,5 @@
-//! A recording with samples of its host, as a user meets it: replayed beside another one of the same job, and summed up.
+//! A recording with samples of its host, as a user meets it: replayed beside another one of the same job, and summed
+//! up.
 
 use crate::numbers::check;
 use crate::schemas;

@@ -1,6 +1,7 @@
 //! The schemas of `docs/schemas` beside the types that write the documents, and documents checked against them.
 //!
-//! After a change of a document: `PAGEYARD_BLESS=1 cargo test -p pageyard-cli --test command schemas`, then read the difference.
+//! After a change of a document: `PAGEYARD_BLESS=1 cargo test -p pageyard-cli --test command schemas`, then read the
+//! difference.
 
 use boon::{Compiler, Schemas};
 use pageyard_bench::document::{

@@ -15,7 +15,8 @@ fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces").join(format!("{name}.trace"))
 }
 
-/// Checks that a run succeeded and printed one JSON document that its schema describes, and nothing else on standard output.
+/// Checks that a run succeeded and printed one JSON document that its schema describes, and nothing else on standard
+/// output.
 pub fn json(arguments: &[&str]) -> Value {
     let out = pageyard(arguments);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -131,8 +132,8 @@ fn replay_says_what_the_slow_path_did_and_nothing_where_there_was_none() {
         assert!(with["slow_path"]["pinned_frames"].as_u64().unwrap() > 0, "{with}");
         if with["name"] == "linux-6.18" {
             assert!(keys.iter().all(|key| n(key) > 0), "{with}");
-            // Requests that wait find that the zone has what compaction needs, and leave it alone; for each block that is not
-            // there, the background reclaimer frees twice its frames.
+            // Requests that wait find that the zone has what compaction needs, and leave it alone; for each block that
+            // is not there, the background reclaimer frees twice its frames.
             let counters = &with["counters"];
             assert_eq!(
                 (counters["pgsteal_direct"].as_u64(), &counters["pgsteal_kswapd"]),

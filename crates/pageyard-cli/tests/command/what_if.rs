@@ -72,8 +72,8 @@ fn a_setting_is_put_back_after_a_kill() {
     );
     let mut shell = Command::new("setsid").args(["sh", "-c", &script]).spawn().unwrap();
     assert!(comes(&setting, "5"));
-    // The whole group, as a terminal or a service manager would; the guard is in a session of its own by then, or ends with its
-    // input.
+    // The whole group, as a terminal or a service manager would; the guard is in a session of its own by then, or ends
+    // with its input.
     std::thread::sleep(Duration::from_millis(300));
     Command::new("kill").args(["-KILL", "--", &format!("-{}", shell.id())]).status().unwrap();
     shell.wait().unwrap();

@@ -45,7 +45,8 @@ fn plan_for<M: CompactionView>(map: &M, knobs: &Knobs, zone: ZoneId, order: Orde
     Plan { goal, highest: view.span.kind, ignore_hints: false, ..plan }
 }
 
-/// Says whether a compaction for an order is worth beginning in a zone, for requests that may use zones up to `highest`.
+/// Says whether a compaction for an order is worth beginning in a zone, for requests that may use zones up to
+/// `highest`.
 ///
 /// # Linux
 /// `kcompactd_node_suitable`, its part of one zone.

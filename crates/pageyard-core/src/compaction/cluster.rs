@@ -16,8 +16,8 @@ pub const CLUSTER: usize = FreeStock::MOST;
 /// A frame that its owner has taken out of use, or a block of several that moves as a whole.
 type Isolated<O> = (BlockId, <O as Migrate>::Isolated);
 
-/// Blocks, most of them single frames, that their owner has taken out of use. Those still here when it is dropped are put
-/// back.
+/// Blocks, most of them single frames, that their owner has taken out of use. Those still here when it is dropped are
+/// put back.
 pub(super) struct Cluster<'a, M: CompactionView, O: Migrate> {
     owner: &'a O,
     mode: Mode,
@@ -238,8 +238,8 @@ impl<'a, M: CompactionView, O: Migrate> Moving<'a, M, O> {
         }
     }
 
-    /// Has the next block split by its owner, and isolates its frames; says whether that was done. A frame that another has
-    /// got hold of meanwhile is none of ours.
+    /// Has the next block split by its owner, and isolates its frames; says whether that was done. A frame that another
+    /// has got hold of meanwhile is none of ours.
     ///
     /// # Linux
     /// `try_split_folio`: the last frame is moved first, and the first one last.

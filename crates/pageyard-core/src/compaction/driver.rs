@@ -55,8 +55,8 @@ struct End<'a, M: CompactionView> {
 
 /// A compaction of one zone, between its beginning and its end.
 ///
-/// It holds frames that are isolated, free frames to move them to, and leases of pageblocks. All of that goes back when it
-/// ends or is dropped, also when a callback panics.
+/// It holds frames that are isolated, free frames to move them to, and leases of pageblocks. All of that goes back when
+/// it ends or is dropped, also when a callback panics.
 pub struct Compactor<'a, M: CompactionView, O: Migrate> {
     owner: &'a O,
     state: State<'a, M, O>,

@@ -21,8 +21,8 @@ pub enum Stuck {
 
 /// Moves the contents of each single frame of a range that is in use to a free frame elsewhere; returns how many moved.
 ///
-/// The range has been taken out of allocation, so that what becomes free there stays free. `refill` adds free frames to a stock, each
-/// an allocated block of order 0 that no caller knows of; those that are not needed are given back.
+/// The range has been taken out of allocation, so that what becomes free there stays free. `refill` adds free frames to
+/// a stock, each an allocated block of order 0 that no caller knows of; those that are not needed are given back.
 ///
 /// Frames that are free or in transit are passed over: the caller claims the range afterwards, and learns of them then.
 ///

@@ -3,9 +3,9 @@
 use super::cluster::CLUSTER;
 use crate::units::{Order, Pfn};
 
-/// Pageblocks that the searches of one compaction find at most. In 6.12 nothing keeps a pageblock from being found again if its
-/// frames can be isolated and not moved, and leave no hint because they are not on a list for reclaim: there Linux goes on
-/// until the task is killed.
+/// Pageblocks that the searches of one compaction find at most. In 6.12 nothing keeps a pageblock from being found
+/// again if its frames can be isolated and not moved, and leave no hint because they are not on a list for reclaim:
+/// there Linux goes on until the task is killed.
 const MOST_FINDS: u32 = 1 << 14;
 
 /// Where a scan goes on once no free list names a pageblock to empty.

@@ -42,8 +42,8 @@ struct Seen {
 }
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
-    /// Looks for targets in the lists of free movable blocks smaller than the wanted one, while none is in stock, or only blocks that
-    /// are too small for what is to be moved.
+    /// Looks for targets in the lists of free movable blocks smaller than the wanted one, while none is in stock, or
+    /// only blocks that are too small for what is to be moved.
     ///
     /// # Linux
     /// `fast_isolate_freepages`, since 5.1. A scan that has just begun looks deeper, and moves the free scanner to the
@@ -179,8 +179,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         self.lease(block, Role::Target)
     }
 
-    /// Lets the free scanner begin at the highest pageblock with a free block. A request that waits is not patient enough
-    /// to scan down to it where that is low. Returns where to search at once.
+    /// Lets the free scanner begin at the highest pageblock with a free block. A request that waits is not patient
+    /// enough to scan down to it where that is low. Returns where to search at once.
     fn move_free_scanner(&mut self, highest: Option<Pfn>, min: Pfn) -> Option<Pfn> {
         if let Some(highest) = highest.or(Some(Pfn(0))).filter(|pfn| *pfn >= min) {
             self.free_pfn = highest;
@@ -198,8 +198,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Takes more free frames of the pageblock where one was found.
     ///
     /// # Linux
-    /// `fast_isolate_around`. In 6.1 a pageblock that did not have enough gets a skip hint, in 6.12 one that was searched to
-    /// its end.
+    /// `fast_isolate_around`. In 6.1 a pageblock that did not have enough gets a skip hint, in 6.12 one that was
+    /// searched to its end.
     fn search_around(&mut self, pfn: Pfn, want: usize) {
         let (plan, span) = (self.job.plan, self.job.span);
         if self.targets.len() >= want || (plan.direct && plan.mode == Mode::Async) {

@@ -17,8 +17,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     ///
     /// # Linux
     /// `fast_find_migrateblock`, since 5.1. Where nothing is found the scanner returns, once, to the lowest frame that
-    /// earlier searches found. In 6.1 the search leaves a hint; in 6.12 the scan that follows may, so a pageblock can be
-    /// found again.
+    /// earlier searches found. In 6.1 the search leaves a hint; in 6.12 the scan that follows may, so a pageblock can
+    /// be found again.
     pub(super) fn search_for_source(&mut self) -> Option<Pfn> {
         let wanted = self.searches_for_source()?;
         let (span, from) = (self.job.span, self.migrate_pfn);

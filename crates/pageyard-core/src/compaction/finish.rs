@@ -31,8 +31,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Another cluster is looked for. On the second visit to a pageblock the scanner does not leave it before its end.
     ///
     /// # Linux
-    /// `rescan`, later `finish_pageblock`, in `compact_zone`. Where nothing was visited yet, it takes frame 0 for the last
-    /// one, so that the first pageblock of memory is finished at once.
+    /// `rescan`, later `finish_pageblock`, in `compact_zone`. Where nothing was visited yet, it takes frame 0 for the
+    /// last one, so that the first pageblock of memory is finished at once.
     pub(super) fn begin_cluster(&mut self) {
         let next = self.round.next(self.migrate_pfn);
         if next != self.migrate_pfn {
@@ -48,8 +48,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         self.finishing = self.last_visit.unwrap_or_default().pageblock() == self.migrate_pfn.pageblock();
     }
 
-    /// Returns how many frames are isolated before they are moved. What is left of a pageblock that is finished is isolated as a
-    /// whole.
+    /// Returns how many frames are isolated before they are moved. What is left of a pageblock that is finished is
+    /// isolated as a whole.
     ///
     /// # Linux
     /// `isolate_migratepages_block`.
@@ -71,8 +71,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         };
     }
 
-    /// A frame of a cluster was not moved: says whether the rest of the pageblock is scanned all the same. It then gets a
-    /// skip hint, and is not found again at once by a search of the free lists.
+    /// A frame of a cluster was not moved: says whether the rest of the pageblock is scanned all the same. It then gets
+    /// a skip hint, and is not found again at once by a search of the free lists.
     ///
     /// # Linux
     /// `compact_zone` in 6.12; in 6.1 the rest of the block of the wanted order is passed over.

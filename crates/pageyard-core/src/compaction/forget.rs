@@ -26,11 +26,12 @@ pub(super) enum Forget {
 
 /// Forgets the skip hints of a zone, and where its scanners were.
 ///
-/// A hint says that a pageblock has nothing to move, or nothing to move to; so where the scanners set out may change only with the hints.
+/// A hint says that a pageblock has nothing to move, or nothing to move to; so where the scanners set out may change
+/// only with the hints.
 ///
 /// # Linux
-/// `__reset_isolation_suitable`. In 4.x it forgets every hint; since 5.1 it does so only where a direct compaction has asked
-/// for it, and only for pageblocks that [`refresh`] finds something in.
+/// `__reset_isolation_suitable`. In 4.x it forgets every hint; since 5.1 it does so only where a direct compaction has
+/// asked for it, and only for pageblocks that [`refresh`] finds something in.
 pub(super) fn forget_hints<M: CompactionView, O: Migrate>(
     map: &M,
     owner: &O,
@@ -61,8 +62,8 @@ pub(super) fn forget_hints<M: CompactionView, O: Migrate>(
     at.reset(&at.round(*span));
 }
 
-/// Forgets hints from both ends of the zone towards its middle, and lets the scanners begin at the first pageblocks that
-/// have something to do.
+/// Forgets hints from both ends of the zone towards its middle, and lets the scanners begin at the first pageblocks
+/// that have something to do.
 ///
 /// # Linux
 /// `__reset_isolation_suitable` since 5.1. The free scanner then begins at a pageblock's last frame. Of frames in

@@ -10,8 +10,8 @@ use super::view::{CompactionView, Direct, Role};
 use crate::units::{Order, Pfn};
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
-    /// Looks for up to `want` free frames, while none of `order` is in stock; `false` where there are no more. The free scanner
-    /// does not move while smaller blocks are in stock.
+    /// Looks for up to `want` free frames, while none of `order` is in stock; `false` where there are no more. The free
+    /// scanner does not move while smaller blocks are in stock.
     ///
     /// The free scanner looks at one pageblock a call, so that a step stays short.
     pub(super) fn refill(&mut self, want: usize, order: Order) -> bool {

@@ -6,8 +6,8 @@ use crate::units::{BlockId, Order, Pfn};
 /// Words of the largest block whose frames can be held: order 10, Linux's largest.
 const WORDS: usize = 1024 / 64;
 
-/// Free frames of the block that is being emptied. To the engine they are allocated blocks of order 0. Those still here when
-/// it is dropped go back.
+/// Free frames of the block that is being emptied. To the engine they are allocated blocks of order 0. Those still here
+/// when it is dropped go back.
 pub(super) struct Held<'a, M: CompactionView> {
     map: &'a M,
     frames: FrameSet,

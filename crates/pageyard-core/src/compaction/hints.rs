@@ -8,7 +8,8 @@ use super::view::CompactionView;
 use crate::units::{PAGEBLOCK_ORDER, PageblockId, Pfn};
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
-    /// Notes that a call has isolated its first frame that can be reclaimed: `start` is where the call began, `at` the frame.
+    /// Notes that a call has isolated its first frame that can be reclaimed: `start` is where the call began, `at` the
+    /// frame.
     ///
     /// # Linux
     /// `test_and_set_skip`. In 6.1 only the pageblock's first frame counts.

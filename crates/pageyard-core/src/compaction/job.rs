@@ -56,8 +56,9 @@ impl<'a, M: CompactionView> Job<'a, M> {
     /// Says whether frames may be moved into a pageblock.
     ///
     /// # Linux
-    /// `suitable_migration_target`. A pageblock that begins with a free block as large as itself is spared, since 6.9 with one
-    /// of the wanted order; the second half of a larger block is not. In 4.x a thorough compaction spares nothing, in 6.x large free blocks.
+    /// `suitable_migration_target`. A pageblock that begins with a free block as large as itself is spared, since 6.9
+    /// with one of the wanted order; the second half of a larger block is not. In 4.x a thorough compaction spares
+    /// nothing, in 6.x large free blocks.
     pub(super) fn may_fill(&self, block: PageblockId, info: &PageblockInfo) -> bool {
         if self.plan.thorough && self.knobs.hints == Hints::NothingFound {
             return true;
@@ -76,8 +77,8 @@ impl<'a, M: CompactionView> Job<'a, M> {
     /// Says whether the owner of an allocated block of this order is asked to move it.
     ///
     /// # Linux
-    /// `skip_isolation_on_order`, since 6.9: a block of the wanted order cannot help, and no block of a pageblock's order is
-    /// made.
+    /// `skip_isolation_on_order`, since 6.9: a block of the wanted order cannot help, and no block of a pageblock's
+    /// order is made.
     pub(super) fn moves(&self, order: Order) -> bool {
         let small = order < PAGEBLOCK_ORDER && self.plan.order().is_none_or(|wanted| order < wanted);
         order == Order::ZERO || (small && !self.takes_directly() && moves_blocks(self.map))
@@ -91,8 +92,8 @@ impl<'a, M: CompactionView> Job<'a, M> {
     /// Says whether pageblocks are looked for frames to move in.
     ///
     /// # Linux
-    /// `suitable_migration_source`. Since 4.12 a direct asynchronous compaction keeps to pageblocks of the request's own
-    /// type; in 6.x none begins a pageblock that one block in use fills.
+    /// `suitable_migration_source`. Since 4.12 a direct asynchronous compaction keeps to pageblocks of the request's
+    /// own type; in 6.x none begins a pageblock that one block in use fills.
     pub(super) fn may_empty(&self, block: PageblockId, info: &PageblockInfo) -> bool {
         if !self.knobs.async_same_type {
             return self.plan.thorough
@@ -163,8 +164,8 @@ impl<M> Job<'_, M> {
         }
     }
 
-    /// Says whether a scan that begins at a frame obeys the hint of its pageblock: at the pageblock's first frame, and, but in 6.1,
-    /// at the zone's first frame.
+    /// Says whether a scan that begins at a frame obeys the hint of its pageblock: at the pageblock's first frame, and,
+    /// but in 6.1, at the zone's first frame.
     ///
     /// # Linux
     /// `isolate_migratepages`.

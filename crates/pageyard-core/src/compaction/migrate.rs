@@ -51,8 +51,8 @@ pub struct Listed {
 /// Compaction holds no lock when it calls: an implementation may free frames, and may allocate as long as the
 /// allocation does not ask for compaction again.
 ///
-/// The methods are safe, so whoever has the owner can call them, and hand it to a compaction of any engine. An owner whose frames are
-/// memory keeps the implementation on a type of its own that it gives to its own engine only.
+/// The methods are safe, so whoever has the owner can call them, and hand it to a compaction of any engine. An owner
+/// whose frames are memory keeps the implementation on a type of its own that it gives to its own engine only.
 ///
 /// # Safety
 /// `migrate` that returns `Ok` must have moved every reference from the old frame to the new one: the new one is then
@@ -92,9 +92,9 @@ pub unsafe trait Migrate {
     /// The reason; `to` was not used. The frame stays isolated and is tried again or put back, unless it is gone.
     fn migrate(&self, from: &mut Self::Isolated, to: Pfn, mode: Mode) -> Result<(), MigrateError>;
 
-    /// Splits an isolated block of several frames, for which there is no target, into single frames in use, with the engine's
-    /// [`split`](crate::PageAllocator::split), and puts them back into use. They are isolated again at once, and moved after the
-    /// rest.
+    /// Splits an isolated block of several frames, for which there is no target, into single frames in use, with the
+    /// engine's [`split`](crate::PageAllocator::split), and puts them back into use. They are isolated again at once,
+    /// and moved after the rest.
     ///
     /// # Errors
     /// The block, as it was. The default never splits: then compaction ends, unless the scanners have met.
@@ -106,8 +106,8 @@ pub unsafe trait Migrate {
         Err(from)
     }
 
-    /// Counts the frames of a zone's node that are on lists for reclaim, and those isolated. `None`, the default, where they
-    /// are not counted: then any number may be isolated.
+    /// Counts the frames of a zone's node that are on lists for reclaim, and those isolated. `None`, the default, where
+    /// they are not counted: then any number may be isolated.
     ///
     /// # Linux
     /// `NR_ACTIVE_*` and `NR_INACTIVE_*`; `NR_ISOLATED_*`.
@@ -116,7 +116,8 @@ pub unsafe trait Migrate {
         None
     }
 
-    /// Waits a while, because too many frames are isolated; `false` where the caller is not to go on, which is the default.
+    /// Waits a while, because too many frames are isolated; `false` where the caller is not to go on, which is the
+    /// default.
     ///
     /// # Linux
     /// `reclaim_throttle` with `VMSCAN_THROTTLE_ISOLATED`, up to a fiftieth of a second, and `fatal_signal_pending`.
@@ -132,9 +133,9 @@ pub unsafe trait Migrate {
         false
     }
 
-    /// Says whether a frame, or the block that starts there, is on a list of frames that can be reclaimed. Hints of the scanners
-    /// depend on it, and whether a scan passes over the rest of a block that it has isolated. All are, unless the owner
-    /// knows better.
+    /// Says whether a frame, or the block that starts there, is on a list of frames that can be reclaimed. Hints of the
+    /// scanners depend on it, and whether a scan passes over the rest of a block that it has isolated. All are, unless
+    /// the owner knows better.
     ///
     /// # Linux
     /// `PageLRU`: frames of user space and of the page cache are, frames of drivers that can move them are not.

@@ -97,7 +97,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         if self.contended || cluster.is_empty() { Search::Settle } else { Search::Move }
     }
 
-    /// Isolates up to a cluster of frames, or all there are, between `low` and `end`, in one pageblock; returns where it stopped.
+    /// Isolates up to a cluster of frames, or all there are, between `low` and `end`, in one pageblock; returns where
+    /// it stopped.
     ///
     /// # Linux
     /// `isolate_migratepages_block`, with document 002's patches 2 and 3.
@@ -136,7 +137,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
                             if tracks_isolated && self.last_migrated.is_none() {
                                 self.last_migrated = Some(low);
                             }
-                            // Of a block that is on no list for reclaim Linux looks at each frame that follows, in vain.
+                            // Of a block that is on no list for reclaim Linux looks at each frame that follows, in
+                            // vain.
                             low.0 += if listed { of.frames().0 } else { 1 };
                             if cluster.has(most) {
                                 break;

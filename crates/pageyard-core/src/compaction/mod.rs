@@ -2,13 +2,13 @@
 //!
 //! * [`CompactionView`] is its view of an engine, [`Migrate`] its view of the owner of the frames.
 //! * [`Knobs`]: every technique can be turned on and off alone; [`ZoneState`]: what is remembered of a zone.
-//! * [`Plan`]: what to achieve; [`fn@suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded step
-//!   at a time.
+//! * [`Plan`]: what to achieve; [`fn@suitability`]: whether it is worth beginning; [`Compactor`]: doing it, a bounded
+//!   step at a time.
 //! * [`Work`], [`Outcome`]: what it did, and how it ended; [`Step`]: what it tells its owner meanwhile.
 //! * [`Room`], [`Stock`]: where an engine lets it keep what it holds.
 //! * [`fn@evacuate`]: moving everything out of a range.
-//! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when to hold off; [`compact_for_order`] and
-//!   [`compact_ahead`]: the same for an engine whose background compactor goes by node.
+//! * [`compact_for_request`] and [`compact_in_background`]: which zones, when, and when to hold off;
+//!   [`compact_for_order`] and [`compact_ahead`]: the same for an engine whose background compactor goes by node.
 //!
 //! Inside, from the bottom up:
 //!
@@ -19,8 +19,8 @@
 //! * `pass`: a compaction that has begun: positions, counts, and what the engine lent it. What it does in each phase:
 //!   `migrate_scan` and `chosen` find frames to move, `moves` moves them, `free_scan` finds free frames for them.
 //!   `fast_source` and `fast_free` search the free lists before the two scanners move, with what `fast` remembers;
-//!   `restraint` says when they hold back, `finish` decides when a pageblock that was begun is finished, `hints` how skip hints are left, `forget` how they
-//!   are forgotten.
+//!   `restraint` says when they hold back, `finish` decides when a pageblock that was begun is finished, `hints` how
+//!   skip hints are left, `forget` how they are forgotten.
 //! * `driver`: the states and phases, and which follows which.
 //!
 //! The design, and how it differs from Linux: `docs/design/compaction.md`.

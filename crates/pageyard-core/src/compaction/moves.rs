@@ -1,4 +1,5 @@
-//! The moves: each isolated frame of a cluster goes to a free frame, and each block to a free block, while there are any.
+//! The moves: each isolated frame of a cluster goes to a free frame, and each block to a free block, while there are
+//! any.
 
 use super::cluster::{Ending, Moving, Stage, Turn};
 use super::knobs::Moves;
@@ -52,8 +53,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Moves one frame to a free frame that it gets now.
     ///
     /// # Linux
-    /// `unmap_and_move`; since 6.3 `migrate_folio_unmap` and `migrate_folio_move`. In 6.1 each round goes through all frames; in
-    /// 6.12 each frame is tried to the end before the next one (`migrate_pages_sync`).
+    /// `unmap_and_move`; since 6.3 `migrate_folio_unmap` and `migrate_folio_move`. In 6.1 each round goes through all
+    /// frames; in 6.12 each frame is tried to the end before the next one (`migrate_pages_sync`).
     fn move_single(&mut self, moving: &mut Moving<'_, M, O>, rounds: u8) -> Option<Ending> {
         let alone = moving.stage == Stage::Single;
         let Some(BlockId { order, .. }) = moving.seek() else {
@@ -126,7 +127,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     /// Moves the next frame that has a target.
     ///
     /// # Linux
-    /// `migrate_pages_batch`, its second loop: `migrate_folio_move`. Where it may wait, what is left is tried one by one.
+    /// `migrate_pages_batch`, its second loop: `migrate_folio_move`. Where it may wait, what is left is tried one by
+    /// one.
     fn move_paired(&mut self, moving: &mut Moving<'_, M, O>, starved: bool) -> Option<Ending> {
         let waits = moving.mode() != Mode::Async;
         let Some((at, to)) = self.targets.paired_from(moving.at) else {
@@ -156,8 +158,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         None
     }
 
-    /// Asks the owner to move the next block; `used` takes its target out of what the pass holds. Says whether it may succeed
-    /// later.
+    /// Asks the owner to move the next block; `used` takes its target out of what the pass holds. Says whether it may
+    /// succeed later.
     fn migrate(
         &mut self,
         moving: &mut Moving<'_, M, O>,

@@ -28,7 +28,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
     }
 
     /// # Linux
-    /// `too_many_isolated` of compaction. A request that may not enter a filesystem is held to a half in every version there.
+    /// `too_many_isolated` of compaction. A request that may not enter a filesystem is held to a half in every version
+    /// there.
     fn is_too_much_isolated(&self) -> bool {
         let parts = match self.job.knobs.isolated_limit {
             IsolatedLimit::Off => return false,

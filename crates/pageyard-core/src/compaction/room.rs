@@ -2,8 +2,8 @@
 
 /// An ordered store of things that leave it one by one. Places are numbered from 0 and keep their numbers.
 ///
-/// There is no allocator here, so [`Slots`] has a fixed number of places; a model of Linux isolates up to a pageblock at
-/// once, and brings a store that grows.
+/// There is no allocator here, so [`Slots`] has a fixed number of places; a model of Linux isolates up to a pageblock
+/// at once, and brings a store that grows.
 pub trait Room<T> {
     /// Makes an empty one.
     fn new() -> Self;

@@ -5,9 +5,9 @@ use crate::units::{PAGEBLOCK_ORDER, Pfn};
 
 /// Where the scanners begin, and in which order they come to the pageblocks.
 ///
-/// The migrate scanner begins at the pivot and goes up, on from the zone's start where the zone ends. The free scanner begins
-/// in the pageblock before the pivot and goes down, on from the zone's last pageblock. With the zone's first frame as pivot,
-/// as in every release, neither goes round.
+/// The migrate scanner begins at the pivot and goes up, on from the zone's start where the zone ends. The free scanner
+/// begins in the pageblock before the pivot and goes down, on from the zone's last pageblock. With the zone's first
+/// frame as pivot, as in every release, neither goes round.
 ///
 /// # Linux
 /// Not merged: V. Babka, "mm, compaction: allow scanners to start at any pfn within the zone" (January 2015).

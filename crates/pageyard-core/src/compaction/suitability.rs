@@ -55,7 +55,8 @@ pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
     index.is_some_and(|i| (0.0..=threshold).contains(&i)).then_some(Outcome::Skipped)
 }
 
-/// Says whether the high watermark is met in whole free pageblocks, where that is what a compaction in the background is for.
+/// Says whether the high watermark is met in whole free pageblocks, where that is what a compaction in the background
+/// is for.
 ///
 /// # Linux
 /// `kcompactd_do_work` with `defrag_mode`: `ALLOC_WMARK_HIGH`, and `NR_FREE_PAGES_BLOCKS`.

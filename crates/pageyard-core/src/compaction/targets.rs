@@ -79,8 +79,8 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         }
     }
 
-    /// Makes a target for a block of several frames that is moved alone; it stays here until [`used_single`](Self::used_single)
-    /// or [`put_back_single`](Self::put_back_single).
+    /// Makes a target for a block of several frames that is moved alone; it stays here until
+    /// [`used_single`](Self::used_single) or [`put_back_single`](Self::put_back_single).
     pub(super) fn single(&mut self, order: Order) -> Option<Pfn> {
         self.single = self.take(order);
         self.single.map(|block| block.pfn)

@@ -188,8 +188,8 @@ impl Chooser {
 /// Every method may be called from several threads at once. None calls back into the owner of frames.
 ///
 /// # Errors
-/// A zone, a pageblock or a frame that the engine does not have is one with nothing in it: no watermark passes, nothing is found, and
-/// nothing changes.
+/// A zone, a pageblock or a frame that the engine does not have is one with nothing in it: no watermark passes, nothing
+/// is found, and nothing changes.
 pub trait CompactionView: Leases + Sized {
     /// Where free frames are kept that others are moved to.
     type Stock: Stock;
@@ -222,8 +222,8 @@ pub trait CompactionView: Leases + Sized {
         flags: RequestFlags,
     ) -> bool;
 
-    /// Says whether an allocation of this order passes a watermark of `mark` frames that must be free in whole pageblocks;
-    /// `None` where the background counts every free frame, which is the default.
+    /// Says whether an allocation of this order passes a watermark of `mark` frames that must be free in whole
+    /// pageblocks; `None` where the background counts every free frame, which is the default.
     ///
     /// # Linux
     /// `NR_FREE_PAGES_BLOCKS`: what the background goes by with `vm.defrag_mode` (6.15 and later).
@@ -279,8 +279,8 @@ pub trait CompactionView: Leases + Sized {
         out: &mut Self::Stock,
     ) -> FreeScan;
 
-    /// As [`isolate_free`](Self::isolate_free), but takes free blocks whole, so that `out` may end with more than `want`
-    /// frames, and gives up at the floor. While it finds nothing it goes on by `stride` frames.
+    /// As [`isolate_free`](Self::isolate_free), but takes free blocks whole, so that `out` may end with more than
+    /// `want` frames, and gives up at the floor. While it finds nothing it goes on by `stride` frames.
     ///
     /// The default takes no more frames than are wanted, and does not stride.
     ///
@@ -309,8 +309,8 @@ pub trait CompactionView: Leases + Sized {
     }
 
     /// Turns a list of free movable blocks, so that the next search from the same end begins with what this one has not
-    /// seen. `block` was seen last; a search from the head turns past it, one from the tail up to it. Nothing happens if it
-    /// has left the list.
+    /// seen. `block` was seen last; a search from the head turns past it, one from the tail up to it. Nothing happens
+    /// if it has left the list.
     ///
     /// # Linux
     /// `move_freelist_head`, `move_freelist_tail`.
@@ -330,8 +330,8 @@ pub trait CompactionView: Leases + Sized {
 
     /// Takes about `want` free frames straight from a zone, as an allocation of movable single frames would, while more
     /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another. A frame belongs
-    /// to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back. `waits` says
-    /// whether to wait for a zone that is in use.
+    /// to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back. `waits`
+    /// says whether to wait for a zone that is in use.
     ///
     /// # Linux
     /// `isolate_freepages_direct` of document 002: it holds the zone's lock, which asynchronous compaction only tries.
@@ -362,8 +362,8 @@ pub trait CompactionView: Leases + Sized {
         self.give_back(block);
     }
 
-    /// Makes one allocated block of the single frames of a block that was taken from a stock; says whether it did. Where a frame
-    /// was lost, because a caller freed it without owning it, the others are given back.
+    /// Makes one allocated block of the single frames of a block that was taken from a stock; says whether it did.
+    /// Where a frame was lost, because a caller freed it without owning it, the others are given back.
     fn join(&self, block: BlockId) -> bool {
         let _ = block;
         false

@@ -19,7 +19,8 @@ fn shape<const N: usize>(map: &FirmwareMap<N>) -> Vec<(u64, u64, ZoneKind, bool)
 #[test]
 fn a_pc_with_ten_gib() -> Result<(), FirmwareError> {
     use ZoneKind::{Dma, Dma32, Normal};
-    // What the BIOS of a PC says: memory around its own data, the frame buffer's hole, ACPI tables, devices below 4 GiB.
+    // What the BIOS of a PC says: memory around its own data, the frame buffer's hole, ACPI tables, devices below 4
+    // GiB.
     let mut map = FirmwareMap::<32>::new(ZoneLimits::X86_64);
     map.usable(0..0x9_fc00)?
         .reserved(0x9_fc00..0xa_0000)?

@@ -1,4 +1,5 @@
-//! `judge`: compares the reference with what kernels did, now in a guest or recorded. `bench/linux/judge/run` prepares guests.
+//! `judge`: compares the reference with what kernels did, now in a guest or recorded. `bench/linux/judge/run` prepares
+//! guests.
 
 use clap::{Args, Parser, Subcommand};
 use pageyard_judge::exchange::{self, Task};

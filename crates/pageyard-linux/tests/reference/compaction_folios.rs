@@ -1,4 +1,5 @@
-//! Compaction of movable blocks of several frames: what moves as a whole, where to, and what becomes of it when something is wrong.
+//! Compaction of movable blocks of several frames: what moves as a whole, where to, and what becomes of it when
+//! something is wrong.
 
 use crate::common::{CX, bare, blocks, give, normal, request, sound, take};
 use pageyard_core::compaction::{
@@ -132,9 +133,9 @@ unsafe impl Migrate for Owner<'_> {
 /// Frames of the machine.
 const FRAMES: u64 = 8192;
 
-/// Sixteen pageblocks: the first is free but for a movable block of `order` in it, and the others are in use, but for the blocks
-/// of `free` and, so that compaction finds it worthwhile, every other frame of the ten that follow. Returns the machine and the
-/// block.
+/// Sixteen pageblocks: the first is free but for a movable block of `order` in it, and the others are in use, but for
+/// the blocks of `free` and, so that compaction finds it worthwhile, every other frame of the ten that follow. Returns
+/// the machine and the block.
 fn one_block_in(config: Config, order: u8, free: &[(u64, u8)]) -> (LinuxAllocator, Pfn) {
     let a = normal(FRAMES, &bare(config));
     let source = take(&a, 9, M);

@@ -11,7 +11,8 @@ use pageyard_testkit::owner::{Fault, Owner, Use};
 const CX: Cx = Cx::on(CpuId(0));
 const FRAMES: u64 = 48 * 512;
 
-/// A load that depends on nothing but the engine's answers: unmovable blocks of order 4 in fragmented memory, with pins.
+/// A load that depends on nothing but the engine's answers: unmovable blocks of order 4 in fragmented memory, with
+/// pins.
 fn run(knobs: &[(&str, &str)]) -> Stats {
     let mut config = Config { cpus: 1, ..Config::linux_4_6() };
     config.set("compaction.extfrag_threshold", "0").unwrap();
@@ -93,8 +94,8 @@ fn a_budget_that_is_never_reached_changes_nothing_and_a_small_one_ends_compactio
     assert!(small.iter().ne(unlimited.iter()));
 }
 
-/// Takes unmovable frames under `defrag_mode` from memory that is movable and a third free, frame by frame; says how many blocks were
-/// taken from another type's pageblocks, how many pageblocks were converted, and what compaction did.
+/// Takes unmovable frames under `defrag_mode` from memory that is movable and a third free, frame by frame; says how
+/// many blocks were taken from another type's pageblocks, how many pageblocks were converted, and what compaction did.
 fn under_defrag_mode(knobs: &[(&str, &str)]) -> Stats {
     let mut config = Config { cpus: 1, ..Config::linux_6_18() };
     config.set("defrag_mode", "1").unwrap();

@@ -108,8 +108,8 @@ fn the_free_scanner_takes_whole_blocks_and_strides_over_the_rest() {
     let scan = a.isolate_free_blocks(ZONE, Pfn(512)..Pfn(1024), 20, Frames(0), 1, &mut stock);
     assert_eq!((stock.len(), scan.next), (32, Pfn(560)), "what it has after the second block is enough");
     let scan = a.isolate_free_blocks(ZONE, Pfn(560)..Pfn(1024), 64, Frames(0), 32, &mut stock);
-    // 560 to 575 is in use as one block: the stride leads from its last frame to 607, inside the next one, and on by 32 past
-    // the block at 640.
+    // 560 to 575 is in use as one block: the stride leads from its last frame to 607, inside the next one, and on by 32
+    // past the block at 640.
     assert_eq!((stock.len(), scan.next), (32, Pfn(1024)));
     assert_eq!(scan.scanned, 1 + (1024u64 - 607).div_ceil(32));
 }

@@ -159,7 +159,8 @@ fn until_5_0_a_cpu_that_is_wanted_ends_an_asynchronous_compaction() {
         assert_eq!(compact(&a, &owner, mode) == Outcome::Contended, ends, "{name}, {mode:?}");
         assert_eq!(owner.moves.get() == 0, ends, "{name}, {mode:?}");
     }
-    // At the 32nd frame of a pageblock, half of them in use, and when it looks for free ones: what was isolated goes back.
+    // At the 32nd frame of a pageblock, half of them in use, and when it looks for free ones: what was isolated goes
+    // back.
     for (calm, asked) in [(1, 16), (2, 32)] {
         let owner = hasty(calm);
         assert_eq!(compact(&comb(Config::linux_4_10()), &owner, Mode::Async), Outcome::Contended);

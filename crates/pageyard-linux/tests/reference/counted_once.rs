@@ -40,7 +40,8 @@ fn a_slow_request_whose_fallback_boosts_a_watermark_wakes_the_reclaimer_once() {
     while let Ok(pfn) = a.alloc(&CX, &request(0, Movable)) {
         held.push(pfn);
     }
-    // Free frames, between the min and the low watermark and all of them in movable pageblocks: the request has to mix types.
+    // Free frames, between the min and the low watermark and all of them in movable pageblocks: the request has to mix
+    // types.
     let marks = a.zone_stats(ZoneId(0)).unwrap().watermarks;
     let room = (marks.min.0 + marks.low.0) / 2;
     held.iter().filter(|pfn| pfn.0.is_multiple_of(2)).take(room as usize).for_each(|pfn| {

@@ -194,8 +194,8 @@ fn frames_to_be_written_come_from_nodes_that_are_not_too_dirty() {
 
 #[test]
 fn a_request_that_fails_while_its_cpuset_changes_is_tried_again() {
-    // Two nodes, one of them full; the cpuset flips between them. At every moment after the flip to the roomy node a request
-    // can be served, so one that fails must have seen one of them only.
+    // Two nodes, one of them full; the cpuset flips between them. At every moment after the flip to the roomy node a
+    // request can be served, so one that fails must have seen one of them only.
     for iterator in ["called", "inlined"] {
         let a = machine(2, &[], iterator);
         let task = confined(&a, 0b01, Wall::Hard);

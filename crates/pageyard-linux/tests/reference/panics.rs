@@ -54,7 +54,8 @@ unsafe impl Migrate for Owner {
     }
 }
 
-/// Lets a request compact, with a panic at the `at`th step; returns how many steps there were, and whether it got its block.
+/// Lets a request compact, with a panic at the `at`th step; returns how many steps there were, and whether it got its
+/// block.
 fn compacts(config: &Config, at: u64) -> (u64, bool) {
     let a: LinuxAllocator = normal(1 << 13, &bare(config.clone()));
     let mut all = Vec::new();

@@ -76,8 +76,8 @@ const BOUNDED: Ways = Ways {
 
 /// A preset whose compactions look at every pageblock again; otherwise one would hide the next from the owner.
 ///
-/// Asynchronous compaction for a request that is not movable looks into movable pageblocks as well, where the owner's frames
-/// are: since 4.12 it does not, and the owner would not learn of it.
+/// Asynchronous compaction for a request that is not movable looks into movable pageblocks as well, where the owner's
+/// frames are: since 4.12 it does not, and the owner would not learn of it.
 fn without_hints(mut config: Config) -> Config {
     config.compaction.skip = Skip::Nothing;
     config.compaction.async_same_type = false;

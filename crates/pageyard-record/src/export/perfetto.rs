@@ -1,16 +1,16 @@
-//! A trace as Perfetto writes one: its events as ftrace events, bundle by bundle; the host's samples as counters; what was refused
-//! as instants.
+//! A trace as Perfetto writes one: its events as ftrace events, bundle by bundle; the host's samples as counters; what
+//! was refused as instants.
 //!
-//! Numbers of fields are those of Perfetto's published `trace_packet.proto`, `ftrace_event.proto`, `track_event.proto` and
-//! `system_info.proto`.
+//! Numbers of fields are those of Perfetto's published `trace_packet.proto`, `ftrace_event.proto`, `track_event.proto`
+//! and `system_info.proto`.
 
 use std::io::Write;
 
 use pageyard::{Order, PAGE_SIZE};
 use pageyard_trace::{Columns, Event, EventKind, HostSample, Trace, TraceError, WholeFile};
 
-use super::message::Message;
 use crate::import::perfetto::numbers;
+use crate::message::Message;
 use crate::tracepoint::common_flags;
 
 // A file has packets; a packet has one of these, a time and the number of a sequence.
@@ -49,10 +49,11 @@ pub struct Exported {
     pub bytes: u64,
 }
 
-/// Writes a trace for Perfetto's viewer and its `trace_processor`. `progress` is told how many events are written, of how many.
+/// Writes a trace for Perfetto's viewer and its `trace_processor`. `progress` is told how many events are written, of
+/// how many.
 ///
-/// A frame's number, order, gfp flags and migratetype are those of the recording, and so are times. Threads have the recording's numbers plus one, and no
-/// names: a trace has none.
+/// A frame's number, order, gfp flags and migratetype are those of the recording, and so are times. Threads have the
+/// recording's numbers plus one, and no names: a trace has none.
 ///
 /// # Errors
 /// What the trace's readers say; [`TraceError::Unwritable`].

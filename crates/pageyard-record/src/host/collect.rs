@@ -105,8 +105,8 @@ pub struct HostSummary {
 impl HostSummary {
     /// Examines this host, and judges it for a kind of request.
     ///
-    /// `kpageflags`, `pagetypeinfo`, `slabinfo` and `vmallocinfo` are readable by root only; without them a part is left out,
-    /// and [`HostSummary::not_read`] says so.
+    /// `kpageflags`, `pagetypeinfo`, `slabinfo` and `vmallocinfo` are readable by root only; without them a part is
+    /// left out, and [`HostSummary::not_read`] says so.
     ///
     /// # Errors
     /// When nothing can be read: this is not Linux, or `/proc` is not mounted.

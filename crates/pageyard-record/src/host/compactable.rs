@@ -55,8 +55,8 @@ impl Compactable {
         total
     }
 
-    /// Judges each zone of a snapshot that has memory and says where it begins. Compaction does not move memory from zone
-    /// to zone, so each is judged alone.
+    /// Judges each zone of a snapshot that has memory and says where it begins. Compaction does not move memory from
+    /// zone to zone, so each is judged alone.
     pub(super) fn of(snapshot: &Snapshot, info: &Zoneinfo) -> Vec<Compactable> {
         let mut zones: Vec<Tally> = info.zones.iter().filter_map(Tally::of).collect();
         pageblocks::each(snapshot, |alike| {

@@ -49,7 +49,8 @@ impl Culprits {
         let all_slab = vmstat("nr_slab_reclaimable") + vmstat("nr_slab_unreclaimable");
         let stacks = kib("KernelStack");
         let culprit = |name, meaning, frames| Culprit { name, meaning, frames };
-        // Since Linux 4.21 a balloon marks its frames as taken out of use; they are then no part of the frames without a mark.
+        // Since Linux 4.21 a balloon marks its frames as taken out of use; they are then no part of the frames without
+        // a mark.
         let ballooned = balloon(&counter, Some(kib("Balloon"))).saturating_sub(marked(FrameKind::Offline));
         let unmanaged = Unmanaged::of(sources.frames, zones);
         let mut known = vec![
@@ -99,8 +100,9 @@ struct Unmanaged {
 }
 
 impl Unmanaged {
-    /// Compares the frames that have a state with those that zones have. What is marked as reserved or offline is present and
-    /// not managed; where it is not present, this shows as many frames too few as taken and too many as holes.
+    /// Compares the frames that have a state with those that zones have. What is marked as reserved or offline is
+    /// present and not managed; where it is not present, this shows as many frames too few as taken and too many as
+    /// holes.
     fn of(frames: &[u64; FrameKind::ALL.len()], zones: &[ZoneinfoZone]) -> Unmanaged {
         let sum = |of: fn(&ZoneinfoZone) -> u64| zones.iter().map(of).fold(0, u64::saturating_add);
         let (present, managed) = (sum(|z| z.present), sum(|z| z.managed));

@@ -57,7 +57,8 @@ pub fn capture(path: &Path) -> Result<Capture, TraceError> {
     capture_each(path, 1)
 }
 
-/// Takes a snapshot of every so manieth part of 512 MiB, so that a large host's is quick. Frames between the parts are in no run.
+/// Takes a snapshot of every so manieth part of 512 MiB, so that a large host's is quick. Frames between the parts are
+/// in no run.
 ///
 /// # Errors
 /// As [`capture`].

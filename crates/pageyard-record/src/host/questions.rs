@@ -53,7 +53,8 @@ pub struct HostAnswers {
     pub meminfo: String,
     /// Settings that this kernel has, by their names below `/proc/sys`.
     pub settings: BTreeMap<String, String>,
-    /// Pageblocks by what they hold, where that could be read; of a host with more than 4 GiB, those of some parts of 512 MiB.
+    /// Pageblocks by what they hold, where that could be read; of a host with more than 4 GiB, those of some parts of
+    /// 512 MiB.
     pub pageblocks: Option<Pageblocks>,
     /// What could not be read, and what is missing without it: a sentence each.
     pub not_read: Vec<String>,

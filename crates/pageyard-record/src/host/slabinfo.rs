@@ -41,8 +41,8 @@ pub(super) fn parse(text: &str) -> Result<Largest<SlabCache>, TraceError> {
     Ok(Largest::of(caches, |cache| cache.frames))
 }
 
-/// Reads `NAME active objects size per-slab frames : tunables .. : slabdata active slabs shared`. A name may have spaces,
-/// so the numbers are counted from the colon.
+/// Reads `NAME active objects size per-slab frames : tunables .. : slabdata active slabs shared`. A name may have
+/// spaces, so the numbers are counted from the colon.
 fn cache(line: &str) -> Option<SlabCache> {
     let (counts, rest) = line.split_once(" : tunables ")?;
     let (_, slabs) = rest.split_once(" : slabdata ")?;

@@ -110,15 +110,15 @@ impl Imported {
     }
 }
 
-/// Makes the trace `output` from the file `input`, which `perf record`, trace-cmd or Perfetto wrote; its first bytes say
-/// which. `progress` is called now and then with the bytes done and all of them.
+/// Makes the trace `output` from the file `input`, which `perf record`, trace-cmd or Perfetto wrote; its first bytes
+/// say which. `progress` is called now and then with the bytes done and all of them.
 ///
-/// Memory is bounded whatever the file's size; a file whose events are not nearly in order takes 48 bytes an event on the
-/// output's disk while it is sorted.
+/// Memory is bounded whatever the file's size; a file whose events are not nearly in order takes 48 bytes an event on
+/// the output's disk while it is sorted.
 ///
 /// # Errors
-/// When the file is of none of them, is damaged, or lacks what a trace needs; when the trace cannot be written. Nothing is
-/// left behind then.
+/// When the file is of none of them, is damaged, or lacks what a trace needs; when the trace cannot be written. Nothing
+/// is left behind then.
 pub fn import(
     input: &Path,
     output: &Path,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::RecordError;
+use super::error::RecordError;
 use super::instance::Instance;
 use super::rings::{Rings, Seen};
 use super::tracefs::Tracepoints;
@@ -101,8 +101,8 @@ impl Buffers {
     /// Waits until a buffer may be partly full, `wake` can be read, or `timeout` is over.
     pub(super) fn poll(&self, wake: BorrowedFd<'_>, timeout: Duration) -> Result<(), RecordError> {
         match self {
-            // The time is short enough for the buffers. Nothing waits in the kernel, which would have to look for a waiter at
-            // every event.
+            // The time is short enough for the buffers. Nothing waits in the kernel, which would have to look for a
+            // waiter at every event.
             Buffers::Tracer(instance) => wait(wake, timeout.min(fills(instance.buffer_bytes()))),
             Buffers::Perf(rings, _) => rings.poll(wake, timeout),
         }

@@ -20,7 +20,8 @@ const ROUNDS: usize = 9;
 /// Turns with and without, of as many measurements each.
 const TURNS: usize = 5;
 
-/// Measures the time that an event takes in the kernel: frames are allocated and freed with recording on and off, in turn.
+/// Measures the time that an event takes in the kernel: frames are allocated and freed with recording on and off, in
+/// turn.
 ///
 /// `None` where nothing could be measured. The buffers are empty and recording is off afterwards.
 pub(super) fn of_an_event(buffers: &mut Buffers) -> Option<f64> {
@@ -48,8 +49,8 @@ pub(super) fn of_an_event(buffers: &mut Buffers) -> Option<f64> {
     (events >= FRAMES as u64 && with > without).then(|| (with - without) as f64 / events as f64)
 }
 
-/// Measures what allocating and freeing a frame takes longer while an instance is switched on, whether it writes the events or its
-/// filters leave them out. `None` where nothing could be measured.
+/// Measures what allocating and freeing a frame takes longer while an instance is switched on, whether it writes the
+/// events or its filters leave them out. `None` where nothing could be measured.
 pub(super) fn of_a_frame(instance: &mut Instance) -> Option<f64> {
     // Other work on the same CPU only slows it down; the fastest of many counts.
     let fastest =

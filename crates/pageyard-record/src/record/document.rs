@@ -33,8 +33,8 @@ pub struct RecordDocument<'a> {
     pub buffer_bytes: u64,
     /// Which of the kernel's buffers were used: `tracefs` or `perf`.
     pub buffers: &'a str,
-    /// Why those of tracefs, in which an event costs about half as much, could not be used; left out where they were, or
-    /// were not wanted.
+    /// Why those of tracefs, in which an event costs about half as much, could not be used; left out where they were,
+    /// or were not wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_cheapest: Option<&'a str>,
     /// Processor time that the recorder used, in seconds.
@@ -46,8 +46,8 @@ pub struct RecordDocument<'a> {
     /// Rows about compaction and migration; left out where the kernel has no tracepoints for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveRows>,
-    /// The function of the kernel that was watched for moves: then every move is among the rows. Left out where only moves
-    /// of mapped frames are.
+    /// The function of the kernel that was watched for moves: then every move is among the rows. Left out where only
+    /// moves of mapped frames are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves_by: Option<&'a str>,
     /// Why none was watched.

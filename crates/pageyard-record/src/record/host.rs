@@ -9,7 +9,7 @@ use pageyard_trace::TraceError;
 use pageyard_trace::source::reason;
 use pageyard_trace::{ProcTexts, kernel_name};
 
-use super::RecordError;
+use super::error::RecordError;
 
 /// The most text read from one file.
 pub(super) const MAX_TEXT: u64 = 8 << 20;

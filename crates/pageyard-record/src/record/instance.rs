@@ -63,8 +63,8 @@ impl Instance {
         Ok(this)
     }
 
-    /// Makes an instance with buffers of about `bytes` a CPU in which new events replace the oldest. Each event is a system, a
-    /// name, and a filter that decides in the kernel which are written; empty for all.
+    /// Makes an instance with buffers of about `bytes` a CPU in which new events replace the oldest. Each event is a
+    /// system, a name, and a filter that decides in the kernel which are written; empty for all.
     ///
     /// # Errors
     /// What the kernel refused, in words.
@@ -185,8 +185,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Empties each buffer page by page; `out` returns the time of a page's last event. A CPU is left once that is after `until`:
-    /// a host that produces events faster than they are read would keep the reader here forever.
+    /// Empties each buffer page by page; `out` returns the time of a page's last event. A CPU is left once that is
+    /// after `until`: a host that produces events faster than they are read would keep the reader here forever.
     pub(super) fn pages(&mut self, until: u64, out: &mut impl FnMut(u32, &[u8]) -> u64) {
         for (cpu, pipe) in &mut self.pipes {
             loop {

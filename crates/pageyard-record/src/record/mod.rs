@@ -8,6 +8,7 @@ mod buffer_page;
 mod buffers;
 mod cost;
 mod document;
+mod error;
 mod fd;
 mod fexit;
 mod host;
@@ -22,6 +23,7 @@ pub mod watch;
 
 pub use buffers::Through;
 pub use document::{MoveRows, RecordDocument, SamplingDocument};
+pub use error::RecordError;
 pub use recorded::Recorded;
 pub use sampler::Sampling;
 pub(crate) use text::kinds;
@@ -50,42 +52,6 @@ const AHEAD: usize = 256;
 /// How often the host's own texts are read unless something else is asked for: often enough to see what a job does to
 /// free memory, and a few tenths of a millisecond of work.
 pub const SAMPLE_EVERY: Duration = Duration::from_millis(250);
-
-/// Why a host cannot be recorded; its text says what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// The kernel's list of tracepoints is not where it should be.
-    #[error(
-        "the kernel's tracepoints cannot be seen: run `mount -t tracefs tracefs /sys/kernel/tracing` as root, and try again"
-    )]
-    NoTracefs,
-    /// The caller lacks the permission.
-    #[error("recording needs root: run it with sudo ({what})")]
-    NotPermitted {
-        /// What was refused.
-        what: String,
-    },
-    /// The kernel lacks what a trace needs.
-    #[error("{kernel} cannot be recorded: {what}")]
-    Kernel {
-        /// The kernel.
-        kernel: String,
-        /// What it lacks.
-        what: String,
-    },
-    /// The operating system refused something else.
-    #[error("{what}: {why}")]
-    Refused {
-        /// What was tried.
-        what: String,
-        /// The operating system's reason.
-        why: String,
-    },
-    /// The trace could not be written.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-}
 
 /// How far a recording has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

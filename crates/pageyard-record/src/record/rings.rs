@@ -11,7 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use pageyard_trace::EventKind;
 use pageyard_trace::source::reason;
 
-use super::{RecordError, fd};
+use super::error::RecordError;
+use super::fd;
 
 /// The largest buffer of a CPU: at a million events a second it lasts more than a second.
 const LARGEST: u64 = 64 << 20;

@@ -8,14 +8,14 @@ use std::time::Duration;
 use pageyard_trace::HostSample;
 use pageyard_trace::source::reason;
 
-use super::RecordError;
+use super::error::RecordError;
 use super::host::{self, now_ns, thread_ns};
 
 /// The texts that a sample is made of.
 const TEXTS: [&str; 3] = ["/proc/buddyinfo", "/proc/zoneinfo", "/proc/vmstat"];
 
-/// The texts that samples are made of. Their files stay open: the kernel keeps its buffer for each, and reading one again
-/// allocates nothing.
+/// The texts that samples are made of. Their files stay open: the kernel keeps its buffer for each, and reading one
+/// again allocates nothing.
 pub(super) struct Texts {
     /// Those that this kernel has.
     files: [Option<File>; 3],

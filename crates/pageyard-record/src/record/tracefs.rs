@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::tracepoint::{Decoder, Format, REQUIRED, Tracepoint, WANTED, gfp_bits};
 use pageyard_trace::source::reason;
 
-use super::RecordError;
+use super::error::RecordError;
 
 /// Where tracefs is mounted, newer kernels first.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];

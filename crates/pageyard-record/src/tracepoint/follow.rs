@@ -19,9 +19,9 @@ const UNKNOWN_END: u64 = 1 << 34;
 
 /// Pairs the kernel's event for removing a mapping with its event for restoring one.
 ///
-/// Neither event names both frames: the first has the old one, in the form of a swap entry, the second the new one. They
-/// belong together when one thread reports them for one address, the first that was taken being the first put back. A
-/// mapping that comes back to its old frame was not moved. Frames without a mapping are moved without an event.
+/// Neither event names both frames: the first has the old one, in the form of a swap entry, the second the new one.
+/// They belong together when one thread reports them for one address, the first that was taken being the first put
+/// back. A mapping that comes back to its old frame was not moved. Frames without a mapping are moved without an event.
 ///
 /// # Linux
 /// `set_migration_pte` and `remove_migration_pte`, and their like for huge pages, since 5.18. The encoding of a frame

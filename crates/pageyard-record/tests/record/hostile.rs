@@ -1,7 +1,7 @@
 //! Corrupt inputs for every reader: whatever the bytes, it returns in time, and memory stays bounded.
 //!
-//! This is the short form of the fuzzing in `fuzz/`, for every run of the tests; the inputs are the same each time. Cases
-//! that fuzzing found are kept in `fuzz/found` and read here too.
+//! This is the short form of the fuzzing in `fuzz/`, for every run of the tests; the inputs are the same each time.
+//! Cases that fuzzing found are kept in `fuzz/found` and read here too.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A file that Google's protobuf wrote (`files/write_perfetto.py`), half of its packets compressed: what the writer counted
-//! is what we count.
+//! A file that Google's protobuf wrote (`files/write_perfetto.py`), half of its packets compressed: what the writer
+//! counted is what we count.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -50,8 +50,9 @@ fn a_recording_is_a_trace_that_says_what_happened() {
     let summary = Summary::of(&trace, |_| {}).unwrap();
     assert_eq!(summary.by_kind, recorded.by_kind);
     assert!(summary.allocs.count >= 20_000, "{recorded:?}");
-    // The job's own frames came and went while it was recorded, whatever other processes did meanwhile; but for those that wait in
-    // a batch for the kernel's lists of pages in use, up to 31 on every CPU that the job ran on, and are freed when that is drained.
+    // The job's own frames came and went while it was recorded, whatever other processes did meanwhile; but for those
+    // that wait in a batch for the kernel's lists of pages in use, up to 31 on every CPU that the job ran on, and are
+    // freed when that is drained.
     let waiting = 31 * u64::from(recorded.cpus);
     assert!(summary.frees.count + waiting >= 20_000, "{recorded:?}");
     assert!(summary.allocated_and_freed().count + waiting >= 20_000, "{recorded:?}");

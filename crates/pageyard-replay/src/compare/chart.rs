@@ -84,8 +84,8 @@ impl Axis {
 impl Comparison {
     /// Draws a figure of every setting. `number` tells the chart from the others of the page.
     ///
-    /// Each `g` of class `setting` has the setting's row of the document in its attributes. Text keeps its size however wide the page
-    /// is: places along the axis are percentages, those across it are pixels.
+    /// Each `g` of class `setting` has the setting's row of the document in its attributes. Text keeps its size however
+    /// wide the page is: places along the axis are percentages, those across it are pixels.
     pub(super) fn chart(&self, metric: &Metric, number: usize) -> String {
         let intervals: Vec<Interval> = (0..self.settings.len()).map(|n| metric.of(n)).collect();
         if intervals.iter().any(|of| !(of.low.is_finite() && of.high.is_finite())) {

@@ -24,7 +24,8 @@ impl Document for CompareDocument<'_> {
     const SCHEMA: &'static str = "pageyard.compare/1";
 }
 
-/// A figure of a setting: the mean of all seeds, and the interval in which the mean of very many seeds lies, 95 times of 100.
+/// A figure of a setting: the mean of all seeds, and the interval in which the mean of very many seeds lies, 95 times
+/// of 100.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CompareRow<'a> {

@@ -1,6 +1,7 @@
 //! A mean and how far it can be trusted.
 
-/// A mean with the interval in which the mean of very many seeds lies, 95 times of 100. With one value all three are that.
+/// A mean with the interval in which the mean of very many seeds lies, 95 times of 100. With one value all three are
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The mean.

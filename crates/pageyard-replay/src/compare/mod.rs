@@ -1,7 +1,8 @@
 //! Settings compared: the same recording replayed on each, from several opening states, and what differs.
 //!
-//! A snapshot says which frames were free, and not in which order they lay on the free lists. Each *seed* brings the opening state
-//! about in another order, so a figure that depends on that order alone differs between seeds as it does between settings.
+//! A snapshot says which frames were free, and not in which order they lay on the free lists. Each *seed* brings the
+//! opening state about in another order, so a figure that depends on that order alone differs between seeds as it does
+//! between settings.
 
 mod chart;
 mod document;
@@ -102,7 +103,8 @@ pub struct Comparison {
     pub metrics: Vec<Metric>,
 }
 
-/// Replays a trace on each setting from `seeds` opening states. `progress` is told which seed it is, and what else [`replay`] says.
+/// Replays a trace on each setting from `seeds` opening states. `progress` is told which seed it is, and what else
+/// [`replay`] says.
 ///
 /// # Errors
 /// [`ReplayError`]; also where a setting breaks its promises.

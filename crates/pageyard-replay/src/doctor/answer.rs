@@ -33,8 +33,8 @@ pub struct Otherwise {
 /// Returns the frames that a request finds above its watermark.
 ///
 /// # Linux
-/// `__zone_watermark_ok` with the `min` watermark. `__GFP_HIGH` halves it; a request that cannot wait besides may use a quarter
-/// of that half, and the frames set aside for such requests if it asks for several.
+/// `__zone_watermark_ok` with the `min` watermark. `__GFP_HIGH` halves it; a request that cannot wait besides may use a
+/// quarter of that half, and the frames set aside for such requests if it asks for several.
 fn above_the_watermark(zone: &Zone, asked: &Asked, otherwise: Otherwise) -> u64 {
     let urgent = asked.gfp.contains(Gfp::HIGH) && !asked.waits();
     let mut mark = zone.min;
@@ -73,8 +73,8 @@ pub fn of_zone(zone: &Zone, asked: &Asked, otherwise: Otherwise) -> Answer {
     }
 }
 
-/// Returns how many such requests a zone would serve one after the other, with nothing reclaimed, compacted or taken from per-CPU lists in
-/// between.
+/// Returns how many such requests a zone would serve one after the other, with nothing reclaimed, compacted or taken
+/// from per-CPU lists in between.
 #[must_use]
 pub fn in_a_row(zone: &Zone, asked: &Asked) -> u64 {
     let by_watermark = above_the_watermark(zone, asked, Otherwise::default()) / asked.frames();

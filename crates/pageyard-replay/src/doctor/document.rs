@@ -11,8 +11,8 @@ use super::trial::Change;
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DoctorDocument<'a> {
-    /// `host`: requests that would fail now; `log` and `trace`: requests that did; `end`: those that would at the end of a recording
-    /// in which none failed.
+    /// `host`: requests that would fail now; `log` and `trace`: requests that did; `end`: those that would at the end
+    /// of a recording in which none failed.
     pub source: &'static str,
     /// The kernel.
     #[serde(skip_serializing_if = "Option::is_none")]

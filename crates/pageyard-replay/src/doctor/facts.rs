@@ -28,8 +28,8 @@ impl Asked {
         Asked { order, gfp, nodes: None, killed: false }
     }
 
-    /// Returns requests whose failure is noticed: single frames and network buffers of callers that cannot wait, memory for 32-bit
-    /// devices where a host has higher zones too, and huge pages.
+    /// Returns requests whose failure is noticed: single frames and network buffers of callers that cannot wait, memory
+    /// for 32-bit devices where a host has higher zones too, and huge pages.
     #[must_use]
     pub fn usual(facts: &Facts) -> Vec<Asked> {
         let atomic = Gfp::HIGH | Gfp::KSWAPD_RECLAIM;
@@ -337,7 +337,8 @@ impl Zone {
         metrics::suitable_blocks(&self.blocks, Order::new(order).unwrap_or_default().index())
     }
 
-    /// Says whether a block of at least an order lies on a list of one of these types; `None` where types are not known.
+    /// Says whether a block of at least an order lies on a list of one of these types; `None` where types are not
+    /// known.
     #[must_use]
     pub fn has_of_type(&self, order: u8, letters: &[char]) -> Option<bool> {
         if self.types.is_empty() {

@@ -1,6 +1,7 @@
 //! Why requests failed, and which setting would change it: facts go in, causes come out.
 //!
-//! * `facts`: what is known of a host, from its log, its `/proc` or a recording; `answer`: what its zones say to a request;
+//! * `facts`: what is known of a host, from its log, its `/proc` or a recording; `answer`: what its zones say to a
+//!   request;
 //! * `rules`: from the one to the other, a rule for each cause; `cause`: their names, and settings;
 //! * `diagnosis`: causes of all failures together; `recording`: of a trace; `trial`: settings tried on it;
 //! * `document`, `text`: what is printed.

@@ -11,8 +11,8 @@ use super::facts::{Asked, Facts};
 /// Kinds of failures that are told apart.
 const MOST_KINDS: usize = 1000;
 
-/// Explains the failures of a recording; of one without failures, what would fail at its end. `progress` is told how many rows
-/// were read.
+/// Explains the failures of a recording; of one without failures, what would fail at its end. `progress` is told how
+/// many rows were read.
 ///
 /// # Errors
 /// When the trace cannot be read.

@@ -8,8 +8,8 @@ use crate::replay::Progress;
 use crate::what_if::{Figure, Figures, Sign, calibration, preset, read_again, replayed, unfit};
 use pageyard_trace::Trace;
 
-/// The opening that settings are tried from: an order of free blocks as good as any, and not the ascending one, which has all first
-/// blocks in one pageblock.
+/// The opening that settings are tried from: an order of free blocks as good as any, and not the ascending one, which
+/// has all first blocks in one pageblock.
 const OPENING: u64 = 1;
 
 /// A figure, and how a setting changes it in a replay.
@@ -47,8 +47,8 @@ pub struct Confidence {
 /// Figures of which less is better, and those of which more is.
 const LESS: [Figure; 4] = [Figure::Failures, Figure::Stalls, Figure::Fallbacks, Figure::Wakes];
 
-/// Tries the settings of a diagnosis on its recording. `chosen` names a judged preset to replay on instead of the recorded
-/// kernel's; then predictions are of that kernel.
+/// Tries the settings of a diagnosis on its recording. `chosen` names a judged preset to replay on instead of the
+/// recorded kernel's; then predictions are of that kernel.
 ///
 /// # Errors
 /// When the recording cannot be replayed.

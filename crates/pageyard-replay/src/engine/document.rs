@@ -58,7 +58,8 @@ pub struct KnobDocument<'a> {
     pub defaults: BTreeMap<&'static str, &'a str>,
     /// How Linux decides the same.
     pub linux_kind: LinuxKind,
-    /// Linux's name for it: of a file of `/proc/sys`, an option of the build, or a function or type. `none` has no name.
+    /// Linux's name for it: of a file of `/proc/sys`, an option of the build, or a function or type. `none` has no
+    /// name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linux_name: Option<&'static str>,
     /// Its values with the releases of Linux that have each. `any` stands for all values.

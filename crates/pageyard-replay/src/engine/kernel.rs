@@ -75,8 +75,8 @@ impl KernelSpec {
         version_of(&self.tree).is_none()
     }
 
-    /// Checks that a patch applies to the sources, where there are some: building them first would take minutes. A host without
-    /// `patch` is told so by the script.
+    /// Checks that a patch applies to the sources, where there are some: building them first would take minutes. A host
+    /// without `patch` is told so by the script.
     pub(super) fn check_patch(&self, patch: &Path) -> Result<(), String> {
         let Some(file) = self.has_sources().then(|| std::fs::File::open(patch).ok()).flatten() else {
             return Ok(());
@@ -94,9 +94,9 @@ impl KernelSpec {
         }
     }
 
-    /// Makes the kernel ready with the script `prepare` of `judge`: downloads or builds it, and builds the module for it. Returns the
-    /// kernel's image and the initial file system. A build from sources takes minutes; `waiting` is told how many seconds it has taken
-    /// so far.
+    /// Makes the kernel ready with the script `prepare` of `judge`: downloads or builds it, and builds the module for
+    /// it. Returns the kernel's image and the initial file system. A build from sources takes minutes; `waiting` is
+    /// told how many seconds it has taken so far.
     ///
     /// # Errors
     /// What the script said at last.
@@ -168,8 +168,8 @@ fn nearest(version: (u32, u32)) -> Option<Config> {
     Config::preset(presets.get(at)?.1)
 }
 
-/// Finds the folder with the judge's script: the one asked for, or `bench/linux/judge` below a folder that holds this one, or the
-/// command's.
+/// Finds the folder with the judge's script: the one asked for, or `bench/linux/judge` below a folder that holds this
+/// one, or the command's.
 pub(crate) fn find_judge(asked: Option<&Path>) -> Result<PathBuf, String> {
     let is_one = |folder: &Path| folder.join("prepare").is_file() && folder.join("replay.c").is_file();
     if let Some(asked) = asked {

@@ -5,6 +5,7 @@ mod document;
 pub(crate) mod kernel;
 mod knobs;
 mod spec;
+pub(crate) mod yard;
 
 pub use document::{KnobDocument, KnobsDocument, LinuxKind, LinuxVersions, PostedDocument};
 pub use knobs::{EngineKnob, all_knobs, did_you_mean};
@@ -12,6 +13,7 @@ pub use spec::EngineSpec;
 
 use pageyard::{
     CpuId, Frames, Migratetype, NodeId, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId,
+    ZoneStats,
 };
 use pageyard_linux::LinuxAllocator;
 
@@ -27,7 +29,8 @@ pub trait ReplayEngine: PageAllocator {
     /// Sets the spill limit of a CPU's lists, in frames.
     fn restore_pcp_high(&self, zone: ZoneId, cpu: CpuId, high: u64);
 
-    /// Lets the background reclaimers that were woken sleep where enough is free, except those that the recorded host's are at work for.
+    /// Lets the background reclaimers that were woken sleep where enough is free, except those that the recorded host's
+    /// are at work for.
     fn kswapd_tick(&self, at_work: &dyn Fn(NodeId) -> bool);
 
     /// Does what background work does once a second.
@@ -42,14 +45,14 @@ pub trait ReplayEngine: PageAllocator {
         None
     }
 
-    /// Returns the free frames of all zones, and beside them those in per-CPU lists: cheaper than a report on every zone.
-    /// `None` where the engine does not say.
+    /// Returns the free frames of all zones, and beside them those in per-CPU lists: cheaper than a report on every
+    /// zone. `None` where the engine does not say.
     fn free_and_cached(&self) -> Option<(Frames, Frames)> {
         None
     }
 
-    /// Says whether a free of this block by the calling thread, on the CPU that it runs on, would be checked without a locked
-    /// instruction; `None` where the engine does not bias pageblocks to CPUs.
+    /// Says whether a free of this block by the calling thread, on the CPU that it runs on, would be checked without a
+    /// locked instruction; `None` where the engine does not bias pageblocks to CPUs.
     fn is_biased_here(&self, _: Pfn) -> Option<bool> {
         None
     }
@@ -62,6 +65,22 @@ pub trait ReplayEngine: PageAllocator {
 
 /// Fallbacks by the type asked for and the type taken from.
 pub type Fallbacks = [[u64; Migratetype::COUNT]; Migratetype::COUNT];
+
+/// Returns the zones of an engine.
+pub(crate) fn zones<E: ReplayEngine + ?Sized>(engine: &E) -> Vec<ZoneStats> {
+    (0..).map(ZoneId).map_while(|id| engine.zone_stats(id)).collect()
+}
+
+/// Returns the free blocks by order of all zones together, as the zones' free lists hold them.
+pub(crate) fn blocks(zones: &[ZoneStats]) -> Vec<u64> {
+    let mut sum = Vec::new();
+    for zone in zones {
+        let row = zone.blocks_by_order();
+        sum.resize(row.len(), 0);
+        sum.iter_mut().zip(row).for_each(|(a, b)| *a += b);
+    }
+    sum
+}
 
 impl ReplayEngine for LinuxAllocator {
     fn set_pageblock_migratetype(&self, block: PageblockId, m: Migratetype) {

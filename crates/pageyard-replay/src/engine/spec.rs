@@ -2,11 +2,11 @@
 
 use super::kernel::{self, KernelSpec};
 use super::knobs::{self, did_you_mean};
+use super::yard;
 use super::{ReplayEngine, UseEngine};
 use crate::error::ReplayError;
 use crate::limits;
 use crate::text::shown;
-use crate::yard;
 use pageyard::{MapError, MemoryMap, Pageyard, PressureAllocator, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
 use pageyard_linux::config::{PcpPolicy, ZoneMarks};
@@ -55,8 +55,8 @@ impl EngineSpec {
     /// The same for a replay on several threads.
     pub const DEFAULT_THREADS: [&'static str; 2] = ["pageyard", "linux-6.18"];
 
-    /// Returns the reference that is nearest to a recorded kernel, by its name (`Linux 6.12.117`): the newest that is not newer
-    /// than it, or else the oldest.
+    /// Returns the reference that is nearest to a recorded kernel, by its name (`Linux 6.12.117`): the newest that is
+    /// not newer than it, or else the oldest.
     #[must_use]
     pub fn of_kernel(kernel: &str) -> &'static str {
         let version = |text: &str| {
@@ -115,8 +115,8 @@ impl EngineSpec {
         Ok(EngineSpec { design, label: name.to_owned(), settings: knobs.to_vec() })
     }
 
-    /// Finds engines, each named `ENGINE[:KNOB=VALUE]...`, and sets their knobs: those of its name on it alone, and of `knobs`
-    /// `KNOB` on each engine that has it and `ENGINE:KNOB` on that engine, unless its name says otherwise.
+    /// Finds engines, each named `ENGINE[:KNOB=VALUE]...`, and sets their knobs: those of its name on it alone, and of
+    /// `knobs` `KNOB` on each engine that has it and `ENGINE:KNOB` on that engine, unless its name says otherwise.
     ///
     /// # Errors
     /// As [`EngineSpec::parse`]; [`ReplayError::Knob`] also where no engine has a knob, or `ENGINE` is not one of the
@@ -139,8 +139,8 @@ impl EngineSpec {
     /// `ENGINE:KNOB` on that engine. `absent` says about an engine that is not one of them what to do.
     ///
     /// # Errors
-    /// [`ReplayError::NoSuchEngine`]; [`ReplayError::Knob`] where none of the engines has a knob, or `ENGINE` is not one
-    /// of them. Values are checked by [`EngineSpec::parse`].
+    /// [`ReplayError::NoSuchEngine`]; [`ReplayError::Knob`] where none of the engines has a knob, or `ENGINE` is not
+    /// one of them. Values are checked by [`EngineSpec::parse`].
     pub fn settings_of(
         names: &[&str],
         knobs: &[(String, String)],
@@ -310,7 +310,8 @@ impl EngineSpec {
         spec
     }
 
-    /// Gives the reference these watermarks, unless a knob has set what they follow from: a kernel would compute them anew then.
+    /// Gives the reference these watermarks, unless a knob has set what they follow from: a kernel would compute them
+    /// anew then.
     #[must_use]
     pub(crate) fn with_zone_marks(&self, marks: &[ZoneMarks]) -> EngineSpec {
         let mut spec = self.clone();
@@ -323,8 +324,8 @@ impl EngineSpec {
         spec
     }
 
-    /// Gives the presets of 6.x the settings that the recorded host had, unless a knob has set them; by their names below
-    /// `/proc/sys`. A release does not get a setting that it does not have, nor a value that it does not take.
+    /// Gives the presets of 6.x the settings that the recorded host had, unless a knob has set them; by their names
+    /// below `/proc/sys`. A release does not get a setting that it does not have, nor a value that it does not take.
     #[must_use]
     pub(crate) fn with_host_settings(&self, settings: &BTreeMap<String, String>) -> EngineSpec {
         let mut spec = self.clone();
@@ -465,7 +466,8 @@ fn list_bytes(config: &Config, managed: u64, cpus: u32) -> u64 {
     cpus * LISTS * (HEADER + places * PLACE)
 }
 
-/// Splits `ENGINE:REST`; names of kernels and of posted patches have a colon of their own. `None` where there is no colon.
+/// Splits `ENGINE:REST`; names of kernels and of posted patches have a colon of their own. `None` where there is no
+/// colon.
 fn split(text: &str) -> Option<(&str, Option<&str>)> {
     let posted = || Posted::ALL.iter().find_map(|p| Some((p.name, text.strip_prefix(p.name)?)));
     kernel::split(text)

@@ -1,8 +1,8 @@
 //! What each CPU's lists held when the recording began, by the host's first sample.
 //!
-//! The text of `zoneinfo` is read before the snapshot, and the snapshot takes a while: the lists have changed by the first row. The
-//! first sample is taken right after the recording has begun. Less what the rows before it put into a list and took out of it, it says
-//! what the list held before the first row.
+//! The text of `zoneinfo` is read before the snapshot, and the snapshot takes a while: the lists have changed by the
+//! first row. The first sample is taken right after the recording has begun. Less what the rows before it put into a
+//! list and took out of it, it says what the list held before the first row.
 
 use super::filler::is_listed;
 use super::{Machine, ZoneRecord};
@@ -43,8 +43,8 @@ impl FirstSample {
     /// Counts what a row put into a list or took out of it, if it came before the sample.
     ///
     /// # Linux
-    /// A refill (`rmqueue_bulk`) has a row for each block, and so has a spill (`free_pcppages_bulk`). A block that goes past the lists
-    /// comes from the zone and is handed out at once: its two rows make nothing together.
+    /// A refill (`rmqueue_bulk`) has a row for each block, and so has a spill (`free_pcppages_bulk`). A block that goes
+    /// past the lists comes from the zone and is handed out at once: its two rows make nothing together.
     pub fn event(&mut self, event: &Event) {
         let Some(order) = Order::new(event.order).filter(|order| is_listed(*order)) else { return };
         let frames = order.frames().0 as i64;
@@ -61,7 +61,8 @@ impl FirstSample {
         }
     }
 
-    /// Returns what a CPU's lists of a zone, the machine's `index`th, held before the first row: frames, and their limit.
+    /// Returns what a CPU's lists of a zone, the machine's `index`th, held before the first row: frames, and their
+    /// limit.
     pub fn lists(&self, index: usize, zone: &ZoneRecord, cpu: u32) -> Option<(u64, u64)> {
         let of = |l: &&CpuLists| (l.node, l.zone, l.cpu) == (zone.node.0, zone.kind, cpu);
         let sampled = self.lists.iter().find(of)?;

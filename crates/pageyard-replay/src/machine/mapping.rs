@@ -1,5 +1,6 @@
-//! The recorded machine's frames in a guest whose kernel holds some of its own. A unit of 4 MiB, the largest block of the buddy
-//! system, lies somewhere else there, as a whole, in the same zone and in the same order: so blocks merge as on the host.
+//! The recorded machine's frames in a guest whose kernel holds some of its own. A unit of 4 MiB, the largest block of
+//! the buddy system, lies somewhere else there, as a whole, in the same zone and in the same order: so blocks merge as
+//! on the host.
 
 use super::{Machine, Start};
 use pageyard::{PAGE_SIZE, Pfn, ZoneKind};
@@ -25,7 +26,8 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps the recorded units of each zone, in order, to as many of the guest's, those that have the most frames to give.
+    /// Maps the recorded units of each zone, in order, to as many of the guest's, those that have the most frames to
+    /// give.
     fn new(recorded: &[(ZoneKind, Vec<u64>)], guest: &[GuestZone; ZONES], taken: &FrameMap) -> Mapping {
         let mut this = Mapping { there: Vec::new(), back: Vec::new() };
         for (kind, units) in recorded {
@@ -131,8 +133,8 @@ impl Machine {
         Ok(zones)
     }
 
-    /// Maps this machine's frames to those that a guest has. Managed ones for which it has none are held for good; returns them, lowest
-    /// first.
+    /// Maps this machine's frames to those that a guest has. Managed ones for which it has none are held for good;
+    /// returns them, lowest first.
     pub(crate) fn map_to(
         &mut self,
         guest: &[GuestZone; ZONES],

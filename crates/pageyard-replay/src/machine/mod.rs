@@ -30,7 +30,8 @@ use pageyard_trace::proctext::Zoneinfo;
 const DEFAULT_ZONES: [(ZoneKind, u64); 3] =
     [(ZoneKind::Dma, 4096), (ZoneKind::Dma32, 1 << 20), (ZoneKind::Normal, u64::MAX)];
 
-/// Bytes that a replay needs for each frame spanned: the reference's metadata, the machine's table and the replay's ledger.
+/// Bytes that a replay needs for each frame spanned: the reference's metadata, the machine's table and the replay's
+/// ledger.
 pub(crate) const BYTES_A_FRAME: u64 = 24;
 
 /// What a frame is when the replay begins.

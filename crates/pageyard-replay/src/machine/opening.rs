@@ -16,7 +16,8 @@ use pageyard::{CpuId, Frames, Migratetype, Order, PageblockId, Pfn, ZoneId};
 use pageyard_trace::{Columns, Event, EventKind, FAILED};
 use std::collections::HashSet;
 
-/// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their number.
+/// CPUs that a trace may claim without naming any of them: each costs memory, and the limits of lists depend on their
+/// number.
 const UNNAMED_CPUS: u32 = 64;
 
 /// The opening state.

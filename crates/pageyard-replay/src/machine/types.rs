@@ -1,7 +1,8 @@
 //! Which type each pageblock had when the recording began, which no snapshot says.
 //!
-//! A drain names the type of the pageblock, and so does an allocation under the zone lock. A fallback may have changed it before:
-//! then the fallback's own row names the type that it took from. The others follow from the counts of `pagetypeinfo`.
+//! A drain names the type of the pageblock, and so does an allocation under the zone lock. A fallback may have changed
+//! it before: then the fallback's own row names the type that it took from. The others follow from the counts of
+//! `pagetypeinfo`.
 
 use super::parts::{KernelFrames, OpeningCounts};
 use super::{Machine, Start, ZoneRecord};
@@ -25,7 +26,8 @@ pub(super) struct NamedTypes {
     types: Vec<Option<Migratetype>>,
     /// For each CPU, the pageblock whose first name the last row was.
     just_named: HashMap<u32, usize>,
-    /// The first pageblocks of blocks of two that were free in the snapshot: both are on one list, so they have one type.
+    /// The first pageblocks of blocks of two that were free in the snapshot: both are on one list, so they have one
+    /// type.
     pairs: HashSet<usize>,
 }
 
@@ -62,8 +64,8 @@ impl NamedTypes {
     }
 
     /// # Linux
-    /// `mm_page_alloc_extfrag`. From 6.12 on the row of the block that is taken can come first: it names the type that the
-    /// pageblock has since.
+    /// `mm_page_alloc_extfrag`. From 6.12 on the row of the block that is taken can come first: it names the type that
+    /// the pageblock has since.
     fn fallback(&mut self, event: &Event, just_named: Option<usize>) {
         let order = Order::new((event.gfp >> 8) as u8).unwrap_or_default();
         let Some(from) = Migratetype::from_index(event.gfp as u8) else { return };
@@ -97,8 +99,8 @@ impl NamedTypes {
 }
 
 impl Machine {
-    /// Gives every pageblock a type: the one that a row names, or, to make up the counts of `pagetypeinfo`, the one that free
-    /// blocks of its size have there, or that its contents suggest. `touched` are the frames of all rows.
+    /// Gives every pageblock a type: the one that a row names, or, to make up the counts of `pagetypeinfo`, the one
+    /// that free blocks of its size have there, or that its contents suggest. `touched` are the frames of all rows.
     pub(super) fn pageblock_types(
         &self,
         named: &[Option<Migratetype>],
@@ -139,8 +141,8 @@ impl Machine {
             .filter(|(_, order)| *order >= PAGEBLOCK_ORDER)
     }
 
-    /// Types whole free pageblocks: `pagetypeinfo` counts the free blocks of each type and order. Those come first that no row names:
-    /// the others would have been named as what they are.
+    /// Types whole free pageblocks: `pagetypeinfo` counts the free blocks of each type and order. Those come first that
+    /// no row names: the others would have been named as what they are.
     fn types_of_free(
         &self,
         zone: &ZoneRecord,
@@ -173,8 +175,8 @@ impl Machine {
         }
     }
 
-    /// Types pageblocks by what they hold, most slab first. Reclaimable memory is nearly all slab; what else the kernel holds is
-    /// unmovable.
+    /// Types pageblocks by what they hold, most slab first. Reclaimable memory is nearly all slab; what else the kernel
+    /// holds is unmovable.
     fn types_by_contents(
         &self,
         zone: &ZoneRecord,

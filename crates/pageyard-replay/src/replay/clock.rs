@@ -10,7 +10,8 @@ use pageyard::{NodeId, ZoneStats};
 /// How often the background reclaimer runs, in recorded time: about as soon as a woken task would.
 const KSWAPD_TICK_NS: u64 = 1_000_000;
 
-/// For how long a background reclaimer that is at work may free nothing: it looks for what it can free, in an emulated guest too.
+/// For how long a background reclaimer that is at work may free nothing: it looks for what it can free, in an emulated
+/// guest too.
 const RECLAIM_PAUSE_NS: u64 = 10_000_000;
 
 /// How often per-CPU lists shrink, in recorded time: Linux's `vm.stat_interval`.
@@ -37,8 +38,8 @@ pub struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    /// Makes a clock at time zero; a sample is due every `sample_step` nanoseconds, and `keeps_zones` says whether that of each
-    /// zone is kept. The engine is compared with `host` at the times of its samples.
+    /// Makes a clock at time zero; a sample is due every `sample_step` nanoseconds, and `keeps_zones` says whether that
+    /// of each zone is kept. The engine is compared with `host` at the times of its samples.
     pub fn new(
         engine: &'a dyn ReplayEngine,
         view: &'a FreeView,
@@ -62,13 +63,14 @@ impl<'a> Clock<'a> {
         }
     }
 
-    /// Returns the samples, the zones at each (none where they were not kept), and the distances from the host. After the
-    /// last row.
+    /// Returns the samples, the zones at each (none where they were not kept), and the distances from the host. After
+    /// the last row.
     pub fn into_samples(self) -> (Vec<Sample>, Vec<Vec<ZoneStats>>, Vec<DistanceAt>) {
         (self.samples, self.zones.unwrap_or_default(), self.comparison.finish())
     }
 
-    /// Compares the engine with the host's samples that are due, and runs its background work that is; says whether it is time for a sample.
+    /// Compares the engine with the host's samples that are due, and runs its background work that is; says whether it
+    /// is time for a sample.
     pub fn tick(&mut self, now: u64) -> bool {
         self.last = now;
         self.comparison.until(now);
@@ -115,7 +117,7 @@ impl<'a> Clock<'a> {
 mod tests {
     use super::*;
     use crate::bitmap::FrameSet;
-    use crate::yard::counting::Counting;
+    use crate::engine::yard::counting::Counting;
     use pageyard::Pfn;
     use pageyard::memmap::MAX_ZONES;
     use std::sync::atomic::Ordering::Relaxed;

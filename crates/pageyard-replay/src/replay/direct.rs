@@ -1,12 +1,12 @@
 //! Calls made at once, on the thread that reads the rows: a deterministic replay.
 
-use super::ledger::{Ledger, Stand};
 use super::refusals::{Asked, OnHost, Refusals};
 use super::report::Failures;
 use super::walk::{Calls, Row};
 use crate::bitmap::FrameSet;
 use crate::engine::ReplayEngine;
 use crate::latency::Latencies;
+use crate::ledger::{Ledger, Stand};
 use pageyard::CpuId;
 use pageyard::{AllocError, Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
@@ -82,8 +82,8 @@ pub struct Direct<'a, E: ?Sized, W = ()> {
 }
 
 impl<'a, E: ReplayEngine + ?Sized, W: Watch> Direct<'a, E, W> {
-    /// Makes calls on `engine`, whose frames end at `end`, and counts in `refusals` those that it refuses. `watch` is told of
-    /// all that comes after the opening.
+    /// Makes calls on `engine`, whose frames end at `end`, and counts in `refusals` those that it refuses. `watch` is
+    /// told of all that comes after the opening.
     pub fn new(engine: &'a E, end: Pfn, clock_ns: u64, refusals: Refusals, watch: W) -> Self {
         Direct {
             engine,

@@ -2,8 +2,7 @@
 //! distance of a prediction that nothing changes, and of the host from itself in another recording of the same job.
 
 use super::host::{Blocks, Host};
-use super::timeline::zones;
-use crate::engine::ReplayEngine;
+use crate::engine::{ReplayEngine, zones};
 use crate::error::ReplayError;
 use pageyard::proctext::linux_orders;
 use pageyard::{ZoneSpan, ZoneStats, metrics};
@@ -61,7 +60,8 @@ pub struct Distances {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Baselines {
-    /// The host's beginning, taken as the prediction of everything later: nothing changes. Left out where it is not known.
+    /// The host's beginning, taken as the prediction of everything later: nothing changes. Left out where it is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_change: Option<Distances>,
     /// The host itself, in another recording of the same job (`--repeat`). Left out where there is none.
@@ -179,8 +179,8 @@ pub(super) fn free_blocks(zones: &[ZoneStats]) -> Vec<Blocks> {
     zones.iter().map(|z| linux_orders(&z.blocks_by_order())).collect()
 }
 
-/// Puts together an engine's distances: `over_time` as [`Comparison`] found them, `end` its state at the end. `None` where
-/// there is nothing to compare with.
+/// Puts together an engine's distances: `over_time` as [`Comparison`] found them, `end` its state at the end. `None`
+/// where there is nothing to compare with.
 pub(super) fn compared(
     host: &Host,
     baselines: &Baselines,
@@ -195,7 +195,7 @@ pub(super) fn compared(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::yard::counting::Counting;
+    use crate::engine::yard::counting::Counting;
     use pageyard::proctext::LINUX_ORDERS;
 
     fn row(order: usize, n: u64) -> Vec<Blocks> {

@@ -149,8 +149,8 @@ pub struct EngineDocument<'a> {
     pub audited_frames: Option<u64>,
     /// Requests that took from a block of another migratetype.
     pub fallbacks: u64,
-    /// The same by the type asked for and the type taken from: `Unmovable->Movable`. Empty where the engine does not count
-    /// them so.
+    /// The same by the type asked for and the type taken from: `Unmovable->Movable`. Empty where the engine does not
+    /// count them so.
     pub fallbacks_by_kind: BTreeMap<String, u64>,
     /// Requests that found no zone above its low watermark.
     pub low_watermark_hits: u64,
@@ -168,7 +168,8 @@ pub struct EngineDocument<'a> {
     pub metadata_bytes_per_frame: f64,
     /// Blocks on the zones' free lists at the end, by order.
     pub buddyinfo: BTreeMap<&'a str, &'a [u64; LINUX_ORDERS]>,
-    /// The engine's counters, by `/proc/vmstat`'s names where it has one. Of a kernel's replay only those that it counts.
+    /// The engine's counters, by `/proc/vmstat`'s names where it has one. Of a kernel's replay only those that it
+    /// counts.
     pub counters: BTreeMap<&'static str, u64>,
     /// Fragmentation over time.
     pub timeline: Vec<SampleDocument>,
@@ -192,15 +193,15 @@ pub struct EngineDocument<'a> {
     /// The threads; left out where there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<Waiting>,
-    /// How far the engine was from the host, over time and at the end, and what other predictions come to; left out where
-    /// the trace has neither samples nor an end.
+    /// How far the engine was from the host, over time and at the end, and what other predictions come to; left out
+    /// where the trace has neither samples nor an end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distance: Option<&'a ComparedWithHost>,
     /// Frames that the host moved, by what the replay knows of them; left out where the trace does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveCounts>,
-    /// What a kernel's replay adds; left out for other engines. A kernel's calls are not timed, and its `seconds` are those of the
-    /// guest and of what makes it ready.
+    /// What a kernel's replay adds; left out for other engines. A kernel's calls are not timed, and its `seconds` are
+    /// those of the guest and of what makes it ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<&'a InKernel>,
     /// The comparison with the host's end; left out where the trace has none.

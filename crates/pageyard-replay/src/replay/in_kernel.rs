@@ -1,5 +1,5 @@
-//! A replay in a Linux kernel: booted in a guest with as much memory, brought into the recorded state, it carries out the rows; what it
-//! answers is reported as any engine's.
+//! A replay in a Linux kernel: booted in a guest with as much memory, brought into the recorded state, it carries out
+//! the rows; what it answers is reported as any engine's.
 
 use super::direct::Direct;
 use super::free_view::FreeView;
@@ -379,7 +379,8 @@ mod tests {
         GuestSample { step, zones }
     }
 
-    /// A guest that does what the reference does is reported as the reference is: the same frames, samples, lists and distances.
+    /// A guest that does what the reference does is reported as the reference is: the same frames, samples, lists and
+    /// distances.
     #[test]
     fn answers_are_reported_as_an_engines_own_are() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/build.trace");

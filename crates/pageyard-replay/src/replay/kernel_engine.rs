@@ -1,6 +1,6 @@
-//! A kernel's replay, as the engine that it is reported as. It is gone through twice. First the opening is brought about in a
-//! reference, from which the guest takes its lists, and the calls are written down. Then the same calls are answered from what the
-//! guest did.
+//! A kernel's replay, as the engine that it is reported as. It is gone through twice. First the opening is brought
+//! about in a reference, from which the guest takes its lists, and the calls are written down. Then the same calls are
+//! answered from what the guest did.
 
 use super::kernel_plan::Steps;
 use crate::engine::{Fallbacks, ReplayEngine};
@@ -81,7 +81,8 @@ impl Answers {
         }
     }
 
-    /// Returns what zones held when a step was refused; beyond so many refusals a guest keeps none, and it is that of the last one.
+    /// Returns what zones held when a step was refused; beyond so many refusals a guest keeps none, and it is that of
+    /// the last one.
     fn refused_at(&self, step: u32) -> Option<&GuestSample> {
         let next = self.refused.partition_point(|s| s.step <= u64::from(step));
         self.refused.get(next.checked_sub(1)?)
@@ -204,8 +205,9 @@ fn why(sample: Option<&GuestSample>, zones: &[GuestZone; ZONES], request: &Reque
     }
 }
 
-// SAFETY: 1. to 3. are the guest's to keep: an answer is a name of one of its frames, behind which there is no memory of this process,
-//         and a replay counts blocks that were handed out twice. While the calls are written down nothing is handed out.
+// SAFETY: 1. to 3. are the guest's to keep: an answer is a name of one of its frames, behind which there is no memory
+//         of this process, and a replay counts blocks that were handed out twice. While the calls are written down
+//         nothing is handed out.
 #[allow(unsafe_code, reason = "frames that are only names")]
 unsafe impl PageAllocator for KernelEngine<'_> {
     fn alloc(&self, _: &Cx, request: &Request) -> Result<Pfn, AllocError> {

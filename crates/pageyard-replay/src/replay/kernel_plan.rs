@@ -1,8 +1,8 @@
-//! A replay as steps for a guest: written down beforehand, since in an open loop which calls are made does not depend on what came of
-//! those before. Frames are still those of the recording.
+//! A replay as steps for a guest: written down beforehand, since in an open loop which calls are made does not depend
+//! on what came of those before. Frames are still those of the recording.
 
-use super::ledger::{Ledger, Stand};
 use super::walk::Calls;
+use crate::ledger::{Ledger, Stand};
 use pageyard::{CpuId, CpuSet, Cx, FreeError, Order, PageAllocator, Pfn, Request, RequestFlags};
 use pageyard_judge::operation;
 use pageyard_judge::replay_exchange::{NO_FRAME, Step, StepKind};

@@ -12,7 +12,8 @@ pub(super) const COUNTED: [Counter; 2] = [Counter::Extfrag, Counter::AllocSlow];
 pub struct InKernel {
     /// The kernel's release.
     pub release: String,
-    /// Managed frames of the recording for which the guest had none, because its kernel needs them itself: they are held for good.
+    /// Managed frames of the recording for which the guest had none, because its kernel needs them itself: they are
+    /// held for good.
     pub frames_not_mapped: u64,
     /// Blocks of the opening state that were not on the free list that they belong on.
     pub blocks_misplaced: u64,

@@ -10,9 +10,9 @@ const ORDERS: usize = PAGEBLOCK_ORDER.get() as usize + 1;
 
 /// Returns how many blocks of each order up to its own the free frames of a pageblock make.
 ///
-/// A bit stands for the first frame of a block; two that are buddies become one. What merges leaves the bits between the first
-/// frames of blocks unused, so that words are put into one another on the way: from order 3 on one word has the blocks of all,
-/// those of word `i` at bits `8 * n + i`.
+/// A bit stands for the first frame of a block; two that are buddies become one. What merges leaves the bits between
+/// the first frames of blocks unused, so that words are put into one another on the way: from order 3 on one word has
+/// the blocks of all, those of word `i` at bits `8 * n + i`.
 pub fn merged(free: &[u64; WORDS]) -> [u16; ORDERS] {
     let mut starts = [0; ORDERS + 1];
     starts[0] = ones(free);

@@ -16,8 +16,8 @@ pub struct MoveCounts {
     pub inferred: u64,
     /// The other frames that the host moved, by its own count: the replay holds them where they were.
     pub unknown: u64,
-    /// How good the inference is, where the seen moves were hidden from it (`--hide-seen-moves`): then none is `seen`. Left out
-    /// otherwise.
+    /// How good the inference is, where the seen moves were hidden from it (`--hide-seen-moves`): then none is `seen`.
+    /// Left out otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<HiddenMoves>,
 }
@@ -65,7 +65,8 @@ impl Moves {
         if self.due > time { Ok(()) } else { self.take(time, each) }
     }
 
-    /// Returns how many frames the host moved by its own count, after the last row; `None` where the trace does not say.
+    /// Returns how many frames the host moved by its own count, after the last row; `None` where the trace does not
+    /// say.
     ///
     /// # Errors
     /// When the trace's `vmstat` cannot be read.

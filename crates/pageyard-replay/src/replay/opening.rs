@@ -3,10 +3,10 @@
 //! their blocks as its own limits allow; the others stay in their zones. So the frames that are not held are the same
 //! on every engine, and only their places can differ.
 
-use super::ledger::Stand;
 use super::walk::{Follow, Walk};
-use crate::engine::ReplayEngine;
+use crate::engine::{ReplayEngine, zones};
 use crate::error::ReplayError;
+use crate::ledger::Stand;
 use crate::machine::{Cached, Machine, Opening, Start};
 use pageyard::{BlockId, CpuId, CpuSet, Cx, Migratetype, Order, PcpStats, Pfn, ZoneId, block};
 use serde::Serialize;
@@ -43,8 +43,8 @@ pub struct ShortZone {
 /// Brings an engine into the opening state. Held frames are claimed in blocks of at most `largest` of their type;
 /// `hold` gets each block, and returns what stands for it. `follow` is handed to [`Walk::new`].
 ///
-/// No snapshot says in which order free blocks lay on their lists. That order follows from the order in which held blocks are
-/// claimed: ascending for seed 0, and another one for each other seed.
+/// No snapshot says in which order free blocks lay on their lists. That order follows from the order in which held
+/// blocks are claimed: ascending for seed 0, and another one for each other seed.
 #[allow(clippy::too_many_arguments, reason = "each is another part of the opening state")]
 pub fn set_up<'a>(
     engine: &dyn ReplayEngine,
@@ -163,7 +163,7 @@ fn smallest_batch(managed: u64) -> u64 {
 
 /// Finds the zones that are below their low watermark.
 fn short(engine: &dyn ReplayEngine) -> Vec<ShortZone> {
-    let zones = super::zones(engine).into_iter().filter(|z| z.span.managed.0 > 0);
+    let zones = zones(engine).into_iter().filter(|z| z.span.managed.0 > 0);
     zones
         .filter(|z| z.free < z.watermarks.low)
         .map(|z| ShortZone {

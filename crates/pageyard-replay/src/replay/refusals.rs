@@ -2,8 +2,7 @@
 //! and the first refusals in full.
 
 use super::report::Failures;
-use super::timeline::zones;
-use crate::engine::ReplayEngine;
+use crate::engine::{ReplayEngine, zones};
 use pageyard::proctext::{LINUX_ORDERS, linux_orders};
 use pageyard::{AllocError, Cx, GfpMap, Request};
 use pageyard_trace::failures::ByKind;

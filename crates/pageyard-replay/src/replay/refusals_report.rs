@@ -35,7 +35,8 @@ pub struct RefusalsDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusalDocument<'a> {
-    /// The request. Its free blocks are those on the free lists of the zones that it may use, and the reason is the engine's.
+    /// The request. Its free blocks are those on the free lists of the zones that it may use, and the reason is the
+    /// engine's.
     #[serde(flatten)]
     pub request: FailureDocument<'a>,
     /// Whether the host refused it too.

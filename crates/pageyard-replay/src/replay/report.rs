@@ -183,8 +183,8 @@ pub struct Waiting {
     pub waits: u64,
     /// Nanoseconds they waited; not in the latencies.
     pub wait_ns: u64,
-    /// The share of the frees whose pageblock was biased to the CPU that freed, asked just before each; left out for engines that
-    /// bias nothing to a CPU.
+    /// The share of the frees whose pageblock was biased to the CPU that freed, asked just before each; left out for
+    /// engines that bias nothing to a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub biased_share: Option<f64>,
     /// How often a pageblock's bias was taken back while the threads ran, likewise.
@@ -229,8 +229,8 @@ pub struct EngineReport {
     pub buddyinfo: Vec<(String, [u64; LINUX_ORDERS])>,
     /// The comparison with the host's end, if the trace has one.
     pub prediction: Option<Prediction>,
-    /// How far it was from the host over time, beside what other predictions come to, if the trace says what the host was
-    /// like.
+    /// How far it was from the host over time, beside what other predictions come to, if the trace says what the host
+    /// was like.
     pub distance: Option<ComparedWithHost>,
     /// Frames that the host moved by its own count, if the trace says.
     pub migrated: Option<u64>,

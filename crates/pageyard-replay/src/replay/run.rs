@@ -46,7 +46,8 @@ pub struct ReplayOptions {
     pub slow_path: Option<SlowPath>,
     /// How many samples the timeline has between its first and its last; [`SAMPLES`] if none.
     pub samples: Option<u64>,
-    /// Keeps what [`ReplayReport::write_series`] writes: the state of every zone at each sample, and more refusals in full.
+    /// Keeps what [`ReplayReport::write_series`] writes: the state of every zone at each sample, and more refusals in
+    /// full.
     pub series: bool,
     /// In which order free blocks lie on their lists at the start, which no recording says: 0 for the usual one.
     pub opening_seed: u64,

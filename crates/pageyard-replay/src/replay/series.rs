@@ -87,8 +87,8 @@ const FAILURES: &[Column] = &[
 ];
 
 impl ReplayReport {
-    /// Writes the series of a replay that kept them ([`super::ReplayOptions::series`]) to a folder at `path`, where nothing or
-    /// an empty folder is.
+    /// Writes the series of a replay that kept them ([`super::ReplayOptions::series`]) to a folder at `path`, where
+    /// nothing or an empty folder is.
     ///
     /// # Errors
     /// [`ReplayError::Trace`] when the folder cannot be made or written; nothing is left there then.

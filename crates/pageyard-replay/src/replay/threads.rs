@@ -4,7 +4,6 @@
 //! that allocates it writes the engine's frame, and where the step that frees it, perhaps on another CPU, waits for it.
 //! A step only ever waits for an earlier row, so the threads cannot wait for each other in a cycle.
 
-use super::ledger::{Ledger, Stand};
 use super::refusals::{Asked, OnHost, Refusals};
 use super::report::Failures;
 use super::walk::Calls;
@@ -12,6 +11,7 @@ use crate::bitmap::SharedFrameSet;
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
 use crate::latency::Latencies;
+use crate::ledger::{Ledger, Stand};
 use pageyard::CpuId;
 use pageyard::{AllocError, Cx, FreeError, Order, Pfn, Request};
 use pageyard_trace::Event;
@@ -162,7 +162,8 @@ struct Shared<'a, E: ?Sized> {
     /// For each place: 1 + the engine's frame, [`EMPTY`] or [`REFUSED`].
     places: Vec<AtomicU32>,
     taken: &'a SharedFrameSet,
-    /// Whether the engine biases pageblocks to CPUs, so that it is counted which frees found theirs biased to their own.
+    /// Whether the engine biases pageblocks to CPUs, so that it is counted which frees found theirs biased to their
+    /// own.
     biases: bool,
 }
 
@@ -206,7 +207,8 @@ impl Found {
         }
     }
 
-    /// Returns the share of the frees whose pageblock was biased to the CPU that freed; `None` where the engine biases none.
+    /// Returns the share of the frees whose pageblock was biased to the CPU that freed; `None` where the engine biases
+    /// none.
     pub fn biased_share(&self) -> Option<f64> {
         self.revocations.map(|_| self.biased_frees as f64 / self.frees.max(1) as f64)
     }

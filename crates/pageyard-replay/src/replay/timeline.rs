@@ -1,8 +1,8 @@
 //! Fragmentation over time: samples of an engine's free memory while a replay runs.
 
 use super::free_view::{FreeView, HeldFrames, frames_in};
-use crate::engine::ReplayEngine;
-use pageyard::{PAGEBLOCK_ORDER, ZoneId, ZoneStats, metrics};
+use crate::engine::{ReplayEngine, zones};
+use pageyard::{PAGEBLOCK_ORDER, ZoneStats, metrics};
 
 /// Free memory at one moment, all zones together.
 ///
@@ -29,22 +29,6 @@ impl Sample {
     pub fn unheld(&self) -> u64 {
         self.free + self.cached
     }
-}
-
-/// Returns the zones of an engine.
-pub fn zones<E: ReplayEngine + ?Sized>(engine: &E) -> Vec<ZoneStats> {
-    (0..).map(ZoneId).map_while(|id| engine.zone_stats(id)).collect()
-}
-
-/// Returns the free blocks by order of all zones together, as the zones' free lists hold them.
-pub fn blocks(zones: &[ZoneStats]) -> Vec<u64> {
-    let mut sum = Vec::new();
-    for zone in zones {
-        let row = zone.blocks_by_order();
-        sum.resize(row.len(), 0);
-        sum.iter_mut().zip(row).for_each(|(a, b)| *a += b);
-    }
-    sum
 }
 
 /// Takes a sample; returns the zones that it is of, too.

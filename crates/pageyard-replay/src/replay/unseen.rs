@@ -8,8 +8,8 @@
 //! * It moved to a frame that a free scanner had taken (`isolate_free`). A later free of such a frame, which nothing is
 //!   known to hold, is the end of something adrift.
 
-use super::ledger::Stand;
 use crate::bitmap::FrameSet;
+use crate::ledger::Stand;
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::{Context, Frames, Order, Pfn};
 use pageyard_trace::{Event, Move, MoveKind};
@@ -144,8 +144,8 @@ impl Unseen {
         self.has_targets && self.targets.contains(pfn) && self.adrift.iter().any(|stands| !stands.is_empty())
     }
 
-    /// Takes something adrift of `order`; or a part of something larger, which is halved; or else smaller things, as far
-    /// as they go.
+    /// Takes something adrift of `order`; or a part of something larger, which is halved; or else smaller things, as
+    /// far as they go.
     pub(super) fn take<C>(
         &mut self,
         order: Order,

@@ -1,9 +1,9 @@
 //! From a trace's rows to calls: what each row means, given the ledger.
 
 use super::hidden::{Hidden, HiddenMoves};
-use super::ledger::{Ledger, Stand};
 use super::unseen::Unseen;
 use crate::bitmap::FrameSet;
+use crate::ledger::{Ledger, Stand};
 use crate::machine::Machine;
 use pageyard::RequestFlags;
 use pageyard::{CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
@@ -229,7 +229,8 @@ impl<'a> Walk<'a> {
         self.refused_splits += u64::from(removed.is_err());
     }
 
-    /// Frees something adrift where a block without an owner is freed, and a free scanner had taken it; says whether it did.
+    /// Frees something adrift where a block without an owner is freed, and a free scanner had taken it; says whether it
+    /// did.
     fn ends_something_adrift(
         &mut self,
         calls: &mut impl Calls,

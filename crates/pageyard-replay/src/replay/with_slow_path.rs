@@ -5,13 +5,13 @@
 //! replaces the smaller blocks that the host's thread took instead, which are not taken, and is kept as long as they
 //! were.
 
-use super::ledger::{Ledger, Stand};
 use super::refusals::{Asked, OnHost, Refusals};
 use super::report::Failures;
 use super::slow_path::{SlowPath, SlowPathTotals};
 use super::walk::Calls;
 use crate::engine::ReplayEngine;
 use crate::latency::Latencies;
+use crate::ledger::{Ledger, Stand};
 use crate::machine::{Machine, Start};
 use crate::workload::{Owners, Role, Shares, role};
 use pageyard::{

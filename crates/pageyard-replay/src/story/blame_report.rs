@@ -33,8 +33,8 @@ pub struct BlameReport {
     shares: Shares,
 }
 
-/// Finds out who keeps a recorded host's pageblocks from becoming huge frames at the end of a recording. `progress` is told what
-/// is being done, and how many of how many rows are done.
+/// Finds out who keeps a recorded host's pageblocks from becoming huge frames at the end of a recording. `progress` is
+/// told what is being done, and how many of how many rows are done.
 ///
 /// # Errors
 /// [`ReplayError`].

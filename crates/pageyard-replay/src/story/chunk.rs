@@ -10,8 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use zlib_rs::{DeflateConfig, ReturnCode, Strategy};
 
-/// How hard to compress. Level 6 takes twice the time for 7 % of the bytes, and packing is the larger part of what a map costs
-/// beyond a replay.
+/// How hard to compress. Level 6 takes twice the time for 7 % of the bytes, and packing is the larger part of what a
+/// map costs beyond a replay.
 const LEVEL: u32 = 3;
 
 /// What a chunk holds, as the page says it.

@@ -1,5 +1,5 @@
-//! A line's frames against counting: random blocks are held, freed and moved, and every pageblock that they touch is counted frame
-//! by frame.
+//! A line's frames against counting: random blocks are held, freed and moved, and every pageblock that they touch is
+//! counted frame by frame.
 
 use super::class::{BLOCK, Class, NONE};
 use super::frames::FrameMap;

@@ -93,8 +93,8 @@ impl FrameMap<'_> {
         }
     }
 
-    /// Notes that frames are held from `now` on, in ticks. Those that held any of them gave it up. Frames that are not there are left
-    /// out.
+    /// Notes that frames are held from `now` on, in ticks. Those that held any of them gave it up. Frames that are not
+    /// there are left out.
     pub fn hold(&mut self, part: Part, now: u32) {
         let end = part.pfn + part.frames;
         let mark = Mark::new(part.class, part.order);

@@ -61,8 +61,8 @@ impl<'a> Keyframes<'a> {
     }
 }
 
-/// Returns how far apart keyframes are, so that about as many are taken as fit; `None` where there is room for little more than
-/// the opening and the end.
+/// Returns how far apart keyframes are, so that about as many are taken as fit; `None` where there is room for little
+/// more than the opening and the end.
 fn every(moments: u32, fits: u64) -> Option<u32> {
     // Moments may still be halved: what is taken should be there then, too.
     let step = u64::from(moments).div_ceil(fits.clamp(1, MOST)).next_multiple_of(HALVINGS);

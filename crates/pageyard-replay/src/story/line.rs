@@ -1,4 +1,5 @@
-//! A line of a story: one host's or engine's memory at every moment, as changes of pageblocks, with figures and markers.
+//! A line of a story: one host's or engine's memory at every moment, as changes of pageblocks, with figures and
+//! markers.
 
 use super::changes::{Change, ChangeSink};
 use super::frames::FrameMap;

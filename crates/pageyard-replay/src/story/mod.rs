@@ -1,10 +1,10 @@
-//! The story of a run: what physical memory held at every moment of a recording, on the host and on engines that replay it,
-//! for a page that shows it.
+//! The story of a run: what physical memory held at every moment of a recording, on the host and on engines that replay
+//! it, for a page that shows it.
 //!
-//! A story has a *line* for the host itself, by the recording's own frames, and one for each engine. A line is the state of
-//! every pageblock at each of about 2,000 *moments*, kept as changes, with the figures that the engine has itself, markers of
-//! what happened, and who keeps pageblocks from becoming huge frames at the end ([`Blame`]). `docs/design/story.md` has the
-//! format.
+//! A story has a *line* for the host itself, by the recording's own frames, and one for each engine. A line is the
+//! state of every pageblock at each of about 2,000 *moments*, kept as changes, with the figures that the engine has
+//! itself, markers of what happened, and who keeps pageblocks from becoming huge frames at the end ([`Blame`]).
+//! `docs/design/story.md` has the format.
 
 mod blame;
 mod blame_report;

@@ -41,8 +41,8 @@ pub struct Counts {
     lost_by: LostBy,
     /// Since when it is lost, in ticks, or [`NOT_LOST`].
     lost: u32,
-    /// The frame that has kept it from being whole for longest, from its start, and whose it is; `BLOCK` where that is to be looked
-    /// for.
+    /// The frame that has kept it from being whole for longest, from its start, and whose it is; `BLOCK` where that is
+    /// to be looked for.
     spoiler: u16,
     owner: u32,
 }

@@ -5,8 +5,8 @@ use super::chunk::{ChunkEntry, Chunks, Columns};
 use super::pageblock::State;
 use std::cell::RefCell;
 
-/// Changes that a segment has at least before the next one begins, and how many for each pageblock: unpacking them takes a
-/// browser about as long as a few times the pageblocks.
+/// Changes that a segment has at least before the next one begins, and how many for each pageblock: unpacking them
+/// takes a browser about as long as a few times the pageblocks.
 const LEAST_CHANGES: usize = 1 << 15;
 const CHANGES_A_PAGEBLOCK: usize = 2;
 

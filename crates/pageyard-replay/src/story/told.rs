@@ -43,8 +43,8 @@ pub struct Story {
     packing: Duration,
 }
 
-/// Tells the story of a recording: the host's own line, and one for each engine. `progress` is told what is being done, and how
-/// many of how many rows are done.
+/// Tells the story of a recording: the host's own line, and one for each engine. `progress` is told what is being done,
+/// and how many of how many rows are done.
 ///
 /// # Errors
 /// [`ReplayError`].
@@ -203,7 +203,8 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// An engine's line is followed beside the host's, so both are halved at once; a second engine begins with what is left.
+    /// An engine's line is followed beside the host's, so both are halved at once; a second engine begins with what is
+    /// left.
     #[test]
     fn a_story_that_changes_too_much_has_every_other_moment_of_each_line() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces/guest-6.1-net.trace");

@@ -1,5 +1,6 @@
-//! How often predictions of what-ifs were right, as the study measured it in a guest of Linux 6.12 under memory pressure: 35 loads
-//! under a setting, four figures each. The page of the study has the same numbers in its table by setting.
+//! How often predictions of what-ifs were right, as the study measured it in a guest of Linux 6.12 under memory
+//! pressure: 35 loads under a setting, four figures each. The page of the study has the same numbers in its table by
+//! setting.
 
 use super::Sign;
 

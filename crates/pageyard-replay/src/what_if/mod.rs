@@ -1,6 +1,7 @@
 //! What-ifs: a recording replayed on the reference with the recorded kernel's settings, and with one of them changed.
 //!
-//! The [study](../../../../docs/studies/what-if.md) says how often such predictions are right; [`calibration`] has its figures.
+//! The [study](../../../../docs/studies/what-if.md) says how often such predictions are right; [`calibration`] has its
+//! figures.
 
 pub mod calibration;
 mod figure;
@@ -16,8 +17,8 @@ use crate::error::ReplayError;
 use crate::replay::{Progress, ReplayOptions, SlowPath, replay};
 use pageyard_trace::Trace;
 
-/// Names the preset of the reference that is a kernel's release, where there is one. Each was compared with its kernel, frame by frame
-/// ([judge](../../../../docs/design/judge.md)).
+/// Names the preset of the reference that is a kernel's release, where there is one. Each was compared with its kernel,
+/// frame by frame ([judge](../../../../docs/design/judge.md)).
 #[must_use]
 pub fn preset(kernel: &str) -> Option<&'static str> {
     let mut numbers = kernel.split(['.', '-']).map(|n| n.parse::<u32>().ok());
@@ -29,8 +30,8 @@ pub fn preset(kernel: &str) -> Option<&'static str> {
     }
 }
 
-/// Replays a recording on the reference, and counts. In which order free blocks lay no recording tells: `opening` chooses one
-/// ([`ReplayOptions::opening_seed`]).
+/// Replays a recording on the reference, and counts. In which order free blocks lay no recording tells: `opening`
+/// chooses one ([`ReplayOptions::opening_seed`]).
 ///
 /// # Errors
 /// Those of a replay; [`ReplayError::Machine`] where the replay is not sound.

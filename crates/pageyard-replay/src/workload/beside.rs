@@ -1,8 +1,8 @@
 //! Two threads that share a clock: one repeats a recording, the other makes requests when they are due.
 //!
-//! While no request is served, the recording goes on to the time at which the next one is due. While one is served, it goes on
-//! beside it, by as much as the request's processor time comes to, times a stated pace. So what a request meets depends on
-//! how much work it does, and not on what else the machine is busy with.
+//! While no request is served, the recording goes on to the time at which the next one is due. While one is served, it
+//! goes on beside it, by as much as the request's processor time comes to, times a stated pace. So what a request meets
+//! depends on how much work it does, and not on what else the machine is busy with.
 #![allow(unsafe_code, reason = "the standard library cannot read another thread's processor time")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,7 +81,8 @@ impl Drop for Stopped<'_> {
 }
 
 impl Clock {
-    /// Makes a clock that stands at `begin`, in nanoseconds. `pace` nanoseconds of the recording pass in one of a request's.
+    /// Makes a clock that stands at `begin`, in nanoseconds. `pace` nanoseconds of the recording pass in one of a
+    /// request's.
     pub fn new(begin: u64, pace: f64) -> Clock {
         Clock { pace, now: AtomicU64::new(begin), state: Mutex::new(State::Waiting(begin)) }
     }
@@ -103,8 +104,8 @@ impl Clock {
         (clock.ns().saturating_sub(since) as f64 * self.pace) as u64
     }
 
-    /// Ends the request that was being served, waits until the next one is due and the recording has come so far, and returns
-    /// how far it has come.
+    /// Ends the request that was being served, waits until the next one is due and the recording has come so far, and
+    /// returns how far it has come.
     pub fn wait(&self, due: u64) -> u64 {
         let until = self.target().unwrap_or(0).max(due);
         *self.state() = State::Waiting(until);
@@ -121,8 +122,8 @@ impl Clock {
         now
     }
 
-    /// Lets `until` execute the recording on this thread, as far as `requests`, which run on another, let it; until all of
-    /// these have been made.
+    /// Lets `until` execute the recording on this thread, as far as `requests`, which run on another, let it; until all
+    /// of these have been made.
     ///
     /// # Panics
     /// If one of the two panics.

@@ -4,9 +4,9 @@
 //! of the pageblocks contains something that cannot be moved. The frames are claimed one by one, so that each can be
 //! moved on its own; their places are random within the state, by a seed.
 
+use super::fragmentation::fragmentation;
 use super::object::Role;
 use super::owners::Owners;
-use super::stress::fragmentation;
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
 use fastrand::Rng;

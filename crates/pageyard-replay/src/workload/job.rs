@@ -4,7 +4,7 @@ use super::object::Role;
 use super::owners::Owners;
 use crate::engine::ReplayEngine;
 use crate::latency::SAMPLE;
-use crate::replay::{Ledger, Stand};
+use crate::ledger::{Ledger, Stand};
 use pageyard::{Cx, FreeError, Order, Pfn, PressureAllocator};
 use std::time::Instant;
 
@@ -105,8 +105,8 @@ impl Job {
         self.held -= left;
     }
 
-    /// Ends its processes, as the OOM killer does: all is freed but page cache. It begins anew when its next round is due,
-    /// `round_ns` after this one.
+    /// Ends its processes, as the OOM killer does: all is freed but page cache. It begins anew when its next round is
+    /// due, `round_ns` after this one.
     pub fn kill<E: PressureAllocator + ReplayEngine>(
         &mut self,
         owners: &Owners<'_, E>,

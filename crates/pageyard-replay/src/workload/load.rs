@@ -1,8 +1,8 @@
 //! Load: a recorded trace, repeated by several jobs at once, each a part of the trace ahead of the others.
 //!
 //! What a job allocates and frees, in which order, of which size and when is the recording's; the frames are the
-//! engine's own choice. A row that allocates what an earlier round of the same job still holds first gives that up, as a
-//! replay does: processes that outlived the recording end then. Page cache does not: it stays until it is reclaimed.
+//! engine's own choice. A row that allocates what an earlier round of the same job still holds first gives that up, as
+//! a replay does: processes that outlived the recording end then. Page cache does not: it stays until it is reclaimed.
 
 use super::job::{CHUNK, Job, Leaving, Timed};
 use super::object::Role;
@@ -10,7 +10,7 @@ use super::owners::{Owners, for_fragmentation};
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
 use crate::latency::clock_cost_ns;
-use crate::replay::Stand;
+use crate::ledger::Stand;
 use pageyard::RequestFlags;
 use pageyard::{CpuId, Cx, Gfp, GfpMap, Migratetype, Nanos, Order, Pfn, PressureAllocator, Request};
 use pageyard_trace::{Columns, Event, EventKind, Trace};
@@ -28,8 +28,8 @@ const VMSTAT_NS: u64 = 1_000_000_000;
 pub struct Shape {
     /// How many jobs repeat the recording at the same time.
     pub jobs: usize,
-    /// Whether movable blocks above order 0 are asked for whole, as the recorded kernel did, or frame by frame, as kernels
-    /// without large folios do.
+    /// Whether movable blocks above order 0 are asked for whole, as the recorded kernel did, or frame by frame, as
+    /// kernels without large folios do.
     pub large_blocks: bool,
     /// How often the background compactor gets to run, in recorded nanoseconds. Linux's reclaimer wakes it when it has
     /// had nothing to do for a tenth of a second.
@@ -151,8 +151,8 @@ impl LoadTrace {
     }
 }
 
-/// Says whether Linux calls the OOM killer rather than refuse this: it may wait, is not costly, and does not say that it would
-/// rather fail.
+/// Says whether Linux calls the OOM killer rather than refuse this: it may wait, is not costly, and does not say that
+/// it would rather fail.
 ///
 /// # Linux
 /// `__alloc_pages_may_oom`.
@@ -163,9 +163,9 @@ fn may_kill(request: &Request) -> bool {
 
 /// Reads from its gfp flags what an allocation is for.
 ///
-/// Pages of files are the movable ones that are read ahead (they may fail: `NORETRY`), written to (`WRITE`) or of a block
-/// device (`NOFAIL`); huge pages of processes have `NORETRY` too, and `NOMEMALLOC`. Page tables are zeroed, charged
-/// and unmovable.
+/// Pages of files are the movable ones that are read ahead (they may fail: `NORETRY`), written to (`WRITE`) or of a
+/// block device (`NOFAIL`); huge pages of processes have `NORETRY` too, and `NOMEMALLOC`. Page tables are zeroed,
+/// charged and unmovable.
 pub(crate) fn role(gfp: Gfp, m: Migratetype) -> Role {
     let file = Gfp::NORETRY.union(Gfp::WRITE).union(Gfp::NOFAIL);
     match m {
@@ -322,8 +322,8 @@ impl<'a, 'e, E: PressureAllocator + ReplayEngine> Load<'a, 'e, E> {
         self.done.engine_ns += timed.ns;
     }
 
-    /// Allocates for a job. Where Linux would call the OOM killer, the job that holds the most is ended, and the request is
-    /// made again; none is returned if the job itself was ended.
+    /// Allocates for a job. Where Linux would call the OOM killer, the job that holds the most is ended, and the
+    /// request is made again; none is returned if the job itself was ended.
     ///
     /// # Linux
     /// `__alloc_pages_may_oom`, `select_bad_process`.

@@ -1,17 +1,18 @@
 //! The page cache by age: of each zone an active and an inactive list.
 //!
-//! Until 4.7 Linux kept these lists by zone; since 4.8 a node has one pair. Which of them reclaim goes by is not set here: who asks for
-//! frames of one zone gets its oldest pages, who asks for those of several gets the oldest of all of them, as if they were in one
-//! list. So the same cache serves kernels of both kinds, and each page says when it entered its list.
+//! Until 4.7 Linux kept these lists by zone; since 4.8 a node has one pair. Which of them reclaim goes by is not set
+//! here: who asks for frames of one zone gets its oldest pages, who asks for those of several gets the oldest of all of
+//! them, as if they were in one list. So the same cache serves kernels of both kinds, and each page says when it
+//! entered its list.
 //!
-//! A page of the cache begins on the inactive list, or, if it will be used again before its turn comes, on the active one.
-//! Reclaim takes the oldest inactive pages; while more pages are active than inactive, the oldest active ones become inactive,
-//! a cluster for each cluster that is looked at.
+//! A page of the cache begins on the inactive list, or, if it will be used again before its turn comes, on the active
+//! one. Reclaim takes the oldest inactive pages; while more pages are active than inactive, the oldest active ones
+//! become inactive, a cluster for each cluster that is looked at.
 //!
 //! # Linux
-//! `shrink_lruvec`, `inactive_file_is_low` and `shrink_active_list` of 4.6, for files: there is no swap. Pages of higher zones than
-//! those asked for are passed over without being counted (`isolate_lru_folios`). Pages that are used a
-//! second time are activated at that moment (`mark_page_accessed`); here they are active from the start.
+//! `shrink_lruvec`, `inactive_file_is_low` and `shrink_active_list` of 4.6, for files: there is no swap. Pages of
+//! higher zones than those asked for are passed over without being counted (`isolate_lru_folios`). Pages that are used
+//! a second time are activated at that moment (`mark_page_accessed`); here they are active from the start.
 
 use super::object::{Links, NONE, Object, flag};
 use pageyard::reclaim::ZoneMask;
@@ -142,7 +143,8 @@ impl Lrus {
         }
     }
 
-    /// Looks at the oldest inactive page of some zones, and returns it if it can be given up; otherwise it becomes the youngest.
+    /// Looks at the oldest inactive page of some zones, and returns it if it can be given up; otherwise it becomes the
+    /// youngest.
     pub fn look(&mut self, objects: &mut [Object], zones: ZoneMask) -> Option<u32> {
         let id = self.oldest(objects, zones, |lru| lru.inactive.oldest)?;
         if objects[id as usize].flags & (flag::WRITEBACK | flag::PINNED) == 0 {

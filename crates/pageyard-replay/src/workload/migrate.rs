@@ -11,8 +11,8 @@ use pageyard::{BlockId, Order, Pfn, PressureAllocator};
 #[derive(Debug)]
 pub struct Isolated(u32);
 
-// SAFETY: a frame is named by the table alone, and `FrameTable::moved` changes the one name there is before `migrate` returns
-// `Ok`; in every other case the table does not know the new frame.
+// SAFETY: a frame is named by the table alone, and `FrameTable::moved` changes the one name there is before `migrate`
+// returns `Ok`; in every other case the table does not know the new frame.
 unsafe impl<E: PressureAllocator + ReplayEngine> Migrate for Owners<'_, E> {
     type Isolated = Isolated;
 

@@ -7,6 +7,7 @@
 
 mod beside;
 pub mod fragment;
+mod fragmentation;
 mod frame_table;
 mod job;
 mod load;

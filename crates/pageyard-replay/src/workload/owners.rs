@@ -122,8 +122,8 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
         Ok(self.frames().enter(pfn, request.order, role, flag::LASTING | flag::ORPHAN))
     }
 
-    /// Allocates a block as single frames, each of which can be moved and given up on its own; `each` is told the number
-    /// and the order of each object, lowest frame first.
+    /// Allocates a block as single frames, each of which can be moved and given up on its own; `each` is told the
+    /// number and the order of each object, lowest frame first.
     ///
     /// # Errors
     /// As [`Owners::alloc`].
@@ -307,12 +307,12 @@ impl<'e, E: PressureAllocator + ReplayEngine> Owners<'e, E> {
 }
 
 impl<E: PressureAllocator + ReplayEngine> Reclaim for Owners<'_, E> {
-    /// Looks at a share of the zones' inactive page cache that grows with the priority, until enough is freed. A small cache
-    /// is left alone until the priority is high enough.
+    /// Looks at a share of the zones' inactive page cache that grows with the priority, until enough is freed. A small
+    /// cache is left alone until the priority is high enough.
     ///
     /// # Linux
-    /// `get_scan_count` and `shrink_lruvec`. Pages that are looked at count as scanned, and those that are deactivated do not
-    /// (`pgrefill`).
+    /// `get_scan_count` and `shrink_lruvec`. Pages that are looked at count as scanned, and those that are deactivated
+    /// do not (`pgrefill`).
     fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
         if !self.gives_up {
             return Reclaimed::default();

@@ -1,7 +1,8 @@
 //! The doctor names the cause that was staged.
 //!
-//! The logs without `by-hand` are real: `bench/linux/provoke` made stock kernels, 6.1.0-56 (6.1.192) and 6.12.117 of Debian, refuse
-//! requests in guests; `defrag-mode-6.18` is of 6.18.15, Debian's too, under packets while memory was full. Those with `by-hand` were written after the kernel's format.
+//! The logs without `by-hand` are real: `bench/linux/provoke` made stock kernels, 6.1.0-56 (6.1.192) and 6.12.117 of
+//! Debian, refuse requests in guests; `defrag-mode-6.18` is of 6.18.15, Debian's too, under packets while memory was
+//! full. Those with `by-hand` were written after the kernel's format.
 
 use pageyard_replay::doctor::{Cause, Diagnosis};
 use pageyard_trace::{Document, KernelLog};

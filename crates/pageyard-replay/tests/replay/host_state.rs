@@ -123,7 +123,8 @@ fn shipped(name: &str) -> Trace {
     Trace::open(&path).unwrap()
 }
 
-/// The host took 27 blocks of another type. A replay once met none of them: the pageblocks had their later types from the start.
+/// The host took 27 blocks of another type. A replay once met none of them: the pageblocks had their later types from
+/// the start.
 #[test]
 fn a_replay_falls_back_about_as_often_as_its_host() {
     let report = of(&shipped("net"), "linux-6.18");
@@ -131,8 +132,8 @@ fn a_replay_falls_back_about_as_often_as_its_host() {
     assert!((20..=34).contains(&fallbacks(&report.engines[0])), "{}", fallbacks(&report.engines[0]));
 }
 
-/// A kernel that reclaims keeps its lists short, and so does its replay: the two nodes' lists once held 10,052 frames at the end where
-/// the host's held 653.
+/// A kernel that reclaims keeps its lists short, and so does its replay: the two nodes' lists once held 10,052 frames
+/// at the end where the host's held 653.
 #[test]
 fn lists_stay_short_while_the_host_reclaims() {
     let trace = shipped("guest-6.1-files");

@@ -79,7 +79,8 @@ fn a_request_that_failed_on_the_host_is_made_and_given_back() {
     assert_eq!((e.failures.served_where_host_failed, e.audit.unwrap().allocated.0), (2, 1024 + 1));
 }
 
-/// Bits of gfp that say huge page of a process: as [`USER`], and no warning, a compound page, no reserves; and no retry.
+/// Bits of gfp that say huge page of a process: as [`USER`], and no warning, a compound page, no reserves; and no
+/// retry.
 const HUGE_PAGE: u32 = USER | 1 << 13 | 1 << 18 | 1 << 19;
 const NORETRY: u32 = 1 << 16;
 

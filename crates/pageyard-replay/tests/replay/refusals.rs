@@ -5,8 +5,8 @@ use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{RefusalCounts, ReplayOptions, ReplayReport, SlowPath, replay};
 use pageyard_trace::{Event, FAILED, FailureReason, FrameKind, Trace};
 
-/// 2 MiB are free, half of them above the watermark. On CPU 0 a thread takes all of them, frame by frame; on CPU 1 the host
-/// refuses two requests, the second of which no engine can serve.
+/// 2 MiB are free, half of them above the watermark. On CPU 0 a thread takes all of them, frame by frame; on CPU 1 the
+/// host refuses two requests, the second of which no engine can serve.
 fn short_of_memory(name: &str) -> Trace {
     let before = Some(vec![run(0, 512, FrameKind::Free), run(512, 15 * 1024, FrameKind::Slab)]);
     let refused =

@@ -171,8 +171,8 @@ fn a_stress_test_repeats_to_the_last_count() {
     assert_ne!(once.1, run(3).1);
 }
 
-/// A load that keeps to its own pace while requests come from another thread: whatever the order was, nothing is lost, and each
-/// request came when it was due.
+/// A load that keeps to its own pace while requests come from another thread: whatever the order was, nothing is lost,
+/// and each request came when it was due.
 #[test]
 fn requests_beside_the_load_lose_no_frame() {
     let settings = Settings {

@@ -50,7 +50,8 @@ pub enum Kind {
     Signals,
     /// Besides: requests name zones and nodes.
     Nodes,
-    /// Besides: some rounds have an observer, or frames that are cleared: requests for zeros, `init_on_alloc`, `init_on_free`.
+    /// Besides: some rounds have an observer, or frames that are cleared: requests for zeros, `init_on_alloc`,
+    /// `init_on_free`.
     Watched,
 }
 

@@ -6,8 +6,8 @@
 //! * `oracle`: who owns each frame, a second opinion that shares nothing with the engine; `movers`: the shared owner of
 //!   frames that can be moved; `ranges`: pageblocks that are isolated and leased;
 //!   `isolation`: one that is isolated; `board`: the blocks that threads contest.
-//! * `worker`: a thread; `taking`, `giving`, `wrong`, `isolating`, `compacting` and `contest`: its operations; `handler`: its
-//!   signal handlers; `helper`: what compaction and reclaim call back, and how it misbehaves.
+//! * `worker`: a thread; `taking`, `giving`, `wrong`, `isolating`, `compacting` and `contest`: its operations;
+//!   `handler`: its signal handlers; `helper`: what compaction and reclaim call back, and how it misbehaves.
 //! * `round`, `verdict`: a round, and what must hold at its end; `fault`, `journal`: what did not hold, and what led to
 //!   it.
 //!

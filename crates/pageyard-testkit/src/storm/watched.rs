@@ -1,4 +1,5 @@
-//! What watches an engine in some rounds: an observer, or something that clears frames, whose calls have to fit what is so.
+//! What watches an engine in some rounds: an observer, or something that clears frames, whose calls have to fit what is
+//! so.
 
 use super::fault::{Faults, Rule, UNKNOWN};
 use super::oracle::Oracle;
@@ -22,7 +23,8 @@ pub(super) enum Way {
 pub(super) struct Watched<'m> {
     oracle: &'m Oracle,
     faults: &'m Faults,
-    /// Of each frame that begins a live block, its order plus one; and how many ends of moved frames came before the moves.
+    /// Of each frame that begins a live block, its order plus one; and how many ends of moved frames came before the
+    /// moves.
     live: Box<[AtomicU16]>,
     pub(super) way: Way,
 }
@@ -54,7 +56,8 @@ impl<'m> Watched<'m> {
         let block = u16::from(order.get()) + 1;
         self.change(pfn, block.into(), |word| match word & BLOCK {
             now if now == block => Some(word & !BLOCK),
-            // What a compaction has moved there: its owner may let others have it before the observer is told of the move.
+            // What a compaction has moved there: its owner may let others have it before the observer is told of the
+            // move.
             0 if order == Order::ZERO => word.checked_add(EARLY),
             _ => None,
         });

@@ -1,6 +1,6 @@
 //! Bulk calls do what single calls would.
 
-use super::{CPU0, any, fill, must_alloc, sound};
+use super::steps::{CPU0, any, fill, must_alloc, sound};
 use crate::engine::Build;
 use crate::maps::{self, normal};
 use crate::session::Session;
@@ -22,13 +22,18 @@ pub fn bulk_calls_equal_single_calls<B: Build>(build: &B) {
             assert_eq!(bulk.model.allocated, single.model.allocated);
             for session in [&mut bulk, &mut single] {
                 sound(session.check());
-                super::free_where(session, |b| b.order > Order::ZERO);
+                super::steps::free_where(session, |b| b.order > Order::ZERO);
             }
         }
         // Half of the single frames go back in one call, the rest one by one.
-        sound(bulk.apply(crate::Op::BulkFree { cpu: CpuId(1), held: 0, count: count / 2, spoiled: false }));
-        super::free_where(&mut bulk, |_| true);
-        super::free_where(&mut single, |_| true);
+        sound(bulk.apply(crate::op::Op::BulkFree {
+            cpu: CpuId(1),
+            held: 0,
+            count: count / 2,
+            spoiled: false,
+        }));
+        super::steps::free_where(&mut bulk, |_| true);
+        super::steps::free_where(&mut single, |_| true);
         assert_eq!(bulk.model.allocated, single.model.allocated);
     }
     sound(bulk.finish());
@@ -60,7 +65,7 @@ pub fn a_bulk_free_names_each_wrong_frame<B: Build>(build: &B) {
     let block = must_alloc(&mut session, CPU0, &any(Order::of(3)));
     let right: Vec<Pfn> = (0..100).map(|_| must_alloc(&mut session, CPU0, &any(Order::ZERO))).collect();
     let never = must_alloc(&mut session, CPU0, &any(Order::ZERO));
-    super::free_where(&mut session, |b| b.pfn == never);
+    super::steps::free_where(&mut session, |b| b.pfn == never);
 
     let allocated = Order::of(3);
     let wrong = [

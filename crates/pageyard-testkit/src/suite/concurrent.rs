@@ -1,7 +1,7 @@
 //! Threads that allocate and free at the same time, each on its own CPU, every frame stamped by its owner.
 
 use super::stamps::{Stamps, audit_holding};
-use super::{of_type, sound};
+use super::steps::{of_type, sound};
 use crate::check;
 use crate::engine::Build;
 use crate::maps;

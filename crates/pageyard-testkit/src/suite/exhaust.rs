@@ -1,6 +1,6 @@
 //! Memory taken to the last block and given back.
 
-use super::{CPU0, any, fill, must_alloc, sound};
+use super::steps::{CPU0, any, fill, must_alloc, sound};
 use crate::engine::Build;
 use crate::maps::{self, normal};
 use crate::session::Session;

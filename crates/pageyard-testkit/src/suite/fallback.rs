@@ -1,6 +1,6 @@
 //! Migratetypes: one falls back to another's blocks before it fails.
 
-use super::{CPU0, any, fill, free_where, must_alloc, of_type, sound};
+use super::steps::{CPU0, any, fill, free_where, must_alloc, of_type, sound};
 use crate::engine::Build;
 use crate::maps::{self, normal};
 use crate::session::Session;

@@ -1,6 +1,6 @@
 //! Frees that are wrong: each is named, and changes nothing.
 
-use super::{CPU0, any, must_alloc, sound};
+use super::steps::{CPU0, any, must_alloc, sound};
 use crate::engine::Build;
 use crate::maps::{self, normal};
 use crate::session::Session;

@@ -1,6 +1,6 @@
 //! Memory maps that engines get wrong.
 
-use super::{CPU0, any, fill, must_alloc, sound};
+use super::steps::{CPU0, any, fill, must_alloc, sound};
 use crate::engine::Build;
 use crate::maps::{self, normal};
 use crate::session::Session;

@@ -1,6 +1,6 @@
 //! Opening states: blocks claimed by their numbers.
 
-use super::{CPU0, any, fill, must_alloc, sound};
+use super::steps::{CPU0, any, fill, must_alloc, sound};
 use crate::engine::Build;
 use crate::maps::{self, normal};
 use crate::session::Session;
@@ -57,7 +57,7 @@ pub fn claims_of_what_is_taken_or_absent<B: Build>(build: &B) {
     }
     // A frame in a list is either not free for a claim or taken out of the list: both are right, and neither loses it.
     let pfn = must_alloc(&mut session, CPU0, &any(Order::ZERO));
-    super::free_where(&mut session, |b| b.pfn == pfn);
+    super::steps::free_where(&mut session, |b| b.pfn == pfn);
     assert_eq!(sound(session.claim(pfn, Order::ZERO, Migratetype::Movable)), Ok(()));
     sound(session.finish());
 }

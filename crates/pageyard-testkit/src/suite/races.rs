@@ -1,6 +1,6 @@
 //! Two threads do at the same time what only one may do.
 
-use super::{CPU0, any, sound};
+use super::steps::{CPU0, any, sound};
 use crate::check;
 use crate::engine::Build;
 use crate::maps::{self, normal};
@@ -23,8 +23,8 @@ const APART: u64 = 64;
 
 /// How often a waiting thread looks for the other before it yields its CPU: at first, and once the two do not meet.
 ///
-/// Where other work wants the CPUs, a thread that yields is away when the other one comes: the two would take turns for ever.
-/// One that keeps its CPU for about a slice of the scheduler's is there.
+/// Where other work wants the CPUs, a thread that yields is away when the other one comes: the two would take turns for
+/// ever. One that keeps its CPU for about a slice of the scheduler's is there.
 const SPINS: [u32; 2] = [1 << 8, 1 << 18];
 
 /// Lets the cases of this file take turns: with more spinning threads than CPUs, two calls would hardly overlap.

@@ -1,6 +1,6 @@
 //! Requests: the bad ones, and those that name zones and nodes.
 
-use super::{CPU0, any, fill, must_alloc, sound};
+use super::steps::{CPU0, any, fill, must_alloc, sound};
 use crate::engine::Build;
 use crate::maps::{self, normal};
 use crate::session::Session;
@@ -75,7 +75,7 @@ pub fn the_highest_zone_is_respected<B: Build>(build: &B) {
     }
     // Contents that cannot move never come into the movable zone.
     let mut session = Session::new(build, &maps::numa().regions, 2);
-    let unmovable = super::of_type(Order::ZERO, Migratetype::Unmovable);
+    let unmovable = super::steps::of_type(Order::ZERO, Migratetype::Unmovable);
     let (granted, _) = fill(&mut session, &unmovable);
     let movable =
         session.model.zones().iter().find(|z| z.span.kind == ZoneKind::Movable).expect("numa has one");

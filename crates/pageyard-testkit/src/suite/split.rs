@@ -1,6 +1,6 @@
 //! Splitting: a block becomes blocks that are freed on their own.
 
-use super::{CPU0, any, must_alloc, sound};
+use super::steps::{CPU0, any, must_alloc, sound};
 use crate::engine::Build;
 use crate::maps::{self, normal};
 use crate::session::Session;
@@ -39,7 +39,7 @@ pub fn every_pair_of_orders<B: Build>(build: &B) {
                 assert_eq!(sound(session.split_held(at, lower)), Ok(()), "from {to} to {lower}");
                 sound(session.check());
             }
-            super::free_where(&mut session, |_| true);
+            super::steps::free_where(&mut session, |_| true);
         }
     }
     sound(session.finish());

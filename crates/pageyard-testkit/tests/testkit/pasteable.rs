@@ -134,8 +134,8 @@ impl Build for Counted {
     }
 }
 
-/// A split names its block by a place that every removed allocation moves. Such a list once stayed 291 operations long after
-/// 2,000 runs.
+/// A split names its block by a place that every removed allocation moves. Such a list once stayed 291 operations long
+/// after 2,000 runs.
 #[test]
 fn operations_keep_their_blocks_while_others_are_removed() {
     let cpu = CpuId(0);

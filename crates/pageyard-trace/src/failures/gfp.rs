@@ -52,7 +52,8 @@ const LOGGED: [(&str, Gfp); 4] = [
     ("GFP_TEMPORARY", KERNEL.union(Gfp::RECLAIMABLE)),
 ];
 
-/// Reads flags by their names, as a kernel prints them: `GFP_ATOMIC|__GFP_COMP`. Names that are not known here are passed over.
+/// Reads flags by their names, as a kernel prints them: `GFP_ATOMIC|__GFP_COMP`. Names that are not known here are
+/// passed over.
 #[must_use]
 pub fn gfp_of_names(text: &str) -> Gfp {
     let flag = |name: &str| {

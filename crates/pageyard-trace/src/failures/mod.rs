@@ -35,8 +35,8 @@ pub enum FailureReason {
     BelowWatermark,
     /// Enough was free above the watermarks, in blocks that were too small.
     Fragmented,
-    /// In a recording: a large enough block was free above the watermarks. It lay in a per-CPU list, or in a reserve, or on a
-    /// node that the request was not allowed.
+    /// In a recording: a large enough block was free above the watermarks. It lay in a per-CPU list, or in a reserve,
+    /// or on a node that the request was not allowed.
     Unexplained,
     /// In a replay: the engine does not serve such requests.
     BadRequest,

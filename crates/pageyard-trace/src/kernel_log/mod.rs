@@ -1,7 +1,9 @@
-//! What a kernel writes into its log when it refuses a request: `page allocation failure`, and what its memory is like then.
+//! What a kernel writes into its log when it refuses a request: `page allocation failure`, and what its memory is like
+//! then.
 //!
-//! The forms of 4.x to 6.18 are read: with and without times, levels and callers before each line, as `dmesg`, `journalctl`
-//! and syslog write them; requests as bits alone (before 4.6) or with their names; nodes in the first line or behind it.
+//! The forms of 4.x to 6.18 are read: with and without times, levels and callers before each line, as `dmesg`,
+//! `journalctl` and syslog write them; requests as bits alone (before 4.6) or with their names; nodes in the first line
+//! or behind it.
 
 mod fields;
 mod prefix;
@@ -85,7 +87,8 @@ pub struct LoggedZone {
     pub protection: Vec<u64>,
     /// Free blocks by order; empty where they were not printed.
     pub blocks: Vec<u64>,
-    /// The types on whose lists the blocks of each order lie, as the kernel abbreviates them: `UME`. Empty where it says none.
+    /// The types on whose lists the blocks of each order lie, as the kernel abbreviates them: `UME`. Empty where it
+    /// says none.
     pub types: Vec<String>,
 }
 

@@ -118,8 +118,8 @@ fn list(text: &str) -> Option<Vec<u8>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// Reads the bits that every kernel numbers alike. Whether a request can wait is not among them: one that may start input and
-/// output, or call into a file system, can.
+/// Reads the bits that every kernel numbers alike. Whether a request can wait is not among them: one that may start
+/// input and output, or call into a file system, can.
 fn common(bits: u32) -> Gfp {
     let known = [
         (0x01, Gfp::DMA),

@@ -1,10 +1,8 @@
 //! `moves.parquet`: what compaction and migration did while a trace was recorded.
 
 mod reader;
-mod writer;
 
 pub use reader::MoveReader;
-pub use writer::MovesWriter;
 
 use crate::pq::{ColumnSpec, Kind, Names};
 
@@ -78,7 +76,7 @@ pub struct Move {
 }
 
 /// Returns the columns.
-fn columns() -> Vec<ColumnSpec> {
+pub(crate) fn columns() -> Vec<ColumnSpec> {
     let column = |name, kind| ColumnSpec { name, kind };
     vec![
         column("time_ns", Kind::Int(64, false)),

@@ -119,7 +119,7 @@ impl MoveReader {
 
 impl Move {
     /// Says what is wrong with a row that follows one at `time`.
-    pub(super) fn check(&self, time: u64, cpus: u32) -> Result<(), String> {
+    pub(crate) fn check(&self, time: u64, cpus: u32) -> Result<(), String> {
         let Move { time_ns, cpu, pfn, to, order, .. } = *self;
         if time_ns < time {
             return Err(format!("time goes backwards, from {time} ns to {time_ns} ns"));

@@ -80,7 +80,8 @@ impl Zoneinfo {
     /// Reads the text.
     ///
     /// # Errors
-    /// At the first line of a known field that cannot be read, and at the last line of a text, or of a zone, that is cut short.
+    /// At the first line of a known field that cannot be read, and at the last line of a text, or of a zone, that is
+    /// cut short.
     pub fn parse(text: &str) -> Result<Zoneinfo, TraceError> {
         let mut zones: Vec<ZoneinfoZone> = Vec::new();
         let mut part = Part::Zone;

@@ -9,23 +9,23 @@ use super::{COUNTER, FREE_BLOCKS, KINDS, LIST, MAX_ROWS, Row, ZONES, counters};
 
 /// What the rows of a file are checked against.
 #[derive(Debug, Default)]
-pub(super) struct Check {
+pub(crate) struct Check {
     /// The zones that the host has by the text of its `buddyinfo`; any, where there is none.
-    pub(super) zones: Option<Vec<(u8, String)>>,
+    pub(crate) zones: Option<Vec<(u8, String)>>,
     /// The host's CPUs.
-    pub(super) cpus: u32,
+    pub(crate) cpus: u32,
     last: Option<Row>,
     rows: usize,
 }
 
 impl Check {
     /// Makes a check for the rows of a host with these zones and CPUs.
-    pub(super) fn new(zones: Option<Vec<(u8, String)>>, cpus: u32) -> Check {
+    pub(crate) fn new(zones: Option<Vec<(u8, String)>>, cpus: u32) -> Check {
         Check { zones, cpus, last: None, rows: 0 }
     }
 
     /// Says what is wrong with the next row, if something is.
-    pub(super) fn next(&mut self, row: &Row) -> Result<(), String> {
+    pub(crate) fn next(&mut self, row: &Row) -> Result<(), String> {
         let last = self.last.filter(|last| last.time_ns == row.time_ns);
         if let Some(before) = self.last
             && row.time_ns < before.time_ns
@@ -114,6 +114,6 @@ fn name(row: &Row) -> String {
 }
 
 /// Returns the zone of an index of [`ZONES`] above 0.
-pub(super) fn zone_of(index: u8) -> Option<ZoneKind> {
+pub(crate) fn zone_of(index: u8) -> Option<ZoneKind> {
     ZoneKind::ALL.get(usize::from(index).checked_sub(1)?).copied()
 }

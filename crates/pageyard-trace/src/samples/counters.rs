@@ -70,7 +70,7 @@ pub const COUNTERS: [&str; COUNT] = [
 const COUNT: usize = 56;
 
 /// The same after the empty name, which rows of other kinds have.
-pub(super) static NAMES: [&str; COUNT + 1] = with_the_empty_name();
+pub(crate) static NAMES: [&str; COUNT + 1] = with_the_empty_name();
 
 const fn with_the_empty_name() -> [&'static str; COUNT + 1] {
     let mut names = [""; COUNT + 1];

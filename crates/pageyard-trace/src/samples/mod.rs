@@ -1,14 +1,12 @@
 //! `samples.parquet`: the host's free blocks, per-CPU lists and counters, read again and again while it was recorded.
 
-mod check;
-mod counters;
+pub(crate) mod check;
+pub(crate) mod counters;
 mod reader;
-mod writer;
 
 pub use counters::COUNTERS;
 pub(crate) use counters::is_level;
 pub use reader::SampleReader;
-pub use writer::SamplesWriter;
 
 use pageyard::ZoneKind;
 
@@ -23,10 +21,10 @@ pub(crate) const SAMPLES: &str = "samples.parquet";
 const MAX_ROWS: usize = 1 << 20;
 
 /// The kinds of rows, in the order that they have in a sample.
-const KINDS: [&str; 3] = ["free_blocks", "list", "counter"];
+pub(crate) const KINDS: [&str; 3] = ["free_blocks", "list", "counter"];
 
 /// The names of zones; the first is for rows that have none.
-const ZONES: [&str; 6] = [
+pub(crate) const ZONES: [&str; 6] = [
     "",
     ZoneKind::Dma.name(),
     ZoneKind::Dma32.name(),
@@ -122,28 +120,36 @@ impl HostSample {
     }
 }
 
-/// One row. What a kind of row does not have is 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Row {
-    time_ns: u64,
-    kind: u8,
-    node: u8,
-    /// An index of [`ZONES`].
-    zone: u8,
-    cpu: u32,
-    order: u8,
-    /// 1 + an index of [`COUNTERS`].
-    counter: u16,
-    value: u64,
-    high: u64,
+impl HostSample {
+    /// Returns which free blocks the sample counts: nodes, zones and numbers of orders. They are the same in all
+    /// samples of a trace.
+    pub(crate) fn shape(&self) -> Vec<(u8, usize, usize)> {
+        self.free_blocks.iter().map(|z| (z.node, z.zone.index(), z.counts.len())).collect()
+    }
 }
 
-const FREE_BLOCKS: u8 = 0;
-const LIST: u8 = 1;
-const COUNTER: u8 = 2;
+/// One row. What a kind of row does not have is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) time_ns: u64,
+    pub(crate) kind: u8,
+    pub(crate) node: u8,
+    /// An index of [`ZONES`].
+    pub(crate) zone: u8,
+    pub(crate) cpu: u32,
+    pub(crate) order: u8,
+    /// 1 + an index of [`COUNTERS`].
+    pub(crate) counter: u16,
+    pub(crate) value: u64,
+    pub(crate) high: u64,
+}
+
+pub(crate) const FREE_BLOCKS: u8 = 0;
+pub(crate) const LIST: u8 = 1;
+pub(crate) const COUNTER: u8 = 2;
 
 /// Returns the columns.
-fn columns() -> Vec<ColumnSpec> {
+pub(crate) fn columns() -> Vec<ColumnSpec> {
     let column = |name, kind| ColumnSpec { name, kind };
     vec![
         column("time_ns", Kind::Int(64, false)),

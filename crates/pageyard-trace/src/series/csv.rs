@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use super::{Cell, Column};
+use super::column::{Cell, Column};
 use crate::error::TraceError;
 use crate::writer::refused;
 

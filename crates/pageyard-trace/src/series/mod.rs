@@ -1,7 +1,10 @@
 //! Figures over time as tables for other programs: a folder of Parquet or CSV files, complete or not there at all.
 
+mod column;
 mod csv;
 mod parquet;
+
+pub use column::{Cell, Column, Kind};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,50 +44,10 @@ impl FromStr for SeriesFormat {
     }
 }
 
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Whole numbers from 0.
-    Count,
-    /// Numbers with a point.
-    Number,
-    /// Texts.
-    Name,
-    /// True or false.
-    Flag,
-}
-
-/// A column of a table: its name, and what it holds.
-pub type Column = (&'static str, Kind);
-
-/// A value in a row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell<'a> {
-    /// For a column of [`Kind::Count`].
-    Count(u64),
-    /// For a column of [`Kind::Number`].
-    Number(f64),
-    /// For a column of [`Kind::Name`].
-    Name(&'a str),
-    /// For a column of [`Kind::Flag`].
-    Flag(bool),
-}
-
-impl Cell<'_> {
-    fn kind(&self) -> Kind {
-        match self {
-            Cell::Count(_) => Kind::Count,
-            Cell::Number(_) => Kind::Number,
-            Cell::Name(_) => Kind::Name,
-            Cell::Flag(_) => Kind::Flag,
-        }
-    }
-}
-
 /// A folder of tables that is being written.
 ///
-/// The tables are made in a folder beside the final one, which takes its name only when all are complete. A folder that is
-/// dropped before [`SeriesFolder::finish`] leaves nothing behind.
+/// The tables are made in a folder beside the final one, which takes its name only when all are complete. A folder that
+/// is dropped before [`SeriesFolder::finish`] leaves nothing behind.
 #[derive(Debug)]
 pub struct SeriesFolder {
     path: PathBuf,
@@ -104,8 +67,8 @@ impl SeriesFolder {
     /// Starts a folder that will be at `path`.
     ///
     /// # Errors
-    /// [`TraceError::Exists`] when something other than an empty folder is there, or what a killed writer left is beside it;
-    /// [`TraceError::Unfinished`] when another process is writing it; [`TraceError::Unwritable`].
+    /// [`TraceError::Exists`] when something other than an empty folder is there, or what a killed writer left is
+    /// beside it; [`TraceError::Unfinished`] when another process is writing it; [`TraceError::Unwritable`].
     pub fn create(path: &Path, format: SeriesFormat) -> Result<SeriesFolder, TraceError> {
         // A trailing slash is no part of the name.
         let path: PathBuf = path.components().collect();

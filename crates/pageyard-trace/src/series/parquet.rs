@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type, TypePtr};
 
-use super::{Cell, Column, Kind};
+use super::column::{Cell, Column, Kind};
 use crate::error::TraceError;
 use crate::writer::{Output, TableFile, column};
 

@@ -12,8 +12,8 @@ const MAX_FRAMES: u64 = 1 << 30;
 
 /// One bit a frame.
 ///
-/// Frames in per-CPU lists count as free from the moment that they are freed, which the kernel's own lists do not show; so
-/// this is what could be free at most.
+/// Frames in per-CPU lists count as free from the moment that they are freed, which the kernel's own lists do not show;
+/// so this is what could be free at most.
 pub(super) struct FreeFrames {
     words: Vec<u64>,
 }

@@ -46,7 +46,8 @@ pub struct OneOfSeveral {
     pub most_frequent: Option<String>,
     /// Blocks taken from a pageblock of another type.
     pub fallbacks: u64,
-    /// Free huge frames at the end as a share of those that the free memory could make; left out where that is not known.
+    /// Free huge frames at the end as a share of those that the free memory could make; left out where that is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_huge_pct: Option<f64>,
 }
@@ -72,7 +73,7 @@ impl OneOfSeveral {
             failures: summary.failed.count,
             most_frequent: kind.first().map(|(kind, _)| words(kind.order, kind.gfp)),
             fallbacks: summary.by_kind[EventKind::AllocExtfrag.index()],
-            free_huge_pct: crate::HugeFrames::of(&summary.after).pct,
+            free_huge_pct: crate::fragmentation::HugeFrames::of(&summary.after).pct,
         }
     }
 

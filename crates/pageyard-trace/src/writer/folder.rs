@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 use crate::error::TraceError;
+use crate::trace::PARTIAL;
 
 use super::table::refused;
-
-/// What the name of an unfinished trace adds to that of the trace.
-pub(crate) const PARTIAL: &str = ".partial";
 
 /// The file that keeps room on the disk for the end of a trace.
 pub(crate) const RESERVE: &str = "reserve";

@@ -3,8 +3,10 @@
 mod beside;
 mod document;
 mod folder;
+mod moves;
 mod rows;
 mod salvage;
+mod samples;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -27,14 +29,15 @@ use crate::trace::{AFTER, BEFORE, EVENTS, META, Trace};
 
 use rows::write_snapshot;
 
-pub(crate) use beside::Beside;
 pub use document::{SalvageDocument, SalvagedMoves, SalvagedSamples};
-pub(crate) use folder::{PARTIAL, Temporary};
+pub(crate) use folder::Temporary;
+pub use moves::MovesWriter;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use rows::write_events;
 #[cfg(not(any(test, feature = "hostile")))]
 use rows::write_events;
 pub use salvage::{Salvaged, salvage};
+pub use samples::SamplesWriter;
 #[cfg(any(test, feature = "hostile"))]
 pub(crate) use table::schema;
 pub(crate) use table::{Output, TableFile, column, refused};
@@ -59,7 +62,8 @@ const KILLED: &str = "the recorder was killed";
 /// Writes a trace, event by event.
 ///
 /// Everything goes to a folder beside the final one, `NAME.trace.partial`, which takes its name only when the trace is
-/// complete: a folder that looks like a trace is one. A writer dropped before [`TraceWriter::finish`] leaves nothing behind.
+/// complete: a folder that looks like a trace is one. A writer dropped before [`TraceWriter::finish`] leaves nothing
+/// behind.
 pub struct TraceWriter {
     path: PathBuf,
     temporary: Temporary,
@@ -82,8 +86,8 @@ impl TraceWriter {
     /// Starts a trace that will be the folder `path`.
     ///
     /// # Errors
-    /// [`TraceError::Exists`] when something is there already; [`TraceError::Unfinished`] when an unfinished trace of that
-    /// name is; [`TraceError::Unwritable`].
+    /// [`TraceError::Exists`] when something is there already; [`TraceError::Unfinished`] when an unfinished trace of
+    /// that name is; [`TraceError::Unwritable`].
     pub fn create(path: &Path) -> Result<TraceWriter, TraceError> {
         let temporary = Temporary::create(path)?;
         let label = join(path, EVENTS);
@@ -149,8 +153,8 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Completes the trace and opens it. `meta.events` is set to the number of events pushed, and `meta.checksums` to those
-    /// of the files.
+    /// Completes the trace and opens it. `meta.events` is set to the number of events pushed, and `meta.checksums` to
+    /// those of the files.
     ///
     /// # Errors
     /// [`TraceError::Inconsistent`] when events name CPUs or frames that `meta` or `before` do not have, or a

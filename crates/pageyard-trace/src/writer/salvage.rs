@@ -10,9 +10,9 @@ use crate::meta::Meta;
 use crate::moves::MOVES;
 use crate::samples::{SAMPLES, SampleReader};
 use crate::source::{Source, reason};
-use crate::trace::{EVENTS, META, Trace};
+use crate::trace::{EVENTS, META, PARTIAL, Trace};
 
-use super::folder::{PARTIAL, RESERVE, lock};
+use super::folder::{RESERVE, lock};
 use super::{complete, table};
 
 /// What was salvaged.
@@ -33,8 +33,8 @@ pub struct Salvaged {
 /// written by then. The trace goes to `output`, or to `NAME.trace` beside the folder.
 ///
 /// # Errors
-/// When the folder is something else, is still being written, or holds no event; when the trace cannot be written. The folder
-/// is then left as it is.
+/// When the folder is something else, is still being written, or holds no event; when the trace cannot be written. The
+/// folder is then left as it is.
 pub fn salvage(folder: &Path, output: Option<&Path>) -> Result<(Trace, Salvaged), TraceError> {
     let path = folder.display().to_string();
     let not_one = |why: &str| TraceError::NotATrace { path: path.clone(), why: why.to_owned() };

@@ -123,8 +123,8 @@ impl TableFile {
     }
 }
 
-/// Ends the table `path`, whose writer was killed, after its last checkpoint, and returns how many events were lost until
-/// then. `None` where there is no checkpoint: no row group was complete.
+/// Ends the table `path`, whose writer was killed, after its last checkpoint, and returns how many events were lost
+/// until then. `None` where there is no checkpoint: no row group was complete.
 pub(crate) fn restore(path: &Path, label: &str) -> Result<Option<u64>, TraceError> {
     let bytes = match fs::read(checkpoint_of(path)) {
         Ok(bytes) => bytes,

@@ -8,8 +8,8 @@ use pageyard::Context;
 
 use super::*;
 use crate::event::EventKind;
-use crate::moves::{Move, MoveKind, MovesWriter};
-use crate::samples::{HostSample, SamplesWriter};
+use crate::moves::{Move, MoveKind};
+use crate::samples::HostSample;
 use crate::snapshot::{FrameKind, Run};
 
 /// An event every 10 ms.

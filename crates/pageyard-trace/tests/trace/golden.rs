@@ -1,6 +1,7 @@
 //! The summaries of the shipped traces, compared with files that a person has checked.
 //!
-//! After a deliberate change: `PAGEYARD_BLESS=1 cargo test -p pageyard-trace --test trace golden::`, then read the difference.
+//! After a deliberate change: `PAGEYARD_BLESS=1 cargo test -p pageyard-trace --test trace golden::`, then read the
+//! difference.
 
 use std::fs;
 use std::path::Path;

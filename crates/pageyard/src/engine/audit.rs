@@ -8,12 +8,12 @@ use super::report::cached;
 use super::yard::Pageyard;
 use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
-use crate::clear::Clear;
-use crate::error::AuditError;
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::stats::Census;
-use crate::units::{CpuId, Frames};
+use pageyard_core::clear::Clear;
+use pageyard_core::error::AuditError;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::stats::Census;
+use pageyard_core::units::{CpuId, Frames};
 
 /// What one zone's frames add up to.
 #[derive(Default)]

@@ -14,20 +14,20 @@ use super::zone::Zone;
 use super::zone::choose;
 use super::zone::hints::Cursor;
 use super::zone::pageblocks::{Pageblocks, Take, Want};
-use crate::allocator::Cx;
-use crate::block::holders;
-use crate::clear::Clear;
-use crate::compaction::{
+use core::ops::Range;
+use pageyard_core::allocator::Cx;
+use pageyard_core::block::holders;
+use pageyard_core::clear::Clear;
+use pageyard_core::compaction::{
     CLUSTER, Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, FreeStock, Holder, Knobs, Lease,
     Leases, PageblockInfo, Plan, Role, Slots, Stock, ZoneState, ZoneView,
 };
-use crate::memmap::{ZoneKind, ZoneSpan};
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::request::RequestFlags;
-use crate::stats::Counter;
-use crate::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
-use core::ops::Range;
+use pageyard_core::memmap::{ZoneKind, ZoneSpan};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::request::RequestFlags;
+use pageyard_core::stats::Counter;
+use pageyard_core::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, PageblockId, Pfn, ZoneId};
 
 /// How many compactors a descriptor can tell apart, each with its two ends.
 const COMPACTORS: u16 = 127;
@@ -349,8 +349,8 @@ impl Claimed<'_, '_> {
 impl Drop for Claimed<'_, '_> {
     fn drop(&mut self) {
         let back = self.left;
-        // The claim may have noted in the tags that they hold zeros. That is forgotten: a tag may say so of a free frame
-        // only where the descriptor does.
+        // The claim may have noted in the tags that they hold zeros. That is forgotten: a tag may say so of a free
+        // frame only where the descriptor does.
         while let Some(frame) = self.next() {
             self.pageblocks.frames.set_tag(frame, Tag::Free);
         }

@@ -4,7 +4,7 @@
 //! no step of it depends on how many bits a word or how many words a pageblock has, as long as there are blocks
 //! inside a word, blocks of several words, whole pageblocks, and runs of pageblocks.
 
-use crate::units::{NR_ORDERS, PAGEBLOCK_ORDER};
+use pageyard_core::units::{NR_ORDERS, PAGEBLOCK_ORDER};
 
 /// Order of the frames that one word of free bits describes.
 pub(crate) const WORD_ORDER: u8 = if cfg!(loom) { 1 } else { 6 };

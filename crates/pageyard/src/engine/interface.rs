@@ -2,14 +2,14 @@
 
 use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
-use crate::allocator::{Cx, Drained, PageAllocator};
-use crate::clear::Clear;
-use crate::error::{AllocError, AuditError, ClaimError, FreeError};
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::request::Request;
-use crate::stats::{Census, PcpStats, Stats, ZoneStats};
-use crate::units::{CpuId, CpuSet, Order, Pfn, ZoneId};
+use pageyard_core::allocator::{Cx, Drained, PageAllocator};
+use pageyard_core::clear::Clear;
+use pageyard_core::error::{AllocError, AuditError, ClaimError, FreeError};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::request::Request;
+use pageyard_core::stats::{Census, PcpStats, Stats, ZoneStats};
+use pageyard_core::units::{CpuId, CpuSet, Order, Pfn, ZoneId};
 
 // SAFETY: 1. A frame is handed out by the caller that took its bit, or popped its number from a list: one caller for
 //            each time that it was freed, and it is freed by one winner of its tag. `docs/design/frame-map.md` has the

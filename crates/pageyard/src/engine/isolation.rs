@@ -5,10 +5,10 @@ use super::map::descriptor::BlockState;
 use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
 use super::zone::Zone;
-use crate::allocator::Cx;
-use crate::clear::Clear;
-use crate::observer::Observer;
-use crate::units::{CompactorId, PageblockId};
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::Clear;
+use pageyard_core::observer::Observer;
+use pageyard_core::units::{CompactorId, PageblockId};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays

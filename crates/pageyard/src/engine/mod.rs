@@ -2,23 +2,26 @@
 //!
 //! Its layers, lowest first, each using only those before it:
 //!
-//! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `sync`: the one file that names atomics; `words`: runs in a word of bits.
+//! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `sync`: the one file that names
+//!   atomics; `words`: runs in a word of bits.
 //! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with
-//!   pure transitions; `frame_map`: where they lie; `watch`: rereading one of them; `bias`: how tags are won; `tree`, `index`: which pageblocks
-//!   can serve what; `cpu_words`: a word of each CPU; `count`: the free frames, counted in such words.
+//!   pure transitions; `frame_map`: where they lie; `watch`: rereading one of them; `bias`: how tags are won; `tree`,
+//!   `index`: which pageblocks can serve what; `cpu_words`: a word of each CPU; `count`: the free frames, counted in
+//!   such words.
 //! * `pcp`: per-CPU pages. `tuning`, `list`, `lists`: what CPUs keep for themselves; `percpu`: how a list is kept to
-//!   one user at a time; `runs`: how much moves; `bias_asks`: which CPUs ask for bias; `scratch`: where it is sorted. Nothing here knows of zones.
+//!   one user at a time; `runs`: how much moves; `bias_asks`: which CPUs ask for bias; `scratch`: where it is sorted.
+//!   Nothing here knows of zones.
 //! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several,
 //!   above it, and across types; `choose`, `hints`: which pageblocks compaction is told to empty; `marks`: how far down
 //!   a request may go. `Zone` ties them to the zone's lists.
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
 //! * `yard`: an instance, its configuration and construction.
-//! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of several that try; `bulk`; `batches`: what moves between
-//!   zones and lists; `origin`: which nodes requests were served from.
+//! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of
+//!   several that try; `bulk`; `batches`: what moves between zones and lists; `origin`: which nodes requests were
+//!   served from.
 //! * `ranges`: frames by their numbers, in any pieces.
-//! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `repair`: what it knows, made anew after a
-//!   kill; `compaction_view`: what
-//!   compaction sees.
+//! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `repair`: what it knows,
+//!   made anew after a kill; `compaction_view`: what compaction sees.
 //! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.

@@ -2,13 +2,13 @@
 
 use super::pcp::percpu::PerCpu;
 use super::yard::{Config, Metadata, Pageyard};
-use crate::clear::Clear;
-use crate::error::MapError;
-use crate::memmap::MemoryMap;
-use crate::observer::Observer;
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::alloc::Layout;
 use core::ops::Deref;
+use pageyard_core::clear::Clear;
+use pageyard_core::error::MapError;
+use pageyard_core::memmap::MemoryMap;
+use pageyard_core::observer::Observer;
 
 /// A [`Pageyard`] that owns the memory of its metadata, which comes from the global allocator.
 ///
@@ -40,9 +40,11 @@ impl Memory {
     /// Lends the memory to whatever owns it.
     ///
     /// # Safety
-    /// It is lent once, and what is made of it is dropped before the memory and lent out for no longer than a borrow of their owner.
+    /// It is lent once, and what is made of it is dropped before the memory and lent out for no longer than a borrow of
+    /// their owner.
     pub(crate) unsafe fn for_its_owner(&mut self) -> &'static mut [u8] {
-        // SAFETY: 1. It is that large and initialised. 2. Nothing else has it, and it lives long enough, as the caller promised.
+        // SAFETY: 1. It is that large and initialised. 2. Nothing else has it, and it lives long enough, as the caller
+        // promised.
         unsafe { core::slice::from_raw_parts_mut(self.0, self.1.size()) }
     }
 }
@@ -62,7 +64,8 @@ impl<P: PerCpu> Pageyard<'static, P> {
     ///
     /// # Examples
     /// ```
-    /// use pageyard::{Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, Pageyard, Pfn, Region, Request, TryLock, ZoneKind};
+    /// use pageyard::{Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, Pageyard, Pfn};
+    /// use pageyard::{Region, Request, TryLock, ZoneKind};
     ///
     /// let regions = [Region::managed(Pfn(0), Frames(1 << 18), NodeId(0), ZoneKind::Normal)]; // 1 GiB
     /// let yard = Pageyard::owned(&MemoryMap::new(&regions)?, Config::new(1), TryLock)?;
@@ -107,8 +110,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'static, P, O, C> {
     ) -> Result<OwnedPageyard<P, O, C>, MapError> {
         let needed = Pageyard::<P>::layout(map, &config)?.layout.size();
         let mut memory = Memory::zeroed(needed).ok_or(MapError::NoMemory { needed })?;
-        // SAFETY: it outlives the instance, because it is dropped after it, and nothing that an instance lends out lives longer than a
-        //         borrow of itself.
+        // SAFETY: it outlives the instance, because it is dropped after it, and nothing that an instance lends out
+        //         lives longer than a borrow of itself.
         let bytes = unsafe { memory.for_its_owner() };
         // SAFETY: it is fresh from `alloc_zeroed`.
         let metadata = unsafe { Metadata::assume_zeroed(bytes) };
@@ -126,6 +129,6 @@ impl<P: PerCpu, O: Observer, C: Clear> Deref for OwnedPageyard<P, O, C> {
     }
 }
 
-crate::forward_page_allocator! { unsafe [P: PerCpu, O: Observer, C: Clear] OwnedPageyard<P, O, C>, this => this.yard }
+pageyard_core::forward_page_allocator! { unsafe [P: PerCpu, O: Observer, C: Clear] OwnedPageyard<P, O, C>, this => this.yard }
 #[cfg(not(loom))]
-crate::forward_pressure_allocator! { [P: PerCpu, O: Observer, C: Clear] OwnedPageyard<P, O, C>, this => this.yard }
+pageyard_core::forward_pressure_allocator! { [P: PerCpu, O: Observer, C: Clear] OwnedPageyard<P, O, C>, this => this.yard }

@@ -1,4 +1,5 @@
-//! What an instance knows, made anew from the tags of its frames, after a thread or a process was killed in the middle of a call.
+//! What an instance knows, made anew from the tags of its frames, after a thread or a process was killed in the middle
+//! of a call.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_MASK, WORDS};
 use super::map::frame_map::Masks;
@@ -7,9 +8,9 @@ use super::pcp::percpu::PerCpu;
 use super::yard::Pageyard;
 use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
-use crate::clear::Clear;
-use crate::observer::Observer;
-use crate::units::{Frames, Order, Pfn};
+use pageyard_core::clear::Clear;
+use pageyard_core::observer::Observer;
+use pageyard_core::units::{Frames, Order, Pfn};
 
 /// What [`Pageyard::repair`] found, and put right.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -41,9 +42,10 @@ enum Is {
 
 /// Says what a frame is by its tag, and by whether the live block before it reaches it.
 ///
-/// Nothing else is asked. A frame's bit, its pageblock's descriptor and the lists say who *may take* it, and a call that is killed leaves
-/// these in any state; but a block becomes a caller's when its tag says `Allocated` and ends to be when that is won, and no call gives
-/// a bit or an item of a list for a frame whose tag says otherwise. So whatever is not a live block's is free.
+/// Nothing else is asked. A frame's bit, its pageblock's descriptor and the lists say who *may take* it, and a call
+/// that is killed leaves these in any state; but a block becomes a caller's when its tag says `Allocated` and ends to
+/// be when that is won, and no call gives a bit or an item of a list for a frame whose tag says otherwise. So whatever
+/// is not a live block's is free.
 fn is(tag: Tag, reached: bool) -> Is {
     match tag {
         _ if reached => Is::Later,
@@ -55,20 +57,21 @@ fn is(tag: Tag, reached: bool) -> Is {
 }
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Makes everything that the instance knows anew from the tags of its frames, after a thread or a process was killed in the middle of
-    /// a call: free bits, descriptors, the index, counts, watermarks, what CPUs work on. Per-CPU lists, whoever had them locked, are emptied
-    /// into their zones; isolations and leases end. Afterwards [`audit`](Pageyard::audit) is clean, and every frame that is not a live block's
-    /// can be allocated.
+    /// Makes everything that the instance knows anew from the tags of its frames, after a thread or a process was
+    /// killed in the middle of a call: free bits, descriptors, the index, counts, watermarks, what CPUs work on.
+    /// Per-CPU lists, whoever had them locked, are emptied into their zones; isolations and leases end. Afterwards
+    /// [`audit`](Pageyard::audit) is clean, and every frame that is not a live block's can be allocated.
     ///
-    /// `live` is called with each live block first, before anything changes. A call that was killed right after it marked a block, or
-    /// right before it won a block's mark, leaves it live: one block, or in a bulk call, a range or a compaction as many as move at a time. The caller, who
-    /// knows what the survivors own, finds those among them, and frees them after this call.
+    /// `live` is called with each live block first, before anything changes. A call that was killed right after it
+    /// marked a block, or right before it won a block's mark, leaves it live: one block, or in a bulk call, a range or
+    /// a compaction as many as move at a time. The caller, who knows what the survivors own, finds those among them,
+    /// and frees them after this call.
     ///
     /// A block that was being split is free but for the parts that were marked. Observers are told nothing.
     ///
     /// # Safety
-    /// From the beginning of this call to its end no other call on the instance runs, in any process that shares its metadata, and none
-    /// that began before goes on afterwards: its thread has died.
+    /// From the beginning of this call to its end no other call on the instance runs, in any process that shares its
+    /// metadata, and none that began before goes on afterwards: its thread has died.
     ///
     /// # Panics
     /// Where `live` panics, nothing has changed.
@@ -78,7 +81,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     ///
     /// # Examples
     /// ```
-    /// use pageyard::{Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, Pageyard, Pfn, Region, Request, TryLock, ZoneKind};
+    /// use pageyard::{Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, Pageyard, Pfn};
+    /// use pageyard::{Region, Request, TryLock, ZoneKind};
     ///
     /// let regions = [Region::managed(Pfn(0), Frames(1 << 18), NodeId(0), ZoneKind::Normal)];
     /// let yard = Pageyard::owned(&MemoryMap::new(&regions)?, Config::new(1), TryLock)?;
@@ -161,7 +165,8 @@ struct Found {
     free: u32,
 }
 
-/// Makes the bits and the descriptor of a pageblock follow the tags. `left` is how many frames of a live block are yet to come.
+/// Makes the bits and the descriptor of a pageblock follow the tags. `left` is how many frames of a live block are yet
+/// to come.
 fn repair_block(pageblocks: &Pageblocks<'_>, block: BlockIdx, left: &mut u64) -> Found {
     let (frames, before) = (&pageblocks.frames, pageblocks.frames.state(block));
     let mut masks: Masks = [0; WORDS];

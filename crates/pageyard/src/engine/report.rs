@@ -8,13 +8,13 @@ use super::words::runs;
 use super::yard::Pageyard;
 use super::zone::Zone;
 use super::zone::pageblocks::Pageblocks;
-use crate::allocator::Drained;
-use crate::clear::Clear;
-use crate::memmap::ZoneSpan;
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::stats::{Counter, PcpStats, Stats, ZoneStats};
-use crate::units::{CpuId, CpuSet, Frames, NR_ORDERS, PageblockId, ZoneId};
+use pageyard_core::allocator::Drained;
+use pageyard_core::clear::Clear;
+use pageyard_core::memmap::ZoneSpan;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::stats::{Counter, PcpStats, Stats, ZoneStats};
+use pageyard_core::units::{CpuId, CpuSet, Frames, NR_ORDERS, PageblockId, ZoneId};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Returns the frames in the lists of `cpus` to their zones. As

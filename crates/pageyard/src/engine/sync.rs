@@ -7,7 +7,8 @@
 //! * With the feature `step-hook` a function that a test installs runs before every atomic step.
 //!
 //! Metadata is carved from the caller's memory as typed slices: a byte that is part of an [`A8`] is never part of an
-//! [`A64`], so that atomics of different sizes never overlap. (`map::eight` has instructions that are eight of one size.)
+//! [`A64`], so that atomics of different sizes never overlap. (`map::eight` has instructions that are eight of one
+//! size.)
 
 use super::geometry::LINE;
 use core::marker::PhantomData;
@@ -125,12 +126,13 @@ macro_rules! atomic {
             /// Replaces the value by what `to` makes of it, if anything, in one step. Returns what it was.
             #[cfg(shuttle)]
             pub(crate) fn update_if(&self, to: impl FnOnce($raw) -> Option<$raw>) -> Result<$raw, $raw> {
-                // The scheduler switches before a load, and not again before the next call of it. Its own updates ask in one
-                // step and write in another.
+                // The scheduler switches before a load, and not again before the next call of it. Its own updates ask
+                // in one step and write in another.
                 let was = self.0.load(SeqCst);
                 let Some(new) = to(was) else { return Err(was) };
                 let word = (&raw const self.0).cast_mut();
-                // SAFETY: the scheduler runs one thread at a time, on one thread of the host, and no other call of it is under way.
+                // SAFETY: the scheduler runs one thread at a time, on one thread of the host, and no other call of it
+                // is under way.
                 unsafe { *(*word).get_mut() = new };
                 Ok(was)
             }
@@ -170,8 +172,8 @@ atomic! {
 
 #[cfg(shuttle)]
 impl A8 {
-    /// Replaces all of some values by what `to` makes of each, if that is something for every one and `last` says so, in one step. Says
-    /// whether it was; `None` where `last` said no.
+    /// Replaces all of some values by what `to` makes of each, if that is something for every one and `last` says so,
+    /// in one step. Says whether it was; `None` where `last` said no.
     pub(crate) fn update_all_if(
         these: &[A8],
         last: impl FnOnce() -> bool,
@@ -273,7 +275,8 @@ impl<'m> Carver<'m> {
         self.used <= self.len
     }
 
-    /// Returns where a slice that it carved begins, as a pointer that leads to all of the memory; null where there is none.
+    /// Returns where a slice that it carved begins, as a pointer that leads to all of the memory; null where there is
+    /// none.
     pub(crate) fn reach<T>(&self, slice: &'m [T]) -> *const T {
         let base = self.base.unwrap_or(core::ptr::null_mut());
         if base.is_null() || slice.is_empty() {

@@ -8,12 +8,12 @@ use super::pcp::percpu::TryLock;
 use super::sync::{Relaxed, SeqCst};
 use super::yard::{Config, Metadata, Pageyard};
 use super::zone::pageblocks::{Pageblocks, Take, Want};
-use crate::allocator::Cx;
-use crate::memmap::{MemoryMap, Region, ZoneKind};
-use crate::migratetype::Migratetype;
-use crate::request::Request;
-use crate::units::{CpuId, CpuSet, Frames, NodeId, Order, Pfn};
-use crate::watermark::WatermarkKnobs;
+use pageyard_core::allocator::Cx;
+use pageyard_core::memmap::{MemoryMap, Region, ZoneKind};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::request::Request;
+use pageyard_core::units::{CpuId, CpuSet, Frames, NodeId, Order, Pfn};
+use pageyard_core::watermark::WatermarkKnobs;
 
 type Engine<'m> = Pageyard<'m, TryLock>;
 

@@ -1,4 +1,5 @@
-//! What calls leave that are killed, planted in an engine's metadata one at a time: the audit has to find it, and a repair to mend it.
+//! What calls leave that are killed, planted in an engine's metadata one at a time: the audit has to find it, and a
+//! repair to mend it.
 
 extern crate std;
 
@@ -9,12 +10,12 @@ use super::repair::Repaired;
 use super::sync::SeqCst;
 use super::yard::{Config, Metadata, Pageyard};
 use super::zone::pageblocks::Pageblocks;
-use crate::allocator::Cx;
-use crate::memmap::{MemoryMap, Region, ZoneKind};
-use crate::migratetype::Migratetype;
-use crate::request::Request;
-use crate::units::{CpuId, CpuSet, Frames, NodeId, Order, PageblockId, Pfn};
-use crate::watermark::WatermarkKnobs;
+use pageyard_core::allocator::Cx;
+use pageyard_core::memmap::{MemoryMap, Region, ZoneKind};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::request::Request;
+use pageyard_core::units::{CpuId, CpuSet, Frames, NodeId, Order, PageblockId, Pfn};
+use pageyard_core::watermark::WatermarkKnobs;
 use std::vec::Vec;
 
 type Engine<'m> = Pageyard<'m, TryLock>;
@@ -29,7 +30,8 @@ fn at(block: u64, frame: u64) -> Pfn {
     Pfn(512 * block + frame)
 }
 
-/// Runs a test on an engine with free and used frames, alone and in blocks, some of them in lists; it is told what is live.
+/// Runs a test on an engine with free and used frames, alone and in blocks, some of them in lists; it is told what is
+/// live.
 fn with_engine(test: impl FnOnce(&Engine<'_>, Blocks)) {
     let (kind, node) = (ZoneKind::Normal, NodeId(0));
     let regions = [
@@ -77,7 +79,8 @@ fn repair(engine: &Engine<'_>) -> (Blocks, Repaired) {
     (live, repaired)
 }
 
-/// Plants what a killed call leaves, and checks that a repair mends it, and finds exactly the live blocks and as many lost frames.
+/// Plants what a killed call leaves, and checks that a repair mends it, and finds exactly the live blocks and as many
+/// lost frames.
 fn mends(lost: u64, plant: impl FnOnce(&Engine<'_>, &mut Blocks)) {
     with_engine(|engine, mut live| {
         plant(engine, &mut live);
@@ -210,7 +213,7 @@ fn isolations_and_leases_end() {
         for block in [1, 2] {
             assert!(engine.isolate(&CX, PageblockId(block)));
         }
-        assert!(engine.lease_pageblock(PageblockId(1), crate::units::CompactorId(3)));
+        assert!(engine.lease_pageblock(PageblockId(1), pageyard_core::units::CompactorId(3)));
         let (_, repaired) = repair(engine);
         assert_eq!((repaired.isolated, repaired.leased, repaired.lost), (2, 1, Frames(0)));
     });

@@ -15,18 +15,18 @@ use super::zone::hints::{ChoiceHints, ReclaimWake};
 use super::zone::online::Online;
 use super::zone::pageblocks::Pageblocks;
 use super::zonelists::{self, Zonelists};
-use crate::clear::Clear;
-use crate::compaction::{Knobs, ZoneState};
-use crate::error::MapError;
-use crate::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
-use crate::observer::Observer;
-use crate::request::{NodeMask, Request, RequestFlags};
-use crate::stats::{Counter, NR_COUNTERS};
-use crate::units::{CpuId, Frames, Pfn, ZoneId};
-use crate::watermark::{
+use core::alloc::Layout;
+use pageyard_core::clear::Clear;
+use pageyard_core::compaction::{Knobs, ZoneState};
+use pageyard_core::error::MapError;
+use pageyard_core::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
+use pageyard_core::observer::Observer;
+use pageyard_core::request::{NodeMask, Request, RequestFlags};
+use pageyard_core::stats::{Counter, NR_COUNTERS};
+use pageyard_core::units::{CpuId, Frames, Pfn, ZoneId};
+use pageyard_core::watermark::{
     ReserveRule, WatermarkKnobs, default_min_free_kbytes, max_boost, protection, watermarks,
 };
-use core::alloc::Layout;
 
 /// Counters of one CPU, padded to cache lines.
 const COUNTER_WORDS: usize = NR_COUNTERS.next_multiple_of(LINE / 8);
@@ -46,8 +46,8 @@ pub struct Config {
     pub pcp: bool,
     /// Compaction.
     pub compaction: Knobs,
-    /// `init_on_alloc`: every block is zeros when it is handed out, and only what the engine itself cleared is not cleared again.
-    /// Needs something that [clears](Pageyard::with_clearer).
+    /// `init_on_alloc`: every block is zeros when it is handed out, and only what the engine itself cleared is not
+    /// cleared again. Needs something that [clears](Pageyard::with_clearer).
     pub init_on_alloc: bool,
     /// `init_on_free`: every block is cleared when it is freed. Needs something that clears.
     pub init_on_free: bool,
@@ -187,7 +187,7 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
         {
             return Err(MapError::BeyondLimit { region: 0 });
         }
-        let spans: [_; crate::memmap::MAX_ZONES] = {
+        let spans: [_; pageyard_core::memmap::MAX_ZONES] = {
             let mut iter = zones();
             core::array::from_fn(|_| iter.next())
         };
@@ -244,8 +244,8 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
 }
 
 impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
-    /// Makes an instance in which every managed frame is free, and `observer` is told of each block that it hands out, frees,
-    /// splits or moves. [`Pageyard::layout`] says how much metadata it needs: as much as one without.
+    /// Makes an instance in which every managed frame is free, and `observer` is told of each block that it hands out,
+    /// frees, splits or moves. [`Pageyard::layout`] says how much metadata it needs: as much as one without.
     ///
     /// # Errors
     /// As [`Pageyard::new`].
@@ -261,11 +261,12 @@ impl<'m, P: PerCpu, O: Observer> Pageyard<'m, P, O> {
 }
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
-    /// Makes an instance with an observer, `()` if there is none, that serves requests for zeros: `clearer` writes them where the
-    /// block is not known to hold some.
+    /// Makes an instance with an observer, `()` if there is none, that serves requests for zeros: `clearer` writes them
+    /// where the block is not known to hold some.
     ///
     /// # Errors
-    /// As [`Pageyard::new`]; [`MapError::CannotClear`] where the configuration asks for zeros and `clearer` writes none.
+    /// As [`Pageyard::new`]; [`MapError::CannotClear`] where the configuration asks for zeros and `clearer` writes
+    /// none.
     pub fn with_clearer(
         map: &MemoryMap<'_>,
         config: Config,

@@ -1,11 +1,12 @@
-//! Nodes and zonelists: where the requests of a CPU begin, in which order they try the zones, and in which zone a frame lies.
+//! Nodes and zonelists: where the requests of a CPU begin, in which order they try the zones, and in which zone a frame
+//! lies.
 
 use super::geometry::FrameIdx;
 use super::sync::Carver;
 use super::zone::Zone;
-use crate::memmap::{MAX_ZONES, MemoryMap, NR_ZONE_KINDS, ZoneKind, ZoneSpan};
-use crate::topology::NodeSet;
-use crate::units::{CpuId, Frames, NodeId, Pfn};
+use pageyard_core::memmap::{MAX_ZONES, MemoryMap, NR_ZONE_KINDS, ZoneKind, ZoneSpan};
+use pageyard_core::topology::NodeSet;
+use pageyard_core::units::{CpuId, Frames, NodeId, Pfn};
 
 /// Stretches of memory that the directory tells apart.
 const STRETCHES: usize = 64;

@@ -1,9 +1,9 @@
 //! Buffers from a block, downwards.
 
 use super::use_table::{Owner, UseTable};
-use crate::error::{AllocError, BadRequest};
-use crate::units::{Frames, Order, PAGE_SIZE, Pfn, PhysAddr};
 use core::alloc::Layout;
+use pageyard_core::error::{AllocError, BadRequest};
+use pageyard_core::units::{Frames, Order, PAGE_SIZE, Pfn, PhysAddr};
 
 /// The largest block that is carved: 2 MiB, so that its uses fit into a word of the table.
 pub(super) const LARGEST: Order = Order::of(9);

@@ -6,12 +6,12 @@ use super::fragment::{Fragment, Parts};
 use super::pool::{PageMap, PagePool, PoolPage};
 use super::ring::Ring;
 use super::stats::{Own, PoolStats};
-use crate::allocator::{Cx, PageAllocator};
 use crate::engine::sync::{A32, Acquire, Relaxed, Release};
-use crate::error::AllocError;
-use crate::units::{Order, Pfn, PhysAddr};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
+use pageyard_core::allocator::{Cx, PageAllocator};
+use pageyard_core::error::AllocError;
+use pageyard_core::units::{Order, Pfn, PhysAddr};
 
 /// Pages that a consumer keeps for itself.
 ///
@@ -130,7 +130,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     /// Takes a page: from the cache, else from the ring, else from the allocator, 64 at a time.
     ///
     /// # Errors
-    /// [`GetError`] where the allocator has none, or its page could not be mapped. Pages that come back serve the next call.
+    /// [`GetError`] where the allocator has none, or its page could not be mapped. Pages that come back serve the next
+    /// call.
     ///
     /// # Linux
     /// `page_pool_alloc_pages`.
@@ -245,8 +246,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         page.put(cx)
     }
 
-    /// Gives back a page by its address, as [`put_raw`](super::FragmentOwner::put_raw) of the pool does, but to the cache. One locked
-    /// instruction, which is the check.
+    /// Gives back a page by its address, as [`put_raw`](super::FragmentOwner::put_raw) of the pool does, but to the
+    /// cache. One locked instruction, which is the check.
     ///
     /// # Errors
     /// [`PutError`]; nothing changed.
@@ -257,10 +258,12 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         if pool.table.give_up(block, pool.owner, 1)? { self.keep(cx, block) } else { Ok(()) }
     }
 
-    /// Carves a buffer of this size and alignment from a page of the pool, which comes back to the pool with its last fragment.
+    /// Carves a buffer of this size and alignment from a page of the pool, which comes back to the pool with its last
+    /// fragment.
     ///
     /// # Errors
-    /// As [`PoolConsumer::get`]; [`BadRequest::Size`](crate::BadRequest::Size) for a buffer of no bytes, or larger than a page of the pool.
+    /// As [`PoolConsumer::get`]; [`BadRequest::Size`](crate::BadRequest::Size) for a buffer of no bytes, or larger than
+    /// a page of the pool.
     ///
     /// # Linux
     /// `page_pool_alloc_frag`.
@@ -294,7 +297,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         }
     }
 
-    /// Puts a page that nothing uses into the cache; one that has no room there, into the ring, and then to the allocator.
+    /// Puts a page that nothing uses into the cache; one that has no room there, into the ring, and then to the
+    /// allocator.
     #[inline]
     fn keep(&mut self, cx: &Cx, page: Pfn) -> Result<(), PutError> {
         if self.push(page) {
@@ -331,8 +335,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         }
     }
 
-    /// Closes the pool: its cache and its ring go back to the allocator, and so does what comes back from now on. Returns how many
-    /// pages are still out.
+    /// Closes the pool: its cache and its ring go back to the allocator, and so does what comes back from now on.
+    /// Returns how many pages are still out.
     ///
     /// # Linux
     /// `page_pool_destroy`.
@@ -357,18 +361,20 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         pool.pages()
     }
 
-    /// Puts back into the ring, or the allocator, the pages of the pool that are nowhere: neither in its cache nor its ring, nor in use
-    /// under their addresses. A thread was killed while moving them, or giving them to the allocator. Returns how many there were.
+    /// Puts back into the ring, or the allocator, the pages of the pool that are nowhere: neither in its cache nor its
+    /// ring, nor in use under their addresses. A thread was killed while moving them, or giving them to the allocator.
+    /// Returns how many there were.
     ///
-    /// Blocks that a killed consumer had from the allocator and had not made pages of the pool yet, 64 at most, are not found.
+    /// Blocks that a killed consumer had from the allocator and had not made pages of the pool yet, 64 at most, are not
+    /// found.
     ///
     /// It looks through the ring for each page that might be lost: an act for after a crash.
     ///
     /// # Safety
-    /// 1. No thread holds a [`PoolPage`] of this pool, nor an address from [`PoolPage::into_address`] that becomes one again, only marked addresses
-    ///    and fragments; and no other call on the pool runs at the same time.
-    /// 2. No page that [`PagePool::visit_leaving`] names has been allocated since its thread was killed: such a page, if it is live, is taken for
-    ///    the pool's. While another has it, wait for that one to free it.
+    /// 1. No thread holds a [`PoolPage`] of this pool, nor an address from [`PoolPage::into_address`] that becomes one
+    ///    again, only marked addresses and fragments; and no other call on the pool runs at the same time.
+    /// 2. No page that [`PagePool::visit_leaving`] names has been allocated since its thread was killed: such a page,
+    ///    if it is live, is taken for the pool's. While another has it, wait for that one to free it.
     pub unsafe fn recover(&mut self, cx: &Cx) -> u64 {
         let pool = self.pool;
         let mut lost = 0;

@@ -1,8 +1,9 @@
 //! What can be wrong with a pool, a buffer or a page.
 
-use crate::error::{AllocError, FreeError};
-use crate::units::Order;
+use super::ring::MOST_SLOTS;
 use core::fmt;
+use pageyard_core::error::{AllocError, FreeError};
+use pageyard_core::units::Order;
 
 /// Why a table, a pool or an owner of fragments was not made.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -83,11 +84,12 @@ impl<T> fmt::Debug for Refused<T> {
 
 impl fmt::Display for PacketsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use super::PoolConfig;
         match *self {
             PacketsError::Ring { slots } => {
-                let most = PoolConfig::MOST_SLOTS;
-                write!(f, "a ring of {slots} is not possible: its size is a power of two from 1 to {most}")
+                write!(
+                    f,
+                    "a ring of {slots} is not possible: its size is a power of two from 1 to {MOST_SLOTS}"
+                )
             }
             PacketsError::Order { order, largest } => {
                 write!(f, "blocks of order {order} are too large for buffers: {largest} is the largest")

@@ -4,12 +4,12 @@ use super::carve::{Carve, LARGEST, Retired};
 use super::error::PacketsError;
 use super::fragment::{Fragment, FragmentOwner, Parts};
 use super::use_table::{Owner, UseTable};
-use crate::allocator::{Cx, PageAllocator};
-use crate::error::{AllocError, BadRequest, FreeError};
-use crate::migratetype::Migratetype;
-use crate::request::{Request, RequestFlags};
-use crate::units::{Frames, Order, Pfn, PhysAddr};
 use core::alloc::Layout;
+use pageyard_core::allocator::{Cx, PageAllocator};
+use pageyard_core::error::{AllocError, BadRequest, FreeError};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::request::{Request, RequestFlags};
+use pageyard_core::units::{Frames, Order, Pfn, PhysAddr};
 
 /// Which blocks fragments are carved from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +35,11 @@ impl Default for FragConfig {
     }
 }
 
-/// What the fragments of an allocator's blocks are given back to, from any CPU. Each CPU carves them with a [`PageFrag`].
+/// What the fragments of an allocator's blocks are given back to, from any CPU. Each CPU carves them with a
+/// [`PageFrag`].
 ///
-/// Dropped, it reads its table once: where blocks are still in use, by their addresses or by caches that were not drained, no other
-/// owner gets its number, and they stay allocated.
+/// Dropped, it reads its table once: where blocks are still in use, by their addresses or by caches that were not
+/// drained, no other owner gets its number, and they stay allocated.
 ///
 /// # Examples
 #[cfg_attr(feature = "alloc", doc = "```")]
@@ -101,11 +102,12 @@ impl<'t, A: PageAllocator> FragPages<'t, A> {
         if self.table.covers(block, Frames(1)) { self.table.uses(block, self.owner) } else { 0 }
     }
 
-    /// Makes one fragment of a whole block, which the caller owns: for a page that left its pool, or that a device filled. `None`
-    /// where the block does not start at a multiple of its size, lies outside the table, or is of an order that is neither a single
-    /// frame's nor that of the blocks carved here: then it is still the caller's.
+    /// Makes one fragment of a whole block, which the caller owns: for a page that left its pool, or that a device
+    /// filled. `None` where the block does not start at a multiple of its size, lies outside the table, or is of an
+    /// order that is neither a single frame's nor that of the blocks carved here: then it is still the caller's.
     ///
-    /// The block must be one of this allocator's, of that order: the allocator refuses any other when the fragment is given back.
+    /// The block must be one of this allocator's, of that order: the allocator refuses any other when the fragment is
+    /// given back.
     ///
     /// # Linux
     /// `build_skb` on a page: its one reference is the buffer's.
@@ -182,8 +184,8 @@ impl<A: PageAllocator> Parts for FragPages<'_, A> {
 
 /// A cache of fragments: the block that one user carves.
 ///
-/// An allocation costs no atomic operation: the block's uses were counted in advance. [`drain`](PageFrag::drain) it before it is
-/// dropped: the block of a cache that is dropped stays in use.
+/// An allocation costs no atomic operation: the block's uses were counted in advance. [`drain`](PageFrag::drain) it
+/// before it is dropped: the block of a cache that is dropped stays in use.
 ///
 /// # Linux
 /// `struct page_frag_cache`, with `page_frag_alloc_align`.
@@ -198,9 +200,9 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
     /// Carves a buffer of this size and alignment.
     ///
     /// # Errors
-    /// [`BadRequest::Size`] for a buffer of no bytes, or one that is larger than a block, or whose alignment is (unless the block at
-    /// hand happens to have it); otherwise the allocator's. Buffers larger than a frame fail where there are only single frames.
-    /// [`AllocError::OutOfMemory`] while the allocator refuses to take an unused block back.
+    /// [`BadRequest::Size`] for a buffer of no bytes, or one that is larger than a block, or whose alignment is (unless
+    /// the block at hand happens to have it); otherwise the allocator's. Buffers larger than a frame fail where there
+    /// are only single frames. [`AllocError::OutOfMemory`] while the allocator refuses to take an unused block back.
     #[inline(always)]
     pub fn alloc(&mut self, cx: &Cx, layout: Layout) -> Result<Fragment<'o, FragPages<'t, A>>, AllocError> {
         let at = match self.carve.carve(layout) {
@@ -236,8 +238,8 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
         self.carve.carve(layout).ok_or(AllocError::OutOfMemory)
     }
 
-    /// Stops carving: the block goes back to the allocator, now or with its last fragment. Where the allocator refuses it, because the
-    /// CPU is not one of its own, the cache keeps it.
+    /// Stops carving: the block goes back to the allocator, now or with its last fragment. Where the allocator refuses
+    /// it, because the CPU is not one of its own, the cache keeps it.
     ///
     /// # Linux
     /// `__page_frag_cache_drain`.
@@ -246,7 +248,8 @@ impl<'o, 't, A: PageAllocator> PageFrag<'o, 't, A> {
         self.give_spare_back(cx);
     }
 
-    /// Leaves the block at hand; returns whether it did. Where the allocator refuses to take it back, it is carved anew.
+    /// Leaves the block at hand; returns whether it did. Where the allocator refuses to take it back, it is carved
+    /// anew.
     #[inline(always)]
     fn leave(&mut self, cx: &Cx) -> bool {
         let FragPages { table, owner, .. } = *self.pages;

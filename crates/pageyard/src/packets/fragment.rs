@@ -2,17 +2,18 @@
 
 use super::error::{PutError, Refused};
 use super::use_table::{Owner, UseTable};
-use crate::allocator::Cx;
-use crate::error::FreeError;
-use crate::units::{Order, Pfn, PhysAddr};
+use pageyard_core::allocator::Cx;
+use pageyard_core::error::FreeError;
+use pageyard_core::units::{Order, Pfn, PhysAddr};
 
 /// What [`Fragment`]s are carved by: a [`FragPages`](super::FragPages) or a [`PagePool`](super::PagePool).
 #[expect(private_bounds, reason = "only the owners here are owners")]
 pub trait FragmentOwner: Parts {
-    /// Gives back a buffer, or a pool's page, by its address: for descriptors that hold nothing but numbers. From any CPU.
+    /// Gives back a buffer, or a pool's page, by its address: for descriptors that hold nothing but numbers. From any
+    /// CPU.
     ///
-    /// One that is given back twice is noticed when its block has no uses left: until then it counts as another of the block's,
-    /// as in Linux. What is given back as a [`Fragment`] or a page cannot be given back twice.
+    /// One that is given back twice is noticed when its block has no uses left: until then it counts as another of the
+    /// block's, as in Linux. What is given back as a [`Fragment`] or a page cannot be given back twice.
     ///
     /// # Errors
     /// [`PutError`]; nothing changed.
@@ -49,8 +50,9 @@ pub(super) trait Parts: Sync {
     }
 }
 
-/// A buffer, carved from a block. It is given back by [`put`](Fragment::put), on any CPU, which takes the fragment: a second time there is
-/// none to give. (Its [address](Fragment::address) is a number like any other; giving that back as well is giving it back twice.)
+/// A buffer, carved from a block. It is given back by [`put`](Fragment::put), on any CPU, which takes the fragment: a
+/// second time there is none to give. (Its [address](Fragment::address) is a number like any other; giving that back as
+/// well is giving it back twice.)
 ///
 /// A fragment that is dropped stays in use: its block never goes back to the allocator, unless by its address.
 #[must_use = "a fragment that is dropped stays in use"]
@@ -95,12 +97,12 @@ impl<'o, O: FragmentOwner> Fragment<'o, O> {
         self.at.pfn().align_down(self.order)
     }
 
-    /// Gives it back. The last of a block takes the block along: to the allocator, or to its pool. One locked instruction, and
-    /// what the block's way back costs.
+    /// Gives it back. The last of a block takes the block along: to the allocator, or to its pool. One locked
+    /// instruction, and what the block's way back costs.
     ///
     /// # Errors
-    /// [`Refused`], with the fragment, where the allocator refuses the block (a CPU that it does not have), or where the use was
-    /// given up before by its address.
+    /// [`Refused`], with the fragment, where the allocator refuses the block (a CPU that it does not have), or where
+    /// the use was given up before by its address.
     ///
     /// # Linux
     /// `page_frag_free`.

@@ -5,16 +5,16 @@ use super::consumer::{Consumer, PoolConsumer};
 use super::error::{PacketsError, PutError, Refused};
 use super::fragment::{FragmentOwner, Parts};
 use super::placed::{self, Placed};
-use super::ring::Ring;
+use super::ring::{MOST_SLOTS, Ring};
 use super::stats::{Count, Own, PoolStats};
 use super::use_table::{Owner, UseTable};
-use crate::allocator::{Cx, PageAllocator};
 use crate::engine::Metadata;
 use crate::engine::sync::{A32, Carver, Relaxed, SeqCst, store_load_fence};
-use crate::error::FreeError;
-use crate::migratetype::Migratetype;
-use crate::request::Request;
-use crate::units::{Frames, Order, Pfn, PhysAddr};
+use pageyard_core::allocator::{Cx, PageAllocator};
+use pageyard_core::error::FreeError;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::request::Request;
+use pageyard_core::units::{Frames, Order, Pfn, PhysAddr};
 
 /// Pages that can be on their way to the allocator at a time, and be found if their threads are killed.
 const LEAVING: usize = if cfg!(loom) { 1 } else { 16 };
@@ -33,7 +33,7 @@ pub struct PoolConfig {
 
 impl PoolConfig {
     /// The most slots that a ring has.
-    pub const MOST_SLOTS: u32 = 1 << 20;
+    pub const MOST_SLOTS: u32 = MOST_SLOTS;
 
     /// Unmovable single frames, and a ring of 1,024.
     #[must_use]
@@ -73,8 +73,8 @@ pub trait PageMap: Sync {
     /// What stands for no value.
     const UNMAPPED: u64 = u64::MAX;
 
-    /// Maps a page; returns its value, or `None` where that is not possible. A page whose mapping panics goes back to the
-    /// allocator.
+    /// Maps a page; returns its value, or `None` where that is not possible. A page whose mapping panics goes back to
+    /// the allocator.
     fn map(&self, page: Pfn, order: Order) -> Option<u64>;
 
     /// Ends that, before the page goes to the allocator. If this panics, the page stays in use, under its address.
@@ -188,7 +188,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     /// Makes a pool with its ring in the caller's memory.
     ///
     /// # Errors
-    /// As [`PagePool::bytes`]; [`PacketsError::MemoryTooSmall`], [`PacketsError::NoValues`], [`PacketsError::TooManyOwners`].
+    /// As [`PagePool::bytes`]; [`PacketsError::MemoryTooSmall`], [`PacketsError::NoValues`],
+    /// [`PacketsError::TooManyOwners`].
     pub fn new(
         allocator: A,
         table: &'t UseTable<'t>,
@@ -217,7 +218,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         Self::with(allocator, table, config, map, ring)
     }
 
-    /// Returns the pool's consumer; `None` while there is one. That of a closed pool gets no pages, and can close it again.
+    /// Returns the pool's consumer; `None` while there is one. That of a closed pool gets no pages, and can close it
+    /// again.
     #[must_use]
     pub fn consumer(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
         PoolConsumer::enter(self)
@@ -225,12 +227,12 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
 
     /// Returns the pool's consumer although there was one, which is gone without a trace: its thread was killed.
     ///
-    /// Up to 64 pages that it was moving can be nowhere; [`PoolConsumer::recover`] finds those that were the pool's already, and those that
-    /// other threads were giving back when they were killed.
+    /// Up to 64 pages that it was moving can be nowhere; [`PoolConsumer::recover`] finds those that were the pool's
+    /// already, and those that other threads were giving back when they were killed.
     ///
     /// # Safety
-    /// The former consumer is never used again, not even dropped; all it did happened before this call; no other call of this function
-    /// or of [`consumer`](PagePool::consumer) runs at the same time.
+    /// The former consumer is never used again, not even dropped; all it did happened before this call; no other call
+    /// of this function or of [`consumer`](PagePool::consumer) runs at the same time.
     #[must_use]
     pub unsafe fn consumer_of_the_dead(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
         self.consumer.leave();
@@ -245,7 +247,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
 
     /// Says that the pool is closed, before its consumer takes the pages out of its ring.
     pub(super) fn close(&self) {
-        // ORDER: SeqCst, before the loads of `sweep`: a thread that writes to the ring looks here afterwards. One of both sees the other.
+        // ORDER: SeqCst, before the loads of `sweep`: a thread that writes to the ring looks here afterwards. One of
+        // both sees the other.
         self.closed.store(1, SeqCst);
         store_load_fence();
     }
@@ -284,18 +287,20 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         &self.map
     }
 
-    /// Calls `f` with the address of each page that is out as a bare address or as fragments, and with how many uses it has.
+    /// Calls `f` with the address of each page that is out as a bare address or as fragments, and with how many uses it
+    /// has.
     ///
-    /// After a crash this says which pages somebody has to give back. The page that the consumer carves is among them, with the uses
-    /// that it has set aside: after [`PoolConsumer::close`] it is not. It reads the whole table.
+    /// After a crash this says which pages somebody has to give back. The page that the consumer carves is among them,
+    /// with the uses that it has set aside: after [`PoolConsumer::close`] it is not. It reads the whole table.
     pub fn visit_in_use(&self, f: &mut dyn FnMut(PhysAddr, u32)) {
         self.table.visit(self.owner, &mut |pfn, uses| f(pfn.address(), uses));
     }
 
-    /// Calls `f` with each page that a thread is giving to the allocator, or was when it was killed: of up to 16 at a time.
+    /// Calls `f` with each page that a thread is giving to the allocator, or was when it was killed: of up to 16 at a
+    /// time.
     ///
-    /// After a crash that thread may have been killed on either side of what gives the page away. So such a page is the pool's, or free,
-    /// or another's by now: see [`PoolConsumer::recover`].
+    /// After a crash that thread may have been killed on either side of what gives the page away. So such a page is the
+    /// pool's, or free, or another's by now: see [`PoolConsumer::recover`].
     pub fn visit_leaving(&self, f: &mut dyn FnMut(Pfn)) {
         for note in &self.leaving {
             // ORDER: Relaxed: a hint, unless nothing else uses the pool.
@@ -321,10 +326,12 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         (0..frames >> order.get()).map(move |nth| start + Frames(nth << order.get()))
     }
 
-    /// Makes an address the page again that it was: for descriptors that a trusted queue hands back once each. Nothing is checked.
+    /// Makes an address the page again that it was: for descriptors that a trusted queue hands back once each. Nothing
+    /// is checked.
     ///
     /// # Safety
-    /// The address comes from [`PoolPage::into_address`] of a page of this pool, and is made a page once for each time that it did.
+    /// The address comes from [`PoolPage::into_address`] of a page of this pool, and is made a page once for each time
+    /// that it did.
     #[inline(always)]
     pub unsafe fn from_address(&self, at: PhysAddr) -> PoolPage<'_, 't, A, M> {
         PoolPage::new(self, at.pfn())
@@ -353,7 +360,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         match written {
             // ORDER: SeqCst, in `is_closed`, after the compare-and-swap of `push`: see `close`.
             Some(_) if !self.is_closed() => return Ok(()),
-            // The consumer may have closed the pool and looked there before. If it took the page out, it is the consumer's.
+            // The consumer may have closed the pool and looked there before. If it took the page out, it is the
+            // consumer's.
             Some(nth) if !self.ring.slices.undo(nth, number) => return Ok(()),
             Some(_) => {}
             None => self.ring_full.add(1),
@@ -361,7 +369,8 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         self.free(cx, page)
     }
 
-    /// Puts a page that was nowhere back into the ring, unless its mapping had been ended: then it goes to the allocator.
+    /// Puts a page that was nowhere back into the ring, unless its mapping had been ended: then it goes to the
+    /// allocator.
     pub(super) fn recover_one(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
         let is_mapped = !M::MAPS || self.table.value(page) != M::UNMAPPED;
         if is_mapped { self.recycle(cx, page) } else { self.free(cx, page) }
@@ -461,7 +470,8 @@ impl<A: PageAllocator, M: PageMap> Parts for PagePool<'_, A, M> {
     }
 }
 
-/// A page of a pool, its holder's alone. It is given back once: by [`put`](PoolPage::put) from any CPU, or to the consumer.
+/// A page of a pool, its holder's alone. It is given back once: by [`put`](PoolPage::put) from any CPU, or to the
+/// consumer.
 ///
 /// A page that is dropped stays out: the pool can be closed, but always counts it.
 #[must_use = "a page that is dropped stays out"]
@@ -504,8 +514,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
     /// Gives it back to its pool, through the ring. One locked instruction, if there is room.
     ///
     /// # Errors
-    /// [`Refused`], with the page, where the ring is full or the pool closed, and the allocator refuses the page: the CPU is not one
-    /// of its own.
+    /// [`Refused`], with the page, where the ring is full or the pool closed, and the allocator refuses the page: the
+    /// CPU is not one of its own.
     #[inline]
     pub fn put(self, cx: &Cx) -> Result<(), Refused<Self>> {
         let done = self.pool.recycle(cx, self.page);

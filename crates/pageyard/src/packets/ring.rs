@@ -1,14 +1,17 @@
 //! What comes back from other CPUs: a ring that many write and one reads.
 //!
-//! A slot holds a number or nothing. A writer's one compare-and-swap fills an empty slot, and is what commits; the reader empties
-//! slots with plain stores, because writers never touch a full one. Where writers begin is only a hint, written without a locked
-//! instruction: two of them may write it over each other, so it can lag. A writer that finds slots taken goes on a few, and then tries
-//! where the reader is; the reader, which follows the hint, finds what lies beside it when it comes round, or when it looks everywhere.
-//! Order is not promised; a pool needs none.
+//! A slot holds a number or nothing. A writer's one compare-and-swap fills an empty slot, and is what commits; the
+//! reader empties slots with plain stores, because writers never touch a full one. Where writers begin is only a hint,
+//! written without a locked instruction: two of them may write it over each other, so it can lag. A writer that finds
+//! slots taken goes on a few, and then tries where the reader is; the reader, which follows the hint, finds what lies
+//! beside it when it comes round, or when it looks everywhere. Order is not promised; a pool needs none.
 //!
 //! A writer that stops before its compare-and-swap has done nothing; one that stops after it has done all that matters.
 
 use crate::engine::sync::{A32, Acquire, Relaxed, Release, SeqCst};
+
+/// The most slots that a ring has.
+pub(super) const MOST_SLOTS: u32 = 1 << 20;
 
 /// Slots that a writer tries before it takes the ring for full.
 const TRIES: u32 = 4;
@@ -54,8 +57,9 @@ impl<'m> Ring<'m> {
     fn push_from(&self, from: u32, number: u32) -> Option<u32> {
         for nth in (0..TRIES).map(|i| from.wrapping_add(i)) {
             let slot = self.slot(nth);
-            // ORDER: SeqCst: Release for the reader that takes the number; and the pool looks whether it was closed after this, while
-            // the consumer says that it closes it before looking here. Relaxed where it fails: nothing was learnt.
+            // ORDER: SeqCst: Release for the reader that takes the number; and the pool looks whether it was closed
+            // after this, while the consumer says that it closes it before looking here. Relaxed where it fails:
+            // nothing was learnt.
             if slot.load(Relaxed) == EMPTY && slot.compare_exchange(EMPTY, number, SeqCst, Relaxed).is_ok() {
                 // ORDER: Release pairs with the Acquire in `take`: a reader that sees this sees the slot full.
                 self.tail.0.store(nth.wrapping_add(1), Release);
@@ -73,7 +77,8 @@ impl<'m> Ring<'m> {
 
     /// Takes up to `out.len()` numbers from where the hint leads; returns how many, from the front. For the one reader.
     pub fn take(&self, out: &mut [u32]) -> usize {
-        // Places, not how often the reader and the writers came round: the reader can be a lap ahead of a hint that lagged.
+        // Places, not how often the reader and the writers came round: the reader can be a lap ahead of a hint that
+        // lagged.
         let mask = self.slots.len() as u32 - 1;
         // ORDER: Acquire pairs with the Release in `push`: what the hint says is written, a second look sees.
         self.take_until(out, |nth| (self.tail.0.load(Acquire) ^ nth) & mask == 0)

@@ -5,16 +5,16 @@
 //! | 0 to 23 | uses: 0 where nothing is in use |
 //! | 24 to 31 | the owner: a pool or an owner of fragments |
 //!
-//! A block that is being carved has more uses than fragments: its carver set them aside in advance, so that a fragment costs it
-//! no atomic operation, and gives back what is left when the block is full (`pagecnt_bias` in Linux).
+//! A block that is being carved has more uses than fragments: its carver set them aside in advance, so that a fragment
+//! costs it no atomic operation, and gives back what is left when the block is full (`pagecnt_bias` in Linux).
 
 use super::error::{PacketsError, PutError};
 use super::placed::{self, Placed};
-use crate::allocator::PageAllocator;
 use crate::engine::Metadata;
 use crate::engine::sync::{A32, A64, AcqRel, Acquire, Carver, Relaxed, Release};
-use crate::units::{Frames, Pfn, ZoneId};
 use core::ops::Range;
+use pageyard_core::allocator::PageAllocator;
+use pageyard_core::units::{Frames, Pfn, ZoneId};
 
 const USES_BITS: u32 = 24;
 const USES: u32 = (1 << USES_BITS) - 1;
@@ -46,8 +46,8 @@ pub(super) struct Slices<'m> {
 
 /// The side table of packet buffers: for each frame, who carves or pools its block and how many still use it.
 ///
-/// One serves all the pools and owners of fragments of an allocator: up to 255 at a time. 4 bytes a frame, and 8 more with
-/// [`Values::Kept`]; an allocator without packets needs none.
+/// One serves all the pools and owners of fragments of an allocator: up to 255 at a time. 4 bytes a frame, and 8 more
+/// with [`Values::Kept`]; an allocator without packets needs none.
 pub struct UseTable<'m> {
     placed: Placed<Slices<'m>>,
     first: Pfn,
@@ -175,8 +175,8 @@ impl<'m> UseTable<'m> {
         self.word(block).store(u32::from(owner.0) << USES_BITS | uses, Relaxed);
     }
 
-    /// Says whether a block is this owner's and has exactly this many uses, all of them the caller's: then no other thread can change
-    /// that.
+    /// Says whether a block is this owner's and has exactly this many uses, all of them the caller's: then no other
+    /// thread can change that.
     #[inline]
     pub(super) fn has_only(&self, block: Pfn, owner: Owner, uses: u32) -> bool {
         // ORDER: Acquire pairs with the Release of those who gave theirs back: they are done with the block.
@@ -187,7 +187,8 @@ impl<'m> UseTable<'m> {
     #[inline(always)]
     pub(super) fn give_up_one(&self, block: Pfn) -> Result<bool, PutError> {
         let word = self.word(block);
-        // ORDER: AcqRel: Release for the thread that gives up the last use, Acquire for this thread if that is what it does.
+        // ORDER: AcqRel: Release for the thread that gives up the last use, Acquire for this thread if that is what it
+        // does.
         match word.fetch_add(1u32.wrapping_neg(), AcqRel) & USES {
             1 => Ok(true),
             2..=MOST => Ok(false),

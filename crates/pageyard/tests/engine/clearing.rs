@@ -1,5 +1,5 @@
-//! Requests for zeros: what is handed out is clear, what is known to be is not cleared again, and no promise is believed where
-//! everything has to be cleared.
+//! Requests for zeros: what is handed out is clear, what is known to be is not cleared again, and no promise is
+//! believed where everything has to be cleared.
 
 use pageyard::{
     BadRequest, Caches, Clear, Config, CpuId, Cx, Frames, FreeError, MapError, MemoryMap, Migratetype,
@@ -77,7 +77,8 @@ fn zeroed(order: Order) -> Request {
     plain(order).with(RequestFlags::ZERO)
 }
 
-/// Calls of all kinds; every block that was asked for as zeros, or all, is checked. Returns how many frames were cleared.
+/// Calls of all kinds; every block that was asked for as zeros, or all, is checked. Returns how many frames were
+/// cleared.
 fn churn(memory: &Memory, engine: &Engine<'_>, all: bool) -> u64 {
     let mut rng = fastrand::Rng::with_seed(26);
     let mut held: Vec<(Pfn, Order)> = Vec::new();

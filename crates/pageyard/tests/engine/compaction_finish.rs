@@ -1,4 +1,5 @@
-//! Pageblocks that are finished once they were begun, as Linux does since 5.1; and what begins and ends a compaction there.
+//! Pageblocks that are finished once they were begun, as Linux does since 5.1; and what begins and ends a compaction
+//! there.
 
 use crate::scripted_zone::{Event, Frame, ScriptedZone, direct, plainest};
 use pageyard::compaction::{

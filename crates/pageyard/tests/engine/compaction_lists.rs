@@ -1,5 +1,5 @@
-//! Searches of the free lists before the scanners move, as Linux has them since 5.1: which blocks are looked at, which are
-//! taken, and where the scanners go.
+//! Searches of the free lists before the scanners move, as Linux has them since 5.1: which blocks are looked at, which
+//! are taken, and where the scanners go.
 
 use crate::scripted_zone::{Event, Frame, ScriptedZone, background, direct, plainest};
 use pageyard::compaction::{
@@ -21,8 +21,8 @@ fn compactor(zone: &ScriptedZone, plan: Plan) -> Compactor<'_, ScriptedZone, Scr
 
 /// Eight pageblocks in which frames 0 to 15 are to move, these blocks of an order are free, and nothing else is.
 ///
-/// The migrate scanner is at 512 when targets are looked for, and the free scanner at 3584: the highest quarter between them
-/// begins at 2560, the upper half at 2048.
+/// The migrate scanner is at 512 when targets are looked for, and the free scanner at 3584: the highest quarter between
+/// them begins at 2560, the upper half at 2048.
 fn with_free(knobs: Knobs, order: u8, blocks: &[u64]) -> ScriptedZone {
     let free: Vec<_> = blocks.iter().map(|b| *b..*b + (1 << order)).collect();
     ScriptedZone::new(8, knobs)
@@ -170,8 +170,8 @@ fn a_compaction_that_is_dropped_gives_whole_blocks_back() {
 
 // Sources: `fast_find_migrateblock`.
 
-/// Sixteen pageblocks, half free; a list of order 5 names blocks of pageblocks 10 and 3. The first half of the zone ends at
-/// pageblock 7.
+/// Sixteen pageblocks, half free; a list of order 5 names blocks of pageblocks 10 and 3. The first half of the zone
+/// ends at pageblock 7.
 fn with_sources(knobs: Knobs) -> ScriptedZone {
     let zone = ScriptedZone::new(16, knobs)
         .used((0..8192).filter(|pfn| pfn % 2 == 1 && !in_blocks(*pfn)))

@@ -32,7 +32,8 @@ fn online(yard: &Yard, first: u64, frames: u64) -> Result<(), ContigError> {
     yard.online_range(&CX, Pfn(first), Frames(frames))
 }
 
-/// Checks the books: this many frames are managed, and this many of them allocated; and the watermarks are those of a zone that size.
+/// Checks the books: this many frames are managed, and this many of them allocated; and the watermarks are those of a
+/// zone that size.
 fn managed(yard: &Yard, frames: u64, allocated: u64) {
     let census = yard.audit().unwrap();
     assert!(census.is_conserved(), "{census:?}");

@@ -1,5 +1,5 @@
-//! An observer that keeps a table of live blocks, as page_owner does: the table is right after calls of every kind, and an
-//! observer that panics leaves an engine whose audit finds nothing but the block that was being handed over.
+//! An observer that keeps a table of live blocks, as page_owner does: the table is right after calls of every kind, and
+//! an observer that panics leaves an engine whose audit finds nothing but the block that was being handed over.
 
 use pageyard::compaction::{Compactor, Goal, Knobs, Mode, Plan, Progress};
 use pageyard::engine::Visit;
@@ -322,8 +322,8 @@ fn threads_tell_of_each_block_once() {
     assert!(engine.observer().live().is_empty());
 }
 
-/// Runs a scenario once to count the events, then once for each of them with a panic there. What is live afterwards is what the
-/// table says and, where the panic was told of a hand-over, what that handed over.
+/// Runs a scenario once to count the events, then once for each of them with a panic there. What is live afterwards is
+/// what the table says and, where the panic was told of a hand-over, what that handed over.
 fn at_every_event(knobs: Knobs, scenario: impl Fn(&Watched)) -> [u64; 4] {
     let engine = machine(knobs, TryLock, PageOwner::default());
     scenario(&engine);

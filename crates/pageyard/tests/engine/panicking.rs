@@ -157,7 +157,8 @@ impl<'e> Keeper<'e> {
         }
     }
 
-    /// Checks the engine against the books: by its own audit, by taking all that is free, and by giving everything back.
+    /// Checks the engine against the books: by its own audit, by taking all that is free, and by giving everything
+    /// back.
     pub fn judge(&self, when: &str) {
         self.settle_given();
         let engine = self.engine;
@@ -272,8 +273,8 @@ unsafe impl Migrate for Keeper<'_> {
     }
 }
 
-/// Runs a scenario once without a panic, and then once for each of its callbacks with a panic there. `kinds` are those that
-/// must be among them.
+/// Runs a scenario once without a panic, and then once for each of its callbacks with a panic there. `kinds` are those
+/// that must be among them.
 pub fn at_every_callback(
     name: &str,
     knobs: Knobs,

@@ -1,8 +1,8 @@
 //! A panic at every callback: everything the engine held is where it belongs, and nothing has two owners.
 //!
 //! A scenario is run once to count its callbacks: every call of the owner's methods, before it has done anything and
-//! after it has done everything, and every drop of an isolated frame. Then it is run again for each of them, and that one
-//! panics. Each run is judged by the owner's own books.
+//! after it has done everything, and every drop of an isolated frame. Then it is run again for each of them, and that
+//! one panics. Each run is judged by the owner's own books.
 
 use crate::child::in_child;
 use crate::panicking::{

@@ -17,8 +17,8 @@ fn movable(order: u8) -> Request {
     Request::new(Order::of(order), Migratetype::Movable).with(RequestFlags::MEMALLOC)
 }
 
-/// Frees a range that is the caller's, again where another owner was splitting the block at that moment; returns how many frames
-/// it freed, and where it found that they were not the caller's.
+/// Frees a range that is the caller's, again where another owner was splitting the block at that moment; returns how
+/// many frames it freed, and where it found that they were not the caller's.
 fn free(yard: &OwnedPageyard<TryLock>, cpu: u32, first: u64, frames: u64) -> (u64, Option<FreeError>) {
     let mut freed = 0;
     while freed < frames {

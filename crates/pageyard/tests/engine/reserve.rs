@@ -13,8 +13,8 @@ fn a_request_that_may_wait_gets_all_reserved_pageblocks_back_not_one() {
     let regions = [Region::managed(Pfn(0), Frames(FRAMES), NodeId(0), ZoneKind::Normal)];
     let map = MemoryMap::new(&regions).unwrap();
     let engine = Pageyard::owned(&map, Config::new(1), TryLock).unwrap();
-    // Atomic requests of order 3 reserve the pageblocks that they are served from. With one frame of each pageblock in use
-    // they are served from many.
+    // Atomic requests of order 3 reserve the pageblocks that they are served from. With one frame of each pageblock in
+    // use they are served from many.
     let atomic = Request::new(Order::of(3), Migratetype::Unmovable)
         .with(RequestFlags::HIGH | RequestFlags::NON_BLOCKING);
     let mut held = Vec::new();

@@ -1,5 +1,5 @@
-//! A zone of a few pageblocks that is engine and owner at once and does what a test tells it, small enough that the test says by
-//! hand what must be looked at, in what order.
+//! A zone of a few pageblocks that is engine and owner at once and does what a test tells it, small enough that the
+//! test says by hand what must be looked at, in what order.
 
 use pageyard::compaction::{
     Busy, CompactionView, Deferral, Direct, FrameState, FreeScan, Goal, Holder, Knobs, Lease, Leases,

@@ -1,4 +1,5 @@
-//! What compaction may call on an engine is public: numbers of zones, pageblocks and frames that there are not are values.
+//! What compaction may call on an engine is public: numbers of zones, pageblocks and frames that there are not are
+//! values.
 
 use pageyard::compaction::{
     self, Chooser, CompactionView, Direct, FreeStock, Goal, Mode, PageblockInfo, Plan, Stock, TargetOrder,

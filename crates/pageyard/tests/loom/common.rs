@@ -31,8 +31,8 @@ impl Machine {
         Self::with(pageblocks, Config { pcp, ..Config::new(3) })
     }
 
-    /// Makes a machine whose lists may hold all of it together: what moves at a time doubles from one frame to half of what a
-    /// list holds.
+    /// Makes a machine whose lists may hold all of it together: what moves at a time doubles from one frame to half of
+    /// what a list holds.
     pub fn with_batches(pageblocks: u64, cpus: u32) -> Arc<Machine> {
         Self::with(pageblocks, Config { percpu_pagelist_high_fraction: 1, ..Config::new(cpus) })
     }

@@ -16,8 +16,8 @@ fn warm_up(m: &Machine, cpu: u32, times: usize) {
     }
 }
 
-/// Takes all of the first pageblock but its last `2^order` frames; returns frames of it with nothing next to them, and the
-/// rest.
+/// Takes all of the first pageblock but its last `2^order` frames; returns frames of it with nothing next to them, and
+/// the rest.
 fn all_but_the_last(m: &Machine, order: u8) -> (Vec<(Pfn, u8)>, Held) {
     let frames = (0..PAGEBLOCK - (1 << order)).map(|pfn| m.exact(pfn, 0).unwrap());
     let (apart, rest): (Vec<_>, Vec<_>) = frames.partition(|(pfn, _)| pfn.0 % 2 == 0);

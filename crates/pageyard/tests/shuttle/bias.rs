@@ -1,5 +1,5 @@
-//! Pageblocks that are biased to a CPU: of all frees of one allocation, right ones and stale ones, one wins, on whatever threads and
-//! whatever becomes of the bias meanwhile.
+//! Pageblocks that are biased to a CPU: of all frees of one allocation, right ones and stale ones, one wins, on
+//! whatever threads and whatever becomes of the bias meanwhile.
 
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, explore, once, stop_everywhere, stop_from_here};
 use crate::sequences::{Sequences, run_on};
@@ -119,7 +119,8 @@ impl Books {
     }
 }
 
-/// Threads take and free, and free again what is theirs no more: across drains, claims of the pageblock elsewhere and new biases.
+/// Threads take and free, and free again what is theirs no more: across drains, claims of the pageblock elsewhere and
+/// new biases.
 fn stale_frees(name: &str, cpus: &'static [Option<u32>], pageblocks: u64, rounds: u32, moves: bool) {
     explore(name, move || {
         let m = machine(pageblocks, 3, moves);
@@ -256,8 +257,8 @@ fn a_bias_that_is_taken_away_again_and_again_is_asked_for_less_and_less() {
     });
 }
 
-/// Frees a block that each of two or three threads takes for its own, while the second frees it, takes its pageblock again until that
-/// is biased to its CPU, and is stopped as it frees the block once more.
+/// Frees a block that each of two or three threads takes for its own, while the second frees it, takes its pageblock
+/// again until that is biased to its CPU, and is stopped as it frees the block once more.
 fn across_a_new_bias(name: &str, cpus: &'static [Option<u32>], first_bias: bool) {
     // The first and the last are stopped in their frees, up to what wins the tag.
     stop_everywhere(name, &[14, 14, 14][..cpus.len()], move || {

@@ -33,13 +33,14 @@ impl Machine {
         Self::with(pageblocks, Config { pcp, ..Config::new(CPUS) })
     }
 
-    /// Makes a machine of three CPUs and twelve pageblocks, whose lists are so large that pageblocks move two at a time.
+    /// Makes a machine of three CPUs and twelve pageblocks, whose lists are so large that pageblocks move two at a
+    /// time.
     pub fn with_large_lists() -> Arc<Machine> {
         Self::with(12, Config { percpu_pagelist_high_fraction: 1, ..Config::new(3) })
     }
 
-    /// Makes a machine whose lists may hold all of it together, so that many frames move at a time: 32 for a pageblock and two
-    /// CPUs, more than a stack holds for four pageblocks.
+    /// Makes a machine whose lists may hold all of it together, so that many frames move at a time: 32 for a pageblock
+    /// and two CPUs, more than a stack holds for four pageblocks.
     pub fn with_batches(pageblocks: u64, cpus: u32) -> Arc<Machine> {
         Self::with(pageblocks, Config { percpu_pagelist_high_fraction: 1, ..Config::new(cpus) })
     }
@@ -213,9 +214,10 @@ pub fn once(model: impl Fn() + Sync + Send + 'static) {
     try_schedules(RandomScheduler::new_from_seed(SEED, 1), model);
 }
 
-/// Tries every way to stop the first threads that the model starts once each: the first before each of its steps, or of as many as
-/// `most` says, then the next before each of its own while that one is stopped, and so on; then they go on in the same order, each
-/// to its end. The steps of a thread count from [`stop_from_here`] on, or, if it is the first or the last, from its first.
+/// Tries every way to stop the first threads that the model starts once each: the first before each of its steps, or of
+/// as many as `most` says, then the next before each of its own while that one is stopped, and so on; then they go on
+/// in the same order, each to its end. The steps of a thread count from [`stop_from_here`] on, or, if it is the first
+/// or the last, from its first.
 pub fn stop_everywhere(name: &str, most: &[u64], model: impl Fn() + Sync + Send + 'static) {
     let start = std::time::Instant::now();
     let stops = Stops {
@@ -253,7 +255,8 @@ struct Stops {
 impl Scheduler for Stops {
     fn new_execution(&mut self) -> Option<Schedule> {
         if self.begun {
-            // The last one that was stopped before its end is stopped a step later, and those behind it at their first again.
+            // The last one that was stopped before its end is stopped a step later, and those behind it at their first
+            // again.
             let later = |n: &usize| self.made[*n] == self.at[*n] && self.at[*n] < self.most[*n];
             let last = (0..self.at.len()).rev().find(later)?;
             self.at[last] += 1;

@@ -1,7 +1,7 @@
 //! Compaction beside everything else: frees, allocations, isolation, drains, another compaction.
 //!
-//! The owner of movable frames keeps its books in memory that the scheduler does not know of, one step with the call around
-//! it. A frame that is handed out, moved to or freed has exactly one owner at each step.
+//! The owner of movable frames keeps its books in memory that the scheduler does not know of, one step with the call
+//! around it. A frame that is handed out, moved to or freed has exactly one owner at each step.
 
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, explore_some};
 use pageyard::Migratetype::{Movable, Unmovable};

@@ -1,5 +1,5 @@
-//! Contiguous ranges claimed by their numbers while other threads allocate, free, free twice, and compact: a range that was had has one
-//! owner, and every pageblock is back in allocation.
+//! Contiguous ranges claimed by their numbers while other threads allocate, free, free twice, and compact: a range that
+//! was had has one owner, and every pageblock is back in allocation.
 
 use crate::common::{Block, Machine, PAGEBLOCK, explore_some};
 use crate::compaction::{Owner, Part, calls, compact_all, scattered};
@@ -99,7 +99,8 @@ fn two_ranges_that_share_a_pageblock() {
     run("two ranges", true, &[&[(10, 40), (500, 20)], &[(40, 30), (505, 10)]], &[|o| calls(o, 2, 4)]);
 }
 
-/// Frees of blocks that lie in the range, twice each, while it is being claimed: the frame is the range's once, or not at all.
+/// Frees of blocks that lie in the range, twice each, while it is being claimed: the frame is the range's once, or not
+/// at all.
 #[test]
 fn a_range_beside_frees_that_come_twice() {
     let had = Arc::new(AtomicU64::new(0));

@@ -1,7 +1,7 @@
 //! Isolation of a pageblock keeps it out of allocation: frees, refills and spills that began before it change nothing.
 //!
-//! The property: after `isolate` has returned and a drain of all CPUs after it has been complete, no allocation that begins
-//! then gets a frame of the pageblock, until it is restored.
+//! The property: after `isolate` has returned and a drain of all CPUs after it has been complete, no allocation that
+//! begins then gets a frame of the pageblock, until it is restored.
 
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, explore_some};
 use pageyard::Migratetype::{Movable, Reclaimable, Unmovable};
@@ -17,7 +17,8 @@ const SCHEDULES: usize = 100;
 /// The pageblock that is isolated.
 const OUT: PageblockId = PageblockId(0);
 
-/// A machine, and whether the pageblock has been isolated and all lists drained since. The scheduler does not know of that.
+/// A machine, and whether the pageblock has been isolated and all lists drained since. The scheduler does not know of
+/// that.
 struct Case {
     m: Arc<Machine>,
     out: AtomicBool,

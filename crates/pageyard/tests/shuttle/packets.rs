@@ -48,10 +48,12 @@ impl Drop for Lender {
     }
 }
 
-/// Lends a value to a schedule's threads, which cannot borrow: they live as long as the program, as far as the compiler knows.
+/// Lends a value to a schedule's threads, which cannot borrow: they live as long as the program, as far as the compiler
+/// knows.
 fn lend<T: 'static>(value: T) -> &'static T {
     let value = Box::into_raw(Box::new(value));
-    // SAFETY: schedules end with all their threads joined and everything dropped that was made of what they lent; then this runs, once.
+    // SAFETY: schedules end with all their threads joined and everything dropped that was made of what they lent; then
+    // this runs, once.
     let free = move || drop(unsafe { Box::from_raw(value) });
     LENT.with_borrow_mut(|lent| lent.push(Box::new(free)));
     // SAFETY: it is there until the schedule's end.

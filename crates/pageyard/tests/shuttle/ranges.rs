@@ -1,5 +1,5 @@
-//! Frees by range against each other and against every other call: each frame is freed once, and owners of parts of one block get
-//! in each other's way only as [`FreeError::Busy`].
+//! Frees by range against each other and against every other call: each frame is freed once, and owners of parts of one
+//! block get in each other's way only as [`FreeError::Busy`].
 
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, Part, all, explore, explore_some};
 use crate::sequences::{Sequences, run_on};
@@ -13,8 +13,8 @@ use shuttle::rand::Rng;
 use shuttle::thread;
 use std::sync::Arc;
 
-/// Frees frames, again where another call was splitting the block at that moment; returns how many it freed before the first that was
-/// not allocated.
+/// Frees frames, again where another call was splitting the block at that moment; returns how many it freed before the
+/// first that was not allocated.
 fn free<P: PerCpu>(m: &Machine<P>, cpu: u32, first: u64, frames: u64) -> u64 {
     let mut freed = 0;
     while freed < frames {

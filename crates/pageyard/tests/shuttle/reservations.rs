@@ -16,8 +16,8 @@ fn drain(m: &Arc<Machine>, cpu: u32, blocks: Vec<Block>) -> thread::JoinHandle<(
     })
 }
 
-/// Takes all of a pageblock but `2^order` frames at its end; returns what it holds, and 32 frames of the first word with
-/// nothing next to them.
+/// Takes all of a pageblock but `2^order` frames at its end; returns what it holds, and 32 frames of the first word
+/// with nothing next to them.
 fn all_but_the_last(m: &Machine, pageblock: u64, order: u8) -> (Vec<Block>, Vec<Block>) {
     let base = pageblock * PAGEBLOCK;
     let word = m.split(m.exact(base, 6).unwrap(), 0);
@@ -34,9 +34,9 @@ fn all_but_the_last(m: &Machine, pageblock: u64, order: u8) -> (Vec<Block>, Vec<
     (held, scattered)
 }
 
-/// One CPU claims the last frames of a pageblock, which reserves all of them, while another frees frames apart from each
-/// other in it. The claim may take either. `refused` says what is looked at first: what is refused, or what the audit says,
-/// because a request that would be refused drains the lists, and so may hide what was wrong.
+/// One CPU claims the last frames of a pageblock, which reserves all of them, while another frees frames apart from
+/// each other in it. The claim may take either. `refused` says what is looked at first: what is refused, or what the
+/// audit says, because a request that would be refused drains the lists, and so may hide what was wrong.
 fn the_last_frames_while_others_are_freed(
     name: &str,
     pageblocks: u64,

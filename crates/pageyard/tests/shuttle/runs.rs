@@ -1,5 +1,5 @@
-//! Blocks of orders 9 to 18: claims and frees of runs of pageblocks, which the index finds word by word and, from order 16 on,
-//! by words of words.
+//! Blocks of orders 9 to 18: claims and frees of runs of pageblocks, which the index finds word by word and, from order
+//! 16 on, by words of words.
 
 use crate::common::{BLOCK, Block, Machine, PAGEBLOCK, Part, all, explore_some};
 use pageyard::Migratetype::Unmovable;

@@ -1,9 +1,9 @@
-//! Restartable sequences, modelled: what one does is undone, and has not happened, where another thread ran on its CPU, a barrier
-//! reached it, or its thread moved before its last step.
+//! Restartable sequences, modelled: what one does is undone, and has not happened, where another thread ran on its CPU,
+//! a barrier reached it, or its thread moved before its last step.
 //!
-//! Each step is one of the scheduler's. The last one, and the question whether it may still happen, are one step, as they are
-//! where the kernel asks. Lists are kept by a try-lock here: the sequences that use lists are tested instruction by instruction in
-//! `pageyard-arena`; what is modelled is how tags are won.
+//! Each step is one of the scheduler's. The last one, and the question whether it may still happen, are one step, as
+//! they are where the kernel asks. Lists are kept by a try-lock here: the sequences that use lists are tested
+//! instruction by instruction in `pageyard-arena`; what is modelled is how tags are won.
 
 use pageyard::engine::{BiasState, CpuLists, CpuWords, Pushed, TagPlace, Unchanged, Watch, Winning};
 use pageyard::{CpuId, PerCpu, TryLock};

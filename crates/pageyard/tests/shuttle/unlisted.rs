@@ -1,12 +1,13 @@
-//! Blocks that have no lists: claimed from what a CPU works on, and counted in words of the CPU, which sequences add to.
+//! Blocks that have no lists: claimed from what a CPU works on, and counted in words of the CPU, which sequences add
+//! to.
 
 use crate::common::{Block, Machine, explore};
 use crate::sequences::{Sequences, run_on};
 use pageyard::{Config, Counter, PageAllocator};
 use shuttle::thread;
 
-/// Runs a thread on each of some CPUs, or on none, which allocates and frees blocks of these orders, and keeps those of order 6;
-/// then what was counted must be what was done, to the frame.
+/// Runs a thread on each of some CPUs, or on none, which allocates and frees blocks of these orders, and keeps those of
+/// order 6; then what was counted must be what was done, to the frame.
 fn counted(cpus: &'static [Option<u32>], moves: bool, orders: &'static [u8]) {
     explore(&format!("blocks without lists, on {cpus:?}"), move || {
         let config = Config { pcp: false, ..Config::new(2) };

@@ -1,5 +1,5 @@
-//! Biased pageblocks without a kernel's help: each sequence is one step, which no thread stops inside of, so a barrier has nothing
-//! to wait for. Lists are kept by a try-lock.
+//! Biased pageblocks without a kernel's help: each sequence is one step, which no thread stops inside of, so a barrier
+//! has nothing to wait for. Lists are kept by a try-lock.
 
 use pageyard::engine::{CpuLists, Pushed, RawPlace, TagPlace, Unchanged, Watch, Winning};
 use pageyard::{CpuId, PerCpu, TryLock};
@@ -44,7 +44,8 @@ fn win(place: TagPlace<'_>, from: u8, to: u8, state: impl Fn(u32) -> bool) -> Wi
     }
 }
 
-// SAFETY: 1. Lists are kept as `TryLock` keeps them. 2. A sequence is one step under a lock, so a barrier finds none under way.
+// SAFETY: 1. Lists are kept as `TryLock` keeps them. 2. A sequence is one step under a lock, so a barrier finds none
+// under way.
 unsafe impl PerCpu for Biased {
     const NAME: &'static str = "biased, each sequence a step";
     const BIASES: bool = true;

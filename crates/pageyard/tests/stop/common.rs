@@ -1,7 +1,7 @@
 //! Threads that stop before a step of their choice, and others that go on meanwhile.
 //!
-//! A hook runs before every atomic step of the engine. A call that is stopped counts its steps down and waits at the last of
-//! them until it is told to go on. Two calls may be stopped at once, each in a thread of its own.
+//! A hook runs before every atomic step of the engine. A call that is stopped counts its steps down and waits at the
+//! last of them until it is told to go on. Two calls may be stopped at once, each in a thread of its own.
 
 use pageyard::engine::hook;
 use pageyard::watermark::WatermarkKnobs;
@@ -217,8 +217,8 @@ pub fn steps_on<P: PerCpu>(ground: &Ground<'_, P>, call: &Call<'_, P>, mut held:
     steps
 }
 
-/// Stops calls, each before the given step of its own, lets `meanwhile` run, and lets them go on, the first of them first or
-/// last. Returns what they hold and what `meanwhile` returned.
+/// Stops calls, each before the given step of its own, lets `meanwhile` run, and lets them go on, the first of them
+/// first or last. Returns what they hold and what `meanwhile` returned.
 pub fn stopped<T, P: PerCpu>(
     ground: &Ground<'_, P>,
     calls: &[(Call<'_, P>, u64)],

@@ -1,7 +1,8 @@
-//! A thread that stops hides nothing that others free: requests that may not wait, for which nothing is swept, find all of it.
+//! A thread that stops hides nothing that others free: requests that may not wait, for which nothing is swept, find all
+//! of it.
 //!
-//! All of a machine is held but the room of the calls that are stopped. Meanwhile others free pageblocks, some as wholes and some
-//! in parts, and take back everything that they can get, in blocks of each order in turn.
+//! All of a machine is held but the room of the calls that are stopped. Meanwhile others free pageblocks, some as
+//! wholes and some in parts, and take back everything that they can get, in blocks of each order in turn.
 
 use crate::biased::{Biased, run_on};
 use crate::common::{
@@ -16,8 +17,8 @@ use pageyard::{
 const PAGEBLOCKS: u64 = 130;
 /// Pageblocks that a call has to itself.
 const ROOM: u64 = 2;
-/// What others free: beside the calls' room, more than that is and the rest together, and in words of the index of which no other
-/// pageblock is free.
+/// What others free: beside the calls' room, more than that is and the rest together, and in words of the index of
+/// which no other pageblock is free.
 const FREED: [u64; 11] = [20, 21, 22, 23, 32, 33, 34, 35, 63, 70, 71];
 /// Orders of the requests, and how many frames of what others free make blocks of each.
 const ORDERS: [(u8, u64); 4] = [(10, 5 * 1024), (9, 11 * 512), (4, 11 * 512), (0, 11 * 512)];

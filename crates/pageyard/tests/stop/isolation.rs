@@ -85,8 +85,8 @@ fn stop_while_isolated(call: Call<'_>) {
         held.extend(later);
         ground.judge(held, &format!("{} before step {at}", call.name));
     }
-    // A call that has locked a list, as a free has for six of its nine steps, makes the drain incomplete; before and after
-    // that it is complete. The test must reach both.
+    // A call that has locked a list, as a free has for six of its nine steps, makes the drain incomplete; before and
+    // after that it is complete. The test must reach both.
     assert!((1..steps).contains(&completed), "{completed} of {steps} drains were complete");
     println!("{}: {completed} of {steps} drains were complete", call.name);
     assert!(

@@ -1,4 +1,5 @@
-//! Two threads that stop at once block no other, whatever each of them was doing: calls, isolation, a drain, compaction.
+//! Two threads that stop at once block no other, whatever each of them was doing: calls, isolation, a drain,
+//! compaction.
 //!
 //! For short calls every pair of steps is tried, for others a fixed sample.
 

@@ -1,7 +1,8 @@
 //! Caches of each worker, refilled a batch at a time: the scheme of AF_XDP's own sample programs.
 //!
-//! Frames lie in slabs of one batch. A worker has one slab that it takes from and one that it gives to; where the first is empty or the
-//! second full, it exchanges its slab for another one, under a lock: numbers of slabs move, frames do not.
+//! Frames lie in slabs of one batch. A worker has one slab that it takes from and one that it gives to; where the first
+//! is empty or the second full, it exchanges its slab for another one, under a lock: numbers of slabs move, frames do
+//! not.
 
 use super::lines::Lines;
 use super::lock::Lock;
@@ -80,8 +81,8 @@ impl Cached {
 
     /// Exchanges an empty slab for a full one; none where there is no full one.
     ///
-    /// The row's entry and the worker's are two stores: a worker that is killed in between has its slab in both, or neither. The
-    /// allocator is made anew then.
+    /// The row's entry and the worker's are two stores: a worker that is killed in between has its slab in both, or
+    /// neither. The allocator is made anew then.
     fn refill(&self, worker: Worker) -> bool {
         let (own, _held) = (&self.own[worker.index()], self.depot.lock.hold(worker));
         let Some(last) = self.depot.full.load(Relaxed).checked_sub(1) else { return false };
@@ -90,7 +91,8 @@ impl Cached {
         true
     }
 
-    /// Exchanges a full slab for an empty one; none where there is no empty one, which cannot be while frames are given back once.
+    /// Exchanges a full slab for an empty one; none where there is no empty one, which cannot be while frames are given
+    /// back once.
     fn spill(&self, worker: Worker) -> bool {
         let (own, _held) = (&self.own[worker.index()], self.depot.lock.hold(worker));
         let first = self.depot.full.load(Relaxed);

@@ -1,7 +1,7 @@
 //! Pageyard's engine by number, over metadata in shared memory: a CPU of it for each worker, whose lists need no lock.
 //!
-//! The engine has no state but its metadata, and asks for no promise but that calls which name one CPU do not overlap: here a CPU is a
-//! worker's number, which passes on only after the worker before has been waited for.
+//! The engine has no state but its metadata, and asks for no promise but that calls which name one CPU do not overlap:
+//! here a CPU is a worker's number, which passes on only after the worker before has been waited for.
 
 use super::lines::Lines;
 use super::{Frames, Store, User};
@@ -19,7 +19,8 @@ pub(super) type Yard = Pageyard<'static, Exclusive>;
 
 /// Frames whose tags, a byte each, are one cache line.
 const TAGS: usize = 64;
-/// Lines that a trip to the zone touches: a pageblock's descriptor, a word of its bits, its bin. An estimate, not a count.
+/// Lines that a trip to the zone touches: a pageblock's descriptor, a word of its bits, its bin. An estimate, not a
+/// count.
 const ZONE_LINES: u64 = 3;
 
 /// The engine.
@@ -35,8 +36,8 @@ pub struct Engine {
     lines: Lines,
 }
 
-/// `vm.percpu_pagelist_high_fraction`, the smallest that Linux takes: an eighth of the frames may be on lists. By default Linux sizes
-/// lists by the zone, and for one of a few thousand frames they hold eight frames each.
+/// `vm.percpu_pagelist_high_fraction`, the smallest that Linux takes: an eighth of the frames may be on lists. By
+/// default Linux sizes lists by the zone, and for one of a few thousand frames they hold eight frames each.
 const LISTS_FRACTION: u64 = 8;
 
 /// Returns the request for a frame.
@@ -90,10 +91,11 @@ impl Engine {
     pub(super) fn make(&self) -> io::Result<()> {
         let region = [Engine::region(self.frames)];
         let map = MemoryMap::new(&region).map_err(refused)?;
-        // SAFETY: 1. The memory is mapped for the rest of the program. 2. Only the instance uses it, and the last one is not used
-        //         any more: workers stand still, and look it up again when they go on.
+        // SAFETY: 1. The memory is mapped for the rest of the program. 2. Only the instance uses it, and the last one
+        //         is not used any more: workers stand still, and look it up again when they go on.
         let memory = unsafe { std::slice::from_raw_parts_mut(self.metadata.as_ptr(), self.metadata_bytes) };
-        // SAFETY: calls that name one CPU do not overlap: see the module. All lists are drained while workers stand still only.
+        // SAFETY: calls that name one CPU do not overlap: see the module. All lists are drained while workers stand
+        // still only.
         let percpu = unsafe { Exclusive::by_cpu() };
         let yard = Pageyard::new(&map, Engine::config(self.workers), percpu, Metadata::zeroed(memory))
             .map_err(refused)?;
@@ -110,7 +112,8 @@ impl Engine {
 
     /// Returns the instance. It lies where it lies for good; what is there is made anew by [`Engine::make`].
     pub(super) fn yard(&self) -> &'static Yard {
-        // SAFETY: `make` wrote it, and it stays mapped; a worker that holds on to it while it is made anew stands still.
+        // SAFETY: `make` wrote it, and it stays mapped; a worker that holds on to it while it is made anew stands
+        // still.
         unsafe { self.yard.as_ref() }
     }
 }

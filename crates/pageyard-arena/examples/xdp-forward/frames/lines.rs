@@ -6,7 +6,8 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Who touched each line of an allocator last, and how often that was somebody else: in runs that count, which are not timed.
+/// Who touched each line of an allocator last, and how often that was somebody else: in runs that count, which are not
+/// timed.
 #[derive(Clone, Copy)]
 pub struct Lines(Option<Table>);
 

@@ -61,8 +61,8 @@ impl Lock {
         }
     }
 
-    /// Undoes what `dead` did to others, who is no more: opens the lock if it held it, and wakes those who sleep, because it may have
-    /// opened the lock and not lived to wake anybody.
+    /// Undoes what `dead` did to others, who is no more: opens the lock if it held it, and wakes those who sleep,
+    /// because it may have opened the lock and not lived to wake anybody.
     pub fn open_after(&self, dead: Worker) {
         if self.0.load(Relaxed) & !SLEEPERS == dead.0 + 1 {
             self.open();

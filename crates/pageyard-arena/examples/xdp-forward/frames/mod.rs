@@ -1,9 +1,10 @@
 //! Where workers get frames from and put them back: one small interface, and allocators behind it.
 //!
-//! Each allocator's state lies in shared memory, because workers are processes and may be killed at any instruction, in the middle of a
-//! call too. What such a call leaves behind cannot be relied on: the rings say where every frame is that somebody uses, all others are
-//! free, and [`Store::rebuild`] makes the allocator anew from that while every worker stands still. A lock whose holder died is opened
-//! first, so that the others can come to a stand; for that, every change under a lock takes effect by one store.
+//! Each allocator's state lies in shared memory, because workers are processes and may be killed at any instruction, in
+//! the middle of a call too. What such a call leaves behind cannot be relied on: the rings say where every frame is
+//! that somebody uses, all others are free, and [`Store::rebuild`] makes the allocator anew from that while every
+//! worker stands still. A lock whose holder died is opened first, so that the others can come to a stand; for that,
+//! every change under a lock takes effect by one store.
 //!
 //! An allocator is one module here: a type that implements [`Store`], and its worker's side, [`Frames`].
 
@@ -31,7 +32,8 @@ fn free(users: &[User]) -> Vec<Pfn> {
 
 /// A worker's side of an allocator.
 pub trait Frames {
-    /// Takes up to `out.len()` frames, at most [`BATCH`]; returns how many it wrote, from the front. Fewer only where too few are left.
+    /// Takes up to `out.len()` frames, at most [`BATCH`]; returns how many it wrote, from the front. Fewer only where
+    /// too few are left.
     fn get(&mut self, out: &mut [Pfn]) -> usize;
 
     /// Gives frames back, at most [`BATCH`], no matter which worker took them.
@@ -55,11 +57,12 @@ pub trait Store {
     /// Opens the lock, if a worker that was killed held it, and wakes those who wait for it.
     fn unlock_after(&self, _dead: Worker) {}
 
-    /// Returns cache lines that one worker wrote and another one took over next, since the last [`rebuild`](Store::rebuild); none
-    /// where it does not count them.
+    /// Returns cache lines that one worker wrote and another one took over next, since the last
+    /// [`rebuild`](Store::rebuild); none where it does not count them.
     fn lines(&self) -> Option<u64>;
 
-    /// Returns which share of frames came back through a ring and not through a cache, since then; none where it has no ring.
+    /// Returns which share of frames came back through a ring and not through a cache, since then; none where it has no
+    /// ring.
     fn through_ring(&self) -> Option<f64> {
         None
     }
@@ -95,7 +98,8 @@ impl Kind {
         }
     }
 
-    /// Makes it for so many frames and queues; it holds none before it is [rebuilt](Store::rebuild). `counts` has it count lines instead of being timed.
+    /// Makes it for so many frames and queues; it holds none before it is [rebuilt](Store::rebuild). `counts` has it
+    /// count lines instead of being timed.
     ///
     /// # Errors
     /// Where there is no memory for it.

@@ -49,8 +49,8 @@ impl Locked {
 
     /// Takes the newest frame.
     ///
-    /// Between processes the words are relaxed, because the lock orders them. Within one that is killed, what counts is that the
-    /// height is stored last and at once.
+    /// Between processes the words are relaxed, because the lock orders them. Within one that is killed, what counts is
+    /// that the height is stored last and at once.
     fn pop(&self, worker: Worker) -> Option<Pfn> {
         let _held = self.top.lock.hold(worker);
         let below = self.top.height.load(Relaxed).checked_sub(1)?;

@@ -1,8 +1,9 @@
-//! Pageyard's pools of pages: one for each queue, over one engine. The worker that receives from a queue is its pool's consumer; frames
-//! come back to the consumer's cache from that worker, and through the pool's ring from any other.
+//! Pageyard's pools of pages: one for each queue, over one engine. The worker that receives from a queue is its pool's
+//! consumer; frames come back to the consumer's cache from that worker, and through the pool's ring from any other.
 //!
-//! Everything lies in shared memory: the engine, the table of uses, the pools and their rings. A page goes through the kernel's rings by
-//! its address, the raw form that a descriptor has room for: the pool notes that it is in use, and checks that when it comes back.
+//! Everything lies in shared memory: the engine, the table of uses, the pools and their rings. A page goes through the
+//! kernel's rings by its address, the raw form that a descriptor has room for: the pool notes that it is in use, and
+//! checks that when it comes back.
 
 use super::engine::{Engine, Yard, request};
 use super::lines::Lines;
@@ -45,7 +46,8 @@ fn refused(why: PacketsError) -> io::Error {
 }
 
 impl Pools {
-    /// Makes them for so many frames, over all queues; `checks`: pages are marked while they are out, and checked when they come back.
+    /// Makes them for so many frames, over all queues; `checks`: pages are marked while they are out, and checked when
+    /// they come back.
     ///
     /// # Errors
     /// Where there is no memory for them.
@@ -99,7 +101,8 @@ impl Pools {
     }
 
     fn pool(&self, queue: u32) -> &'static Pool {
-        // SAFETY: there are so many, `make` wrote them, and they stay mapped; a worker that holds on to one while it is made anew stands still.
+        // SAFETY: there are so many, `make` wrote them, and they stay mapped; a worker that holds on to one while it is
+        // made anew stands still.
         unsafe { self.pools.add(queue as usize).as_ref() }
     }
 
@@ -169,7 +172,8 @@ impl Store for Pools {
     }
 
     fn lines(&self) -> Option<u64> {
-        // A slot's line goes to the worker that fills it and back to the one that empties it, and the ring's tail with each batch.
+        // A slot's line goes to the worker that fills it and back to the one that empties it, and the ring's tail with
+        // each batch.
         let through_rings: u64 = (0..self.queues).map(|queue| self.pool(queue).stats().recycle_ring).sum();
         self.lines.handed().map(|uses| uses + 2 * through_rings / SLOTS)
     }
@@ -217,7 +221,8 @@ impl Frames for Side {
 
     fn put(&mut self, frames: &[Pfn]) {
         for frame in frames.iter().filter(|_| !self.checks) {
-            // SAFETY: the kernel hands each descriptor back once, and those that it had were made addresses in `get` or by the supervisor.
+            // SAFETY: the kernel hands each descriptor back once, and those that it had were made addresses in `get` or
+            // by the supervisor.
             let page = unsafe { self.pool.from_address(frame.address()) };
             // A page that is refused shows in the count of frames.
             let _ = match &mut self.consumer {

@@ -1,6 +1,7 @@
-//! Memory until it can be used: the kernel's demand faults and the arena's blocks; and `perf`'s own benchmark, where it has it.
+//! Memory until it can be used: the kernel's demand faults and the arena's blocks; and `perf`'s own benchmark, where it
+//! has it.
 
-use super::Extent;
+use super::extent::Extent;
 use crate::experiment::{Rows, Run};
 use crate::fault::{FaultOptions, fault};
 use crate::harness::sampler::SAMPLES;

@@ -1,6 +1,6 @@
 //! How long clearing goes on without asking whether to stop, by what is cleared in between.
 
-use super::{DOCUMENTS, Extent, column, size};
+use super::extent::{DOCUMENTS, Extent, column, size};
 use crate::clear::{Mode, Region, Way};
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};
@@ -25,8 +25,8 @@ pub(super) fn rate(extent: usize) -> String {
     format!("{} cold, asked in between", size(extent))
 }
 
-/// Clears the largest extent in each unit, with a question after each, which reads the thread's clock: stretches are of its
-/// own processor time.
+/// Clears the largest extent in each unit, with a question after each, which reads the thread's clock: stretches are of
+/// its own processor time.
 pub(super) fn measure(extent: &Extent, run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchError> {
     let bytes = extent.largest();
     let mut region = Region::new(bytes)

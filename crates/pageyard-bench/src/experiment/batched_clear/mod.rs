@@ -1,10 +1,11 @@
 //! `batched-clear`, document 001: huge pages cleared in batches, or whole, instead of a page at a time.
 //!
 //! * `units`: page, batch and whole, by size of the extent, on one thread and two;
-//! * `latency`: how long a stretch without a question whether to stop takes; `survival`: what clearing leaves of another
-//!   working set in the caches; `faults`: memory until it can be used, by the kernel and by the arena;
+//! * `latency`: how long a stretch without a question whether to stop takes; `survival`: what clearing leaves of
+//!   another working set in the caches; `faults`: memory until it can be used, by the kernel and by the arena;
 //! * `verdict`: what was reproduced of the document, and what clearing was to reach.
 
+mod extent;
 mod faults;
 mod latency;
 mod survival;
@@ -14,47 +15,11 @@ mod verdict;
 use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
 use crate::clear::{Mode, Way};
 use crate::error::BenchError;
+use extent::{BATCHED, CONTIGUOUS, COUNTERS, DOCUMENTS, Extent, PUBLISHED, column};
 use pageyard_arena::clear::Primitive;
-use pageyard_replay::text::bytes;
 
 /// The experiment.
 pub struct BatchedClear;
-
-/// What the document's kernel clears with on its processors.
-const DOCUMENTS: Primitive = Primitive::RepStosb;
-
-const CONTIGUOUS: &str = "published:contiguous-pages";
-const BATCHED: &str = "published:batched-pages";
-const PUBLISHED: &str = "Demand faults, as published";
-const COUNTERS: &str = "Counters, as published";
-
-/// Returns the column of a way of clearing: `rep-stosb:batch`.
-fn column(way: Way) -> String {
-    let mode = if way.mode == Mode::Extent { "whole" } else { way.mode.name() };
-    format!("{}:{mode}", way.name())
-}
-
-/// Extents, and the memory that they lie in.
-struct Extent {
-    /// Sizes of extents, the largest last.
-    sizes: Vec<usize>,
-    /// Bytes of memory for each thread.
-    memory: usize,
-}
-
-impl Extent {
-    fn new(quick: bool) -> Extent {
-        match quick {
-            false => Extent { sizes: (12..=30).map(|log| 1 << log).collect(), memory: 1 << 30 },
-            true => Extent { sizes: vec![1 << 12, 1 << 21, 1 << 26], memory: 256 << 20 },
-        }
-    }
-
-    /// The extent that stands for a page of 1 GiB.
-    fn largest(&self) -> usize {
-        self.sizes.last().copied().unwrap_or(self.memory)
-    }
-}
 
 impl Experiment for BatchedClear {
     fn name(&self) -> &'static str {
@@ -172,9 +137,4 @@ impl Experiment for BatchedClear {
         plot.series.retain(|s| !s.points.is_empty());
         vec![plot].into_iter().filter(|p| !p.series.is_empty()).collect()
     }
-}
-
-/// Names a size as reports do.
-fn size(extent: usize) -> String {
-    bytes(extent as u64)
 }

@@ -1,6 +1,6 @@
 //! What clearing leaves of another working set in the caches.
 
-use super::{Extent, column, size};
+use super::extent::{Extent, column, size};
 use crate::clear::{Mode, PAGE, Region, Way};
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};
@@ -36,7 +36,8 @@ impl Cache {
         }
     }
 
-    /// Returns bytes of a working set, a power of two as blocks are; none where the kernel says nothing of such a cache.
+    /// Returns bytes of a working set, a power of two as blocks are; none where the kernel says nothing of such a
+    /// cache.
     fn working_set(self) -> Option<u64> {
         let caches = caches();
         let bytes = match self {

@@ -1,6 +1,6 @@
 //! Page, batch and whole: extents of all sizes, cold and hot, on one thread and two.
 
-use super::{DOCUMENTS, Extent, column, size};
+use super::extent::{DOCUMENTS, Extent, column, size};
 use crate::clear::{ClearSetting, FEWEST_COUNTED, Mode, PAGE, Region, Way, sample};
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};

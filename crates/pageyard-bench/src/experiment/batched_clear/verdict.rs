@@ -1,7 +1,8 @@
 //! The claims of `batched-clear`, judged by its rows.
 
+use super::extent::{BATCHED, CONTIGUOUS, DOCUMENTS, column};
 use super::survival::Cache;
-use super::{BATCHED, CONTIGUOUS, DOCUMENTS, column, faults, latency, survival, units};
+use super::{faults, latency, survival, units};
 use crate::clear::{CHOICE, Mode, PAGE, Way};
 use crate::experiment::claim::{Claim, Outcome};
 use crate::experiment::figure::Figure;
@@ -145,8 +146,8 @@ fn begins(rows: &Rows) -> Claim {
         Outcome::of((cache / 2..=cache * 2).contains(first) && rises),
         format!(
             "from {} on, where it gains {gain:+.1} %; the last-level cache is {}; {}",
-            super::size(*first),
-            super::size(cache),
+            super::extent::size(*first),
+            super::extent::size(cache),
             if rises { "no larger size gains less" } else { "some larger size gains less" }
         ),
     )

@@ -1,4 +1,5 @@
-//! What is compared: the reference with document 002's patches, one after the other, and the engine; and many runs at once.
+//! What is compared: the reference with document 002's patches, one after the other, and the engine; and many runs at
+//! once.
 
 use super::super::{Run, Settings as Knobs, machines};
 use crate::error::BenchError;
@@ -90,7 +91,8 @@ impl Candidate {
             let config = pageyard::Config { cpus: CPUS, ..knobs.yard() };
             return Ok(match turns {
                 Turns::One => Engine::Exclusive(config),
-                // The threads name simulated CPUs and not those that they run on, so restartable sequences do not serve.
+                // The threads name simulated CPUs and not those that they run on, so restartable sequences do not
+                // serve.
                 Turns::Beside(_) => Engine::TryLock(config),
             });
         };

@@ -1,4 +1,5 @@
-//! The document's table row by row: how each figure changes from patch to patch, there and here, and whether the seeds carry it.
+//! The document's table row by row: how each figure changes from patch to patch, there and here, and whether the seeds
+//! carry it.
 
 use super::super::{Published, Rows};
 use super::table::figures;
@@ -30,8 +31,8 @@ fn grows(before: f64, after: f64) -> Option<f64> {
     (before != 0.0).then(|| (after / before - 1.0) * 100.0)
 }
 
-/// Adds how every figure changes between two columns whose runs have the same seeds in the same order: the change, and the
-/// interval that holds it in 95 of 100 draws of the seeds, with both columns' runs of a seed drawn together.
+/// Adds how every figure changes between two columns whose runs have the same seeds in the same order: the change, and
+/// the interval that holds it in 95 of 100 draws of the seeds, with both columns' runs of a seed drawn together.
 pub fn add(rows: &mut Rows, step: &str, before: &[&Report], after: &[&Report]) {
     let changes = |which: &[usize]| -> Vec<(String, Option<f64>)> {
         let of = |runs: &[&Report]| figures(&which.iter().map(|i| runs[*i]).collect::<Vec<_>>());

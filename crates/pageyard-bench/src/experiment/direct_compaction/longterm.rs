@@ -9,8 +9,8 @@ use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
 /// The section of the table.
 pub const SECTION: &str = "Long-term fragmentation";
 
-/// What is compared: the patches; patch 3's technique in synchronous direct compaction too, as the thread's last message asks
-/// for; a pivot; patch 4's technique without patch 3's; both everywhere; and the engine.
+/// What is compared: the patches; patch 3's technique in synchronous direct compaction too, as the thread's last
+/// message asks for; a pivot; patch 4's technique without patch 3's; both everywhere; and the engine.
 fn candidates() -> Vec<Candidate> {
     vec![
         Candidate::patch(2),
@@ -45,7 +45,7 @@ pub fn measure(
         candidates.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
     let reports = run_all("long-term fragmentation", &jobs, run)?;
     let mut rows = Rows::default();
-    rows.setting(super::setting(settings, trace, seeds));
+    rows.setting(super::extent::setting(settings, trace, seeds));
     rows.section(SECTION);
     for candidate in &candidates {
         let of: Vec<&Report> = jobs

@@ -1,7 +1,7 @@
 //! `direct-compaction`, document 002: less latency, and more success, for direct asynchronous compaction.
 //!
-//! * `candidate`: the columns, and many runs at once; `table`: the document's own table; `changes`: how each of its rows changes
-//!   from patch to patch; `tenths`: success against fragmentation;
+//! * `candidate`: the columns, and many runs at once; `table`: the document's own table; `changes`: how each of its
+//!   rows changes from patch to patch; `tenths`: success against fragmentation;
 //! * `questions`: what the thread left open; `longterm`: fragmentation over many phases;
 //! * `background`: whole zones, two compactors, one huge frame; `sensitivity`: what depends on the workload;
 //! * `verdict`, `targets`: what was reproduced of the document, and what the engine was to reach.
@@ -9,6 +9,7 @@
 mod background;
 mod candidate;
 mod changes;
+mod extent;
 mod longterm;
 mod questions;
 mod sensitivity;
@@ -21,69 +22,18 @@ use super::recordings::find;
 use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
 use crate::error::BenchError;
 use candidate::{Candidate, Job, run_all};
+use extent::{Extent, SEEDS, setting};
 use hdrhistogram::Histogram;
-use pageyard_replay::workload::stress::{Phases, Report, Settings, Turns};
+use pageyard_replay::workload::stress::{Phases, Report, Turns};
 use pageyard_replay::workload::{LoadTrace, Role, Shape};
 use pageyard_trace::Trace;
 use table::{MIGRATE, SECTION, SUM};
-
-/// Seeds of the document's table; the first two of them with `--quick`.
-const SEEDS: [u64; 10] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-
-/// How many nanoseconds the load's recording goes on for each nanosecond of processor time that a request takes: frames are not
-/// copied here, so a request's compaction takes less time than a kernel's. Fixed before the table was measured with it.
-const PACE: f64 = 2.0;
 
 /// The section of the latency table.
 const LATENCY: &str = "One direct compaction";
 
 /// The experiment.
 pub struct DirectCompaction;
-
-/// How much is measured.
-struct Extent {
-    settings: Settings,
-    /// Seeds of the document's table.
-    table_seeds: &'static [u64],
-    /// The same on a smaller machine, for the tables with many variants.
-    small: Settings,
-    seeds: &'static [u64],
-    /// The same with half of the jobs, for the questions: with all of them every patch succeeds alike, so success could answer none.
-    asked: Settings,
-    phases: usize,
-    background: u64,
-    sensitivity: bool,
-}
-
-impl Extent {
-    fn new(quick: bool) -> Extent {
-        let study = Settings::study();
-        let sized =
-            |gib: u64, jobs| Settings { memory: gib << 30, shape: Shape { jobs, ..study.shape }, ..study };
-        match quick {
-            false => Extent {
-                settings: Settings { turns: Turns::Beside(PACE), ..study },
-                table_seeds: &SEEDS,
-                small: sized(2, 4),
-                seeds: &SEEDS[..3],
-                asked: sized(2, 2),
-                phases: 20,
-                background: 16 << 30,
-                sensitivity: true,
-            },
-            true => Extent {
-                settings: Settings { turns: Turns::Beside(PACE), ..sized(1, 2) },
-                table_seeds: &SEEDS[..2],
-                small: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
-                seeds: &SEEDS[..1],
-                asked: Settings { rounds: 0.5, settle: 0.25, ..sized(1, 2) },
-                phases: 0,
-                background: 1 << 30,
-                sensitivity: false,
-            },
-        }
-    }
-}
 
 impl Experiment for DirectCompaction {
     fn name(&self) -> &'static str {
@@ -263,17 +213,6 @@ fn main_table(load: &LoadTrace, extent: &Extent, run: &mut Run<'_>) -> Result<Ro
         rows.add("requests that compacted", column, histogram.len() as f64, "");
     }
     Ok(rows)
-}
-
-/// Says in a few words which machine and load a run is of.
-fn setting(s: &Settings, load: &LoadTrace, seeds: &[u64]) -> String {
-    format!(
-        "{} MiB, {} jobs of {}, {} rounds a phase, seeds {seeds:?}",
-        s.memory >> 20,
-        s.shape.jobs,
-        load.name(),
-        s.rounds
-    )
 }
 
 /// Says every parameter of the workload.

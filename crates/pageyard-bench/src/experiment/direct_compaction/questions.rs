@@ -183,7 +183,7 @@ pub fn measure(
         candidates.iter().flat_map(|s| seeds.iter().map(move |seed| job(s, seed))).collect();
     let reports = run_all("open questions", &jobs, run)?;
     let mut rows = Rows::default();
-    rows.setting(super::setting(settings, trace, seeds));
+    rows.setting(super::extent::setting(settings, trace, seeds));
     for (section, variants) in QUESTIONS {
         rows.section(section);
         for (patch, knobs) in variants {

@@ -68,7 +68,7 @@ pub fn measure(
     }
     let reports = run_all("sensitivity", &jobs, run)?;
     let mut rows = Rows::default();
-    rows.setting(super::setting(settings, first, seeds) + ", except for what the row names");
+    rows.setting(super::extent::setting(settings, first, seeds) + ", except for what the row names");
     rows.section(SECTION);
     let mut chunks = reports.chunks(seeds.len());
     for (name, ..) in &cases {

@@ -1,5 +1,5 @@
-//! Success against fragmentation: the phases under load in tenths of their attempts, so that the end of memory, where nothing can
-//! succeed, does not stand for all of it.
+//! Success against fragmentation: the phases under load in tenths of their attempts, so that the end of memory, where
+//! nothing can succeed, does not stand for all of it.
 
 use super::super::Rows;
 use super::table::mean;

@@ -1,7 +1,7 @@
-//! aim9's `page_test` and `brk_test`: what a program sees of the allocator, through this machine's kernel, through an arena, and
-//! over the reference with each protection of its lists.
+//! aim9's `page_test` and `brk_test`: what a program sees of the allocator, through this machine's kernel, through an
+//! arena, and over the reference with each protection of its lists.
 
-use super::{BEFORE, ENGINE, PROTECTIONS, VANILLA};
+use super::subjects::{BEFORE, ENGINE, PROTECTIONS, VANILLA};
 use crate::clear::{PAGE, Region};
 use crate::error::BenchError;
 use crate::experiment::machines::{protection, reference, single};
@@ -84,8 +84,8 @@ fn arena() -> Result<Box<dyn Works>, BenchError> {
     }
 }
 
-/// The loop of a page fault over the reference: a frame is taken, cleared and put into a table, as many as `page_test` touches;
-/// then all of them go back.
+/// The loop of a page fault over the reference: a frame is taken, cleared and put into a table, as many as `page_test`
+/// touches; then all of them go back.
 fn faults(allocator: &LinuxAllocator, memory: &mut [MaybeUninit<u8>], turns: usize) -> bool {
     const CX: Cx = Cx::on(CpuId(0));
     let request = single();
@@ -112,7 +112,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErr
     let mut memory = Region::new(MEMORY).map_err(|why| BenchError::Experiment { why: why.to_string() })?;
     let mut ways = vec![Way::Kernel, Way::Arena(arena()?)];
     for (column, again) in PROTECTIONS.iter().map(|p| (p, false)).chain([(&PROTECTIONS[0], true)]) {
-        let config = run.settings.linux(super::PRESET, &column.knobs())?;
+        let config = run.settings.linux(super::subjects::PRESET, &column.knobs())?;
         ways.push(Way::Reference(column.column, Box::new(reference(&[zone], &config)?), again));
     }
     run.at("aim9", 0, 2);
@@ -180,6 +180,6 @@ pub(super) fn published(tables: &Published, rows: &mut Rows) {
         let metric = line.text("metric");
         let unit = if metric.starts_with("CoeffVar") { "%" } else { "1/s" };
         rows.add(metric, VANILLA, line.number("vanilla"), unit);
-        rows.add(metric, super::IRQSAFE, line.number("irqsafe"), unit);
+        rows.add(metric, super::subjects::IRQSAFE, line.number("irqsafe"), unit);
     }
 }

@@ -1,6 +1,7 @@
 //! The patch's assumption, that intensive allocation in interrupts is rare, tested on recorded traces.
 
-use super::{AFTER, BEFORE, Machines, REGISTER, SOFT_IRQ, SOFT_OFF, TRYLOCK, mix};
+use super::mix;
+use super::subjects::{AFTER, BEFORE, Machines, REGISTER, SOFT_IRQ, SOFT_OFF, TRYLOCK};
 use crate::error::BenchError;
 use crate::experiment::recordings::find;
 use crate::experiment::{Rows, Run, Samples, gain};

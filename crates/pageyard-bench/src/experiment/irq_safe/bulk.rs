@@ -1,6 +1,6 @@
 //! Frames by the array against frames one by one, and a receive buffer of 256 KiB made of single frames.
 
-use super::{AFTER, BEFORE, ENGINE, Machines, TRYLOCK};
+use super::subjects::{AFTER, BEFORE, ENGINE, Machines, TRYLOCK};
 use crate::experiment::machines::Batches;
 use crate::experiment::{Rows, Run};
 use crate::harness::sampler::Sample;

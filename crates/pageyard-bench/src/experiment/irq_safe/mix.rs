@@ -36,9 +36,9 @@ fn share(by: &[u64; 3]) -> f64 {
     (by[1] + by[2]) as f64 / (by.iter().sum::<u64>() as f64).max(1.0) * 100.0
 }
 
-/// Reads up to `most` order-0 calls. Frees of frames allocated before the recording are left out: they have no partner here.
-/// A frame allocated twice was freed in between, unrecorded; that free is made on the CPU and in the context of the second
-/// allocation.
+/// Reads up to `most` order-0 calls. Frees of frames allocated before the recording are left out: they have no partner
+/// here. A frame allocated twice was freed in between, unrecorded; that free is made on the CPU and in the context of
+/// the second allocation.
 pub(super) fn load(path: &std::path::Path, most: usize) -> Result<Recorded, BenchError> {
     let mut events = Trace::open(path)?.events(Columns::Replay)?;
     let (mut raw, mut blocks) = (Vec::new(), 0);
@@ -86,7 +86,8 @@ pub(super) fn load(path: &std::path::Path, most: usize) -> Result<Recorded, Benc
     })
 }
 
-/// Gives each held block a place, which is used again when it has been freed; returns the calls, and how many places there are.
+/// Gives each held block a place, which is used again when it has been freed; returns the calls, and how many places
+/// there are.
 fn on_one_cpu(raw: &[Raw]) -> (Vec<Call>, usize) {
     let (mut spare, mut places): (Vec<u32>, usize) = Default::default();
     let mut held = HashMap::new();

@@ -1,8 +1,10 @@
 //! `irq-safe`: what protects the per-CPU lists against interrupts, and what that costs.
 //!
-//! * `sweep`: the document's microbenchmark; `primitives`: what a protection costs by itself, and the prediction from it;
+//! * `sweep`: the document's microbenchmark; `primitives`: what a protection costs by itself, and the prediction from
+//!   it;
 //! * `mix`, `assumption`: recorded traces against the patch's assumption; `bulk`: frames by the array;
-//! * `storm`: handlers that allocate; `aim9`: what a program sees, by the kernel and by an arena; `verdict`: the result.
+//! * `storm`: handlers that allocate; `aim9`: what a program sees, by the kernel and by an arena; `verdict`: the
+//!   result.
 
 mod aim9;
 mod assumption;
@@ -10,95 +12,23 @@ mod bulk;
 mod mix;
 mod primitives;
 mod storm;
+mod subjects;
 mod sweep;
 mod verdict;
 
-use super::machines::{Boxed, Reference, engine, engine_subject};
-use super::machines::{reference, reference_subject, regions};
-use super::{Claim, Experiment, Plot, Published, Rows, Run, Series, Settings};
+use super::machines::{Boxed, engine};
+use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
 use crate::error::BenchError;
-use crate::harness::subject::Subject;
 use crate::harness::team::{Team, cpus};
 use pageyard::{Frames, NodeId, Pfn, Region, ZoneKind};
-use pageyard_linux::LinuxAllocator;
 use std::time::Duration;
+use subjects::{
+    AFTER, BEFORE, ENGINE, IRQSAFE, MASK, Machines, PRESET, PROTECTIONS, REGISTER, SOFT_IRQ, SOFT_OFF,
+    TRYLOCK, VANILLA,
+};
 
 /// The experiment.
 pub struct IrqSafe;
-
-/// A protection of the per-CPU lists: its column, and the knobs that make it.
-struct Protection {
-    column: &'static str,
-    protection: &'static str,
-    interrupts: &'static str,
-}
-
-/// The document's before, then its after, then the others.
-const PROTECTIONS: [Protection; 7] = [
-    Protection { column: BEFORE, protection: "irqsave", interrupts: "soft_flag" },
-    Protection { column: AFTER, protection: "preempt_only", interrupts: "soft_flag" },
-    Protection { column: SOFT_OFF, protection: "soft_irq_off", interrupts: "soft_flag" },
-    Protection { column: SOFT_IRQ, protection: "soft_irq_allowed", interrupts: "soft_flag" },
-    Protection { column: TRYLOCK, protection: "trylock", interrupts: "soft_flag" },
-    Protection { column: REGISTER, protection: "irqsave", interrupts: "flags_register" },
-    Protection { column: MASK, protection: "irqsave", interrupts: "signal_mask" },
-];
-
-/// The reference that all of them are.
-const PRESET: &str = "linux-4.10";
-
-const BEFORE: &str = "reference:irqsave";
-const AFTER: &str = "reference:preempt_only";
-const SOFT_OFF: &str = "reference:soft_irq_off";
-const SOFT_IRQ: &str = "reference:soft_irq_allowed";
-const TRYLOCK: &str = "reference:trylock";
-const REGISTER: &str = "reference:irqsave-flags-register";
-const MASK: &str = "reference:irqsave-signal-mask";
-const ENGINE: &str = "pageyard";
-const VANILLA: &str = "published:vanilla";
-const IRQSAFE: &str = "published:irqsafe";
-
-/// One of each protection, the first one twice for the A/A pair, and the engine; and threads for them.
-struct Machines {
-    references: Vec<Reference>,
-    again: Reference,
-    engine: Box<dyn Subject>,
-    team: Team,
-}
-
-impl Protection {
-    /// Returns the knobs that make it.
-    fn knobs(&self) -> [(&'static str, &'static str); 2] {
-        [("pcp_protection", self.protection), ("interrupts", self.interrupts)]
-    }
-
-    fn reference(&self, regions: &[Region], settings: &Settings) -> Result<LinuxAllocator, BenchError> {
-        reference(regions, &settings.linux(PRESET, &self.knobs())?)
-    }
-}
-
-impl Machines {
-    fn new(settings: &Settings) -> Result<Machines, BenchError> {
-        let regions = regions(1);
-        let one = |p: &Protection, column| Ok(reference_subject(column, p.reference(&regions, settings)?));
-        Ok(Machines {
-            references: PROTECTIONS.iter().map(|p| one(p, p.column)).collect::<Result<_, BenchError>>()?,
-            again: one(&PROTECTIONS[0], "again")?,
-            engine: engine_subject(ENGINE, &regions, settings)?,
-            team: Team::new(&cpus()),
-        })
-    }
-
-    /// Returns all of them under the names of their columns: the references, the engine, and the pair's second half.
-    fn subjects(&self) -> Vec<&dyn Subject> {
-        let references = self.references.iter().map(|r| r as &dyn Subject);
-        references.chain([&*self.engine, &self.again as &dyn Subject]).collect()
-    }
-
-    fn sound(&self) -> Result<(), BenchError> {
-        super::machines::sound(self.subjects().into_iter().filter_map(|s| s.engine()))
-    }
-}
 
 impl Experiment for IrqSafe {
     fn name(&self) -> &'static str {

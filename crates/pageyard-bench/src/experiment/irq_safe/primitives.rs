@@ -1,6 +1,6 @@
 //! What a protection costs by itself, and the document's prediction from that: what is removed, minus what is added.
 
-use super::{AFTER, BEFORE, MASK, REGISTER};
+use super::subjects::{AFTER, BEFORE, MASK, REGISTER};
 use crate::experiment::{Published, Rows, Run};
 use crate::harness::clock::now_ns;
 use crate::harness::sampler::Sample;

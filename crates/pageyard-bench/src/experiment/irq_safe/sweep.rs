@@ -1,6 +1,8 @@
 //! The document's microbenchmark: batches of single frames, taken and given back in the same order.
 
-use super::{AFTER, BEFORE, IRQSAFE, MASK, Machines, PROTECTIONS, REGISTER, SOFT_IRQ, SOFT_OFF, VANILLA};
+use super::subjects::{
+    AFTER, BEFORE, IRQSAFE, MASK, Machines, PROTECTIONS, REGISTER, SOFT_IRQ, SOFT_OFF, VANILLA,
+};
 use crate::experiment::machines::{Batches, batches};
 use crate::experiment::{Published, Rows, Run};
 use crate::harness::sampler::Sample;

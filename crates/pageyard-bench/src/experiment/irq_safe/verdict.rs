@@ -3,7 +3,9 @@
 use super::aim9::{KERNEL, VARIES, VARIES_AGAIN};
 use super::assumption::{ITS_CPUS, ONE_CPU, QUICK_CALLS};
 use super::primitives::{FROM_MASK, FROM_REGISTER, PUBLISHED};
-use super::{AFTER, BEFORE, ENGINE, IRQSAFE, MASK, PROTECTIONS, REGISTER, SOFT_IRQ, TRYLOCK, VANILLA};
+use super::subjects::{
+    AFTER, BEFORE, ENGINE, IRQSAFE, MASK, PROTECTIONS, REGISTER, SOFT_IRQ, TRYLOCK, VANILLA,
+};
 use crate::experiment::Rows;
 use crate::experiment::claim::{Claim, Outcome, worst_pair};
 use crate::experiment::figure::Figure;

@@ -6,8 +6,8 @@ use super::colour::Colours;
 use super::escape;
 use std::fmt::Write;
 
-/// Bars this many times as long as others make those invisible: then they are drawn on a logarithmic scale. Shares are not: there
-/// a bar that is almost gone says what it should.
+/// Bars this many times as long as others make those invisible: then they are drawn on a logarithmic scale. Shares are
+/// not: there a bar that is almost gone says what it should.
 const TOO_FAR_APART: f64 = 100.0;
 
 /// How long bars are drawn, in percent of the place that they have.

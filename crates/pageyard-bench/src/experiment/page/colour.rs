@@ -12,8 +12,8 @@ pub(super) struct Colours {
 }
 
 impl Colours {
-    /// Gives columns their colours, in the order in which rows name them: shades of grey for what was published, colours that
-    /// colour-blind readers tell apart for references, and one colour for the engine.
+    /// Gives columns their colours, in the order in which rows name them: shades of grey for what was published,
+    /// colours that colour-blind readers tell apart for references, and one colour for the engine.
     pub fn of(rows: &Rows) -> Colours {
         let (mut references, mut published) = (Vec::new(), Vec::new());
         for row in rows.iter() {

@@ -88,8 +88,8 @@ pub(super) trait Fate: Send + Sync + 'static {
     fn put<A: PageAllocator + 'static>(buffer: Self::Buffer<A>, cx: &Cx) -> bool;
 }
 
-/// Recycling fails: the page leaves its pool, and the packet's buffer is one fragment of it, freed to the allocator. So the pool is
-/// always empty and asks the allocator.
+/// Recycling fails: the page leaves its pool, and the packet's buffer is one fragment of it, freed to the allocator. So
+/// the pool is always empty and asks the allocator.
 ///
 /// # Linux
 /// What the document says of mlx5: `page_pool_release_page` and `build_skb` on receipt, `page_frag_free` on completion.

@@ -3,7 +3,7 @@
 use super::buffers::Fate;
 use super::forward::{Forwards, MEMORY, World, host};
 use super::notes::Notes;
-use super::{BUDDY, ENGINE, PCP, POINT, PRESET};
+use super::subjects::{BUDDY, ENGINE, PCP, POINT, PRESET};
 use crate::error::BenchError;
 use crate::experiment::Settings;
 use crate::experiment::machines::{engine, reference, sound};

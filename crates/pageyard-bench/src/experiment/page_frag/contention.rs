@@ -1,14 +1,14 @@
-//! Packets a second, and the time that CPUs wait for the zone lock: with recycling that fails, as in the document, and with
-//! recycling that works.
+//! Packets a second, and the time that CPUs wait for the zone lock: with recycling that fails, as in the document, and
+//! with recycling that works.
 //!
-//! A router's CPUs do both ends, each for its own queues: that is the first table. With two CPUs, each end can also be on its own
-//! CPU.
+//! A router's CPUs do both ends, each for its own queues: that is the first table. With two CPUs, each end can also be
+//! on its own CPU.
 
 use super::buffers::{Leaves, Recycled};
 use super::columns::{COLUMNS, Column, close, timed};
 use super::forward::{Load, Shape, World};
+use super::subjects::{BUDDY, ENGINE, ONE, PCP, SHARE, TWO};
 use super::work::Level;
-use super::{BUDDY, ENGINE, ONE, PCP, SHARE, TWO};
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};
 use crate::harness::sampler::Sample;

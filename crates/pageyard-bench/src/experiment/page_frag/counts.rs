@@ -1,16 +1,16 @@
-//! What each packet costs in counts, and what the gain of lists rests on: waiting, lines of the zone that change hands, or frames
-//! that are no longer in a CPU's caches.
+//! What each packet costs in counts, and what the gain of lists rests on: waiting, lines of the zone that change hands,
+//! or frames that are no longer in a CPU's caches.
 //!
-//! Counts are of a pass of their own. The gain is then measured where each of the three is missing: on one CPU nothing waits and
-//! nothing changes hands; with headers that no one touches, a frame's own memory is not needed.
+//! Counts are of a pass of their own. The gain is then measured where each of the three is missing: on one CPU nothing
+//! waits and nothing changes hands; with headers that no one touches, a frame's own memory is not needed.
 
 use super::buffers::Leaves;
 use super::columns::{COLUMNS, Column, close, column, timed};
 use super::contention::{Turns, groups, rates};
 use super::forward::{Load, MEMORY, Shape, World};
 use super::reuse::Frames;
+use super::subjects::{BUDDY, ENGINE, PCP};
 use super::work::Level;
-use super::{BUDDY, ENGINE, PCP};
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};
 use crate::harness::team::Team;

@@ -1,9 +1,10 @@
-//! A host that forwards packets: one end receives, the other completes transmission. One CPU does both, or each has its own.
+//! A host that forwards packets: one end receives, the other completes transmission. One CPU does both, or each has its
+//! own.
 //!
 //! Between them a ring carries packets in groups, as a NAPI poll hands them on. Each packet's frame is real memory: the
-//! receiver writes a header and the completion reads it. Both ends do a router's other work beside that, as look-ups in a
-//! table larger than the caches, for a stated time: a CPU that did nothing but allocate would wait for the lock more than
-//! any router does. With one CPU both ends take turns on it.
+//! receiver writes a header and the completion reads it. Both ends do a router's other work beside that, as look-ups in
+//! a table larger than the caches, for a stated time: a CPU that did nothing but allocate would wait for the lock more
+//! than any router does. With one CPU both ends take turns on it.
 
 use super::buffers::{Buffers, Consumer, Fate};
 use super::notes::{Notes, Stage};
@@ -102,8 +103,8 @@ pub(super) struct Pass {
 
 /// A host of any kind.
 pub(super) trait Forwards {
-    /// Forwards packets. Where each CPU does both ends, the first to have forwarded its groups ends the pass. `None` where the pass does
-    /// not count: the threads ran apart, or something was refused.
+    /// Forwards packets. Where each CPU does both ends, the first to have forwarded its groups ends the pass. `None`
+    /// where the pass does not count: the threads ran apart, or something was refused.
     fn run(&self, load: Load, team: &Team) -> Option<Pass>;
 
     /// Returns the allocator behind it.
@@ -141,7 +142,8 @@ struct Host<A: PageAllocator + 'static, F, N> {
 /// Packets that are handed on together; one that was not received leaves its place empty.
 type Group<B> = VecDeque<Option<B>>;
 
-/// The ring between the two ends: one writer, one reader. A group's lock is never waited for: the positions say whose it is.
+/// The ring between the two ends: one writer, one reader. A group's lock is never waited for: the positions say whose
+/// it is.
 struct Ring<B> {
     groups: Vec<Mutex<Group<B>>>,
     written: Position,
@@ -226,7 +228,8 @@ impl<A: PageAllocator + 'static, F: Fate, N: Notes> Host<A, F, N> {
         }
     }
 
-    /// Completes a group: headers are read and buffers given back. `false`: a header was another packet's, or a buffer was refused.
+    /// Completes a group: headers are read and buffers given back. `false`: a header was another packet's, or a buffer
+    /// was refused.
     fn complete(&self, end: &End, ring: &Ring<F::Buffer<A>>, at: usize) -> bool {
         let (mut right, mut group) = (true, ring.group(at));
         for (i, packet) in (at..at + GROUP).zip(group.drain(..)) {
@@ -250,8 +253,8 @@ impl<A: PageAllocator + 'static, F: Fate, N: Notes> Host<A, F, N> {
         self.world.memory[frame].iter().all(|word| word.load(Ordering::Relaxed) == i as u64)
     }
 
-    /// Forwards on one CPU; half a ring is on its way. Returns the groups that it forwarded: where another CPU does the same, the first
-    /// to end ends both, so that all that counts was forwarded side by side.
+    /// Forwards on one CPU; half a ring is on its way. Returns the groups that it forwarded: where another CPU does the
+    /// same, the first to end ends both, so that all that counts was forwarded side by side.
     fn alone(&'static self, end: &End, ended: &AtomicBool) -> (bool, usize) {
         let Some(mut pages) = self.buffers.consumer(end.cpu) else { return (false, 0) };
         let (ring, lag) = (Ring::new(), RING / GROUP / 2);

@@ -1,9 +1,10 @@
 //! `page-frag`: frames of packets freed as fragments, to the zone or to the per-CPU list.
 //!
 //! * `work`: a router's other work for a packet; `notes`: what a pass notes;
-//! * `buffers`: pools, fragments, and what becomes of a packet's page; `forward`: a host with one or two CPUs; `columns`: the hosts
-//!   that are compared;
-//! * `contention`: packets a second; `profile`: time by function; `reuse`, `counts`: what each packet costs, and why lists gain;
+//! * `buffers`: pools, fragments, and what becomes of a packet's page; `forward`: a host with one or two CPUs;
+//!   `columns`: the hosts that are compared;
+//! * `contention`: packets a second; `profile`: time by function; `reuse`, `counts`: what each packet costs, and why
+//!   lists gain;
 //! * `router`: what the thread said of its router, by the router model; `verdict`: the result.
 
 mod buffers;
@@ -15,6 +16,7 @@ mod notes;
 mod profile;
 mod reuse;
 mod router;
+mod subjects;
 mod verdict;
 mod work;
 
@@ -22,26 +24,10 @@ use super::machines::protection;
 use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
 use crate::error::BenchError;
 use crate::harness::team::{Team, cpus};
+use subjects::{BUDDY, DRIFT, ENGINE, MODEL, PCP, POINT, PRESET, PROFILE, SHARE, TWO};
 
 /// The experiment.
 pub struct PageFrag;
-
-/// The reference, and the knob that the document is about.
-const PRESET: &str = "linux-4.10";
-const POINT: &str = "frag_free";
-
-const BUDDY: &str = "reference:buddy";
-const PCP: &str = "reference:pcp";
-const ENGINE: &str = "pageyard";
-const PROFILE: &str = "published:profile";
-const MODEL: &str = "model";
-
-const ONE: &str = "packets per second, 1 CPU";
-const TWO: &str = "packets per second, 2 CPUs";
-const SHARE: &str = "zone lock wait share";
-
-/// Other work whose time has changed by more, in percent, is reported.
-const DRIFT: f64 = 15.0;
 
 impl Experiment for PageFrag {
     fn name(&self) -> &'static str {

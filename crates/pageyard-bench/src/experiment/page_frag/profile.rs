@@ -1,16 +1,16 @@
 //! Where CPUs spend their time: samples by function, as a profile takes them, in a pass of its own.
 //!
-//! A timer of each thread's CPU time sends it a signal, at best once a tick of the kernel. The handler counts in which places the
-//! thread is: each place is a bit, so that a sample counts for all the functions that it is in, as a profile's shares do with
-//! callees. The kernel's functions end with calls of those below them, which a profile shows beside them and not within: so
-//! `page_frag_free` and `_raw_spin_lock` stand without what they call, here as there.
+//! A timer of each thread's CPU time sends it a signal, at best once a tick of the kernel. The handler counts in which
+//! places the thread is: each place is a bit, so that a sample counts for all the functions that it is in, as a
+//! profile's shares do with callees. The kernel's functions end with calls of those below them, which a profile shows
+//! beside them and not within: so `page_frag_free` and `_raw_spin_lock` stand without what they call, here as there.
 
 use super::buffers::Leaves;
 use super::columns::{COLUMNS, close, column};
 use super::forward::{GROUP, Load, Shape, World};
 use super::notes::{Notes, Stage};
+use super::subjects::{BUDDY, ENGINE, PCP};
 use super::work::Level;
-use super::{BUDDY, ENGINE, PCP};
 use crate::error::BenchError;
 use crate::experiment::unsafely::Handled;
 use crate::experiment::{Rows, Run};

@@ -1,5 +1,5 @@
-//! How soon a CPU gets a frame again, and from whom; and from whom it gets the zone lock: whether what it touches is still in its
-//! caches.
+//! How soon a CPU gets a frame again, and from whom; and from whom it gets the zone lock: whether what it touches is
+//! still in its caches.
 
 use super::notes::{Notes, Stage};
 use pageyard::Pfn;
@@ -87,7 +87,8 @@ pub(super) struct Reuse {
     pub locks_from_another: u64,
     /// Frames received into at all.
     pub distinct: u64,
-    /// The mean number of other frames that a CPU received into between two uses of one; not a number where none was used twice.
+    /// The mean number of other frames that a CPU received into between two uses of one; not a number where none was
+    /// used twice.
     pub between: f64,
 }
 
@@ -146,7 +147,8 @@ impl Notes for Frames {
     }
 }
 
-/// Returns how often a frame was used that had been used before, and the number of distinct other frames used in between, summed up.
+/// Returns how often a frame was used that had been used before, and the number of distinct other frames used in
+/// between, summed up.
 fn between(used: &[u32]) -> (u64, u64) {
     let mut last = HashMap::new();
     // Marks the last use of each frame, so that a sum over a stretch of time counts distinct frames.

@@ -1,6 +1,6 @@
 //! What the thread said of its router, as rows: for how many settings of the router model each claim holds.
 
-use super::MODEL;
+use super::subjects::MODEL;
 use crate::error::BenchError;
 use crate::experiment::{Rows, Run};
 use crate::router::claims::judge;

@@ -3,8 +3,8 @@
 use super::contention::{self, APART, GAIN};
 use super::forward::Shape;
 use super::profile::{FUNCTIONS, Function, SAMPLES, WAITING};
+use super::subjects::{BUDDY, ENGINE, ONE, PCP, PROFILE, SHARE, TWO};
 use super::work::Level;
-use super::{BUDDY, ENGINE, ONE, PCP, PROFILE, SHARE, TWO};
 use crate::experiment::Rows;
 use crate::experiment::claim::{Claim, Outcome};
 use crate::experiment::figure::{Asked, Figure};
@@ -135,8 +135,8 @@ fn function(rows: &Rows, f: &Function) -> Option<Claim> {
     Some(claim.measured(outcome, seen))
 }
 
-/// Returns the standard error of a share of this many samples, in percent: with two samples more of each kind (Agresti and Coull,
-/// 1998), so that none seen is not taken for certainty.
+/// Returns the standard error of a share of this many samples, in percent: with two samples more of each kind (Agresti
+/// and Coull, 1998), so that none seen is not taken for certainty.
 fn error_of(share: f64, samples: f64) -> f64 {
     let all = samples + 4.0;
     let share = (share * samples + 200.0) / all;
@@ -239,7 +239,8 @@ mod tests {
         vec![more(&rows), super::waits(&rows), engine(&rows)]
     }
 
-    /// Rows of a profile: a function's published share, its own before and after the patch, and how many samples there are.
+    /// Rows of a profile: a function's published share, its own before and after the patch, and how many samples there
+    /// are.
     fn profile(metric: &str, published: f64, own: [f64; 2], samples: f64) -> Rows {
         let mut rows = Rows::default();
         rows.section("Time by function");

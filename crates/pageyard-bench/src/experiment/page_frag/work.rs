@@ -9,11 +9,11 @@ use std::hint::black_box;
 pub(super) enum Level {
     /// None: the allocator and the header alone.
     Bare,
-    /// A router's by the number of CPUs: 14 cores of a node shared its zone lock, here two do. With a seventh of the work
-    /// two CPUs ask for the lock as often as those 14 did.
+    /// A router's by the number of CPUs: 14 cores of a node shared its zone lock, here two do. With a seventh of the
+    /// work two CPUs ask for the lock as often as those 14 did.
     Scaled,
-    /// What the document's router spent: 70 Gbit/s on 28 cores, half busy, is 1.1 microseconds for a packet of 700 bytes
-    /// (the size is assumed: the document gives none).
+    /// What the document's router spent: 70 Gbit/s on 28 cores, half busy, is 1.1 microseconds for a packet of 700
+    /// bytes (the size is assumed: the document gives none).
     Router,
 }
 
@@ -36,7 +36,8 @@ impl Level {
         }
     }
 
-    /// Returns the look-ups, of this many nanoseconds each, that make half of the work: one at least where there is any.
+    /// Returns the look-ups, of this many nanoseconds each, that make half of the work: one at least where there is
+    /// any.
     fn look_ups(self, each: f64) -> usize {
         let half = (self.ns() / 2.0 / each).round() as usize;
         if self == Level::Bare { 0 } else { half.max(1) }
@@ -84,8 +85,8 @@ impl Work {
             black_box(self.look_up(from, TIMES));
             Sample::Counts([(now_ns() - start) as f64 / TIMES as f64])
         });
-        // The fastest: what a look-up takes when nothing else runs. Samples are short, so that some are not interrupted on a busy
-        // machine.
+        // The fastest: what a look-up takes when nothing else runs. Samples are short, so that some are not interrupted
+        // on a busy machine.
         costs[0][0].min().max(0.1)
     }
 

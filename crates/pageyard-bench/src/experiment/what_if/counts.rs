@@ -1,4 +1,5 @@
-//! What a kernel counts while a load runs: events, by instances of its tracer that hold one kind each, and its own texts.
+//! What a kernel counts while a load runs: events, by instances of its tracer that hold one kind each, and its own
+//! texts.
 
 use pageyard_replay::what_if::{Figure, Figures};
 use pageyard_trace::proctext::{Buddyinfo, Vmstat, Zoneinfo};

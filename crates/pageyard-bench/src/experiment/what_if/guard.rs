@@ -1,7 +1,8 @@
-//! Settings that are put back whatever happens: another process, in a session of its own, waits for the end of this one.
+//! Settings that are put back whatever happens: another process, in a session of its own, waits for the end of this
+//! one.
 //!
-//! What is to be put back is written into its input before anything is changed. Its input ends when this process does, by
-//! whatever signal; then it puts back what it was told, the last first.
+//! What is to be put back is written into its input before anything is changed. Its input ends when this process does,
+//! by whatever signal; then it puts back what it was told, the last first.
 
 use std::fs;
 use std::io::{self, BufRead, Write};

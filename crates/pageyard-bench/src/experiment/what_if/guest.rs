@@ -20,8 +20,8 @@ const MEMORY_MIB: u32 = 512;
 /// How long a guest may take to boot and age, or to carry out a task: it is emulated.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// How often a task is tried: an emulator of two CPUs now and then carries out an instruction that the guest's kernel has just
-/// replaced, and the guest ends with "Oops: int3".
+/// How often a task is tried: an emulator of two CPUs now and then carries out an instruction that the guest's kernel
+/// has just replaced, and the guest ends with "Oops: int3".
 const TRIES: u32 = 3;
 
 /// Empty lines before a task: a serial line that has just been restored loses some bytes.
@@ -40,7 +40,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots the kernel of a package of the distribution, unpacked in `package`, ages the guest and saves it below `folder`.
+    /// Boots the kernel of a package of the distribution, unpacked in `package`, ages the guest and saves it below
+    /// `folder`.
     ///
     /// # Errors
     /// What is missing, or why the guest did not become ready.
@@ -253,7 +254,8 @@ impl Running {
         })
     }
 
-    /// Says what went wrong, with the line of a log that says why, or its last one. The log is kept: the next guest writes its own.
+    /// Says what went wrong, with the line of a log that says why, or its last one. The log is kept: the next guest
+    /// writes its own.
     fn failed(&self, what: &str) -> String {
         let telling = |log: &PathBuf| {
             let bytes = fs::read(log).unwrap_or_default();

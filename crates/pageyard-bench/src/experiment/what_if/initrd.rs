@@ -1,11 +1,13 @@
-//! A guest's initial file system, in the `newc` form of cpio: this program and what it is linked with, BusyBox, modules.
+//! A guest's initial file system, in the `newc` form of cpio: this program and what it is linked with, BusyBox,
+//! modules.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Modules that a guest's disks need, in the order in which they are loaded; a kernel that has one built in lacks the file.
+/// Modules that a guest's disks need, in the order in which they are loaded; a kernel that has one built in lacks the
+/// file.
 const MODULES: [&str; 6] =
     ["virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
 

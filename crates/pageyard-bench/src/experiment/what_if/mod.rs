@@ -1,6 +1,7 @@
 //! `what-if`: settings predicted by replays of a recording, then tried.
 //!
-//! * [`Figure`]: what is counted; `load`, `work`, `mapped`: what runs meanwhile; `setting`: what is changed, and trivial rules;
+//! * [`Figure`]: what is counted; `load`, `work`, `mapped`: what runs meanwhile; `setting`: what is changed, and
+//!   trivial rules;
 //! * `predict`: replays, written down before anything is measured; `sign`: signs, confusion, intervals;
 //! * `trial`, `counts`, `guard`: one run, its counts, and settings put back whatever happens;
 //! * `place`: where it runs; `host`: here; `guest`, `agent`, `initrd`: in a stock kernel, from one saved state;
@@ -31,41 +32,9 @@ pub use work::Work;
 use super::{Claim, Experiment, Plot, Published, Rows, Run};
 use crate::error::BenchError;
 use place::Place;
-use std::path::PathBuf;
 
 /// The experiment.
 pub struct WhatIf;
-
-/// Where settings are tried, and by which order.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// On this host.
-    pub host: bool,
-    /// In a guest with the kernel of the package that is unpacked there.
-    pub guest: Option<PathBuf>,
-    /// Also runs loads on the host that set nearly all of its memory aside: for a host that has nothing else to do. In a guest
-    /// they run anyway.
-    pub pieces: bool,
-    /// The names of the loads to run; all where there is none.
-    pub loads: Vec<String>,
-    /// Decides the loads' choices, and the order of the runs.
-    pub seed: u64,
-    /// Where recordings and predictions go; it is made.
-    pub folder: PathBuf,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            host: true,
-            guest: None,
-            pieces: false,
-            loads: Vec::new(),
-            seed: 1,
-            folder: PathBuf::from("what-if"),
-        }
-    }
-}
 
 /// Runs of each setting under each load, unless another number is asked for; the baseline has half as many again.
 const RUNS: usize = 6;

@@ -11,8 +11,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// The openings from which a recording is replayed: no recording tells in which order free blocks lay, and what falls back, or
-/// fails, depends on it. The ascending order, 0, is none of them: it has all first blocks in one pageblock.
+/// The openings from which a recording is replayed: no recording tells in which order free blocks lay, and what falls
+/// back, or fails, depends on it. The ascending order, 0, is none of them: it has all first blocks in one pageblock.
 const OPENINGS: [u64; 5] = [1, 2, 3, 4, 5];
 
 /// In how many of them a figure must change the same way for the change to count.

@@ -84,8 +84,8 @@ impl Confusion {
         self.0[said as usize][measured as usize]
     }
 
-    /// Returns the mean, over the signs that were measured at all, of the share that was said rightly. A guess that always
-    /// says the same gets one part in as many signs as were measured.
+    /// Returns the mean, over the signs that were measured at all, of the share that was said rightly. A guess that
+    /// always says the same gets one part in as many signs as were measured.
     #[must_use]
     pub fn balanced_accuracy(&self) -> f64 {
         let recalls = Sign::ALL.iter().filter_map(|measured| {

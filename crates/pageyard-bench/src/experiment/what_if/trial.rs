@@ -94,7 +94,8 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// Drops what is cached, compacts, ages memory by a seeded load, and leaves only pieces free where that is asked for.
+    /// Drops what is cached, compacts, ages memory by a seeded load, and leaves only pieces free where that is asked
+    /// for.
     pub(super) fn state(program: &Path, state: State, seed: u64, guard: &mut Guard) -> Result<Made, String> {
         write(Path::new("/proc/sys/vm/drop_caches"), "3")?;
         write(Path::new("/proc/sys/vm/compact_memory"), "1")?;
@@ -126,8 +127,8 @@ impl Made {
 /// How memory is set aside, and where it is counted.
 const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 
-/// Every free pageblock set aside as a huge page. They are given back at once when memory gets short for others; when the trial
-/// ends, the guard gives them back.
+/// Every free pageblock set aside as a huge page. They are given back at once when memory gets short for others; when
+/// the trial ends, the guard gives them back.
 struct Watch {
     is_short: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
@@ -153,7 +154,8 @@ impl Watch {
     }
 }
 
-/// How often free pageblocks are looked for again: what was just given back still lies in per-CPU lists and becomes whole later.
+/// How often free pageblocks are looked for again: what was just given back still lies in per-CPU lists and becomes
+/// whole later.
 const ROUNDS: u32 = 12;
 
 /// Sets every free pageblock aside as a huge page; returns how many huge pages there were before.
@@ -177,8 +179,8 @@ fn huge_pages() -> Result<u64, String> {
     text.trim().parse().map_err(|_| format!("{HUGE_PAGES} is no number"))
 }
 
-/// Leaves only pieces of pageblocks free in a guest, as long as what is returned is held: what is cached goes, memory is held of which
-/// half is given back here and there, and pageblocks that are still whole are set aside.
+/// Leaves only pieces of pageblocks free in a guest, as long as what is returned is held: what is cached goes, memory
+/// is held of which half is given back here and there, and pageblocks that are still whole are set aside.
 pub(super) fn only_pieces(program: &Path, mib: u64, seed: u64) -> Result<Aged, String> {
     write(Path::new("/proc/sys/vm/drop_caches"), "3")?;
     write(Path::new("/proc/sys/vm/compact_memory"), "1")?;

@@ -212,8 +212,8 @@ impl Work {
         Ok(())
     }
 
-    /// Holds `size` MiB of which half the pages were given back, here and there; says `aged`, and waits for the end of its
-    /// input.
+    /// Holds `size` MiB of which half the pages were given back, here and there; says `aged`, and waits for the end of
+    /// its input.
     fn age(&self, rng: &mut fastrand::Rng) -> io::Result<()> {
         let mut memory = Mapped::new((self.size * MIB) as usize, false)?;
         memory.touch();

@@ -1,9 +1,10 @@
 //! Instructions of an allocation and its free: a number that does not depend on the machine's other work.
 //!
-//! The command runs itself under callgrind twice, with different numbers of rounds: the difference is the rounds' alone.
+//! The command runs itself under callgrind twice, with different numbers of rounds: the difference is the rounds'
+//! alone.
 
+use super::subjects::{CALLED, ENGINE, INLINED, ONE_ZONE, POINT, PRESET};
 use super::tasks::{Confined, Confinement};
-use super::{CALLED, ENGINE, INLINED, ONE_ZONE, POINT, PRESET};
 use crate::experiment::machines::{MEMORY, on, reference, regions, regions_of, single};
 use crate::experiment::{Rows, Run, Settings};
 use crate::harness::engines::{Engine, Measurable, Visit, one_zone};
@@ -52,8 +53,8 @@ impl Visit for Pairs {
     }
 }
 
-/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones, with these knobs set; on the slow path
-/// the machine is filled first. Says whether `what` is known.
+/// Takes one frame and gives it back, `rounds` times, on two nodes of three zones, with these knobs set; on the slow
+/// path the machine is filled first. Says whether `what` is known.
 #[must_use]
 pub fn rounds(what: &str, rounds: u64, settings: &Settings) -> bool {
     match what.split_once('-').unwrap_or((what, "")) {

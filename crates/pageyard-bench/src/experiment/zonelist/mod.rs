@@ -1,39 +1,21 @@
 //! `zonelist`: the step from one zone to the next, called or inlined.
 //!
-//! * `tasks`: who asks; `sweep`: the document's microbenchmark, and the same with cpusets and more nodes; `count`: instructions, which no noise
-//!   hides; `verdict`: the result.
+//! * `tasks`: who asks; `sweep`: the document's microbenchmark, and the same with cpusets and more nodes; `count`:
+//!   instructions, which no noise hides; `verdict`: the result.
 
 pub mod count;
+mod subjects;
 mod sweep;
 mod tasks;
 mod verdict;
 
-use super::machines::{Reference, batches, reference, reference_subject, regions};
-use super::{Claim, Experiment, Plot, Published, Rows, Run, Series, Settings};
+use super::machines::batches;
+use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
 use crate::error::BenchError;
+use subjects::{CALLED, ENGINE, INLINED, ONE_ZONE, OPTITER, POINT, PRESET, STATINLINE};
 
 /// The experiment.
 pub struct Zonelist;
-
-/// The reference, and the knob that the document is about.
-const PRESET: &str = "linux-4.6";
-const POINT: &str = "zonelist_iterator";
-
-const CALLED: &str = "reference:called";
-const INLINED: &str = "reference:inlined";
-const ENGINE: &str = "pageyard";
-const ONE_ZONE: &str = "pageyard:one-zone";
-const STATINLINE: &str = "published:statinline";
-const OPTITER: &str = "published:optiter";
-
-/// The nodes simulated, of three zones each.
-const NODES: [u8; 4] = [1, 2, 4, 8];
-
-/// Makes a reference with the iterator in one form.
-fn machine(iterator: &str, nodes: u8, settings: &Settings) -> Result<Reference, BenchError> {
-    let config = settings.linux(PRESET, &[(POINT, iterator)])?;
-    Ok(reference_subject(CALLED, reference(&regions(nodes), &config)?))
-}
 
 impl Experiment for Zonelist {
     fn name(&self) -> &'static str {

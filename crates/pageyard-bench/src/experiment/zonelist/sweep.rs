@@ -1,7 +1,7 @@
 //! Batches of single frames under both forms of the iterator: as the document has it, and with cpusets and nodes.
 
+use super::subjects::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, POINT, PRESET, machine};
 use super::tasks::{Confined, Confinement, all_but_one, every};
-use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, POINT, PRESET, machine};
 use crate::error::BenchError;
 use crate::experiment::machines::{Batches, MEMORY, batches, engine_subject, reference, regions, sound};
 use crate::experiment::{Rows, Run, Samples, gain};
@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(super) const SECTION: &str = "One node, no mask";
 pub(super) const GAINS: &str = "Less than called";
 
-/// Measures what taking a frame costs on one machine, with each of these forms of the walk in turn: on one machine, because
-/// two of them differ by where their memory lies, by more than a few percent.
+/// Measures what taking a frame costs on one machine, with each of these forms of the walk in turn: on one machine,
+/// because two of them differ by where their memory lies, by more than a few percent.
 fn forms(
     (machine, reference): (&dyn Subject, &LinuxAllocator),
     forms: &[ZonelistIterator],

@@ -71,8 +71,8 @@ impl Confined {
         Cx { cpuset: self.cpuset, ..Cx::on(CpuId(cpu as u32)) }
     }
 
-    /// Takes so much that every zone is below its low watermark, and the first of node 0 still above its min: from there on a
-    /// request is served on the slow path.
+    /// Takes so much that every zone is below its low watermark, and the first of node 0 still above its min: from
+    /// there on a request is served on the slow path.
     pub fn fill(&self) {
         let cx = self.cx(0);
         let mut held: Vec<Pfn> = Vec::new();

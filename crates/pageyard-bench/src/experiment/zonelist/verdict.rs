@@ -1,6 +1,6 @@
 //! The claims of `zonelist`, judged by its rows.
 
-use super::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, OPTITER, STATINLINE};
+use super::subjects::{CALLED, ENGINE, INLINED, NODES, ONE_ZONE, OPTITER, STATINLINE};
 use crate::experiment::claim::{Claim, Outcome, worst_pair};
 use crate::experiment::figure::Figure;
 use crate::experiment::machines::batches;
@@ -178,7 +178,8 @@ fn engine(rows: &Rows) -> Claim {
 mod tests {
     use super::*;
 
-    /// Rows of a run in which inlining saves this much, a pair differs by so much, and the engine's walk costs so much more.
+    /// Rows of a run in which inlining saves this much, a pair differs by so much, and the engine's walk costs so much
+    /// more.
     fn rows(saved: f64, pair: f64, walk: f64) -> Rows {
         let mut rows = Rows::default();
         for n in batches(false) {

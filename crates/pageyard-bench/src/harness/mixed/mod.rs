@@ -3,6 +3,5 @@
 //! * `sequence`: the calls, made once from a fixed seed; `memory`: the frames behind an allocator of numbers;
 //! * `work`: the blocks that are held from sample to sample, and the loop.
 
-pub(crate) mod memory;
 pub(crate) mod sequence;
 pub(crate) mod work;

@@ -1,8 +1,8 @@
 //! The calls of a mixed load, made once from a fixed seed: the same for every allocator and sample.
 //!
 //! A thread takes blocks in a run, then gives back others in a run, and so on; how long a run is varies. Which of the
-//! blocks held is given back is random. What is held wanders around half of the zone, and a pass ends with as many blocks
-//! as it began with, so passes follow each other without end.
+//! blocks held is given back is random. What is held wanders around half of the zone, and a pass ends with as many
+//! blocks as it began with, so passes follow each other without end.
 
 use crate::harness::handover::GROUP;
 use pageyard::Order;
@@ -39,8 +39,8 @@ fn total() -> u64 {
 pub enum MixedPattern {
     /// Its own.
     Local,
-    /// A quarter of them those that another thread took, handed over 64 at a time: each thread hands to the next, the last to
-    /// the first.
+    /// A quarter of them those that another thread took, handed over 64 at a time: each thread hands to the next, the
+    /// last to the first.
     HandedOver,
 }
 
@@ -70,8 +70,8 @@ const RUN: u32 = 64;
 /// What is held wanders from the middle by at most this part of itself.
 const WANDERS: usize = 16;
 
-/// A thread gives back a block from another after it has handed over so many more itself. Less than the queue holds, and more
-/// than a group, so that threads never wait for each other in a circle.
+/// A thread gives back a block from another after it has handed over so many more itself. Less than the queue holds,
+/// and more than a group, so that threads never wait for each other in a circle.
 const LAG: usize = 2 * GROUP;
 
 /// One call.
@@ -230,8 +230,8 @@ mod tests {
             Thread { held: sequence.opening.to_vec(), sequence, at: 0 }
         }
 
-        /// Makes calls until a pass ends, or a block is lacking that the other hands over; tells of each what it does to the
-        /// frames in use.
+        /// Makes calls until a pass ends, or a block is lacking that the other hands over; tells of each what it does
+        /// to the frames in use.
         fn go(&mut self, out: &mut Vec<Order>, inbox: &mut VecDeque<Order>, tell: &mut impl FnMut(i64)) {
             while let Some(step) = self.sequence.steps.get(self.at) {
                 let frames = |order: Order| order.frames().0 as i64;

@@ -1,12 +1,12 @@
 //! One sample of `bench mixed`: a pass of a thread's calls, on blocks that are held from sample to sample.
 
-use super::memory::Memory;
 use super::sequence::{Kind, MixedPattern, Sequence, Step};
 use crate::harness::allocator::Allocator;
 use crate::harness::clock::now_ns;
 use crate::harness::handover::{GROUP, Queue};
 use crate::harness::load::Busy;
 use crate::harness::loops::MISSING;
+use crate::harness::memory::Memory;
 use pageyard::{Order, Pfn};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -171,8 +171,8 @@ fn open<A: Allocator>(a: &A, cpu: usize, opening: &[Order], side: &mut Side) -> 
     missing
 }
 
-/// Makes the calls of a pass; returns how many requests failed. What was refused keeps its place among what is held, so that every
-/// allocator gives back the same ones.
+/// Makes the calls of a pass; returns how many requests failed. What was refused keeps its place among what is held, so
+/// that every allocator gives back the same ones.
 #[inline(never)]
 fn pass<A: Allocator, const TOUCH: bool>(
     a: &A,

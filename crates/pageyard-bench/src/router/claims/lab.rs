@@ -56,8 +56,9 @@ impl Lab {
 
     /// Sets for how long a setting is simulated, so that queues have settled before anything is counted.
     ///
-    /// A host that is offered more than it can forward fills its receive rings first: 458,752 descriptors at most, of which some
-    /// 5 million a second are filled. Adaptive coalescing looks at its rate every 64 interrupts, and takes several such looks.
+    /// A host that is offered more than it can forward fills its receive rings first: 458,752 descriptors at most, of
+    /// which some 5 million a second are filled. Adaptive coalescing looks at its rate every 64 interrupts, and takes
+    /// several such looks.
     fn timed(&self, settings: &RouterSettings) -> RouterSettings {
         /// From so much on, Gbit/s, a claim means more than the host can forward.
         const OVERLOAD: f64 = 100.0;

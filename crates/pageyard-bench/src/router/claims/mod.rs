@@ -1,8 +1,9 @@
-//! Claims about a router as predicates of the model, each judged for its default and with parameters moved one at a time.
+//! Claims about a router as predicates of the model, each judged for its default and with parameters moved one at a
+//! time.
 //!
-//! A model with chosen parameters cannot say whether somebody's router did what its owner saw. It can say whether that follows
-//! from the parameters, and which of them it hangs on: each claim names a few, with a plausible range that was written down
-//! before it was judged, and says for how many of the settings it holds.
+//! A model with chosen parameters cannot say whether somebody's router did what its owner saw. It can say whether that
+//! follows from the parameters, and which of them it hangs on: each claim names a few, with a plausible range that was
+//! written down before it was judged, and says for how many of the settings it holds.
 //!
 //! * `lab`: runs settings, each once; `thread`: the claims themselves.
 
@@ -117,8 +118,8 @@ impl Judged {
     }
 }
 
-/// Judges every claim of the thread; a quick judge looks at each claim's own setting only. `progress` is told how many of how
-/// many settings are done.
+/// Judges every claim of the thread; a quick judge looks at each claim's own setting only. `progress` is told how many
+/// of how many settings are done.
 ///
 /// # Errors
 /// As [`super::route`].

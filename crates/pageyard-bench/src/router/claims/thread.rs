@@ -1,7 +1,7 @@
 //! What was said in the thread about fragment frees (November 2018) of a router and of routers.
 //!
-//! P. Staszewski describes his router, A. Duyck reviews it. What each claim is judged by, and how far its parameters are moved,
-//! was written down before the first run.
+//! P. Staszewski describes his router, A. Duyck reviews it. What each claim is judged by, and how far its parameters
+//! are moved, was written down before the first run.
 
 use super::super::report::RouterFigures;
 use super::super::settings::RouterSettings;
@@ -266,7 +266,8 @@ pub(crate) const CLAIMS: &[RouterClaim] = &[
             let four = lab.run(s)?;
             let six = lab.run(&RouterSettings { memory_gbyte: s.memory_gbyte * 1.5, ..s.clone() })?;
             let gain = 100.0 * (six.out_pps / four.out_pps - 1.0);
-            // What is left after a collapse is no ceiling: a ceiling near 70 also limits what is offered a little above it.
+            // What is left after a collapse is no ceiling: a ceiling near 70 also limits what is offered a little above
+            // it.
             let above = lab.run(&RouterSettings { offered_gbit: 85.0, ..s.clone() })?;
             let limits = above.out_pps < KEEPS * above.offered_pps;
             let holds =
@@ -413,8 +414,8 @@ mod tests {
 
     #[test]
     fn the_rule_is_compared_with_the_smallest_ring_that_keeps_the_rate() {
-        // 0.9 million packets a second and an interrupt each 256 us and a bit: some 230 descriptors, so 256; without bursts that
-        // is also what it takes.
+        // 0.9 million packets a second and an interrupt each 256 us and a bit: some 230 descriptors, so 256; without
+        // bursts that is also what it takes.
         let set = super::super::super::test::small(&[
             ("offered-gbit", "5"),
             ("rx-frames", "0"),

@@ -33,7 +33,8 @@ const EVENTS: [Event; 9] = [
     event(103, "compaction", "mm_compaction_end", &[2, 3]),
 ];
 
-/// Returns the number that a kind of event has in Perfetto's `FtraceEvent`, and those of its fields, in the order of the tracepoint's.
+/// Returns the number that a kind of event has in Perfetto's `FtraceEvent`, and those of its fields, in the order of
+/// the tracepoint's.
 pub(crate) fn numbers(kind: EventKind) -> (u32, &'static [u32]) {
     // The first five are the kinds of rows, in their order.
     let event = &EVENTS[kind.index()];

@@ -1,6 +1,6 @@
 //! Files as Perfetto writes them, made up: for tests, and as seeds for fuzzing.
 
-use crate::export::message::Message;
+use crate::message::Message;
 use pageyard::Context;
 use pageyard_trace::{Event, EventKind};
 

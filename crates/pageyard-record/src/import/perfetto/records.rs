@@ -29,8 +29,8 @@ const AT_START: u64 = 1;
 const CPU_OVERRUN: u32 = 3;
 const CPU_DROPPED: u32 = 8;
 
-/// Reads events, bundle by bundle. A bundle has those of one CPU, in order; bundles come as the buffers were emptied, so
-/// the file has no rounds.
+/// Reads events, bundle by bundle. A bundle has those of one CPU, in order; bundles come as the buffers were emptied,
+/// so the file has no rounds.
 pub(in super::super) struct PerfettoRecords<'a> {
     input: &'a Input,
     packets: Packets<'a>,

@@ -123,7 +123,8 @@ impl CpuPages {
     }
 
     fn read(&mut self, input: &Input, bytes: usize) -> Result<Bytes, TraceError> {
-        // trace-cmd 3.1 writes a length that leaves out a few bytes: how many chunks there are says where the pages end.
+        // trace-cmd 3.1 writes a length that leaves out a few bytes: how many chunks there are says where the pages
+        // end.
         let read = input.read(self.next, bytes)?;
         self.next += bytes as u64;
         Ok(read)

@@ -67,7 +67,8 @@ pub(super) fn attach(program: &OwnedFd) -> io::Result<OwnedFd> {
 
 /// Returns how often a program did not run because it was running already on the same CPU; 0 on kernels before 5.12.
 pub(super) fn misses(program: &OwnedFd) -> io::Result<u64> {
-    // Where `recursion_misses` is in `struct bpf_prog_info`, in units of eight bytes, and bytes enough to reach beyond it.
+    // Where `recursion_misses` is in `struct bpf_prog_info`, in units of eight bytes, and bytes enough to reach beyond
+    // it.
     const MISSES: usize = 26;
     let mut info = [0u64; MISSES + 1];
     let mut arguments: Arguments = [0; 20];
@@ -86,8 +87,8 @@ fn descriptor(command: libc::c_int, arguments: &mut Arguments) -> io::Result<Own
 fn call(command: libc::c_int, arguments: &mut Arguments) -> io::Result<RawFd> {
     let size = size_of::<Arguments>();
     // SAFETY: 1. The kernel reads and writes the arguments, whose size it is told.
-    //         2. Each address among them is of memory that the callers above keep alive until this returns, with the length
-    //            that the command is told or that it always has, and exposed where the kernel writes.
+    //         2. Each address among them is of memory that the callers above keep alive until this returns, with the
+    //            length that the command is told or that it always has, and exposed where the kernel writes.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, arguments.as_mut_ptr(), size) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as RawFd) }
 }

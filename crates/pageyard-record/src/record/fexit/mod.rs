@@ -1,9 +1,9 @@
 //! Moves of frames, each as it happens: a small program that the kernel runs when it has moved a folio.
 //!
 //! No tracepoint names both frames of a move. A function of the kernel is given both, and where the kernel allows it a
-//! program can be attached to that function (BPF, `fexit`). It writes both frames into a buffer of perf, with the time and
-//! the CPU. Where the function is, and where a folio keeps its order, is read from the kernel's own description of its
-//! types. Nothing of this stays when the recorder ends, however it ends.
+//! program can be attached to that function (BPF, `fexit`). It writes both frames into a buffer of perf, with the time
+//! and the CPU. Where the function is, and where a folio keeps its order, is read from the kernel's own description of
+//! its types. Nothing of this stays when the recorder ends, however it ends.
 
 mod btf;
 mod call;

@@ -5,7 +5,8 @@ use super::btf::Btf;
 /// One instruction of the kernel's virtual machine.
 pub(super) type Instruction = u64;
 
-/// Bytes of a record: the thread (u32 at 4), where the kernel's table of pages begins, the old folio, the new one, and the order.
+/// Bytes of a record: the thread (u32 at 4), where the kernel's table of pages begins, the old folio, the new one, and
+/// the order.
 pub(super) const RECORD: usize = 40;
 
 /// Where the thread, the table, the folios and the order are in it.
@@ -42,8 +43,8 @@ const MAP: u8 = 1;
 /// The register of the frame's end.
 const FRAME: u8 = 10;
 
-/// Functions that are given both folios, the best first: their parameters, and whether they return 0 where it succeeded. The
-/// second is called once a move is certain, but not for the folios of drivers.
+/// Functions that are given both folios, the best first: their parameters, and whether they return 0 where it
+/// succeeded. The second is called once a move is certain, but not for the folios of drivers.
 ///
 /// # Linux
 /// `move_to_new_folio` since 5.18; `folio_migrate_flags` since 5.16.
@@ -82,8 +83,8 @@ impl Place {
                 (function.parameters.len() <= 6).then_some((name, function, new as u8, old as u8, at_exit))
             })
             .ok_or("none of its functions that move frames can be watched")?;
-        // The order of a folio is in its second page: a byte of its own before Linux 6.6, where the flags of that page mean
-        // something else, and the lowest byte of those flags since.
+        // The order of a folio is in its second page: a byte of its own before Linux 6.6, where the flags of that page
+        // mean something else, and the lowest byte of those flags since.
         let order_at = ["_folio_order", "_flags_1"].iter().find_map(|m| btf.offset_of("folio", m));
         let head_bit = btf.value("PG_head").filter(|&bit| bit < 31);
         let flags_first = btf.offset_of("folio", "flags") == Some(0);
@@ -108,8 +109,8 @@ impl Place {
         })
     }
 
-    /// Writes the program: it puts a record into the perf buffers of `map` for each move. `table` is the address where the kernel
-    /// keeps the address of its table of pages.
+    /// Writes the program: it puts a record into the perf buffers of `map` for each move. `table` is the address where
+    /// the kernel keeps the address of its table of pages.
     pub(super) fn program(&self, map: i32, table: u64) -> Vec<Instruction> {
         let at = |field: i16| field - RECORD as i16;
         let mut code = vec![op(COPY, 6, 1, 0, 0)];

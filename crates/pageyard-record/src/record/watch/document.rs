@@ -38,7 +38,8 @@ pub struct WatchDocument<'a> {
     pub own_seconds: f64,
     /// Likewise.
     pub own_pct: f64,
-    /// What a frame's allocation and free take longer in the kernel, in nanoseconds; left out where it was not measured.
+    /// What a frame's allocation and free take longer in the kernel, in nanoseconds; left out where it was not
+    /// measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_ns: Option<f64>,
     /// What that comes to for all frames that the host allocated, as a share of one CPU: an upper bound.

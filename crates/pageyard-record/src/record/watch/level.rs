@@ -3,8 +3,8 @@
 /// How much is watched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
-    /// Failures, requests above order 3, fallbacks, and the beginning and end of compactions: the kernel's own filter leaves the
-    /// rest out. Frees are not watched: a filter that looks at each of them costs about half as much again.
+    /// Failures, requests above order 3, fallbacks, and the beginning and end of compactions: the kernel's own filter
+    /// leaves the rest out. Frees are not watched: a filter that looks at each of them costs about half as much again.
     #[default]
     Light,
     /// All that a recording has.

@@ -1,8 +1,9 @@
 //! A recorder that keeps the last seconds, and writes them down when something fails.
 //!
-//! The kernel writes events into buffers in which new ones replace the oldest; a [`Watcher`] fetches their pages a few times a
-//! second, looks for failures in them, and keeps the pages as they are, in a ring of bounded size and time. Beside it lie samples of
-//! the host, and its texts every few seconds. A snapshot makes a trace of all that; the ring goes on meanwhile.
+//! The kernel writes events into buffers in which new ones replace the oldest; a [`Watcher`] fetches their pages a few
+//! times a second, looks for failures in them, and keeps the pages as they are, in a ring of bounded size and time.
+//! Beside it lie samples of the host, and its texts every few seconds. A snapshot makes a trace of all that; the ring
+//! goes on meanwhile.
 
 mod document;
 mod level;
@@ -263,8 +264,9 @@ impl Watcher {
         (seconds(host::own_ns() - self.own), seconds(host::now_ns() - self.began))
     }
 
-    /// Returns what a frame's allocation and free take longer while this watches, in nanoseconds, and the processor time that this comes
-    /// to for the frames that the host has allocated since, in seconds. An upper bound: a block of several frames has one event.
+    /// Returns what a frame's allocation and free take longer while this watches, in nanoseconds, and the processor
+    /// time that this comes to for the frames that the host has allocated since, in seconds. An upper bound: a block of
+    /// several frames has one event.
     #[must_use]
     pub fn kernel_seconds(&self) -> Option<(f64, f64)> {
         let (first, last) = self.allocated?;

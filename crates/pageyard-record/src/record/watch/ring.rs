@@ -19,8 +19,8 @@ pub(super) struct Ring {
     bytes: u64,
     most: u64,
     time: u64,
-    /// From when on everything is kept: after the latest event that was given up, since what is kept of other CPUs from before
-    /// that is not whole.
+    /// From when on everything is kept: after the latest event that was given up, since what is kept of other CPUs from
+    /// before that is not whole.
     whole_from: u64,
     /// How many events the kernel had replaced before they were fetched, each time that was looked at and had changed.
     lost: VecDeque<(u64, u64)>,
@@ -67,8 +67,8 @@ impl Ring {
         }
     }
 
-    /// Returns how many of them may be missing from `since` on. Some can be from before: it is known between which two looks they were
-    /// replaced, and no more.
+    /// Returns how many of them may be missing from `since` on. Some can be from before: it is known between which two
+    /// looks they were replaced, and no more.
     pub(super) fn lost_since(&self, since: u64) -> u64 {
         let total = |at: Option<&(u64, u64)>| at.map_or(0, |(_, total)| *total);
         let before = self.lost.iter().take_while(|(at, _)| *at <= since).last();

@@ -7,7 +7,7 @@ use pageyard_trace::text::size;
 use super::super::answer::{Answer, Otherwise, of_zone, served, usable};
 use super::super::cause::{Cause, Finding, Setting};
 use super::super::facts::Zone;
-use super::{Case, share};
+use super::case::{Case, share};
 
 /// A request that keeps to its node (`__GFP_THISNODE`), or whose cpuset or policy has some nodes only.
 pub(super) fn node(case: &Case<'_>) -> Option<Finding> {

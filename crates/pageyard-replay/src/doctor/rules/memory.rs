@@ -4,7 +4,7 @@ use pageyard_trace::text::{percent, size};
 
 use super::super::answer::{Otherwise, served};
 use super::super::cause::{Cause, Finding, Setting};
-use super::{Case, share};
+use super::case::{Case, share};
 
 /// What is free lies in the lists of CPUs, where a request on another CPU does not find it.
 pub(super) fn lists(case: &Case<'_>) -> Option<Finding> {
@@ -14,7 +14,8 @@ pub(super) fn lists(case: &Case<'_>) -> Option<Finding> {
     if case.is_served() || case.asked.order > 3 || listed < case.asked.frames() || listed * 4 < free {
         return None;
     }
-    // What blocks the frames in lists would make is not known, so only for single frames it is certain that they would do.
+    // What blocks the frames in lists would make is not known, so only for single frames it is certain that they would
+    // do.
     let would = case.asked.order == 0 && served(case.facts, case.asked, empty);
     let of_free = share(listed, listed + free);
     let weight = match would {

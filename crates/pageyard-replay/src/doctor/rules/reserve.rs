@@ -7,7 +7,7 @@ use pageyard_trace::text::{percent, size};
 use super::super::answer::{Otherwise, served};
 use super::super::cause::{Cause, Finding, Setting};
 use super::super::facts::{Facts, Zone};
-use super::{Case, SCARCE, share};
+use super::case::{Case, SCARCE, share};
 
 /// Free memory that is set aside for urgent requests of several frames.
 pub(super) fn highatomic(case: &Case<'_>) -> Option<Finding> {
@@ -62,8 +62,8 @@ pub(super) fn low(case: &Case<'_>) -> Option<Finding> {
     let reserve = case.sum(|z| z.min.saturating_sub(z.boost));
     let small = Small::of(case);
     let reclaimable = facts.reclaimable()?;
-    // Where the reserve is unharmed, it is not too small; where nothing can be reclaimed, a larger one would only be refused
-    // to others.
+    // Where the reserve is unharmed, it is not too small; where nothing can be reclaimed, a larger one would only be
+    // refused to others.
     let low_now = free <= 2 * high.max(asked.frames()) || share(free, managed) < SCARCE;
     if !low_now || share(reclaimable, facts.managed()) < 0.05 {
         return None;
@@ -83,7 +83,8 @@ pub(super) fn low(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// A reserve that is small for the host, when memory is free for such requests right now: a burst of them comes to its end.
+/// A reserve that is small for the host, when memory is free for such requests right now: a burst of them comes to its
+/// end.
 pub(super) fn at_risk(case: &Case<'_>) -> Option<Finding> {
     let small = Small::of(case)?;
     if case.asked.waits() || !case.is_served() {
@@ -109,8 +110,8 @@ struct Small {
 }
 
 impl Small {
-    /// Compares the reserves of all zones, which the kernel sets together. A log of a request for low zones shows those alone: of
-    /// it, nothing is known.
+    /// Compares the reserves of all zones, which the kernel sets together. A log of a request for low zones shows those
+    /// alone: of it, nothing is known.
     fn of(case: &Case<'_>) -> Option<Small> {
         let highest = case.asked.highest();
         let zones = &case.facts.zones;

@@ -6,8 +6,8 @@ use pageyard_trace::text::{percent, size};
 use super::super::answer::Answer;
 use super::super::cause::{Cause, Finding, Setting};
 use super::super::facts::Pool;
+use super::case::{Case, SCARCE, share};
 use super::reserve::four_times;
-use super::{Case, SCARCE, share};
 
 /// The first kernel with `vm.defrag_mode`.
 const DEFRAG_MODE: (u32, u32) = (6, 15);
@@ -18,7 +18,8 @@ const PROACTIVENESS: (u32, u32) = (5, 9);
 /// With so many times the high watermark free, a single frame is refused for no lack of memory.
 const AMPLE: u64 = 4;
 
-/// A block is free, but none of the request's own type, and the kernel does not mix them for a request that cannot wait.
+/// A block is free, but none of the request's own type, and the kernel does not mix them for a request that cannot
+/// wait.
 pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
     let (facts, asked) = (case.facts, case.asked);
     let set = facts.setting("vm/defrag_mode");
@@ -35,14 +36,15 @@ pub(super) fn defrag_mode(case: &Case<'_>) -> Option<Finding> {
     let served: Vec<_> =
         case.zones.iter().filter(|(_, answer)| *answer == Answer::Served).map(|(z, _)| *z).collect();
     let of_own: Vec<_> = served.iter().map(|z| z.has_of_type(asked.order, &own)).collect();
-    // Where the types of free blocks are not known, that the setting is on says enough: a block was free, and the request refused.
+    // Where the types of free blocks are not known, that the setting is on says enough: a block was free, and the
+    // request refused.
     let unknown = of_own.contains(&None);
     if unknown && (set.is_none() || !case.has_failed) {
         return None;
     }
     let none_left = of_own.iter().all(|has| *has == Some(false));
-    // Memory is described milliseconds after the refusal: by then the background may have made blocks of the type. A frame that was refused
-    // with so much free was hardly refused by a watermark.
+    // Memory is described milliseconds after the refusal: by then the background may have made blocks of the type. A
+    // frame that was refused with so much free was hardly refused by a watermark.
     let ample = case.has_failed && asked.order == 0 && served.iter().all(|z| z.free >= AMPLE * z.high);
     if !none_left && !ample && !unknown {
         return None;

@@ -5,14 +5,13 @@
 //!
 //! Requests and load either take turns on one thread, so that every count repeats, or each has a thread ([`Turns`]).
 //!
-//! * `settings`: the parameters; `fill`: what happens before phase 1; `phase`: one phase; `fragmentation`: what it leaves.
+//! * `settings`: the parameters; `fill`: what happens before phase 1; `phase`: one phase.
 
 mod fill;
-mod fragmentation;
 mod phase;
 mod settings;
 
-pub use fragmentation::{Fragmentation, HUGE, fragmentation};
+pub use super::fragmentation::{Fragmentation, HUGE, fragmentation};
 pub use phase::{Phase, Tenth};
 pub use settings::{Settings, Turns};
 

@@ -1,10 +1,9 @@
 //! One phase: its requests, each when it is due, and what came of them.
 
-use super::fragmentation::{Fragmentation, fragmentation};
 use super::settings::{Settings, Turns};
-use crate::engine::ReplayEngine;
-use crate::replay::{blocks, zones};
+use crate::engine::{ReplayEngine, blocks, zones};
 use crate::workload::beside::{Clock, Lag};
+use crate::workload::fragmentation::{Fragmentation, fragmentation};
 use crate::workload::load::Load;
 use crate::workload::object::Role;
 use crate::workload::owners::{Owners, for_fragmentation};

@@ -35,8 +35,8 @@ pub struct Settings {
 /// How the requests of a phase go together with the load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Turns {
-    /// One thread makes both, each at its time of the recording: every count repeats, no lock is contended, and whatever a
-    /// request freed is still there when it looks.
+    /// One thread makes both, each at its time of the recording: every count repeats, no lock is contended, and
+    /// whatever a request freed is still there when it looks.
     One,
     /// The requests have a thread of their own beside the load's. While one is served, the recording goes on, this many
     /// nanoseconds for each nanosecond of processor time that the request takes. Counts differ from run to run.

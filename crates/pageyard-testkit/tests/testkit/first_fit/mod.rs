@@ -275,8 +275,8 @@ impl FirstFit {
     }
 }
 
-// SAFETY: a frame's state changes under the lock of its zone only. With a planted fault it does not keep its promise, which the
-// suite has to find; only numbers are handed out, and no memory.
+// SAFETY: a frame's state changes under the lock of its zone only. With a planted fault it does not keep its promise,
+// which the suite has to find; only numbers are handed out, and no memory.
 unsafe impl PageAllocator for FirstFit {
     fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
         if let Some(bad) = self.bad(cx, request) {

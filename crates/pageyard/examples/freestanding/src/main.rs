@@ -38,8 +38,8 @@ fn run() -> Option<()> {
     let config = Config::new(1);
     let Range { start, end } = Pageyard::<TryLock>::place_metadata(&mut firmware, &config).ok()?;
     let at = (&raw mut MEMORY).cast::<u8>().wrapping_add((start.0 * PAGE_SIZE) as usize);
-    // SAFETY: 1. The frames lie inside the memory. 2. They are reserved, and this program has one thread: this is the only
-    //         reference.
+    // SAFETY: 1. The frames lie inside the memory. 2. They are reserved, and this program has one thread: this is the
+    //         only reference.
     let memory = unsafe { core::slice::from_raw_parts_mut(at, (end - start).as_bytes() as usize) };
     let regions = firmware.regions().ok()?;
     let yard = Pageyard::new(&regions.map(), config, TryLock, Metadata::zeroed(memory)).ok()?;

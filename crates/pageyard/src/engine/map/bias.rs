@@ -1,8 +1,8 @@
 //! To which CPU a pageblock is biased: frees of its blocks on that CPU check their tags without a locked instruction.
 //!
-//! Of several frees of one block one wins, because at any time a tag of a pageblock is won in one of two ways only: by plain
-//! accesses inside restartable sequences of *one* CPU, or by compare-and-swaps. The word here says in which, and a barrier
-//! lies between the two: it makes every sequence that has read the word start over.
+//! Of several frees of one block one wins, because at any time a tag of a pageblock is won in one of two ways only: by
+//! plain accesses inside restartable sequences of *one* CPU, or by compare-and-swaps. The word here says in which, and
+//! a barrier lies between the two: it makes every sequence that has read the word start over.
 //!
 //! ```text
 //! shared -> arming(cpu) -> biased(cpu) -> revoking(cpu) -> shared
@@ -10,15 +10,15 @@
 //!             +-> shared, where anyone frees meanwhile
 //! ```
 //!
-//! Who meets a pageblock that is being revoked issues the barrier too, and waits for no other thread. Proof, and what was tried:
-//! `docs/design/frame-map.md`.
+//! Who meets a pageblock that is being revoked issues the barrier too, and waits for no other thread. Proof, and what
+//! was tried: `docs/design/frame-map.md`.
 
 #[cfg(shuttle)]
 use super::eight::{EIGHT, Eight};
 use super::watch::Watch;
 use crate::engine::sync::{A8, A64, Acquire, Relaxed, SeqCst};
-use crate::units::CpuId;
 use core::marker::PhantomData;
+use pageyard_core::units::CpuId;
 
 /// Words of a pageblock: its descriptor, and its bias.
 pub(crate) const PAIR: usize = 2;
@@ -211,15 +211,16 @@ impl<'m> TagPlace<'m> {
         Eight::at(tags, 0).expect("eight tags lie in a word")
     }
 
-    /// Says whether the tag and the seven behind it are all `from`, for a [`PerCpu`](crate::PerCpu) that is not written in assembly.
+    /// Says whether the tag and the seven behind it are all `from`, for a [`PerCpu`](crate::PerCpu) that is not written
+    /// in assembly.
     #[cfg(shuttle)]
     #[must_use]
     pub fn are_eight(self, from: u8) -> bool {
         self.eight().are(from)
     }
 
-    /// Replaces them, likewise, where all are `from` and `last` says so, which is asked in the same step. Says whether they were, or
-    /// `None` where `last` said no.
+    /// Replaces them, likewise, where all are `from` and `last` says so, which is asked in the same step. Says whether
+    /// they were, or `None` where `last` said no.
     #[cfg(shuttle)]
     pub fn swap_eight_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
         self.eight().swap_if(from, to, last)

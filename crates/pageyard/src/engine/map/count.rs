@@ -3,7 +3,7 @@
 use super::cpu_words::CpuWords;
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::sync::{A64, Acquire, Carver, Relaxed, Release};
-use crate::units::Frames;
+use pageyard_core::units::Frames;
 
 /// What all CPUs together may keep from the sum: the zone's frames divided by this.
 const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
@@ -59,9 +59,10 @@ pub(crate) struct FreeCount<'m> {
     most: u64,
 }
 
-// ORDER: Release where what is kept and the sum are changed one after the other, and Acquire where they are read: a reading that
-// finds the second change finds the first one too, and so too much rather than too little; unless other CPUs' changes bring the sum back to
-// what it was, or frames move from a CPU that is yet to be read to one that was: then one reading is off by those in transit. Relaxed elsewhere: a count orders nothing.
+// ORDER: Release where what is kept and the sum are changed one after the other, and Acquire where they are read: a
+// reading that finds the second change finds the first one too, and so too much rather than too little; unless other
+// CPUs' changes bring the sum back to what it was, or frames move from a CPU that is yet to be read to one that was:
+// then one reading is off by those in transit. Relaxed elsewhere: a count orders nothing.
 impl<'m> FreeCount<'m> {
     /// Carves the count of a zone.
     pub(crate) fn carve(carver: &mut Carver<'m>, managed: Frames, cpus: usize) -> FreeCount<'m> {
@@ -90,7 +91,8 @@ impl<'m> FreeCount<'m> {
         }
     }
 
-    /// Adds frames to what a CPU keeps: `own` adds to the word of a CPU, and returns what it is then, or adds to the sum.
+    /// Adds frames to what a CPU keeps: `own` adds to the word of a CPU, and returns what it is then, or adds to the
+    /// sum.
     #[inline(always)]
     pub(crate) fn add_to_own(
         &self,
@@ -117,8 +119,8 @@ impl<'m> FreeCount<'m> {
     #[inline(never)]
     fn fold(&self, now: i64, kept: CpuWords<'m>, own: impl Fn(CpuWords<'m>, u64) -> Option<u64>) {
         // Frames in transit are counted twice rather than not at all: too low a count would refuse a request for
-        // frames that have long been free. Which CPU's word they leave is all the same; where the thread has moved meanwhile, that one may
-        // keep too much then, and is next.
+        // frames that have long been free. Which CPU's word they leave is all the same; where the thread has moved
+        // meanwhile, that one may keep too much then, and is next.
         let mut now = now;
         for _ in 0..TRIES {
             let left = if now > 0 {
@@ -161,8 +163,8 @@ impl<'m> FreeCount<'m> {
         largest.max(0) as u64
     }
 
-    /// Returns how many frames there are above `mark`: all of them, or, where `enough` are there for sure, no fewer than
-    /// that, from the sum alone.
+    /// Returns how many frames there are above `mark`: all of them, or, where `enough` are there for sure, no fewer
+    /// than that, from the sum alone.
     #[inline]
     pub(crate) fn above(&self, mark: u64, enough: u64) -> u64 {
         let drift = self.most * (self.kept.len() / LINE_WORDS) as u64;
@@ -175,7 +177,7 @@ impl<'m> FreeCount<'m> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::units::CpuId;
+    use pageyard_core::units::CpuId;
 
     #[test]
     fn what_cpus_keep_counts_and_is_never_taken_for_more_than_it_is() {

@@ -1,9 +1,11 @@
-//! A word of each CPU, which only that CPU adds to, and one behind them that all share: what is counted there is their sum.
+//! A word of each CPU, which only that CPU adds to, and one behind them that all share: what is counted there is their
+//! sum.
 //!
-//! A CPU adds to its own word without a locked instruction, if calls on one CPU never overlap, or in a restartable sequence.
+//! A CPU adds to its own word without a locked instruction, if calls on one CPU never overlap, or in a restartable
+//! sequence.
 
 use crate::engine::sync::{A64, Acquire, Relaxed, Release};
-use crate::units::CpuId;
+use pageyard_core::units::CpuId;
 
 /// Some words for each CPU, of which one is meant, and as many behind them that all share.
 #[derive(Clone, Copy)]
@@ -49,8 +51,8 @@ impl<'m> CpuWords<'m> {
         RawCpuWords { first, each: self.each * size_of::<A64>(), cpus: self.cpus() as u32 }
     }
 
-    /// Adds to a CPU's word by a locked instruction, whatever else runs; returns what it is then. Where there is no such CPU, adds
-    /// to the word that all share.
+    /// Adds to a CPU's word by a locked instruction, whatever else runs; returns what it is then. Where there is no
+    /// such CPU, adds to the word that all share.
     #[must_use]
     pub fn add_locked(self, cpu: CpuId, n: u64) -> Option<u64> {
         let Some(word) = self.of(cpu) else {
@@ -61,8 +63,8 @@ impl<'m> CpuWords<'m> {
         Some(word.fetch_add(n, Release).wrapping_add(n))
     }
 
-    /// The same without a locked instruction: no other call adds to that CPU's word meanwhile. Where one does, a count is lost, or with
-    /// debug assertions this panics.
+    /// The same without a locked instruction: no other call adds to that CPU's word meanwhile. Where one does, a count
+    /// is lost, or with debug assertions this panics.
     #[inline(always)]
     #[must_use]
     pub fn add_alone(self, cpu: CpuId, n: u64) -> Option<u64> {
@@ -104,8 +106,9 @@ impl<'m> CpuWords<'m> {
         self.words.chunks_exact(self.each).map(of).fold(0, u64::wrapping_add)
     }
 
-    /// Adds to a CPU's word, for a [`PerCpu`](crate::PerCpu) that is modelled, in two steps: reads it, and writes it where `last` says
-    /// so, which is asked in the same step. Returns what it is then, or `None` where nothing was added.
+    /// Adds to a CPU's word, for a [`PerCpu`](crate::PerCpu) that is modelled, in two steps: reads it, and writes it
+    /// where `last` says so, which is asked in the same step. Returns what it is then, or `None` where nothing was
+    /// added.
     #[cfg(shuttle)]
     pub fn add_if(self, cpu: CpuId, n: u64, last: impl Fn() -> bool) -> Option<u64> {
         let word = self.of(cpu)?;

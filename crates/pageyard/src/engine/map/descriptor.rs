@@ -1,7 +1,7 @@
 //! The descriptor of a pageblock: one packed word, and its transitions as pure functions.
 
 use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
-use crate::migratetype::Migratetype;
+use pageyard_core::migratetype::Migratetype;
 
 /// A pageblock's counters and state, packed so that one compare-and-swap moves between legal states.
 ///
@@ -255,8 +255,8 @@ impl BlockState {
         Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))
     }
 
-    /// Reserves one block of an order below a pageblock's for a request of type `ty`, where that changes nothing else: some CPU works on
-    /// part of it, and no free frame is known to hold zeros.
+    /// Reserves one block of an order below a pageblock's for a request of type `ty`, where that changes nothing else:
+    /// some CPU works on part of it, and no free frame is known to hold zeros.
     #[inline(always)]
     pub(crate) const fn claim_in_place(self, order: u8, ty: u8) -> Option<BlockState> {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
@@ -371,8 +371,8 @@ impl BlockState {
         Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))
     }
 
-    /// Takes a whole pageblock that the caller has isolated, as [`BlockState::claim_whole`] takes others. A lease is no obstacle: its
-    /// compactor takes nothing of an isolated pageblock.
+    /// Takes a whole pageblock that the caller has isolated, as [`BlockState::claim_whole`] takes others. A lease is no
+    /// obstacle: its compactor takes nothing of an isolated pageblock.
     #[cfg(not(loom))]
     pub(crate) const fn claim_whole_isolated(self) -> Option<BlockState> {
         if !self.is_isolated() {
@@ -385,8 +385,8 @@ impl BlockState {
         }
     }
 
-    /// Takes a pageblock offline that the caller has isolated and claimed as a whole: it is a hole, and what else was said of it is
-    /// forgotten.
+    /// Takes a pageblock offline that the caller has isolated and claimed as a whole: it is a hole, and what else was
+    /// said of it is forgotten.
     #[cfg(not(loom))]
     pub(crate) const fn take_offline(self) -> Option<BlockState> {
         if !self.is_huge() || !self.is_isolated() {
@@ -404,8 +404,8 @@ impl BlockState {
         Some(BlockState((self.0 & !(SEQUENCE_ONE - 1)).wrapping_add(SEQUENCE_ONE)))
     }
 
-    /// Makes it what its frames say: of its type, with `free` of them free, the largest run of which is `run`, or allocated as a whole
-    /// where that is none. What calls had set of it for themselves is forgotten.
+    /// Makes it what its frames say: of its type, with `free` of them free, the largest run of which is `run`, or
+    /// allocated as a whole where that is none. What calls had set of it for themselves is forgotten.
     #[cfg(not(loom))]
     pub(crate) const fn rebuilt(
         self,

@@ -1,9 +1,9 @@
 //! Eight tags at once, where they lie in one aligned word.
 //!
-//! The processor reads and writes the word in one step. What it *means* is eight steps, each of one tag: loads, stores, or
-//! compare-and-swaps, of which each may fail although the tag is what was expected; here they do so together. So nothing is relied on
-//! that eight single ones would not do. Where no instruction is known to do that, or a checker looks at each, there is none, and callers
-//! go tag by tag.
+//! The processor reads and writes the word in one step. What it *means* is eight steps, each of one tag: loads, stores,
+//! or compare-and-swaps, of which each may fail although the tag is what was expected; here they do so together. So
+//! nothing is relied on that eight single ones would not do. Where no instruction is known to do that, or a checker
+//! looks at each, there is none, and callers go tag by tag.
 
 use crate::engine::geometry::FrameIdx;
 use crate::engine::sync::A8;
@@ -33,9 +33,9 @@ impl<'m> Eight<'m> {
     pub(crate) fn swap(self, from: u8, to: u8) -> bool {
         let from = u64::from_ne_bytes([from; EIGHT]);
         let was: u64;
-        // SAFETY: it reads and writes eight bytes that are borrowed, aligned, and allow changes through shared references. Other threads
-        //         use single ones of them, by instructions of their own, which the processor orders with this one.
-        // ORDER: the instruction is a full barrier, so as AcqRel in `FrameMap::win`.
+        // SAFETY: it reads and writes eight bytes that are borrowed, aligned, and allow changes through shared
+        //         references. Other threads use single ones of them, by instructions of their own, which the processor
+        //         orders with this one. ORDER: the instruction is a full barrier, so as AcqRel in `FrameMap::win`.
         unsafe {
             core::arch::asm!(
                 "lock cmpxchg qword ptr [{tags}], {to}",
@@ -48,7 +48,8 @@ impl<'m> Eight<'m> {
         was == from
     }
 
-    /// Replaces each by a load and a store, if all are `from`; meanwhile no other thread writes one. Says whether they were.
+    /// Replaces each by a load and a store, if all are `from`; meanwhile no other thread writes one. Says whether they
+    /// were.
     #[inline(always)]
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     pub(crate) fn replace(self, from: u8, to: u8) -> bool {
@@ -112,7 +113,8 @@ impl<'m> Eight<'m> {
     }
 }
 
-/// Returns the lowest of eight frames, which `frame` numbers, where they are neighbours whose tags lie in one word, in either direction.
+/// Returns the lowest of eight frames, which `frame` numbers, where they are neighbours whose tags lie in one word, in
+/// either direction.
 #[inline(always)]
 pub(crate) fn lowest_of(frame: impl Fn(usize) -> u64) -> Option<u64> {
     let first = frame(0);

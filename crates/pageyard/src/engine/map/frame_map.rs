@@ -5,8 +5,8 @@
 //! * bits are taken only by the claim that reserved that many frames in the descriptor, and given only by the owner of
 //!   the frames;
 //! * while a descriptor says huge or hole, its bits are not looked at;
-//! * a frame's tag is written by its owner, and by the free that wins it from `Allocated`, in a way that its pageblock's
-//!   [bias](super::bias) allows.
+//! * a frame's tag is written by its owner, and by the free that wins it from `Allocated`, in a way that its
+//!   pageblock's [bias](super::bias) allows.
 
 use super::bias::{BiasWord, PAIR, TagPlace};
 use super::descriptor::BlockState;
@@ -18,7 +18,7 @@ use crate::engine::geometry::{
 };
 use crate::engine::sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
 use crate::engine::words::{largest, lowest, pick, pick_one, runs};
-use crate::units::Order;
+use pageyard_core::units::Order;
 
 /// The bits of a pageblock: those taken, or those to be given.
 pub(crate) type Masks = [u64; WORDS];
@@ -40,11 +40,11 @@ pub(crate) struct Change {
 pub(crate) struct Took {
     /// The frames.
     pub(crate) masks: Masks,
-    /// The order of the largest run that it broke and left no other of in that word, or more: the hint has to be looked at if it is no
-    /// larger.
+    /// The order of the largest run that it broke and left no other of in that word, or more: the hint has to be looked
+    /// at if it is no larger.
     pub(crate) broken: u8,
-    /// Whether bits were given back, so that another thread may have seen them as taken and lowered the hint, which a release of nothing
-    /// must raise again.
+    /// Whether bits were given back, so that another thread may have seen them as taken and lowered the hint, which a
+    /// release of nothing must raise again.
     pub(crate) gave: bool,
 }
 
@@ -212,7 +212,8 @@ impl<'m> FrameMap<'m> {
                     if mask == 0 {
                         break;
                     }
-                    // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is done with them.
+                    // ORDER: Acquire pairs with the Release in `release_bits`: the thread that freed these frames is
+                    // done with them.
                     match word.compare_exchange(old, old | mask, AcqRel, Relaxed) {
                         Ok(_) => return Some(TookOne { word: at, mask, free }),
                         Err(now) => old = now,
@@ -534,8 +535,8 @@ impl<'m> FrameMap<'m> {
         mine
     }
 
-    /// Replaces the tags of a frame, whose number is a multiple of eight, and of the seven behind it; `false` where not all of them are
-    /// `from`, and perhaps where they are.
+    /// Replaces the tags of a frame, whose number is a multiple of eight, and of the seven behind it; `false` where not
+    /// all of them are `from`, and perhaps where they are.
     #[inline(always)]
     pub(crate) fn win_eight(&self, alone: bool, first: FrameIdx, from: Tag, to: Tag) -> bool {
         Eight::at(self.tags, first.get()).is_some_and(|eight| {
@@ -543,8 +544,8 @@ impl<'m> FrameMap<'m> {
         })
     }
 
-    /// Marks a frame and the seven behind it, all of them the caller's, as blocks of one frame, where nothing is known of their contents.
-    /// Says whether it did.
+    /// Marks a frame and the seven behind it, all of them the caller's, as blocks of one frame, where nothing is known
+    /// of their contents. Says whether it did.
     #[inline(always)]
     pub(crate) fn allocate_eight(&self, first: FrameIdx) -> bool {
         let (free, live) = (Tag::Free.byte(), Tag::Allocated(Order::ZERO).byte());
@@ -589,8 +590,8 @@ impl<'m> FrameMap<'m> {
     }
 }
 
-/// Returns the order of the largest run of a word that was taken from: none's where what is left has one as large, a pageblock's where
-/// the word was all free, and so may be part of a larger run.
+/// Returns the order of the largest run of a word that was taken from: none's where what is left has one as large, a
+/// pageblock's where the word was all free, and so may be part of a larger run.
 #[inline]
 fn run_broken(free: u64, taken: u64) -> u8 {
     if free & WORD_MASK == WORD_MASK {

@@ -9,8 +9,8 @@ use super::tree::{Forest, SearchEffort};
 use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
 use crate::engine::sync::{Carver, store_load_fence};
 use crate::engine::words::{double, runs};
-use crate::migratetype::Migratetype;
 use core::ops::Range;
+use pageyard_core::migratetype::Migratetype;
 
 /// Types that have bins: all but `Isolate`, which no descriptor has.
 const TYPES: usize = Migratetype::COUNT - 1;
@@ -273,8 +273,8 @@ impl<'m> Index<'m> {
         None
     }
 
-    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's. Bits that turn out to be
-    /// stale are corrected.
+    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's. Bits that turn out
+    /// to be stale are corrected.
     pub(crate) fn find_run(&self, order: u8, start: BlockIdx, effort: &mut SearchEffort) -> Option<BlockIdx> {
         let k = usize::from(order - BLOCK_ORDER) - 1;
         let start = (start.get() + self.skew) >> FAN_ORDER;

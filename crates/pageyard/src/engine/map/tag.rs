@@ -1,6 +1,6 @@
 //! The byte that each frame has: whether a live block starts there.
 
-use crate::units::Order;
+use pageyard_core::units::Order;
 
 /// What a frame's tag says.
 ///

@@ -44,8 +44,8 @@ const LINE_ORDER: u8 = LINE_WORDS.trailing_zeros() as u8;
 const UPPER_APART: u8 = if cfg!(loom) { 0 } else { LINE_ORDER };
 
 impl Shape {
-    /// Lays out a bitmap. Words above the lowest level, and those too if they are few, lie a cache line apart: CPUs that
-    /// use different parts of a zone then write different lines.
+    /// Lays out a bitmap. Words above the lowest level, and those too if they are few, lie a cache line apart: CPUs
+    /// that use different parts of a zone then write different lines.
     fn of(bits: usize, few: bool) -> Shape {
         let mut shape = Shape { levels: 0, offset: [0; LEVELS], apart: [0; LEVELS], leaves: 0, words: 0 };
         let mut children = bits.max(1);
@@ -93,8 +93,9 @@ impl Shape {
 /// * *A clearer stopped* before it clears the bit above a word that became empty: that bit is set, as the next setter
 ///   needs it, and a search that follows it for nothing clears it. Stopped after that: the next setter finds it clear.
 ///
-/// So a thread can hide what another set only by clearing a bit *after* that one looked at it, on a reading from before,
-/// and stopping (or being killed) before its second reading, one step later. The next setter of any bit in that word ends that.
+/// So a thread can hide what another set only by clearing a bit *after* that one looked at it, on a reading from
+/// before, and stopping (or being killed) before its second reading, one step later. The next setter of any bit in that
+/// word ends that.
 pub(crate) struct Forest<'m> {
     words: &'m [A64],
     roots: &'m [A64],
@@ -171,8 +172,8 @@ impl<'m> Forest<'m> {
         self.follow(word, bit & (FAN - 1), fact, |has| self.tell_above(tree, 0, bit >> FAN_ORDER, has));
     }
 
-    /// Says whether a bit is set, and every bit above it, so that a search finds it. Where it is not, the thread that set it, or
-    /// brought about its fact, may have stopped on its way up, and the caller has to settle it.
+    /// Says whether a bit is set, and every bit above it, so that a search finds it. Where it is not, the thread that
+    /// set it, or brought about its fact, may have stopped on its way up, and the caller has to settle it.
     #[inline]
     pub(crate) fn leads_to(&self, tree: usize, bit: usize) -> bool {
         self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
@@ -186,8 +187,8 @@ impl<'m> Forest<'m> {
         for above in level + 1..self.shape.levels {
             store_load_fence();
             let place = self.shape.offset[above] + ((at >> FAN_ORDER) << UPPER_APART);
-            // ORDER: SeqCst: after the bit below was set, or was read as set. A thread that clears this one later than that reads
-            // the word below after it has, and finds the bit: see `follow`.
+            // ORDER: SeqCst: after the bit below was set, or was read as set. A thread that clears this one later than
+            // that reads the word below after it has, and finds the bit: see `follow`.
             if self.words[first + place].load(SeqCst) >> (at & (FAN - 1)) & 1 == 0 {
                 return false;
             }
@@ -197,7 +198,8 @@ impl<'m> Forest<'m> {
         self.in_root(tree)
     }
 
-    /// Sees to it that searches find a word of the lowest level that has a bit in each of the bitmaps `trees` of the first group.
+    /// Sees to it that searches find a word of the lowest level that has a bit in each of the bitmaps `trees` of the
+    /// first group.
     #[inline]
     pub(crate) fn uphold_words(&self, mut trees: u64, at: usize) {
         if self.shape.levels == 1 && self.root(0) & trees == trees {
@@ -266,8 +268,8 @@ impl<'m> Forest<'m> {
         }
     }
 
-    /// Carries on above a word that has a bit, or that became empty. In the first case the thread that set the word's first
-    /// bit may not have come this far, and one that saw the word empty may have cleared the bit above.
+    /// Carries on above a word that has a bit, or that became empty. In the first case the thread that set the word's
+    /// first bit may not have come this far, and one that saw the word empty may have cleared the bit above.
     #[inline(always)]
     fn tell_above(&self, tree: usize, level: usize, at: usize, has: bool) {
         if !has || !self.leads_to_word(tree, level, at) {
@@ -275,7 +277,8 @@ impl<'m> Forest<'m> {
         }
     }
 
-    /// Writes a bit until it agrees with `fact`. `above` runs where the word has it, and where it became empty without it.
+    /// Writes a bit until it agrees with `fact`. `above` runs where the word has it, and where it became empty without
+    /// it.
     #[inline]
     fn follow(&self, word: &A64, bit: usize, fact: impl Fn() -> bool, above: impl Fn(bool)) {
         let mask = 1 << bit;

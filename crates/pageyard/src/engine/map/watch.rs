@@ -14,16 +14,16 @@ use core::marker::PhantomData;
 /// The descriptor of the pageblock that a block lies in, for a push of that block.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// The words that the zone's descriptors are among, and the place of this one: what an inlined free has in registers
-    /// already.
+    /// The words that the zone's descriptors are among, and the place of this one: what an inlined free has in
+    /// registers already.
     words: *const A64,
     at: usize,
     lifetime: PhantomData<&'a [A64]>,
 }
 
 impl<'a> Watch<'a> {
-    /// Bits of a descriptor's lowest byte that keep blocks out of lists: isolated, and of a type whose number is four or more (contiguous
-    /// areas), which it may have become since the list was chosen.
+    /// Bits of a descriptor's lowest byte that keep blocks out of lists: isolated, and of a type whose number is four
+    /// or more (contiguous areas), which it may have become since the list was chosen.
     pub const OUT: u8 = ISOLATED as u8 | 4;
 
     /// Watches one of some descriptors.
@@ -46,7 +46,8 @@ impl<'a> Watch<'a> {
         word.load(SeqCst) as u8 & Self::OUT == 0
     }
 
-    /// Returns the words, and the place of the one to watch, for a [`PerCpu`](crate::PerCpu) that is written in assembly.
+    /// Returns the words, and the place of the one to watch, for a [`PerCpu`](crate::PerCpu) that is written in
+    /// assembly.
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> (*const u64, usize) {
@@ -65,7 +66,8 @@ impl<'a> Unchanged<'a> {
     /// Reads the count.
     #[inline(always)]
     pub(crate) fn since(count: &'a A64) -> Unchanged<'a> {
-        // ORDER: SeqCst: it is read before the descriptors that it stands for; isolation counts after it has changed one.
+        // ORDER: SeqCst: it is read before the descriptors that it stands for; isolation counts after it has changed
+        // one.
         Unchanged { count, was: count.load(SeqCst) }
     }
 
@@ -73,8 +75,8 @@ impl<'a> Unchanged<'a> {
     #[inline(always)]
     #[must_use]
     pub fn stands(self) -> bool {
-        // ORDER: SeqCst: after the lock of the list was taken. A drain that found the list free before that has released
-        // the lock, and isolation wrote the word before the drain: so this sees it.
+        // ORDER: SeqCst: after the lock of the list was taken. A drain that found the list free before that has
+        // released the lock, and isolation wrote the word before the drain: so this sees it.
         self.count.load(SeqCst) == self.was
     }
 

@@ -2,11 +2,12 @@
 
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::sync::{A64, Carver, Relaxed};
-use crate::units::CpuId;
+use pageyard_core::units::CpuId;
 
 /// How often the pause of a CPU doubles that loses its pageblocks: to one in 65,536.
 const DOUBLINGS: u64 = 16;
-/// Pageblocks that it has to keep for its next pause to be half as long: more than are under way from one CPU to another.
+/// Pageblocks that it has to keep for its next pause to be half as long: more than are under way from one CPU to
+/// another.
 const HALVES: u64 = 64;
 
 // Words of a CPU, on a cache line of their own.
@@ -28,7 +29,8 @@ const KEPT: usize = 5;
 pub struct BiasStats {
     /// Pageblocks that were biased to a CPU.
     pub armed: u64,
-    /// Of those, revocations: a free came from another CPU, or another CPU took the pageblock over. Each costs a barrier.
+    /// Of those, revocations: a free came from another CPU, or another CPU took the pageblock over. Each costs a
+    /// barrier.
     pub revoked: u64,
 }
 
@@ -46,8 +48,8 @@ impl<'m> BiasAsks<'m> {
         self.0.chunks_exact(LINE_WORDS).nth(cpu.index())
     }
 
-    /// Says whether a CPU asks for no bias at this pageblock, because it lost some: each loss doubles how many pageblocks it
-    /// lets pass, and as long as it loses none that halves again, step by step.
+    /// Says whether a CPU asks for no bias at this pageblock, because it lost some: each loss doubles how many
+    /// pageblocks it lets pass, and as long as it loses none that halves again, step by step.
     pub(crate) fn pauses(&self, cpu: CpuId) -> bool {
         let Some(own) = self.of(cpu) else { return true };
         let (lost, known) = (own[REVOKED].load(Relaxed), own[KNOWN].load(Relaxed));

@@ -295,7 +295,8 @@ impl<'a> List<'a> {
         self.len() == 0
     }
 
-    /// Empties it while nothing else runs, and gives it back whoever has it; returns how many items it had, which count as gone to the zone.
+    /// Empties it while nothing else runs, and gives it back whoever has it; returns how many items it had, which count
+    /// as gone to the zone.
     #[cfg(not(loom))]
     pub(super) fn reset(&self) -> usize {
         let n = self.len();

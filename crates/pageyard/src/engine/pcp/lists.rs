@@ -7,16 +7,16 @@ use crate::engine::map::bias::{BiasWord, PAIR, TagPlace};
 use crate::engine::map::cpu_words::CpuWords;
 use crate::engine::map::watch::{Unchanged, Watch};
 use crate::engine::sync::{A8, A64, APtr, Carver, Relaxed, Release, SeqCst};
-use crate::error::MapError;
-use crate::units::CpuId;
 use core::mem::size_of;
 use core::ptr::NonNull;
+use pageyard_core::error::MapError;
+use pageyard_core::units::CpuId;
 
 /// The lists of a zone, of all CPUs.
 ///
-/// Lists trust who uses them: a list that two users change at once, or that is asked for under a number that is none, leads anywhere. So
-/// only an implementation of [`PerCpu`](crate::PerCpu), which is `unsafe` to write, gets them, and who makes [`LooseLists`], which is
-/// `unsafe`, too.
+/// Lists trust who uses them: a list that two users change at once, or that is asked for under a number that is none,
+/// leads anywhere. So only an implementation of [`PerCpu`](crate::PerCpu), which is `unsafe` to write, gets them, and
+/// who makes [`LooseLists`], which is `unsafe`, too.
 #[derive(Clone, Copy)]
 pub struct CpuLists<'a>(&'a Lists<'a>);
 
@@ -45,8 +45,8 @@ impl<'a> CpuLists<'a> {
     /// A thread that reads the slot afterwards finds nothing to take and no room; a thread that read it before may
     /// still use the lists.
     ///
-    /// `process` is a number of the calling process. A process that was forked while some thread had the lists has a copy
-    /// of the slot that says so, and no such thread: there, the first caller takes them over.
+    /// `process` is a number of the calling process. A process that was forked while some thread had the lists has a
+    /// copy of the slot that says so, and no such thread: there, the first caller takes them over.
     #[must_use]
     pub fn detach(self, cpu: CpuId, process: u64) -> bool {
         let (Some(slot), Some(by)) = (self.0.slots.get(cpu.index()), self.0.detached_by.get(cpu.index()))
@@ -92,9 +92,9 @@ pub struct RawLists {
 impl RawLists {
     /// Bytes of a header.
     pub const HEAD: usize = size_of::<Head<'_>>();
-    /// A `u64`: from the lowest bits on, how many items can be added, how many there are, [`FIELD`](RawLists::FIELD) bits
-    /// each, how many `u32` from the header on the newest item ends, [`END`](RawLists::END) bits, and how many were
-    /// popped for callers.
+    /// A `u64`: from the lowest bits on, how many items can be added, how many there are, [`FIELD`](RawLists::FIELD)
+    /// bits each, how many `u32` from the header on the newest item ends, [`END`](RawLists::END) bits, and how many
+    /// were popped for callers.
     pub const WORD: usize = core::mem::offset_of!(Head<'_>, word);
     /// Bits of each of the two lowest fields of the word.
     pub const FIELD: u32 = FIELD;

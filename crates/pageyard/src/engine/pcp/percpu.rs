@@ -6,7 +6,7 @@ use crate::engine::geometry::BATCH;
 use crate::engine::map::bias::TagPlace;
 use crate::engine::map::cpu_words::CpuWords;
 use crate::engine::map::watch::{Unchanged, Watch};
-use crate::units::CpuId;
+use pageyard_core::units::CpuId;
 
 /// Keeps a list to one user at a time, without ever waiting.
 ///
@@ -15,12 +15,14 @@ use crate::units::CpuId;
 ///
 /// # Safety
 /// 1. No two operations on one list may overlap: an item that two pops return is a frame that two callers own.
-/// 2. With [`BIASES`](PerCpu::BIASES): [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared) replace a tag in one
-///    step, and only if since they began no other thread ran on their CPU and no [`barrier`](PerCpu::barrier) or
-///    [`barrier_on`](PerCpu::barrier_on) that returned `true` reached it; and only if what they read of the bias in between allows it.
-/// 3. It uses lists, words and places only while a method runs that was called with them, and under the numbers that it was called
-///    with. (Nothing else has any to call a method with: they come from an engine, or from
-///    [`LooseLists`](super::lists::LooseLists), which are `unsafe` to make. So the methods are safe to call, and check no number twice.)
+/// 2. With [`BIASES`](PerCpu::BIASES): [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared)
+///    replace a tag in one step, and only if since they began no other thread ran on their CPU and no
+///    [`barrier`](PerCpu::barrier) or [`barrier_on`](PerCpu::barrier_on) that returned `true` reached it; and only if
+///    what they read of the bias in between allows it.
+/// 3. It uses lists, words and places only while a method runs that was called with them, and under the numbers that it
+///    was called with. (Nothing else has any to call a method with: they come from an engine, or from
+///    [`LooseLists`](super::lists::LooseLists), which are `unsafe` to make. So the methods are safe to call, and check
+///    no number twice.)
 pub unsafe trait PerCpu: Sync {
     /// The name of an engine that uses it.
     const NAME: &'static str;
@@ -29,8 +31,8 @@ pub unsafe trait PerCpu: Sync {
     const ALONE: bool = false;
 
     /// Says whether frees can do without a locked instruction where a pageblock is biased to the CPU that they run on:
-    /// [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared) then win every tag that is won by a thread with
-    /// sequences.
+    /// [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared) then win every tag that is won by a
+    /// thread with sequences.
     const BIASES: bool = false;
 
     /// Takes the newest item of the list of a CPU; none where the CPU does not exist. Here and below, a variant that
@@ -40,8 +42,8 @@ pub unsafe trait PerCpu: Sync {
     /// Adds an item that a caller frees, if `win` says that it is the caller's, and only while `watch` still
     /// [stands](Watch::stands).
     ///
-    /// Here and in the two below, what is watched is read while the list is the caller's alone, so that a change made before
-    /// [`barrier`](PerCpu::barrier) or a drain is seen by every push that ends after it.
+    /// Here and in the two below, what is watched is read while the list is the caller's alone, so that a change made
+    /// before [`barrier`](PerCpu::barrier) or a drain is seen by every push that ends after it.
     fn push(
         &self,
         lists: CpuLists<'_>,
@@ -107,8 +109,8 @@ pub unsafe trait PerCpu: Sync {
     /// Says whether an allocation may drain the lists of CPUs other than its own.
     fn reaches_others(&self) -> bool;
 
-    /// Adds to the word of a CPU that `cpu` names, or of the one that it finds out to run on, so that nothing is lost; returns what the
-    /// word is then. Where it cannot, it adds to the word that all share, and returns `None`.
+    /// Adds to the word of a CPU that `cpu` names, or of the one that it finds out to run on, so that nothing is lost;
+    /// returns what the word is then. Where it cannot, it adds to the word that all share, and returns `None`.
     fn add(&self, words: CpuWords<'_>, cpu: CpuId, n: u64) -> Option<u64> {
         words.add_locked(cpu, n)
     }
@@ -125,8 +127,8 @@ pub unsafe trait PerCpu: Sync {
         Winning::Elsewhere
     }
 
-    /// As [`win_biased`](PerCpu::win_biased), of a tag whose place is a multiple of eight and the seven behind it: all or none. Tags come by
-    /// eights. `Elsewhere` where its place is none.
+    /// As [`win_biased`](PerCpu::win_biased), of a tag whose place is a multiple of eight and the seven behind it: all
+    /// or none. Tags come by eights. `Elsewhere` where its place is none.
     fn win_eight_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
         let _ = (place, from, to);
         Winning::Elsewhere
@@ -179,7 +181,8 @@ impl Exclusive {
     ///
     /// A pageblock that is isolated stays out of allocation once each CPU has drained its own lists after that.
     ///
-    /// With debug assertions, calls that break the first promise panic where they add to a counter of one CPU at the same moment.
+    /// With debug assertions, calls that break the first promise panic where they add to a counter of one CPU at the
+    /// same moment.
     #[must_use]
     pub const unsafe fn by_cpu() -> Exclusive {
         Exclusive { reaches_others: false }

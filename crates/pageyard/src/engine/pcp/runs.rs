@@ -2,7 +2,7 @@
 
 use super::tuning::LISTS;
 use crate::engine::sync::{A32, Carver, Relaxed};
-use crate::units::CpuId;
+use pageyard_core::units::CpuId;
 
 /// Times that a batch doubles while a list keeps missing in the same way.
 ///
@@ -16,8 +16,8 @@ const OF_CPU: usize = LISTS.next_multiple_of(16);
 /// For each list, how often in a row it was refilled, or spilled, which counts below zero.
 ///
 /// # Linux
-/// `alloc_factor` and `free_count`, of 6.7 and later. Difference: a refill ends a run of spills at once, and a spill one of
-/// refills.
+/// `alloc_factor` and `free_count`, of 6.7 and later. Difference: a refill ends a run of spills at once, and a spill
+/// one of refills.
 pub(crate) struct Runs<'m>(&'m [A32]);
 
 impl<'m> Runs<'m> {

@@ -6,10 +6,10 @@ use crate::engine::geometry::{
 };
 use crate::engine::map::frame_map::Masks;
 use crate::engine::sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
-use crate::units::CpuId;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::Range;
+use pageyard_core::units::CpuId;
 
 /// Groups that frames are sorted into at a time: the pageblocks of one gibibyte.
 const GROUPS: usize = if cfg!(loom) { 2 } else { 512 };
@@ -155,7 +155,8 @@ pub(crate) struct Scratch<'a> {
 const FEW_CHANGES: usize = 16;
 
 impl Scratch<'_> {
-    /// Calls `give` with each pageblock that a group of items, blocks of `order`, lies in, how many of them do, and all their frames in it.
+    /// Calls `give` with each pageblock that a group of items, blocks of `order`, lies in, how many of them do, and all
+    /// their frames in it.
     ///
     /// Items in few runs are taken as they come, others are sorted first. A pageblock can come twice: in the first
     /// case, and where pageblocks far apart share a group.

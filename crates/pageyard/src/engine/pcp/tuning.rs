@@ -1,8 +1,8 @@
 //! Which per-CPU lists there are, and how large they grow.
 
 use crate::engine::geometry::{BLOCK_ORDER, WORD_ORDER};
-use crate::migratetype::Migratetype;
-use crate::units::Frames;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::Frames;
 
 /// The largest of the small orders that lists hold.
 ///

@@ -1,17 +1,17 @@
 //! Contiguous areas: whole pageblocks that movable requests use until the area's owner wants frames of them.
 
 use super::contig::Isolated;
-use crate::allocator::Cx;
-use crate::clear::Clear;
-use crate::compaction::Migrate;
 use crate::engine::geometry::FrameIdx;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::isolated::by_pageblock;
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::range::{ContigError, FrameRange};
-use crate::units::{Frames, Order, PAGEBLOCK_ORDER, Pfn};
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::Clear;
+use pageyard_core::compaction::Migrate;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::range::{ContigError, FrameRange};
+use pageyard_core::units::{Frames, Order, PAGEBLOCK_ORDER, Pfn};
 
 /// A contiguous area of one instance, as [`Pageyard::declare_cma`] made it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,16 +28,17 @@ impl CmaArea {
 }
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Makes a contiguous area of whole pageblocks of one zone: from then on only movable requests are served from it, and
-    /// [`alloc_cma`](Pageyard::alloc_cma). An area stays one.
+    /// Makes a contiguous area of whole pageblocks of one zone: from then on only movable requests are served from it,
+    /// and [`alloc_cma`](Pageyard::alloc_cma). An area stays one.
     ///
-    /// Best done right after construction: blocks that are in use already stay where they are, and those that do not move keep their place from
-    /// being allocated.
+    /// Best done right after construction: blocks that are in use already stay where they are, and those that do not
+    /// move keep their place from being allocated.
     ///
     /// # Errors
-    /// [`ContigError::Misaligned`] where it does not begin and end at pageblocks; [`ContigError::Busy`] where one of these belongs to an area, or a
-    /// per-CPU list could not be emptied because it was in use, or is another CPU's under [`Exclusive::by_cpu`](crate::Exclusive::by_cpu); otherwise as [`alloc_contig_range`](Pageyard::alloc_contig_range).
-    /// Nothing changed.
+    /// [`ContigError::Misaligned`] where it does not begin and end at pageblocks; [`ContigError::Busy`] where one of
+    /// these belongs to an area, or a per-CPU list could not be emptied because it was in use, or is another CPU's
+    /// under [`Exclusive::by_cpu`](crate::Exclusive::by_cpu); otherwise as
+    /// [`alloc_contig_range`](Pageyard::alloc_contig_range). Nothing changed.
     ///
     /// # Concurrency
     /// Lock-free; other calls go on.
@@ -66,16 +67,17 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Ok(CmaArea { range })
     }
 
-    /// Allocates `frames` frames that follow each other from a contiguous area, the first one aligned to `align`; returns the first. `owner`
-    /// moves what movable requests have put there. To be freed by [`free_range`](Pageyard::free_range), in any parts.
+    /// Allocates `frames` frames that follow each other from a contiguous area, the first one aligned to `align`;
+    /// returns the first. `owner` moves what movable requests have put there. To be freed by
+    /// [`free_range`](Pageyard::free_range), in any parts.
     ///
     /// # Errors
-    /// [`ContigError::BadRange`] for no frames, or more than the area has; otherwise why the last place that was tried was refused.
-    /// Nothing is allocated.
+    /// [`ContigError::BadRange`] for no frames, or more than the area has; otherwise why the last place that was tried
+    /// was refused. Nothing is allocated.
     ///
     /// # Concurrency
-    /// As [`alloc_contig_range`](Pageyard::alloc_contig_range): of two calls that try one pageblock at the same time, one goes on to the next, and is
-    /// refused with [`ContigError::Isolated`] where there is none.
+    /// As [`alloc_contig_range`](Pageyard::alloc_contig_range): of two calls that try one pageblock at the same time,
+    /// one goes on to the next, and is refused with [`ContigError::Isolated`] where there is none.
     ///
     /// # Complexity
     /// From the start of the area, place by place: a frame that does not move costs the frames of the range before it.

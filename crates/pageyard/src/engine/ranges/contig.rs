@@ -1,9 +1,5 @@
 //! A range by its frame numbers: emptied, claimed, handed out.
 
-use crate::allocator::Cx;
-use crate::block::blocks;
-use crate::clear::{Caches, Clear};
-use crate::compaction::{FreeStock, Migrate, Mode, Stock, Stuck, evacuate};
 use crate::engine::compaction_view::Claimed;
 use crate::engine::geometry::{BlockIdx, FrameIdx, MAX_ORDER};
 use crate::engine::map::tree::SearchEffort;
@@ -13,14 +9,18 @@ use crate::engine::zone::Zone;
 use crate::engine::zone::isolated::by_pageblock;
 use crate::engine::zone::marks::Mark;
 use crate::engine::zone::pageblocks::{Pageblocks, Want};
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::range::{ContigError, FrameRange};
-use crate::request::Request;
-use crate::units::{Frames, Order, Pfn};
+use pageyard_core::allocator::Cx;
+use pageyard_core::block::blocks;
+use pageyard_core::clear::{Caches, Clear};
+use pageyard_core::compaction::{FreeStock, Migrate, Mode, Stock, Stuck, evacuate};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::range::{ContigError, FrameRange};
+use pageyard_core::request::Request;
+use pageyard_core::units::{Frames, Order, Pfn};
 
-/// Times that the range is emptied and claimed before it counts as busy: frames that were on their way somewhere the first time have
-/// arrived the next.
+/// Times that the range is emptied and claimed before it counts as busy: frames that were on their way somewhere the
+/// first time have arrived the next.
 ///
 /// # Linux
 /// `__alloc_contig_migrate_range` tries five times.
@@ -35,31 +35,34 @@ pub(super) struct Place<'z, 'm> {
 }
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
-    /// Allocates exactly this range of one zone: takes its pageblocks out of allocation, empties the per-CPU lists, has `owner` move each
-    /// single frame in use elsewhere, claims all frames, and takes the pageblocks back into allocation.
+    /// Allocates exactly this range of one zone: takes its pageblocks out of allocation, empties the per-CPU lists, has
+    /// `owner` move each single frame in use elsewhere, claims all frames, and takes the pageblocks back into
+    /// allocation.
     ///
     /// The caller has live blocks, the fewest aligned ones that the range consists of, to be freed by
-    /// [`free_range`](Pageyard::free_range) in any parts. Pageblocks keep their types; `migratetype` is what the observer is told.
-    /// Watermarks do not apply to the range, but to the frames that its contents move to. [`NoHelp`](crate::reclaim::NoHelp) is an owner
-    /// that moves nothing: then the range has to be free.
+    /// [`free_range`](Pageyard::free_range) in any parts. Pageblocks keep their types; `migratetype` is what the
+    /// observer is told. Watermarks do not apply to the range, but to the frames that its contents move to.
+    /// [`NoHelp`](pageyard_core::reclaim::NoHelp) is an owner that moves nothing: then the range has to be free.
     ///
     /// # Errors
-    /// [`ContigError`] says which frame was in the way. Nothing is allocated, and all pageblocks are in allocation as before; what was
-    /// moved until then stays moved. A live block of several frames does not move.
+    /// [`ContigError`] says which frame was in the way. Nothing is allocated, and all pageblocks are in allocation as
+    /// before; what was moved until then stays moved. A live block of several frames does not move.
     ///
     /// # Concurrency
-    /// Lock-free. Other calls go on, and are served from other pageblocks. Two calls whose ranges have a pageblock in common exclude each other: one gets
-    /// [`ContigError::Isolated`], and nothing waits for the other. [`ContigError::Busy`] can be temporary, where another thread holds a list or was
-    /// about to allocate the frame. Under [`Exclusive::by_cpu`](crate::Exclusive::by_cpu) frames in the lists of other CPUs are
-    /// busy: those drain their own.
+    /// Lock-free. Other calls go on, and are served from other pageblocks. Two calls whose ranges have a pageblock in
+    /// common exclude each other: one gets [`ContigError::Isolated`], and nothing waits for the other.
+    /// [`ContigError::Busy`] can be temporary, where another thread holds a list or was about to allocate the frame.
+    /// Under [`Exclusive::by_cpu`](crate::Exclusive::by_cpu) frames in the lists of other CPUs are busy: those drain
+    /// their own.
     ///
     /// # Panics
-    /// Where `owner` panics, the frames that it has not moved are put back, nothing is allocated, and the pageblocks are in allocation. Where the
-    /// observer panics, the block that it was being told of and those before it are live and have no owner; the rest is free.
+    /// Where `owner` panics, the frames that it has not moved are put back, nothing is allocated, and the pageblocks
+    /// are in allocation. Where the observer panics, the block that it was being told of and those before it are live
+    /// and have no owner; the rest is free.
     ///
     /// # Linux
-    /// `alloc_contig_range`. Differences: free frames are claimed under isolation instead of being taken off lists, and blocks of several frames
-    /// are not migrated.
+    /// `alloc_contig_range`. Differences: free frames are claimed under isolation instead of being taken off lists, and
+    /// blocks of several frames are not migrated.
     pub fn alloc_contig_range<M: Migrate>(
         &self,
         cx: &Cx,

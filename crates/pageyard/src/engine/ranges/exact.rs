@@ -1,34 +1,36 @@
 //! Counts of frames that are no power of two: in one piece, or in several.
 
-use crate::allocator::Cx;
-use crate::clear::Clear;
 use crate::engine::geometry::MAX_ORDER;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
-use crate::error::{AllocError, BadRequest};
-use crate::observer::Observer;
-use crate::range::FrameRange;
-use crate::request::{Request, RequestFlags};
-use crate::units::{Frames, Order, Pfn};
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::Clear;
+use pageyard_core::error::{AllocError, BadRequest};
+use pageyard_core::observer::Observer;
+use pageyard_core::range::FrameRange;
+use pageyard_core::request::{Request, RequestFlags};
+use pageyard_core::units::{Frames, Order, Pfn};
 
 /// The largest order that a piece has.
 const LARGEST: Order = Order::of(MAX_ORDER);
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Allocates exactly `frames` frames that follow each other, the first one aligned to `align`; returns the first. The request's own
-    /// order is not looked at.
+    /// Allocates exactly `frames` frames that follow each other, the first one aligned to `align`; returns the first.
+    /// The request's own order is not looked at.
     ///
-    /// A block is allocated that is large enough and aligned, and what is behind the `frames`th frame is freed at once. The caller has live
-    /// blocks, the fewest aligned ones that the range consists of (13 frames: orders 3, 2 and 0), to be freed by
-    /// [`free_range`](Pageyard::free_range), all together or in any parts, or each by [`free`](Pageyard::free).
+    /// A block is allocated that is large enough and aligned, and what is behind the `frames`th frame is freed at once.
+    /// The caller has live blocks, the fewest aligned ones that the range consists of (13 frames: orders 3, 2 and 0),
+    /// to be freed by [`free_range`](Pageyard::free_range), all together or in any parts, or each by
+    /// [`free`](Pageyard::free).
     ///
     /// # Errors
-    /// As [`alloc`](Pageyard::alloc) for a block that large; [`BadRequest::Size`] where `frames` is zero or larger than the largest
-    /// block. Nothing is allocated.
+    /// As [`alloc`](Pageyard::alloc) for a block that large; [`BadRequest::Size`] where `frames` is zero or larger than
+    /// the largest block. Nothing is allocated.
     ///
     /// # Concurrency
-    /// Lock-free. The rest cannot be freed where a free is [`Busy`](crate::FreeError::Busy) (the kernel refuses the barrier that frees of biased
-    /// pageblocks need, or 255 threads without sequences free there): then it stays allocated.
+    /// Lock-free. The rest cannot be freed where a free is [`Busy`](crate::FreeError::Busy) (the kernel refuses the
+    /// barrier that frees of biased pageblocks need, or 255 threads without sequences free there): then it stays
+    /// allocated.
     ///
     /// # Panics
     /// An observer that panics leaves live what was not reported as free by then; it has no owner.
@@ -64,31 +66,33 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let first = self.alloc(cx, &Request { order, ..*request })?;
         let rest = order.frames() - frames;
         if rest > Frames::ZERO {
-            // Refused only where the block is no longer the caller's, because another call freed it without owning it, or where
-            // there was no barrier: either way this call has nothing more to give.
+            // Refused only where the block is no longer the caller's, because another call freed it without owning it,
+            // or where there was no barrier: either way this call has nothing more to give.
             let _ = self.free_range(cx, first + frames, rest);
         }
         Ok(first)
     }
 
-    /// Allocates `frames` frames in as few pieces as there are: in one, or else the largest blocks first, none smaller than `least`
-    /// but for what is left at the end. Writes the pieces to `out`, from the front, and returns how many there are. Each is aligned
-    /// to `least`; blocks that lie next to each other in one zone are one piece. The request's own order is not looked at.
+    /// Allocates `frames` frames in as few pieces as there are: in one, or else the largest blocks first, none smaller
+    /// than `least` but for what is left at the end. Writes the pieces to `out`, from the front, and returns how many
+    /// there are. Each is aligned to `least`; blocks that lie next to each other in one zone are one piece. The
+    /// request's own order is not looked at.
     ///
     /// Each piece is freed by [`free_range`](Pageyard::free_range), all of it or in any parts.
     ///
-    /// Attempts at more than `least` are opportunistic: they neither wake the reclaimer nor go through all pageblocks. Each that is
-    /// refused counts as a failed allocation.
+    /// Attempts at more than `least` are opportunistic: they neither wake the reclaimer nor go through all pageblocks.
+    /// Each that is refused counts as a failed allocation.
     ///
     /// # Errors
-    /// As [`alloc`](Pageyard::alloc) for a block of `least`; [`AllocError::Fragmented`] where there would be more pieces than `out` has
-    /// room for; [`BadRequest::Size`] for no frames. Nothing is allocated.
+    /// As [`alloc`](Pageyard::alloc) for a block of `least`; [`AllocError::Fragmented`] where there would be more
+    /// pieces than `out` has room for; [`BadRequest::Size`] for no frames. Nothing is allocated.
     ///
     /// # Concurrency
     /// Lock-free. Other calls may see, and be refused because of, frames that this one gives back in the end.
     ///
     /// # Linux
-    /// What `vmalloc` and `iommu_dma_alloc` do, each in a loop of its own: `vm_area_alloc_pages`, `__iommu_dma_alloc_pages`.
+    /// What `vmalloc` and `iommu_dma_alloc` do, each in a loop of its own: `vm_area_alloc_pages`,
+    /// `__iommu_dma_alloc_pages`.
     pub fn alloc_frames(
         &self,
         cx: &Cx,
@@ -173,8 +177,8 @@ fn order_for(frames: Frames) -> Result<Order, BadRequest> {
     Ok(Order::of(frames.0.next_power_of_two().ilog2() as u8))
 }
 
-/// Returns a request that is refused where it would take effort. One that may use the reserves of atomic requests keeps its flags: with
-/// another it would add to those.
+/// Returns a request that is refused where it would take effort. One that may use the reserves of atomic requests keeps
+/// its flags: with another it would add to those.
 fn opportunistic(request: &Request) -> Request {
     let calm = request.without(RequestFlags::WAKE_RECLAIM.union(RequestFlags::NOFAIL));
     if request.flags.contains(RequestFlags::HIGH) { calm } else { calm.with(RequestFlags::NON_BLOCKING) }
@@ -187,8 +191,8 @@ struct Pieces<'o> {
 }
 
 impl Pieces<'_> {
-    /// Adds a piece, to the last one where it lies next to it and `joins` says so of that one's first frame; `false` where there is no
-    /// room.
+    /// Adds a piece, to the last one where it lies next to it and `joins` says so of that one's first frame; `false`
+    /// where there is no room.
     fn add(&mut self, new: FrameRange, joins: impl Fn(Pfn) -> bool) -> bool {
         if let Some(last) = self.out[..self.len].last_mut().filter(|last| joins(last.first)) {
             let joined = Frames(last.frames.0 + new.frames.0);

@@ -3,19 +3,19 @@
 use crate::engine::geometry::{FrameIdx, MAX_ORDER};
 use crate::engine::map::tag::Tag;
 use crate::engine::zone::pageblocks::Pageblocks;
-use crate::error::FreeError;
-use crate::units::Order;
+use pageyard_core::error::FreeError;
+use pageyard_core::units::Order;
 
 /// Finds the live block that has a frame: its first frame and its order.
 ///
-/// For a frame whose owner calls, and which only its owner frees, the answer is a block or [`FreeError::Busy`], never "not
-/// allocated", even while other parts of the block are split off. Blocks that could have the frame are asked from the largest
-/// down, and a split tags the parts before it tags what is left at the head: where the head of the larger block says that it is
-/// not that large any more, the tag of the part is there to be read.
+/// For a frame whose owner calls, and which only its owner frees, the answer is a block or [`FreeError::Busy`], never
+/// "not allocated", even while other parts of the block are split off. Blocks that could have the frame are asked from
+/// the largest down, and a split tags the parts before it tags what is left at the head: where the head of the larger
+/// block says that it is not that large any more, the tag of the part is there to be read.
 ///
 /// # Errors
-/// [`FreeError::OutsideArena`] where the frame is not managed, [`FreeError::Busy`] where a block that may have it is being
-/// split, [`FreeError::NotAllocated`] otherwise.
+/// [`FreeError::OutsideArena`] where the frame is not managed, [`FreeError::Busy`] where a block that may have it is
+/// being split, [`FreeError::NotAllocated`] otherwise.
 pub(super) fn live_block_with(
     pageblocks: &Pageblocks<'_>,
     frame: FrameIdx,

@@ -2,8 +2,6 @@
 
 use super::find::live_block_with;
 use super::gathered::Gathered;
-use crate::allocator::Cx;
-use crate::clear::Clear;
 use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, FrameIdx};
 use crate::engine::map::eight::{EIGHT, begins_word};
 use crate::engine::map::tag::Tag;
@@ -11,36 +9,39 @@ use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::requests::win::Unwon;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
-use crate::error::FreeError;
-use crate::observer::Observer;
-use crate::range::{FrameRange, RangeError, RangeFault};
-use crate::units::{Frames, Order, Pfn};
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::Clear;
+use pageyard_core::error::FreeError;
+use pageyard_core::observer::Observer;
+use pageyard_core::range::{FrameRange, RangeError, RangeFault};
+use pageyard_core::units::{Frames, Order, Pfn};
 
-/// Times that a call looks again at a block that another one is splitting, before it says so: a split is a few stores, and then two
-/// owners of parts of one block seldom see each other.
+/// Times that a call looks again at a block that another one is splitting, before it says so: a split is a few stores,
+/// and then two owners of parts of one block seldom see each other.
 const LOOKS: u32 = if cfg!(any(loom, shuttle, feature = "step-hook")) { 1 } else { 64 };
 
 /// Blocks, if all are like the first, up to which a range is freed one by one.
 const FEW: usize = 15;
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
-    /// Frees the frames of a range of one zone, whatever blocks they were allocated as, from the lowest up: what was one block can come
-    /// back in parts, and several blocks at once.
+    /// Frees the frames of a range of one zone, whatever blocks they were allocated as, from the lowest up: what was
+    /// one block can come back in parts, and several blocks at once.
     ///
-    /// Live blocks inside the range are freed. One that crosses an end of it is split there first, into the fewest blocks; those
-    /// outside stay their owner's, each of the order that [`order_of`](Pageyard::order_of) says. Blocks go where
-    /// [`free_bulk`](Pageyard::free_bulk) puts them: into the CPU's lists; but more than 64 of one pageblock, and what no list takes, go
-    /// straight to the zone, where they merge at once.
+    /// Live blocks inside the range are freed. One that crosses an end of it is split there first, into the fewest
+    /// blocks; those outside stay their owner's, each of the order that [`order_of`](Pageyard::order_of) says. Blocks
+    /// go where [`free_bulk`](Pageyard::free_bulk) puts them: into the CPU's lists; but more than 64 of one pageblock,
+    /// and what no list takes, go straight to the zone, where they merge at once.
     ///
     /// # Errors
-    /// [`RangeError`] says at which frame it stopped and why, and how many frames were freed before. Those are free, and the others
-    /// as they were, except that a block that crosses an end may have been split. With a CPU that does not exist, a range without
-    /// frames, past the largest frame number, or past the end of the zone, nothing changed. [`FreeError::Busy`] is for a block that another
-    /// call was splitting for longer than this one looked: nothing is wrong with the range, and what is left of it can be freed again.
+    /// [`RangeError`] says at which frame it stopped and why, and how many frames were freed before. Those are free,
+    /// and the others as they were, except that a block that crosses an end may have been split. With a CPU that does
+    /// not exist, a range without frames, past the largest frame number, or past the end of the zone, nothing changed.
+    /// [`FreeError::Busy`] is for a block that another call was splitting for longer than this one looked: nothing is
+    /// wrong with the range, and what is left of it can be freed again.
     ///
     /// # Concurrency
-    /// Lock-free. Of several calls that free one frame, by this or by any other call, one does; the others stop there. Owners of
-    /// different parts of one block can free them at the same time.
+    /// Lock-free. Of several calls that free one frame, by this or by any other call, one does; the others stop there.
+    /// Owners of different parts of one block can free them at the same time.
     ///
     /// # Panics
     /// An observer that panics leaves what was reported before free, and all else live.
@@ -49,7 +50,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// One won tag a block, and one transition of a descriptor a pageblock.
     ///
     /// # Linux
-    /// `free_contig_range`, and `free_pages_exact`. Difference: those want single pages, which the caller has split before.
+    /// `free_contig_range`, and `free_pages_exact`. Difference: those want single pages, which the caller has split
+    /// before.
     pub fn free_range(&self, cx: &Cx, first: Pfn, frames: Frames) -> Result<(), RangeError> {
         let found = self.zone_of(first);
         // The whole of one block, first of all: such a call costs little more than `free`.
@@ -140,8 +142,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         Ok(())
     }
 
-    /// Wins the live block at a frame, and those of the same order behind it; one that crosses an end of the range is split first. `order`
-    /// is a guess, and then their order. Returns how many: one where the observer is told of each.
+    /// Wins the live block at a frame, and those of the same order behind it; one that crosses an end of the range is
+    /// split first. `order` is a guess, and then their order. Returns how many: one where the observer is told of each.
     #[inline]
     fn win_next(
         &self,
@@ -168,8 +170,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         }
     }
 
-    /// Wins live blocks of one order, of no known contents, that follow each other from a frame on and end at or before `end`; blocks below a
-    /// pageblock's order, of one pageblock only. Returns how many.
+    /// Wins live blocks of one order, of no known contents, that follow each other from a frame on and end at or before
+    /// `end`; blocks below a pageblock's order, of one pageblock only. Returns how many.
     #[inline(always)]
     fn win_run(&self, zone: &Zone<'m>, first: FrameIdx, end: FrameIdx, order: Order) -> usize {
         let frames = zone.pageblocks.frames;

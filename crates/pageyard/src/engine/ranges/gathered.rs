@@ -1,6 +1,5 @@
 //! Blocks whose tags were won, on their way back.
 
-use crate::clear::Clear;
 use crate::engine::geometry::{BATCH, BLOCK_ORDER, BlockIdx, FrameIdx, WORDS};
 use crate::engine::map::frame_map::Masks;
 use crate::engine::map::stretch::masks_of_stretch;
@@ -8,17 +7,19 @@ use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::MOST_WHOLES;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
-use crate::observer::Observer;
-use crate::stats::Counter;
-use crate::units::{CpuId, Order};
+use pageyard_core::clear::Clear;
+use pageyard_core::observer::Observer;
+use pageyard_core::stats::Counter;
+use pageyard_core::units::{CpuId, Order};
 
 /// Blocks up to which each is pushed by itself: pushing several at a time has a fixed part.
 const FEW: usize = 2;
 /// Pageblocks up to which they go into a list: it holds few, and gives them to the zone as this would.
 const FEW_WHOLES: usize = MOST_WHOLES / 4;
 
-/// Where blocks go whose tags were won: up to [`BATCH`] that follow each other into the CPU's list, as `free_bulk` puts them there;
-/// more, and those that no list takes, to the zone with all others of their pageblock, in one transition of its descriptor.
+/// Where blocks go whose tags were won: up to [`BATCH`] that follow each other into the CPU's list, as `free_bulk` puts
+/// them there; more, and those that no list takes, to the zone with all others of their pageblock, in one transition of
+/// its descriptor.
 ///
 /// Frames that wait for that are here. They go to the zone when it is dropped.
 pub(super) struct Gathered<'a, 'm, P: PerCpu, O: Observer, C: Clear> {
@@ -75,8 +76,8 @@ impl<'a, 'm, P: PerCpu, O: Observer, C: Clear> Gathered<'a, 'm, P, O, C> {
         true
     }
 
-    /// Takes pageblocks, or runs of them: a few through their list, others with one write of the index and the counts for as many as lie in
-    /// one word of it.
+    /// Takes pageblocks, or runs of them: a few through their list, others with one write of the index and the counts
+    /// for as many as lie in one word of it.
     #[cold]
     fn add_wholes(&self, first: FrameIdx, n: usize, order: Order) {
         let (zone, blocks) = (self.zone, n << (order.get() - BLOCK_ORDER));

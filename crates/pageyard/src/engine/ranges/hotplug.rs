@@ -1,27 +1,28 @@
 //! Memory that goes offline and comes back, or is added later: whole pageblocks.
 
 use super::contig::Isolated;
-use crate::allocator::Cx;
-use crate::clear::Clear;
-use crate::compaction::Migrate;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::isolated::by_pageblock;
-use crate::memmap::{ZoneKind, ZoneSpan};
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::range::{ContigError, FrameRange};
-use crate::units::{Frames, PAGEBLOCK_ORDER, Pfn};
-use crate::watermark::{default_min_free_kbytes, watermarks};
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::Clear;
+use pageyard_core::compaction::Migrate;
+use pageyard_core::memmap::{ZoneKind, ZoneSpan};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::range::{ContigError, FrameRange};
+use pageyard_core::units::{Frames, PAGEBLOCK_ORDER, Pfn};
+use pageyard_core::watermark::{default_min_free_kbytes, watermarks};
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
-    /// Takes whole pageblocks of one zone offline: `owner` moves what can be moved, and then none of their frames is managed, until
-    /// [`online_range`](Pageyard::online_range). The zone's managed frames and all watermarks follow.
+    /// Takes whole pageblocks of one zone offline: `owner` moves what can be moved, and then none of their frames is
+    /// managed, until [`online_range`](Pageyard::online_range). The zone's managed frames and all watermarks follow.
     ///
     /// # Errors
-    /// [`ContigError::Misaligned`] where the range does not begin and end at pageblocks; [`ContigError::Busy`] where one of these is part of a
-    /// contiguous area; otherwise as [`alloc_contig_range`](Pageyard::alloc_contig_range). Nothing went offline; what was moved stays moved.
+    /// [`ContigError::Misaligned`] where the range does not begin and end at pageblocks; [`ContigError::Busy`] where
+    /// one of these is part of a contiguous area; otherwise as [`alloc_contig_range`](Pageyard::alloc_contig_range).
+    /// Nothing went offline; what was moved stays moved.
     ///
     /// # Concurrency
     /// As [`alloc_contig_range`](Pageyard::alloc_contig_range).
@@ -30,7 +31,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Where `owner` panics, nothing went offline.
     ///
     /// # Linux
-    /// `offline_pages`. Differences: by pageblock instead of by section; `lowmem_reserve` and the sizes of per-CPU lists stay as they are.
+    /// `offline_pages`. Differences: by pageblock instead of by section; `lowmem_reserve` and the sizes of per-CPU
+    /// lists stay as they are.
     pub fn offline_range<M: Migrate>(
         &self,
         cx: &Cx,
@@ -62,13 +64,13 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         Ok(())
     }
 
-    /// Brings pageblocks online that [`offline_range`](Pageyard::offline_range) took offline: they are free and movable. The zone's managed
-    /// frames and all watermarks follow.
+    /// Brings pageblocks online that [`offline_range`](Pageyard::offline_range) took offline: they are free and
+    /// movable. The zone's managed frames and all watermarks follow.
     ///
     /// # Errors
-    /// [`ContigError::Busy`] names the first frame of a pageblock that is not offline: nothing changed, unless another call brought it online
-    /// at the same moment; then those before it are online. [`ContigError::Misaligned`], [`ContigError::BadRange`],
-    /// [`ContigError::OutsideArena`], [`ContigError::NoSuchCpu`] as there.
+    /// [`ContigError::Busy`] names the first frame of a pageblock that is not offline: nothing changed, unless another
+    /// call brought it online at the same moment; then those before it are online. [`ContigError::Misaligned`],
+    /// [`ContigError::BadRange`], [`ContigError::OutsideArena`], [`ContigError::NoSuchCpu`] as there.
     ///
     /// # Concurrency
     /// Lock-free. Of two calls that bring one pageblock online, one does.
@@ -79,8 +81,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         self.bring_online(cx, first, frames, false)
     }
 
-    /// Brings pageblocks online for the first time, of which the memory map says that no frame is managed: memory that was added
-    /// later, in a region of a zone that the map holds as not managed from the start.
+    /// Brings pageblocks online for the first time, of which the memory map says that no frame is managed: memory that
+    /// was added later, in a region of a zone that the map holds as not managed from the start.
     ///
     /// # Errors
     /// As [`online_range`](Pageyard::online_range), for pageblocks that are not such.
@@ -89,7 +91,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// The frames are memory, of the zone's kind and node, and nothing else uses it: from now on they are handed out.
     ///
     /// # Linux
-    /// `add_memory`, and `online_pages`. Difference: the zone spans the region from the start, so its metadata is there.
+    /// `add_memory`, and `online_pages`. Difference: the zone spans the region from the start, so its metadata is
+    /// there.
     pub unsafe fn add_range(&self, cx: &Cx, first: Pfn, frames: Frames) -> Result<(), ContigError> {
         self.bring_online(cx, first, frames, true)
     }
@@ -130,7 +133,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             };
             let lowmem = (0..self.zones.len()).map(span).filter(|z| z.kind <= ZoneKind::Normal);
             let lowmem = lowmem.map(|z| z.managed).sum();
-            let spans: [_; crate::memmap::MAX_ZONES] =
+            let spans: [_; pageyard_core::memmap::MAX_ZONES] =
                 core::array::from_fn(|z| (z < self.zones.len()).then(|| span(z)));
             let knobs = &self.config.watermark;
             let kib = knobs.min_free_kbytes.unwrap_or_else(|| {

@@ -1,10 +1,10 @@
 //! Ranges: frames by their numbers, in any pieces, whatever blocks they were allocated as.
 //!
-//! `find` says which live block has a frame; `split` cuts a live block at a frame; `free` frees a range, and `gathered` is what it
-//! has won and not given back yet; `exact` allocates counts of frames that are no power of two, in one piece or in several; `visit`
-//! takes free blocks out of allocation, one after another; `contig` empties and allocates a range by its frame numbers, `cma` a part of an
-//! area that is lent to movable requests until then; `hotplug` takes pageblocks offline
-//! and brings them online.
+//! `find` says which live block has a frame; `split` cuts a live block at a frame; `free` frees a range, and `gathered`
+//! is what it has won and not given back yet; `exact` allocates counts of frames that are no power of two, in one piece
+//! or in several; `visit` takes free blocks out of allocation, one after another; `contig` empties and allocates a
+//! range by its frame numbers, `cma` a part of an area that is lent to movable requests until then; `hotplug` takes
+//! pageblocks offline and brings them online.
 //!
 //! What each is for, and why it holds: `docs/design/ranges.md`.
 

@@ -1,6 +1,5 @@
 //! A live block cut at a frame, into the fewest live blocks.
 
-use crate::clear::Clear;
 use crate::engine::geometry::{BLOCK_ORDER, FrameIdx};
 use crate::engine::map::tag::Tag;
 use crate::engine::pcp::percpu::PerCpu;
@@ -8,14 +7,16 @@ use crate::engine::requests::win::Unwon;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::Pageblocks;
-use crate::observer::Observer;
-use crate::units::Order;
+use pageyard_core::clear::Clear;
+use pageyard_core::observer::Observer;
+use pageyard_core::units::Order;
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Cuts a live block in two at a frame inside it: halves it, then the half that has the cut inside, and so on. What was known
-    /// of its contents is forgotten.
+    /// Cuts a live block in two at a frame inside it: halves it, then the half that has the cut inside, and so on. What
+    /// was known of its contents is forgotten.
     ///
-    /// The observer is told of each halving before it is made; where it panics, the block is live in the parts it has by then.
+    /// The observer is told of each halving before it is made; where it panics, the block is live in the parts it has
+    /// by then.
     ///
     /// # Errors
     /// Why the block could not be won; nothing changed.
@@ -45,8 +46,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 }
 
-/// A block that is being cut: tagged from its head up to `inner`, which has the cut inside, and behind that. Dropping it tags
-/// `inner` and then the head, so that all of it is live.
+/// A block that is being cut: tagged from its head up to `inner`, which has the cut inside, and behind that. Dropping
+/// it tags `inner` and then the head, so that all of it is live.
 struct Parts<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
     head: FrameIdx,

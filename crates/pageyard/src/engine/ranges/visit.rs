@@ -1,7 +1,5 @@
 //! Free blocks, taken out of allocation one after another: for balloons and for free page reporting.
 
-use crate::allocator::Cx;
-use crate::clear::{Caches, Clear};
 use crate::engine::geometry::{
     BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, MAX_ORDER, WORD_MASK, WORD_ORDER, WORDS,
 };
@@ -12,10 +10,12 @@ use crate::engine::words::runs;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::{Pageblocks, Take, Want};
-use crate::error::BadRequest;
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::units::{BlockId, Frames, Order, Pfn};
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::{Caches, Clear};
+use pageyard_core::error::BadRequest;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::units::{BlockId, Frames, Order, Pfn};
 
 /// What becomes of a free block that was visited.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,15 +40,16 @@ pub struct Visited {
 }
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Takes free blocks of at least `least` out of allocation, one after another by their addresses from `from` on, and calls `visit`
-    /// with each: while it runs, the block is free and cannot be allocated. It answers whether the block goes back or stays the caller's.
+    /// Takes free blocks of at least `least` out of allocation, one after another by their addresses from `from` on,
+    /// and calls `visit` with each: while it runs, the block is free and cannot be allocated. It answers whether the
+    /// block goes back or stays the caller's.
     ///
-    /// Blocks up to a pageblock are as large as they are there, halves of pageblocks at most, or the pageblock; above that, they are of
-    /// `least`. Not visited: what lies in per-CPU lists ([`drain`](Pageyard::drain) first), pageblocks that are isolated, leased to a
-    /// compactor, or reserved for atomic requests, and contiguous areas.
+    /// Blocks up to a pageblock are as large as they are there, halves of pageblocks at most, or the pageblock; above
+    /// that, they are of `least`. Not visited: what lies in per-CPU lists ([`drain`](Pageyard::drain) first),
+    /// pageblocks that are isolated, leased to a compactor, or reserved for atomic requests, and contiguous areas.
     ///
-    /// It looks at about `most` frames, at least at one pageblock or aligned block, and says where the next call goes on. One block is out of
-    /// allocation at a time, and none where that takes its zone below its low watermark.
+    /// It looks at about `most` frames, at least at one pageblock or aligned block, and says where the next call goes
+    /// on. One block is out of allocation at a time, and none where that takes its zone below its low watermark.
     ///
     /// # Errors
     /// [`BadRequest::NoSuchCpu`], [`BadRequest::OrderTooLarge`].
@@ -57,12 +58,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Lock-free. What is allocated or freed meanwhile may be visited or not.
     ///
     /// # Panics
-    /// Where `visit` panics, its block goes back. Where an observer panics that is told of a block that is kept, that block is live and
-    /// has no owner.
+    /// Where `visit` panics, its block goes back. Where an observer panics that is told of a block that is kept, that
+    /// block is live and has no owner.
     ///
     /// # Linux
-    /// `page_reporting_cycle`, and `alloc_pages` of `virtio_balloon`. Difference: a block is not marked as reported; a pass visits it
-    /// whether it was in use since the last one or not.
+    /// `page_reporting_cycle`, and `alloc_pages` of `virtio_balloon`. Difference: a block is not marked as reported; a
+    /// pass visits it whether it was in use since the last one or not.
     ///
     /// # Examples
     #[cfg_attr(feature = "alloc", doc = "```")]
@@ -205,7 +206,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         None
     }
 
-    /// Claims a block that looks free, unless the zone is too low for it, and calls back with it. Says whether the pass goes on.
+    /// Claims a block that looks free, unless the zone is too low for it, and calls back with it. Says whether the pass
+    /// goes on.
     fn visit_block(
         &self,
         zone: &Zone<'_>,

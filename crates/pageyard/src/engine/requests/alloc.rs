@@ -1,7 +1,5 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
-use crate::allocator::{Cx, Drained};
-use crate::clear::{Caches, Clear};
 use crate::engine::geometry::{BATCH, BLOCK_ORDER, FrameIdx, MAX_ORDER};
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
@@ -13,13 +11,15 @@ use crate::engine::zone::Zone;
 use crate::engine::zone::marks::{Mark, wants_highatomic};
 use crate::engine::zone::pageblocks::{Got, Want};
 use crate::engine::zone::steal::Stolen;
-use crate::error::{AllocError, BadRequest};
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::reason::{ZoneRoom, reason};
-use crate::request::{NodeMask, Request, RequestFlags};
-use crate::stats::Counter;
-use crate::units::{CpuId, Frames, Order, Pfn};
+use pageyard_core::allocator::{Cx, Drained};
+use pageyard_core::clear::{Caches, Clear};
+use pageyard_core::error::{AllocError, BadRequest};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::reason::{ZoneRoom, reason};
+use pageyard_core::request::{NodeMask, Request, RequestFlags};
+use pageyard_core::stats::Counter;
+use pageyard_core::units::{CpuId, Frames, Order, Pfn};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Allocates one block. As [`PageAllocator::alloc`](crate::PageAllocator::alloc); it is
@@ -88,7 +88,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Allocates a block that has no list from what the CPU works on: the usual case of such a request, without the search.
+    /// Allocates a block that has no list from what the CPU works on: the usual case of such a request, without the
+    /// search.
     #[inline]
     fn alloc_here(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let (order, ty) = (request.order.get(), request.migratetype as u8);
@@ -113,8 +114,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(pfn)
     }
 
-    /// Serves a request that no list had a block for: the one ladder that all requests climb. `help` is the step for those
-    /// that may wait: it reclaims and compacts, and tries again after each.
+    /// Serves a request that no list had a block for: the one ladder that all requests climb. `help` is the step for
+    /// those that may wait: it reclaims and compacts, and tries again after each.
     ///
     /// | step | who |
     /// |---|---|
@@ -126,8 +127,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// | a look at every pageblock, trusting no index | those that may wait |
     ///
     /// # Complexity
-    /// A request that may not wait looks at a bounded number of words and descriptors, and is refused: nothing is drained
-    /// or swept on its behalf. `pageyard bench scale` prints what that costs.
+    /// A request that may not wait looks at a bounded number of words and descriptors, and is refused: nothing is
+    /// drained or swept on its behalf. `pageyard bench scale` prints what that costs.
     pub(crate) fn alloc_miss(
         &self,
         cx: &Cx,
@@ -396,8 +397,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Gives back what lists hold, and of each zone one pageblock that is reserved for atomic requests. Says whether there
-    /// was one.
+    /// Gives back what lists hold, and of each zone one pageblock that is reserved for atomic requests. Says whether
+    /// there was one.
     #[cold]
     pub(crate) fn relieve(&self, cx: &Cx, request: &Request) -> bool {
         let mut gave = false;

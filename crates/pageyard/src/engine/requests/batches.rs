@@ -1,7 +1,5 @@
 //! What moves between zones and per-CPU lists when a list is empty or full, and how much of it at a time.
 
-use crate::allocator::Cx;
-use crate::clear::Clear;
 use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, FrameIdx, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::frame_map::for_each_down;
@@ -16,15 +14,17 @@ use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::{Got, Pageblocks};
-use crate::observer::Observer;
-use crate::request::Request;
-use crate::stats::Counter;
-use crate::units::{CpuId, Order, Pfn};
 use core::ops::Range;
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::Clear;
+use pageyard_core::observer::Observer;
+use pageyard_core::request::Request;
+use pageyard_core::stats::Counter;
+use pageyard_core::units::{CpuId, Order, Pfn};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone stays
-    /// above its high watermark.
+    /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone
+    /// stays above its high watermark.
     pub(crate) fn refill_size(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
         let (order, tuning) = (request.order.get(), zone.lists.tuning);
         let least = if order == BLOCK_ORDER { 1 } else { tuning.refill_of(order) };
@@ -90,8 +90,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype)
     }
 
-    /// Puts a block whose tag was won into a list that had no room, which gives its oldest items to the zone; or into the
-    /// zone.
+    /// Puts a block whose tag was won into a list that had no room, which gives its oldest items to the zone; or into
+    /// the zone.
     #[cold]
     #[inline(never)]
     pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
@@ -193,8 +193,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 }
 
-/// Puts the blocks that are known to hold zeros last, and notes in the tags of all their frames that they do; returns how
-/// many the others are.
+/// Puts the blocks that are known to hold zeros last, and notes in the tags of all their frames that they do; returns
+/// how many the others are.
 #[cold]
 fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usize {
     let (mut dirty, mut end) = (0, items.len());

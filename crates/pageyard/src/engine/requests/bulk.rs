@@ -1,7 +1,5 @@
 //! Many frames at a time.
 
-use crate::allocator::Cx;
-use crate::clear::{Caches, Clear};
 use crate::engine::geometry::{BATCH, FrameIdx};
 use crate::engine::map::eight::{EIGHT, begins_eight, lowest_of};
 use crate::engine::map::frame_map::FrameMap;
@@ -11,10 +9,12 @@ use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::list_of;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
-use crate::error::FreeError;
-use crate::observer::Observer;
-use crate::request::{NodeMask, Request};
-use crate::units::{CpuId, Order, Pfn};
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::{Caches, Clear};
+use pageyard_core::error::FreeError;
+use pageyard_core::observer::Observer;
+use pageyard_core::request::{NodeMask, Request};
+use pageyard_core::units::{CpuId, Order, Pfn};
 
 /// Blocks up to which a call does better to take them, or give them back, one by one: moving several at a time has a
 /// fixed part. Measured: `pageyard bench bulk`.
@@ -25,7 +25,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// [`PageAllocator::alloc_bulk`](crate::PageAllocator::alloc_bulk).
     ///
     /// What a list holds is taken a batch at a time, unless an observer is to be told of each block.
-    // Inlined, here and in `free_bulk`, as far as few blocks go: a caller with one or two then pays for no more than single calls.
+    // Inlined, here and in `free_bulk`, as far as few blocks go: a caller with one or two then pays for no more than
+    // single calls.
     #[inline(always)]
     pub fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
         if out.len() > FEW {
@@ -121,10 +122,11 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.clearer.fence();
     }
 
-    /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same. As
-    /// [`PageAllocator::free_bulk`](crate::PageAllocator::free_bulk).
+    /// Frees blocks of one order; `wrong` is told of each one that is refused, and the others are freed all the same.
+    /// As [`PageAllocator::free_bulk`](crate::PageAllocator::free_bulk).
     ///
-    /// Blocks of one type that follow each other go to their list a batch at a time, unless an observer is to be told of each.
+    /// Blocks of one type that follow each other go to their list a batch at a time, unless an observer is to be told
+    /// of each.
     #[inline(always)]
     pub fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], order: Order, wrong: &mut dyn FnMut(Pfn, FreeError)) {
         if pfns.len() > FEW {
@@ -171,7 +173,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Frees blocks from the front that are not the largest zone's, or one that cannot be freed with others; returns how many.
+    /// Frees blocks from the front that are not the largest zone's, or one that cannot be freed with others; returns
+    /// how many.
     #[inline(never)]
     fn free_group_elsewhere(
         &self,
@@ -254,8 +257,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         (n, list)
     }
 
-    /// Wins eight frames of a zone at once, if they are neighbours and one list takes them, which has to be `list` if that is given;
-    /// returns the list. Where it does not, each is to be won for itself.
+    /// Wins eight frames of a zone at once, if they are neighbours and one list takes them, which has to be `list` if
+    /// that is given; returns the list. Where it does not, each is to be won for itself.
     #[inline(always)]
     fn win_eight(
         &self,
@@ -295,8 +298,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 }
 
-/// Marks blocks that were taken from a list as live, frames that are neighbours eight at a time, and writes their numbers. The slices are
-/// of one length.
+/// Marks blocks that were taken from a list as live, frames that are neighbours eight at a time, and writes their
+/// numbers. The slices are of one length.
 #[inline(always)]
 fn hand_out_items(frames: &FrameMap<'_>, base: u64, items: &[u32], out: &mut [Pfn], order: u8) {
     let len = items.len().min(out.len());

@@ -1,8 +1,5 @@
 //! Frees, splits, and claims by number. Every free is checked: the tag is where a second one loses.
 
-use crate::allocator::Cx;
-use crate::block::holders;
-use crate::clear::{Caches, Clear};
 use crate::engine::geometry::{BLOCK_ORDER, FrameIdx, MAX_ORDER};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
@@ -15,11 +12,14 @@ use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::Pageblocks;
-use crate::error::{ClaimError, FreeError};
-use crate::migratetype::Migratetype;
-use crate::observer::Observer;
-use crate::stats::Counter;
-use crate::units::{CpuId, Order, Pfn};
+use pageyard_core::allocator::Cx;
+use pageyard_core::block::holders;
+use pageyard_core::clear::{Caches, Clear};
+use pageyard_core::error::{ClaimError, FreeError};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::observer::Observer;
+use pageyard_core::stats::Counter;
+use pageyard_core::units::{CpuId, Order, Pfn};
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Frees one block. As [`PageAllocator::free`](crate::PageAllocator::free).
@@ -51,11 +51,11 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         }
     }
 
-    /// Wins a live block of a zone that is of no known contents, and puts it into a list of `cpu`. What is not the zone's own
-    /// has no such tag there.
+    /// Wins a live block of a zone that is of no known contents, and puts it into a list of `cpu`. What is not the
+    /// zone's own has no such tag there.
     ///
-    /// Its pageblock's descriptor was read before: a locked instruction holds back the loads that follow it. The push reads it
-    /// again.
+    /// Its pageblock's descriptor was read before: a locked instruction holds back the loads that follow it. The push
+    /// reads it again.
     #[inline(always)]
     fn win_into_list(
         &self,
@@ -80,8 +80,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         C::ACTIVE && self.config.init_on_free
     }
 
-    /// Frees one block, and tells the observer, or clears it, in between: outside of what keeps a list to itself, because that may
-    /// take its time, or panic.
+    /// Frees one block, and tells the observer, or clears it, in between: outside of what keeps a list to itself,
+    /// because that may take its time, or panic.
     fn free_observed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
@@ -97,8 +97,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         Ok(())
     }
 
-    /// Tells the observer of a block whose tag was won, and clears the block if all are cleared, before another caller can get it.
-    /// Where that panics, the block is live again.
+    /// Tells the observer of a block whose tag was won, and clears the block if all are cleared, before another caller
+    /// can get it. Where that panics, the block is live again.
     pub(crate) fn tell_freed(&self, zone: &Zone<'_>, frame: FrameIdx, order: Order) {
         let live = Undo { pageblocks: &zone.pageblocks, frame, order };
         let pfn = zone.pageblocks.pfn(frame);

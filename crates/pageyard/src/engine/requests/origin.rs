@@ -1,22 +1,22 @@
 //! Which nodes requests were served from: the counters `numa_*`.
 //!
-//! A hit costs nothing: each list counts what callers popped, and a hit pops a list of the zone where the CPU's walk begins. The
-//! other requests are counted when they are served, and what they popped of lists is taken off again.
+//! A hit costs nothing: each list counts what callers popped, and a hit pops a list of the zone where the CPU's walk
+//! begins. The other requests are counted when they are served, and what they popped of lists is taken off again.
 
-use crate::clear::Clear;
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::LISTS;
 use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
-use crate::observer::Observer;
-use crate::request::Request;
-use crate::stats::{Counter, Stats};
-use crate::units::{CpuId, Pfn};
+use pageyard_core::clear::Clear;
+use pageyard_core::observer::Observer;
+use pageyard_core::request::Request;
+use pageyard_core::stats::{Counter, Stats};
+use pageyard_core::units::{CpuId, Pfn};
 
-// Words of a CPU's line of efforts: blocks that requests popped of lists after they had missed, of zones of the CPU's node and of
-// others.
+// Words of a CPU's line of efforts: blocks that requests popped of lists after they had missed, of zones of the CPU's
+// node and of others.
 const POPPED_LATE: [usize; 2] = [1, 2];
 const _: () = assert!(POPPED_LATE[1] < LINE_WORDS);
 
@@ -60,7 +60,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 let of_zone: u64 = (0..LISTS).map(|list| zone.lists.get(cpu, list).traffic().0).sum();
                 popped[self.is_foreign(cpu, zone)] += of_zone;
             }
-            // ORDER: Relaxed: a counter orders nothing. A pop that is counted here and not yet there must not make a huge number.
+            // ORDER: Relaxed: a counter orders nothing. A pop that is counted here and not yet there must not make a
+            // huge number.
             let late = POPPED_LATE.map(|word| self.efforts[cpu.index() * LINE_WORDS + word].load(Relaxed));
             let [local, other] = [0, 1].map(|i| popped[i].saturating_sub(late[i]));
             stats[Counter::NumaHit] += local + other;

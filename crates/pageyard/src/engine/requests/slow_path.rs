@@ -1,30 +1,30 @@
 //! The help that a request which may wait can call upon, reclaim and compaction, and what runs in the background.
 //!
-//! Compaction comes first, because here it is cheap: blocks are chosen, not looked for. Three more differences from Linux's
-//! order, which the slow-path suite writes down: lists are emptied and the reserve of atomic requests given back before
-//! anything is reclaimed; a costly request with `NORETRY` compacts once and reclaims nothing; one without retries reclaims
-//! a second time for the last compaction.
+//! Compaction comes first, because here it is cheap: blocks are chosen, not looked for. Three more differences from
+//! Linux's order, which the slow-path suite writes down: lists are emptied and the reserve of atomic requests given
+//! back before anything is reclaimed; a costly request with `NORETRY` compacts once and reclaims nothing; one without
+//! retries reclaims a second time for the last compaction.
 
-use crate::allocator::Cx;
-use crate::clear::Clear;
-use crate::compaction::{
-    Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
-    forget_hints_if_asked,
-};
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::marks::Mark;
-use crate::error::BadRequest;
-use crate::observer::Observer;
-use crate::reclaim::{
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::Clear;
+use pageyard_core::compaction::{
+    Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
+    forget_hints_if_asked,
+};
+use pageyard_core::error::BadRequest;
+use pageyard_core::observer::Observer;
+use pageyard_core::reclaim::{
     Attempts, Failure, Helpers, PressureAllocator, Priority, Reclaimed, Shortage, ZoneMask,
 };
-use crate::request::{Request, RequestFlags};
-use crate::stats::Counter;
-use crate::units::{CpuId, Frames, Order, Pfn, ZoneId};
+use pageyard_core::request::{Request, RequestFlags};
+use pageyard_core::stats::Counter;
+use pageyard_core::units::{CpuId, Frames, Order, Pfn, ZoneId};
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY: Order = Order::of(3);

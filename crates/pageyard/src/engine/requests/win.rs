@@ -1,7 +1,6 @@
-//! Who frees a block, of several that try: the one that wins its tag. And when pageblocks are biased to a CPU, so that winning there
-//! needs no locked instruction.
+//! Who frees a block, of several that try: the one that wins its tag. And when pageblocks are biased to a CPU, so that
+//! winning there needs no locked instruction.
 
-use crate::clear::Clear;
 use crate::engine::geometry::{BlockIdx, FrameIdx};
 use crate::engine::map::bias::{Bias, BiasState, BiasWord};
 use crate::engine::map::frame_map::FrameMap;
@@ -11,8 +10,9 @@ use crate::engine::pcp::bias_asks::BiasStats;
 use crate::engine::pcp::percpu::{PerCpu, Winning};
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::pageblocks::Pageblocks;
-use crate::observer::Observer;
-use crate::units::{CpuId, Order, Pfn};
+use pageyard_core::clear::Clear;
+use pageyard_core::observer::Observer;
+use pageyard_core::units::{CpuId, Order, Pfn};
 
 /// Attempts that may be interrupted before a free does without sequences.
 const ATTEMPTS: u32 = 8;
@@ -22,7 +22,8 @@ const ATTEMPTS: u32 = 8;
 pub(crate) enum Unwon {
     /// It is this one.
     Is(Tag),
-    /// The pageblock is biased to a CPU, and the barrier that would end that failed; or 255 threads without sequences are at it.
+    /// The pageblock is biased to a CPU, and the barrier that would end that failed; or 255 threads without sequences
+    /// are at it.
     Busy,
 }
 
@@ -53,8 +54,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         attempt == Winning::Won || self.win_cold(frames, frame, from.byte(), to.byte())
     }
 
-    /// Replaces the tag of a frame, whose number is a multiple of eight, and of the seven behind it. Says whether it did: where it did
-    /// not, nothing is known, and each is to be won for itself.
+    /// Replaces the tag of a frame, whose number is a multiple of eight, and of the seven behind it. Says whether it
+    /// did: where it did not, nothing is known, and each is to be won for itself.
     ///
     /// # Safety
     /// As [`Pageyard::wins`].
@@ -143,7 +144,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Ends the bias of a pageblock that is being revoked, unless another thread has. Says whether there could be a barrier.
+    /// Ends the bias of a pageblock that is being revoked, unless another thread has. Says whether there could be a
+    /// barrier.
     fn finish_revoking(&self, bias: BiasWord<'_>, now: Bias, cpu: CpuId) -> bool {
         let barrier = self.percpu.barrier_on(cpu);
         if barrier && bias.change(now, now.share()) {
@@ -152,8 +154,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         barrier
     }
 
-    /// Biases a pageblock, which no CPU worked on and the calling one has just taken frames of, to it, unless that would be taken back
-    /// soon.
+    /// Biases a pageblock, which no CPU worked on and the calling one has just taken frames of, to it, unless that
+    /// would be taken back soon.
     #[cold]
     #[inline(never)]
     pub(crate) fn ask_for_bias(&self, pageblocks: &Pageblocks<'_>, block: BlockIdx) {

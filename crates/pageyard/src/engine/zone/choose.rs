@@ -2,7 +2,6 @@
 
 use super::hints::{ChoiceHints, Cursor};
 use super::pageblocks::Pageblocks;
-use crate::compaction::{Choice, Chooser, Goal, Mode, Plan};
 use crate::engine::geometry::{
     BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_ORDER, WORDS,
 };
@@ -10,12 +9,14 @@ use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
-use crate::migratetype::Migratetype;
-use crate::units::{BlockId, Order};
+use pageyard_core::compaction::{Choice, Chooser, Goal, Mode, Plan};
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::{BlockId, Order};
 
 const _: () = assert!(WORDS <= Chooser::WORDS, "a chooser has room for the words of a pageblock");
 
-/// Descriptors that are read to find a pageblock to empty for a request that waits; the next choice reads the next ones.
+/// Descriptors that are read to find a pageblock to empty for a request that waits; the next choice reads the next
+/// ones.
 const WINDOW: usize = 512;
 /// The same in the background, which moves many frames and delays no request.
 const BACKGROUND_WINDOW: usize = 8192;
@@ -38,8 +39,8 @@ impl Pageblocks<'_> {
     /// then from all.
     ///
     /// # Complexity
-    /// It reads the descriptors of a window, and of the next ones where nothing in it is worth emptying; and, as a rule,
-    /// one word of bits.
+    /// It reads the descriptors of a window, and of the next ones where nothing in it is worth emptying; and, as a
+    /// rule, one word of bits.
     pub(crate) fn choose_source(
         &self,
         plan: &Plan,
@@ -137,8 +138,8 @@ impl Pageblocks<'_> {
         windows(start, len).or_else(|| windows(0, start))
     }
 
-    /// Returns the first frame of a cheap block of `order` inside a pageblock, of those that were not tried: all its used
-    /// frames are single ones, as far as tags say.
+    /// Returns the first frame of a cheap block of `order` inside a pageblock, of those that were not tried: all its
+    /// used frames are single ones, as far as tags say.
     fn cheap_inside(
         &self,
         block: BlockIdx,
@@ -225,7 +226,8 @@ impl Pageblocks<'_> {
         let len = self.frames.len();
         let indexed =
             self.index.find(m as u8, Bins::fitting(0), BlockIdx::new(0), &mut SearchEffort::default());
-        // The index does not have those that CPUs work on, and in a small zone these are all: one look at some is worth it.
+        // The index does not have those that CPUs work on, and in a small zone these are all: one look at some is worth
+        // it.
         let looks = if indexed.is_some() { len.div_ceil(TARGETS) } else { 1 };
         let fits = |s: BlockState| s.ty() == m as u8 && is_used(s) && s.free() > 0 && s.owner().is_none();
         for _ in 0..looks {

@@ -1,5 +1,5 @@
-//! Claims from a zone, for blocks up to a pageblock: from the pageblocks that a CPU [works on](super::current), or from the
-//! fullest that fits.
+//! Claims from a zone, for blocks up to a pageblock: from the pageblocks that a CPU [works on](super::current), or from
+//! the fullest that fits.
 
 use super::current::{SLOTS, named};
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
@@ -13,7 +13,7 @@ use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::sync::A64;
-use crate::units::CpuId;
+use pageyard_core::units::CpuId;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
 const CLAIM_TRIES: usize = 16;
@@ -136,8 +136,8 @@ impl Pageblocks<'_> {
         if taken < reserved || took.gave {
             claimed += self.return_reserved(block, reserved - taken);
         }
-        // Read after the bits were taken: another claim may have lowered it. A claim that found less than it reserved followed a
-        // hint that was too large, whatever it took.
+        // Read after the bits were taken: another claim may have lowered it. A claim that found less than it reserved
+        // followed a hint that was too large, whatever it took.
         let state = self.frames.state(block);
         let hint = if taken < reserved || took.broken >= state.hint() {
             self.frames.correct_hint(block)
@@ -207,8 +207,8 @@ impl Pageblocks<'_> {
         }
     }
 
-    /// Returns a reservation that was not taken, and says what runs there are after bits were given back; returns what to add to the
-    /// count of free frames.
+    /// Returns a reservation that was not taken, and says what runs there are after bits were given back; returns what
+    /// to add to the count of free frames.
     #[cold]
     pub(super) fn return_reserved(&self, block: BlockIdx, n: u32) -> FrameDelta {
         let run = self.run_now(block);
@@ -248,8 +248,8 @@ impl Pageblocks<'_> {
 
     // Releases, here because they make pageblocks current too.
 
-    /// Releases the `n` frames in `masks` of one pageblock, which the caller owns; their tags say `Free` already. `slot`, if given, is
-    /// one of the CPU's, into which the pageblock can be put.
+    /// Releases the `n` frames in `masks` of one pageblock, which the caller owns; their tags say `Free` already.
+    /// `slot`, if given, is one of the CPU's, into which the pageblock can be put.
     pub(crate) fn release(
         &self,
         block: BlockIdx,
@@ -274,8 +274,8 @@ impl Pageblocks<'_> {
         })
     }
 
-    /// Releases `n` frames of a pageblock, whose bits `give` gives; it returns the largest run among and around them, or 0 where that is
-    /// not above the hint that it is told.
+    /// Releases `n` frames of a pageblock, whose bits `give` gives; it returns the largest run among and around them,
+    /// or 0 where that is not above the hint that it is told.
     #[inline(always)]
     fn release_bits(
         &self,

@@ -1,10 +1,11 @@
-//! Pageblocks of contiguous areas: lent to movable requests, because their contents can be moved when the area's owner wants them.
+//! Pageblocks of contiguous areas: lent to movable requests, because their contents can be moved when the area's owner
+//! wants them.
 
 use super::pageblocks::{Got, Pageblocks, Want};
 #[cfg(not(loom))]
 use crate::engine::geometry::BlockIdx;
 use crate::engine::map::tree::SearchEffort;
-use crate::migratetype::Migratetype;
+use pageyard_core::migratetype::Migratetype;
 
 const CMA: u8 = Migratetype::Cma as u8;
 
@@ -12,7 +13,8 @@ impl Pageblocks<'_> {
     /// Claims blocks for a movable request from contiguous areas.
     ///
     /// # Linux
-    /// `__rmqueue_cma_fallback`. Difference: not before other movable pageblocks, however much of what is free is in areas.
+    /// `__rmqueue_cma_fallback`. Difference: not before other movable pageblocks, however much of what is free is in
+    /// areas.
     #[cold]
     pub(crate) fn claim_cma(&self, want: Want, effort: &mut SearchEffort) -> Option<Got> {
         self.wants_cma(want).then(|| self.claim(Want { ty: CMA, ..want }, effort)).flatten()

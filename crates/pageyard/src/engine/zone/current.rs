@@ -11,8 +11,8 @@ use crate::engine::geometry::{BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::frame_map::{Masks, Took, first_of};
 use crate::engine::sync::{A64, AcqRel, Relaxed};
-use crate::migratetype::Migratetype;
-use crate::units::CpuId;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::CpuId;
 
 /// Pageblocks of a type that a CPU works on: a list that swings between empty and full writes no index, as long as what
 /// moves lies in no more than these.
@@ -29,8 +29,9 @@ pub(crate) struct One {
 }
 
 impl Pageblocks<'_> {
-    /// Claims one block of an order below a pageblock's from what a CPU works on, where no bin of the index is concerned: the usual
-    /// case, in two locked instructions up to a word's order. Where there is none, [`Pageblocks::claim`] finds out why.
+    /// Claims one block of an order below a pageblock's from what a CPU works on, where no bin of the index is
+    /// concerned: the usual case, in two locked instructions up to a word's order. Where there is none,
+    /// [`Pageblocks::claim`] finds out why.
     #[inline]
     pub(crate) fn claim_here(&self, cpu: CpuId, ty: u8, order: u8) -> Option<One> {
         for slot in self.slots(cpu, ty) {
@@ -44,7 +45,8 @@ impl Pageblocks<'_> {
                 return self.end_claim(block, order, found.then_some(took.masks), took.gave, claimed);
             }
             let took = self.frames.claim_one(block, order);
-            // Read after the bits were taken: another claim may have lowered the hint, or a free brought frames that hold zeros.
+            // Read after the bits were taken: another claim may have lowered the hint, or a free brought frames that
+            // hold zeros.
             let state = self.frames.state(block);
             return match took {
                 Some(took) if !took.breaks(state.hint()) && (order == 0 || !state.has_zero()) => {
@@ -56,8 +58,8 @@ impl Pageblocks<'_> {
         None
     }
 
-    /// Ends such a claim where the hint may be too large now, where zeros are to be noted, or where it found nothing. `gave` says whether
-    /// bits were given back.
+    /// Ends such a claim where the hint may be too large now, where zeros are to be noted, or where it found nothing.
+    /// `gave` says whether bits were given back.
     #[inline(never)]
     fn end_claim(
         &self,

@@ -6,8 +6,8 @@ use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::sync::Relaxed;
-use crate::migratetype::Migratetype;
-use crate::units::CpuId;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::CpuId;
 
 /// Times that a claim follows the index to a run that turns out to be broken, before a sweep.
 const RUN_TRIES: usize = 16;

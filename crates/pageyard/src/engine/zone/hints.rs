@@ -2,7 +2,7 @@
 //! reclaimer was woken for. Losing any of it costs only time.
 
 use crate::engine::geometry::BlockIdx;
-use crate::units::Order;
+use pageyard_core::units::Order;
 // Not `sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 

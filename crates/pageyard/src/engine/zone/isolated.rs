@@ -18,8 +18,8 @@ pub(crate) fn by_pageblock(first: FrameIdx, end: FrameIdx) -> impl Iterator<Item
 }
 
 impl Pageblocks<'_> {
-    /// Claims `n` frames of an isolated pageblock from a frame on, or the pageblock as a whole; `false` where one of them is not free.
-    /// What was known of their contents is forgotten.
+    /// Claims `n` frames of an isolated pageblock from a frame on, or the pageblock as a whole; `false` where one of
+    /// them is not free. What was known of their contents is forgotten.
     pub(crate) fn claim_isolated(&self, first: FrameIdx, n: u32) -> bool {
         let block = first.block();
         if n == BLOCK_FRAMES {

@@ -2,9 +2,9 @@
 
 use super::Zone;
 use crate::engine::sync::Relaxed;
-use crate::migratetype::Migratetype;
-use crate::request::{Request, RequestFlags};
-use crate::units::Order;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::request::{Request, RequestFlags};
+use pageyard_core::units::Order;
 
 /// How far down a zone may go for a request.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! A zone, as Linux means it: a span of frames of one kind and node, its lists, its watermarks. The files below it
 //! claim blocks from its pageblocks and release them; none of those knows of lists.
 //!
-//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `current` what each CPU works on; `claims` is every
-//! claim and release up to a pageblock; `wholes` several pageblocks, `high` runs of them, `steal` what other types have; `cma` what
-//! contiguous areas lend; `hints` and `choose` what compaction is told to empty; `isolated` claims what was isolated for it; `online` how
-//! much of the zone there is, `marks` how far down a request may go.
+//! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `current` what each CPU works on;
+//! `claims` is every claim and release up to a pageblock; `wholes` several pageblocks, `high` runs of them, `steal`
+//! what other types have; `cma` what contiguous areas lend; `hints` and `choose` what compaction is told to empty;
+//! `isolated` claims what was isolated for it; `online` how much of the zone there is, `marks` how far down a request
+//! may go.
 
 #[cfg(not(loom))]
 pub(super) mod choose;
@@ -22,16 +23,16 @@ pub(super) mod pageblocks;
 pub(super) mod steal;
 pub(super) mod wholes;
 
-use crate::compaction::ZoneState;
 use crate::engine::pcp::lists::Lists;
 use crate::engine::pcp::runs::Runs;
 use crate::engine::pcp::tuning::list_of;
-use crate::memmap::NR_ZONE_KINDS;
-use crate::units::Frames;
-use crate::watermark::ReserveRule;
 use hints::{ChoiceHints, ReclaimWake};
 use online::Online;
 use pageblocks::Pageblocks;
+use pageyard_core::compaction::ZoneState;
+use pageyard_core::memmap::NR_ZONE_KINDS;
+use pageyard_core::units::Frames;
+use pageyard_core::watermark::ReserveRule;
 
 /// A zone.
 pub(crate) struct Zone<'m> {

@@ -1,7 +1,7 @@
 //! How much of a zone is online, and the watermarks that follow from it.
 
-use crate::units::Frames;
-use crate::watermark::Watermarks;
+use pageyard_core::units::Frames;
+use pageyard_core::watermark::Watermarks;
 // Not `sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
 #[cfg(not(loom))]
 use core::sync::atomic::Ordering::AcqRel;
@@ -79,8 +79,8 @@ impl Online {
     /// Counts a change; returns how many there are.
     #[cfg(not(loom))]
     pub(crate) fn count_change(&self) -> u64 {
-        // ORDER: AcqRel pairs with itself, here and in `changes`: what one call changed and stored before it is seen by, and comes before what is
-        // stored by, each call that comes after it.
+        // ORDER: AcqRel pairs with itself, here and in `changes`: what one call changed and stored before it is seen
+        // by, and comes before what is stored by, each call that comes after it.
         self.changes.fetch_add(1, AcqRel) + 1
     }
 

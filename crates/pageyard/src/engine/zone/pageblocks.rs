@@ -11,11 +11,11 @@ use crate::engine::map::index::Index;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
 use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
-use crate::memmap::{MemoryMap, ZoneSpan};
-use crate::migratetype::Migratetype;
+use pageyard_core::memmap::{MemoryMap, ZoneSpan};
+use pageyard_core::migratetype::Migratetype;
 #[cfg(not(loom))]
-use crate::units::PageblockId;
-use crate::units::{CpuId, Frames, Pfn, ZoneId};
+use pageyard_core::units::PageblockId;
+use pageyard_core::units::{CpuId, Frames, Pfn, ZoneId};
 
 /// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
 pub(crate) const CPU_ALIGN: usize = LINE_WORDS;
@@ -115,7 +115,7 @@ impl<'m> Pageblocks<'m> {
         let mut at = 0;
         let end = (self.frames.len() as u64) << BLOCK_ORDER;
         let managed = || {
-            let mine = |r: &crate::memmap::Region| r.managed && self.span.spans(r.start);
+            let mine = |r: &pageyard_core::memmap::Region| r.managed && self.span.spans(r.start);
             map.regions().filter(mine).map(|r| (r.start.0 - self.base, r.end().0 - self.base))
         };
         for (start, stop) in managed().chain([(end, end)]) {
@@ -129,14 +129,14 @@ impl<'m> Pageblocks<'m> {
 
     /// Marks each pageblock whose frames all lie in regions that hold zeros.
     fn open_zeroed(&self, map: &MemoryMap<'_>) {
-        let mine = |r: &crate::memmap::Region| r.managed && self.span.spans(r.start);
+        let mine = |r: &pageyard_core::memmap::Region| r.managed && self.span.spans(r.start);
         if !map.regions().filter(mine).any(|r| r.zeroed) {
             return;
         }
         for block in self.frames.all().filter(|block| !self.frames.state(*block).is_hole()) {
             let start = self.pfn(block.first_frame()).0;
             let end = start + u64::from(BLOCK_FRAMES);
-            let inside = |r: &crate::memmap::Region| r.start.0 < end && r.end().0 > start;
+            let inside = |r: &pageyard_core::memmap::Region| r.start.0 < end && r.end().0 > start;
             if map.regions().filter(mine).filter(inside).all(|r| r.zeroed) {
                 self.frames.set_state(block, self.frames.state(block).known_zero());
             }

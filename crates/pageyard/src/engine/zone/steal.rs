@@ -7,7 +7,7 @@ use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::sync::Relaxed;
-use crate::migratetype::Migratetype;
+use pageyard_core::migratetype::Migratetype;
 
 /// Times that a steal follows the index to a pageblock that turns out to serve nothing.
 const STEAL_TRIES: usize = 16;

@@ -7,11 +7,11 @@ use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
-use crate::units::CpuId;
+use pageyard_core::units::CpuId;
 
 impl Pageblocks<'_> {
-    /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the counts
-    /// and the index are written once; returns how many, and what to add to the count of free frames.
+    /// Claims up to `out.len()` pageblocks of type `ty` as wholes, which lie in one word of the index, so that the
+    /// counts and the index are written once; returns how many, and what to add to the count of free frames.
     pub(crate) fn claim_wholes(
         &self,
         ty: u8,

@@ -7,12 +7,14 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::TraceError;
-use crate::writer::{Beside, TraceWriter, column};
-
-use super::check::Check;
-use super::{
+use crate::samples::check::Check;
+use crate::samples::{
     COUNTER, COUNTERS, FREE_BLOCKS, HostSample, KINDS, LIST, Row, SAMPLES, ZONES, columns, counters,
 };
+
+use super::TraceWriter;
+use super::beside::Beside;
+use super::table::column;
 
 /// Writes a host's samples, into a file that is created with the first of them.
 pub struct SamplesWriter {
@@ -91,14 +93,6 @@ impl SamplesWriter {
     /// [`TraceError::Unwritable`].
     pub fn finish_partial(self) -> Result<(), TraceError> {
         self.table.finish_partial()
-    }
-}
-
-impl HostSample {
-    /// Returns which free blocks the sample counts: nodes, zones and numbers of orders. They are the same in all samples
-    /// of a trace.
-    pub(super) fn shape(&self) -> Vec<(u8, usize, usize)> {
-        self.free_blocks.iter().map(|z| (z.node, z.zone.index(), z.counts.len())).collect()
     }
 }
 

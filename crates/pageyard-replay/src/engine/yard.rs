@@ -16,8 +16,8 @@ pub(crate) fn exclusive_on_one_thread(
     map: &MemoryMap<'_>,
     config: Config,
 ) -> Result<OwnedPageyard<Exclusive>, MapError> {
-    // SAFETY: its caller is the replay, which makes all calls on one thread unless it was asked for threads, and then refuses
-    // this engine.
+    // SAFETY: its caller is the replay, which makes all calls on one thread unless it was asked for threads, and then
+    // refuses this engine.
     Pageyard::owned(map, config, unsafe { Exclusive::by_instance() })
 }
 

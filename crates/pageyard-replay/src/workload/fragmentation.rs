@@ -1,8 +1,7 @@
 //! How fragmented the owners' memory is.
 
-use crate::engine::ReplayEngine;
-use crate::replay::{blocks, zones};
-use crate::workload::owners::Owners;
+use super::owners::Owners;
+use crate::engine::{ReplayEngine, blocks, zones};
 use pageyard::{Frames, PAGEBLOCK_ORDER, PressureAllocator, metrics};
 
 /// How fragmented memory is.

@@ -7,9 +7,11 @@ use parquet::errors::ParquetError;
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::error::TraceError;
-use crate::writer::{Beside, TraceWriter, column};
+use crate::moves::{MOVES, Move, MoveKind, columns};
 
-use super::{MOVES, Move, MoveKind, columns};
+use super::TraceWriter;
+use super::beside::Beside;
+use super::table::column;
 
 /// Writes the second file of a trace, which is created with its first row.
 pub struct MovesWriter {

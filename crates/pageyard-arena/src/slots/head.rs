@@ -2,12 +2,13 @@
 
 use super::slot::Slot;
 
-/// The first free slot, and how often the list has changed, packed so that one compare-and-swap takes a slot or puts one back.
+/// The first free slot, and how often the list has changed, packed so that one compare-and-swap takes a slot or puts
+/// one back.
 ///
-/// The count keeps a thread that was stopped between reading the head and replacing it from succeeding on a head that has come
-/// back: it has all the bits that slot numbers leave free, 45 in an arena of 1 GiB.
+/// The count keeps a thread that was stopped between reading the head and replacing it from succeeding on a head that
+/// has come back: it has all the bits that slot numbers leave free, 45 in an arena of 1 GiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Head(pub u64);
+pub(crate) struct Head(pub u64);
 
 impl Head {
     /// The list of a new table: every slot from 1 on, each followed by the next, without a word written.
@@ -29,7 +30,8 @@ impl Head {
     }
 }
 
-/// Returns the slot after a free one, which `word` says: the number that was noted, or the next number for a slot that was never in use.
-pub(super) fn next_of(first: u64, word: Slot) -> u64 {
+/// Returns the slot after a free one, which `word` says: the number that was noted, or the next number for a slot that
+/// was never in use.
+pub(crate) fn next_of(first: u64, word: Slot) -> u64 {
     word.next_free().unwrap_or(first + 1)
 }

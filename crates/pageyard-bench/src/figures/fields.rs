@@ -98,7 +98,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Checks that a name can be shown.
-pub(super) fn check_name(name: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > LONGEST_NAME {
         return Err(format!("has {} bytes; give it 1 to {LONGEST_NAME}", name.len()));
     }

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A handle's number. Slot 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct SlotId(pub u32);
+pub(crate) struct SlotId(pub u32);
 
 /// The slots: twelve bytes for each frame of the arena, of which the host gives memory as handles are made.
 ///
-/// There is a slot for each frame, which is enough: a slot in use has an allocated frame of its own. It is taken after the frame was
-/// allocated, and is back on the list before the frame is freed.
+/// There is a slot for each frame, which is enough: a slot in use has an allocated frame of its own. It is taken after
+/// the frame was allocated, and is back on the list before the frame is freed.
 #[derive(Debug)]
 pub(crate) struct Table {
     memory: Mapping,
@@ -36,7 +36,8 @@ impl Table {
     }
 
     fn slots(&self) -> &[AtomicU64] {
-        // SAFETY: 1. The mapping begins with that many words, aligned to a page, zero at first. 2. Only this type uses it, as atomics.
+        // SAFETY: 1. The mapping begins with that many words, aligned to a page, zero at first. 2. Only this type uses
+        // it, as atomics.
         unsafe { std::slice::from_raw_parts(self.memory.start().as_ptr().cast(), self.frames.0 as usize + 1) }
     }
 
@@ -49,19 +50,20 @@ impl Table {
         }
     }
 
-    /// Takes a free slot for a new handle on a frame that has none; none where every slot is in use, which takes as many handles as
-    /// frames.
+    /// Takes a free slot for a new handle on a frame that has none; none where every slot is in use, which takes as
+    /// many handles as frames.
     ///
     /// # Concurrency
     /// Lock-free, and callable in a signal handler.
-    pub(super) fn insert(&self, pfn: Pfn) -> Option<SlotId> {
+    pub(crate) fn insert(&self, pfn: Pfn) -> Option<SlotId> {
         let bits = Head::bits(self.frames.0);
         // ORDER: Acquire pairs with the Release in `release`: the slot's word notes the next one.
         let mut head = Head(self.free.load(Ordering::Acquire));
         let id = loop {
             let first = head.first(bits);
             let word = self.slots().get(first as usize)?;
-            // ORDER: Relaxed: if another thread has taken the slot meanwhile, the word is its own, and the head has changed.
+            // ORDER: Relaxed: if another thread has taken the slot meanwhile, the word is its own, and the head has
+            // changed.
             let next = next_of(first, Slot(word.load(Ordering::Relaxed)));
             let after = head.becomes(next & ((1 << bits) - 1), bits);
             // ORDER: Acquire as above, for the next round and for what the slot's last owner did.
@@ -76,12 +78,12 @@ impl Table {
         Some(id)
     }
 
-    /// Puts a slot on the list that is in no use any more. The frame that it named is freed after this, so that whoever allocates it
-    /// finds a slot.
+    /// Puts a slot on the list that is in no use any more. The frame that it named is freed after this, so that whoever
+    /// allocates it finds a slot.
     ///
     /// # Concurrency
     /// Lock-free, and callable in a signal handler.
-    pub(super) fn release(&self, id: SlotId) {
+    pub(crate) fn release(&self, id: SlotId) {
         let bits = Head::bits(self.frames.0);
         let mut head = Head(self.free.load(Ordering::Relaxed));
         loop {
@@ -97,34 +99,36 @@ impl Table {
     }
 
     /// Returns the slot that last said that a frame is its own; the slot says whether it still is.
-    pub(super) fn owner(&self, pfn: Pfn) -> Option<SlotId> {
+    pub(crate) fn owner(&self, pfn: Pfn) -> Option<SlotId> {
         // ORDER: Acquire pairs with the Release in `set_owner`.
         let id = self.owners().get(pfn.0 as usize)?.load(Ordering::Acquire);
         (id != 0).then_some(SlotId(id))
     }
 
-    pub(super) fn set_owner(&self, pfn: Pfn, id: SlotId) {
+    pub(crate) fn set_owner(&self, pfn: Pfn, id: SlotId) {
         // ORDER: Release pairs with the Acquire in `owner`.
         self.owners()[pfn.0 as usize].store(id.0, Ordering::Release);
     }
 
-    pub(super) fn get(&self, id: SlotId) -> Slot {
+    pub(crate) fn get(&self, id: SlotId) -> Slot {
         // ORDER: Acquire pairs with the Release half of `update`.
         Slot(self.slots()[id.0 as usize].load(Ordering::Acquire))
     }
 
-    /// Changes a slot by a transition; none, and nothing changed, where the transition is not possible. Returns what it was.
-    pub(super) fn update(&self, id: SlotId, change: impl Fn(Slot) -> Option<Slot>) -> Option<Slot> {
+    /// Changes a slot by a transition; none, and nothing changed, where the transition is not possible. Returns what it
+    /// was.
+    pub(crate) fn update(&self, id: SlotId, change: impl Fn(Slot) -> Option<Slot>) -> Option<Slot> {
         let slot = &self.slots()[id.0 as usize];
-        // ORDER: AcqRel: the Release half hands on what was written to the frame, or copied to the new one; the Acquire half takes it
-        // over from the thread that changed the slot before. Acquire on failure: the caller acts on what it saw.
+        // ORDER: AcqRel: the Release half hands on what was written to the frame, or copied to the new one; the Acquire
+        // half takes it over from the thread that changed the slot before. Acquire on failure: the caller acts on what
+        // it saw.
         slot.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| change(Slot(word)).map(|new| new.0))
             .ok()
             .map(Slot)
     }
 
     /// Changes a slot that is exactly this one.
-    pub(super) fn swap(&self, id: SlotId, from: Slot, to: Slot) -> bool {
+    pub(crate) fn swap(&self, id: SlotId, from: Slot, to: Slot) -> bool {
         // ORDER: AcqRel as above.
         self.slots()[id.0 as usize]
             .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)

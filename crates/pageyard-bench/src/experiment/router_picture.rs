@@ -1,9 +1,9 @@
 //! A sweep as pictures, and as a page with its table.
 
-use super::sweep::{RouterSweep, SweepRow};
+use super::{Claim, ExperimentReport, Made, Outcome, Plot, Rows, Series, Settings};
 use crate::error::BenchError;
-use crate::experiment::{Claim, ExperimentReport, Made, Outcome, Plot, Rows, Series, Settings};
-use crate::machine::Machine;
+use crate::harness::machine::Machine;
+use crate::router::{RouterSweep, SweepRow};
 use std::path::Path;
 
 /// Picks a figure of a row.
@@ -110,8 +110,8 @@ impl RouterSweep {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sweep::sweep;
-    use super::super::test::small;
+    use crate::router::sweep;
+    use crate::router::test::small;
 
     #[test]
     fn a_sweep_is_a_page_and_a_picture() {

@@ -1,8 +1,8 @@
-//! Every interleaving of owners and compactions over one handle, on the transitions that ship. The list of free slots has a model of its
-//! own: `head_model`.
+//! Every interleaving of owners and compactions over one handle, on the transitions that ship. The list of free slots
+//! has a model of its own: `head_model`.
 //!
-//! The protocol is one word that only read-modify-write operations change, so their order is all there is to vary; each step
-//! below is one such operation, or one half of a copy or of an owner's write.
+//! The protocol is one word that only read-modify-write operations change, so their order is all there is to vary; each
+//! step below is one such operation, or one half of a copy or of an owner's write.
 
 use super::slot::Slot;
 use pageyard::Pfn;

@@ -15,7 +15,7 @@ use pageyard::Pfn;
 ///
 /// Zero is a slot that was never in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot(pub u64);
+pub(crate) struct Slot(pub u64);
 
 const PIN: u64 = 1 << 32;
 const PINS: u64 = (1 << 24) - 1;
@@ -94,7 +94,8 @@ impl Slot {
         Slot(self.0 & !(ISOLATED | MOVING))
     }
 
-    /// Ends the handle. Frame and slot are its owner's to free, unless a compaction has them isolated: then they are the compaction's.
+    /// Ends the handle. Frame and slot are its owner's to free, unless a compaction has them isolated: then they are
+    /// the compaction's.
     pub const fn dropped(self) -> Slot {
         Slot(self.0 & !LIVE)
     }
