@@ -189,13 +189,13 @@ static void take_all(void)
 	memalloc_noreclaim_restore(noreclaim);
 }
 
-/* The recorded zones' sizes, from which watermarks, reserves and the limits of lists follow. */
+/* The recorded zones' sizes, from which watermarks, reserves and lists' limits follow. Any other zone has no size. */
 static void resize_zones(void)
 {
 	int i, j;
 
 	for (i = 0; i < REPLAY_ZONES; i++)
-		if (recorded_zone(i) && ex->zones[i].managed)
+		if (recorded_zone(i))
 			atomic_long_set(&recorded_zone(i)->managed_pages, ex->zones[i].managed);
 	if (ex->min_free_kbytes)
 		*min_free = ex->min_free_kbytes;
