@@ -66,13 +66,13 @@ impl Zone {
             return true;
         }
         // Urgent requests for single frames ignore the boost: it is meant to wake reclaim, not to fail requests.
-        let spared = match config.boost_rule {
+        let is_spared = || match config.boost_rule {
             BoostRule::Atomic => effort.is_atomic(),
             BoostRule::High => effort.reserves.contains(RequestFlags::HIGH),
         };
         order == Order::ZERO
             && effort.mark == Mark::Min
-            && spared
+            && is_spared()
             && self.boost.get() > 0
             && self.enough(order, highest, self.marks.min.0, effort, config)
     }

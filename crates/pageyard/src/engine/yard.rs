@@ -124,8 +124,8 @@ pub struct Pageyard<'m, P, O = (), C = ()> {
     pub(crate) main: &'m Zone<'m>,
     pub(crate) zonelists: Zonelists<'m>,
     pub(crate) counters: &'m [A64],
-    /// A cache line for each CPU: the largest effort of a search in word 0, and in words 1 and 2 the blocks that requests popped
-    /// from lists after they had missed.
+    /// A cache line for each CPU: the largest effort of a search in word 0, and in words 1 and 2 the blocks that
+    /// requests popped from lists after they had missed.
     pub(crate) efforts: &'m [A64],
     /// Which CPUs ask for pageblocks to be biased to them.
     pub(crate) bias_asks: BiasAsks<'m>,
