@@ -11,8 +11,8 @@ use std::{fmt, fs};
 pub const CHECKED_BUILD: bool = cfg!(debug_assertions);
 
 /// The warning that stands beside every figure of a checked build.
-pub const CHECKED_BUILD_WARNING: &str = "CHECKED BUILD: assertions and overflow checks are part of every figure, so none of them may be \
-    published. For figures that count, run the command that `cargo build --release` builds.";
+pub const CHECKED_BUILD_WARNING: &str = "CHECKED BUILD: assertions and overflow checks are part of every figure, so quote none of \
+    them. For figures that count, run the command that `cargo build --release` builds.";
 
 /// The machine, for the head of a table, and how the program that measures on it was built.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -572,10 +572,10 @@ fn experiments_are_listed_by_name_and_refused_with_what_there_is() {
     );
     let why = failure(&["experiment", "irqsafe"]);
     assert!(names.iter().all(|n| why.contains(n)), "{why}");
-    let why = failure(&["experiment", "zonelist", "--report", "zonelist.txt"]);
+    let why = failure(&["experiment", "zonelist", "--checked", "--report", "zonelist.txt"]);
     assert!(why.contains(".html") && why.contains(".png"), "{why}");
     assert!(
-        failure(&["experiment", "zonelist", "--report", "/nowhere/at/all.html"])
+        failure(&["experiment", "zonelist", "--checked", "--report", "/nowhere/at/all.html"])
             .contains("/nowhere/at/all.html")
     );
 }
