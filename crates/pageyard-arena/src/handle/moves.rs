@@ -48,8 +48,8 @@ unsafe impl<P: PerCpu> Migrate for Mover<'_, P> {
         let Some(before) = table.update(from.id, Slot::begin) else { return Err(self.failed(from)) };
         // `begin` succeeded on this word, and no other compaction has it.
         let moving = Slot(before.0).begin().unwrap_or(before);
-        // SAFETY: 1. Both are the arena's frames: a handle's, and one that was checked above. 2. `to` is this
-        // compaction's own.
+        // SAFETY: 1. Both are the arena's frames: a handle's, and one that was checked above.
+        //         2. `to` is this compaction's own.
         //         3. `from` is not freed meanwhile: a handle that is dropped leaves its frame to the compaction that
         //            isolated it.
         unsafe { copy(self.0.address(from.pfn).as_ptr(), self.0.address(to).as_ptr()) };

@@ -52,7 +52,7 @@ impl Owned<'_> {
     }
 }
 
-/// What is held, each with its stamp.
+/// The blocks that are held, each with its stamp.
 type Held<'a> = Vec<(u64, Owned<'a>)>;
 
 /// Makes the calls of arenas.

@@ -327,7 +327,7 @@ fn plan(draw: &mut Draw<'_>, zone: ZoneId, mode: Mode) -> Plan {
     }
 }
 
-/// What compaction calls: `CompactionView` is public.
+/// The calls of a compaction: `CompactionView` is public.
 fn view(yard: &Yard, draw: &mut Draw<'_>, held: &mut Held) {
     let (cx, zone, pageblock) = (draw.cx(), draw.zone(), draw.pageblock());
     let (floor, order) = (draw.frames(), draw.order());

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 const SLOTS: u64 = 2;
 const BITS: u32 = Head::bits(SLOTS);
 
-/// What a thread does: it takes a slot and puts it back, some times.
+/// A thread that takes a slot and puts it back, some times.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
     Idle,
