@@ -33,8 +33,8 @@ const HELD: usize = 96;
 const MOVABLE: usize = 64;
 /// Frames of a bulk call.
 const BULK: usize = 48;
-/// Frames that a killed call may lose until the repair: 64 blocks of order 9, in a drain (`docs/design/bounds.md`).
-const PROMISED: u64 = 64 << 9;
+/// Frames that a killed call may lose until the repair: 16 pageblocks, as a drain takes them (`docs/design/bounds.md`).
+const PROMISED: u64 = 16 << 9;
 
 type Yard<'m> = Pageyard<'m, TryLock>;
 

@@ -381,9 +381,10 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         for list in 0..CpuLists::EACH {
             let Some(own) = lists.get(cpu, list) else { return 0 };
             let mut items = [0; BATCH];
+            let items = &mut items[..CpuLists::drained_at_once(list)];
             loop {
                 // It has no other user: its slot leads elsewhere, and the sequences that read the slot before are done.
-                let n = own.pop_oldest(&mut items);
+                let n = own.pop_oldest(items);
                 if n == 0 {
                     break;
                 }

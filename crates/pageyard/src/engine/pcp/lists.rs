@@ -1,8 +1,8 @@
 //! The memory of a zone's per-CPU lists, by CPU, and how a CPU's lists are taken away from it.
 
 use super::list::{END, FIELD, Head, List};
-use super::tuning::{LISTS, Tuning, is_requested, order_of};
-use crate::engine::geometry::LINE_WORDS;
+use super::tuning::{LISTS, MOST_WHOLES, Tuning, is_requested, order_of};
+use crate::engine::geometry::{BATCH, BLOCK_ORDER, LINE_WORDS};
 use crate::engine::map::bias::{BiasWord, PAIR, TagPlace};
 use crate::engine::map::cpu_words::CpuWords;
 use crate::engine::map::watch::{Unchanged, Watch};
@@ -23,6 +23,12 @@ pub struct CpuLists<'a>(&'a Lists<'a>);
 impl<'a> CpuLists<'a> {
     /// Lists of one CPU.
     pub const EACH: usize = LISTS;
+
+    /// Returns how many blocks of a list a drain takes at a time: 64, or 16 pageblocks. That many a kill may lose.
+    #[must_use]
+    pub const fn drained_at_once(list: usize) -> usize {
+        if order_of(list) == BLOCK_ORDER { MOST_WHOLES } else { BATCH }
+    }
 
     /// Returns one list of one CPU, or `None` where there is no such CPU.
     #[inline(always)]

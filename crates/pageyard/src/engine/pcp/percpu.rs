@@ -87,9 +87,10 @@ pub unsafe trait PerCpu: Sync {
         for list in 0..CpuLists::EACH {
             let Some(len) = lists.get(cpu, list).map(|l| l.len()) else { return 0 };
             // What others add meanwhile is theirs to drain.
-            for _ in 0..=len / BATCH {
-                let mut items = [0; BATCH];
-                let n = self.spill(lists, cpu, list, &mut items);
+            let mut items = [0; BATCH];
+            let items = &mut items[..CpuLists::drained_at_once(list)];
+            for _ in 0..=len / items.len() {
+                let n = self.spill(lists, cpu, list, items);
                 if n == 0 {
                     break;
                 }
@@ -379,8 +380,9 @@ unsafe impl PerCpu for TryLock {
         for list in 0..CpuLists::EACH {
             let Some(own) = lists.get(cpu, list) else { return busy };
             let mut items = [0; BATCH];
+            let items = &mut items[..CpuLists::drained_at_once(list)];
             // What others add meanwhile is theirs to drain.
-            for _ in 0..=own.len() / BATCH {
+            for _ in 0..=own.len() / items.len() {
                 let lock = |tries| {
                     (0..tries).any(|_| {
                         own.try_lock() || {
@@ -393,7 +395,7 @@ unsafe impl PerCpu for TryLock {
                     busy += 1;
                     break;
                 }
-                let n = own.pop_oldest(&mut items);
+                let n = own.pop_oldest(items);
                 own.unlock();
                 if n == 0 {
                     break;
