@@ -5,7 +5,7 @@
 
 use super::Skipped;
 use super::peers::{self, BuddyBare, BuddyLocked, Peer};
-use crate::harness::engines::{Engine, MEMORY, ROWS, map_of, one_zone};
+use crate::harness::engines::{MEMORY, ROWS, map_of, of_row, on, one_zone};
 use crate::harness::floors::{FLOOR, FloorArray, FloorRseq, FloorTrylock};
 use crate::harness::paged::AsSubject;
 use crate::harness::subject::{Alone, Shared, Subject};
@@ -75,9 +75,9 @@ impl Subjects {
         subjects.all.push(Box::new(Shared::new("floor-trylock", floor, false)));
         let regions = one_zone(memory);
         for row in ROWS {
-            let engine = Engine::listed(row, cpus as u32).expect("each row has an engine");
+            let engine = of_row(row, cpus as u32).expect("each row has an engine");
             let visit = AsSubject::<ORDER> { name: row, one_thread: engine.is_for_one_thread() };
-            match engine.on(&map_of(&regions), visit) {
+            match on(&engine, &map_of(&regions), visit) {
                 Ok(subject) => subjects.all.push(subject),
                 Err(why) => subjects.skip(row, why.to_string()),
             }

@@ -5,10 +5,11 @@
 //! list and looks at every pageblock before it fails.
 
 use crate::harness::clock::now_ns;
-use crate::harness::engines::{map_of, one_zone, trylock};
+use crate::harness::engines::{map_of, one_zone};
 use crate::harness::sampler::{Sample, Sampler};
 use pageyard::{
-    AllocError, Config, CpuId, Cx, Migratetype, Order, OwnedPageyard, Pfn, Request, RequestFlags, TryLock,
+    AllocError, Config, CpuId, Cx, Migratetype, Order, OwnedPageyard, Pageyard, Pfn, Request, RequestFlags,
+    TryLock,
 };
 use serde::Serialize;
 
@@ -71,7 +72,8 @@ fn row(frames: u64, may_wait: bool) -> RefusedRow {
 /// Makes memory with one used frame in each pageblock, and frames in every CPU's list.
 fn fragmented(frames: u64) -> OwnedPageyard<TryLock> {
     let regions = one_zone(frames);
-    let yard = trylock(&map_of(&regions), Config::new(CPUS)).expect("the map is small enough");
+    let yard =
+        Pageyard::owned(&map_of(&regions), Config::new(CPUS), TryLock).expect("the map is small enough");
     let cx = Cx::on(CpuId(0));
     for block in 0..frames / 512 {
         let pfn = Pfn(block * 512 + 17);

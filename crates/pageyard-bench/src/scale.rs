@@ -3,10 +3,11 @@
 //! The per-CPU lists are bypassed, so that every call searches its zone.
 
 use crate::harness::clock::now_ns;
-use crate::harness::engines::{map_of, one_zone, trylock};
+use crate::harness::engines::{map_of, one_zone};
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use pageyard::{
-    Config, CpuId, Cx, Migratetype, Order, OwnedPageyard, PageAllocator, Pfn, Request, RequestFlags, TryLock,
+    Config, CpuId, Cx, Migratetype, Order, OwnedPageyard, PageAllocator, Pageyard, Pfn, Request,
+    RequestFlags, TryLock,
 };
 use serde::Serialize;
 
@@ -94,7 +95,7 @@ fn filled(frames: u64, full_pct: f64) -> OwnedPageyard<TryLock> {
     let regions = one_zone(frames);
     let mut config = Config { pcp: false, ..Config::new(1) };
     config.watermark.min_free_kbytes = Some(0);
-    let yard = trylock(&map_of(&regions), config).expect("the map is small enough");
+    let yard = Pageyard::owned(&map_of(&regions), config, TryLock).expect("the map is small enough");
     let mut random = fastrand::Rng::with_seed(frames);
     let mut blocks: Vec<u64> = (0..frames / 512).collect();
     random.shuffle(&mut blocks);

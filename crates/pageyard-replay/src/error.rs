@@ -35,6 +35,14 @@ pub enum ReplayError {
         /// The engine.
         engine: String,
     },
+    /// This host lost what the engine needs.
+    #[error("{engine}: {why}")]
+    Unavailable {
+        /// The engine.
+        engine: String,
+        /// What is missing.
+        why: pageyard_arena::rseq::Unavailable,
+    },
     /// A kernel cannot be made ready, or its guest did not replay.
     #[error("{engine}: {why}")]
     Kernel {

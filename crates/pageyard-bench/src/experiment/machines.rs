@@ -3,7 +3,7 @@
 use super::Settings;
 use crate::error::BenchError;
 use crate::harness::clock::clock_cost;
-use crate::harness::engines::{Engine, Measurable, NotBuilt, Visit, leaves_half, linux_by_cpu};
+use crate::harness::engines::{self, NotUsed, leaves_half, linux_by_cpu};
 use crate::harness::load::Load;
 use crate::harness::paged::{AsSubject, Paged};
 use crate::harness::sampler::Sample;
@@ -14,6 +14,7 @@ use pageyard::{
 };
 use pageyard_linux::LinuxAllocator;
 use pageyard_replay::ReplayError;
+use pageyard_replay::engine::{AnyEngine, Engine, NotBuilt, Variant, Visit};
 
 /// The batches of the documents' microbenchmark.
 pub(super) fn batches(quick: bool) -> Vec<usize> {
@@ -84,16 +85,16 @@ pub(super) fn reference_subject(column: &'static str, engine: LinuxAllocator) ->
 }
 
 fn map(regions: &[Region]) -> Result<MemoryMap<'_>, BenchError> {
-    MemoryMap::new(regions).map_err(|why| not_built(why.into()))
+    MemoryMap::new(regions).map_err(|why| not_used(why.into()))
 }
 
-fn not_built(why: NotBuilt) -> BenchError {
+fn not_used(why: NotUsed) -> BenchError {
     match why {
-        NotBuilt::Map(why) => {
+        NotUsed::NotBuilt(NotBuilt::Map(why)) => {
             BenchError::Replay(ReplayError::Map { trace: "this experiment's machine".into(), why })
         }
-        NotBuilt::Kept { .. } => BenchError::Settings { why: why.to_string() },
-        NotBuilt::Unavailable(_) => BenchError::Experiment { why: why.to_string() },
+        NotUsed::Kept { .. } => BenchError::Settings { why: why.to_string() },
+        NotUsed::NotBuilt(NotBuilt::Unavailable(_)) => BenchError::Experiment { why: why.to_string() },
     }
 }
 
@@ -102,7 +103,7 @@ pub(super) fn reference(
     regions: &[Region],
     config: &pageyard_linux::Config,
 ) -> Result<LinuxAllocator, BenchError> {
-    linux_by_cpu(&map(regions)?, config).map_err(not_built)
+    linux_by_cpu(&map(regions)?, config).map_err(not_used)
 }
 
 /// Makes the engine as a subject, under the name of its column.
@@ -118,9 +119,9 @@ pub(super) fn engine_subject(
 struct Checked<V>(V);
 
 impl<V: Visit> Visit for Checked<V> {
-    type Output = Result<V::Output, NotBuilt>;
+    type Output = Result<V::Output, NotUsed>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Self::Output {
+    fn visit<E: AnyEngine>(self, engine: E) -> Self::Output {
         leaves_half(&engine)?;
         Ok(self.0.visit(engine))
     }
@@ -132,12 +133,12 @@ pub(super) fn engine<V: Visit>(
     settings: &Settings,
     visit: V,
 ) -> Result<V::Output, BenchError> {
-    on(&Engine::on_this_host(settings.yard()), regions, Checked(visit))?.map_err(not_built)
+    on(&Engine::on_this_host(settings.yard()), regions, Checked(visit))?.map_err(not_used)
 }
 
 /// Makes any engine, and hands it over.
 pub(super) fn on<V: Visit>(engine: &Engine, regions: &[Region], visit: V) -> Result<V::Output, BenchError> {
-    engine.on(&map(regions)?, visit).map_err(not_built)
+    engines::on(engine, &map(regions)?, visit).map_err(|why| not_used(why.into()))
 }
 
 /// The engine in a box, one call through a table each.
@@ -146,7 +147,7 @@ pub(super) struct Boxed;
 impl Visit for Boxed {
     type Output = Box<dyn PageAllocator + Send>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Box<dyn PageAllocator + Send> {
+    fn visit<E: AnyEngine>(self, engine: E) -> Box<dyn PageAllocator + Send> {
         Box::new(engine)
     }
 }
@@ -154,7 +155,7 @@ impl Visit for Boxed {
 /// Says what keeps the engine's lists to one user.
 pub(super) fn protection(settings: &Settings) -> &'static str {
     match Engine::on_this_host(settings.yard()) {
-        Engine::Restartable(_) => "the engine's lists are used by restartable sequences",
+        Engine::Yard(Variant::Restartable, _) => "the engine's lists are used by restartable sequences",
         _ => "the engine's lists stand behind a lock that is tried once: no restartable sequences here",
     }
 }

@@ -1,11 +1,11 @@
 //! How many locked instructions a pair takes, stepped through in a process of its own: a sequence that is stepped
 //! through must not be registered with the kernel, and this process's are.
 
-use super::engines::{MEMORY, map_of, one_zone};
-use super::variants::{alone_on_one_thread, exclusive_on_one_thread};
+use super::engines::{MEMORY, map_of, on, one_zone};
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 use super::variants::{pretending_biased_on_one_thread, pretending_on_one_thread};
-use pageyard::{Config, Cx, Migratetype, Order, PageAllocator, Pageyard, Pfn, Request, TryLock};
+use pageyard::{Config, Cx, Migratetype, Order, PageAllocator, Pfn, Request};
+use pageyard_replay::engine::{AnyEngine, Engine, Variant, Visit};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -74,7 +74,7 @@ fn count_setting(order: Order, batch: usize, pairs: &mut Vec<LockedPair>) {
         pairs.extend(locked.map(add));
     };
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-    for (name, config) in [("pageyard", own), ("pageyard-no-lists", Config { pcp: false, ..own })] {
+    for (name, config) in [("pageyard", own), ("pageyard:pcp=false", Config { pcp: false, ..own })] {
         add(name, pretending_on_one_thread(&map, config).ok().and_then(|e| pair(&e, order, batch)));
     }
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -82,9 +82,24 @@ fn count_setting(order: Order, batch: usize, pairs: &mut Vec<LockedPair>) {
         "pageyard-biased",
         pretending_biased_on_one_thread(&map, own).ok().and_then(|e| pair(&e, order, batch)),
     );
-    add("pageyard-exclusive", exclusive_on_one_thread(&map, own).ok().and_then(|e| pair(&e, order, batch)));
-    add("pageyard-alone", alone_on_one_thread(&map, own).ok().and_then(|e| pair(&e, order, batch)));
-    add("pageyard-trylock", Pageyard::owned(&map, own, TryLock).ok().and_then(|e| pair(&e, order, batch)));
+    for variant in [Variant::Exclusive, Variant::Alone, Variant::TryLock] {
+        let engine = Engine::Yard(variant, Box::new(own));
+        add(variant.name(), on(&engine, &map, Pass { order, batch }).ok().flatten());
+    }
+}
+
+/// One pass of a batch.
+struct Pass {
+    order: Order,
+    batch: usize,
+}
+
+impl Visit for Pass {
+    type Output = Option<f64>;
+
+    fn visit<E: AnyEngine>(self, engine: E) -> Option<f64> {
+        pair(&engine, self.order, self.batch)
+    }
 }
 
 /// Counts one pass of a batch, after two that are not counted.

@@ -1,10 +1,9 @@
 //! Anything with the project's interface as a subject: the engine's variants and the reference.
 
 use super::allocator::Allocator;
-use super::engines::{Measurable, Visit};
 use super::subject::{Alone, Shared, Subject};
 use pageyard::{Context, Counter, CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags};
-use pageyard_replay::engine::ReplayEngine;
+use pageyard_replay::engine::{AnyEngine, ReplayEngine, Visit};
 
 /// An engine, asked for blocks of one order.
 ///
@@ -104,7 +103,7 @@ pub(crate) struct AsSubject<const ORDER: u8> {
 impl<const ORDER: u8> Visit for AsSubject<ORDER> {
     type Output = Box<dyn Subject>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Box<dyn Subject> {
+    fn visit<E: AnyEngine>(self, engine: E) -> Box<dyn Subject> {
         let (name, allocator) = (self.name, Paged::<_, ORDER>(engine));
         match self.one_thread {
             true => Box::new(Alone { name, allocator, bulk: true }),

@@ -1,31 +1,15 @@
 //! Engines whose constructors demand a promise, each made where the promise is kept.
 #![allow(unsafe_code, reason = "benchmarks and experiments keep what these demand")]
 
-use pageyard::{Alone, Config, Exclusive, MapError, MemoryMap, OwnedPageyard, Pageyard};
+use pageyard::{Config, MapError, MemoryMap, OwnedPageyard, Pageyard};
 use pageyard_linux::LinuxAllocator;
+use pageyard_replay::engine::{Engine, NotBuilt, Visit};
 
-/// Makes the exclusive variant for a benchmark on one thread.
-///
-/// # Errors
-/// [`MapError`].
-pub(super) fn exclusive_on_one_thread(
-    map: &MemoryMap<'_>,
-    config: Config,
-) -> Result<OwnedPageyard<Exclusive>, MapError> {
-    // SAFETY: its callers are the benchmarks, which give it to one thread only.
-    Pageyard::owned(map, config, unsafe { Exclusive::by_instance() })
-}
-
-/// Makes the variant without locked checks for a benchmark on one thread.
-///
-/// # Errors
-/// [`MapError`].
-pub(super) fn alone_on_one_thread(
-    map: &MemoryMap<'_>,
-    config: Config,
-) -> Result<OwnedPageyard<Alone>, MapError> {
-    // SAFETY: its callers are the benchmarks, which give it to one thread only.
-    Pageyard::owned(map, config, unsafe { Alone::by_instance() })
+/// Builds an engine and hands it over, to one thread if it is for one.
+pub(crate) fn on<V: Visit>(engine: &Engine, map: &MemoryMap<'_>, visit: V) -> Result<V::Output, NotBuilt> {
+    // SAFETY: benchmarks and experiments give an engine for one thread to one thread: `Engine::is_for_one_thread`
+    //         says so.
+    unsafe { engine.on(map, visit) }
 }
 
 /// Makes the variant by restartable sequences that the kernel knows nothing of, to be stepped through.

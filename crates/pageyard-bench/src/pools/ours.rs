@@ -2,13 +2,14 @@
 //! pages; and the engine itself, asked for each buffer.
 
 use super::pool::{Inside, Measured, Pool, forever};
-use crate::harness::engines::{Engine, Measurable, Visit, map_of, one_zone};
+use crate::harness::engines::{map_of, on, one_zone};
 use crate::harness::noise::Skipped;
 use pageyard::packets::{
     FragConfig, FragPages, Fragment, FragmentOwner, PageFrag, PagePool, PoolConfig, PoolConsumer, PoolPage,
     UseTable,
 };
 use pageyard::{CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, PhysAddr, Request};
+use pageyard_replay::engine::{AnyEngine, Engine, Visit};
 use std::alloc::Layout;
 
 /// The memory that the engine manages, in frames: 1 GiB.
@@ -30,7 +31,7 @@ fn cx(cpu: usize) -> Cx {
 /// Makes all of them, over the engine as this host runs it best.
 pub(super) fn all(skipped: &mut Vec<Skipped>) -> Vec<Box<dyn Measured>> {
     let engine = Engine::on_this_host(pageyard::Config::new(2));
-    match engine.on(&map_of(&one_zone(MEMORY)), Visitor) {
+    match on(&engine, &map_of(&one_zone(MEMORY)), Visitor) {
         Ok(all) => all,
         Err(why) => {
             skipped.push(Skipped { allocator: "pageyard", why: why.to_string() });
@@ -44,7 +45,7 @@ struct Visitor;
 impl Visit for Visitor {
     type Output = Vec<Box<dyn Measured>>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Vec<Box<dyn Measured>> {
+    fn visit<E: AnyEngine>(self, engine: E) -> Vec<Box<dyn Measured>> {
         let engine = forever(engine);
         let table = match UseTable::of(engine) {
             Ok(table) => forever(table),
@@ -73,7 +74,7 @@ type Consumer<E> = PoolConsumer<'static, 'static, &'static E>;
 /// Pages, each given back once by its type.
 struct Pages<E: PageAllocator + 'static>(Pools<E>);
 
-impl<E: Measurable> Pool for Pages<E> {
+impl<E: AnyEngine> Pool for Pages<E> {
     type Buffer = PoolPage<'static, 'static, &'static E>;
     type User = Consumer<E>;
 
@@ -101,7 +102,7 @@ impl<E: Measurable> Pool for Pages<E> {
 /// The same by their addresses, as descriptors have them: each return is checked.
 struct RawPages<E: PageAllocator + 'static>(Pools<E>);
 
-impl<E: Measurable> Pool for RawPages<E> {
+impl<E: AnyEngine> Pool for RawPages<E> {
     type Buffer = PhysAddr;
     type User = Consumer<E>;
 
@@ -128,7 +129,7 @@ impl<E: Measurable> Pool for RawPages<E> {
 /// Fragments of a pool's pages.
 struct PoolFragments<E: PageAllocator + 'static>(Pools<E>);
 
-impl<E: Measurable> Pool for PoolFragments<E> {
+impl<E: AnyEngine> Pool for PoolFragments<E> {
     type Buffer = Fragment<'static, PagePool<'static, &'static E>>;
     type User = Consumer<E>;
 
@@ -155,7 +156,7 @@ impl<E: Measurable> Pool for PoolFragments<E> {
 /// Fragments of the engine's blocks.
 struct Fragments<E: PageAllocator + 'static>(&'static FragPages<'static, &'static E>);
 
-impl<E: Measurable> Pool for Fragments<E> {
+impl<E: AnyEngine> Pool for Fragments<E> {
     type Buffer = Fragment<'static, FragPages<'static, &'static E>>;
     type User = PageFrag<'static, 'static, &'static E>;
 
@@ -186,7 +187,7 @@ impl<E: Measurable> Pool for Fragments<E> {
 /// The engine's single frames.
 struct Frames<E: PageAllocator + 'static>(&'static E);
 
-impl<E: Measurable> Pool for Frames<E> {
+impl<E: AnyEngine> Pool for Frames<E> {
     type Buffer = Pfn;
     type User = ();
 

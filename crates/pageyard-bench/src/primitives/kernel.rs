@@ -119,8 +119,8 @@ pub(super) fn document_000() -> Vec<Primitive> {
     ];
     let pointer: fn() = called;
     all.push(Primitive::new("func_ptr_call_cost", "a call through a pointer", move || black_box(pointer)()));
-    all.extend(pair("page_alloc_put", "order 0 in the reference, linux-4.10", "pageyard-linux-4.10"));
-    all.extend(pair("page_alloc_put/linux-6.18", "the same, linux-6.18", "pageyard-linux"));
+    all.extend(pair("page_alloc_put", "order 0 in the reference, linux-4.10", "linux-4.10"));
+    all.extend(pair("page_alloc_put/linux-6.18", "the same, linux-6.18", "linux-6.18"));
     all.extend(masks());
     all
 }

@@ -1,8 +1,9 @@
 //! One operation, and how it is timed.
 
 use crate::harness::clock::now_ns;
-use crate::harness::engines::{Engine, Measurable, Visit, map_of, one_zone};
+use crate::harness::engines::{map_of, of_row, on, one_zone};
 use pageyard::{CpuId, Cx, Migratetype, Order, Request};
+use pageyard_replay::engine::{AnyEngine, Visit};
 use std::hint::black_box;
 
 /// An operation: `run` does it this many times.
@@ -45,7 +46,7 @@ pub(super) fn pair(name: &'static str, how: &'static str, row: &str) -> Option<P
     impl Visit for Pair {
         type Output = Primitive;
 
-        fn visit<E: Measurable>(self, engine: E) -> Primitive {
+        fn visit<E: AnyEngine>(self, engine: E) -> Primitive {
             let request = Request::new(Order::ZERO, Migratetype::Movable);
             let cx = Cx::on(CpuId(0));
             let once = move || {
@@ -57,5 +58,5 @@ pub(super) fn pair(name: &'static str, how: &'static str, row: &str) -> Option<P
         }
     }
     // The rows named here need nothing of the host.
-    Engine::listed(row, 1)?.on(&map_of(&one_zone(1 << 18)), Pair(name, how)).ok()
+    on(&of_row(row, 1)?, &map_of(&one_zone(1 << 18)), Pair(name, how)).ok()
 }

@@ -7,9 +7,9 @@
 
 use super::settings::{Column, Recycling, RouterSettings};
 use crate::error::BenchError;
-use crate::harness::engines::{leaves_half, one_zone, trylock};
+use crate::harness::engines::{leaves_half, one_zone};
 use pageyard::{
-    CpuId, Cx, MemoryMap, Migratetype, Order, OwnedPageyard, PageAllocator, Pfn, Request, TryLock,
+    CpuId, Cx, MemoryMap, Migratetype, Order, OwnedPageyard, PageAllocator, Pageyard, Pfn, Request, TryLock,
 };
 use pageyard_linux::LinuxAllocator;
 
@@ -96,7 +96,7 @@ pub(crate) fn pageyard(settings: &RouterSettings) -> Result<OwnedPageyard<TryLoc
     let regions = one_zone(settings.machine_frames());
     let map = MemoryMap::new(&regions).map_err(|e| wrong(e.to_string()))?;
     let config = pageyard::Config::new(settings.cpus as u32);
-    let engine = trylock(&map, config).map_err(|e| wrong(e.to_string()))?;
+    let engine = Pageyard::owned(&map, config, TryLock).map_err(|e| wrong(e.to_string()))?;
     enough(&engine).map(|()| engine)
 }
 

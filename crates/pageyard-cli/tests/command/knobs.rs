@@ -3,7 +3,7 @@
 //! After a change of a knob: `PAGEYARD_BLESS=1 cargo test -p pageyard-cli --test command knobs`, then read the
 //! difference.
 
-use pageyard_replay::engine::{EngineSpec, KnobDocument, KnobsDocument, all_knobs};
+use pageyard_replay::engine::{Engine, KnobDocument, KnobsDocument, all_knobs};
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ fn page(document: &KnobsDocument<'_>) -> String {
 fn defaults(knob: &KnobDocument<'_>) -> String {
     let group = |(default, engines): &(&str, Vec<&str>)| format!("**{default}** {}", engines.join(", "));
     match &knob.by_default()[..] {
-        [(default, engines)] if engines.len() == EngineSpec::names().count() => {
+        [(default, engines)] if engines.len() == Engine::names().count() => {
             format!("**{default}** everywhere")
         }
         groups => groups.iter().map(group).collect::<Vec<_>>().join("; "),

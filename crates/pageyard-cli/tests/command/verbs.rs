@@ -270,7 +270,7 @@ fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
     for peer in ["mimalloc", "jemalloc", "tcmalloc", "rte_mempool-512"] {
         assert!(skipped.contains(&peer.into()), "{peer}: {skipped:?}");
     }
-    for name in ["floor-array", "pageyard-trylock", "pageyard-linux", "buddy_system_allocator-locked"] {
+    for name in ["floor-array", "pageyard-trylock", "linux-6.18", "buddy_system_allocator-locked"] {
         let batches = rows.iter().filter(|r| r["allocator"] == name).count();
         assert_eq!(batches, 4, "{name}");
     }
@@ -308,13 +308,13 @@ fn a_mixed_load_has_a_row_of_every_allocator_or_says_why_not() {
     for name in [
         "pageyard",
         "pageyard-biased",
-        "pageyard-no-lists",
+        "pageyard:pcp=false",
         "pageyard-exclusive",
         "pageyard-alone",
         "pageyard-trylock",
-        "pageyard-linux",
-        "pageyard-linux-6.1",
-        "pageyard-linux-4.10",
+        "linux-6.18",
+        "linux-6.1",
+        "linux-4.10",
         "buddy_system_allocator",
         "buddy_system_allocator-locked",
         "mimalloc",

@@ -1,8 +1,7 @@
 //! Knobs: which engine has which, and suggestions for one that does not exist.
 
+use super::catalogue::Engine;
 use super::kernel;
-use super::spec::YARDS;
-use crate::engine::EngineSpec;
 use pageyard_linux::Config;
 use pageyard_linux::knobs::{Field, Knob, KnobError, Place, Setting, Values, set};
 
@@ -46,9 +45,9 @@ pub(super) fn set_yard(config: &mut pageyard::Config, knob: &str, value: &str) -
 
 /// Passes over the knobs of an engine with the fields of its defaults; a kernel has none here.
 fn fields_of<T>(engine: &str, look: impl Fn(&mut dyn Iterator<Item = Field<'_>>) -> T) -> T {
-    match Config::named(engine) {
-        Some(mut config) => look(&mut config.fields()),
-        None if YARDS.contains(&engine) => look(&mut yard_fields(&mut pageyard::Config::new(1))),
+    match Engine::named(engine) {
+        Some(Engine::Linux(mut config)) => look(&mut config.fields()),
+        Some(Engine::Yard(_, mut config)) => look(&mut yard_fields(&mut config)),
         None => look(&mut std::iter::empty()),
     }
 }
@@ -66,7 +65,7 @@ pub(super) fn not_one_of(engine: &str, knob: &str) -> String {
     if kernel::is_one(engine) {
         return format!("a kernel has no knob `{knob}`; it takes {}", kernel::SETTINGS.join(", "));
     }
-    let others: Vec<&str> = EngineSpec::names().filter(|name| has(name, knob)).collect();
+    let others: Vec<&str> = Engine::names().filter(|name| has(name, knob)).collect();
     if !others.is_empty() {
         return format!("it has no knob `{knob}`; {} have it", others.join(", "));
     }
@@ -113,7 +112,7 @@ pub struct EngineKnob {
 pub fn all_knobs() -> Vec<EngineKnob> {
     let listed = |knob| EngineKnob { knob, engines: Vec::new() };
     let mut all: Vec<EngineKnob> = Config::knobs().into_iter().map(listed).collect();
-    for engine in EngineSpec::names() {
+    for engine in Engine::names() {
         let defaults: Vec<_> =
             fields_of(engine, |fields| fields.map(|f| (f.knob, f.get().to_string())).collect());
         for (knob, default) in defaults {
@@ -130,6 +129,7 @@ pub fn all_knobs() -> Vec<EngineKnob> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::EngineSpec;
 
     #[test]
     fn every_knob_says_what_it_does_and_takes_its_own_default() {
@@ -140,7 +140,7 @@ mod tests {
                     continue;
                 }
                 // The engine's own fraction 0 means that it is computed, which a user cannot ask for there.
-                if knob.name == "percpu_pagelist_high_fraction" && YARDS.contains(engine) {
+                if knob.name == "percpu_pagelist_high_fraction" && !engine.starts_with("linux-") {
                     continue;
                 }
                 let set = EngineSpec::parse(engine, &[(knob.name.to_owned(), default.clone())]);

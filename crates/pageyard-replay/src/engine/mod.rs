@@ -1,19 +1,20 @@
-//! The engines, by name ([`EngineSpec`]), their knobs ([`all_knobs`]), and what a replay needs of one beyond allocating
+//! The engines ([`Engine`]: the catalogue), by name with settings ([`EngineSpec`]), their knobs ([`all_knobs`]), and what a replay needs of one beyond allocating
 //! and freeing.
 
+mod catalogue;
 mod document;
 pub(crate) mod kernel;
 mod knobs;
 mod spec;
 pub(crate) mod yard;
 
+pub use catalogue::{AnyEngine, Engine, NotBuilt, Variant, Visit};
 pub use document::{KnobDocument, KnobsDocument, LinuxKind, LinuxVersions, PostedDocument};
 pub use knobs::{EngineKnob, all_knobs, did_you_mean};
 pub use spec::EngineSpec;
 
 use pageyard::{
-    CpuId, Frames, Migratetype, NodeId, Order, PageAllocator, PageblockId, Pfn, PressureAllocator, ZoneId,
-    ZoneStats,
+    CpuId, Frames, Migratetype, NodeId, Order, PageAllocator, PageblockId, Pfn, ZoneId, ZoneStats,
 };
 use pageyard_linux::LinuxAllocator;
 
@@ -114,13 +115,4 @@ impl ReplayEngine for LinuxAllocator {
     fn free_and_cached(&self) -> Option<(Frames, Frames)> {
         Some(LinuxAllocator::free_and_cached(self))
     }
-}
-
-/// What is done with an engine, whichever it is.
-pub(crate) trait UseEngine {
-    /// What comes of it.
-    type Output;
-
-    /// Does it.
-    fn with<E: PressureAllocator + ReplayEngine + 'static>(self, engine: E) -> Self::Output;
 }

@@ -1,23 +1,20 @@
 //! An engine by name, with its knobs set.
 
+use super::ReplayEngine;
+use super::catalogue::{AnyEngine, Engine, NotBuilt, Visit};
 use super::kernel::{self, KernelSpec};
 use super::knobs::{self, did_you_mean};
-use super::yard;
-use super::{ReplayEngine, UseEngine};
 use crate::error::ReplayError;
 use crate::limits;
 use crate::text::shown;
-use pageyard::{MapError, MemoryMap, Pageyard, PressureAllocator, TryLock};
-use pageyard_arena::rseq::{Rseq, possible_cpus};
+use pageyard::{MapError, MemoryMap, Pageyard, TryLock};
+use pageyard_arena::rseq::Rseq;
 use pageyard_linux::config::{PcpPolicy, ZoneMarks};
 use pageyard_linux::knobs::{Knob, Place, Version};
-use pageyard_linux::{Config, LinuxAllocator, Posted};
+use pageyard_linux::{Config, Posted};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::OnceLock;
-
-/// The variants of the lock-free engine.
-pub(super) const YARDS: [&str; 4] = ["pageyard", "pageyard-biased", "pageyard-exclusive", "pageyard-trylock"];
 
 /// An engine with its knobs set, ready to be built over a memory map.
 #[derive(Clone, Debug)]
@@ -32,17 +29,8 @@ pub struct EngineSpec {
 /// Which engine it is, configured.
 #[derive(Clone, Debug)]
 enum Design {
-    /// The reference.
-    Linux(Box<Config>),
-    /// The lock-free engine, one call at a time.
-    Exclusive(Box<pageyard::Config>),
-    /// The lock-free engine, with its lists behind a lock that is tried once.
-    TryLock(Box<pageyard::Config>),
-    /// The lock-free engine, with its lists used by restartable sequences on the CPU that a call really runs on; a
-    /// try-lock where this host has none.
-    Restartable(Box<pageyard::Config>),
-    /// The same with pageblocks biased to CPUs.
-    Biased(Box<pageyard::Config>),
+    /// One of the catalogue.
+    Listed(Engine),
     /// A Linux kernel in a guest, which only replays.
     Kernel(Box<KernelSpec>),
 }
@@ -69,11 +57,6 @@ impl EngineSpec {
         not_newer.unwrap_or(Config::PRESETS[0])
     }
 
-    /// Returns the names of all engines, but for [`Posted`] patches.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        YARDS.into_iter().chain(Config::PRESETS)
-    }
-
     /// Finds an engine and sets its knobs, each `(knob, value)`.
     ///
     /// # Errors
@@ -89,29 +72,21 @@ impl EngineSpec {
             let design = Design::Kernel(Box::new(KernelSpec::parse(name, knobs)?));
             return Ok(EngineSpec { design, label: name.to_owned(), settings: knobs.to_vec() });
         }
-        let mut yard = Box::new(pageyard::Config::new(1));
-        let mut linux = Config::named(name);
-        if linux.is_none() && !YARDS.contains(&name) {
+        let Some(mut engine) = Engine::named(name) else {
             let posted = Posted::ALL.map(|p| p.name);
-            let known = EngineSpec::names().chain(posted).collect::<Vec<_>>().join(", ");
-            let meant = did_you_mean(name, EngineSpec::names());
+            let known = Engine::names().chain(posted).collect::<Vec<_>>().join(", ");
+            let meant = did_you_mean(name, Engine::names());
             return Err(ReplayError::NoSuchEngine { name: shown(name), meant, known });
-        }
+        };
         for (knob, value) in knobs {
-            let set = match &mut linux {
+            let set = match &mut engine {
                 _ if !knobs::has(name, knob) => Err(knobs::not_one_of(name, knob)),
-                Some(config) => config.set(knob, value).map_err(|why| why.to_string()),
-                None => knobs::set_yard(&mut yard, knob, value),
+                Engine::Linux(config) => config.set(knob, value).map_err(|why| why.to_string()),
+                Engine::Yard(_, config) => knobs::set_yard(config, knob, value),
             };
             set.map_err(|why| ReplayError::Knob { engine: name.to_owned(), why: shown(&why) })?;
         }
-        let design = match (linux, name) {
-            (Some(config), _) => Design::Linux(Box::new(config)),
-            (None, "pageyard-exclusive") => Design::Exclusive(yard),
-            (None, "pageyard-trylock") => Design::TryLock(yard),
-            (None, "pageyard-biased") => Design::Biased(yard),
-            (None, _) => Design::Restartable(yard),
-        };
+        let design = Design::Listed(engine);
         Ok(EngineSpec { design, label: name.to_owned(), settings: knobs.to_vec() })
     }
 
@@ -220,12 +195,17 @@ impl EngineSpec {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match &self.design {
-            Design::Linux(config) => config.name,
-            Design::Exclusive(_) => "pageyard-exclusive",
-            Design::TryLock(_) => "pageyard-trylock",
-            Design::Restartable(_) => "pageyard",
-            Design::Biased(_) => "pageyard-biased",
+            Design::Listed(engine) => engine.name(),
             Design::Kernel(_) => "kernel",
+        }
+    }
+
+    /// Returns the engine of the catalogue; `None` for a kernel.
+    #[must_use]
+    pub fn engine(&self) -> Option<&Engine> {
+        match &self.design {
+            Design::Listed(engine) => Some(engine),
+            Design::Kernel(_) => None,
         }
     }
 
@@ -275,9 +255,9 @@ impl EngineSpec {
     #[must_use]
     pub fn leaves_out(&self) -> &'static str {
         match &self.design {
-            Design::Linux(config) => config.leaves_out,
-            Design::Exclusive(_) | Design::TryLock(_) => "",
-            Design::Restartable(_) | Design::Biased(_) => without_sequences(),
+            Design::Listed(Engine::Linux(config)) => config.leaves_out,
+            Design::Listed(Engine::Yard(variant, _)) if variant.needs_sequences() => without_sequences(),
+            Design::Listed(_) => "",
             Design::Kernel(_) => kernel::LEAVES_OUT,
         }
     }
@@ -286,11 +266,8 @@ impl EngineSpec {
     #[must_use]
     pub fn yard(&self) -> Option<&pageyard::Config> {
         match &self.design {
-            Design::Linux(_) | Design::Kernel(_) => None,
-            Design::Exclusive(config)
-            | Design::TryLock(config)
-            | Design::Restartable(config)
-            | Design::Biased(config) => Some(config),
+            Design::Listed(Engine::Yard(_, config)) => Some(config),
+            _ => None,
         }
     }
 
@@ -299,12 +276,9 @@ impl EngineSpec {
     pub fn with_min_free_kbytes(&self, kib: Option<u64>) -> EngineSpec {
         let mut spec = self.clone();
         let watermark = match &mut spec.design {
-            Design::Linux(config) => &mut config.watermark,
+            Design::Listed(Engine::Linux(config)) => &mut config.watermark,
+            Design::Listed(Engine::Yard(_, config)) => &mut config.watermark,
             Design::Kernel(kernel) => &mut kernel.reference.watermark,
-            Design::Exclusive(config)
-            | Design::TryLock(config)
-            | Design::Restartable(config)
-            | Design::Biased(config) => &mut config.watermark,
         };
         watermark.min_free_kbytes = watermark.min_free_kbytes.or(kib);
         spec
@@ -316,7 +290,7 @@ impl EngineSpec {
     pub(crate) fn with_zone_marks(&self, marks: &[ZoneMarks]) -> EngineSpec {
         let mut spec = self.clone();
         let computed = |knob: &str| matches!(knob, "min_free_kbytes" | "watermark_scale_factor");
-        if let Design::Linux(config) = &mut spec.design
+        if let Design::Listed(Engine::Linux(config)) = &mut spec.design
             && !spec.settings.iter().any(|(knob, _)| computed(knob))
         {
             config.zone_marks = marks.to_vec();
@@ -329,7 +303,7 @@ impl EngineSpec {
     #[must_use]
     pub(crate) fn with_host_settings(&self, settings: &BTreeMap<String, String>) -> EngineSpec {
         let mut spec = self.clone();
-        let Design::Linux(config) = &mut spec.design else { return spec };
+        let Design::Listed(Engine::Linux(config)) = &mut spec.design else { return spec };
         let Some(release) = config.release().filter(|release| *release >= Version(6, 0)) else { return spec };
         let is_set = |knob: &str| self.settings.iter().any(|(name, _)| name == knob);
         // What the reserve was is known of the machine (`with_min_free_kbytes`).
@@ -350,12 +324,9 @@ impl EngineSpec {
     pub fn without_compaction(&self) -> EngineSpec {
         let mut spec = self.clone();
         match &mut spec.design {
-            Design::Linux(config) => config.compaction.enabled = false,
+            Design::Listed(Engine::Linux(config)) => config.compaction.enabled = false,
+            Design::Listed(Engine::Yard(_, config)) => config.compaction.enabled = false,
             Design::Kernel(kernel) => kernel.reference.compaction.enabled = false,
-            Design::Exclusive(config)
-            | Design::TryLock(config)
-            | Design::Restartable(config)
-            | Design::Biased(config) => config.compaction.enabled = false,
         }
         spec
     }
@@ -363,7 +334,7 @@ impl EngineSpec {
     /// Builds the engine with everything free, for calls on one thread or, with `threads`, on several.
     ///
     /// The outer result says whether it can be used that way at all.
-    pub fn build(
+    pub(crate) fn build(
         &self,
         map: &MemoryMap<'_>,
         cpus: u32,
@@ -372,47 +343,30 @@ impl EngineSpec {
         self.on(map, cpus, threads, Boxed)
     }
 
-    /// Builds the engine as [`EngineSpec::build`] does, and returns its concrete type.
-    pub(crate) fn on<U: UseEngine>(
+    /// Builds the engine as [`EngineSpec::build`] does, and hands it over by its type.
+    #[allow(unsafe_code, reason = "engines for one thread get one")]
+    pub(crate) fn on<V: Visit>(
         &self,
         map: &MemoryMap<'_>,
         cpus: u32,
         threads: bool,
-        user: U,
-    ) -> Result<Result<U::Output, MapError>, ReplayError> {
-        self.check_weight(map, cpus)?;
-        Ok(match &self.design {
-            Design::Linux(config) => {
-                LinuxAllocator::new(map, &Config { cpus, ..(**config).clone() }).map(|e| user.with(e))
+        visit: V,
+    ) -> Result<Result<V::Output, MapError>, ReplayError> {
+        let Some(engine) = self.engine() else { return Err(self.only_replays()) };
+        if threads && engine.is_for_one_thread() {
+            return Err(ReplayError::OneThread { engine: self.name().to_owned() });
+        }
+        let engine = engine.clone().or_try_lock().with_cpus(cpus);
+        self.check_weight(&engine, map, cpus)?;
+        // SAFETY: a replay makes all calls on one thread, unless it was asked for several, and then none of these
+        //         engines is for one.
+        match unsafe { engine.on(map, visit) } {
+            Ok(output) => Ok(Ok(output)),
+            Err(NotBuilt::Map(why)) => Ok(Err(why)),
+            Err(NotBuilt::Unavailable(why)) => {
+                Err(ReplayError::Unavailable { engine: self.name().to_owned(), why })
             }
-            Design::TryLock(config) => {
-                let config = pageyard::Config { cpus, ..**config };
-                Pageyard::owned(map, config, pageyard::TryLock).map(|e| user.with(e))
-            }
-            Design::Restartable(config) | Design::Biased(config) => match Rseq::new() {
-                Ok(rseq) => {
-                    let config = pageyard::Config { cpus: cpus.max(possible_cpus()), ..**config };
-                    match &self.design {
-                        Design::Biased(_) => {
-                            Pageyard::owned(map, config, rseq.biased()).map(|e| user.with(e))
-                        }
-                        _ => Pageyard::owned(map, config, rseq).map(|e| user.with(e)),
-                    }
-                }
-                Err(_) => {
-                    let config = pageyard::Config { cpus, ..**config };
-                    Pageyard::owned(map, config, pageyard::TryLock).map(|e| user.with(e))
-                }
-            },
-            Design::Exclusive(_) if threads => {
-                return Err(ReplayError::OneThread { engine: self.name().to_owned() });
-            }
-            Design::Exclusive(config) => {
-                let config = pageyard::Config { cpus, ..**config };
-                yard::exclusive_on_one_thread(map, config).map(|e| user.with(e))
-            }
-            Design::Kernel(_) => return Err(self.only_replays()),
-        })
+        }
     }
 
     /// Says that a kernel can do nothing but a plain replay.
@@ -422,22 +376,16 @@ impl EngineSpec {
     }
 
     /// Refuses an engine whose tables are larger than the memory that this process may use.
-    fn check_weight(&self, map: &MemoryMap<'_>, cpus: u32) -> Result<(), ReplayError> {
+    fn check_weight(&self, engine: &Engine, map: &MemoryMap<'_>, cpus: u32) -> Result<(), ReplayError> {
         let spanned: u64 = map.zones().map(|(_, span)| span.spanned.0).sum();
-        let need = match &self.design {
-            Design::Linux(config) => {
+        let need = match engine {
+            Engine::Linux(config) => {
                 let lists: u64 = map.zones().map(|(_, span)| list_bytes(config, span.managed.0, cpus)).sum();
                 spanned * LINUX_BYTES_A_FRAME + lists
             }
-            Design::Exclusive(config)
-            | Design::TryLock(config)
-            | Design::Restartable(config)
-            | Design::Biased(config) => {
-                let cpus = cpus.max(possible_cpus());
-                let layout = Pageyard::<TryLock>::layout(map, &pageyard::Config { cpus, ..**config });
-                layout.map_or(0, |l| l.layout.size() as u64)
+            Engine::Yard(_, config) => {
+                Pageyard::<TryLock>::layout(map, config).map_or(0, |l| l.layout.size() as u64)
             }
-            Design::Kernel(_) => 0,
         };
         limits::check(
             &format!("{} for {cpus} CPUs", self.name()),
@@ -516,10 +464,10 @@ impl<'a> Named<'a> {
 /// Puts the engine into a box.
 struct Boxed;
 
-impl UseEngine for Boxed {
+impl Visit for Boxed {
     type Output = Box<dyn ReplayEngine>;
 
-    fn with<E: PressureAllocator + ReplayEngine + 'static>(self, engine: E) -> Box<dyn ReplayEngine> {
+    fn visit<E: AnyEngine>(self, engine: E) -> Box<dyn ReplayEngine> {
         Box::new(engine)
     }
 }
@@ -546,10 +494,9 @@ mod tests {
             let why = set(name, "-1").unwrap_err();
             assert_eq!(why, format!("pageyard: `{name}` takes {values}, not `-1`"));
         }
-        let Design::Restartable(config) = set("compaction.skip_on_failure", "all").unwrap().design else {
-            panic!("the engine has this knob")
-        };
-        assert_eq!(config.compaction, Knobs { skip_on_failure: Scope::All, ..Knobs::engine() });
+        let spec = set("compaction.skip_on_failure", "all").unwrap();
+        let expected = Knobs { skip_on_failure: Scope::All, ..Knobs::engine() };
+        assert_eq!(spec.yard().unwrap().compaction, expected);
         assert!(set("compaction.speed", "1").unwrap_err().contains("there is no knob"));
     }
 
@@ -620,7 +567,9 @@ mod tests {
         let all = [("pcp_policy".to_owned(), "free_factor".to_owned())];
         let specs = EngineSpec::parse_all(&engines, &all).unwrap();
         assert_eq!(specs.iter().map(EngineSpec::label).collect::<Vec<_>>(), engines);
-        let [Design::Linux(plain), Design::Linux(set)] = [&specs[0].design, &specs[1].design] else {
+        let [Some(Engine::Linux(plain)), Some(Engine::Linux(set))] =
+            [&specs[0], &specs[1]].map(|s| s.engine())
+        else {
             panic!("both are references")
         };
         assert_eq!((plain.pcp_policy, set.pcp_policy), (PcpPolicy::FreeFactor, PcpPolicy::Classic));
@@ -644,7 +593,7 @@ mod tests {
         let host = host.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let on_host = |engine: &str, knobs: &[(String, String)]| {
             let spec = EngineSpec::parse(engine, knobs).unwrap().with_host_settings(&host);
-            let Design::Linux(config) = spec.design else { panic!("{engine}") };
+            let Some(Engine::Linux(config)) = spec.engine() else { panic!("{engine}") };
             (config.defrag_mode, config.watermark.watermark_boost_factor, config.compaction.extfrag_threshold)
         };
         assert_eq!(on_host("linux-6.18", &[]), (true, 0, 500));

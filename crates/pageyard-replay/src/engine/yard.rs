@@ -1,25 +1,11 @@
-//! The engine in a replay.
-#![allow(unsafe_code, reason = "a caller promises that calls of one variant do not overlap")]
+//! The lock-free engine in a replay.
 
 use crate::engine::{Fallbacks, ReplayEngine};
 use pageyard::memmap::MAX_ZONES;
 use pageyard::{
-    Config, CpuId, Cx, Exclusive, Frames, MapError, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
-    PAGEBLOCK_ORDER, PageAllocator, PageblockId, Pageyard, PerCpu, Pfn, ZoneId,
+    CpuId, Cx, Frames, Migratetype, NodeId, Order, OwnedPageyard, PAGEBLOCK_ORDER, PageAllocator,
+    PageblockId, Pageyard, PerCpu, Pfn, ZoneId,
 };
-
-/// Makes the exclusive variant for a replay on one thread.
-///
-/// # Errors
-/// [`MapError`].
-pub(crate) fn exclusive_on_one_thread(
-    map: &MemoryMap<'_>,
-    config: Config,
-) -> Result<OwnedPageyard<Exclusive>, MapError> {
-    // SAFETY: its caller is the replay, which makes all calls on one thread unless it was asked for threads, and then
-    // refuses this engine.
-    Pageyard::owned(map, config, unsafe { Exclusive::by_instance() })
-}
 
 /// An engine whose zones are told that background reclaim has ended.
 trait Background: PageAllocator {
@@ -90,7 +76,7 @@ impl<P: PerCpu> ReplayEngine for OwnedPageyard<P> {
 #[cfg(test)]
 pub(crate) mod counting {
     use super::*;
-    use pageyard::{NodeId, Region, TryLock, ZoneKind};
+    use pageyard::{Config, MemoryMap, Region, TryLock, ZoneKind};
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     /// The lock-free engine over one zone.

@@ -14,13 +14,13 @@ use super::trial::{CallTotals, Run, Trial};
 use super::walk::{EventCounts, Follow};
 use super::with_slow_path::{self, WithSlowPath};
 use crate::bitmap::SharedFrameSet;
-use crate::engine::{EngineSpec, ReplayEngine, UseEngine};
+use crate::engine::{AnyEngine, EngineSpec, ReplayEngine, Visit};
 use crate::error::ReplayError;
 use crate::latency::clock_cost_ns;
 use crate::limits;
 use crate::machine::{Machine, Opening};
 use crate::text::count;
-use pageyard::{Frames, MemoryMap, PressureAllocator, ZoneStats};
+use pageyard::{Frames, MemoryMap, ZoneStats};
 use pageyard_trace::Trace;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -241,10 +241,10 @@ struct SlowPathReplay<'a> {
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
-impl UseEngine for SlowPathReplay<'_> {
+impl Visit for SlowPathReplay<'_> {
     type Output = Result<(EventCounts, EngineReport), ReplayError>;
 
-    fn with<E: PressureAllocator + ReplayEngine + 'static>(self, engine: E) -> Self::Output {
+    fn visit<E: AnyEngine>(self, engine: E) -> Self::Output {
         let (trial, machine) = (&self.trial, self.trial.machine);
         let owners = with_slow_path::owners(&engine, self.slow_path);
         let mut calls =

@@ -1,7 +1,7 @@
 //! What a trace claims does not decide how much memory a replay takes.
 
 use pageyard::Context;
-use pageyard_replay::engine::EngineSpec;
+use pageyard_replay::engine::{Engine, EngineSpec};
 use pageyard_replay::replay::{ReplayOptions, replay};
 use pageyard_trace::{Event, EventKind, FrameKind, Meta, Run, Snapshot, Trace, TraceWriter};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn claims(cpus: u32) -> Trace {
 
 #[test]
 fn cpus_that_a_trace_claims_and_never_names_cost_nothing() {
-    let names: Vec<&str> = EngineSpec::names().collect();
+    let names: Vec<&str> = Engine::names().collect();
     let engines = EngineSpec::parse_all(&names, &[]).unwrap();
     for (claimed, replayed) in [(2, 2), (64, 64), (8192, 64)] {
         let report =

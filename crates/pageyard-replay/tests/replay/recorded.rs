@@ -1,6 +1,6 @@
 //! Real recordings, replayed: the engines keep their promises, and the counts are the recordings' own.
 
-use pageyard_replay::engine::EngineSpec;
+use pageyard_replay::engine::{Engine, EngineSpec};
 use pageyard_replay::replay::{ReplayOptions, ReplayReport, replay};
 use pageyard_trace::Trace;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ fn every_recording_replays_soundly_and_its_counts_are_known() {
             println!("skipped {name}: the recording is not here (it does not ship with the repository)");
             continue;
         };
-        let engines: Vec<&str> = EngineSpec::names().collect();
+        let engines: Vec<&str> = Engine::names().collect();
         let report = run(&path, &engines, None);
         let c = report.trace.counts;
         assert_eq!([c.allocs, c.frees, c.failed, c.unknown_frees, c.reallocations], counts, "{name}");

@@ -4,11 +4,11 @@
 use super::super::{Rows, Run};
 use super::candidate::{Candidate, Knob, sets};
 use crate::error::BenchError;
-use crate::harness::engines::{Measurable, Visit};
 use hdrhistogram::Histogram;
 use pageyard::{Counter, CpuId, Cx, Migratetype, Order, PAGEBLOCK_ORDER, PressureAllocator, Request, ZoneId};
 use pageyard_replay::ReplayError;
 use pageyard_replay::engine::ReplayEngine;
+use pageyard_replay::engine::{AnyEngine, Visit};
 use pageyard_replay::workload::fragment::{CLUSTERED_PINS, RANDOM_PINS, State, bring};
 use pageyard_replay::workload::stress::{HUGE, Settings};
 use pageyard_replay::workload::{Owners, Role, Shares};
@@ -78,7 +78,7 @@ fn huge<E: ReplayEngine>(engine: &E, zone: ZoneId) -> u64 {
 impl Visit for Recover<'_> {
     type Output = Result<Recovered, BenchError>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Result<Recovered, BenchError> {
+    fn visit<E: AnyEngine>(self, engine: E) -> Result<Recovered, BenchError> {
         let engine = &engine;
         let owners = Owners::new(engine, Shares::NONE, self.seed);
         let reached = bring(&owners, self.state, self.seed)?;
@@ -126,7 +126,7 @@ struct Latency {
 impl Visit for Latency {
     type Output = Result<(Histogram<u64>, usize), BenchError>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Self::Output {
+    fn visit<E: AnyEngine>(self, engine: E) -> Self::Output {
         let engine = &engine;
         let owners = Owners::new(engine, Shares::NONE, self.seed);
         bring(&owners, &CLUSTERED_PINS, self.seed)?;
@@ -156,7 +156,7 @@ struct Ownership {
 impl Visit for Ownership {
     type Output = Result<[u64; 4], BenchError>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Result<[u64; 4], BenchError> {
+    fn visit<E: AnyEngine>(self, engine: E) -> Result<[u64; 4], BenchError> {
         let engine = &engine;
         let owners = Owners::new(engine, Shares::NONE, self.seed);
         bring(&owners, &CLUSTERED_PINS, self.seed)?;

@@ -3,9 +3,9 @@
 
 use super::super::{Run, Settings as Knobs, machines};
 use crate::error::BenchError;
-use crate::harness::engines::{Engine, Measurable, Visit};
 use pageyard::Region;
 use pageyard_linux::Config;
+use pageyard_replay::engine::{AnyEngine, Engine, Variant, Visit};
 use pageyard_replay::workload::LoadTrace;
 use pageyard_replay::workload::stress::{self, Phases, Report, Settings, Turns};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -89,12 +89,13 @@ impl Candidate {
     fn engine_for(&self, turns: Turns, knobs: &Knobs) -> Result<Engine, BenchError> {
         let Some(patches) = &self.patches else {
             let config = pageyard::Config { cpus: CPUS, ..knobs.yard() };
-            return Ok(match turns {
-                Turns::One => Engine::Exclusive(config),
+            let variant = match turns {
+                Turns::One => Variant::Exclusive,
                 // The threads name simulated CPUs and not those that they run on, so restartable sequences do not
                 // serve.
-                Turns::Beside(_) => Engine::TryLock(config),
-            });
+                Turns::Beside(_) => Variant::TryLock,
+            };
+            return Ok(Engine::Yard(variant, Box::new(config)));
         };
         let names: Vec<String> = patches.iter().map(|(knob, _)| format!("{COMPACTION}{knob}")).collect();
         let patches: Vec<(&str, &str)> =
@@ -134,7 +135,7 @@ struct Stress<'a> {
 impl Visit for Stress<'_> {
     type Output = Result<Report, BenchError>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Result<Report, BenchError> {
+    fn visit<E: AnyEngine>(self, engine: E) -> Result<Report, BenchError> {
         Ok(stress::run(&engine, self.trace, self.settings, self.phases, self.seed)?)
     }
 }

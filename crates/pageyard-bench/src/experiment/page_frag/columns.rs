@@ -7,8 +7,9 @@ use super::subjects::{BUDDY, ENGINE, PCP, POINT, PRESET};
 use crate::error::BenchError;
 use crate::experiment::Settings;
 use crate::experiment::machines::{engine, reference, sound};
-use crate::harness::engines::{Measurable, Visit, one_zone};
+use crate::harness::engines::one_zone;
 use pageyard_linux::OneByOne;
+use pageyard_replay::engine::{AnyEngine, Visit};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ struct AsHost<'a, F, N>(&'a World, &'a Arc<N>, PhantomData<F>);
 impl<F: Fate, N: Notes> Visit for AsHost<'_, F, N> {
     type Output = Result<Box<dyn Forwards>, BenchError>;
 
-    fn visit<E: Measurable>(self, engine: E) -> Self::Output {
+    fn visit<E: AnyEngine>(self, engine: E) -> Self::Output {
         host::<F, N, E>(engine, self.0, self.1.clone())
     }
 }

@@ -7,8 +7,9 @@ use super::subjects::{CALLED, ENGINE, INLINED, ONE_ZONE, POINT, PRESET};
 use super::tasks::{Confined, Confinement};
 use crate::experiment::machines::{MEMORY, on, reference, regions, regions_of, single};
 use crate::experiment::{Rows, Run, Settings};
-use crate::harness::engines::{Engine, Measurable, Visit, one_zone};
+use crate::harness::engines::one_zone;
 use pageyard::{CpuId, Cx, Order, PageAllocator};
+use pageyard_replay::engine::{AnyEngine, Engine, Variant, Visit};
 use std::hint::black_box;
 use std::process::Command;
 
@@ -48,7 +49,7 @@ struct Pairs(u64);
 impl Visit for Pairs {
     type Output = ();
 
-    fn visit<E: Measurable>(self, engine: E) {
+    fn visit<E: AnyEngine>(self, engine: E) {
         pairs(&engine, Cx::on(CpuId(0)), self.0);
     }
 }
@@ -80,7 +81,7 @@ pub fn rounds(what: &str, rounds: u64, settings: &Settings) -> bool {
         }
         ("engine", zone) => {
             // The try-lock on every host: what restartable sequences do depends on where they run.
-            let engine = Engine::TryLock(settings.yard());
+            let engine = Engine::Yard(Variant::TryLock, Box::new(settings.yard()));
             let regions = if zone.is_empty() { regions(2) } else { one_zone(MEMORY).to_vec() };
             return on(&engine, &regions, Pairs(rounds)).is_ok();
         }
