@@ -4,6 +4,7 @@
 use crate::kernel_state::{KernelState, StateError};
 use crate::operation::{Answer, Kind, Move, Operation};
 use crate::steps::TakenStep;
+use pageyard_guest::guest::Failure;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -76,12 +77,8 @@ pub struct Ruling {
 pub enum ExchangeError {
     /// The file could not be written or read.
     Io(io::Error),
-    /// The guest never came to the stream.
-    NotBegun,
-    /// The guest began and did not end: how many operations it had carried out.
-    Hung(u64),
-    /// The guest says why it could not.
-    Refused(String),
+    /// The guest failed.
+    Guest(Failure),
     /// Compaction did more than there is room to write down.
     TooMany,
     /// What the guest wrote makes no sense.
@@ -92,9 +89,7 @@ impl fmt::Display for ExchangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ExchangeError::Io(e) => write!(f, "the exchange with the guest failed: {e}"),
-            ExchangeError::NotBegun => f.write_str("the guest never began with the stream"),
-            ExchangeError::Hung(done) => write!(f, "the guest stopped after {done} operations"),
-            ExchangeError::Refused(why) => write!(f, "the guest could not judge: {why}"),
+            ExchangeError::Guest(why) => why.fmt(f),
             ExchangeError::TooMany => {
                 f.write_str("compaction did more than the exchange has room for: carry out fewer operations")
             }
@@ -104,6 +99,12 @@ impl fmt::Display for ExchangeError {
 }
 
 impl std::error::Error for ExchangeError {}
+
+impl From<Failure> for ExchangeError {
+    fn from(why: Failure) -> Self {
+        ExchangeError::Guest(why)
+    }
+}
 
 impl From<io::Error> for ExchangeError {
     fn from(e: io::Error) -> Self {
@@ -213,10 +214,10 @@ pub fn read(path: &Path, operations: &[Operation]) -> Result<Ruling, ExchangeErr
     let weights = std::array::from_fn(|i| word(&head, 200 + 8 * i) as f64 / 1000.0);
     let release = text(&head[264..328]);
     match u32::from_le_bytes(std::array::from_fn(|i| head[12 + i])) {
-        0 => return Err(ExchangeError::NotBegun),
-        1 => return Err(ExchangeError::Hung(done)),
+        0 => return Err(Failure::NotBegun.into()),
+        1 => return Err(Failure::Hung(done).into()),
         2 => {}
-        _ => return Err(ExchangeError::Refused(text(&head[328..584]))),
+        _ => return Err(Failure::Refused(text(&head[328..584])).into()),
     }
     let frames = at(&mut file, FRAMES_AT, (frames.min(FRAMES_ROOM) * 4) as usize)?;
     let frames: Vec<u32> =

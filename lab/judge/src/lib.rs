@@ -4,7 +4,6 @@
 //! |---|---|
 //! | what is done | [`operation`]: operations and answers; [`steps`]: what compaction does on its way; [`stream`]: random streams |
 //! | the kernel | [`kernel_state`]: the state that a guest writes down; [`exchange`]: how a stream and its answers pass; [`guest`]: a stock kernel that is booted for one stream |
-//! | a recording | [`replay_guest`]: a kernel that replays one; [`replay_exchange`]: how it is told, and answers |
 //! | the comparison | [`settings`]: what both are given; [`mod@reference`]: the reference in a kernel's state; [`verdict`]: what differs first; [`recording`]: a ruling in a file; [`report`]: several comparisons together |
 
 pub mod exchange;
@@ -13,8 +12,6 @@ pub mod kernel_state;
 pub mod operation;
 pub mod recording;
 pub mod reference;
-pub mod replay_exchange;
-pub mod replay_guest;
 pub mod report;
 pub mod settings;
 pub mod steps;

@@ -1,6 +1,7 @@
 //! The operations that a kernel and the reference both carry out, and what each answers.
 
-use pageyard_core::{CpuId, Migratetype, NodeMask, Order, Request, RequestFlags, ZoneKind};
+use pageyard_core::{CpuId, Request};
+use pageyard_guest::request::GuestRequest;
 
 /// What an operation does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,32 +58,11 @@ impl Kind {
     }
 }
 
-/// May use a part of the reserve: `__GFP_HIGH`.
-pub const HIGH: u16 = 1 << 0;
-/// May wait: `__GFP_DIRECT_RECLAIM`.
-pub const DIRECT: u16 = 1 << 1;
-/// May wake the background reclaimer: `__GFP_KSWAPD_RECLAIM`.
-pub const KSWAPD: u16 = 1 << 2;
-/// Gives up early: `__GFP_NORETRY`.
-pub const NORETRY: u16 = 1 << 3;
-/// Gives up late: `__GFP_RETRY_MAYFAIL`.
-pub const MAYFAIL: u16 = 1 << 4;
-/// By a task that is reclaiming: `PF_MEMALLOC`.
-pub const MEMALLOC: u16 = 1 << 5;
-/// From the CPU's node only: `__GFP_THISNODE`.
-pub const THIS_NODE: u16 = 1 << 6;
-/// A compound page: `__GFP_COMP`.
-pub const COMPOUND: u16 = 1 << 7;
-
 /// Of movable single frames and compound pages: cannot be isolated.
 pub const PINNED: u16 = 1 << 8;
 /// The same: can be isolated, and not moved.
 pub const STUCK: u16 = 1 << 9;
 
-/// Must not use the reserves: `__GFP_NOMEMALLOC`.
-pub const NOMEMALLOC: u16 = 1 << 10;
-/// By a task that is being killed for its memory: `tsk_is_oom_victim`.
-pub const VICTIM: u16 = 1 << 11;
 /// The most frames of one exact request.
 pub const MOST_EXACT: u32 = 1 << 10;
 
@@ -198,31 +178,8 @@ impl Operation {
     /// Returns what a request asks of the reference.
     #[must_use]
     pub fn request(&self) -> Request {
-        let has = |flag: u16, means: RequestFlags| {
-            if self.flags & flag != 0 { means } else { RequestFlags::empty() }
-        };
-        let mut flags = has(HIGH, RequestFlags::HIGH)
-            | has(KSWAPD, RequestFlags::WAKE_RECLAIM)
-            | has(NORETRY, RequestFlags::NORETRY)
-            | has(MAYFAIL, RequestFlags::RETRY_MAYFAIL)
-            | has(MEMALLOC, RequestFlags::MEMALLOC)
-            | has(THIS_NODE, RequestFlags::THIS_NODE)
-            | has(NOMEMALLOC, RequestFlags::NO_RESERVE)
-            | has(VICTIM, RequestFlags::OOM_VICTIM);
-        if self.order > 0 && self.flags & COMPOUND == 0 {
-            flags |= RequestFlags::LOOSE;
-        }
-        if self.flags & DIRECT == 0 {
-            flags |= RequestFlags::NON_BLOCKING;
-        }
-        Request {
-            order: Order::of(self.order),
-            highest_zone: [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable]
-                [usize::from(self.zone)],
-            migratetype: Migratetype::REQUESTED[usize::from(self.migratetype)],
-            nodes: if self.nodes == 0 { NodeMask::ALL } else { NodeMask(u64::from(self.nodes)) },
-            flags,
-        }
+        let Operation { order, migratetype, flags, zone, nodes, .. } = *self;
+        GuestRequest { order, migratetype, flags, zone, nodes }.request()
     }
 }
 
@@ -242,6 +199,7 @@ pub enum Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pageyard_guest::request::{COMPOUND, HIGH};
 
     #[test]
     fn an_operation_is_read_as_it_was_written() {

@@ -1,7 +1,7 @@
 //! The reference, opened in a kernel's state, carries out a stream.
 
 use crate::kernel_state::{Computed, KernelState};
-use crate::operation::{Answer, COMPOUND, Kind, Move, Operation, PINNED, STUCK};
+use crate::operation::{Answer, Kind, Move, Operation, PINNED, STUCK};
 use crate::steps::TakenStep;
 use pageyard_core::compaction::{Busy, Migrate, MigrateError, Mode, Step};
 use pageyard_core::reclaim::{PressureAllocator, Priority, Reclaim, Reclaimed, Shortage};
@@ -9,6 +9,7 @@ use pageyard_core::{
     BlockId, Counter, CpuId, CpuSet, Cx, Frames, FreeError, MapError, MemoryMap, NodeId, Order,
     PageAllocator, Pfn, Topology, ZoneId,
 };
+use pageyard_guest::request::COMPOUND;
 use pageyard_linux::{Config, LinuxAllocator, OpeningError};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};

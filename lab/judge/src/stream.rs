@@ -1,11 +1,11 @@
 //! Streams of operations: random, the same again for the same seed, and made so that every path of the allocator is
 //! taken: memory fills and empties, types mix, requests that cannot wait meet an almost empty zone.
 
-use crate::operation::{
-    COMPOUND, DIRECT, HIGH, KSWAPD, Kind, MAYFAIL, MEMALLOC, MOST_EXACT, NOMEMALLOC, NORETRY, Operation,
-    PINNED, STUCK, THIS_NODE, VICTIM,
-};
+use crate::operation::{Kind, MOST_EXACT, Operation, PINNED, STUCK};
 use fastrand::Rng;
+use pageyard_guest::request::{
+    COMPOUND, DIRECT, HIGH, KSWAPD, MAYFAIL, MEMALLOC, NOMEMALLOC, NORETRY, THIS_NODE, VICTIM,
+};
 
 /// What a stream is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,7 @@
 //! What kernels were recorded to do, the reference does too; and what is no recording is refused in a sentence.
 
-use pageyard_judge::operation::{Answer, DIRECT, Kind, NOMEMALLOC, Operation, VICTIM};
+use pageyard_guest::request::{DIRECT, NOMEMALLOC, VICTIM};
+use pageyard_judge::operation::{Answer, Kind, Operation};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::apply;
 use pageyard_judge::verdict::{Verdict, compare};

@@ -2,8 +2,9 @@
 //! guests.
 
 use clap::{Args, Parser, Subcommand};
+use pageyard_guest::guest::{Guest, GuestError, PATIENCE};
 use pageyard_judge::exchange::{self, Task};
-use pageyard_judge::guest::{Guest, GuestError, PATIENCE, SMALL};
+use pageyard_judge::guest::{SMALL, judge};
 use pageyard_judge::recording::Recording;
 use pageyard_judge::settings::{apply, settings, shape};
 use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
@@ -125,7 +126,7 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
     for set in options.first..options.first + options.sets {
         let settings: Vec<_> = settings(set).into_iter().chain(options.also.iter().cloned()).collect();
         let operations = stream::make(shape(set, options.operations, options.compact));
-        let ruling = match guest.judge(SMALL, &settings, &operations, task) {
+        let ruling = match judge(&guest, SMALL, &settings, &operations, task) {
             Ok(ruling) => ruling,
             Err(why @ GuestError::Start(_)) => return Err(why.to_string()),
             // The others are judged all the same.
@@ -170,7 +171,7 @@ fn weigh(kernel: &Path, initrd: &Path, folder: &Path, json: bool) -> ExitCode {
     let guest = Guest { kernel, initrd, folder, patience: PATIENCE };
     let weighed = std::fs::create_dir_all(&guest.folder)
         .map_err(|e| format!("{}: {e}", guest.folder.display()))
-        .and_then(|()| guest.judge(SMALL, &settings(0), &[], Task::Weigh).map_err(|e| e.to_string()));
+        .and_then(|()| judge(&guest, SMALL, &settings(0), &[], Task::Weigh).map_err(|e| e.to_string()));
     let ruling = match weighed {
         Ok(ruling) => ruling,
         Err(why) => {

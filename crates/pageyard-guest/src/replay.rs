@@ -1,11 +1,10 @@
 //! A kernel in a guest that replays a recording: booted with the replaying module, it takes all its memory, waits for
 //! its opening and its steps, and carries them out.
 
-use crate::exchange::ExchangeError;
-use crate::guest::{Guest, GuestError, Progress};
-use crate::replay_exchange::{
+use crate::exchange::{
     Exchange, FrameMap, GuestOpening, GuestZone, Replayed, Sizes, Status, Step, Wanted, ZONES,
 };
+use crate::guest::{Failure, Guest, GuestError, Progress};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -114,7 +113,7 @@ impl Taken<'_> {
         loop {
             match self.exchange.status().map_err(GuestError::Start)? {
                 status if status == until => return Ok(()),
-                Status::Failed(why) => return Err(self.failed(ExchangeError::Refused(why))),
+                Status::Failed(why) => return Err(self.failed(Failure::Refused(why))),
                 Status::Running(done) if done > at => {
                     at = done;
                     progress(done);
@@ -124,16 +123,16 @@ impl Taken<'_> {
             let ended = self.emulator.0.try_wait().map_err(GuestError::Start)?.is_some();
             if ended || watched.stands_since(at, Instant::now()) > self.guest.patience {
                 return Err(self.failed(match until {
-                    Status::Done => ExchangeError::Hung(at),
-                    _ => ExchangeError::NotBegun,
+                    Status::Done => Failure::Hung(at),
+                    _ => Failure::NotBegun,
                 }));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    fn failed(&self, why: ExchangeError) -> GuestError {
-        self.guest.failed(why)
+    fn failed(&self, why: Failure) -> GuestError {
+        self.guest.failed(&why)
     }
 }
 

@@ -46,7 +46,7 @@ pub enum StepKind {
     Sample = 6,
 }
 
-/// One step. The flags are those of [`crate::operation`], as far as a recording has them.
+/// One step. The flags are those of [`crate::request`], as far as a recording has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
     /// What it does.
