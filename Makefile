@@ -3,7 +3,7 @@
 CARGO ?= cargo
 NIGHTLY ?= nightly
 
-.PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
+.PHONY: run build lab test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
 	test-freestanding test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
 
 # Builds the command and replays its built-in recording.
@@ -12,6 +12,10 @@ run: build
 
 build:
 	$(CARGO) build --release -p pageyard-cli
+
+# Builds the laboratory's command: benchmarks, experiments, the router, what-ifs, the judge.
+lab:
+	$(CARGO) build --release -p pageyard-lab
 
 # The model checkers and the freestanding example build with settings of their own, and so in folders of their own. What the
 # checkers build is one crate after another, and tests of recordings mostly wait: so they run beside others, and what one of them
@@ -70,8 +74,8 @@ races:
 
 # The pages of experiments, opened in headless Chromium at three widths; screenshots stay in target/pages. An experiment without a
 # document there is run with --quick first, minutes for all of them. `make pages PAGES="--measure zonelist"` runs one again.
-pages: build
-	$(CARGO) build --release -p pageyard-bench --example pages
+pages:
+	$(CARGO) build --release -p pageyard-lab -p pageyard-bench --bins --example pages
 	bench/pages/run $(PAGES)
 
 lint:
@@ -82,12 +86,14 @@ lint:
 format:
 	$(CARGO) fmt --all
 
-# A binary that needs nothing but a kernel: musl where its target is installed, else static glibc.
+# A binary that needs nothing but a kernel: musl where its target is installed, else static glibc. `make static
+# STATIC=pageyard-lab` makes the laboratory's.
+STATIC ?= pageyard-cli
 static:
 	@if rustup target list --installed 2>/dev/null | grep -q x86_64-unknown-linux-musl && command -v musl-gcc >/dev/null; then \
-		$(CARGO) build --release -p pageyard-cli --target x86_64-unknown-linux-musl; \
+		$(CARGO) build --release -p $(STATIC) --target x86_64-unknown-linux-musl; \
 	else \
-		RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p pageyard-cli --target x86_64-unknown-linux-gnu; \
+		RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p $(STATIC) --target x86_64-unknown-linux-gnu; \
 	fi
 
 # The engine under an interpreter that knows what undefined behaviour is; takes nightly with miri and rust-src.
@@ -121,7 +127,8 @@ deny:
 # than the version says. While the version is the same, nothing that callers use may go or change. Takes cargo-semver-checks.
 # `make semver BASE=v0.1.0 SEMVER="--package pageyard"` compares one crate.
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1)
-SEMVER ?= --workspace --exclude pageyard-testkit --exclude pageyard-cli
+LAB = testkit judge bench documents lab structure
+SEMVER ?= --workspace --exclude pageyard-cli $(LAB:%=--exclude pageyard-%)
 semver:
 	$(CARGO) semver-checks $(SEMVER) --baseline-rev $(BASE)
 

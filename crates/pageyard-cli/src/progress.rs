@@ -11,8 +11,15 @@ pub struct Progress {
     style: &'static str,
 }
 
+impl Default for Progress {
+    fn default() -> Self {
+        Progress::new()
+    }
+}
+
 impl Progress {
     /// Begins; nothing is shown yet.
+    #[must_use]
     pub fn new() -> Progress {
         Progress { started: Instant::now(), bar: None, style: "" }
     }

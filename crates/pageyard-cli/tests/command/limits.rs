@@ -1,6 +1,6 @@
 //! A replay that cannot get the memory it needs says so, and is not killed or aborted.
 
-use crate::schemas;
+use pageyard_documents::schemas;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! `bench router` as a document.
+//! `pageyard-lab router` as a document.
 
 use crate::harness::machine::Machine;
 use crate::router::{

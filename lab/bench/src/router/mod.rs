@@ -1,4 +1,4 @@
-//! `bench router`: a host that forwards packets, simulated event by event, with frames that are real.
+//! `pageyard-lab router`: a host that forwards packets, simulated event by event, with frames that are real.
 //!
 //! * `settings`, `parameters`, `config`: what the host is; the parameters by name; a file of them;
 //! * `time`, `queue`: whole picoseconds, and which event is next;

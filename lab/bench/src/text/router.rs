@@ -1,4 +1,4 @@
-//! `bench router` as text.
+//! `pageyard-lab router` as text.
 
 use super::quick_text;
 use crate::document::{EffortDocument, RouterDocument, RouterSweepDocument};
@@ -19,7 +19,7 @@ impl RouterDocument<'_> {
         let set: Vec<String> =
             self.changed.iter().map(|name| format!("{name}={}", self.settings[name])).collect();
         let set = if set.is_empty() { "all parameters are the defaults".to_owned() } else { set.join(" ") };
-        let _ = writeln!(text, "Set: {set}. `pageyard bench router --help` lists the parameters.");
+        let _ = writeln!(text, "Set: {set}. `pageyard-lab router --help` lists the parameters.");
         effort(&mut text, &self.effort);
         if let Some(figures) = self.figures {
             figures_text(&mut text, figures);

@@ -128,7 +128,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     ///
     /// # Complexity
     /// A request that may not wait looks at a bounded number of words and descriptors, and is refused: nothing is
-    /// drained or swept on its behalf. `pageyard bench scale` prints what that costs.
+    /// drained or swept on its behalf. `pageyard-lab bench scale` prints what that costs.
     pub(crate) fn alloc_miss(
         &self,
         cx: &Cx,

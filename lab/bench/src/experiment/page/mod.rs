@@ -262,7 +262,7 @@ pub(super) mod tests {
                 Plot { title: "bars".into(), x: "", y: "y", series: vec![bar] },
             ],
             made: Made {
-                command: "pageyard experiment none --quick <x>".into(),
+                command: "pageyard-lab experiment none --quick <x>".into(),
                 version: env!("CARGO_PKG_VERSION").into(),
                 kernel: "6.1.2".into(),
                 date: "2026-01-02".into(),
@@ -288,7 +288,7 @@ pub(super) mod tests {
         let html = page(&outcome());
         let foot = &html[html.find("<footer>").unwrap()..];
         for fact in [
-            "<code>pageyard experiment none --quick &lt;x&gt;</code>",
+            "<code>pageyard-lab experiment none --quick &lt;x&gt;</code>",
             concat!("pageyard ", env!("CARGO_PKG_VERSION")),
             "a machine",
             "Linux 6.1.2",

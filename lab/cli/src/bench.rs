@@ -1,7 +1,5 @@
-//! `pageyard bench`: what a frame costs, beside floors and peers.
+//! `pageyard-lab bench`: what a frame costs, beside floors and peers.
 
-use crate::output::{Failure, show};
-use crate::progress::Progress;
 use crate::samples::Samples;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
@@ -9,12 +7,14 @@ use pageyard_bench::document::{
     BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PoolsDocument,
     PrimitivesDocument, ScaleDocument, StreamDocument, SweepDocument,
 };
+use pageyard_cli::output::{Failure, show};
+use pageyard_cli::progress::Progress;
 use std::path::{Path, PathBuf};
 
 /// Measures what a frame costs on this machine, in the engine and in its alternatives.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard bench sweep --quick\n  pageyard bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard bench bulk --json\n  pageyard bench sweep --order 0 --threads 1,2,4,8 --pattern fifo\n  pageyard bench mixed --threads 1 --external other.json\n  pageyard bench stream --elements 40000000\n\n\
+    after_help = "Examples:\n  pageyard-lab bench sweep --quick\n  pageyard-lab bench sweep --order 0 --batch 1,64 --samples 45\n  pageyard-lab bench bulk --json\n  pageyard-lab bench sweep --order 0 --threads 1,2,4,8 --pattern fifo\n  pageyard-lab bench mixed --threads 1 --external other.json\n  pageyard-lab bench stream --elements 40000000\n\n\
                   Close other programs, and pin nothing: the benchmark pins itself. It reports what disturbed a run."
 )]
 pub struct Bench {
@@ -48,8 +48,6 @@ enum What {
     Fault(Samples),
     /// McCalpin's STREAM: bytes a second between processor and memory, with one thread and with one on each CPU
     Stream(Stream),
-    /// A forwarding host, simulated with real frames: where it drops, what its rings hold, which rings it needs
-    Router(crate::router::Router),
     /// Count the locked instructions of pairs for the benchmark that started this
     #[command(hide = true)]
     Locked {
@@ -117,7 +115,7 @@ struct Mixed {
 
 #[derive(Args, Clone, Default)]
 #[command(
-    after_help = "Examples:\n  pageyard bench stream\n  pageyard bench stream --elements 40000000 --samples 29\n\n\
+    after_help = "Examples:\n  pageyard-lab bench stream\n  pageyard-lab bench stream --elements 40000000 --samples 29\n\n\
                   Figures are those of the memory where an array is at least four times as large as the caches. A result that \
                   does not validate is an error."
 )]
@@ -306,7 +304,6 @@ impl Bench {
                 let document = StreamDocument { quick, ..result.document() };
                 show(json, &document, StreamDocument::text)
             }
-            What::Router(asked) => asked.run(self.quick, json, bar),
             What::Locked { settings } => {
                 let pairs = bench::count_locked(&settings).map_err(Failure)?;
                 println!("{}", serde_json::to_string(&pairs).map_err(std::io::Error::from)?);

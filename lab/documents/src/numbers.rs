@@ -3,6 +3,7 @@
 /// A number as it is printed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Printed<'a> {
+    /// Its value.
     pub value: f64,
     /// Digits behind the point.
     pub decimals: i32,
@@ -10,8 +11,9 @@ pub struct Printed<'a> {
     pub unit: &'a str,
 }
 
-/// Finds the numbers of a text: digits with commas between thousands and a point. Digits of a word (`DMA32`,
+/// Returns the numbers of a text: digits with commas between thousands and a point. Digits of a word (`DMA32`,
 /// `linux-6.18`, `min_7`) are no number.
+#[must_use]
 pub fn numbers(text: &str) -> Vec<Printed<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -66,22 +68,27 @@ fn unit(behind: &str) -> &str {
     &word[..word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len())]
 }
 
-#[test]
-fn numbers_are_told_from_the_digits_of_words() {
-    let found =
-        |text| numbers(text).iter().map(|n| (n.value, n.decimals, n.unit.to_owned())).collect::<Vec<_>>();
-    assert_eq!(
-        found("linux-6.18, DMA32: 1,234,567 frames, 2.50 %, 7"),
-        [(1_234_567.0, 0, "frames".into()), (2.5, 2, "%".into()), (7.0, 0, String::new()),]
-    );
-    assert_eq!(
-        found("x -0.500 (3/4.5) 10, 200 2x"),
-        [
-            (-0.5, 3, String::new()),
-            (3.0, 0, String::new()),
-            (4.5, 1, String::new()),
-            (10.0, 0, String::new()),
-            (200.0, 0, String::new()),
-        ]
-    );
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_from_the_digits_of_words() {
+        let found =
+            |text| numbers(text).iter().map(|n| (n.value, n.decimals, n.unit.to_owned())).collect::<Vec<_>>();
+        assert_eq!(
+            found("linux-6.18, DMA32: 1,234,567 frames, 2.50 %, 7"),
+            [(1_234_567.0, 0, "frames".into()), (2.5, 2, "%".into()), (7.0, 0, String::new()),]
+        );
+        assert_eq!(
+            found("x -0.500 (3/4.5) 10, 200 2x"),
+            [
+                (-0.5, 3, String::new()),
+                (3.0, 0, String::new()),
+                (4.5, 1, String::new()),
+                (10.0, 0, String::new()),
+                (200.0, 0, String::new()),
+            ]
+        );
+    }
 }

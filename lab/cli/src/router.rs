@@ -1,20 +1,25 @@
-//! `pageyard bench router`: a forwarding host, simulated.
+//! `pageyard-lab router`: a forwarding host, simulated.
 
-use crate::output::{Failure, show, writable};
-use crate::progress::Progress;
-use crate::setting::knob;
+use crate::report::writable;
 use clap::Args;
 use pageyard_bench::document::RouterDocument;
 use pageyard_bench::machine::Machine;
 use pageyard_bench::router::{self, PARAMETERS, RouterSettings, SweepRow};
+use pageyard_cli::output::{Failure, show};
+use pageyard_cli::progress::Progress;
+use pageyard_cli::setting::knob;
 use pageyard_trace::series::{SeriesFolder, SeriesFormat};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Parameters, files and outputs of a simulated router.
-#[derive(Args, Clone, Default)]
+/// Simulates a forwarding host with real frames: where it drops, what its rings hold, which rings it needs.
+#[derive(Args)]
 #[command(after_help = after_help())]
 pub struct Router {
+    /// Simulate for a shorter time, within a minute
+    #[arg(long)]
+    quick: bool,
+
     /// Set a parameter; may be given several times. Values of a file come first
     #[arg(long, value_name = "NAME=VALUE", value_parser = knob)]
     set: Vec<(String, String)>,
@@ -44,8 +49,8 @@ pub struct Router {
 /// Returns examples, and the list of parameters.
 fn after_help() -> String {
     let mut text = String::from(
-        "Examples:\n  pageyard bench router --set rx-ring=256 --set mix=imix\n  pageyard bench router --sweep --out rings --plot rings.html\n  \
-         pageyard bench router --set path=xdp --set rx-ring=128 --set tx-ring=128 --json\n\nParameters, and what they are by default:\n",
+        "Examples:\n  pageyard-lab router --set rx-ring=256 --set mix=imix\n  pageyard-lab router --sweep --out rings --plot rings.html\n  \
+         pageyard-lab router --set path=xdp --set rx-ring=128 --set tx-ring=128 --json\n\nParameters, and what they are by default:\n",
     );
     let default = RouterSettings::default();
     for p in PARAMETERS {
@@ -57,9 +62,9 @@ fn after_help() -> String {
 }
 
 impl Router {
-    fn settings(&self, quick: bool) -> Result<RouterSettings, Failure> {
+    fn settings(&self) -> Result<RouterSettings, Failure> {
         let default = RouterSettings::default();
-        let mut settings = if quick { default.quick() } else { default };
+        let mut settings = if self.quick { default.quick() } else { default };
         if let Some(file) = &self.config {
             router::read_config(&mut settings, file)?;
         }
@@ -77,8 +82,9 @@ impl Router {
     }
 
     /// Runs the verb.
-    pub fn run(&self, quick: bool, json: bool, mut bar: Progress) -> Result<(), Failure> {
-        let settings = self.settings(quick)?;
+    pub fn run(&self, json: bool) -> Result<(), Failure> {
+        let (quick, mut bar) = (self.quick, Progress::new());
+        let settings = self.settings()?;
         if let Some(out) = &self.out {
             SeriesFolder::check(out)?;
         }
@@ -98,7 +104,7 @@ impl Router {
         self.write(&found.rows)?;
         if let Some(plot) = &self.plot {
             found.write(plot, quick)?;
-            eprintln!("pageyard: wrote {}", plot.display());
+            eprintln!("pageyard-lab: wrote {}", plot.display());
         }
         let document = RouterDocument { quick, ..RouterDocument::of_sweep(&machine, &settings, &found) };
         show(json, &document, RouterDocument::text)
@@ -107,7 +113,7 @@ impl Router {
     fn write(&self, rows: &[SweepRow]) -> Result<(), Failure> {
         let Some(out) = &self.out else { return Ok(()) };
         router::write_series(rows, out, SeriesFormat::Parquet)?;
-        eprintln!("pageyard: wrote {}", out.display());
+        eprintln!("pageyard-lab: wrote {}", out.display());
         Ok(())
     }
 }

@@ -1,14 +1,10 @@
 //! `--external FILE.json`: another allocator's rows beside those of a benchmark.
 
-use crate::schemas::document;
+use crate::LAB;
+use pageyard_documents::schemas::document;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Output};
-
-fn pageyard(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pageyard")).args(arguments).output().unwrap()
-}
 
 fn file(name: &str, text: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("external");
@@ -19,7 +15,7 @@ fn file(name: &str, text: &str) -> String {
 }
 
 fn refused(arguments: &[&str]) -> String {
-    let out = pageyard(arguments);
+    let out = LAB.run(arguments);
     let text = String::from_utf8(out.stderr).unwrap();
     assert!(!out.status.success() && out.stdout.is_empty(), "{arguments:?}: {text}");
     assert!(text.lines().count() == 1 && !text.contains("panicked"), "{arguments:?}: {text}");
@@ -53,7 +49,7 @@ fn marked<'a>(document: &'a Value, allocator: &str) -> &'a Value {
 fn rows_of_a_mixed_load_stand_marked_beside_ours() {
     let path = file("mixed", &mixed().to_string());
     let arguments = ["bench", "mixed", "--quick", "--samples", "3", "--threads", "1", "--external", &path];
-    let out = pageyard(&[&arguments[..], &["--json"]].concat());
+    let out = LAB.run(&[&arguments[..], &["--json"]].concat());
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let document = document(&out.stdout);
     assert_eq!(marked(&document, "elsewhere")["ns_median"], 31.25);
@@ -62,7 +58,7 @@ fn rows_of_a_mixed_load_stand_marked_beside_ours() {
     let here = document["machine"]["locked_ns"].as_f64().unwrap();
     let locked = format!("a locked instruction takes 77.25 ns there, and {here:.2} here");
     assert_eq!(note["differences"][1], locked.as_str());
-    let text = String::from_utf8(pageyard(&arguments).stdout).unwrap();
+    let text = String::from_utf8(LAB.run(&arguments).stdout).unwrap();
     for part in ["elsewhere (external)", "WARNING: (external) rows do not compare", "1 rows of the file"] {
         assert!(text.contains(part), "`{part}` is not in\n{text}");
     }
@@ -90,7 +86,7 @@ fn what_a_benchmark_prints_can_be_shown_beside_it_under_another_name() {
             ],
         ),
     ] {
-        let out = pageyard(&[arguments, &["--json"]].concat());
+        let out = LAB.run(&[arguments, &["--json"]].concat());
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         let mut other = document(&out.stdout);
         let rows = other["rows"].as_array_mut().unwrap();
@@ -103,7 +99,7 @@ fn what_a_benchmark_prints_can_be_shown_beside_it_under_another_name() {
         let ns = rows[0]["total_ns_median"].clone();
         other["machine"]["cpu"] = "another".into();
         let path = file(name, &other.to_string());
-        let out = pageyard(&[arguments, &["--json", "--external", &path]].concat());
+        let out = LAB.run(&[arguments, &["--json", "--external", &path]].concat());
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         let document = document(&out.stdout);
         let row = marked(&document, "trylock-elsewhere");

@@ -1,5 +1,6 @@
-//! `experiment what-if` as a user meets it: wrong options, and settings that are put back whatever happens.
+//! `pageyard-lab what-if` as a user meets it: wrong options, and settings that are put back whatever happens.
 
+use crate::LAB;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,14 +14,14 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pageyard"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pageyard-lab"));
     command.args(arguments);
     command
 }
 
-/// Runs the command, which fails, and returns the sentence that it says.
-fn failure(arguments: &[&str]) -> String {
-    let out = command(arguments).output().unwrap();
+/// Runs the command, which refuses its arguments, and returns what it says, in as many lines as that takes.
+fn refused(arguments: &[&str]) -> String {
+    let out = LAB.run(arguments);
     let said = String::from_utf8(out.stderr).unwrap();
     assert!(!out.status.success() && out.stdout.is_empty(), "{arguments:?}: {said}");
     said
@@ -41,13 +42,13 @@ fn comes(path: &Path, text: &str) -> bool {
 #[test]
 fn options_of_what_if_belong_to_it() {
     for option in [&["--seed", "7"][..], &["--guest", "/"], &["--keep", "x"], &["--pieces"]] {
-        let arguments = [&["experiment", "zonelist", "--quick"], option].concat();
-        let why = failure(&arguments);
-        assert!(why.contains(option[0]) && why.contains("belongs to what-if"), "{why}");
+        let why = refused(&[&["experiment", "zonelist", "--quick"], option].concat());
+        assert!(why.starts_with(&format!("error: unexpected argument '{}'", option[0])), "{why}");
     }
-    assert!(failure(&["experiment", "what-if", "--no-host"]).contains("--guest"));
-    assert!(failure(&["experiment", "what-if", "--seed", "x"]).contains("--seed"));
-    let why = failure(&["experiment", "what-if", "--set", "pcp_policy=auto"]);
+    assert!(LAB.failure(&["experiment", "what-if"]).contains("`pageyard-lab what-if`"));
+    assert!(refused(&["what-if", "--no-host"]).contains("--guest"));
+    assert!(refused(&["what-if", "--seed", "x"]).contains("--seed"));
+    let why = LAB.failure(&["what-if", "--set", "pcp_policy=auto"]);
     assert!(why.contains("what-if sets up no engine"), "{why}");
 }
 
@@ -55,7 +56,7 @@ fn options_of_what_if_belong_to_it() {
 fn a_folder_without_a_kernel_is_said() {
     let folder = folder("no-kernel");
     let (package, keep) = (folder.display().to_string(), folder.join("keep").display().to_string());
-    let why = failure(&["experiment", "what-if", "--no-host", "--guest", &package, "--keep", &keep]);
+    let why = LAB.failure(&["what-if", "--no-host", "--guest", &package, "--keep", &keep]);
     assert!(why.contains("has no kernel") && why.contains("dpkg-deb -x"), "{why}");
 }
 
@@ -68,7 +69,7 @@ fn a_setting_is_put_back_after_a_kill() {
     let script = format!(
         "(printf 'write\\t{0}\\t67584\\n'; echo 5 > {0}; exec sleep 60) | {1} what-if-guard",
         setting.display(),
-        env!("CARGO_BIN_EXE_pageyard")
+        env!("CARGO_BIN_EXE_pageyard-lab")
     );
     let mut shell = Command::new("setsid").args(["sh", "-c", &script]).spawn().unwrap();
     assert!(comes(&setting, "5"));
@@ -109,6 +110,6 @@ fn a_trial_that_is_killed_puts_its_setting_back() {
     }
     assert!(!left(), "instances of the tracer are left");
     // A setting that is not there is said, and nothing is changed.
-    let why = failure(&[&run[..], &["--set", "vm/no_such=5"]].concat());
+    let why = LAB.failure(&[&run[..], &["--set", "vm/no_such=5"]].concat());
     assert!(why.contains("vm/no_such is not there: this kernel has no such setting"), "{why}");
 }

@@ -1,7 +1,8 @@
-//! `judge`: compares the reference with what kernels did, now in a guest or recorded. `bench/linux/judge/run` prepares
-//! guests.
+//! `pageyard-lab judge`: compares the reference with what kernels did, now in a guest or recorded.
+//! `bench/linux/judge/run` prepares guests.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Subcommand};
+use pageyard_cli::output::{Failure, print};
 use pageyard_guest::guest::{Guest, GuestError, PATIENCE};
 use pageyard_judge::exchange::{self, Task};
 use pageyard_judge::guest::{SMALL, judge};
@@ -11,18 +12,17 @@ use pageyard_judge::verdict::{self, LEFT_OUT, Verdict};
 use pageyard_judge::{report, stream};
 use pageyard_linux::Config;
 use std::fmt::Display;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Compares the reference with a real kernel, operation by operation and frame by frame.
-#[derive(Parser)]
-struct Command {
+#[derive(Args)]
+#[command(
+    after_help = "Examples:\n  pageyard-lab judge check data/judge/*\n  bench/linux/judge/run prepares a guest and judges in it"
+)]
+pub struct Judge {
     #[command(subcommand)]
     verb: Verb,
-    /// Print one JSON document instead of text.
-    #[arg(long, global = true)]
-    json: bool,
 }
 
 #[derive(Subcommand)]
@@ -83,28 +83,25 @@ struct InGuest {
     save: Option<PathBuf>,
 }
 
-fn main() -> ExitCode {
-    let command = Command::parse();
-    let judged = match &command.verb {
-        Verb::Weigh { kernel, initrd, folder } => return weigh(kernel, initrd, folder, command.json),
-        Verb::Guest(options) => in_guest(options, command.json),
-        Verb::Check { files } => check(files, command.json),
-    };
-    let rows = match judged {
-        Ok(rows) => rows,
-        Err(why) => {
-            eprintln!("error: {why}");
-            return ExitCode::FAILURE;
+impl Judge {
+    /// Runs the verb; the exit status tells whether all were alike.
+    pub fn run(&self, json: bool) -> Result<ExitCode, Failure> {
+        let rows = match &self.verb {
+            Verb::Weigh { kernel, initrd, folder } => {
+                return weigh(kernel, initrd, folder, json).map(|()| ExitCode::SUCCESS);
+            }
+            Verb::Guest(options) => in_guest(options, json)?,
+            Verb::Check { files } => check(files, json)?,
+        };
+        let report = report::Report::new(&rows);
+        if json {
+            line(serde_json::to_string_pretty(&report)?)?;
+        } else {
+            line(&report)?;
+            line(format_args!("left out: {}", LEFT_OUT.join("; ")))?;
         }
-    };
-    let report = report::Report::new(&rows);
-    if command.json {
-        print(serde_json::to_string_pretty(&report).expect("a report is plain data"));
-    } else {
-        print(&report);
-        print(format_args!("left out: {}", LEFT_OUT.join("; ")));
+        Ok(if report.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
-    if report.equal { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn named(text: &str) -> Result<(String, String), String> {
@@ -112,9 +109,9 @@ fn named(text: &str) -> Result<(String, String), String> {
     named.ok_or_else(|| "a setting is NAME=VALUE, such as defrag_mode=1".to_owned())
 }
 
-fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
+fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, Failure> {
     let preset = preset(&options.preset)?;
-    std::fs::create_dir_all(&options.folder).map_err(|e| format!("{}: {e}", options.folder.display()))?;
+    made(&options.folder)?;
     let guest = Guest {
         kernel: options.kernel.clone(),
         initrd: options.initrd.clone(),
@@ -128,13 +125,13 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
         let operations = stream::make(shape(set, options.operations, options.compact));
         let ruling = match judge(&guest, SMALL, &settings, &operations, task) {
             Ok(ruling) => ruling,
-            Err(why @ GuestError::Start(_)) => return Err(why.to_string()),
+            Err(why @ GuestError::Start(_)) => return Err(why.into()),
             // The others are judged all the same.
             Err(why) => {
                 let (name, release) = (format!("set {set}"), "no ruling".to_owned());
                 let row = report::Row { name, release, verdict: Verdict::none(why.to_string()) };
                 if !json {
-                    print(&row);
+                    line(&row)?;
                 }
                 rows.push(row);
                 continue;
@@ -155,78 +152,70 @@ fn in_guest(options: &InGuest, json: bool) -> Result<Vec<report::Row>, String> {
                 options.preset,
                 if options.compact { "-compacting" } else { "" }
             ));
-            recording.write(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+            recording.write(&file).map_err(|e| Failure(format!("{}: {e}", file.display())))?;
         }
         let row = report::Row { name: format!("set {set}"), release: recording.ruling.release, verdict };
         if !json {
-            print(&row);
+            line(&row)?;
         }
         rows.push(row);
     }
     Ok(rows)
 }
 
-fn weigh(kernel: &Path, initrd: &Path, folder: &Path, json: bool) -> ExitCode {
+fn weigh(kernel: &Path, initrd: &Path, folder: &Path, json: bool) -> Result<(), Failure> {
     let [kernel, initrd, folder] = [kernel, initrd, folder].map(Path::to_path_buf);
     let guest = Guest { kernel, initrd, folder, patience: PATIENCE };
-    let weighed = std::fs::create_dir_all(&guest.folder)
-        .map_err(|e| format!("{}: {e}", guest.folder.display()))
-        .and_then(|()| judge(&guest, SMALL, &settings(0), &[], Task::Weigh).map_err(|e| e.to_string()));
-    let ruling = match weighed {
-        Ok(ruling) => ruling,
-        Err(why) => {
-            eprintln!("error: {why}");
-            return ExitCode::FAILURE;
-        }
-    };
+    made(&guest.folder)?;
+    let ruling = judge(&guest, SMALL, &settings(0), &[], Task::Weigh)?;
     let names = ["alloc-hit", "free-hit", "alloc-bulk-64"];
     if json {
         let rows = names.into_iter().zip(ruling.weights).map(|(name, n)| (name.to_owned(), n.into()));
         let rows = serde_json::Map::from_iter(rows);
-        print(serde_json::json!({ "version": 1, "kernel": ruling.release, "instructions": rows }));
-    } else {
-        print(format_args!(
-            "instructions of {}, a frame each, where the CPU's list has what is needed:",
-            ruling.release
-        ));
-        names.iter().zip(ruling.weights).for_each(|(name, n)| print(format_args!("  {name:14} {n:8.1}")));
+        return line(serde_json::json!({ "version": 1, "kernel": ruling.release, "instructions": rows }));
     }
-    ExitCode::SUCCESS
+    line(format_args!(
+        "instructions of {}, a frame each, where the CPU's list has what is needed:",
+        ruling.release
+    ))?;
+    names.iter().zip(ruling.weights).try_for_each(|(name, n)| line(format_args!("  {name:14} {n:8.1}")))
 }
 
-fn check(files: &[PathBuf], json: bool) -> Result<Vec<report::Row>, String> {
+/// Creates a folder for a guest, unless it is there.
+fn made(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|e| Failure(format!("{}: {e}", folder.display())))
+}
+
+fn check(files: &[PathBuf], json: bool) -> Result<Vec<report::Row>, Failure> {
     let mut rows = Vec::new();
     for file in files {
-        let recording = Recording::read(file).map_err(|e| format!("{}: {e}", file.display()))?;
+        let recording = Recording::read(file).map_err(|e| Failure(format!("{}: {e}", file.display())))?;
         let verdict = compared(&recording, &preset(&recording.preset)?)?;
         let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
         let row = report::Row { name, release: recording.ruling.release, verdict };
         if !json {
-            print(&row);
+            line(&row)?;
         }
         rows.push(row);
     }
     Ok(rows)
 }
 
-fn preset(name: &str) -> Result<Config, String> {
-    Config::preset(name)
-        .ok_or_else(|| format!("there is no preset `{name}`; there are {}", Config::PRESETS.join(", ")))
+fn preset(name: &str) -> Result<Config, Failure> {
+    Config::preset(name).ok_or_else(|| {
+        Failure(format!("there is no preset `{name}`; there are {}", Config::PRESETS.join(", ")))
+    })
 }
 
-fn compared(recording: &Recording, preset: &Config) -> Result<Verdict, String> {
-    let config = apply(preset, &recording.settings, recording.compacts)?;
+fn compared(recording: &Recording, preset: &Config) -> Result<Verdict, Failure> {
+    let config = apply(preset, &recording.settings, recording.compacts).map_err(Failure)?;
     Ok(match verdict::compare(&recording.operations, &recording.ruling, &config) {
         Ok(verdict) => verdict,
         Err(e) => Verdict::none(e.to_string()),
     })
 }
 
-/// Prints a line of the result. A reader that has gone away is no failure: the exit status still tells the verdict.
-fn print(line: impl Display) {
-    if let Err(e) = writeln!(std::io::stdout(), "{line}")
-        && e.kind() != std::io::ErrorKind::BrokenPipe
-    {
-        eprintln!("error: the result cannot be written: {e}");
-    }
+/// Prints a line of the result.
+fn line(line: impl Display) -> Result<(), Failure> {
+    print(&format!("{line}\n"))
 }

@@ -1,13 +1,13 @@
-//! `pageyard bench router` as a user meets it.
+//! `pageyard-lab router` as a user meets it.
 
-use crate::verbs::{failure, json};
+use crate::LAB;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
 fn a_router_prints_its_figures_and_the_same_ones_for_a_seed() {
-    let small = ["bench", "router", "--quick", "--set", "cpus=2", "--set", "offered-gbit=5", "--json"];
-    let run = |seed: &str| json(&[&small[..], &["--seed", seed]].concat());
+    let small = ["router", "--quick", "--set", "cpus=2", "--set", "offered-gbit=5", "--json"];
+    let run = |seed: &str| LAB.json(&[&small[..], &["--seed", seed]].concat());
     let v = run("7");
     assert_eq!(
         (&v["settings"]["cpus"], &v["settings"]["seed"], &v["quick"]),
@@ -50,9 +50,9 @@ fn a_router_takes_a_file_and_writes_a_table_and_a_picture() {
     .unwrap();
     let path = |path: &Path| path.to_str().unwrap().to_owned();
     let (config, out, page) = (path(&config), path(&out), path(&page));
-    let v = json(&[
-        "bench", "router", "--quick", "--sweep", "--config", &config, "--set", "cpus=1", "--out", &out,
-        "--plot", &page, "--json",
+    let v = LAB.json(&[
+        "router", "--quick", "--sweep", "--config", &config, "--set", "cpus=1", "--out", &out, "--plot",
+        &page, "--json",
     ]);
     assert_eq!(
         (&v["settings"]["rx-ring"], &v["settings"]["cpus"]),
@@ -65,7 +65,7 @@ fn a_router_takes_a_file_and_writes_a_table_and_a_picture() {
     assert!(!sweep["smallest"].as_array().unwrap().is_empty() && v.get("figures").is_none(), "{sweep}");
     assert_eq!(&fs::read(Path::new(&out).join("router.parquet")).unwrap()[..4], b"PAR1");
     assert!(fs::read_to_string(&page).unwrap().contains("<svg"));
-    assert!(failure(&["bench", "router", "--out", &out]).contains("already exists"));
+    assert!(LAB.failure(&["router", "--out", &out]).contains("already exists"));
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn what_a_router_cannot_be_is_refused_by_name_with_what_is_allowed() {
         ("frames=100", &["`frames` is too small"]),
         ("rx-ring", &["KNOB=VALUE"]),
     ] {
-        let why = failure(&["bench", "router", "--quick", "--set", set]);
+        let why = LAB.failure(&["router", "--quick", "--set", set]);
         assert!(parts.iter().all(|part| why.contains(part)), "{set}: {why}");
     }
-    assert!(failure(&["bench", "router", "--config", "/nowhere/at/all"]).contains("/nowhere/at/all"));
-    assert!(failure(&["bench", "router", "--plot", "rings.html"]).contains("--sweep"));
-    assert!(failure(&["bench", "router", "--sweep", "--plot", "rings.txt"]).contains(".html"));
+    assert!(LAB.failure(&["router", "--config", "/nowhere/at/all"]).contains("/nowhere/at/all"));
+    assert!(LAB.failure(&["router", "--plot", "rings.html"]).contains("--sweep"));
+    assert!(LAB.failure(&["router", "--sweep", "--plot", "rings.txt"]).contains(".html"));
 }

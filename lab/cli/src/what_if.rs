@@ -1,10 +1,10 @@
-//! What `experiment what-if` runs of this program: loads, trials, the process that puts settings back, and a guest's
+//! What `pageyard-lab what-if` runs of this program: loads, trials, the process that puts settings back, and a guest's
 //! only one.
 
-use crate::output::{Failure, print};
-use crate::setting::knob;
 use clap::Args;
 use pageyard_bench::experiment::what_if::{self, State, Work, guard, trial};
+use pageyard_cli::output::{Failure, print};
+use pageyard_cli::setting::knob;
 use std::path::PathBuf;
 
 /// A load.

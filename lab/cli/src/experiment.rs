@@ -1,26 +1,38 @@
-//! `pageyard experiment`: one document, reproduced.
+//! `pageyard-lab experiment`: one document, reproduced; `pageyard-lab what-if`: predictions, tried.
 
-use crate::output::{Failure, print, print_json, writable};
-use crate::progress::Progress;
+use crate::report::writable;
 use crate::samples::Samples;
-use crate::setting::knob;
 use clap::Args;
 use pageyard_bench::experiment::{self, ExperimentsDocument, Published, Run, Settings};
 use pageyard_bench::machine::{CHECKED_BUILD, CHECKED_BUILD_WARNING};
+use pageyard_cli::carried;
+use pageyard_cli::output::{Failure, print, print_json};
+use pageyard_cli::progress::Progress;
+use pageyard_cli::setting::knob;
 use pageyard_replay::engine::EngineSpec;
 use std::path::PathBuf;
+
+/// The experiment that is a verb of its own.
+const WHAT_IF: &str = "what-if";
 
 /// Reproduces a published result on this machine, and says what came out the same and what did not.
 ///
 /// Without a name, lists the experiments.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pageyard experiment zonelist --quick\n  pageyard experiment irq-safe --report irq.html\n  pageyard experiment page-frag --set pcp_policy=free_factor --samples 45\n  pageyard experiment irq-safe --set linux-4.10:percpu_pagelist_high_fraction=8\n  sudo pageyard experiment what-if --guest linux-image-6.12 --seed 7"
+    after_help = "Examples:\n  pageyard-lab experiment zonelist --quick\n  pageyard-lab experiment irq-safe --report irq.html\n  pageyard-lab experiment page-frag --set pcp_policy=free_factor --samples 45\n  pageyard-lab experiment irq-safe --set linux-4.10:percpu_pagelist_high_fraction=8"
 )]
 pub struct Experiment {
     /// The experiment to run
     name: Option<String>,
 
+    #[command(flatten)]
+    how: How,
+}
+
+/// How an experiment is run, and what becomes of its result.
+#[derive(Args)]
+struct How {
     /// Fewer settings, as many samples: minutes at most, and no verdict that needs the document's setting
     #[arg(long)]
     quick: bool,
@@ -40,36 +52,39 @@ pub struct Experiment {
     /// Write the page although this is a checked build
     #[arg(long, hide = true)]
     checked: bool,
-
-    #[command(flatten)]
-    what_if: WhatIf,
 }
 
-/// Where `what-if` tries settings.
+/// Predicts from recordings of loads what settings of the kernel do, then tries them on this host or in a guest.
 #[derive(Args)]
-struct WhatIf {
-    /// what-if: try settings in a guest with the kernel of a package that is unpacked in this folder
+#[command(
+    after_help = "Examples:\n  sudo pageyard-lab what-if --quick\n  sudo pageyard-lab what-if --guest linux-image-6.12 --seed 7 --report what-if.html"
+)]
+pub struct WhatIf {
+    #[command(flatten)]
+    how: How,
+
+    /// Try settings in a guest with the kernel of a package that is unpacked in this folder
     #[arg(long, value_name = "FOLDER")]
     guest: Option<PathBuf>,
 
-    /// what-if: leave this host as it is; settings are tried in the guest alone
+    /// Leave this host as it is; settings are tried in the guest alone
     #[arg(long, requires = "guest")]
     no_host: bool,
 
-    /// what-if: run this load only; may be given several times
+    /// Run this load only; may be given several times
     #[arg(long, value_name = "NAME")]
     load: Vec<String>,
 
-    /// what-if: also set nearly all memory of this host aside, for half a minute at a time; only where nothing else
+    /// Also set nearly all memory of this host aside, for half a minute at a time; only where nothing else
     /// runs
     #[arg(long, conflicts_with = "no_host")]
     pieces: bool,
 
-    /// what-if: the seed of the loads, and of the order of the runs [default: 1]
+    /// The seed of the loads, and of the order of the runs [default: 1]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// what-if: where recordings and predictions go [default: what-if]
+    /// Where recordings and predictions go [default: what-if]
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
 }
@@ -88,16 +103,9 @@ impl WhatIf {
         }
     }
 
-    /// Returns the first option that was given.
-    fn given(&self) -> Option<&'static str> {
-        let given = [
-            (self.guest.is_some(), "--guest"),
-            (self.pieces, "--pieces"),
-            (!self.load.is_empty(), "--load"),
-            (self.seed.is_some(), "--seed"),
-            (self.keep.is_some(), "--keep"),
-        ];
-        given.iter().find(|(given, _)| *given).map(|(_, name)| *name)
+    /// Runs the verb.
+    pub fn run(&self, json: bool) -> Result<(), Failure> {
+        self.how.run(WHAT_IF, self.options(), json)
     }
 }
 
@@ -124,23 +132,26 @@ impl CountZonelist {
 impl Experiment {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
-        let Some(name) = &self.name else {
-            return match self.set.is_empty() && self.samples.samples.is_none() {
-                true => list(json),
-                false => Err(Failure(
-                    "--set and --samples belong to an experiment; name one, as in pageyard experiment page-frag".into(),
-                )),
-            };
-        };
+        match self.name.as_deref() {
+            Some(WHAT_IF) => Err(Failure(
+                "`what-if` is a verb of its own, with options of its own: run `pageyard-lab what-if`".into(),
+            )),
+            Some(name) => self.how.run(name, experiment::WhatIfOptions::default(), json),
+            None if self.how.set.is_empty() && self.how.samples.samples.is_none() => list(json),
+            None => Err(Failure(
+                "--set and --samples belong to an experiment; name one, as in pageyard-lab experiment page-frag"
+                    .into(),
+            )),
+        }
+    }
+}
+
+impl How {
+    fn run(&self, name: &str, what_if: experiment::WhatIfOptions, json: bool) -> Result<(), Failure> {
         let chosen = experiment::find(name)?;
         let settings = Settings::read(chosen, &self.set)?;
-        if let Some(option) = self.what_if.given().filter(|_| name != "what-if") {
-            return Err(Failure(format!(
-                "{option} belongs to what-if; {name} does not take it, so leave it out"
-            )));
-        }
         for part in EngineSpec::partly_set(chosen.engines(), &self.set) {
-            eprintln!("pageyard: {part}");
+            eprintln!("pageyard-lab: {part}");
         }
         if let Some(path) = &self.report {
             if CHECKED_BUILD && !self.checked {
@@ -154,24 +165,25 @@ impl Experiment {
         run.program = std::env::current_exe().ok();
         run.settings = settings;
         run.samples = self.samples.samples;
-        run.trace = Some(crate::carried::open(None)?);
-        run.what_if = self.what_if.options();
+        run.trace = Some(carried::open(None)?);
+        run.what_if = what_if;
         let outcome = experiment::run(chosen, run, &Published::carried())?;
         drop(progress);
         if let Some(path) = &self.report {
             outcome.write(path)?;
-            eprintln!("pageyard: wrote {}", path.display());
+            eprintln!("pageyard-lab: wrote {}", path.display());
         }
         if json { print_json(&outcome.document()) } else { print(&outcome.text()) }
     }
 }
 
 fn list(json: bool) -> Result<(), Failure> {
-    let all = ExperimentsDocument::all();
+    let mut all = ExperimentsDocument::all();
+    all.experiments.retain(|e| e.name != WHAT_IF);
     if json {
         return print_json(&all);
     }
-    let mut text = String::from("pageyard experiment NAME runs one of these:\n\n");
+    let mut text = String::from("pageyard-lab experiment NAME runs one of these:\n\n");
     for e in all.experiments {
         text.push_str(&format!("  {:<18} {}\n", e.name, e.about));
     }
