@@ -23,12 +23,12 @@ WITHOUT = {
     "pageyard-guest": ["pageyard", "pageyard-linux"],
     "pageyard-trace": ["pageyard-linux", "pageyard-record", "perf-event2", "clap"],
     "pageyard-record": ["pageyard-linux", "pageyard-replay", "clap"],
-    "pageyard-replay": ["pageyard-record", "perf-event2", "clap", "indicatif"],
+    "pageyard-replay": ["pageyard-record", "perf-event2", "clap"],
     "pageyard-cli": [],
 }
 WITHOUT = {crate: unwanted + LAB + PEERS for crate, unwanted in WITHOUT.items()} | {
     "pageyard-judge": ["pageyard", "pageyard-trace", "pageyard-testkit"],
-    "pageyard-bench": ["pageyard-record", "pageyard-testkit", "perf-event2", "clap", "indicatif"],
+    "pageyard-bench": ["pageyard-record", "pageyard-testkit", "perf-event2", "clap"],
     "pageyard-lab": ["pageyard-testkit", "pageyard-documents"],
 }
 
