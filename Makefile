@@ -20,8 +20,8 @@ lab:
 # The model checkers and the freestanding example build with settings of their own, and so in folders of their own. What the
 # checkers build is one crate after another, and tests of recordings mostly wait: so they run beside others, and what one of them
 # printed comes when it has ended.
-LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
-SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --profile checked --test shuttle --target-dir target/shuttle
+LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom
+SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
 # Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
 WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile checked --workspace
 test:
@@ -98,7 +98,7 @@ static:
 
 # The engine under an interpreter that knows what undefined behaviour is; takes nightly with miri and rust-src.
 miri:
-	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard --target-dir target/miri --lib
+	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard -p pageyard-packets -p pageyard-sync --target-dir target/miri --lib
 	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard --target-dir target/miri --test engine -- threads::
 
 # The engine in threads, with every unordered access reported; takes nightly with rust-src, to instrument std as well.
@@ -144,7 +144,8 @@ aarch64:
 	$(CARGO) check --profile checked --workspace --target aarch64-unknown-linux-gnu
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(AARCH64_RUN)" PAGEYARD_TEST_RUNNER="$(AARCH64_RUN)" PAGEYARD_OPS=200000 \
-		$(CARGO) test --profile checked --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard --lib --test engine
+		$(CARGO) test --profile checked --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard -p pageyard-packets --lib \
+		--test engine --test packets
 
 clean:
 	$(CARGO) clean

@@ -17,9 +17,11 @@ PEERS = ["plotters", "png", "epaint_default_fonts", "libloading", "buddy_system_
 # What must not be below a crate, its tests left out.
 WITHOUT = {
     "pageyard-core": ["pageyard"],
-    "pageyard": ["pageyard-linux", "pageyard-trace"],
+    "pageyard-sync": ["pageyard-core"],
+    "pageyard": ["pageyard-packets", "pageyard-linux", "pageyard-trace"],
+    "pageyard-packets": ["pageyard", "pageyard-linux", "pageyard-trace"],
     "pageyard-linux": ["pageyard", "pageyard-trace"],
-    "pageyard-arena": ["pageyard-linux", "pageyard-trace"],
+    "pageyard-arena": ["pageyard-packets", "pageyard-linux", "pageyard-trace"],
     "pageyard-guest": ["pageyard", "pageyard-linux"],
     "pageyard-trace": ["pageyard-linux", "pageyard-record", "perf-event2", "clap"],
     "pageyard-record": ["pageyard-linux", "pageyard-replay", "clap"],

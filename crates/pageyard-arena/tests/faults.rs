@@ -218,7 +218,8 @@ fn kill<P: PerCpu + 'static>(arena: Arena<P>) {
     }
     let (left, all) = (blocks.len() as u64, shared.arena.mapping().frames().0);
     drop(blocks);
-    let again = std::iter::from_fn(|| shared.arena.alloc(Order::ZERO).ok()).map(std::mem::forget).count() as u64;
+    let again =
+        std::iter::from_fn(|| shared.arena.alloc(Order::ZERO).ok()).map(std::mem::forget).count() as u64;
     // Not the same number twice: a killed call leaves the zone's count of free frames off by what it held, and where
     // that count ends a request is refused, whatever lies beyond it.
     let lost = |got: u64| all.checked_sub(got).expect("no more comes back than there is");

@@ -8,7 +8,6 @@
 //! `PAGEYARD_KILLS=200 cargo test -p pageyard-arena --test killed -- --nocapture`
 
 use pageyard::compaction::{Busy, FreeStock, Migrate, MigrateError, Mode};
-use pageyard::packets::{PagePool, PoolConfig, UseTable};
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
@@ -16,6 +15,7 @@ use pageyard::{
     MemoryMap, Metadata, Migratetype, NodeId, Order, PageAllocator, Pageyard, PcpStats, Pfn,
     PressureAllocator, Region, Request, RequestFlags, Stats, TryLock, ZoneId, ZoneKind, ZoneStats,
 };
+use pageyard_packets::{PagePool, PoolConfig, UseTable};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;

@@ -36,8 +36,8 @@
 //! `docs/design/ranges.md` says how they work.
 //!
 //! # Packets
-//! [`packets`] has buffers for packets over any engine: fragments of blocks, and pools whose pages come back from any
-//! CPU.
+//! The crate `pageyard-packets` has buffers for packets over any engine: fragments of blocks, and pools whose pages
+//! come back from any CPU.
 //!
 //! # Features
 //! Without any feature, the crate is `no_std` and never allocates.
@@ -74,7 +74,6 @@ extern crate alloc;
 extern crate std;
 
 pub mod engine;
-pub mod packets;
 mod placement;
 
 #[cfg(feature = "alloc")]

@@ -8,6 +8,7 @@
 //! * [`generate`], [`random`]: weighted random operations from a seed; [`shrink`]: a failing list made short and
 //!   printed as a test to paste; [`tally`]: what a run provoked, so that a run that provoked nothing is noticed.
 //! * `storm`: every kind of call at once, from many threads, for any length of time.
+//! * [`child`]: a test in its own process; `interleavings`, `schedules`: what the model checkers try.
 //! * [`maps`]: memory maps that engines get wrong; [`suite`](mod@suite): hand-written cases, the concurrent ones
 //!   included.
 //!
@@ -17,8 +18,11 @@
 //! state has only one answer.
 
 pub mod check;
+pub mod child;
 pub mod engine;
 pub mod generate;
+#[cfg(loom)]
+pub mod interleavings;
 pub mod judge;
 pub mod maps;
 pub mod naive;
@@ -27,6 +31,8 @@ pub mod owner;
 pub mod pressure;
 pub mod random;
 mod rerun;
+#[cfg(shuttle)]
+pub mod schedules;
 pub mod session;
 pub mod shrink;
 pub mod slow_order;

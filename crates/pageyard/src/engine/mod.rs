@@ -2,8 +2,8 @@
 //!
 //! Its layers, lowest first, each using only those before it:
 //!
-//! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `sync`: the one file that names
-//!   atomics; `words`: runs in a word of bits.
+//! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `words`: runs in a word of bits.
+//!   Atomics are those of the crate `pageyard-sync`, below.
 //! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with
 //!   pure transitions; `frame_map`: where they lie; `watch`: rereading one of them; `bias`: how tags are won; `tree`,
 //!   `index`: which pageblocks can serve what; `cpu_words`: a word of each CPU; `count`: the free frames, counted in
@@ -41,7 +41,6 @@ mod ranges;
 mod repair;
 mod report;
 mod requests;
-pub(crate) mod sync;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests_audit;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -51,14 +50,14 @@ mod yard;
 mod zone;
 mod zonelists;
 
-pub(crate) use geometry::LINE;
 pub use map::bias::{BiasState, RawPlace, TagPlace};
 pub use map::cpu_words::{CpuWords, RawCpuWords};
 pub use map::watch::{Unchanged, Watch};
 #[cfg(feature = "alloc")]
-pub(crate) use owned::Memory as OwnedMemory;
-#[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;
+pub use pageyard_sync::Metadata;
+#[cfg(feature = "step-hook")]
+pub use pageyard_sync::hook;
 pub use pcp::bias_asks::BiasStats;
 pub use pcp::list::{List, Pushed};
 pub use pcp::lists::{CpuLists, LooseLists, RawLists};
@@ -68,6 +67,4 @@ pub use ranges::CmaArea;
 pub use ranges::{Visit, Visited};
 #[cfg(not(loom))]
 pub use repair::Repaired;
-#[cfg(feature = "step-hook")]
-pub use sync::hook;
-pub use yard::{Config, Metadata, MetadataLayout, Pageyard};
+pub use yard::{Config, MetadataLayout, Pageyard};

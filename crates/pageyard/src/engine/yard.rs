@@ -1,6 +1,6 @@
 //! An instance: its configuration, its size query, its construction.
 
-use super::geometry::{BLOCK_ORDER, FrameIdx, LINE, ZONE_LIMIT};
+use super::geometry::{BLOCK_ORDER, FrameIdx, ZONE_LIMIT};
 use super::map::count::FrameDelta;
 use super::map::cpu_words::CpuWords;
 use super::pcp::bias_asks::BiasAsks;
@@ -9,7 +9,6 @@ use super::pcp::percpu::PerCpu;
 use super::pcp::runs::{DOUBLINGS, Runs};
 use super::pcp::scratch::ScratchAreas;
 use super::pcp::tuning::Tuning;
-use super::sync::{A64, Carver, Relaxed};
 use super::zone::Zone;
 use super::zone::hints::{ChoiceHints, ReclaimWake};
 use super::zone::online::Online;
@@ -27,6 +26,7 @@ use pageyard_core::units::{CpuId, Frames, Pfn, ZoneId};
 use pageyard_core::watermark::{
     ReserveRule, WatermarkKnobs, default_min_free_kbytes, max_boost, protection, watermarks,
 };
+use pageyard_sync::{A64, Carver, LINE, Metadata, Relaxed};
 
 /// Counters of one CPU, padded to cache lines.
 const COUNTER_WORDS: usize = NR_COUNTERS.next_multiple_of(LINE / 8);
@@ -77,33 +77,6 @@ pub struct MetadataLayout {
     pub layout: Layout,
     /// Of that, what grows with memory: the rest grows with CPUs.
     pub frames_bytes: usize,
-}
-
-/// Memory for an instance's metadata, all zero.
-#[derive(Debug)]
-pub struct Metadata<'m>(&'m mut [u8]);
-
-impl<'m> Metadata<'m> {
-    /// Fills memory with zeros and takes it.
-    #[must_use]
-    pub fn zeroed(memory: &'m mut [u8]) -> Metadata<'m> {
-        memory.fill(0);
-        Metadata(memory)
-    }
-
-    /// Takes memory that is all zero already, such as a fresh anonymous mapping, without touching it.
-    ///
-    /// # Safety
-    /// Every byte is zero. Otherwise frames may be handed out twice.
-    #[must_use]
-    pub unsafe fn assume_zeroed(memory: &'m mut [u8]) -> Metadata<'m> {
-        Metadata(memory)
-    }
-
-    /// Returns the memory.
-    pub(crate) fn into_memory(self) -> &'m mut [u8] {
-        self.0
-    }
 }
 
 /// A lock-free page-frame allocator.
@@ -280,7 +253,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             return Err(MapError::CannotClear);
         }
         let needed = Pageyard::<P>::layout(map, &config)?.layout.size();
-        let mut carver = Carver::of(metadata.0);
+        let mut carver = Carver::of(metadata.into_memory());
         if !carver.has(needed - LINE) {
             return Err(MapError::MetadataTooSmall { needed });
         }

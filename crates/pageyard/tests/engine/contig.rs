@@ -1,6 +1,5 @@
 //! Contiguous ranges by their numbers, emptied where they have to be; and contiguous areas.
 
-use crate::child::in_child;
 use crate::panicking::{DROP, ISOLATE, MIGRATE, PUTBACK, at_every_callback};
 use crate::ranges::machine;
 use pageyard::compaction::Knobs;
@@ -9,6 +8,7 @@ use pageyard::{
     Config, ContigError, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
     PageblockId, Pageyard, Pfn, Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
+use pageyard_testkit::child::in_child;
 use pageyard_testkit::owner::{Fault, Owner, Use};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,6 +1,5 @@
 //! Pageblocks that go offline and come back, and memory that is added later.
 
-use crate::child::in_child;
 use crate::panicking::{ISOLATE, MIGRATE, at_every_callback};
 use pageyard::compaction::Knobs;
 use pageyard::reclaim::NoHelp;
@@ -9,6 +8,7 @@ use pageyard::{
     OwnedPageyard, PageblockId, Pageyard, Pfn, RangeFault, Region, Request, RequestFlags, TryLock, ZoneId,
     ZoneKind,
 };
+use pageyard_testkit::child::in_child;
 use pageyard_testkit::owner::{Fault, Owner, Use};
 
 const CX: Cx = Cx::on(CpuId(0));

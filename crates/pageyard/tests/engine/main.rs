@@ -1,7 +1,6 @@
 //! The engine as callers see it: the suite of all engines, and what it promises beyond.
 #![cfg(not(any(loom, shuttle)))]
 
-mod child;
 mod panicking;
 mod scripted_zone;
 
@@ -18,13 +17,11 @@ mod contig;
 mod conversion;
 mod counters;
 mod doors;
-mod fragments;
 mod hotplug;
 mod nodes;
 mod observer;
 mod panics;
 mod placement;
-mod pools;
 mod pressure;
 mod range_edges;
 mod range_threads;

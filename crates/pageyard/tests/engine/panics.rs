@@ -4,7 +4,6 @@
 //! after it has done everything, and every drop of an isolated frame. Then it is run again for each of them, and that
 //! one panics. Each run is judged by the owner's own books.
 
-use crate::child::in_child;
 use crate::panicking::{
     CX, DROP, ISOLATE, Keeper, MIGRATE, PUTBACK, RECLAIM, RECLAIMED, STEP, at_every_callback, machine,
 };
@@ -13,6 +12,7 @@ use pageyard::{
     CompactorId, Config, Frames, Migratetype, Order, OwnedPageyard, PageAllocator, Pfn, PressureAllocator,
     Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
+use pageyard_testkit::child::in_child;
 
 const HUGE: Order = Order::of(9);
 /// What compaction calls.

@@ -4,11 +4,11 @@
 use super::pool::{Inside, Measured, Pool, forever};
 use crate::harness::engines::{Engine, Measurable, Visit, map_of, one_zone};
 use crate::harness::noise::Skipped;
-use pageyard::packets::{
+use pageyard::{CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, PhysAddr, Request};
+use pageyard_packets::{
     FragConfig, FragPages, Fragment, FragmentOwner, PageFrag, PagePool, PoolConfig, PoolConsumer, PoolPage,
     UseTable,
 };
-use pageyard::{CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, PhysAddr, Request};
 use std::alloc::Layout;
 
 /// The memory that the engine manages, in frames: 1 GiB.

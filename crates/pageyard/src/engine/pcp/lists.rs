@@ -6,11 +6,11 @@ use crate::engine::geometry::LINE_WORDS;
 use crate::engine::map::bias::{BiasWord, PAIR, TagPlace};
 use crate::engine::map::cpu_words::CpuWords;
 use crate::engine::map::watch::{Unchanged, Watch};
-use crate::engine::sync::{A8, A64, APtr, Carver, Relaxed, Release, SeqCst};
 use core::mem::size_of;
 use core::ptr::NonNull;
 use pageyard_core::error::MapError;
 use pageyard_core::units::CpuId;
+use pageyard_sync::{A8, A64, APtr, Carver, Relaxed, Release, SeqCst};
 
 /// The lists of a zone, of all CPUs.
 ///

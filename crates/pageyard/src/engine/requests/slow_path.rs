@@ -7,7 +7,6 @@
 
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::marks::Mark;
@@ -25,6 +24,7 @@ use pageyard_core::reclaim::{
 use pageyard_core::request::{Request, RequestFlags};
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{CpuId, Frames, Order, Pfn, ZoneId};
+use pageyard_sync::Relaxed;
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY: Order = Order::of(3);

@@ -3,7 +3,7 @@
 
 use crate::engine::geometry::BlockIdx;
 use pageyard_core::units::Order;
-// Not `sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
+// Not `pageyard-sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// What a search is for.

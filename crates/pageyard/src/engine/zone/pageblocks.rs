@@ -2,7 +2,7 @@
 
 use super::current::SLOTS_OF_CPU;
 use crate::engine::geometry::{
-    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER,
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, MAX_RUN, WORD_ORDER,
 };
 use crate::engine::map::count::{FrameDelta, FreeCount};
 use crate::engine::map::descriptor::BlockState;
@@ -10,12 +10,12 @@ use crate::engine::map::frame_map::{Change, FrameMap, Masks, first_of, masks_of}
 use crate::engine::map::index::Index;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
-use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use pageyard_core::memmap::{MemoryMap, ZoneSpan};
 use pageyard_core::migratetype::Migratetype;
 #[cfg(not(loom))]
 use pageyard_core::units::PageblockId;
 use pageyard_core::units::{CpuId, Frames, Pfn, ZoneId};
+use pageyard_sync::{A64, Carver, LINE, Relaxed, SeqCst};
 
 /// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
 pub(crate) const CPU_ALIGN: usize = LINE_WORDS;

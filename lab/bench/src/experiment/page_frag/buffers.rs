@@ -1,11 +1,11 @@
 //! The buffers of packets: pages of a pool for each receiving CPU, and what becomes of them when a packet is complete.
 
 use crate::error::BenchError;
-use pageyard::packets::{
+use pageyard::{CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, Request};
+use pageyard_packets::{
     FragConfig, FragPages, Fragment, PacketsError, PagePool, PoolConfig, PoolConsumer, PoolPage, PoolStats,
     UseTable,
 };
-use pageyard::{CpuId, Cx, Migratetype, Order, PageAllocator, Pfn, Request};
 
 /// CPUs that receive at most.
 const CPUS: u32 = 2;

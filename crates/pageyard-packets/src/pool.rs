@@ -1,20 +1,20 @@
 //! A pool of pages, and what any CPU can do with it: give pages back, and ask what it has counted.
 
-use super::carve::LARGEST;
-use super::consumer::{Consumer, PoolConsumer};
-use super::error::{PacketsError, PutError, Refused};
-use super::fragment::{FragmentOwner, Parts};
-use super::placed::{self, Placed};
-use super::ring::{MOST_SLOTS, Ring};
-use super::stats::{Count, Own, PoolStats};
-use super::use_table::{Owner, UseTable};
-use crate::engine::Metadata;
-use crate::engine::sync::{A32, Carver, Relaxed, SeqCst, store_load_fence};
+use crate::carve::LARGEST;
+use crate::consumer::{Consumer, PoolConsumer};
+use crate::error::{PacketsError, PutError, Refused};
+use crate::fragment::{FragmentOwner, Parts};
+use crate::placed::{self, Placed};
+use crate::ring::{MOST_SLOTS, Ring};
+use crate::stats::{Count, Own, PoolStats};
+use crate::use_table::{Owner, UseTable};
 use pageyard_core::allocator::{Cx, PageAllocator};
 use pageyard_core::error::FreeError;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::request::Request;
 use pageyard_core::units::{Frames, Order, Pfn, PhysAddr};
+use pageyard_sync::Metadata;
+use pageyard_sync::{A32, Carver, Relaxed, SeqCst, store_load_fence};
 
 /// Pages that can be on their way to the allocator at a time, and be found if their threads are killed.
 const LEAVING: usize = if cfg!(loom) { 1 } else { 16 };
@@ -94,12 +94,12 @@ impl PageMap for () {
 /// A pool of pages of one order. One consumer at a time takes pages; any CPU gives them back.
 ///
 /// Close it before it is dropped ([`PoolConsumer::close`]): pages of a pool that is dropped open stay allocated.
-/// [`RequestFlags::ZERO`](crate::RequestFlags::ZERO) holds for a page's first use only.
+/// [`RequestFlags::ZERO`](pageyard_core::RequestFlags::ZERO) holds for a page's first use only.
 ///
 /// # Examples
 #[cfg_attr(feature = "alloc", doc = "```")]
 #[cfg_attr(not(feature = "alloc"), doc = "```ignore")]
-/// use pageyard::packets::{PagePool, PoolConfig, UseTable};
+/// use pageyard_packets::{PagePool, PoolConfig, UseTable};
 /// use pageyard::*;
 ///
 /// let regions = [Region::managed(Pfn(0), Frames(1 << 15), NodeId(0), ZoneKind::Normal)];
@@ -119,21 +119,21 @@ impl PageMap for () {
 /// # Linux
 /// `struct page_pool`.
 pub struct PagePool<'t, A: PageAllocator, M: PageMap = ()> {
-    pub(super) allocator: A,
-    pub(super) table: &'t UseTable<'t>,
-    pub(super) owner: Owner,
-    pub(super) request: Request,
-    pub(super) map: M,
-    pub(super) ring: Placed<Ring<'t>>,
-    pub(super) consumer: Consumer,
+    pub(crate) allocator: A,
+    pub(crate) table: &'t UseTable<'t>,
+    pub(crate) owner: Owner,
+    pub(crate) request: Request,
+    pub(crate) map: M,
+    pub(crate) ring: Placed<Ring<'t>>,
+    pub(crate) consumer: Consumer,
     /// Not 0 once the pool was closed.
     closed: A32,
     /// Numbers of pages that are on their way to the allocator.
-    pub(super) leaving: [A32; LEAVING],
+    pub(crate) leaving: [A32; LEAVING],
     /// Pages that came from the allocator.
-    pub(super) came: Own,
+    pub(crate) came: Own,
     /// Pages that the pool has no more.
-    pub(super) gone: Count,
+    pub(crate) gone: Count,
     ring_full: Count,
     released_refcnt: Count,
 }
@@ -246,7 +246,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     }
 
     /// Says that the pool is closed, before its consumer takes the pages out of its ring.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         // ORDER: SeqCst, before the loads of `sweep`: a thread that writes to the ring looks here afterwards. One of
         // both sees the other.
         self.closed.store(1, SeqCst);
@@ -319,7 +319,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
     }
 
     /// Iterates over all blocks of the table that can be pages of the pool.
-    pub(super) fn places(&self) -> impl Iterator<Item = Pfn> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = Pfn> {
         let (order, first) = (self.request.order, self.table.first());
         let start = first.align_up(order);
         let frames = self.table.frames().0.saturating_sub((start - first).0);
@@ -339,21 +339,21 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
 
     /// Returns the number of a page among those that the ring and the cache can hold: never 0.
     #[inline(always)]
-    pub(super) fn number(&self, page: Pfn) -> u32 {
+    pub(crate) fn number(&self, page: Pfn) -> u32 {
         let order = self.request.order.get();
         ((page.0 >> order) - (self.table.first().0 >> order)) as u32 + 1
     }
 
     /// Returns the page of a number.
     #[inline(always)]
-    pub(super) fn page(&self, number: u32) -> Pfn {
+    pub(crate) fn page(&self, number: u32) -> Pfn {
         let order = self.request.order.get();
         Pfn((u64::from(number - 1) + (self.table.first().0 >> order)) << order)
     }
 
     /// Puts a page, which the caller owns, into the ring; one that has no room there goes to the allocator.
     #[inline]
-    pub(super) fn recycle(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+    pub(crate) fn recycle(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
         let number = self.number(page);
         let written = self.ring.slices.push(number);
         store_load_fence();
@@ -371,13 +371,13 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
 
     /// Puts a page that was nowhere back into the ring, unless its mapping had been ended: then it goes to the
     /// allocator.
-    pub(super) fn recover_one(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+    pub(crate) fn recover_one(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
         let is_mapped = !M::MAPS || self.table.value(page) != M::UNMAPPED;
         if is_mapped { self.recycle(cx, page) } else { self.free(cx, page) }
     }
 
     /// Gives a page, which the caller owns, back to the allocator.
-    pub(super) fn free(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+    pub(crate) fn free(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
         let order = self.request.order;
         self.unmap(page);
         // A thread that is killed before the allocator has the page leaves a note to find it by.
@@ -482,7 +482,7 @@ pub struct PoolPage<'p, 't, A: PageAllocator, M: PageMap = ()> {
 
 impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
     #[inline(always)]
-    pub(super) fn new(pool: &'p PagePool<'t, A, M>, page: Pfn) -> Self {
+    pub(crate) fn new(pool: &'p PagePool<'t, A, M>, page: Pfn) -> Self {
         PoolPage { pool, page }
     }
 
@@ -507,7 +507,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
 
     /// Says whether it is a page of this pool.
     #[inline(always)]
-    pub(super) fn is_of(&self, pool: &PagePool<'t, A, M>) -> bool {
+    pub(crate) fn is_of(&self, pool: &PagePool<'t, A, M>) -> bool {
         core::ptr::eq(self.pool, pool)
     }
 

@@ -16,6 +16,13 @@
 //! The layers point down in that order. Nothing is stored in the managed memory. A thread that stops anywhere keeps no
 //! other from giving buffers back; a consumer that stops keeps its own queue from taking any. How it works, and what it
 //! costs: `docs/design/packets.md`.
+//!
+//! The feature `alloc` adds tables and pools in memory of their own.
+
+#![no_std]
+
+#[cfg(loom)]
+extern crate std;
 
 mod carve;
 mod consumer;

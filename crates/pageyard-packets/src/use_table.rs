@@ -8,13 +8,13 @@
 //! A block that is being carved has more uses than fragments: its carver set them aside in advance, so that a fragment
 //! costs it no atomic operation, and gives back what is left when the block is full (`pagecnt_bias` in Linux).
 
-use super::error::{PacketsError, PutError};
-use super::placed::{self, Placed};
-use crate::engine::Metadata;
-use crate::engine::sync::{A32, A64, AcqRel, Acquire, Carver, Relaxed, Release};
+use crate::error::{PacketsError, PutError};
+use crate::placed::{self, Placed};
 use core::ops::Range;
 use pageyard_core::allocator::PageAllocator;
 use pageyard_core::units::{Frames, Pfn, ZoneId};
+use pageyard_sync::Metadata;
+use pageyard_sync::{A32, A64, AcqRel, Acquire, Carver, Relaxed, Release};
 
 const USES_BITS: u32 = 24;
 const USES: u32 = (1 << USES_BITS) - 1;
@@ -34,10 +34,10 @@ pub enum Values {
 
 /// The number of an owner, from 1 on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Owner(u8);
+pub(crate) struct Owner(u8);
 
 /// What a table consists of.
-pub(super) struct Slices<'m> {
+pub(crate) struct Slices<'m> {
     words: &'m [A32],
     values: &'m [A64],
     /// A bit for each owner that there is.
@@ -105,12 +105,12 @@ impl<'m> UseTable<'m> {
     }
 
     /// Returns the first frame.
-    pub(super) fn first(&self) -> Pfn {
+    pub(crate) fn first(&self) -> Pfn {
         self.first
     }
 
     /// Says whether all of these frames are in the table.
-    pub(super) fn covers(&self, first: Pfn, frames: Frames) -> bool {
+    pub(crate) fn covers(&self, first: Pfn, frames: Frames) -> bool {
         let n = self.placed.slices.words.len() as u64;
         first >= self.first && first.0 - self.first.0 < n && n - (first.0 - self.first.0) >= frames.0
     }
@@ -121,18 +121,18 @@ impl<'m> UseTable<'m> {
     }
 
     /// Says whether the table keeps values.
-    pub(super) fn keeps_values(&self) -> bool {
+    pub(crate) fn keeps_values(&self) -> bool {
         !self.placed.slices.values.is_empty()
     }
 
     /// Returns the value of the page that starts at `block`, which the caller owns; 0 where the table keeps none.
-    pub(super) fn value(&self, block: Pfn) -> u64 {
+    pub(crate) fn value(&self, block: Pfn) -> u64 {
         // ORDER: Relaxed: it was written by an owner of the page before this one.
         self.placed.slices.values.get(self.number(block)).map_or(0, |v| v.load(Relaxed))
     }
 
     /// Sets it.
-    pub(super) fn set_value(&self, block: Pfn, value: u64) {
+    pub(crate) fn set_value(&self, block: Pfn, value: u64) {
         if let Some(v) = self.placed.slices.values.get(self.number(block)) {
             // ORDER: Relaxed, as above.
             v.store(value, Relaxed);
@@ -140,7 +140,7 @@ impl<'m> UseTable<'m> {
     }
 
     /// Takes a number for an owner.
-    pub(super) fn enter(&self) -> Result<Owner, PacketsError> {
+    pub(crate) fn enter(&self) -> Result<Owner, PacketsError> {
         for (nth, word) in self.placed.slices.owners.iter().enumerate() {
             // The very first bit is no owner's.
             let never = u64::from(nth == 0);
@@ -161,7 +161,7 @@ impl<'m> UseTable<'m> {
     }
 
     /// Gives the number back.
-    pub(super) fn leave(&self, owner: Owner) {
+    pub(crate) fn leave(&self, owner: Owner) {
         let (word, bit) = (usize::from(owner.0) / 64, owner.0 % 64);
         // ORDER: Release pairs with the Acquire in `enter`.
         self.placed.slices.owners[word].fetch_and(!(1 << bit), Release);
@@ -169,7 +169,7 @@ impl<'m> UseTable<'m> {
 
     /// Sets how many use a block, which nothing else uses.
     #[inline]
-    pub(super) fn start(&self, block: Pfn, owner: Owner, uses: u32) {
+    pub(crate) fn start(&self, block: Pfn, owner: Owner, uses: u32) {
         debug_assert!(uses <= MOST);
         // ORDER: Relaxed: a thread that gives a use back got it from the caller, after this.
         self.word(block).store(u32::from(owner.0) << USES_BITS | uses, Relaxed);
@@ -178,14 +178,14 @@ impl<'m> UseTable<'m> {
     /// Says whether a block is this owner's and has exactly this many uses, all of them the caller's: then no other
     /// thread can change that.
     #[inline]
-    pub(super) fn has_only(&self, block: Pfn, owner: Owner, uses: u32) -> bool {
+    pub(crate) fn has_only(&self, block: Pfn, owner: Owner, uses: u32) -> bool {
         // ORDER: Acquire pairs with the Release of those who gave theirs back: they are done with the block.
         self.word(block).load(Acquire) == u32::from(owner.0) << USES_BITS | uses
     }
 
     /// Gives up one use, which the caller has. Says whether it was the last.
     #[inline(always)]
-    pub(super) fn give_up_one(&self, block: Pfn) -> Result<bool, PutError> {
+    pub(crate) fn give_up_one(&self, block: Pfn) -> Result<bool, PutError> {
         let word = self.word(block);
         // ORDER: AcqRel: Release for the thread that gives up the last use, Acquire for this thread if that is what it
         // does.
@@ -213,7 +213,7 @@ impl<'m> UseTable<'m> {
     }
 
     /// Gives up some of the uses of `owner`, if there are as many. Says whether none are left.
-    pub(super) fn give_up(&self, block: Pfn, owner: Owner, uses: u32) -> Result<bool, PutError> {
+    pub(crate) fn give_up(&self, block: Pfn, owner: Owner, uses: u32) -> Result<bool, PutError> {
         let word = self.word(block);
         let mut now = word.load(Relaxed);
         loop {
@@ -234,7 +234,7 @@ impl<'m> UseTable<'m> {
     }
 
     /// Returns how many uses of `owner` a block has.
-    pub(super) fn uses(&self, block: Pfn, owner: Owner) -> u32 {
+    pub(crate) fn uses(&self, block: Pfn, owner: Owner) -> u32 {
         // ORDER: Relaxed: an estimate, unless the caller has one of the uses.
         let now = self.word(block).load(Relaxed);
         let uses = now & USES;
@@ -242,30 +242,30 @@ impl<'m> UseTable<'m> {
     }
 
     /// Says that a block has no owner any more.
-    pub(super) fn clear(&self, block: Pfn) {
+    pub(crate) fn clear(&self, block: Pfn) {
         // ORDER: Relaxed: the caller has the block.
         self.word(block).store(0, Relaxed);
     }
 
     /// Says whether a block is this owner's, in whatever state.
-    pub(super) fn is_of(&self, block: Pfn, owner: Owner) -> bool {
+    pub(crate) fn is_of(&self, block: Pfn, owner: Owner) -> bool {
         // ORDER: Relaxed: asked while nothing else uses the owner's blocks.
         self.word(block).load(Relaxed) >> USES_BITS == u32::from(owner.0)
     }
 
     /// Says whether a block is this owner's and has no uses by the table: it is idle, or its holder's alone.
-    pub(super) fn is_unused(&self, block: Pfn, owner: Owner) -> bool {
+    pub(crate) fn is_unused(&self, block: Pfn, owner: Owner) -> bool {
         // ORDER: Relaxed: asked while nothing else uses the owner's blocks.
         self.word(block).load(Relaxed) == u32::from(owner.0) << USES_BITS
     }
 
     /// Returns the number of frames.
-    pub(super) fn frames(&self) -> Frames {
+    pub(crate) fn frames(&self) -> Frames {
         Frames(self.placed.slices.words.len() as u64)
     }
 
     /// Calls `f` with each block of `owner` that has uses by the table, and how many.
-    pub(super) fn visit(&self, owner: Owner, f: &mut dyn FnMut(Pfn, u32)) {
+    pub(crate) fn visit(&self, owner: Owner, f: &mut dyn FnMut(Pfn, u32)) {
         for nth in 0..self.placed.slices.words.len() as u64 {
             let pfn = self.first + Frames(nth);
             match self.uses(pfn, owner) {

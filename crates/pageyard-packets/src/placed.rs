@@ -1,13 +1,12 @@
 //! Where tables and rings lie: in the caller's memory, or in their own (feature `alloc`).
 
-use super::error::PacketsError;
-use crate::engine::Metadata;
+use crate::error::PacketsError;
 #[cfg(feature = "alloc")]
-use crate::engine::OwnedMemory;
-use crate::engine::sync::Carver;
+use pageyard_sync::OwnedMemory;
+use pageyard_sync::{Carver, LINE, Metadata};
 
 /// Slices of zeros, and the memory that they lie in, if that is their own.
-pub(super) struct Placed<T> {
+pub(crate) struct Placed<T> {
     pub slices: T,
     /// Dropped with the slices, which never leave their owner for longer than a borrow of it.
     #[cfg(feature = "alloc")]
@@ -15,10 +14,10 @@ pub(super) struct Placed<T> {
 }
 
 /// Returns the bytes that `carve` takes.
-pub(super) fn bytes<'m, T>(carve: impl FnOnce(&mut Carver<'m>) -> T) -> usize {
+pub(crate) fn bytes<'m, T>(carve: impl FnOnce(&mut Carver<'m>) -> T) -> usize {
     let mut counting = Carver::counting();
     carve(&mut counting);
-    counting.used() + crate::engine::LINE
+    counting.used() + LINE
 }
 
 impl<T> Placed<T> {
@@ -29,7 +28,7 @@ impl<T> Placed<T> {
     ) -> Result<Placed<T>, PacketsError> {
         let needed = bytes(&carve);
         let mut carver = Carver::of(metadata.into_memory());
-        if !carver.has(needed - crate::engine::LINE) {
+        if !carver.has(needed - LINE) {
             return Err(PacketsError::MemoryTooSmall { needed });
         }
         Ok(Placed {

@@ -1,17 +1,17 @@
 //! The one consumer of a pool: it takes pages from its cache, from the ring, and from the allocator.
 
-use super::carve::{Carve, Retired};
-use super::error::{GetError, PutError, Refused};
-use super::fragment::{Fragment, Parts};
-use super::pool::{PageMap, PagePool, PoolPage};
-use super::ring::Ring;
-use super::stats::{Own, PoolStats};
-use crate::engine::sync::{A32, Acquire, Relaxed, Release};
+use crate::carve::{Carve, Retired};
+use crate::error::{GetError, PutError, Refused};
+use crate::fragment::{Fragment, Parts};
+use crate::pool::{PageMap, PagePool, PoolPage};
+use crate::ring::Ring;
+use crate::stats::{Own, PoolStats};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use pageyard_core::allocator::{Cx, PageAllocator};
 use pageyard_core::error::AllocError;
 use pageyard_core::units::{Order, Pfn, PhysAddr};
+use pageyard_sync::{A32, Acquire, Relaxed, Release};
 
 /// Pages that a consumer keeps for itself.
 ///
@@ -36,7 +36,7 @@ struct Cache {
 
 /// What belongs to a pool's consumer, and stays when that is another.
 #[repr(align(128))]
-pub(super) struct Consumer {
+pub(crate) struct Consumer {
     cache: UnsafeCell<Cache>,
     /// Not 0 while there is one.
     held: A32,
@@ -91,7 +91,7 @@ pub struct PoolConsumer<'p, 't, A: PageAllocator, M: PageMap = ()> {
 }
 
 impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
-    pub(super) fn enter(pool: &'p PagePool<'t, A, M>) -> Option<Self> {
+    pub(crate) fn enter(pool: &'p PagePool<'t, A, M>) -> Option<Self> {
         // ORDER: Acquire pairs with the Release in `leave`.
         let entered = pool.consumer.held.compare_exchange(0, 1, Acquire, Relaxed);
         entered.is_ok().then_some(PoolConsumer { pool })
@@ -262,8 +262,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     /// fragment.
     ///
     /// # Errors
-    /// As [`PoolConsumer::get`]; [`BadRequest::Size`](crate::BadRequest::Size) for a buffer of no bytes, or larger than
-    /// a page of the pool.
+    /// As [`PoolConsumer::get`]; [`BadRequest::Size`](pageyard_core::BadRequest::Size) for a buffer of no bytes, or
+    /// larger than a page of the pool.
     ///
     /// # Linux
     /// `page_pool_alloc_frag`.

@@ -8,10 +8,10 @@
 //!
 //! A writer that stops before its compare-and-swap has done nothing; one that stops after it has done all that matters.
 
-use crate::engine::sync::{A32, Acquire, Relaxed, Release, SeqCst};
+use pageyard_sync::{A32, Acquire, Relaxed, Release, SeqCst};
 
 /// The most slots that a ring has.
-pub(super) const MOST_SLOTS: u32 = 1 << 20;
+pub(crate) const MOST_SLOTS: u32 = 1 << 20;
 
 /// Slots that a writer tries before it takes the ring for full.
 const TRIES: u32 = 4;
@@ -24,7 +24,7 @@ const EMPTY: u32 = 0;
 struct Line(A32);
 
 /// The ring.
-pub(super) struct Ring<'m> {
+pub(crate) struct Ring<'m> {
     slots: &'m [A32],
     /// Where writers begin: a hint.
     tail: Line,

@@ -4,15 +4,15 @@
 //! Each frame has a cell that its holder writes, so a page that is handed on without an order between its holders is
 //! reported.
 
-use crate::common::explore;
 use loom::cell::UnsafeCell;
 use loom::thread;
-use pageyard::packets::{FragConfig, FragPages, FragmentOwner, PagePool, PoolConfig, PutError, UseTable};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator, Pageyard,
     Pfn, PhysAddr, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
+use pageyard_packets::{FragConfig, FragPages, FragmentOwner, PagePool, PoolConfig, PutError, UseTable};
+use pageyard_testkit::interleavings::explore;
 use std::alloc::Layout;
 
 const FRAMES: u64 = 8;

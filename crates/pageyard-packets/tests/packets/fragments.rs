@@ -1,13 +1,13 @@
 //! Fragments of blocks: where they lie, when their block goes back, and what a wrong one is.
 
-use pageyard::packets::{
-    FragConfig, FragPages, FragmentOwner, PacketsError, PagePool, PoolConfig, PutError, UseTable, Values,
-};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     AllocError, AuditError, BadRequest, Census, ClaimError, Config, CpuId, CpuSet, Cx, Drained, Frames,
     FreeError, MemoryMap, Metadata, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator, Pageyard,
     PcpStats, Pfn, PhysAddr, Region, Request, Stats, TryLock, ZoneId, ZoneKind, ZoneStats,
+};
+use pageyard_packets::{
+    FragConfig, FragPages, FragmentOwner, PacketsError, PagePool, PoolConfig, PutError, UseTable, Values,
 };
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

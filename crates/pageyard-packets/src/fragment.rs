@@ -1,7 +1,7 @@
 //! A buffer that was carved from a block, and how it is given back: by its owner, or by its address.
 
-use super::error::{PutError, Refused};
-use super::use_table::{Owner, UseTable};
+use crate::error::{PutError, Refused};
+use crate::use_table::{Owner, UseTable};
 use pageyard_core::allocator::Cx;
 use pageyard_core::error::FreeError;
 use pageyard_core::units::{Order, Pfn, PhysAddr};
@@ -27,7 +27,7 @@ pub trait FragmentOwner: Parts {
 }
 
 /// What an owner of fragments does for them.
-pub(super) trait Parts: Sync {
+pub(crate) trait Parts: Sync {
     /// The table that counts its blocks' uses.
     fn table(&self) -> &UseTable<'_>;
 
@@ -65,13 +65,13 @@ pub struct Fragment<'o, O: FragmentOwner> {
 
 impl<'o, O: FragmentOwner> Fragment<'o, O> {
     #[inline(always)]
-    pub(super) fn new(owner: &'o O, at: PhysAddr, bytes: usize, order: Order) -> Fragment<'o, O> {
+    pub(crate) fn new(owner: &'o O, at: PhysAddr, bytes: usize, order: Order) -> Fragment<'o, O> {
         Fragment { owner, at, bytes: bytes as u32, order }
     }
 
     /// Returns what it was carved by.
     #[inline(always)]
-    pub(super) fn owner(&self) -> &'o O {
+    pub(crate) fn owner(&self) -> &'o O {
         self.owner
     }
 

@@ -1,15 +1,15 @@
 //! Pools of pages: where pages come from and go to, what is counted, and how a pool ends.
 
-use crate::child::in_child;
-use pageyard::packets::{
-    FragmentOwner, GetError, PacketsError, PageMap, PagePool, PoolConfig, PoolPage, PoolStats, PutError,
-    UseTable, Values,
-};
 use pageyard::{
     AllocError, BadRequest, Config, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap, Metadata, Migratetype,
     NodeId, Order, OwnedPageyard, PageAllocator, Pageyard, Pfn, PhysAddr, Region, Request, TryLock, ZoneId,
     ZoneKind,
 };
+use pageyard_packets::{
+    FragmentOwner, GetError, PacketsError, PageMap, PagePool, PoolConfig, PoolPage, PoolStats, PutError,
+    UseTable, Values,
+};
+use pageyard_testkit::child::in_child;
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};

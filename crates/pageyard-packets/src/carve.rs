@@ -1,18 +1,18 @@
 //! Buffers from a block, downwards.
 
-use super::use_table::{Owner, UseTable};
+use crate::use_table::{Owner, UseTable};
 use core::alloc::Layout;
 use pageyard_core::error::{AllocError, BadRequest};
 use pageyard_core::units::{Frames, Order, PAGE_SIZE, Pfn, PhysAddr};
 
 /// The largest block that is carved: 2 MiB, so that its uses fit into a word of the table.
-pub(super) const LARGEST: Order = Order::of(9);
+pub(crate) const LARGEST: Order = Order::of(9);
 
 /// A block that is being carved, or none.
 ///
 /// # Linux
 /// `struct page_frag_cache`.
-pub(super) struct Carve {
+pub(crate) struct Carve {
     /// The address of the block's first byte; above `top` where there is no block.
     start: u64,
     /// Where the last buffer begins, or the block ends.
@@ -23,7 +23,7 @@ pub(super) struct Carve {
 }
 
 /// What became of a block that is no longer carved.
-pub(super) enum Retired {
+pub(crate) enum Retired {
     /// It goes back when its last fragment does.
     InUse,
     /// No fragment uses it: it is the caller's.

@@ -1,6 +1,6 @@
 //! What a pool has counted.
 
-use crate::engine::sync::{A64, Relaxed};
+use pageyard_sync::{A64, Relaxed};
 
 /// A pool's counters, under the names that Linux gives them (`struct page_pool_stats`), and what it holds.
 ///
@@ -35,14 +35,14 @@ pub struct PoolStats {
 
 /// A counter that one thread at a time writes.
 #[derive(Default)]
-pub(super) struct Own(Count);
+pub(crate) struct Own(Count);
 
 /// A counter that any thread adds to.
 #[derive(Default)]
-pub(super) struct Count(A64Zero);
+pub(crate) struct Count(A64Zero);
 
 /// A word that begins at 0.
-pub(super) struct A64Zero(A64);
+pub(crate) struct A64Zero(A64);
 
 impl Default for A64Zero {
     fn default() -> Self {

@@ -1,9 +1,9 @@
 //! Fragments of an allocator's blocks, and a CPU's cache of them.
 
-use super::carve::{Carve, LARGEST, Retired};
-use super::error::PacketsError;
-use super::fragment::{Fragment, FragmentOwner, Parts};
-use super::use_table::{Owner, UseTable};
+use crate::carve::{Carve, LARGEST, Retired};
+use crate::error::PacketsError;
+use crate::fragment::{Fragment, FragmentOwner, Parts};
+use crate::use_table::{Owner, UseTable};
 use core::alloc::Layout;
 use pageyard_core::allocator::{Cx, PageAllocator};
 use pageyard_core::error::{AllocError, BadRequest, FreeError};
@@ -44,7 +44,7 @@ impl Default for FragConfig {
 /// # Examples
 #[cfg_attr(feature = "alloc", doc = "```")]
 #[cfg_attr(not(feature = "alloc"), doc = "```ignore")]
-/// use pageyard::packets::{FragConfig, FragPages, UseTable};
+/// use pageyard_packets::{FragConfig, FragPages, UseTable};
 /// use pageyard::*;
 /// use core::alloc::Layout;
 ///

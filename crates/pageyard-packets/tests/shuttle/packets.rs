@@ -1,12 +1,12 @@
 //! Pools and fragments: rings at the sizes that ship, pages that come back from several threads, and ends of all kinds.
 
-use crate::common::{explore, explore_some};
-use pageyard::packets::{FragConfig, FragPages, FragmentOwner, PagePool, PoolConfig, PutError, UseTable};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard, PageAllocator,
     Pageyard, Pfn, PhysAddr, Region, Request, TryLock, ZoneKind,
 };
+use pageyard_packets::{FragConfig, FragPages, FragmentOwner, PagePool, PoolConfig, PutError, UseTable};
+use pageyard_testkit::schedules::{explore, explore_some};
 use shuttle::thread;
 use std::alloc::Layout;
 use std::cell::RefCell;

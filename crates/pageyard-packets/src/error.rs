@@ -1,6 +1,6 @@
 //! What can be wrong with a pool, a buffer or a page.
 
-use super::ring::MOST_SLOTS;
+use crate::ring::MOST_SLOTS;
 use core::fmt;
 use pageyard_core::error::{AllocError, FreeError};
 use pageyard_core::units::Order;
