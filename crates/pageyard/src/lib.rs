@@ -43,6 +43,8 @@
 //! Without any feature, the crate is `no_std` and never allocates.
 //!
 //! * `alloc`: instances that own the memory of their metadata; [`PageAllocator`] for `Box` and `Arc`.
+//! * `percpu-impl`: what an implementer of [`PerCpu`] outside this crate works with: lists, tags and words as
+//!   addresses. `pageyard-arena` is one.
 //! * `step-hook`: for tests of the engine itself; a function that is called before every atomic step.
 //!
 //! # Concurrency

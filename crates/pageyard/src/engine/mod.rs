@@ -50,21 +50,31 @@ mod yard;
 mod zone;
 mod zonelists;
 
-pub use map::bias::{BiasState, RawPlace, TagPlace};
-pub use map::cpu_words::{CpuWords, RawCpuWords};
-pub use map::watch::{Unchanged, Watch};
+pub use map::bias::BiasState;
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;
 pub use pageyard_sync::Metadata;
 #[cfg(feature = "step-hook")]
 pub use pageyard_sync::hook;
 pub use pcp::bias_asks::BiasStats;
-pub use pcp::list::{List, Pushed};
-pub use pcp::lists::{CpuLists, LooseLists, RawLists};
-pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock, Winning};
+pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(not(loom))]
 pub use ranges::CmaArea;
 pub use ranges::{Visit, Visited};
 #[cfg(not(loom))]
 pub use repair::Repaired;
 pub use yard::{Config, MetadataLayout, Pageyard};
+
+/// Exports for an implementer of [`PerCpu`] outside this crate.
+#[cfg(feature = "percpu-impl")]
+mod for_implementers {
+    pub use super::map::bias::{RawPlace, TagPlace};
+    pub use super::map::cpu_words::{CpuWords, RawCpuWords};
+    pub use super::map::watch::{Unchanged, Watch};
+    pub use super::pcp::list::{List, Pushed};
+    pub use super::pcp::lists::{CpuLists, RawLists};
+    pub use super::pcp::loose::LooseLists;
+    pub use super::pcp::percpu::Winning;
+}
+#[cfg(feature = "percpu-impl")]
+pub use for_implementers::*;
