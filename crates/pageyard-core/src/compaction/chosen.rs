@@ -1,9 +1,10 @@
 //! Blocks that the engine chose because they are the cheapest to empty: no migrate scanner looks for them.
 
-use super::cluster::{CLUSTER, Cluster};
+use super::cluster::CLUSTER;
 use super::migrate::Migrate;
 use super::pass::{Pass, Search};
 use super::source::{Emptied, Source};
+use super::view::Cluster;
 use super::view::{Choice, Chooser, CompactionView, FrameState, Role};
 use crate::units::{BlockId, Order, PAGEBLOCK_ORDER, Pfn};
 

@@ -1,12 +1,13 @@
 //! The driver: a compaction of one zone, as a state machine that does a bounded piece of work at a time.
 
-use super::cluster::{Cluster, Ending, Moving};
 use super::job::Job;
 use super::knobs::Moves;
 use super::migrate::Migrate;
+use super::moving::{Ending, Moving};
 use super::pass::{Captured, Pass, Search, Settled};
 use super::plan::Plan;
 use super::step::Step;
+use super::view::Cluster;
 use super::view::CompactionView;
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
@@ -174,7 +175,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
                 Some(outcome) => self.finish(outcome, None),
                 None => {
                     pass.begin_cluster();
-                    *phase = Phase::Isolate(Cluster::new(self.owner, pass.job.plan.mode));
+                    *phase = Phase::Isolate(Cluster::<M, O>::new(self.owner, pass.job.plan.mode));
                 }
             },
             Phase::Isolate(cluster) => match pass.isolate(cluster) {
@@ -196,7 +197,9 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
                 cluster.put_back();
                 match pass.settle(*ending) {
                     Settled::GoOn => *phase = Phase::Check,
-                    Settled::Rescan => *phase = Phase::Isolate(Cluster::new(self.owner, pass.job.plan.mode)),
+                    Settled::Rescan => {
+                        *phase = Phase::Isolate(Cluster::<M, O>::new(self.owner, pass.job.plan.mode))
+                    }
                     Settled::Contended => self.finish(Outcome::Contended, None),
                     Settled::Captured(block) => self.finish(Outcome::Success, Some(block)),
                 }

@@ -1,9 +1,11 @@
 //! Moving everything out of a range of frames.
 
-use super::cluster::{CLUSTER, Cluster, Moving};
+use super::cluster::CLUSTER;
 use super::migrate::{Busy, Migrate, MigrateError, Mode};
 use super::moves::ROUNDS;
+use super::moving::Moving;
 use super::targets::Targets;
+use super::view::Cluster;
 use super::view::{CompactionView, FrameState};
 use crate::allocator::Cx;
 use crate::memmap::MAX_ZONES;
@@ -39,7 +41,7 @@ pub fn evacuate<M: CompactionView, O: Migrate>(
     mode: Mode,
     mut refill: impl FnMut(&mut M::Stock),
 ) -> Result<Frames, Stuck> {
-    let (mut cluster, mut targets) = (Cluster::new(owner, mode), Targets::new(map, cx));
+    let (mut cluster, mut targets) = (Cluster::<M, O>::new(owner, mode), Targets::new(map, cx));
     let mut moved = 0;
     for pfn in spanned(map, &range).map(Pfn) {
         match map.frame(pfn) {
@@ -74,7 +76,7 @@ fn move_all<M: CompactionView, O: Migrate>(
     targets: &mut Targets<'_, M>,
     refill: &mut impl FnMut(&mut M::Stock),
 ) -> Result<u64, Stuck> {
-    let (mut moving, mut moved) = (Moving::new(cluster.take(), false), 0);
+    let (mut moving, mut moved) = (Moving::<M, O>::new(cluster.take(), false), 0);
     let mode = moving.mode();
     loop {
         if moving.seek().is_none() {

@@ -1,9 +1,9 @@
 //! Skip hints: when the scanners leave them, and where the next scan begins.
 
-use super::cluster::Cluster;
 use super::knobs::Hints;
 use super::migrate::{Migrate, Mode};
 use super::pass::Pass;
+use super::view::Cluster;
 use super::view::CompactionView;
 use crate::units::{PAGEBLOCK_ORDER, PageblockId, Pfn};
 

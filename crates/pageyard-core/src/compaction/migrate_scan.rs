@@ -1,12 +1,12 @@
 //! The migrate scanner: upwards from the start of the zone, a pageblock at a time.
 
-use super::cluster::Cluster;
 use super::knobs::{FastSource, Hints};
 use super::migrate::Migrate;
 use super::pass::{Pass, Search};
 use super::plan::{block_end_pfn, pageblock_end_pfn};
 use super::source::{Emptied, Source};
 use super::step::Step;
+use super::view::Cluster;
 use super::view::{CompactionView, FrameState, Role};
 use crate::units::{BlockId, Pfn};
 

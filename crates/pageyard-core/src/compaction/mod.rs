@@ -12,7 +12,7 @@
 //!
 //! Inside, from the bottom up:
 //!
-//! * What is given back when dropped: `cluster` (isolated frames), `targets` (free frames to move to, with their
+//! * What is given back when dropped: `cluster` (isolated frames), `moving` (those that are being moved), `targets` (free frames to move to, with their
 //!   leases), `held` (free frames of the block being emptied), `source` (what is being emptied, with its lease).
 //! * `round`: the way of both scanners through a zone; `positions`: where on it they begin.
 //! * `job`: what does not change during a compaction, and the policy decisions that follow from it alone.
@@ -45,6 +45,7 @@ mod knobs;
 mod migrate;
 mod migrate_scan;
 mod moves;
+mod moving;
 mod pass;
 mod plan;
 mod positions;
@@ -64,7 +65,7 @@ pub use background::{
     compact_ahead, compact_everything, compact_for_order, compact_in_background, forget_hints_if_asked,
     is_worth_compacting,
 };
-pub use cluster::CLUSTER;
+pub use cluster::{CLUSTER, Cluster, Isolated};
 pub use direct::{Tried, compact_for_request};
 pub use driver::{Compactor, Progress};
 pub use evacuate::{Stuck, evacuate};

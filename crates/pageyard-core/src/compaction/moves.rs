@@ -1,9 +1,9 @@
 //! The moves: each isolated frame of a cluster goes to a free frame, and each block to a free block, while there are
 //! any.
 
-use super::cluster::{Ending, Moving, Stage, Turn};
 use super::knobs::Moves;
 use super::migrate::{Migrate, MigrateError, Mode};
+use super::moving::{Ending, Moving, Stage, Turn};
 use super::pass::Pass;
 use super::step::Step;
 use super::view::CompactionView;

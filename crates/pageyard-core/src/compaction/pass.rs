@@ -1,12 +1,12 @@
 //! One pass over a zone: where its scanners stand, what the engine has lent it, and what it does between clusters.
 
-use super::cluster::Ending;
 use super::fast::FastSearch;
 use super::forget::{Forget, forget_hints};
 use super::held::Held;
 use super::job::Job;
 use super::knobs::{Finish, Hints};
 use super::migrate::{Migrate, Mode};
+use super::moving::Ending;
 use super::plan::{Goal, block_end_pfn, block_start_pfn, pageblock_start_pfn};
 use super::round::Round;
 use super::source::Source;

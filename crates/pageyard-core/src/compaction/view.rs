@@ -1,5 +1,6 @@
 //! What compaction sees of an engine: pageblocks, frames, leases, and free frames to move things to.
 
+use super::cluster::{self, Isolated};
 use super::knobs::Knobs;
 use super::plan::Plan;
 use super::room::Room;
@@ -181,6 +182,9 @@ impl Chooser {
     /// Words of bits that a pageblock has.
     pub const WORDS: usize = 1 << (PAGEBLOCK_ORDER.get() - 6);
 }
+
+/// A cluster that is kept where an engine keeps it.
+pub(super) type Cluster<'a, M, O> = cluster::Cluster<'a, O, <M as CompactionView>::Room<Isolated<O>>>;
 
 /// Compaction's view of an engine.
 ///
