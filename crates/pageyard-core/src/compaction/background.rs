@@ -5,8 +5,9 @@ use super::forget::{Forget, forget_hints};
 use super::knobs::{Hints, Knobs, Marks};
 use super::migrate::{Migrate, Mode};
 use super::plan::{Goal, Plan};
+use super::score::{fragmentation_score, score_marks};
 use super::state::AheadTurns;
-use super::suitability::{fragmentation_score, score_marks, suitability};
+use super::suitability::suitability;
 use super::view::CompactionView;
 use super::work::{Outcome, Work};
 use crate::allocator::Cx;
@@ -152,7 +153,7 @@ pub fn compact_in_background<M: CompactionView, O: Migrate>(
         map.tally(cx, Counter::CompactDaemonWake, 1);
         work += did;
     }
-    let score = || fragmentation_score(map, zone);
+    let score = || fragmentation_score(&map.free_blocks(zone));
     work += compact_ahead(map, owner, cx, core::iter::once(zone), &state.ahead, score);
     work
 }

@@ -52,6 +52,7 @@ mod positions;
 mod restraint;
 mod room;
 mod round;
+mod score;
 mod source;
 mod state;
 mod step;
@@ -76,10 +77,11 @@ pub use knobs::{
 pub use migrate::{Busy, Listed, Migrate, MigrateError, Mode};
 pub use plan::{Goal, Plan, block_end_pfn, block_start_pfn, pageblock_end_pfn, pageblock_start_pfn};
 pub use room::{Room, Slots};
+pub use score::{fragmentation_score, score_marks};
 pub use state::{AheadTurns, ZoneState};
 pub use step::Step;
 pub use stock::{FreeStock, Stock};
-pub use suitability::{fragmentation_score, room_to_begin, score_marks, suitability};
+pub use suitability::{room_to_begin, suitability};
 pub use view::{
     Choice, Chooser, CompactionView, Direct, FrameState, FreeScan, Holder, Lease, Leases, ListEnd,
     PageblockInfo, Role, ZoneView,

@@ -2,11 +2,12 @@
 
 use super::knobs::{Knobs, Marks};
 use super::plan::{Goal, Plan};
+use super::score::fragmentation_score;
 use super::view::CompactionView;
 use super::work::Outcome;
-use crate::metrics::{extfrag_index, unusable_index};
+use crate::metrics::extfrag_index;
 use crate::request::RequestFlags;
-use crate::units::{Frames, Order, PAGEBLOCK_ORDER, ZoneId};
+use crate::units::{Frames, Order};
 use crate::watermark::Watermarks;
 
 /// Orders above this one are costly: for them memory that is short is told apart from memory that is fragmented.
@@ -76,26 +77,6 @@ pub fn room_to_begin(knobs: &Knobs, marks: &Watermarks, order: Order) -> Frames 
     Frames(mark.0 + 2 * order.frames().0)
 }
 
-/// Returns how fragmented a zone is, in percent: the share of its free memory that cannot serve a huge page.
-///
-/// # Linux
-/// `fragmentation_score_zone` (`extfrag_for_order`).
-#[must_use]
-pub fn fragmentation_score<M: CompactionView>(map: &M, zone: ZoneId) -> u64 {
-    let unusable = unusable_index(&map.free_blocks(zone), PAGEBLOCK_ORDER.index());
-    unusable.map_or(0, |u| (u * 100.0) as u64)
-}
-
-/// Returns the score at which proactive compaction stops, and the one above which it begins.
-///
-/// # Linux
-/// `fragmentation_score_wmark`.
-#[must_use]
-pub fn score_marks(proactiveness: u8) -> (u64, u64) {
-    let low = (100u64.saturating_sub(u64::from(proactiveness))).max(5);
-    (low, (low + 10).min(100))
-}
-
 /// Says whether the goal is reached.
 ///
 /// # Linux
@@ -103,7 +84,7 @@ pub fn score_marks(proactiveness: u8) -> (u64, u64) {
 pub(super) fn is_reached<M: CompactionView>(map: &M, plan: &Plan) -> bool {
     match plan.goal {
         Goal::Everything => false,
-        Goal::Score(low) => fragmentation_score(map, plan.zone) <= low,
+        Goal::Score(low) => fragmentation_score(&map.free_blocks(plan.zone)) <= low,
         Goal::Block(order, m) => {
             let marks = map.zone(plan.zone).map(|z| z.marks).unwrap_or_default();
             if let Some(passes) = passes_in_pageblocks(map, plan, order, marks.high) {
@@ -114,17 +95,5 @@ pub(super) fn is_reached<M: CompactionView>(map: &M, plan: &Plan) -> bool {
                 || map.watermark_ok(plan.zone, order, low, plan.highest, RequestFlags::empty());
             met && map.has_suitable(plan.zone, order, m)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn proactive_marks_are_ten_apart_and_never_below_five() {
-        assert_eq!(score_marks(20), (80, 90));
-        assert_eq!(score_marks(0), (100, 100));
-        assert_eq!(score_marks(100), (5, 15));
     }
 }

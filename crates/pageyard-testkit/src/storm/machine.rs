@@ -1,7 +1,6 @@
 //! The machines of a storm: small ones that are near the end of their memory, and roomy ones.
 
 use crate::maps::{self, normal};
-use pageyard::compaction::{Knobs, Scope};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     BlockId, Config, Frames, MemoryMap, NodeId, Order, PAGEBLOCK_ORDER, PageblockId, Pfn, Region, Request,
@@ -160,16 +159,7 @@ pub(super) fn config(rng: &mut fastrand::Rng, cpus: u32) -> Config {
     }
     config.pcp = rng.u8(..8) != 0;
     config.percpu_pagelist_high_fraction = [0, 8, 8, 16][rng.usize(..4)];
-    let knobs = &mut config.compaction;
-    // Choosing, scanning as Linux does, and what lies between.
-    match rng.u8(..4) {
-        0 => *knobs = Knobs { leases: true, ..Knobs::linux_4_10() },
-        1 => *knobs = Knobs { direct_free: Scope::Off, ..Knobs::engine() },
-        _ => {}
-    }
-    knobs.release_leftovers = rng.bool();
-    knobs.thorough = rng.u8(..4) == 0;
-    knobs.proactiveness = [0, 0, 20, 100][rng.usize(..4)];
+    config.compaction_proactiveness = [0, 0, 20, 100][rng.usize(..4)];
     config
 }
 

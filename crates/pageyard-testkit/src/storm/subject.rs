@@ -3,7 +3,7 @@
 use super::watched::{Watched, Way};
 use crate::check;
 use crate::naive::Naive;
-use pageyard::compaction::{CompactionView, FrameState};
+use pageyard::compaction::FrameState;
 use pageyard::reclaim::Helpers;
 use pageyard::{
     AllocError, AuditError, Census, ClaimError, CompactorId, Config, CpuId, CpuSet, Cx, FreeError, MapError,

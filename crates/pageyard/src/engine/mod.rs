@@ -28,8 +28,12 @@
 
 mod audit;
 #[cfg(not(loom))]
-mod compaction_view;
+mod compaction;
+#[cfg(not(loom))]
+mod evacuate;
 mod geometry;
+#[cfg(not(loom))]
+mod held;
 mod interface;
 mod isolation;
 mod map;

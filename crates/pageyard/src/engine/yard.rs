@@ -11,13 +11,13 @@ use super::pcp::scratch::ScratchAreas;
 use super::pcp::tuning::Tuning;
 use super::sync::{A64, Carver, Relaxed};
 use super::zone::Zone;
-use super::zone::hints::{ChoiceHints, ReclaimWake};
+use super::zone::compaction_state::CompactionState;
+use super::zone::hints::{ChoiceHints, OrderWake};
 use super::zone::online::Online;
 use super::zone::pageblocks::Pageblocks;
 use super::zonelists::{self, Zonelists};
 use core::alloc::Layout;
 use pageyard_core::clear::Clear;
-use pageyard_core::compaction::{Knobs, ZoneState};
 use pageyard_core::error::MapError;
 use pageyard_core::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
 use pageyard_core::observer::Observer;
@@ -44,8 +44,13 @@ pub struct Config {
     pub percpu_pagelist_high_fraction: u64,
     /// Whether there are per-CPU lists at all.
     pub pcp: bool,
-    /// Compaction.
-    pub compaction: Knobs,
+    /// Whether requests that may wait, and the background, compact at all.
+    pub compaction: bool,
+    /// How much is compacted ahead of need, 0 to 100.
+    ///
+    /// # Linux
+    /// `vm.compaction_proactiveness`, which is 20 there.
+    pub compaction_proactiveness: u8,
     /// `init_on_alloc`: every block is zeros when it is handed out, and only what the engine itself cleared is not
     /// cleared again. Needs something that [clears](Pageyard::with_clearer).
     pub init_on_alloc: bool,
@@ -63,7 +68,8 @@ impl Config {
             reserve_rule: ReserveRule::MinReserve,
             percpu_pagelist_high_fraction: 0,
             pcp: true,
-            compaction: Knobs::engine(),
+            compaction: true,
+            compaction_proactiveness: 0,
             init_on_alloc: false,
             init_on_free: false,
         }
@@ -225,9 +231,9 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 reserve_rule: config.reserve_rule,
                 protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
                 max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),
-                compaction: ZoneState::new(),
+                compaction: CompactionState::new(),
                 choices: ChoiceHints::default(),
-                reclaim_wake: ReclaimWake::default(),
+                reclaim_wake: OrderWake::new(),
             }
         });
         let zonelists =

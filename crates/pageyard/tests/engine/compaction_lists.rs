@@ -5,7 +5,7 @@ use crate::scripted_zone::{Event, Frame, ScriptedZone, background, direct, plain
 use pageyard::compaction::{
     Compactor, FastSource, Goal, Hints, Knobs, ListEnd, Mode, Outcome, Plan, Progress,
 };
-use pageyard::{Cx, MemoryMap, Migratetype, Order, PageblockId, Pageyard, Region, TryLock, ZoneId};
+use pageyard::{Cx, Migratetype, Order, PageblockId};
 
 fn targets() -> Knobs {
     Knobs { extfrag_threshold: 0, whole_blocks: true, fast_free: true, ..plainest() }
@@ -253,19 +253,4 @@ fn in_6_1_the_pageblock_found_is_passed_over_because_of_its_own_hint() {
     assert!(zone.skips.lock().unwrap().contains(&3));
     assert_eq!(zone.isolated()[0], 1601 + 32, "only the return scans it, from the frame that was found");
     assert!(c.work().skipped >= 1);
-}
-
-#[test]
-fn an_engine_without_lists_shows_none() {
-    // The engine finds what it empties, and where to move it, by its index.
-    use pageyard::compaction::CompactionView;
-    let region = [Region::managed(
-        pageyard::Pfn(0),
-        pageyard::Frames(4096),
-        pageyard::NodeId(0),
-        pageyard::ZoneKind::Normal,
-    )];
-    let engine =
-        Pageyard::owned(&MemoryMap::new(&region).unwrap(), pageyard::Config::new(1), TryLock).unwrap();
-    assert!(!engine.see_list(ZoneId(0), Order::ZERO, ListEnd::Head, |_| panic!("there is nothing to see")));
 }

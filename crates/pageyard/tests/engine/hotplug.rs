@@ -2,7 +2,6 @@
 
 use crate::child::in_child;
 use crate::panicking::{ISOLATE, MIGRATE, at_every_callback};
-use pageyard::compaction::Knobs;
 use pageyard::reclaim::NoHelp;
 use pageyard::{
     Config, ContigError, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap, Migratetype, NodeId, Order,
@@ -150,7 +149,7 @@ fn wrong_ranges_are_refused() {
 #[test]
 fn a_panic_of_the_owner_takes_nothing_offline() {
     in_child("hotplug::a_panic_of_the_owner_takes_nothing_offline", || {
-        at_every_callback("offline", Knobs::engine(), &[ISOLATE, MIGRATE], |yard, keeper| {
+        at_every_callback("offline", &[ISOLATE, MIGRATE], |yard, keeper| {
             if yard.offline_range(&CX, Pfn(0), Frames(512), keeper).is_ok() {
                 yard.online_range(&CX, Pfn(0), Frames(512)).unwrap();
             }
