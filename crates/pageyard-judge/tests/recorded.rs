@@ -130,7 +130,7 @@ fn requests_that_must_not_use_the_reserves_and_those_of_victims_show_in_the_reco
 
 #[test]
 fn every_rule_of_compaction_that_was_mended_shows_in_the_recordings() {
-    use pageyard_core::compaction::{FastSource, Finish, Hints, Moves, TargetOrder};
+    use pageyard_linux::compaction::{FastSource, Finish, Hints, Moves, TargetOrder};
     let recordings = recordings();
     let shows = |preset: &str, change: fn(&mut Config)| {
         recordings.iter().filter(|(_, r)| r.preset == preset && !r.ruling.moves.is_empty()).any(|(_, r)| {

@@ -1,10 +1,9 @@
 //! The background compactor of a node. Layer: requests, above `compaction_view`.
 
 use crate::allocator::LinuxAllocator;
+use crate::compaction::{CompactionView, compact_ahead, compact_for_order, is_worth_compacting};
 use crate::node::Node;
-use pageyard_core::compaction::{
-    CompactionView, Work, compact_ahead, compact_for_order, fragmentation_score, is_worth_compacting,
-};
+use pageyard_core::compaction::{Work, fragmentation_score};
 use pageyard_core::reclaim::Helpers;
 use pageyard_core::{Counter, Cx, Order, ZoneKind};
 

@@ -3,16 +3,10 @@
 
 mod child;
 mod panicking;
-mod scripted_zone;
 
 mod bulk;
 mod clearing;
-mod compaction_finish;
-mod compaction_hints;
 mod compaction_leases;
-mod compaction_lists;
-mod compaction_pivot;
-mod compaction_scanners;
 mod compaction_zones;
 mod contig;
 mod conversion;
