@@ -1,5 +1,5 @@
-//! Compaction as Linux does it: two scanners, and what releases changed about them. Layer: settings, the lowest; what it
-//! needs of the allocator, it gets through a trait.
+//! Compaction as Linux does it: two scanners, and what releases changed about them. Layer: settings, the lowest of
+//! them: what it needs of the allocator, it gets through a trait.
 //!
 //! * [`CompactionView`] is its view of an allocator, [`Migrate`](pageyard_core::compaction::Migrate) its view of the
 //!   owner of the frames.

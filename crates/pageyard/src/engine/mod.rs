@@ -12,16 +12,18 @@
 //!   one user at a time; `runs`: how much moves; `bias_asks`: which CPUs ask for bias; `scratch`: where it is sorted.
 //!   Nothing here knows of zones.
 //! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several,
-//!   above it, and across types; `choose`, `hints`: which pageblocks compaction is told to empty; `marks`: how far down
-//!   a request may go. `Zone` ties them to the zone's lists.
+//!   above it, and across types; `choose`, `hints`, `compaction_state`: what compaction empties, fills and remembers;
+//!   `isolated`: pageblocks that are taken out of allocation; `marks`: how far down a request may go. `Zone` ties them
+//!   to the zone's lists.
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
 //! * `yard`: an instance, its configuration and construction.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of
 //!   several that try; `bulk`; `batches`: what moves between zones and lists; `origin`: which nodes requests were
 //!   served from.
-//! * `ranges`: frames by their numbers, in any pieces.
+//! * `held`: frames that the engine holds for itself while it moves others; `evacuate`: a range emptied.
+//! * `ranges`: frames by their numbers, in any pieces. `compaction`: blocks and runs of pageblocks made free.
 //! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `repair`: what it knows,
-//!   made anew after a kill; `compaction_view`: what compaction sees.
+//!   made anew after a kill.
 //! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.
