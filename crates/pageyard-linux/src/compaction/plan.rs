@@ -44,7 +44,8 @@ pub enum Goal {
     Block(Order, Migratetype),
     /// As many large blocks as there can be.
     Everything,
-    /// A fragmentation score of at most this many percent. See [`fragmentation_score`](super::fragmentation_score).
+    /// A fragmentation score of at most this many percent. See
+    /// [`fragmentation_score`](pageyard_core::compaction::fragmentation_score).
     Score(u64),
 }
 

@@ -1,6 +1,6 @@
 //! The engine's slow path and compaction: the common suite, and what choosing by index must reach.
 
-use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
+use pageyard::compaction::{Busy, Listed, Migrate, MigrateError, Mode};
 use pageyard::reclaim::{Priority, Reclaimed, Shortage};
 use pageyard::{
     CompactorId, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Migratetype, NodeId,
@@ -196,6 +196,81 @@ fn two_compactors_never_use_a_pageblock_for_opposite_ends_and_lose_nothing() {
     for block in (0..128).map(PageblockId) {
         assert!(engine.lease_pageblock(block, CompactorId(9)), "{block:?} is still leased");
         assert!(engine.unlease_pageblock(block));
+    }
+}
+
+/// An owner that wants its CPU, or has too many frames isolated.
+struct Restrains<'e> {
+    owner: Owner<'e, OwnedPageyard<TryLock>>,
+    yields: bool,
+    listed: Listed,
+    /// How often a compaction waited.
+    waits: AtomicU64,
+}
+
+impl Reclaim for Restrains<'_> {
+    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
+        Reclaimed::default()
+    }
+
+    fn reclaimable(&self, _: ZoneId) -> Frames {
+        Frames::ZERO
+    }
+}
+
+// SAFETY: it does what the owner does.
+unsafe impl Migrate for Restrains<'_> {
+    type Isolated = Pfn;
+
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Pfn, Busy> {
+        self.owner.isolate(pfn, mode)
+    }
+
+    fn migrate(&self, from: &mut Pfn, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
+        self.owner.migrate(from, to, mode)
+    }
+
+    fn must_yield(&self) -> bool {
+        self.yields
+    }
+
+    fn listed(&self, _: ZoneId) -> Option<Listed> {
+        Some(self.listed)
+    }
+
+    fn wait_for_isolated(&self) -> bool {
+        self.waits.fetch_add(1, SeqCst) < 5
+    }
+
+    fn putback(&self, from: Pfn) {
+        self.owner.putback(from);
+    }
+}
+
+#[test]
+fn a_compaction_gives_way_where_its_cpu_is_wanted_or_too_much_is_isolated() {
+    let few = Listed { listed: Frames(100), isolated: Frames(50) };
+    let many = Listed { listed: Frames(100), isolated: Frames(51) };
+    // Only an asynchronous compaction, which is all that a costly request without retries asks for, yields its CPU;
+    // only one that may wait does so, until the owner says that it is not to go on.
+    for (noretry, yields, listed, moves, waits) in [
+        (true, false, few, true, 0),
+        (true, true, few, false, 0),
+        (true, false, many, false, 0),
+        (false, true, few, true, 0),
+        // Five times in vain, and at once refused in this attempt and the next.
+        (false, false, many, false, 7),
+    ] {
+        let engine = built(64 * 512, Config::new(1), TryLock);
+        let (owner, pins) = half_free(&engine, |pfn| pfn.0 % 5120 == 7);
+        let helper = Restrains { owner, yields, listed, waits: AtomicU64::new(0) };
+        let flags = if noretry { RequestFlags::NORETRY } else { RequestFlags::empty() };
+        let got = engine.alloc_with(&CX, &Request::new(HUGE, Migratetype::Movable).with(flags), &helper);
+        got.iter().for_each(|pfn| helper.owner.keep(*pfn, HUGE, Use::Pinned));
+        let case = (noretry, yields, listed);
+        assert_eq!(engine.stats()[Counter::PgmigrateSuccess] > 0, moves, "{case:?}");
+        assert_eq!((got.is_ok(), helper.waits.load(SeqCst)), (moves, waits), "{case:?}");
+        helper.owner.check(&pins);
     }
 }
 
