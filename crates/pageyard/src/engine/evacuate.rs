@@ -1,4 +1,4 @@
-//! Moving everything out of a range of frames: for a block that a request wants, and for a range by its numbers.
+//! Moving everything out of a range of frames: a block that compaction makes free, or a range by its numbers.
 
 use super::held::Stock;
 use super::pcp::percpu::PerCpu;
@@ -60,8 +60,8 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Evacuation<'y, 'm, P,
 
     /// Moves the contents of each single frame of a range that is in use to a free frame elsewhere.
     ///
-    /// Nothing may be allocated from the range meanwhile, or what is allocated is found by the caller, who claims the
-    /// range afterwards.
+    /// Other calls may allocate from the range meanwhile, unless its pageblocks are isolated. The caller claims the
+    /// range afterwards, and finds out then.
     ///
     /// # Linux
     /// `__alloc_contig_migrate_range`.
@@ -122,7 +122,7 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Evacuation<'y, 'm, P,
         self.pass(pfn, state)
     }
 
-    /// Passes over a frame that nobody owns; returns how many frames that settles.
+    /// Passes over a frame that has no owner; returns how many frames that settles.
     fn pass(&self, pfn: Pfn, state: FrameState) -> Result<u64, Stuck> {
         match state {
             FrameState::Free(order) => Ok(order.frames().0),

@@ -1,5 +1,5 @@
 //! Frames that the engine holds for itself while it moves others: no caller knows of them. No step here is new to the
-//! protocol: they are claimed and released as in any call, and to everybody else each is an allocated block of order 0.
+//! protocol: they are claimed and released as in any call, and each is an allocated block of order 0 meanwhile.
 
 use super::geometry::{BlockIdx, MAX_ORDER, WORD_ORDER};
 use super::map::frame_map::{Masks, for_each_down};
@@ -45,9 +45,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Returns a single frame to its zone, past the lists, if it is still whose it was.
+    /// Returns a single frame to its zone, past the lists, unless a wrong free has taken it.
     ///
-    /// A moved frame is no free, as its target was no allocation: neither is counted.
+    /// Neither this nor the claim of a target is counted as a free or an allocation.
     ///
     /// # Linux
     /// Difference: there the free of a moved frame counts, in `pgfree`, and the target's allocation does not.
