@@ -131,42 +131,61 @@ mod tests {
     const CX: Cx = Cx::on(CpuId(0));
     const MOVABLE: Migratetype = Migratetype::Movable;
 
-    #[test]
-    fn frames_that_were_in_stock_and_went_back_are_not_the_head_of_a_block_of_zeros() {
+    type Yard<'m> = Pageyard<'m, TryLock>;
+
+    /// Runs a test on one pageblock of zeros but for its first frame, which is in use.
+    fn with_zeros(test: impl FnOnce(&Yard<'_>)) {
         let regions = [Region::managed(Pfn(0), Frames(512), NodeId(0), ZoneKind::Normal)];
         let watermark = WatermarkKnobs { min_free_kbytes: Some(0), ..WatermarkKnobs::default() };
         let config = Config { watermark, pcp: false, ..Config::new(1) };
         let (map, mut memory) = (MemoryMap::new(&regions).unwrap(), [0u8; 1 << 16]);
         let yard = Pageyard::new(&map, config, TryLock, Metadata::zeroed(&mut memory)).unwrap();
-        let claim = |pfn, order| {
-            yard.claim_exact(&CX, Pfn(pfn), Order::of(order), MOVABLE).unwrap();
-            yard.was_zeroed(Pfn(pfn))
-        };
-        let free = |pfn, order| yard.free(&CX, Pfn(pfn), Order::of(order)).unwrap();
-        // One pageblock of zeros but for its first frame, which is in use.
         let all = yard.alloc(&CX, &Request::new(Order::of(9), MOVABLE)).unwrap();
         yard.free_zeroed(&CX, all, Order::of(9)).unwrap();
-        assert!(claim(0, 0));
-
-        // Four are claimed for compaction, which uses none.
-        let (pageblocks, block) = (&yard.main.pageblocks, FrameIdx::new(0).block());
-        let want = Want { ty: MOVABLE as u8, order: 0, blocks: 4, cpu: CpuId(0) };
-        let got = pageblocks.claim_of(block, want, Take::Same, false).unwrap();
-        pageblocks.free.add(got.claimed);
-        let mut stock = Stock::new(&yard);
-        stock.add(yard.main, block, &got.masks);
-        assert_eq!((stock.next(), stock.room()), (Some(Pfn(1)), CLUSTER - 4));
-        drop(stock);
+        assert!(claim(&yard, 0, 0));
+        test(&yard);
         yard.audit().unwrap();
+    }
 
-        // Its owner writes to frame 3, and frees it.
-        claim(3, 0);
-        free(3, 0);
-        // Now it is the second frame of a block whose first one is clean.
-        assert!(!claim(2, 1), "frame 3 was written to");
-        free(2, 1);
-        // And nothing of this block, which was written to as a whole, is clean any more.
-        assert!(!claim(2, 0) && !claim(3, 0), "frames 2 and 3 were written to");
-        yard.audit().unwrap();
+    /// Claims a block by its number and returns whether the engine calls it zeros.
+    fn claim(yard: &Yard<'_>, pfn: u64, order: u8) -> bool {
+        yard.claim_exact(&CX, Pfn(pfn), Order::of(order), MOVABLE).unwrap();
+        yard.was_zeroed(Pfn(pfn))
+    }
+
+    #[test]
+    fn frames_that_were_in_stock_and_went_back_are_not_the_head_of_a_block_of_zeros() {
+        with_zeros(|yard| {
+            let free = |pfn, order| yard.free(&CX, Pfn(pfn), Order::of(order)).unwrap();
+            // Four are claimed for compaction, which uses none.
+            let (pageblocks, block) = (&yard.main.pageblocks, FrameIdx::new(0).block());
+            let want = Want { ty: MOVABLE as u8, order: 0, blocks: 4, cpu: CpuId(0) };
+            let got = pageblocks.claim_of(block, want, Take::Same, false).unwrap();
+            pageblocks.free.add(got.claimed);
+            let mut stock = Stock::new(yard);
+            stock.add(yard.main, block, &got.masks);
+            assert_eq!((stock.next(), stock.room()), (Some(Pfn(1)), CLUSTER - 4));
+            drop(stock);
+            yard.audit().unwrap();
+
+            // Its owner writes to frame 3, and frees it.
+            claim(yard, 3, 0);
+            free(3, 0);
+            // Now it is the second frame of a block whose first one is clean.
+            assert!(!claim(yard, 2, 1), "frame 3 was written to");
+            free(2, 1);
+            // And nothing of this block, which was written to as a whole, is clean any more.
+            assert!(!claim(yard, 2, 0) && !claim(yard, 3, 0), "frames 2 and 3 were written to");
+        });
+    }
+
+    #[test]
+    fn a_frame_whose_contents_have_moved_is_not_known_to_be_zeros() {
+        with_zeros(|yard| {
+            assert!(claim(yard, 5, 0));
+            // Its owner writes to it, and compaction moves what it holds.
+            yard.give_back(Pfn(5));
+            assert!(!claim(yard, 5, 0), "frame 5 was written to");
+        });
     }
 }
