@@ -3,7 +3,7 @@
 CARGO ?= cargo
 NIGHTLY ?= nightly
 
-.PHONY: run build test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
+.PHONY: run build lab test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
 	test-freestanding test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
 
 # Builds the command and replays its built-in recording.
@@ -13,11 +13,15 @@ run: build
 build:
 	$(CARGO) build --release -p pageyard-cli
 
+# Builds the laboratory's command: benchmarks, experiments, the router, what-ifs, the judge.
+lab:
+	$(CARGO) build --release -p pageyard-lab
+
 # The model checkers and the freestanding example build with settings of their own, and so in folders of their own. What the
 # checkers build is one crate after another, and tests of recordings mostly wait: so they run beside others, and what one of them
 # printed comes when it has ended.
-LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard --release --test loom --target-dir target/loom
-SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard --profile checked --test shuttle --target-dir target/shuttle
+LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom
+SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
 # Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
 WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile checked --workspace
 test:
@@ -70,8 +74,8 @@ races:
 
 # The pages of experiments, opened in headless Chromium at three widths; screenshots stay in target/pages. An experiment without a
 # document there is run with --quick first, minutes for all of them. `make pages PAGES="--measure zonelist"` runs one again.
-pages: build
-	$(CARGO) build --release -p pageyard-bench --example pages
+pages:
+	$(CARGO) build --release -p pageyard-lab -p pageyard-bench --bins --example pages
 	bench/pages/run $(PAGES)
 
 lint:
@@ -82,17 +86,19 @@ lint:
 format:
 	$(CARGO) fmt --all
 
-# A binary that needs nothing but a kernel: musl where its target is installed, else static glibc.
+# A binary that needs nothing but a kernel: musl where its target is installed, else static glibc. `make static
+# STATIC=pageyard-lab` makes the laboratory's.
+STATIC ?= pageyard-cli
 static:
 	@if rustup target list --installed 2>/dev/null | grep -q x86_64-unknown-linux-musl && command -v musl-gcc >/dev/null; then \
-		$(CARGO) build --release -p pageyard-cli --target x86_64-unknown-linux-musl; \
+		$(CARGO) build --release -p $(STATIC) --target x86_64-unknown-linux-musl; \
 	else \
-		RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p pageyard-cli --target x86_64-unknown-linux-gnu; \
+		RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release -p $(STATIC) --target x86_64-unknown-linux-gnu; \
 	fi
 
 # The engine under an interpreter that knows what undefined behaviour is; takes nightly with miri and rust-src.
 miri:
-	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard --target-dir target/miri --lib
+	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard -p pageyard-packets -p pageyard-sync --target-dir target/miri --lib
 	MIRIFLAGS="-Zmiri-strict-provenance" $(CARGO) +$(NIGHTLY) miri test -p pageyard --target-dir target/miri --test engine -- threads::
 
 # The engine in threads, with every unordered access reported; takes nightly with rust-src, to instrument std as well.
@@ -121,7 +127,8 @@ deny:
 # than the version says. While the version is the same, nothing that callers use may go or change. Takes cargo-semver-checks.
 # `make semver BASE=v0.1.0 SEMVER="--package pageyard"` compares one crate.
 BASE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD~1)
-SEMVER ?= --workspace --exclude pageyard-testkit --exclude pageyard-cli
+LAB = testkit judge bench documents lab structure
+SEMVER ?= --workspace --exclude pageyard-cli $(LAB:%=--exclude pageyard-%)
 semver:
 	$(CARGO) semver-checks $(SEMVER) --baseline-rev $(BASE)
 
@@ -137,7 +144,8 @@ aarch64:
 	$(CARGO) check --profile checked --workspace --target aarch64-unknown-linux-gnu
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$(AARCH64_RUN)" PAGEYARD_TEST_RUNNER="$(AARCH64_RUN)" PAGEYARD_OPS=200000 \
-		$(CARGO) test --profile checked --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard --lib --test engine
+		$(CARGO) test --profile checked --target aarch64-unknown-linux-gnu -p pageyard-core -p pageyard -p pageyard-packets --lib \
+		--test engine --test packets
 
 clean:
 	$(CARGO) clean

@@ -3,7 +3,7 @@
  * What a block costs in Linux's own page allocator.
  *
  * Built into a User Mode Linux kernel by ./build. It measures once, before any file system is mounted, prints a line for each
- * row and switches the machine off. The settings are those of `pageyard bench sweep`: batches of blocks are allocated and
+ * row and switches the machine off. The settings are those of `pageyard-lab bench sweep`: batches of blocks are allocated and
  * freed first in first out, last in first out, or at random; 15 samples of at least 32,768 blocks each, their median counts.
  *
  * A line: pageyard-row ORDER BATCH PATTERN ALLOC FREE FASTEST MEDIAN REFILLS SPILLS, times in picoseconds a block.

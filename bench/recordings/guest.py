@@ -22,7 +22,7 @@ PATIENCE = 420
 # What the disks need; a kernel that has one built in lacks the file.
 MODULES = ["virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"]
 
-# Loads: what `pageyard what-if-load` does, how much of it, MiB of page cache that are there before, and MiB of memory
+# Loads: what `pageyard-lab what-if-load` does, how much of it, MiB of page cache that are there before, and MiB of memory
 # that are held, half of them given back here and there.
 LOADS = {
     "fork": ("short processes, four at a time", 150, 100, 0),
@@ -220,7 +220,7 @@ def repeat(console, told, name, say):
         line = line.strip()
         if line.startswith("guest: "):
             say(f"{name}: {line[7:]}")
-        elif " events in " in line or line.startswith(("pageyard:", "error:")):
+        elif " events in " in line or line.startswith(("pageyard:", "pageyard-lab:", "error:")):
             say(f"{name}: {line}")
     return len(lines)
 

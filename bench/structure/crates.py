@@ -9,19 +9,29 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# The laboratory, which no crate of the product links.
+LAB = ["pageyard-testkit", "pageyard-judge", "pageyard-bench", "pageyard-documents", "pageyard-lab", "pageyard-structure"]
+# What only the laboratory needs.
+PEERS = ["plotters", "png", "epaint_default_fonts", "libloading", "buddy_system_allocator", "csv"]
+
 # What must not be below a crate, its tests left out.
 WITHOUT = {
     "pageyard-core": ["pageyard"],
-    "pageyard": ["pageyard-linux", "pageyard-trace"],
+    "pageyard-sync": ["pageyard-core"],
+    "pageyard": ["pageyard-packets", "pageyard-linux", "pageyard-trace"],
+    "pageyard-packets": ["pageyard", "pageyard-linux", "pageyard-trace"],
     "pageyard-linux": ["pageyard", "pageyard-trace"],
-    "pageyard-arena": ["pageyard-linux", "pageyard-trace"],
-    "pageyard-judge": ["pageyard", "pageyard-trace", "pageyard-testkit"],
+    "pageyard-arena": ["pageyard-packets", "pageyard-linux", "pageyard-trace"],
+    "pageyard-guest": ["pageyard", "pageyard-linux"],
     "pageyard-trace": ["pageyard-linux", "pageyard-record", "perf-event2", "clap"],
-    "pageyard-record": ["pageyard-linux", "pageyard-replay", "plotters", "clap"],
-    "pageyard-replay": ["pageyard-record", "pageyard-bench", "pageyard-testkit", "plotters", "libloading", "perf-event2",
-                        "clap", "indicatif"],
-    "pageyard-bench": ["pageyard-record", "pageyard-testkit", "perf-event2", "clap", "indicatif"],
-    "pageyard-cli": ["pageyard-testkit"],
+    "pageyard-record": ["pageyard-linux", "pageyard-replay", "clap"],
+    "pageyard-replay": ["pageyard-record", "perf-event2", "clap"],
+    "pageyard-cli": [],
+}
+WITHOUT = {crate: unwanted + LAB + PEERS for crate, unwanted in WITHOUT.items()} | {
+    "pageyard-judge": ["pageyard", "pageyard-trace", "pageyard-testkit"],
+    "pageyard-bench": ["pageyard-record", "pageyard-testkit", "perf-event2", "clap"],
+    "pageyard-lab": ["pageyard-testkit", "pageyard-documents"],
 }
 
 

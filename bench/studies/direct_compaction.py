@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the tables and the two pictures of docs/studies/direct-compaction.md.
 
-    target/release/pageyard experiment direct-compaction --json > study.json
+    target/release/pageyard-lab experiment direct-compaction --json > study.json
     bench/studies/direct_compaction.py study.json docs/studies      pictures there, tables on standard output
 """
 

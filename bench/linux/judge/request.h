@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How hard a request tries, as the other side says it (operation.rs, replay_exchange.rs), and what that is in this kernel. */
+/* How hard a request tries, as the other side says it (request.rs of pageyard-guest), and what that is in this kernel. */
 #ifndef PAGEYARD_REQUEST_H
 #define PAGEYARD_REQUEST_H
 

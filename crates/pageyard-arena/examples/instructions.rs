@@ -6,7 +6,6 @@
 //! Restartable sequences run on an area that is not registered with the kernel, with a fixed CPU number: the tool that
 //! counts knows nothing of registered ones.
 
-use pageyard::packets::{FragConfig, FragPages, PagePool, PoolConfig, PoolPage, UseTable};
 use pageyard::{
     Alone, Caches, Clear, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Metadata,
     Migratetype, NodeId, NodeMask, Order, PageAllocator, Pageyard, PerCpu, Pfn, Region, Request,
@@ -15,6 +14,7 @@ use pageyard::{
 #[cfg(target_arch = "x86_64")]
 use pageyard_arena::rseq::{Rseq, locked_instructions};
 use pageyard_linux::LinuxAllocator;
+use pageyard_packets::{FragConfig, FragPages, PagePool, PoolConfig, PoolPage, UseTable};
 use std::alloc::Layout;
 use std::hint::black_box;
 

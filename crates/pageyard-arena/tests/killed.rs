@@ -7,8 +7,7 @@
 //!
 //! `PAGEYARD_KILLS=200 cargo test -p pageyard-arena --test killed -- --nocapture`
 
-use pageyard::compaction::{Busy, FreeStock, Migrate, MigrateError, Mode};
-use pageyard::packets::{PagePool, PoolConfig, UseTable};
+use pageyard::compaction::{Busy, CLUSTER, Migrate, MigrateError, Mode};
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
@@ -16,6 +15,7 @@ use pageyard::{
     MemoryMap, Metadata, Migratetype, NodeId, Order, PageAllocator, Pageyard, PcpStats, Pfn,
     PressureAllocator, Region, Request, RequestFlags, Stats, TryLock, ZoneId, ZoneKind, ZoneStats,
 };
+use pageyard_packets::{PagePool, PoolConfig, UseTable};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -55,7 +55,7 @@ impl Doing {
         match code {
             c if c == Doing::Bulk as u32 => BULK as u64,
             // The frames that it has claimed for what it moves, and the one that it has moved and not freed.
-            c if c == Doing::Compaction as u32 => 2 * FreeStock::MOST as u64,
+            c if c == Doing::Compaction as u32 => 2 * CLUSTER as u64,
             c if c == Doing::Drain as u32 => 0,
             _ => 1,
         }

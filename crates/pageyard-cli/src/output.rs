@@ -4,7 +4,6 @@ use pageyard_trace::document::{Document, Versioned};
 use pageyard_trace::shown;
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 /// The longest line of an error that is printed whole, in characters: the sentences of this program are shorter.
@@ -55,17 +54,6 @@ pub fn show<T: Document>(json: bool, document: &T, to_text: impl Fn(&T) -> Strin
     if json { print_json(document) } else { print(&to_text(document)) }
 }
 
-/// Says early that a report cannot be written: an experiment may take minutes.
-pub fn writable(path: &Path) -> Result<(), Failure> {
-    if !matches!(path.extension().and_then(|e| e.to_str()), Some("html" | "png")) {
-        return Err(Failure(format!("{}: a report's name ends in .html or .png", path.display())));
-    }
-    match std::fs::OpenOptions::new().append(true).create(true).open(path) {
-        Ok(_) => Ok(()),
-        Err(e) => Err(Failure(format!("{} cannot be written: {e}", path.display()))),
-    }
-}
-
 /// Prints what is not the result, on standard error.
 pub fn say(text: &str) {
     eprint!("{}", lines_shown(text, LONGEST_LINE));
@@ -97,13 +85,13 @@ fn shown_line(line: &str, longest: usize) -> String {
     if safe.chars().count() <= longest { safe } else { shown(&safe) }
 }
 
-/// Turns what a verb did into an exit status, and says what went wrong.
-pub fn exit(done: Result<(), Failure>) -> ExitCode {
+/// Turns what a verb of `command` did into an exit status, and says what went wrong.
+pub fn exit(command: &str, done: Result<(), Failure>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure(why)) => {
             let lines: Vec<&str> = why.lines().take(5).collect();
-            say(&format!("pageyard: {}\n", lines.join("\n")));
+            say(&format!("{command}: {}\n", lines.join("\n")));
             ExitCode::FAILURE
         }
     }

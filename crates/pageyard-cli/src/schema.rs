@@ -6,11 +6,14 @@ use pageyard_replay::engine::did_you_mean;
 use pageyard_trace::shown;
 use std::fmt::Write;
 
-/// A document's name, what prints it, and its schema.
-struct Schema {
-    name: &'static str,
-    printed_by: &'static str,
-    text: &'static str,
+/// A document of a command: its name, what prints it, and its schema.
+pub struct Schema {
+    /// The name of the document.
+    pub name: &'static str,
+    /// The arguments that print one.
+    pub printed_by: &'static str,
+    /// The JSON Schema.
+    pub text: &'static str,
 }
 
 /// Names a schema of `docs/schemas`, which the tests compare with the types that write the documents.
@@ -24,7 +27,7 @@ macro_rules! schema {
     };
 }
 
-const SCHEMAS: [Schema; 27] = [
+const SCHEMAS: [Schema; 14] = [
     schema!("replay", "pageyard replay --json"),
     schema!("compare", "pageyard compare --json"),
     schema!("map", "pageyard map TRACE -o FILE.html --json"),
@@ -38,19 +41,6 @@ const SCHEMAS: [Schema; 27] = [
     schema!("import", "pageyard import FILE --json"),
     schema!("import-partial", "pageyard import NAME.trace.partial --json"),
     schema!("export", "pageyard export TRACE -o FILE --json"),
-    schema!("bench-sweep", "pageyard bench sweep --json"),
-    schema!("bench-bulk", "pageyard bench bulk --json"),
-    schema!("bench-primitives", "pageyard bench primitives --json"),
-    schema!("bench-cross", "pageyard bench cross --json"),
-    schema!("bench-mixed", "pageyard bench mixed --json"),
-    schema!("bench-pools", "pageyard bench pools --json"),
-    schema!("bench-scale", "pageyard bench scale --json"),
-    schema!("bench-clear", "pageyard bench clear --json"),
-    schema!("bench-fault", "pageyard bench fault --json"),
-    schema!("bench-stream", "pageyard bench stream --json"),
-    schema!("bench-router", "pageyard bench router --json"),
-    schema!("experiment", "pageyard experiment NAME --json"),
-    schema!("experiments", "pageyard experiment --json"),
     schema!("knobs", "pageyard knobs --json"),
 ];
 
@@ -65,31 +55,45 @@ pub struct SchemaArguments {
 impl SchemaArguments {
     /// Runs the verb.
     pub fn run(&self, json: bool) -> Result<(), Failure> {
-        match &self.name {
-            Some(name) => print(find(name)?.text),
-            None if json => print(&all()),
-            None => print(&list()),
+        match self.name.as_deref().filter(|name| name.starts_with("bench-") || name.starts_with("experiment"))
+        {
+            Some(_) => Err(Failure(
+                "that document is the laboratory's: `pageyard-lab schema` prints its schema".into(),
+            )),
+            None => print_schema("pageyard", &SCHEMAS, self.name.as_deref(), json),
         }
     }
 }
 
-fn find(name: &str) -> Result<&'static Schema, Failure> {
-    SCHEMAS.iter().find(|schema| schema.name == name).ok_or_else(|| {
-        let meant = did_you_mean(name, SCHEMAS.iter().map(|schema| schema.name));
-        Failure(format!("there is no document `{}`;{meant} `pageyard schema` lists all", shown(name)))
+/// Prints the schema of one of a command's documents, or all: a list, or an object by name.
+///
+/// # Errors
+/// There is no such document, or the result cannot be written.
+pub fn print_schema(command: &str, all: &[Schema], name: Option<&str>, json: bool) -> Result<(), Failure> {
+    match name {
+        Some(name) => print(find(command, all, name)?.text),
+        None if json => print(&by_name(all)),
+        None => print(&list(command, all)),
+    }
+}
+
+fn find<'a>(command: &str, schemas: &'a [Schema], name: &str) -> Result<&'a Schema, Failure> {
+    schemas.iter().find(|schema| schema.name == name).ok_or_else(|| {
+        let meant = did_you_mean(name, schemas.iter().map(|schema| schema.name));
+        Failure(format!("there is no document `{}`;{meant} `{command} schema` lists all", shown(name)))
     })
 }
 
-fn list() -> String {
-    let mut text = String::from("pageyard schema NAME prints the JSON Schema of one of these documents:\n\n");
-    for schema in &SCHEMAS {
+fn list(command: &str, schemas: &[Schema]) -> String {
+    let mut text = format!("{command} schema NAME prints the JSON Schema of one of these documents:\n\n");
+    for schema in schemas {
         let _ = writeln!(text, "  {:<18} {}", schema.name, schema.printed_by);
     }
     text
 }
 
 /// Returns one JSON object of all schemas by name.
-fn all() -> String {
+fn by_name(schemas: &[Schema]) -> String {
     let of = |schema: &Schema| format!("\"{}\": {}", schema.name, schema.text.trim_end());
-    format!("{{{}}}\n", SCHEMAS.iter().map(of).collect::<Vec<_>>().join(",\n"))
+    format!("{{{}}}\n", schemas.iter().map(of).collect::<Vec<_>>().join(",\n"))
 }

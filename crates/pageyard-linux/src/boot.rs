@@ -1,5 +1,6 @@
 //! A zone at the start: sized, with every managed frame free. Layer: on the zone, above `buddy`.
 
+use crate::compaction::ZoneState;
 use crate::config::Config;
 use crate::cpu_pages::CpuPages;
 use crate::events::ZoneCounts;
@@ -14,7 +15,6 @@ use crate::scans::Scans;
 use crate::slot;
 use crate::tag::{MAX_PAGE_ORDER, Tag, Tags};
 use crate::zone::{Zone, ZoneInner};
-use pageyard_core::compaction::ZoneState;
 use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::{Frames, MemoryMap, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneKind, ZoneSpan, block, watermark};
 use std::sync::atomic::AtomicU64;

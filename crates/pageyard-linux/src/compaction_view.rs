@@ -5,19 +5,20 @@
 //! block of several just before one is moved to them.
 
 use crate::allocator::LinuxAllocator;
+use crate::compaction::HeldFrees;
+use crate::compaction::{
+    CompactionView, Direct, FreeScan, Holder, Knobs, Lease, Leases, ListEnd, PageblockInfo, Role, ZoneState,
+    ZoneView,
+};
 use crate::effort::{Effort, Mark, own_privileges};
 use crate::events::Origin;
 use crate::fallback::{Found, may_take_pageblock};
 use crate::freelist::End;
 use crate::frees::To;
-use crate::held_frees::{HeldFrees, Places};
 use crate::tag::{Holding, MAX_PAGE_ORDER, Tag};
 use crate::take_free::{HELD, Taking};
 use crate::zone::Zone;
-use pageyard_core::compaction::{
-    CompactionView, Direct, FrameState, FreeScan, Holder, Knobs, Lease, Leases, ListEnd, PageblockInfo, Role,
-    ZoneState, ZoneView,
-};
+use pageyard_core::compaction::FrameState;
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{
     BlockId, CompactorId, Counter, Cx, Frames, Migratetype, NR_ORDERS, Order, PAGEBLOCK_ORDER, PageblockId,
@@ -78,8 +79,6 @@ impl Zone {
 
 impl CompactionView for LinuxAllocator {
     const MOVES_BLOCKS: bool = true;
-    type Stock = HeldFrees;
-    type Room<T> = Places<T>;
 
     fn zone(&self, zone: ZoneId) -> Option<ZoneView> {
         let z = self.zones.get(zone.index())?;

@@ -6,8 +6,8 @@ pub use crate::choices::{
 };
 pub use crate::protection::PcpProtection;
 
+use crate::compaction;
 use crate::irq::Interrupts;
-use pageyard_core::compaction;
 use pageyard_core::knob::Place::{Code, Ours, Sysctl};
 use pageyard_core::knob::Releases::{Between, Every, Never, Since, Until};
 use pageyard_core::knob::Values::{Names, Number, ZeroOr};

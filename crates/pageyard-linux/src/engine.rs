@@ -2,8 +2,9 @@
 
 use crate::allocator::LinuxAllocator;
 use crate::audit;
+use crate::compaction::compact_everything;
 use crate::frees::To;
-use pageyard_core::compaction::{Outcome, Work, compact_everything};
+use pageyard_core::compaction::{Outcome, Work};
 use pageyard_core::reclaim::{Failure, Helpers, PressureAllocator, Reclaimed};
 use pageyard_core::{
     AllocError, AuditError, BadRequest, Census, ClaimError, CpuId, CpuSet, Cx, Drained, FreeError,

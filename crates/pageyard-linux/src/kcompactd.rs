@@ -1,10 +1,9 @@
 //! The background compactor of a node. Layer: requests, above `compaction_view`.
 
 use crate::allocator::LinuxAllocator;
+use crate::compaction::{CompactionView, compact_ahead, compact_for_order, is_worth_compacting};
 use crate::node::Node;
-use pageyard_core::compaction::{
-    Work, compact_ahead, compact_for_order, fragmentation_score, is_worth_compacting,
-};
+use pageyard_core::compaction::{Work, fragmentation_score};
 use pageyard_core::reclaim::Helpers;
 use pageyard_core::{Counter, Cx, Order, ZoneKind};
 
@@ -77,6 +76,6 @@ impl LinuxAllocator {
     fn fragmentation_score(&self, node: &Node) -> u64 {
         let zones = || node.zones().map(|place| &self.zones[place]);
         let of_node: u64 = zones().map(|z| z.span.present.0).sum();
-        zones().map(|z| z.span.present.0 * fragmentation_score(self, z.id) / (of_node + 1)).sum()
+        zones().map(|z| z.span.present.0 * fragmentation_score(&self.free_blocks(z.id)) / (of_node + 1)).sum()
     }
 }

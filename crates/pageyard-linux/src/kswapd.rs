@@ -2,13 +2,13 @@
 //! and `kcompactd`.
 
 use crate::allocator::LinuxAllocator;
+use crate::compaction::forget_hints_if_asked;
 use crate::config::{CompactorWake, Reclaimer, Rest, Unreclaimable};
 use crate::effort::{Effort, Mark, Reach};
 use crate::node::Node;
 use crate::reclaim::CLUSTER;
 use crate::wake::Woken;
 use crate::zone::Zone;
-use pageyard_core::compaction::forget_hints_if_asked;
 use pageyard_core::reclaim::{Helpers, Priority, Reclaimed, Shortage, ZoneMask};
 use pageyard_core::{Cx, Frames, Order, PAGEBLOCK_ORDER, Request, RequestFlags, ZoneKind};
 

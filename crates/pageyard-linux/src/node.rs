@@ -1,10 +1,10 @@
 //! A node: what its background reclaimer and compactor were asked for, and what came of it. Layer: the allocator. It
 //! knows zones by place and kind, and decides nothing.
 
+use crate::compaction::AheadTurns;
 use crate::config::Reclaimer;
 use crate::gauge::Flag;
 use crate::scans::Scans;
-use pageyard_core::compaction::AheadTurns;
 use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::{NodeId, Order, ZoneId, ZoneKind, ZoneSpan};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Relaxed};

@@ -1,13 +1,12 @@
 //! Free frames that leave the zone for compaction, which holds them as single frames. Layer: on the zone, above
 //! `watermark` and `buddy`.
 
+use crate::compaction::{FreeScan, HeldFrees};
 use crate::config::Config;
 use crate::effort::{Effort, Mark};
 use crate::freelist::End;
-use crate::held_frees::HeldFrees;
 use crate::tag::{Holding, Tag};
 use crate::zone::{Locked, Zone};
-use pageyard_core::compaction::{FreeScan, Stock};
 use pageyard_core::{BlockId, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneKind, block};
 use std::ops::Range;
 
@@ -83,9 +82,10 @@ impl Locked<'_> {
     ) -> bool {
         let BlockId { pfn, order } = block;
         let listed = self.zone.tag(pfn) == Tag::Buddy(order, Migratetype::Movable);
-        if !listed || !self.zone.can_spare(order, floor, config) || !out.push_block(block) {
+        if !listed || !self.zone.can_spare(order, floor, config) {
             return false;
         }
+        out.push_block(block);
         self.take_whole(pfn, order, Migratetype::Movable, config);
         true
     }
@@ -103,7 +103,7 @@ impl Locked<'_> {
         let z = self.zone;
         let &Taking { want, whole, stride, .. } = taking;
         let mut scan = FreeScan { scanned: 0, next: range.start.max(z.span.start), below_floor: false };
-        while scan.next < range.end.min(z.span.end()) && out.len() < want && !out.is_full() {
+        while scan.next < range.end.min(z.span.end()) && out.len() < want {
             let pfn = scan.next;
             let tag = z.tag(pfn);
             scan.scanned += 1;
@@ -124,7 +124,7 @@ impl Locked<'_> {
             }
             let n = if whole {
                 // There is room: fewer blocks than frames are here.
-                let _fits = out.push_block(BlockId { pfn, order });
+                out.push_block(BlockId { pfn, order });
                 self.take_whole(pfn, order, m, taking.config);
                 order.frames().0
             } else {
@@ -133,7 +133,7 @@ impl Locked<'_> {
                 self.take_single(pfn, order, m, n);
                 for frame in pfn.0..pfn.0 + n {
                     // There is room: `n` was cut to it.
-                    let _fits = out.push(Pfn(frame));
+                    out.push(Pfn(frame));
                 }
                 n
             };

@@ -1,12 +1,13 @@
 //! What a request that waits does: reclaim, compaction and retries, in Linux's order. Layer: requests, above `reclaim`.
 
 use crate::allocator::LinuxAllocator;
+use crate::compaction::{Marks, compact_for_request, room_to_begin};
 use crate::config::{Reclaimer, Retries};
 use crate::effort::{Effort, Mark, Reach, Wake};
 use crate::frees::To;
 use crate::reclaim::CLUSTER;
 use crate::zone::Zone;
-use pageyard_core::compaction::{Marks, Mode, Outcome, Step, compact_for_request, room_to_begin};
+use pageyard_core::compaction::{Mode, Outcome, Step};
 use pageyard_core::reclaim::{Attempts, Helpers, Priority, Shortage};
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{

@@ -1,6 +1,7 @@
 //! A zone: its parts, and how they are locked. Layer: the zone. Its operations are in the layer above, a file for each
 //! subject.
 
+use crate::compaction::ZoneState;
 use crate::config::Config;
 use crate::effort::Effort;
 use crate::events::ZoneCounts;
@@ -15,7 +16,6 @@ use crate::place::Watch;
 use crate::scans::Scans;
 use crate::slot::{Slot, SlotGuard};
 use crate::tag::{MAX_PAGE_ORDER, NR_PAGE_ORDERS, Tag, Tags};
-use pageyard_core::compaction::ZoneState;
 use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::watermark::Watermarks;
 use pageyard_core::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneId, ZoneSpan};

@@ -36,13 +36,15 @@
 //! `docs/design/ranges.md` says how they work.
 //!
 //! # Packets
-//! [`packets`] has buffers for packets over any engine: fragments of blocks, and pools whose pages come back from any
-//! CPU.
+//! The crate `pageyard-packets` has buffers for packets over any engine: fragments of blocks, and pools whose pages
+//! come back from any CPU.
 //!
 //! # Features
 //! Without any feature, the crate is `no_std` and never allocates.
 //!
 //! * `alloc`: instances that own the memory of their metadata; [`PageAllocator`] for `Box` and `Arc`.
+//! * `percpu-impl`: what an implementer of [`PerCpu`] outside this crate works with: lists, tags and words as
+//!   addresses. `pageyard-arena` is one.
 //! * `step-hook`: for tests of the engine itself; a function that is called before every atomic step.
 //!
 //! # Concurrency
@@ -74,7 +76,6 @@ extern crate alloc;
 extern crate std;
 
 pub mod engine;
-pub mod packets;
 mod placement;
 
 #[cfg(feature = "alloc")]

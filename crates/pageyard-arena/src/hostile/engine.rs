@@ -1,16 +1,13 @@
 //! An engine's calls, and those of the traits that it implements.
 
 use super::draw::Draw;
-use pageyard::compaction::{
-    self, Busy, Chooser, CompactionView, Compactor, FreeStock, Goal, Migrate, MigrateError, Mode, Plan, Role,
-    Stock, TargetOrder,
-};
+use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::engine::Visit;
 use pageyard::reclaim::{NoHelp, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
-    BlockId, CompactorId, Config, Counter, CpuSet, Cx, FrameRange, Frames, MemoryMap, Migratetype, NodeId,
-    Order, OwnedPageyard, PageAllocator, Pageyard, Pfn, PressureAllocator, Reclaim, Region, Request, TryLock,
+    CompactorId, Config, CpuSet, Cx, FrameRange, Frames, MemoryMap, Migratetype, NodeId, Order,
+    OwnedPageyard, PageAllocator, Pageyard, Pfn, PressureAllocator, Reclaim, Region, Request, TryLock,
     ZoneId, ZoneKind,
 };
 
@@ -76,10 +73,9 @@ pub fn engine(bytes: &[u8]) {
     let yard = made(draw.flag());
     let mut held = Held::new();
     while !draw.is_empty() {
-        match draw.byte() % 4 {
+        match draw.byte() % 3 {
             0 => blocks(&yard, &mut draw, &mut held),
             1 => ranges(&yard, &mut draw, &mut held),
-            2 => view(&yard, &mut draw, &mut held),
             _ => pressure(&yard, &mut draw, &mut held),
         }
     }
@@ -246,184 +242,24 @@ fn pressure(yard: &Yard, draw: &mut Draw<'_>, held: &mut Held) {
     // One that must not fail tries for ever where nothing can be given up.
     request.flags.remove(pageyard::RequestFlags::NOFAIL);
     let stubborn = Stubborn(if draw.flag() { MigrateError::Again } else { MigrateError::Refused });
-    let mode = [Mode::Async, Mode::SyncLight, Mode::Sync][usize::from(draw.byte()) % 3];
     let order = request.order;
-    match draw.byte() % 7 {
-        0 => {
+    match draw.byte() % 4 {
+        0 | 1 => {
             draw.call(("alloc_with", cx, request));
             held.extend(yard.alloc_with(&cx, &request, &stubborn).map(|pfn| (pfn, order)));
         }
-        1 => {
+        2 => {
             draw.call(("kswapd_with, kcompactd_with, compact_zone_with", cx, zone));
             let _ = yard.kswapd_with(&cx, &stubborn);
             let _ = yard.kcompactd_with(&cx, &stubborn);
             let _ = yard.compact_zone_with(&cx, zone, &stubborn);
         }
-        2 => {
-            let zones = [zone, draw.zone(), draw.zone()];
-            draw.call(("compact_for_request", cx, request, zones, mode));
-            let tried = compaction::compact_for_request(
-                yard,
-                &stubborn,
-                &cx,
-                &request,
-                zones.into_iter(),
-                mode,
-                draw.flag(),
-            );
-            held.extend(tried.captured.map(|pfn| (pfn, order)));
-        }
-        3 => {
-            draw.call(("background compaction", cx, zone, order));
-            compaction::compact_in_background(yard, &stubborn, &cx, zone);
-            compaction::compact_for_order(yard, &stubborn, &cx, zone, order);
-            compaction::compact_everything(yard, &stubborn, &cx, zone);
-            compaction::forget_hints_if_asked(yard, &stubborn, zone);
-            compaction::is_worth_compacting(yard, zone, order, request.highest_zone);
-            let _ = compaction::fragmentation_score(yard, zone);
-        }
-        4 => {
-            let (plan, budget) = (plan(draw, zone, mode), draw.number(1000));
-            draw.call(("Compactor", cx, plan, budget));
-            let _ = compaction::suitability(yard, &plan);
-            if let Some(mut compactor) = Compactor::new(yard, &stubborn, &cx, plan) {
-                for _ in 0..draw.byte() % 8 {
-                    compactor.step(budget);
-                }
-                let _ = (compactor.holds(), compactor.positions(), compactor.work());
-                if let Goal::Block(order, _) = plan.goal {
-                    held.extend(compactor.take_captured().map(|pfn| (pfn, order)));
-                }
-            }
-        }
-        5 => {
-            let range = draw.pfn()..draw.pfn();
-            draw.call(("evacuate", cx, &range, mode));
-            let _ = compaction::evacuate(yard, &stubborn, &cx, range, mode, |_| ());
-        }
         _ => {
-            draw.call("audit");
+            let pfn = draw.pfn();
+            draw.call(("frame, audit", pfn));
+            let _ = yard.frame(pfn);
             conserved(yard);
         }
-    }
-}
-
-fn plan(draw: &mut Draw<'_>, zone: ZoneId, mode: Mode) -> Plan {
-    let goal = match draw.byte() % 3 {
-        0 => Goal::Block(draw.order(), draw.migratetype()),
-        1 => Goal::Everything,
-        _ => Goal::Score(draw.number(100)),
-    };
-    Plan {
-        zone,
-        goal,
-        mode,
-        direct: draw.flag(),
-        by: CompactorId(draw.number(300) as u16),
-        highest: draw.kind(),
-        flags: draw.flags(),
-        ignore_hints: draw.flag(),
-        thorough: draw.flag(),
-    }
-}
-
-/// The calls of a compaction: `CompactionView` is public.
-fn view(yard: &Yard, draw: &mut Draw<'_>, held: &mut Held) {
-    let (cx, zone, pageblock) = (draw.cx(), draw.zone(), draw.pageblock());
-    let (floor, order) = (draw.frames(), draw.order());
-    match draw.byte() % 9 {
-        0 => {
-            let (m, flags, kind) = (draw.migratetype(), draw.flags(), draw.kind());
-            draw.call(("what the view says", zone, pageblock, floor, order, m));
-            let _ = (yard.zone(zone), yard.zone_state(zone).is_some(), yard.free_blocks(zone));
-            yard.watermark_ok(zone, order, floor, kind, flags);
-            yard.passes_in_pageblocks(zone, order, floor, kind);
-            yard.has_suitable(zone, order, m);
-            yard.pageblock(zone, pageblock);
-            yard.frame(draw.pfn());
-        }
-        1 => {
-            draw.call(("set_skip", zone, pageblock));
-            yard.set_skip(zone, pageblock, draw.flag());
-        }
-        2 => {
-            let by = CompactorId(draw.number(300) as u16);
-            draw.call(("lease", pageblock, by));
-            let lease = yard.lease(pageblock, Role::Source, by);
-            let _second = yard.lease(pageblock, Role::Target, by);
-            drop(lease);
-        }
-        3 => {
-            let (range, want) = (draw.pfn()..draw.pfn(), draw.number(64) as usize);
-            draw.call(("isolate_free", zone, &range, want, floor));
-            let mut stock = FreeStock::new(TargetOrder::LastFirst);
-            yard.isolate_free(zone, range.clone(), want, floor, draw.flag(), &mut stock);
-            yard.isolate_free_blocks(zone, range, want, floor, draw.number(512), &mut stock);
-            while let Some(block) = stock.take_block() {
-                yard.give_back(block);
-            }
-        }
-        4 => {
-            let want = draw.number(64) as usize;
-            let mut left = draw.byte();
-            draw.call(("take_direct", cx, zone, floor, want, left));
-            yard.take_direct(&cx, zone, floor, draw.flag(), want, |pfn| {
-                held.push((pfn, Order::ZERO));
-                left = left.saturating_sub(1);
-                left > 0
-            });
-        }
-        5 => {
-            let mut chooser = chooser(draw, pageblock);
-            let plan = plan(draw, zone, Mode::Sync);
-            draw.call(("choose", plan, order, chooser));
-            for _ in 0..3 {
-                let _ = yard.choose(&plan, order, &mut chooser);
-            }
-        }
-        6 => {
-            let (pfn, order) = block(draw, held);
-            let block = BlockId { pfn, order };
-            draw.call(("a block back", cx, block));
-            match draw.byte() % 6 {
-                0 => yard.give_back(block),
-                1 => yard.free_leftover(&cx, block),
-                2 => yard.free_migrated(&cx, block),
-                3 => drop(yard.join(block)),
-                4 => drop(yard.part(block)),
-                _ => yard.migrated(block, draw.pfn()),
-            }
-        }
-        7 => {
-            let (block, m) = (BlockId { pfn: draw.pfn(), order }, draw.migratetype());
-            draw.call(("capture, isolate_block", cx, block, m));
-            held.extend(yard.capture(&cx, block, m).map(|pfn| (pfn, order)));
-            let mut stock = FreeStock::new(TargetOrder::SmallestFirst);
-            yard.isolate_block(zone, block, floor, &mut stock);
-        }
-        _ => {
-            draw.call(("lists and counters", cx, zone));
-            yard.drain_local(&cx, zone);
-            yard.drain_zone(&cx, zone);
-            yard.tally(&cx, Counter::CompactStall, draw.number(1000));
-        }
-    }
-}
-
-/// Notes that no engine made.
-fn chooser(draw: &mut Draw<'_>, pageblock: pageyard::PageblockId) -> Chooser {
-    let mut any = || draw.number(64);
-    Chooser {
-        pageblock: Some(pageblock),
-        tried: std::array::from_fn(|_| any()),
-        words: std::array::from_fn(|_| any()),
-        read: any(),
-        part: any() as u32,
-        pass: any() as u32,
-        resumed: any() & 1 == 1,
-        stuck: any() as u32,
-        visited: any() as u32,
-        examined: any(),
     }
 }
 

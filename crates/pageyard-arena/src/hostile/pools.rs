@@ -2,10 +2,10 @@
 
 use super::draw::Draw;
 use super::engine::{conserved, made, single};
-use pageyard::packets::{
+use pageyard::{Cx, Pageyard, Pfn, PhysAddr, TryLock};
+use pageyard_packets::{
     FragConfig, FragPages, Fragment, FragmentOwner, PagePool, PoolConfig, PoolPage, UseTable, Values,
 };
-use pageyard::{Cx, Pageyard, Pfn, PhysAddr, TryLock};
 use std::alloc::Layout;
 
 type Yard = Pageyard<'static, TryLock>;

@@ -4,8 +4,8 @@ mod job;
 pub mod signals;
 
 use crate::output::{Failure, print, print_json, say};
+use crate::progress::Progress;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use job::Job;
 use pageyard_record::record::{Live, Recorder, Running, SAMPLE_EVERY, Through};
 use pageyard_trace::{Trace, grouped, shown};
@@ -148,11 +148,11 @@ fn record(
     seconds: Option<Duration>,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    let mut shown = Shown::new();
+    let mut progress = Progress::new();
     loop {
         let left = seconds.map_or(PASS, |s| s.saturating_sub(started.elapsed()).min(PASS));
         let live = running.wait(signals.wake(), left)?;
-        shown.at(&live);
+        progress.wait(&state(&live));
         signals.drain();
         let over = seconds.is_some_and(|s| started.elapsed() >= s);
         let ended = match &mut child {
@@ -172,47 +172,10 @@ fn record(
     }
 }
 
-/// How far the recording is, on a terminal only and not in the first second.
-struct Shown {
-    started: Instant,
-    last: Instant,
-    bar: Option<ProgressBar>,
-}
-
-impl Shown {
-    fn new() -> Shown {
-        Shown { started: Instant::now(), last: Instant::now(), bar: None }
-    }
-
-    fn at(&mut self, live: &Live) {
-        if self.started.elapsed() < Duration::from_secs(1) || self.last.elapsed() < Duration::from_millis(250)
-        {
-            return;
-        }
-        self.last = Instant::now();
-        let bar = self.bar.get_or_insert_with(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            bar.set_style(
-                ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()),
-            );
-            bar
-        });
-        bar.set_message(format!(
-            "recording: {:.0} s, {} events, {} lost",
-            live.elapsed.as_secs_f64(),
-            grouped(live.events),
-            grouped(live.lost)
-        ));
-        bar.tick();
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
-    }
+/// Returns how far a recording is.
+fn state(live: &Live) -> String {
+    let (events, lost) = (grouped(live.events), grouped(live.lost));
+    format!("recording: {:.0} s, {events} events, {lost} lost", live.elapsed.as_secs_f64())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `pageyard compare` as a user meets it.
 
-use crate::schemas::document;
+use pageyard_documents::schemas::document;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
 //! The doctor as a user meets it.
 
-use crate::numbers::check_short;
-use crate::verbs::{failure, json, pageyard};
+use crate::PAGEYARD;
+use pageyard_documents::figures::check_short;
 use pageyard_replay::doctor::Diagnosis;
 use pageyard_trace::{Document, KernelLog};
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn written(name: &str, bytes: &[u8]) -> PathBuf {
 
 #[test]
 fn a_log_is_explained_in_sentences_and_as_a_document() {
-    let document = json(&["doctor", "--json", "--log", &log("huge-pages-6.12")]);
+    let document = PAGEYARD.json(&["doctor", "--json", "--log", &log("huge-pages-6.12")]);
     let first = &document["causes"][0];
     assert_eq!(first["cause"], "huge_pages_reserved", "{document}");
     assert_eq!(
@@ -39,7 +39,7 @@ fn a_log_is_explained_in_sentences_and_as_a_document() {
         (&"vm.nr_hugepages".into(), &"0".into())
     );
     assert!(first["weight"].as_f64().unwrap() > 0.5 && first["confidence"]["why"].is_string());
-    let text = pageyard(&["doctor", "--log", &log("huge-pages-6.12")]);
+    let text = PAGEYARD.run(&["doctor", "--log", &log("huge-pages-6.12")]);
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(text.contains("215 huge pages are set aside") && text.lines().count() < 40, "{text}");
 }
@@ -62,14 +62,14 @@ fn a_log_comes_through_a_pipe() {
 fn this_host_is_judged_in_two_seconds() {
     let timed = || {
         let start = Instant::now();
-        (json(&["doctor", "--json"]), start.elapsed())
+        (PAGEYARD.json(&["doctor", "--json"]), start.elapsed())
     };
     // Other tests run beside this one; the fastest of some counts.
     let (document, took) = (0..5).map(|_| timed()).min_by_key(|(_, took)| *took).unwrap();
     assert!(took < Duration::from_secs(2), "{took:?}");
     let asked = |key: &str| document[key].as_array().unwrap().len();
     assert!(asked("failed") + asked("served") >= 3, "{document}");
-    let one = json(&["doctor", "--json", "--order", "10", "--for", "GFP_ATOMIC"]);
+    let one = PAGEYARD.json(&["doctor", "--json", "--order", "10", "--for", "GFP_ATOMIC"]);
     assert_eq!(one["failed"].as_array().unwrap().len() + one["served"].as_array().unwrap().len(), 1, "{one}");
 }
 
@@ -88,7 +88,7 @@ fn numbers_of_the_page_are_in_the_document() {
 
 #[test]
 fn settings_are_tried_on_a_recording_of_a_judged_kernel() {
-    let document = json(&["doctor", "--json", "--trace", &trace("guest-6.12-huge")]);
+    let document = PAGEYARD.json(&["doctor", "--json", "--trace", &trace("guest-6.12-huge")]);
     assert_eq!(document["failures"], 308, "{document}");
     let causes = document["causes"].as_array().unwrap();
     let tried: Vec<_> = causes.iter().filter(|c| c["predicted"].is_object()).collect();
@@ -104,7 +104,7 @@ fn settings_are_tried_on_a_recording_of_a_judged_kernel() {
 
 #[test]
 fn a_recording_of_refusals_under_defrag_mode_is_explained_by_its_hosts_setting() {
-    let document = json(&["doctor", "--json", "--trace", &trace("guest-6.18-defrag")]);
+    let document = PAGEYARD.json(&["doctor", "--json", "--trace", &trace("guest-6.18-defrag")]);
     let first = &document["causes"][0];
     assert_eq!(first["cause"], "defrag_mode", "{document}");
     assert_eq!(
@@ -116,7 +116,7 @@ fn a_recording_of_refusals_under_defrag_mode_is_explained_by_its_hosts_setting()
 
 #[test]
 fn a_recording_without_a_failure_is_judged_at_its_end_and_one_without_texts_not_at_all() {
-    let document = json(&["doctor", "--json", "--trace", &trace("build")]);
+    let document = PAGEYARD.json(&["doctor", "--json", "--trace", &trace("build")]);
     assert_eq!(document["source"], "end", "{document}");
     // No text says that the setting is on.
     assert!(document["causes"].as_array().unwrap().iter().all(|c| c["cause"] != "defrag_mode"), "{document}");
@@ -131,7 +131,7 @@ fn a_recording_without_a_failure_is_judged_at_its_end_and_one_without_texts_not_
         meta.as_object_mut().unwrap().remove(texts);
     }
     fs::write(format!("{path}/meta.json"), meta.to_string()).unwrap();
-    let document = json(&["doctor", "--json", "--trace", &path]);
+    let document = PAGEYARD.json(&["doctor", "--json", "--trace", &path]);
     assert_eq!((&document["failures"], &document["unexplained"]), (&308.into(), &308.into()), "{document}");
     assert!(document["causes"].as_array().unwrap().is_empty(), "{document}");
 }
@@ -155,7 +155,7 @@ fn renamed(kernel: &str) -> String {
 #[test]
 fn a_kernel_without_a_judged_preset_gets_no_prediction() {
     let path = renamed("5.15.0");
-    let document = json(&["doctor", "--json", "--trace", &path]);
+    let document = PAGEYARD.json(&["doctor", "--json", "--trace", &path]);
     let causes = document["causes"].as_array().unwrap();
     assert!(!causes.is_empty(), "{document}");
     for cause in causes {
@@ -164,7 +164,7 @@ fn a_kernel_without_a_judged_preset_gets_no_prediction() {
     let why = |c: &Value| c["confidence"]["why"].as_str().unwrap().contains("has no preset for");
     assert!(causes.iter().any(why), "{document}");
     // Another kernel's preset says what that kernel would do.
-    let document = json(&["doctor", "--json", "--trace", &path, "--preset", "linux-6.12"]);
+    let document = PAGEYARD.json(&["doctor", "--json", "--trace", &path, "--preset", "linux-6.12"]);
     let predicted = |c: &Value| c["predicted"].is_object();
     assert!(document["causes"].as_array().unwrap().iter().any(predicted), "{document}");
 }
@@ -172,23 +172,23 @@ fn a_kernel_without_a_judged_preset_gets_no_prediction() {
 #[test]
 fn what_is_no_log_or_trace_is_refused_in_a_sentence() {
     let no_failure = written("boring.txt", b"[    0.000000] Linux version 6.12\n[    1.0] all is well\n");
-    let why = failure(&["doctor", "--log", no_failure.to_str().unwrap()]);
+    let why = PAGEYARD.failure(&["doctor", "--log", no_failure.to_str().unwrap()]);
     assert!(why.contains("has no `page allocation failure`"), "{why}");
     let binary = written("binary", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0]);
-    let why = failure(&["doctor", "--log", binary.to_str().unwrap(), "--json"]);
+    let why = PAGEYARD.failure(&["doctor", "--log", binary.to_str().unwrap(), "--json"]);
     assert!(why.contains("it is no text"), "{why}");
     // 300 MiB of nothing, of which the disk has none.
     let huge = written("huge.txt", b"x\n");
     fs::OpenOptions::new().write(true).open(&huge).unwrap().set_len(300 << 20).unwrap();
-    let why = failure(&["doctor", "--log", huge.to_str().unwrap()]);
+    let why = PAGEYARD.failure(&["doctor", "--log", huge.to_str().unwrap()]);
     assert!(why.contains("256 MiB"), "{why}");
-    let why = failure(&["doctor", "--log", "/no/such/file"]);
+    let why = PAGEYARD.failure(&["doctor", "--log", "/no/such/file"]);
     assert!(why.contains("/no/such/file cannot be read"), "{why}");
-    let why = failure(&["doctor", "--trace", "/no/such.trace"]);
+    let why = PAGEYARD.failure(&["doctor", "--trace", "/no/such.trace"]);
     assert!(why.contains("there is no such folder"), "{why}");
-    let why = failure(&["doctor", "--order", "3", "--for", "GFP_NONSENSE"]);
+    let why = PAGEYARD.failure(&["doctor", "--order", "3", "--for", "GFP_NONSENSE"]);
     assert!(why.contains("gfp flags by name"), "{why}");
-    let why = failure(&["doctor", "--trace", "a", "--log", "b"]);
+    let why = PAGEYARD.failure(&["doctor", "--trace", "a", "--log", "b"]);
     assert!(why.contains("cannot be used with"), "{why}");
 }
 
@@ -203,7 +203,7 @@ fn a_damaged_trace_is_refused_in_a_sentence() {
     }
     let events = fs::read(to.join("events.parquet")).unwrap();
     fs::write(to.join("events.parquet"), &events[..events.len() / 2]).unwrap();
-    let why = failure(&["doctor", "--trace", to.to_str().unwrap()]);
+    let why = PAGEYARD.failure(&["doctor", "--trace", to.to_str().unwrap()]);
     assert!(why.contains("events.parquet"), "{why}");
 }
 
@@ -211,7 +211,7 @@ fn a_damaged_trace_is_refused_in_a_sentence() {
 fn what_a_log_says_cannot_command_the_terminal() {
     let text = fs::read_to_string(log("lists-6.12")).unwrap().replace("sh: page", "\u{1b}[2J\u{7}: page");
     let path = written("hostile.txt", text.as_bytes());
-    let out = pageyard(&["doctor", "--log", path.to_str().unwrap()]);
+    let out = PAGEYARD.run(&["doctor", "--log", path.to_str().unwrap()]);
     assert!(out.status.success());
     assert!(!out.stdout.iter().any(|b| *b == 0x1b || *b == 7));
 }

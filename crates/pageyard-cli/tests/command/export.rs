@@ -1,6 +1,6 @@
 //! `pageyard export` as a user meets it.
 
-use crate::schemas::document;
+use pageyard_documents::schemas::document;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -19,6 +19,14 @@ not distributions, which carry patches back; a release is named only where it is
 
 ";
 
+const LEFT: &str = "
+## Knobs that the engine had
+
+The engine's compaction has no scanners any more, and so none of their knobs. Each is refused there with the names of the
+engines that have it, `linux-4.6` to `linux-6.18`. It keeps `compaction.enabled` and `compaction.proactiveness`.
+
+";
+
 fn page(document: &KnobsDocument<'_>) -> String {
     let mut page = HEAD.to_owned();
     page.push_str("| knob | what it does | values | where it is not set | Linux |\n|---|---|---|---|---|\n");
@@ -30,7 +38,17 @@ fn page(document: &KnobsDocument<'_>) -> String {
     for posted in &document.posted {
         let _ = writeln!(page, "| `{}` | {} |", posted.name, posted.about);
     }
+    page.push_str(LEFT);
+    for knob in document.knobs.iter().filter(|knob| is_of_scanners(knob)) {
+        let _ = writeln!(page, "* `{}`", knob.name);
+    }
     page
+}
+
+/// Returns whether it is a knob of compaction that the engine has not.
+fn is_of_scanners(knob: &KnobDocument<'_>) -> bool {
+    let has_engine = knob.by_default().iter().any(|(_, engines)| engines.contains(&"pageyard"));
+    knob.name.starts_with("compaction.") && !has_engine
 }
 
 /// The defaults, engines with the same one together.

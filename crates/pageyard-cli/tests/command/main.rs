@@ -3,17 +3,17 @@
 mod compare;
 mod doctor;
 mod export;
-mod external;
 mod knobs;
 mod limits;
 mod map;
 mod numbers;
-mod printed;
 mod recording;
-mod router;
 mod sampled;
 mod schemas;
 mod series;
 mod verbs;
 mod watch;
-mod what_if;
+
+use pageyard_documents::program::Program;
+
+const PAGEYARD: Program = Program(env!("CARGO_BIN_EXE_pageyard"));

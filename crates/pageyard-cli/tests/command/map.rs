@@ -1,8 +1,8 @@
 //! `pageyard map` and `pageyard summary --blame` as a user meets them.
 
-use crate::schemas::document;
+use crate::PAGEYARD;
 use crate::series::{empty, names, sentence};
-use crate::verbs::pageyard;
+use pageyard_documents::schemas::document;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn a_map_is_one_file_with_the_figures_of_its_document() {
     let folder = empty("map");
     let path = folder.join("map.html").display().to_string();
     let trace = shipped("guest-6.12-atomic");
-    let out = pageyard(&["map", &trace, "-o", &path, "--json"]);
+    let out = PAGEYARD.run(&["map", &trace, "-o", &path, "--json"]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let map = document(&out.stdout);
     let page = fs::read_to_string(&path).unwrap();
@@ -34,7 +34,7 @@ fn a_map_is_one_file_with_the_figures_of_its_document() {
         }
     }
     // A file that is there is replaced; the text has the document's numbers.
-    let out = pageyard(&["map", &trace, "-o", &path, "--engine", "none"]);
+    let out = PAGEYARD.run(&["map", &trace, "-o", &path, "--engine", "none"]);
     let text = String::from_utf8(out.stdout).unwrap();
     assert!(
         out.status.success() && text.contains("map.html") && text.contains("recorded. Open it"),
@@ -69,11 +69,11 @@ fn what_cannot_be_is_said_in_a_sentence_and_nothing_half_written_stays() {
         (&["/no/such.trace", "-o", &path("d.html")], "there is no such folder"),
         (&[&path("damaged.trace"), "-o", &path("e.html")], "events.parquet"),
     ] {
-        let text = sentence(&pageyard(&[&["map"], arguments].concat()));
+        let text = sentence(&PAGEYARD.run(&[&["map"], arguments].concat()));
         assert!(text.contains(says), "{says}: {text}");
     }
     assert_eq!(names(&folder), ["damaged.trace"]);
-    assert!(!pageyard(&["map", &net]).status.success(), "it needs -o");
+    assert!(!PAGEYARD.run(&["map", &net]).status.success(), "it needs -o");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_full_disk_is_said_and_the_old_page_stays() {
     }
     let page = disk.join("map.html");
     fs::write(&page, "old").unwrap();
-    let out = pageyard(&["map", &shipped("guest-6.1-net"), "-o", page.to_str().unwrap()]);
+    let out = PAGEYARD.run(&["map", &shipped("guest-6.1-net"), "-o", page.to_str().unwrap()]);
     let (left, old) = (names(&disk), fs::read_to_string(&page));
     assert!(Command::new("umount").arg(&disk).status().unwrap().success());
     let text = sentence(&out);
@@ -97,7 +97,7 @@ fn a_full_disk_is_said_and_the_old_page_stays() {
 #[test]
 fn blame_accounts_for_every_lost_pageblock() {
     for name in ["guest-6.12-huge", "guest-6.1-files", "build"] {
-        let out = pageyard(&["summary", &shipped(name), "--blame", "--json"]);
+        let out = PAGEYARD.run(&["summary", &shipped(name), "--blame", "--json"]);
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
         let blame = document(&out.stdout);
         let lost = blame["lost"].as_array().unwrap();
@@ -115,13 +115,13 @@ fn blame_accounts_for_every_lost_pageblock() {
         let by_reason = blame["by"]["reason"].as_array().unwrap();
         let reasons: u64 = by_reason.iter().map(|s| s["pageblocks"].as_u64().unwrap()).sum();
         assert_eq!(reasons, lost.len() as u64, "{name}");
-        let text = String::from_utf8(pageyard(&["summary", &shipped(name), "--blame"]).stdout).unwrap();
+        let text = String::from_utf8(PAGEYARD.run(&["summary", &shipped(name), "--blame"]).stdout).unwrap();
         assert!(text.contains("are lost to huge frames") && text.contains("How they were lost"), "{text}");
     }
-    assert!(!pageyard(&["summary", "--host", "--blame"]).status.success());
+    assert!(!PAGEYARD.run(&["summary", "--host", "--blame"]).status.success());
     // Of several traces there is no blame, and it is not left out in silence.
     let folder = shipped("build").replace("/build.trace", "");
     let several = format!("is a folder of {}", names(Path::new(&folder)).len());
-    let text = sentence(&pageyard(&["summary", &folder, "--blame"]));
+    let text = sentence(&PAGEYARD.run(&["summary", &folder, "--blame"]));
     assert!(text.contains("`--blame` takes one trace") && text.contains(&several), "{text}");
 }

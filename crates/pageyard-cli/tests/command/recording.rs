@@ -1,7 +1,7 @@
 //! `record` and `import` as a user meets them. What needs root and tracefs says so where it lacks them.
 
-use crate::schemas;
 use crate::series::names;
+use pageyard_documents::schemas;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -1,8 +1,8 @@
 //! A recording with samples of its host, as a user meets it: replayed beside another one of the same job, and summed
 //! up.
 
-use crate::numbers::check;
-use crate::schemas;
+use pageyard_documents::figures::check;
+use pageyard_documents::schemas;
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{Follow, ReplayOptions, replay};
 use pageyard_trace::{

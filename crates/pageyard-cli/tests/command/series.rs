@@ -1,6 +1,6 @@
 //! `pageyard replay --out`: tables that are there whole or not at all.
 
-use crate::schemas::document;
+use pageyard_documents::schemas::document;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

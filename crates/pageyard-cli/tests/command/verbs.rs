@@ -1,39 +1,13 @@
 //! The command as a user meets it: what it prints where, and how it fails.
 
-use crate::schemas::document;
+use crate::PAGEYARD;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::{Duration, Instant};
-
-pub fn pageyard(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pageyard")).args(arguments).output().unwrap()
-}
+use std::process::Command;
 
 fn shipped(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/traces").join(format!("{name}.trace"))
-}
-
-/// Checks that a run succeeded and printed one JSON document that its schema describes, and nothing else on standard
-/// output.
-pub fn json(arguments: &[&str]) -> Value {
-    let out = pageyard(arguments);
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    document(&out.stdout)
-}
-
-/// Checks that a run failed in time, printed nothing on standard output, and one plain message; returns the message.
-pub fn failure(arguments: &[&str]) -> String {
-    let start = Instant::now();
-    let out = pageyard(arguments);
-    assert!(!out.status.success(), "{arguments:?}");
-    assert!(out.stdout.is_empty(), "{arguments:?}");
-    let text = String::from_utf8(out.stderr).unwrap();
-    assert!(!text.contains("panicked") && !text.contains("RUST_BACKTRACE"), "{text}");
-    assert!((1..=5).contains(&text.lines().count()), "{text}");
-    assert!(start.elapsed() < Duration::from_secs(30), "{arguments:?} took {:?}", start.elapsed());
-    text
 }
 
 /// Copies a shipped trace to a separate folder, to be corrupted.
@@ -50,8 +24,8 @@ fn copy(name: &str) -> PathBuf {
 
 fn refused(trace: &Path) -> String {
     let path = trace.to_str().unwrap();
-    let summary = failure(&["summary", path, "--json"]);
-    let replay = failure(&["replay", path, "--json"]);
+    let summary = PAGEYARD.failure(&["summary", path, "--json"]);
+    let replay = PAGEYARD.failure(&["replay", path, "--json"]);
     assert!(
         summary.contains(path) || summary.contains(".parquet") || summary.contains("meta.json"),
         "{summary}"
@@ -61,20 +35,20 @@ fn refused(trace: &Path) -> String {
 
 #[test]
 fn without_arguments_the_carried_trace_is_replayed() {
-    let out = pageyard(&[]);
+    let out = PAGEYARD.run(&[]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let text = String::from_utf8(out.stdout).unwrap();
     for part in ["build", "linux-6.18", "rate", "prediction", "Trace quality"] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
-    let carried = json(&["replay", "--json"]);
+    let carried = PAGEYARD.json(&["replay", "--json"]);
     assert_eq!(carried["trace"]["events"], 804_514);
 }
 
 #[test]
 fn replay_prints_one_json_document_with_the_promised_keys() {
     let path = shipped("net-order0");
-    let v = json(&["replay", path.to_str().unwrap(), "--engine", "linux-6.1,linux-6.18", "--json"]);
+    let v = PAGEYARD.json(&["replay", path.to_str().unwrap(), "--engine", "linux-6.1,linux-6.18", "--json"]);
     assert_eq!(v["trace"]["allocs"], 1_000_826);
     assert_eq!(v["trace"]["frees"], 997_061);
     assert_eq!(v["trace"]["unknown_frees"], 105);
@@ -115,9 +89,9 @@ fn replay_says_what_the_slow_path_did_and_nothing_where_there_was_none() {
     ];
     // The least memory that the recording fits into: the host's large blocks are hard to find there.
     let arguments = ["replay", path.to_str().unwrap(), "--memory", "763M", "--json"];
-    let plain = json(&arguments);
-    let helped =
-        json(&[&arguments[..], &["--slow-path", "reclaim,compaction", "--pinned", "0.135"]].concat());
+    let plain = PAGEYARD.json(&arguments);
+    let helped = PAGEYARD
+        .json(&[&arguments[..], &["--slow-path", "reclaim,compaction", "--pinned", "0.135"]].concat());
     let engines = |v: &Value| v["engines"].as_array().unwrap().clone();
     for (without, with) in engines(&plain).iter().zip(engines(&helped)) {
         assert!(keys.iter().all(|key| without[key] == 0), "{without}");
@@ -149,7 +123,7 @@ fn another_opening_puts_free_blocks_in_another_order_the_same_each_time() {
     let path = shipped("build");
     let at = |opening: &[&str]| {
         let of = ["replay", path.to_str().unwrap(), "--engine", "linux-6.18", "--json"];
-        let replayed = json(&[&of[..], opening].concat());
+        let replayed = PAGEYARD.json(&[&of[..], opening].concat());
         let engine = &replayed["engines"][0];
         assert_eq!((&engine["leaked_frames"], &engine["audit"]), (&0.into(), &"clean".into()));
         (engine["buddyinfo"].clone(), engine["counters"].clone())
@@ -178,7 +152,7 @@ fn a_slow_path_that_is_none_is_refused_in_one_sentence() {
         ),
         (&["--engine", "pageyard", "--set", "compaction.speed=1"], "there is no knob `compaction.speed`"),
     ] {
-        let text = failure(&[&["replay"], arguments].concat());
+        let text = PAGEYARD.failure(&[&["replay"], arguments].concat());
         assert!(text.contains(says), "{text}");
     }
 }
@@ -186,7 +160,7 @@ fn a_slow_path_that_is_none_is_refused_in_one_sentence() {
 #[test]
 fn summary_prints_one_json_document_with_the_promised_keys() {
     let path = shipped("build");
-    let v = json(&["summary", path.to_str().unwrap(), "--json"]);
+    let v = PAGEYARD.json(&["summary", path.to_str().unwrap(), "--json"]);
     assert_eq!((v["allocs"].as_u64(), v["frees"].as_u64()), (Some(310_967), Some(178_950)));
     assert_eq!(v["failed"], 0);
     let orders: Vec<u64> = v["by_order"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
@@ -199,213 +173,26 @@ fn summary_prints_one_json_document_with_the_promised_keys() {
 
 #[test]
 fn the_host_is_summed_up_and_says_what_it_could_not_read() {
-    let out = pageyard(&["summary", "--host"]);
+    let out = PAGEYARD.run(&["summary", "--host"]);
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     assert!(!out.stdout.is_empty());
-    assert!(json(&["summary", "--host", "--json"]).is_object());
+    assert!(PAGEYARD.json(&["summary", "--host", "--json"]).is_object());
 }
 
 #[test]
 fn the_host_is_judged_for_the_request_that_is_named() {
-    let asked = |gfp| json(&["summary", "--host", "--for", gfp, "--json"])["orders_are_for"].clone();
+    let asked = |gfp| PAGEYARD.json(&["summary", "--host", "--for", gfp, "--json"])["orders_are_for"].clone();
     assert!(asked("GFP_ATOMIC").as_str().unwrap().starts_with("GFP_ATOMIC:"));
     assert!(asked("highuser_movable").as_str().unwrap().starts_with("GFP_HIGHUSER_MOVABLE:"));
     for (gfp, says) in [
         ("GFP_ATOMC", "did you mean `GFP_ATOMIC`?"),
         ("\u{1b}[2J", "`--for` takes GFP_KERNEL, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, not `\\u{1b}[2J`"),
     ] {
-        let out = pageyard(&["summary", "--host", "--for", gfp]);
+        let out = PAGEYARD.run(&["summary", "--host", "--for", gfp]);
         let error = String::from_utf8_lossy(&out.stderr).into_owned();
         assert!(!out.status.success() && error.contains(says), "{error}");
     }
-    assert!(!pageyard(&["summary", "--for", "GFP_KERNEL"]).status.success(), "it needs --host");
-}
-
-#[test]
-fn a_benchmark_prints_rows_with_the_promised_keys() {
-    let v = json(&["bench", "scale", "--quick", "--json"]);
-    let rows = v["rows"].as_array().unwrap();
-    assert!(rows.len() >= 8);
-    for row in rows {
-        assert!(row["steps_max"].as_u64().unwrap() < 100, "{row}");
-        for key in ["allocator", "frames", "full_pct", "order", "total_ns_median"] {
-            assert!(row.get(key).is_some(), "{key}");
-        }
-    }
-}
-
-#[test]
-fn a_sweep_names_its_floor_its_machine_and_everybody_it_left_out() {
-    let one = [
-        "bench",
-        "sweep",
-        "--order",
-        "0,9",
-        "--batch",
-        "1,64",
-        "--pattern",
-        "lifo",
-        "--threads",
-        "1",
-        "--samples",
-        "5",
-        "--json",
-    ];
-    let v = json(&one);
-    assert_eq!(v["samples"], 5);
-    assert!(v["machine"]["cpu"].is_string() && v["disturbance"]["settings"] == 4, "{v}");
-    let rows = v["rows"].as_array().unwrap();
-    for row in rows {
-        for key in ["alloc_ns", "free_ns", "total_ns_min", "total_ns_median", "refills", "spills"] {
-            assert!(row[key].is_number(), "{key} {row}");
-        }
-        assert!(row["x_floor"].as_f64().unwrap() > 0.0 && row["floor"].is_string(), "{row}");
-        assert_eq!((&row["pattern"], &row["threads"]), (&"lifo".into(), &1.into()));
-        assert!(row["samples"] == 5 || row["measured_apart"] == true, "{row}");
-    }
-    // An allocator without a row at some order is reported as left out.
-    let names =
-        |of: &Value| of.as_array().unwrap().iter().map(|r| r["allocator"].clone()).collect::<Vec<_>>();
-    let skipped = names(&v["skipped"]);
-    for peer in ["mimalloc", "jemalloc", "tcmalloc", "rte_mempool-512"] {
-        assert!(skipped.contains(&peer.into()), "{peer}: {skipped:?}");
-    }
-    for name in ["floor-array", "pageyard-trylock", "linux-6.18", "buddy_system_allocator-locked"] {
-        let batches = rows.iter().filter(|r| r["allocator"] == name).count();
-        assert_eq!(batches, 4, "{name}");
-    }
-    assert!(failure(&["bench", "sweep", "--order", "5"]).contains("0, 3, 6 or 9"));
-    for few in ["2", "0", "-1", "many", "1001"] {
-        let why = failure(&["bench", "sweep", &format!("--samples={few}")]);
-        assert!(why.contains("from 3 to 1000"), "{few}: {why}");
-    }
-    assert!(
-        failure(&["bench", "sweep", "--linux-uml", "/nowhere/at-all.json"]).contains("/nowhere/at-all.json")
-    );
-}
-
-#[test]
-fn a_mixed_load_has_a_row_of_every_allocator_or_says_why_not() {
-    let v = json(&["bench", "mixed", "--quick", "--samples", "3", "--json"]);
-    assert_eq!((&v["samples"], &v["quick"]), (&3.into(), &true.into()));
-    assert!(v["machine"]["cpu"].is_string() && v.get("external").is_none(), "{v}");
-    let shares: f64 = v["orders"].as_array().unwrap().iter().map(|o| o["share"].as_f64().unwrap()).sum();
-    assert!((shares - 1.0).abs() < 1e-9, "{v}");
-    let rows = v["rows"].as_array().unwrap();
-    for row in rows {
-        for key in ["ns_median", "harness_ns", "less_harness_ns"] {
-            assert!(row[key].is_number(), "{key} {row}");
-        }
-        assert!(row["failed"].as_u64().unwrap() <= row["requests"].as_u64().unwrap(), "{row}");
-        assert_eq!(row["pattern"], "local", "{row}");
-        assert!(row.get("external").is_none(), "{row}");
-    }
-    let skipped: Vec<&Value> = v["skipped"].as_array().unwrap().iter().map(|s| &s["allocator"]).collect();
-    let is_there = |name: &str, threads: u64, touched: bool| {
-        let row = |r: &&Value| r["allocator"] == name && r["threads"] == threads && r["touched"] == touched;
-        rows.iter().filter(row).count() == 1 || skipped.iter().any(|s| **s == name || **s == "all")
-    };
-    for name in [
-        "pageyard",
-        "pageyard-biased",
-        "pageyard:pcp=false",
-        "pageyard-exclusive",
-        "pageyard-alone",
-        "pageyard-trylock",
-        "linux-6.18",
-        "linux-6.1",
-        "linux-4.10",
-        "buddy_system_allocator",
-        "buddy_system_allocator-locked",
-        "mimalloc",
-        "jemalloc",
-        "tcmalloc",
-    ] {
-        for (threads, touched) in [(1, false), (1, true), (2, false), (2, true)] {
-            assert!(is_there(name, threads, touched), "{name}, {threads}, {touched}: {skipped:?}");
-        }
-    }
-    assert!(rows.iter().all(|r| r["allocator"] != "harness" && r["allocator"] != "rte_mempool-512"));
-    let why = failure(&["bench", "mixed", "--threads", "65"]);
-    assert!(why.contains("1..=64"), "{why}");
-}
-
-#[test]
-fn a_stream_has_the_four_operations_for_each_number_of_threads_and_is_valid() {
-    let v = json(&["bench", "stream", "--elements", "200000", "--samples", "4", "--json"]);
-    assert_eq!((&v["elements"], &v["samples"], &v["repetitions"]), (&200_000.into(), &4.into(), &5.into()));
-    assert_eq!((&v["array_bytes"], &v["quick"]), (&1_600_000.into(), &false.into()));
-    let cpus = v["machine"]["cpus"].as_u64().unwrap();
-    let counts = if cpus == 1 { vec![1] } else { vec![1, cpus] };
-    let rows = v["rows"].as_array().unwrap();
-    let found: Vec<_> =
-        rows.iter().map(|r| (r["threads"].as_u64().unwrap(), r["kernel"].as_str().unwrap())).collect();
-    let expected = counts.iter().flat_map(|n| ["Copy", "Scale", "Add", "Triad"].map(|kernel| (*n, kernel)));
-    assert_eq!(found, expected.collect::<Vec<_>>());
-    for row in rows {
-        let [shortest, mean, longest] = ["min_ns", "avg_ns", "max_ns"].map(|key| row[key].as_f64().unwrap());
-        assert!(0.0 < shortest && shortest <= mean && mean <= longest, "{row}");
-        let mbps = 200_000.0 * row["bytes_per_element"].as_f64().unwrap() / shortest * 1000.0;
-        assert!((row["mbps_best"].as_f64().unwrap() / mbps - 1.0).abs() < 1e-9, "{row}");
-    }
-    let validated = v["validated"].as_array().unwrap();
-    assert_eq!(validated.len(), counts.len());
-    for array in validated.iter().flat_map(|v| v["arrays"].as_array().unwrap()) {
-        assert!(array["average_relative_error"].as_f64() < v["tolerance"].as_f64(), "{array}");
-        assert_eq!(array["wrong_elements"], 0, "{array}");
-    }
-    assert_eq!(v["published"].as_array().unwrap().len(), 8);
-    assert!(v["clock_step_ns"].as_u64().unwrap() > 0);
-}
-
-#[test]
-fn a_quick_stream_says_what_it_cannot_show() {
-    let text = |arguments: &[&str]| {
-        let out = pageyard(&[&["bench", "stream", "--elements", "1000", "--quick"], arguments].concat());
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
-    };
-    let quick = text(&[]);
-    assert!(quick.starts_with("A quick run: ") && quick.contains("It cannot show"), "{quick}");
-    assert!(quick.contains("WARNING: ") && quick.contains("Valid: "), "{quick}");
-    assert!(!text(&["--samples", "9"]).contains("quick"), "as many samples as the whole benchmark has");
-}
-
-#[test]
-fn a_stream_that_cannot_be_is_refused_in_a_sentence() {
-    let refusal = |arguments: &[&str]| failure(&[&["bench", "stream"], arguments].concat());
-    for (elements, says) in [
-        ("0", "at least 1"),
-        ("-1", "whole number"),
-        ("many", "whole number"),
-        ("99999999999999999999999", "whole number"),
-        ("18446744073709551615", "more than a process can address"),
-        ("1000000000000000", "ask for fewer --elements"),
-    ] {
-        let why = refusal(&[&format!("--elements={elements}")]);
-        assert!(why.contains(says), "{elements}: {why}");
-    }
-    for samples in ["2", "many"] {
-        let why = refusal(&["--samples", samples]);
-        assert!(why.contains("from 3 to"), "{why}");
-    }
-    let why = refusal(&["--samples", "250", "--elements", "1000"]);
-    assert!(why.contains("249") && why.contains("--samples"), "{why}");
-    let limited =
-        format!("ulimit -v 600000; exec {} bench stream --elements 30000000", env!("CARGO_BIN_EXE_pageyard"));
-    let out = Command::new("sh").args(["-c", &limited]).output().unwrap();
-    let why = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.code() == Some(1) && why.contains("ulimit -v") && why.lines().count() == 1, "{why}");
-}
-
-#[test]
-fn primitives_begin_with_the_thirteen_of_the_document() {
-    let v = json(&["bench", "primitives", "--json"]);
-    let rows = v["rows"].as_array().unwrap();
-    let thirteen: Vec<&str> = rows[..13].iter().map(|r| r["primitive"].as_str().unwrap()).collect();
-    assert_eq!((thirteen[0], thirteen[1], thirteen[12]), ("for_loop", "spin_lock_unlock", "page_alloc_put"));
-    assert!(rows.iter().all(|r| r["ns_median"].as_f64().unwrap() > 0.0));
-    assert!(rows[..13].iter().all(|r| r["published_ns"].is_number()));
+    assert!(!PAGEYARD.run(&["summary", "--for", "GFP_KERNEL"]).status.success(), "it needs --host");
 }
 
 #[test]
@@ -416,11 +203,8 @@ fn help_has_an_example_for_every_verb() {
         &["summary", "--help"],
         &["map", "--help"],
         &["compare", "--help"],
-        &["bench", "--help"],
-        &["bench", "stream", "--help"],
-        &["experiment", "--help"],
     ] {
-        let out = pageyard(verb);
+        let out = PAGEYARD.run(verb);
         assert!(out.status.success());
         assert!(String::from_utf8(out.stdout).unwrap().contains("Example"), "{verb:?}");
     }
@@ -428,13 +212,13 @@ fn help_has_an_example_for_every_verb() {
 
 #[test]
 fn what_is_not_there_is_named() {
-    assert!(failure(&["replay", "/nowhere/at-all.trace"]).contains("/nowhere/at-all.trace"));
-    assert!(failure(&["summary", "/dev/null"]).contains("/dev/null"));
-    assert!(failure(&["replay", "--engine", "linux-2.4"]).contains("linux-6.18"));
-    assert!(failure(&["replay", "--set", "swappiness=1"]).contains("swappiness"));
-    assert!(failure(&["replay", "--set", "fallback=maybe"]).contains("claim_or_steal"));
-    assert!(failure(&["replay", "--memory", "1T"]).contains("MiB"));
-    assert!(failure(&["replay", "--memory", "64K"]).contains("MiB"));
+    assert!(PAGEYARD.failure(&["replay", "/nowhere/at-all.trace"]).contains("/nowhere/at-all.trace"));
+    assert!(PAGEYARD.failure(&["summary", "/dev/null"]).contains("/dev/null"));
+    assert!(PAGEYARD.failure(&["replay", "--engine", "linux-2.4"]).contains("linux-6.18"));
+    assert!(PAGEYARD.failure(&["replay", "--set", "swappiness=1"]).contains("swappiness"));
+    assert!(PAGEYARD.failure(&["replay", "--set", "fallback=maybe"]).contains("claim_or_steal"));
+    assert!(PAGEYARD.failure(&["replay", "--memory", "1T"]).contains("MiB"));
+    assert!(PAGEYARD.failure(&["replay", "--memory", "64K"]).contains("MiB"));
 }
 
 #[test]
@@ -466,7 +250,7 @@ fn truncated_and_random_files_are_named() {
     }
     let trace = copy("noise-before");
     fs::write(trace.join("before.parquet"), b"PAR1 this is not a table PAR1").unwrap();
-    assert!(failure(&["replay", trace.to_str().unwrap()]).contains("before.parquet"));
+    assert!(PAGEYARD.failure(&["replay", trace.to_str().unwrap()]).contains("before.parquet"));
 }
 
 #[test]
@@ -499,15 +283,6 @@ fn a_reader_that_goes_away_is_no_failure() {
     assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
 }
 
-/// Checks that a run printed nothing that a terminal would act on, and no line beyond reason.
-fn harmless(arguments: &[&str]) -> String {
-    let out = pageyard(arguments);
-    let text = String::from_utf8([out.stdout, out.stderr].concat()).unwrap();
-    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{arguments:?}: {text:?}");
-    assert!(text.lines().count() > 0, "{arguments:?}");
-    text
-}
-
 #[test]
 fn names_cannot_command_a_terminal() {
     const EVIL: &str = "a\u{1b}[2J\u{1b}]0;b\u{7}\u{9b}31mc";
@@ -519,16 +294,16 @@ fn names_cannot_command_a_terminal() {
     assert_ne!(meta, evil);
     fs::write(trace.join("meta.json"), &evil).unwrap();
     for arguments in [&["summary", path][..], &["replay", path]] {
-        let text = harmless(arguments);
+        let text = PAGEYARD.harmless(arguments);
         assert!(text.contains(r"\u{1b}[2J") && text.contains(r"\u{9b}31mc"), "{text}");
-        harmless(&[arguments, &["--json"]].concat());
+        PAGEYARD.harmless(&[arguments, &["--json"]].concat());
     }
     // A zone of the recorded texts.
     fs::write(trace.join("meta.json"), evil.replace("DMA32", r"\u001b[31mDMA")).unwrap();
-    harmless(&["summary", path]);
-    harmless(&["replay", path]);
+    PAGEYARD.harmless(&["summary", path]);
+    PAGEYARD.harmless(&["replay", path]);
     fs::remove_file(trace.join("events.parquet")).unwrap();
-    harmless(&["summary", path]);
+    PAGEYARD.harmless(&["summary", path]);
     for arguments in [
         &[EVIL][..],
         &["summary", EVIL],
@@ -540,16 +315,9 @@ fn names_cannot_command_a_terminal() {
         &["record", "-o", &format!("/nowhere/{EVIL}.trace")],
         &["import", EVIL],
         &["import", "Cargo.toml", "-o", &format!("/nowhere/{EVIL}.trace")],
-        &["experiment", EVIL],
-        &["experiment", "zonelist", "--set", EVIL],
-        &["experiment", "zonelist", "--set", &format!("{EVIL}=1")],
-        &["experiment", "zonelist", "--samples", EVIL],
-        &["experiment", "zonelist", "--report", EVIL],
         &["bench", EVIL],
-        &["bench", "stream", "--elements", EVIL],
-        &["bench", "cross", "--external", EVIL],
     ] {
-        harmless(arguments);
+        PAGEYARD.harmless(arguments);
     }
 }
 
@@ -557,92 +325,26 @@ fn names_cannot_command_a_terminal() {
 fn long_names_are_shortened() {
     let long = "x".repeat(100_000);
     for arguments in [&["summary", &long][..], &["import", &long], &["replay", &long], &[&long]] {
-        assert!(harmless(arguments).lines().all(|l| l.len() < 1200), "{:?}", arguments[0]);
+        assert!(PAGEYARD.harmless(arguments).lines().all(|l| l.len() < 1200), "{:?}", arguments[0]);
     }
 }
 
 #[test]
-fn experiments_are_listed_by_name_and_refused_with_what_there_is() {
-    let all = json(&["experiment", "--json"]);
-    let names: Vec<_> =
-        all["experiments"].as_array().unwrap().iter().map(|e| e["name"].as_str().unwrap()).collect();
-    assert!(
-        names.contains(&"irq-safe") && names.contains(&"zonelist") && names.contains(&"page-frag"),
-        "{names:?}"
-    );
-    let why = failure(&["experiment", "irqsafe"]);
-    assert!(names.iter().all(|n| why.contains(n)), "{why}");
-    let why = failure(&["experiment", "zonelist", "--checked", "--report", "zonelist.txt"]);
-    assert!(why.contains(".html") && why.contains(".png"), "{why}");
-    assert!(
-        failure(&["experiment", "zonelist", "--checked", "--report", "/nowhere/at/all.html"])
-            .contains("/nowhere/at/all.html")
-    );
-}
-
-#[test]
-fn settings_that_an_experiment_cannot_take_are_refused_in_a_sentence() {
-    for (experiment, set, part) in [
-        ("page-frag", "frag_free=pcp", "page-frag varies `frag_free` itself"),
-        ("page-frag", "pcp_polici=auto", "did you mean `pcp_policy`?"),
-        ("page-frag", "linux-6.18:pcp_policy=auto", "its engines are linux-4.10 and pageyard"),
-        ("page-frag", "pcp_policy", "KNOB=VALUE"),
-        ("page-frag", "min_free_kbytes=200000", "min_free_kbytes"),
-        ("direct-compaction", "compaction.direct_free=all", "varies `compaction.direct_free` itself"),
+fn verbs_of_the_laboratory_are_answered_with_its_command() {
+    for (arguments, now) in [
+        (&["bench"][..], "`pageyard-lab bench`"),
+        (&["bench", "sweep", "--quick"], "`pageyard-lab bench`"),
+        (&["bench", "sweep", "--json"], "`pageyard-lab bench`"),
+        (&["bench", "--help"], "`pageyard-lab bench`"),
+        (&["bench", "router", "--sweep"], "`pageyard-lab router`"),
+        (&["experiment", "irq-safe", "--report", "irq.html"], "`pageyard-lab experiment`"),
+        (&["experiment", "what-if", "--seed", "7"], "`pageyard-lab what-if`"),
+        (&["schema", "bench-sweep"], "`pageyard-lab schema`"),
+        (&["schema", "experiments"], "`pageyard-lab schema`"),
     ] {
-        let why = failure(&["experiment", experiment, "--quick", "--set", set]);
-        assert!(why.contains(part), "{set}: {why}");
+        let why = PAGEYARD.failure(arguments);
+        assert!(why.lines().count() == 1 && why.contains(now), "{arguments:?}: {why}");
     }
-    assert!(failure(&["experiment", "--set", "pcp_policy=auto"]).contains("name one"));
-    assert!(failure(&["experiment", "page-frag", "--samples", "2"]).contains("from 3"));
-    let why = failure(&["experiment", "direct-compaction", "--quick", "--samples", "9"]);
-    assert!(why.contains("takes no samples"), "{why}");
-}
-
-#[test]
-fn an_experiment_prints_its_rows_and_writes_its_report() {
-    let page = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-frag.html");
-    let set = ["--set", "watermark_scale_factor=77", "--set", "linux-4.10:pcp_policy=free_factor"];
-    let arguments = [
-        "experiment",
-        "page-frag",
-        "--quick",
-        "--json",
-        "--samples",
-        "3",
-        "--report",
-        page.to_str().unwrap(),
-    ];
-    if cfg!(debug_assertions) {
-        let why = failure(&arguments);
-        assert!(why.contains("no report is written") && why.contains("cargo build --release"), "{why}");
-    }
-    let arguments = [&["experiment", "--checked"], &arguments[1..]].concat();
-    let result = json(&[&arguments[..], &set].concat());
-    assert_eq!(result["name"], "page-frag");
-    assert_eq!(result["samples"], 3);
-    assert_eq!(
-        result["settings"],
-        serde_json::json!({
-            "linux-4.10": { "pcp_policy": "free_factor", "watermark_scale_factor": "77" },
-            "pageyard": { "watermark_scale_factor": "77" },
-        })
-    );
-    let notes = result["notes"].to_string();
-    assert!(notes.contains("not the document's settings: pcp_policy=free_factor"), "{notes}");
-    assert!(!result["verdict"].as_str().unwrap().is_empty());
-    let rows = result["rows"].as_array().unwrap();
-    for row in rows {
-        assert!(row["metric"].is_string() && row["column"].is_string() && row["unit"].is_string(), "{row}");
-        assert!(row["value"].is_f64(), "{row}");
-    }
-    for column in ["published:profile", "reference:buddy", "reference:pcp", "pageyard"] {
-        assert!(rows.iter().any(|r| r["column"] == column), "{column}");
-    }
-    let claims = result["claims"].as_array().unwrap();
-    assert_eq!(result["verdict"].as_str().unwrap().lines().count(), claims.len());
-    let html = fs::read_to_string(page).unwrap();
-    assert_eq!(html.matches("<article").count(), claims.len());
-    let command = "<code>pageyard experiment --checked page-frag --quick --json --samples 3 --report ";
-    assert!(html.contains(command) && html.contains(env!("CARGO_PKG_VERSION")), "{html}");
+    let help = String::from_utf8(PAGEYARD.stdout(&["--help"])).unwrap();
+    assert!(!help.contains("bench") && !help.contains("experiment"), "{help}");
 }

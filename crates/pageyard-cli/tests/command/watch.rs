@@ -1,8 +1,8 @@
 //! `watch` as a user meets it. What needs root and tracefs says so where it lacks them.
 
+use crate::PAGEYARD;
 use crate::recording::{ONE, command, folder, possible};
-use crate::schemas::document;
-use crate::verbs::{failure, json, pageyard};
+use pageyard_documents::schemas::document;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -57,10 +57,10 @@ fn a_signal_keeps_the_seconds_before_it_and_the_oldest_go() {
     assert_eq!(traces(&kept).len(), 2, "the oldest went");
     // What is kept is a trace like any other.
     let last = kept.join(seen.last().unwrap());
-    let summary = json(&["summary", last.to_str().unwrap(), "--json"]);
+    let summary = PAGEYARD.json(&["summary", last.to_str().unwrap(), "--json"]);
     assert!(summary["samples"].is_object(), "{summary}");
-    json(&["doctor", "--trace", last.to_str().unwrap(), "--json"]);
-    let table = pageyard(&["summary", kept.to_str().unwrap()]);
+    PAGEYARD.json(&["doctor", "--trace", last.to_str().unwrap(), "--json"]);
+    let table = PAGEYARD.run(&["summary", kept.to_str().unwrap()]);
     let table = String::from_utf8(table.stdout).unwrap();
     assert!(seen.iter().skip(1).all(|name| table.contains(name.trim_end_matches(".trace"))), "{table}");
     // The metrics are what Prometheus reads, and whole.
@@ -83,7 +83,7 @@ fn metrics_that_cannot_be_written_for_a_while_and_what_a_killed_watch_left_do_no
     }
     let (run, left) = (here.join("run"), here.join("kept/watch-1-0.trace.partial"));
     let metrics = run.join("metrics.prom");
-    let why = failure(&[
+    let why = PAGEYARD.failure(&[
         "watch",
         "-o",
         here.join("kept").to_str().unwrap(),
@@ -121,11 +121,11 @@ fn what_cannot_be_watched_is_said_in_a_sentence() {
     let here = folder("watch-refused");
     fs::write(here.join("file"), "x").unwrap();
     let path = here.join("file/below");
-    let why = failure(&["watch", "-o", path.to_str().unwrap()]);
+    let why = PAGEYARD.failure(&["watch", "-o", path.to_str().unwrap()]);
     assert!(why.contains("cannot be made"), "{why}");
-    let why = failure(&["watch", "--on", "sunshine"]);
+    let why = PAGEYARD.failure(&["watch", "--on", "sunshine"]);
     assert!(why.contains("possible values"), "{why}");
-    let why = failure(&["watch", "--ring", "much"]);
+    let why = PAGEYARD.failure(&["watch", "--ring", "much"]);
     assert!(why.contains("is not a size"), "{why}");
 }
 
@@ -141,7 +141,7 @@ fn a_folder_with_a_damaged_trace_names_it_and_shows_the_others() {
     }
     fs::create_dir(here.join("bad.trace")).unwrap();
     fs::create_dir(here.join("killed.trace.partial")).unwrap();
-    let out = pageyard(&["summary", here.to_str().unwrap()]);
+    let out = PAGEYARD.run(&["summary", here.to_str().unwrap()]);
     assert!(!out.status.success());
     let (table, why) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
     assert!(table.contains("good") && table.contains("bad.trace cannot be read"), "{table}");
@@ -152,6 +152,6 @@ fn a_folder_with_a_damaged_trace_names_it_and_shows_the_others() {
     );
     let alone = folder("unfinished");
     fs::create_dir(alone.join("killed.trace.partial")).unwrap();
-    let document = json(&["summary", alone.to_str().unwrap(), "--json"]);
+    let document = PAGEYARD.json(&["summary", alone.to_str().unwrap(), "--json"]);
     assert_eq!(document["unfinished"].as_array().unwrap().len(), 1, "{document}");
 }

@@ -1,44 +1,49 @@
-//! Isolated frames, and blocks of several: found by a scan, moved one by one, and put back if they were not moved.
+//! Isolated frames, and blocks of several: taken out of use by their owner, moved one by one, and put back if they were
+//! not moved.
 
 use super::migrate::{Busy, Migrate, MigrateError, Mode};
 use super::room::Room;
-use super::stock::FreeStock;
-use super::view::CompactionView;
-use crate::allocator::Cx;
 use crate::units::{BlockId, Order, Pfn};
 
 /// Frames that are isolated before they are moved, except where a pageblock is finished.
 ///
 /// # Linux
 /// `COMPACT_CLUSTER_MAX`.
-pub const CLUSTER: usize = FreeStock::MOST;
+pub const CLUSTER: usize = 32;
 
-/// A frame that its owner has taken out of use, or a block of several that moves as a whole.
-type Isolated<O> = (BlockId, <O as Migrate>::Isolated);
+/// A block that its owner has taken out of use: a frame, or several that move as a whole.
+pub type Isolated<O> = (BlockId, <O as Migrate>::Isolated);
 
 /// Blocks, most of them single frames, that their owner has taken out of use. Those still here when it is dropped are
-/// put back.
-pub(super) struct Cluster<'a, M: CompactionView, O: Migrate> {
+/// put back, including those after one whose owner panics.
+///
+/// Each block has a place, which keeps its number when others leave.
+pub struct Cluster<'a, O: Migrate, R: Room<Isolated<O>>> {
     owner: &'a O,
     mode: Mode,
-    blocks: M::Room<Isolated<O>>,
+    blocks: R,
     /// Their frames, those of blocks that have left since included.
     frames: u64,
 }
 
-impl<'a, M: CompactionView, O: Migrate> Cluster<'a, M, O> {
-    pub(super) fn new(owner: &'a O, mode: Mode) -> Cluster<'a, M, O> {
-        Cluster { owner, mode, blocks: Room::new(), frames: 0 }
+impl<'a, O: Migrate, R: Room<Isolated<O>>> Cluster<'a, O, R> {
+    /// Makes an empty one.
+    pub fn new(owner: &'a O, mode: Mode) -> Self {
+        Cluster { owner, mode, blocks: R::new(), frames: 0 }
     }
 
     /// Takes the whole cluster out and leaves an empty one.
-    pub(super) fn take(&mut self) -> Cluster<'a, M, O> {
+    #[must_use]
+    pub fn take(&mut self) -> Self {
         let empty = Cluster::new(self.owner, self.mode);
         core::mem::replace(self, empty)
     }
 
     /// Isolates a frame, or a block as a whole. There must be room.
-    pub(super) fn isolate(&mut self, block: BlockId) -> Result<(), Busy> {
+    ///
+    /// # Errors
+    /// As [`Migrate::isolate`].
+    pub fn isolate(&mut self, block: BlockId) -> Result<(), Busy> {
         let token = match block.order {
             Order::ZERO => self.owner.isolate(block.pfn, self.mode)?,
             _ => self.owner.isolate_block(block, self.mode)?,
@@ -48,35 +53,111 @@ impl<'a, M: CompactionView, O: Migrate> Cluster<'a, M, O> {
         Ok(())
     }
 
+    /// Returns the owner.
+    #[must_use]
+    pub fn owner(&self) -> &'a O {
+        self.owner
+    }
+
+    /// Returns the mode that blocks are isolated for.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// Changes the mode that blocks count as isolated for.
+    pub fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+    }
+
     /// Returns how many frames were isolated, including those that have left since.
-    pub(super) fn frames(&self) -> u64 {
+    #[must_use]
+    pub fn frames(&self) -> u64 {
         self.frames
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Returns whether no frame was isolated.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.frames == 0
     }
 
-    /// Says whether it holds `most` frames or more, or as many blocks as fit.
-    pub(super) fn has(&self, most: usize) -> bool {
-        self.frames >= most as u64 || self.blocks.is_full()
+    /// Returns whether it holds `most` frames or more, or as many blocks as fit.
+    #[must_use]
+    pub fn has(&self, most: usize) -> bool {
+        self.frames >= most as u64 || self.is_full()
+    }
+
+    /// Returns whether it holds as many blocks as fit.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.blocks.is_full()
     }
 
     /// Returns how many frames are still here.
-    pub(super) fn left(&self) -> usize {
+    #[must_use]
+    pub fn left(&self) -> usize {
         let left = self.blocks.places().iter().flatten();
         left.map(|(block, _)| block.order.frames().0 as usize).sum()
     }
 
+    /// Returns the first frame that is still here.
+    #[must_use]
+    pub fn first(&self) -> Option<Pfn> {
+        self.blocks.places().iter().flatten().map(|(block, _)| block.pfn).next()
+    }
+
+    /// Returns how many places were filled.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.blocks.places().len()
+    }
+
+    /// Returns the block at a place, if it is still here.
+    #[must_use]
+    pub fn block(&self, place: usize) -> Option<BlockId> {
+        self.blocks.places().get(place)?.as_ref().map(|(block, _)| *block)
+    }
+
+    /// Asks the owner to move the block at a place. The block stays here whatever the answer.
+    ///
+    /// # Errors
+    /// As [`Migrate::migrate`]; [`MigrateError::Gone`] where no block is there.
+    pub fn migrate(&mut self, place: usize, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
+        match self.blocks.places_mut().get_mut(place) {
+            Some(Some((_, token))) => self.owner.migrate(token, to, mode),
+            _ => Err(MigrateError::Gone),
+        }
+    }
+
+    /// Takes the block at a place out, to be dropped: it has moved, or there is nothing left to move.
+    pub fn remove(&mut self, place: usize) -> Option<Isolated<O>> {
+        self.blocks.places_mut().get_mut(place)?.take()
+    }
+
+    /// Returns a block to the place that it was taken from.
+    pub fn restore(&mut self, place: usize, isolated: Isolated<O>) {
+        if let Some(slot) = self.blocks.places_mut().get_mut(place) {
+            *slot = Some(isolated);
+        }
+    }
+
+    /// Puts the block at a place back: it will not move.
+    pub fn refuse(&mut self, place: usize) {
+        if let Some((_, token)) = self.remove(place) {
+            self.owner.putback(token);
+        }
+    }
+
     /// Puts all blocks back, including those after one whose owner panics.
-    pub(super) fn put_back(&mut self) {
+    pub fn put_back(&mut self) {
         PutBack { owner: self.owner, left: self.blocks.places_mut().iter_mut() }.run();
         self.blocks.clear();
         self.frames = 0;
     }
 }
 
-impl<M: CompactionView, O: Migrate> Drop for Cluster<'_, M, O> {
+impl<O: Migrate, R: Room<Isolated<O>>> Drop for Cluster<'_, O, R> {
     fn drop(&mut self) {
         self.put_back();
     }
@@ -102,179 +183,5 @@ impl<O: Migrate> Drop for PutBack<'_, O> {
     /// Continues after the block whose owner panicked.
     fn drop(&mut self) {
         self.run();
-    }
-}
-
-/// A cluster that is being moved: its blocks, most of them single frames, and how far it is.
-pub(super) struct Moving<'a, M: CompactionView, O: Migrate> {
-    cluster: Cluster<'a, M, O>,
-    /// Whether the block that was isolated last is moved first.
-    downwards: bool,
-    /// Which block is next: its number in the order of moving.
-    pub(super) at: usize,
-    /// How often all blocks were tried.
-    pub(super) rounds: u8,
-    pub(super) stage: Stage,
-    pub(super) turn: Turn,
-    /// The frames of blocks that were split, in the order in which they move.
-    parts: Cluster<'a, M, O>,
-    /// Whether a block is to stay: its owner refused to move it, or there is no target for a part of it.
-    refused: bool,
-    /// Frames that were moved.
-    pub(super) moved: u64,
-}
-
-/// What is done with a cluster that is moved as a batch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stage {
-    /// Each block gets a target.
-    Pair,
-    /// Those that have one are moved; whether there was none for the others.
-    Move { starved: bool },
-    /// Those that did not move are tried one by one.
-    Single,
-}
-
-/// Which blocks of a cluster are being moved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Turn {
-    /// Those that were isolated by a scan.
-    Found,
-    /// The frames of those that were split, which are tried once, without waiting.
-    Parts,
-}
-
-/// How the moves of a cluster ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ending {
-    /// Each frame moved, or was freed by its owner; or nothing was to be moved.
-    Moved,
-    /// A frame stayed where it was.
-    Stayed,
-    /// There was no free frame to move one to.
-    Starved,
-}
-
-impl<'a, M: CompactionView, O: Migrate> Moving<'a, M, O> {
-    pub(super) fn new(cluster: Cluster<'a, M, O>, downwards: bool) -> Moving<'a, M, O> {
-        let parts = Cluster::new(cluster.owner, cluster.mode);
-        let (stage, turn) = (Stage::Pair, Turn::Found);
-        Moving { cluster, downwards, at: 0, rounds: 0, stage, turn, parts, refused: false, moved: 0 }
-    }
-
-    /// Takes the cluster out.
-    pub(super) fn take(&mut self) -> Cluster<'a, M, O> {
-        self.cluster.take()
-    }
-
-    /// Returns how many frames are still here.
-    pub(super) fn left(&self) -> usize {
-        self.cluster.left()
-    }
-
-    /// Returns how many frames are still here, those of blocks that were split included.
-    pub(super) fn held(&self) -> usize {
-        self.left() + self.parts.left()
-    }
-
-    /// Returns how many frames there were.
-    pub(super) fn frames(&self) -> usize {
-        self.cluster.frames() as usize
-    }
-
-    /// Returns how many blocks there were.
-    fn places(&self) -> usize {
-        self.cluster.blocks.places().len()
-    }
-
-    /// Returns the place of a block by its number in the order of moving.
-    fn place(&self, n: usize) -> usize {
-        if self.downwards { self.places() - 1 - n } else { n }
-    }
-
-    /// Goes on to the next block that is still here, and returns it.
-    pub(super) fn seek(&mut self) -> Option<BlockId> {
-        let found = (self.at..self.places()).find_map(|n| Some((n, self.block(n)?)));
-        self.at = found.map_or(self.places(), |(n, _)| n);
-        found.map(|(_, block)| block)
-    }
-
-    /// Asks the owner to move the next block. The block stays here whatever the answer.
-    pub(super) fn migrate(&mut self, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
-        let place = self.place(self.at);
-        let Cluster { owner, blocks, .. } = &mut self.cluster;
-        match &mut blocks.places_mut()[place] {
-            Some((_, token)) => owner.migrate(token, to, mode),
-            None => Err(MigrateError::Gone),
-        }
-    }
-
-    /// Returns the mode that the cluster was isolated for.
-    pub(super) fn mode(&self) -> Mode {
-        self.cluster.mode
-    }
-
-    /// Takes the next block out, to be dropped: it has moved, or there is nothing left to move.
-    pub(super) fn remove(&mut self) -> Option<Isolated<O>> {
-        let place = self.place(self.at);
-        self.cluster.blocks.places_mut()[place].take()
-    }
-
-    /// Returns a block by its number in the order of moving, if it is still here.
-    pub(super) fn block(&self, n: usize) -> Option<BlockId> {
-        self.cluster.blocks.places()[self.place(n)].as_ref().map(|(block, _)| *block)
-    }
-
-    /// Returns the first frame that is still here.
-    pub(super) fn first(&self) -> Option<Pfn> {
-        self.cluster.blocks.places().iter().flatten().map(|(block, _)| block.pfn).next()
-    }
-
-    /// Puts the next block back: it will not move.
-    pub(super) fn refuse(&mut self) {
-        self.refused = true;
-        if let Some((_, token)) = self.remove() {
-            self.cluster.owner.putback(token);
-        }
-    }
-
-    /// Has the next block split by its owner, and isolates its frames; says whether that was done. A frame that another
-    /// has got hold of meanwhile is none of ours.
-    ///
-    /// # Linux
-    /// `try_split_folio`: the last frame is moved first, and the first one last.
-    pub(super) fn split(&mut self, cx: &Cx) -> bool {
-        let (owner, mode, place) = (self.cluster.owner, self.cluster.mode, self.place(self.at));
-        let slot = &mut self.cluster.blocks.places_mut()[place];
-        let Some((block, token)) = slot.take() else { return false };
-        if let Err(token) = owner.split(cx, block, token, mode) {
-            *slot = Some((block, token));
-            return false;
-        }
-        for n in (0..block.order.frames().0).rev() {
-            let part = BlockId { pfn: Pfn(block.pfn.0 + n), order: Order::ZERO };
-            let stays = |busy| busy != Busy::Gone;
-            self.refused |= self.parts.blocks.is_full() || self.parts.isolate(part).is_err_and(stays);
-        }
-        true
-    }
-
-    /// Goes on to the frames of blocks that were split, if there are any. What did not move before is put back.
-    pub(super) fn turn_to_parts(&mut self) -> bool {
-        if self.turn == Turn::Parts || self.parts.is_empty() {
-            return false;
-        }
-        self.refused |= self.left() > 0;
-        self.cluster.put_back();
-        self.cluster = self.parts.take();
-        self.cluster.mode = Mode::Async;
-        (self.downwards, self.turn, self.stage) = (false, Turn::Parts, Stage::Pair);
-        (self.at, self.rounds) = (0, 0);
-        true
-    }
-
-    /// Says how the moves ended, if no more are tried.
-    pub(super) fn ending(&self) -> Ending {
-        if self.left() > 0 || self.refused { Ending::Stayed } else { Ending::Moved }
     }
 }

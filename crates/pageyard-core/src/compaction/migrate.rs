@@ -144,7 +144,7 @@ pub unsafe trait Migrate {
         true
     }
 
-    /// Is told of each step of a compaction; the default does nothing.
+    /// Is told of each step of a compaction by the reference; the default does nothing.
     fn step(&self, step: Step) {
         let _ = step;
     }

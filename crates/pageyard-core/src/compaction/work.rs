@@ -111,7 +111,7 @@ impl Work {
     }
 
     /// Iterates over an engine's counters, each with the amount to add.
-    pub(super) fn counted(&self) -> impl Iterator<Item = (Counter, u64)> + use<> {
+    pub fn counted(&self) -> impl Iterator<Item = (Counter, u64)> + use<> {
         COUNTERS.into_iter().zip(self.values())
     }
 }

@@ -2,14 +2,12 @@
 //! something is wrong.
 
 use crate::common::{CX, bare, blocks, give, normal, request, sound, take};
-use pageyard_core::compaction::{
-    Busy, CompactionView, Compactor, FrameState, Goal, Migrate, MigrateError, Mode, Outcome, Plan, Stock,
-    TargetOrder,
-};
+use pageyard_core::compaction::{Busy, FrameState, Migrate, MigrateError, Mode, Outcome};
 use pageyard_core::{
     BlockId, CompactorId, CpuSet, Cx, Frames, FreeError, Migratetype, Order, PageAllocator, Pfn,
     RequestFlags, ZoneId, ZoneKind,
 };
+use pageyard_linux::compaction::{CompactionView, Compactor, Goal, HeldFrees, Plan, TargetOrder};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -379,7 +377,7 @@ fn a_wrong_free_while_a_block_is_isolated_corrupts_nothing() {
 #[test]
 fn frames_in_stock_become_a_block_and_single_frames_again() {
     let (a, _) = one_block_in(Config::linux_6_12(), 2, SMALL);
-    let mut stock: <LinuxAllocator as CompactionView>::Stock = Stock::new(TargetOrder::SmallestFirst);
+    let mut stock = HeldFrees::new(TargetOrder::SmallestFirst);
     let four = BlockId { pfn: Pfn(7176), order: Order::of(2) };
     let take_it = |stock: &mut _| {
         a.isolate_free_blocks(ZONE, Pfn(7176)..Pfn(7180), 4, Frames(0), 1, stock);

@@ -1,9 +1,9 @@
 //! Leases of pageblocks: who may end one.
 
 use crate::common::normal;
-use pageyard_core::compaction::{CompactionView, Holder, Leases, Role};
 use pageyard_core::{CompactorId, PageblockId};
 use pageyard_linux::Config;
+use pageyard_linux::compaction::{CompactionView, Holder, Leases, Role};
 
 const BLOCK: PageblockId = PageblockId(1);
 

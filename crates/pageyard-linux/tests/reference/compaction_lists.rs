@@ -1,11 +1,11 @@
 //! What compaction finds in the reference's free lists: seen in their order, turned, and taken whole.
 
 use crate::common::{bare, blocks, give, normal, pageblocks, sound, take};
-use pageyard_core::compaction::{CompactionView, ListEnd, Stock, TargetOrder};
 use pageyard_core::{
     BlockId, CpuId, CpuSet, Cx, Frames, Migratetype, Order, PageAllocator, Pfn, PressureAllocator, Request,
     Stats, ZoneId,
 };
+use pageyard_linux::compaction::{CompactionView, HeldFrees, ListEnd, TargetOrder};
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_testkit::owner::{Fault, Owner, Use};
 
@@ -32,8 +32,8 @@ fn with_free(free: &[u64]) -> LinuxAllocator {
 }
 
 /// What the reference keeps free frames in that others are moved to.
-fn stock() -> <LinuxAllocator as CompactionView>::Stock {
-    Stock::new(TargetOrder::LastFirst)
+fn stock() -> HeldFrees {
+    HeldFrees::new(TargetOrder::LastFirst)
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! When compaction holds back: too many frames are isolated, or another task wants the CPU.
 
 use crate::common::{CX, bare, give, normal, sound, take};
-use pageyard_core::compaction::{
-    Busy, Compactor, Goal, Listed, Migrate, MigrateError, Mode, Outcome, Plan, Step, compact_for_request,
-};
+use pageyard_core::compaction::{Busy, Listed, Migrate, MigrateError, Mode, Outcome, Step};
 use pageyard_core::{
     CompactorId, CpuSet, Frames, Migratetype, Order, PageAllocator, Pfn, Request, RequestFlags, ZoneId,
     ZoneKind,
 };
+use pageyard_linux::compaction::{Compactor, Goal, Plan, compact_for_request};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::cell::{Cell, RefCell};
 

@@ -1,8 +1,8 @@
 //! The slow path and compaction of the reference: the common suite, and what Linux's order of things means by hand.
 
 use crate::common::normal;
-use pageyard_core::compaction::{Knobs, Moves, Scope, Skip};
 use pageyard_core::reclaim::Priority;
+use pageyard_linux::compaction::{Knobs, Moves, Scope, Skip};
 use pageyard_linux::{Config, LinuxAllocator};
 use pageyard_testkit::pressure::{blocks_of_several_orders_lose_nothing, pressure_suite};
 use pageyard_testkit::slow_order::{ASYNC, GivesBack, LIGHT, RECLAIM, Ways, slow_path_order};

@@ -8,7 +8,7 @@ use pageyard_linux::knobs::{Field, Knob, KnobError, Place, Setting, Values, set}
 /// What the names of compaction's knobs begin with.
 const COMPACTION: &str = "compaction.";
 
-/// The lock-free engine's own. What the first is in Linux, the table of the reference says.
+/// The lock-free engine's own. What those are in Linux that the reference has too, its table says.
 static YARD_KNOBS: &[Knob] = &[
     Knob {
         values: Values::Number { from: 8, to: 1 << 40, unit: "" },
@@ -19,13 +19,22 @@ static YARD_KNOBS: &[Knob] = &[
         place: Place::Ours("every Linux has per-CPU lists"),
         ..Knob::of::<bool>("pcp")
     },
+    Knob::of::<bool>("compaction.enabled"),
+    Knob {
+        values: Values::Number { from: 0, to: 100, unit: "" },
+        ..Knob::of::<u8>("compaction.proactiveness")
+    },
 ];
 
 /// Iterates over the knobs of the lock-free engine with their fields.
 fn yard_fields(config: &mut pageyard::Config) -> impl Iterator<Item = Field<'_>> {
-    let settings = [&mut config.percpu_pagelist_high_fraction as &mut dyn Setting, &mut config.pcp];
-    let own = YARD_KNOBS.iter().zip(settings).map(Field::new);
-    config.watermark.fields().chain(own).chain(config.compaction.fields())
+    let settings = [
+        &mut config.percpu_pagelist_high_fraction as &mut dyn Setting,
+        &mut config.pcp,
+        &mut config.compaction,
+        &mut config.compaction_proactiveness,
+    ];
+    config.watermark.fields().chain(YARD_KNOBS.iter().zip(settings).map(Field::new))
 }
 
 /// Sets a knob of the lock-free engine.

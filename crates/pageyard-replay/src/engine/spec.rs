@@ -325,7 +325,7 @@ impl EngineSpec {
         let mut spec = self.clone();
         match &mut spec.design {
             Design::Listed(Engine::Linux(config)) => config.compaction.enabled = false,
-            Design::Listed(Engine::Yard(_, config)) => config.compaction.enabled = false,
+            Design::Listed(Engine::Yard(_, config)) => config.compaction = false,
             Design::Kernel(kernel) => kernel.reference.compaction.enabled = false,
         }
         spec
@@ -483,20 +483,28 @@ fn without_sequences() -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pageyard::compaction::{Knobs, Scope};
 
     #[test]
-    fn the_engine_takes_every_knob_of_compaction_and_refuses_what_is_out_of_range() {
+    fn the_engine_has_no_knob_of_scanners_and_says_who_has() {
         let set = |knob: &str, value: &str| {
             EngineSpec::parse("pageyard", &[(knob.to_owned(), value.to_owned())]).map_err(|e| e.to_string())
         };
-        for Knob { name, values, .. } in Knobs::engine().fields().map(|field| field.knob) {
+        let mut reference = Config::named("linux-6.18").unwrap();
+        let knobs: Vec<&Knob> = reference.fields().map(|field| field.knob).collect();
+        let of_compaction = knobs.iter().filter(|knob| knob.name.starts_with("compaction."));
+        let kept = ["compaction.enabled", "compaction.proactiveness"];
+        for Knob { name, values, .. } in of_compaction {
             let why = set(name, "-1").unwrap_err();
-            assert_eq!(why, format!("pageyard: `{name}` takes {values}, not `-1`"));
+            if kept.contains(name) {
+                assert_eq!(why, format!("pageyard: `{name}` takes {values}, not `-1`"));
+            } else {
+                let lead = format!("pageyard: it has no knob `{name}`; linux-4.6, ");
+                assert!(why.starts_with(&lead) && why.ends_with(" have it"), "{why}");
+            }
         }
-        let spec = set("compaction.skip_on_failure", "all").unwrap();
-        let expected = Knobs { skip_on_failure: Scope::All, ..Knobs::engine() };
-        assert_eq!(spec.yard().unwrap().compaction, expected);
+        let spec = set("compaction.proactiveness", "7").unwrap();
+        let expected = pageyard::Config { compaction_proactiveness: 7, ..pageyard::Config::new(1) };
+        assert_eq!(*spec.yard().unwrap(), expected);
         assert!(set("compaction.speed", "1").unwrap_err().contains("there is no knob"));
     }
 

@@ -4,8 +4,8 @@
 
 use super::{Machine, Start};
 use pageyard::{PAGE_SIZE, Pfn, ZoneKind};
-use pageyard_judge::replay_exchange::{FrameMap, GuestZone, Wanted, ZONES};
-use pageyard_judge::replay_guest::{MOST_LOW_BESIDE_HIGH_MIB, MOST_LOW_MIB, ReplayMachine};
+use pageyard_guest::exchange::{FrameMap, GuestZone, Wanted, ZONES};
+use pageyard_guest::replay::{MOST_LOW_BESIDE_HIGH_MIB, MOST_LOW_MIB, ReplayMachine};
 
 /// Frames of a unit.
 const UNIT: u64 = 1024;

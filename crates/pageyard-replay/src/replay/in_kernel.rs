@@ -18,8 +18,8 @@ use crate::limits;
 use crate::machine::Mapping;
 use pageyard::watermark::default_min_free_kbytes;
 use pageyard::{MapError, MemoryMap, Order, Pfn, Region};
-use pageyard_judge::guest::{Guest, GuestError, PATIENCE};
-use pageyard_judge::replay_exchange::{GuestOpening, NO_FRAME, Sizes, Step, StepKind, Wanted};
+use pageyard_guest::exchange::{GuestOpening, NO_FRAME, Sizes, Step, StepKind, Wanted};
+use pageyard_guest::guest::{Guest, GuestError, PATIENCE};
 use pageyard_linux::{Config, LinuxAllocator};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -347,7 +347,7 @@ mod tests {
     use crate::engine::EngineSpec;
     use crate::machine::Machine;
     use pageyard::{CpuId, PageAllocator, ZoneId};
-    use pageyard_judge::replay_exchange::{
+    use pageyard_guest::exchange::{
         FrameMap, GuestSample, GuestZone, ORDERS, Replayed, SampledZone, TYPES, ZONES,
     };
     use pageyard_trace::Trace;

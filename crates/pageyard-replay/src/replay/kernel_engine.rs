@@ -11,7 +11,7 @@ use pageyard::{
     MemoryMap, Migratetype, NR_ORDERS, NodeId, Order, PageAllocator, PageblockId, PcpStats, Pfn, Request,
     Stats, ZoneId, ZoneSpan, ZoneStats,
 };
-use pageyard_judge::replay_exchange::{
+use pageyard_guest::exchange::{
     GuestSample, GuestZone, NO_FRAME, ORDERS, Replayed, Step, StepKind, TYPES, ZONES,
 };
 use pageyard_linux::LinuxAllocator;

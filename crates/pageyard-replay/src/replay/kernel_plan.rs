@@ -3,9 +3,9 @@
 
 use super::walk::Calls;
 use crate::ledger::{Ledger, Stand};
-use pageyard::{CpuId, CpuSet, Cx, FreeError, Order, PageAllocator, Pfn, Request, RequestFlags};
-use pageyard_judge::operation;
-use pageyard_judge::replay_exchange::{NO_FRAME, Step, StepKind};
+use pageyard::{CpuId, CpuSet, Cx, FreeError, Order, PageAllocator, Pfn, Request};
+use pageyard_guest::exchange::{NO_FRAME, Step, StepKind};
+use pageyard_guest::request::{COMPOUND, GuestRequest};
 use pageyard_linux::LinuxAllocator;
 use pageyard_trace::Event;
 use std::sync::Mutex;
@@ -95,49 +95,21 @@ impl Calls for KernelPlan<'_> {
     }
 }
 
-/// The flags of a request, as a guest reads them and as the allocators here do.
-const FLAGS: [(u16, RequestFlags); 7] = [
-    (operation::HIGH, RequestFlags::HIGH),
-    (operation::KSWAPD, RequestFlags::WAKE_RECLAIM),
-    (operation::NORETRY, RequestFlags::NORETRY),
-    (operation::MAYFAIL, RequestFlags::RETRY_MAYFAIL),
-    (operation::MEMALLOC, RequestFlags::MEMALLOC),
-    (operation::THIS_NODE, RequestFlags::THIS_NODE),
-    (operation::NOMEMALLOC, RequestFlags::NO_RESERVE),
-];
-
 fn step_of(cx: &Cx, request: &Request) -> Step {
-    let mut flags = 0;
-    for (flag, means) in FLAGS {
-        flags |= if request.flags.contains(means) { flag } else { 0 };
-    }
-    if !request.flags.contains(RequestFlags::NON_BLOCKING) {
-        flags |= operation::DIRECT;
-    }
     Step {
         migratetype: request.migratetype.index().min(2) as u8,
         zone: request.highest_zone as u8,
-        flags,
+        flags: GuestRequest::flags_of(request),
         ..Step::new(StepKind::Alloc, cx.cpu.0 as u16, request.order.get(), 0, 0)
     }
 }
 
 /// Returns what a step asks of an allocator here.
 fn request_of(step: &Step) -> Request {
-    let op = operation::Operation {
-        kind: operation::Kind::Alloc,
-        cpu: 0,
-        order: step.order,
-        migratetype: step.migratetype,
-        // A block of several frames is one page, as in any replay.
-        flags: step.flags | operation::COMPOUND,
-        zone: step.zone,
-        nodes: 0,
-        arg: 0,
-        sub: 0,
-        gives: 0,
-    };
-    op.request()
+    let Step { order, migratetype, zone, .. } = *step;
+    // A block of several frames is one page, as in any replay.
+    let flags = step.flags | COMPOUND;
+    GuestRequest { order, migratetype, flags, zone, nodes: 0 }.request()
 }
 
 /// Lets the reference carry the steps out, in the state that it is in; returns what each got, as a guest answers.
@@ -193,7 +165,7 @@ fn free_part(reference: &LinuxAllocator, cx: &Cx, pfn: Pfn, order: Order) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pageyard::{Frames, MemoryMap, Migratetype, NodeId, Region, ZoneKind};
+    use pageyard::{Frames, MemoryMap, Migratetype, NodeId, Region, RequestFlags, ZoneKind};
     use pageyard_linux::Config;
 
     #[test]

@@ -32,10 +32,8 @@ pub(crate) const RUN_WORD_ORDER: u8 = BLOCK_ORDER + FAN_ORDER;
 /// Pageblocks in a block of the largest order; index bitmaps start at a multiple of it.
 pub(crate) const MAX_RUN: u64 = 1 << (MAX_ORDER - BLOCK_ORDER);
 
-/// Bytes of a cache line; what different CPUs write lies that far apart.
-pub(crate) const LINE: usize = 64;
 /// Eight-byte words of a cache line.
-pub(crate) const LINE_WORDS: usize = LINE / 8;
+pub(crate) const LINE_WORDS: usize = pageyard_sync::LINE / 8;
 
 /// The most frames that move between a zone and a per-CPU list in one transition: a word's.
 pub(crate) const BATCH: usize = WORD_FRAMES as usize;

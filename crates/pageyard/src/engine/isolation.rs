@@ -70,13 +70,6 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         first.is_some_and(|(zone, at)| zone.pageblocks.transit(at, end))
     }
 
-    /// Returns the number that a pageblock is leased to.
-    #[cfg(not(loom))]
-    pub(crate) fn lease_of(&self, block: PageblockId) -> Option<u16> {
-        let (zone, at) = self.parts_of(block).next()?;
-        zone.pageblocks.frames.state(at).owner().map(u16::from)
-    }
-
     /// Iterates over the zones that have part of a pageblock, each with the pageblock's number in it, the lowest first.
     pub(crate) fn parts_of(&self, block: PageblockId) -> impl Iterator<Item = (&Zone<'_>, BlockIdx)> {
         let first = block.0.checked_mul(1 << BLOCK_ORDER);

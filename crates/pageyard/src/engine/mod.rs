@@ -2,8 +2,8 @@
 //!
 //! Its layers, lowest first, each using only those before it:
 //!
-//! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `sync`: the one file that names
-//!   atomics; `words`: runs in a word of bits.
+//! * `geometry`: the sizes, and the numbers of frames and pageblocks in a zone; `words`: runs in a word of bits.
+//!   Atomics are those of the crate `pageyard-sync`, below.
 //! * `map`: the frame map. `tag` and `descriptor`: what is known of a frame and of a pageblock, as packed values with
 //!   pure transitions; `frame_map`: where they lie; `watch`: rereading one of them; `bias`: how tags are won; `tree`,
 //!   `index`: which pageblocks can serve what; `cpu_words`: a word of each CPU; `count`: the free frames, counted in
@@ -12,24 +12,30 @@
 //!   one user at a time; `runs`: how much moves; `bias_asks`: which CPUs ask for bias; `scratch`: where it is sorted.
 //!   Nothing here knows of zones.
 //! * `zone`: `pageblocks`, `claims`, `wholes`, `high`, `steal`: claims and releases up to a pageblock, of several,
-//!   above it, and across types; `choose`, `hints`: which pageblocks compaction is told to empty; `marks`: how far down
-//!   a request may go. `Zone` ties them to the zone's lists.
+//!   above it, and across types; `choose`, `hints`, `compaction_state`: what compaction empties, fills and remembers;
+//!   `isolated`: pageblocks that are taken out of allocation; `marks`: how far down a request may go. `Zone` ties them
+//!   to the zone's lists.
 //! * `zonelists`: nodes; in which order a CPU's requests try the zones, and which zone has a frame.
 //! * `yard`: an instance, its configuration and construction.
 //! * `requests`: `alloc`, with reclaim, compaction and retries in `slow_path`; `free`; `win`: who frees a block, of
 //!   several that try; `bulk`; `batches`: what moves between zones and lists; `origin`: which nodes requests were
 //!   served from.
-//! * `ranges`: frames by their numbers, in any pieces.
+//! * `held`: frames that the engine holds for itself while it moves others; `evacuate`: a range emptied.
+//! * `ranges`: frames by their numbers, in any pieces. `compaction`: blocks and runs of pageblocks made free.
 //! * `isolation`: isolated and leased pageblocks; `report`, `audit`: what an instance reports; `repair`: what it knows,
-//!   made anew after a kill; `compaction_view`: what compaction sees.
+//!   made anew after a kill.
 //! * `interface`: the trait of all engines; `owned`: an instance that owns its memory.
 //!
 //! The protocol and why it holds: `docs/design/frame-map.md`.
 
 mod audit;
 #[cfg(not(loom))]
-mod compaction_view;
+mod compaction;
+#[cfg(not(loom))]
+mod evacuate;
 mod geometry;
+#[cfg(not(loom))]
+mod held;
 mod interface;
 mod isolation;
 mod map;
@@ -41,7 +47,6 @@ mod ranges;
 mod repair;
 mod report;
 mod requests;
-pub(crate) mod sync;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests_audit;
 #[cfg(all(test, not(any(loom, shuttle))))]
@@ -51,23 +56,31 @@ mod yard;
 mod zone;
 mod zonelists;
 
-pub(crate) use geometry::LINE;
-pub use map::bias::{BiasState, RawPlace, TagPlace};
-pub use map::cpu_words::{CpuWords, RawCpuWords};
-pub use map::watch::{Unchanged, Watch};
-#[cfg(feature = "alloc")]
-pub(crate) use owned::Memory as OwnedMemory;
+pub use map::bias::BiasState;
 #[cfg(feature = "alloc")]
 pub use owned::OwnedPageyard;
+pub use pageyard_sync::Metadata;
+#[cfg(feature = "step-hook")]
+pub use pageyard_sync::hook;
 pub use pcp::bias_asks::BiasStats;
-pub use pcp::list::{List, Pushed};
-pub use pcp::lists::{CpuLists, LooseLists, RawLists};
-pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock, Winning};
+pub use pcp::percpu::{Alone, Exclusive, PerCpu, TryLock};
 #[cfg(not(loom))]
 pub use ranges::CmaArea;
 pub use ranges::{Visit, Visited};
 #[cfg(not(loom))]
 pub use repair::Repaired;
-#[cfg(feature = "step-hook")]
-pub use sync::hook;
-pub use yard::{Config, Metadata, MetadataLayout, Pageyard};
+pub use yard::{Config, MetadataLayout, Pageyard};
+
+/// Exports for an implementer of [`PerCpu`] outside this crate.
+#[cfg(feature = "percpu-impl")]
+mod for_implementers {
+    pub use super::map::bias::{RawPlace, TagPlace};
+    pub use super::map::cpu_words::{CpuWords, RawCpuWords};
+    pub use super::map::watch::{Unchanged, Watch};
+    pub use super::pcp::list::{List, Pushed};
+    pub use super::pcp::lists::{CpuLists, RawLists};
+    pub use super::pcp::loose::LooseLists;
+    pub use super::pcp::percpu::Winning;
+}
+#[cfg(feature = "percpu-impl")]
+pub use for_implementers::*;

@@ -1,14 +1,13 @@
 //! An instance that owns the memory of its metadata.
 
 use super::pcp::percpu::PerCpu;
-use super::yard::{Config, Metadata, Pageyard};
-use alloc::alloc::{alloc_zeroed, dealloc};
-use core::alloc::Layout;
+use super::yard::{Config, Pageyard};
 use core::ops::Deref;
 use pageyard_core::clear::Clear;
 use pageyard_core::error::MapError;
 use pageyard_core::memmap::MemoryMap;
 use pageyard_core::observer::Observer;
+use pageyard_sync::{Metadata, OwnedMemory};
 
 /// A [`Pageyard`] that owns the memory of its metadata, which comes from the global allocator.
 ///
@@ -16,44 +15,7 @@ use pageyard_core::observer::Observer;
 pub struct OwnedPageyard<P: PerCpu, O: Observer = (), C: Clear = ()> {
     // Declared first, so dropped before the memory that it lives in.
     yard: Pageyard<'static, P, O, C>,
-    _memory: Memory,
-}
-
-/// Zeroed memory, which a system with virtual memory sets aside only as it is touched.
-pub(crate) struct Memory(*mut u8, Layout);
-
-// SAFETY: it is owned memory, and nothing reaches it but the instance, which is `Sync` itself.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-impl Memory {
-    /// Takes memory from the global allocator; `None` where it has too little.
-    pub(crate) fn zeroed(bytes: usize) -> Option<Memory> {
-        // A large alignment would have some allocators clear the memory themselves, and so touch all of it.
-        let layout = Layout::from_size_align(bytes.max(1), 16).ok()?;
-        // SAFETY: the layout is not empty.
-        let at = unsafe { alloc_zeroed(layout) };
-        (!at.is_null()).then_some(Memory(at, layout))
-    }
-
-    /// Lends the memory to whatever owns it.
-    ///
-    /// # Safety
-    /// It is lent once, and what is made of it is dropped before the memory and lent out for no longer than a borrow of
-    /// their owner.
-    pub(crate) unsafe fn for_its_owner(&mut self) -> &'static mut [u8] {
-        // SAFETY: 1. It is that large and initialised. 2. Nothing else has it, and it lives long enough, as the caller
-        // promised.
-        unsafe { core::slice::from_raw_parts_mut(self.0, self.1.size()) }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout, and the instance that used it was dropped before.
-        unsafe { dealloc(self.0, self.1) };
-    }
+    _memory: OwnedMemory,
 }
 
 impl<P: PerCpu> Pageyard<'static, P> {
@@ -109,7 +71,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'static, P, O, C> {
         clearer: C,
     ) -> Result<OwnedPageyard<P, O, C>, MapError> {
         let needed = Pageyard::<P>::layout(map, &config)?.layout.size();
-        let mut memory = Memory::zeroed(needed).ok_or(MapError::NoMemory { needed })?;
+        let mut memory = OwnedMemory::zeroed(needed).ok_or(MapError::NoMemory { needed })?;
         // SAFETY: it outlives the instance, because it is dropped after it, and nothing that an instance lends out
         //         lives longer than a borrow of itself.
         let bytes = unsafe { memory.for_its_owner() };

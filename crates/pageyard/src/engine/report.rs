@@ -3,7 +3,6 @@
 use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, WORD_ORDER, WORDS};
 use super::pcp::percpu::PerCpu;
 use super::pcp::tuning::{LISTS, order_of};
-use super::sync::Relaxed;
 use super::words::runs;
 use super::yard::Pageyard;
 use super::zone::Zone;
@@ -15,6 +14,7 @@ use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
 use pageyard_core::stats::{Counter, PcpStats, Stats, ZoneStats};
 use pageyard_core::units::{CpuId, CpuSet, Frames, NR_ORDERS, PageblockId, ZoneId};
+use pageyard_sync::Relaxed;
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Returns the frames in the lists of `cpus` to their zones. As

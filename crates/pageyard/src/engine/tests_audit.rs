@@ -5,8 +5,7 @@ use super::map::count::FrameDelta;
 use super::map::frame_map::masks_of;
 use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
-use super::sync::{Relaxed, SeqCst};
-use super::yard::{Config, Metadata, Pageyard};
+use super::yard::{Config, Pageyard};
 use super::zone::pageblocks::{Pageblocks, Take, Want};
 use pageyard_core::allocator::Cx;
 use pageyard_core::memmap::{MemoryMap, Region, ZoneKind};
@@ -14,6 +13,8 @@ use pageyard_core::migratetype::Migratetype;
 use pageyard_core::request::Request;
 use pageyard_core::units::{CpuId, CpuSet, Frames, NodeId, Order, Pfn};
 use pageyard_core::watermark::WatermarkKnobs;
+use pageyard_sync::Metadata;
+use pageyard_sync::{Relaxed, SeqCst};
 
 type Engine<'m> = Pageyard<'m, TryLock>;
 

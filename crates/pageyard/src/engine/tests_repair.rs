@@ -7,8 +7,7 @@ use super::map::count::FrameDelta;
 use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
 use super::repair::Repaired;
-use super::sync::SeqCst;
-use super::yard::{Config, Metadata, Pageyard};
+use super::yard::{Config, Pageyard};
 use super::zone::pageblocks::Pageblocks;
 use pageyard_core::allocator::Cx;
 use pageyard_core::memmap::{MemoryMap, Region, ZoneKind};
@@ -16,6 +15,8 @@ use pageyard_core::migratetype::Migratetype;
 use pageyard_core::request::Request;
 use pageyard_core::units::{CpuId, CpuSet, Frames, NodeId, Order, PageblockId, Pfn};
 use pageyard_core::watermark::WatermarkKnobs;
+use pageyard_sync::Metadata;
+use pageyard_sync::SeqCst;
 use std::vec::Vec;
 
 type Engine<'m> = Pageyard<'m, TryLock>;

@@ -1,6 +1,6 @@
 //! An instance: its configuration, its size query, its construction.
 
-use super::geometry::{BLOCK_ORDER, FrameIdx, LINE, ZONE_LIMIT};
+use super::geometry::{BLOCK_ORDER, FrameIdx, ZONE_LIMIT};
 use super::map::count::FrameDelta;
 use super::map::cpu_words::CpuWords;
 use super::pcp::bias_asks::BiasAsks;
@@ -9,15 +9,14 @@ use super::pcp::percpu::PerCpu;
 use super::pcp::runs::{DOUBLINGS, Runs};
 use super::pcp::scratch::ScratchAreas;
 use super::pcp::tuning::Tuning;
-use super::sync::{A64, Carver, Relaxed};
 use super::zone::Zone;
-use super::zone::hints::{ChoiceHints, ReclaimWake};
+use super::zone::compaction_state::CompactionState;
+use super::zone::hints::{ChoiceHints, OrderWake};
 use super::zone::online::Online;
 use super::zone::pageblocks::Pageblocks;
 use super::zonelists::{self, Zonelists};
 use core::alloc::Layout;
 use pageyard_core::clear::Clear;
-use pageyard_core::compaction::{Knobs, ZoneState};
 use pageyard_core::error::MapError;
 use pageyard_core::memmap::{MemoryMap, NR_ZONE_KINDS, ZoneKind};
 use pageyard_core::observer::Observer;
@@ -27,6 +26,7 @@ use pageyard_core::units::{CpuId, Frames, Pfn, ZoneId};
 use pageyard_core::watermark::{
     ReserveRule, WatermarkKnobs, default_min_free_kbytes, max_boost, protection, watermarks,
 };
+use pageyard_sync::{A64, Carver, LINE, Metadata, Relaxed};
 
 /// Counters of one CPU, padded to cache lines.
 const COUNTER_WORDS: usize = NR_COUNTERS.next_multiple_of(LINE / 8);
@@ -44,8 +44,13 @@ pub struct Config {
     pub percpu_pagelist_high_fraction: u64,
     /// Whether there are per-CPU lists at all.
     pub pcp: bool,
-    /// Compaction.
-    pub compaction: Knobs,
+    /// Whether requests that may wait, and the background, compact at all.
+    pub compaction: bool,
+    /// How much is compacted ahead of need, 0 to 100.
+    ///
+    /// # Linux
+    /// `vm.compaction_proactiveness`, which is 20 there.
+    pub compaction_proactiveness: u8,
     /// `init_on_alloc`: every block is zeros when it is handed out, and only what the engine itself cleared is not
     /// cleared again. Needs something that [clears](Pageyard::with_clearer).
     pub init_on_alloc: bool,
@@ -63,7 +68,8 @@ impl Config {
             reserve_rule: ReserveRule::MinReserve,
             percpu_pagelist_high_fraction: 0,
             pcp: true,
-            compaction: Knobs::engine(),
+            compaction: true,
+            compaction_proactiveness: 0,
             init_on_alloc: false,
             init_on_free: false,
         }
@@ -77,33 +83,6 @@ pub struct MetadataLayout {
     pub layout: Layout,
     /// Of that, what grows with memory: the rest grows with CPUs.
     pub frames_bytes: usize,
-}
-
-/// Memory for an instance's metadata, all zero.
-#[derive(Debug)]
-pub struct Metadata<'m>(&'m mut [u8]);
-
-impl<'m> Metadata<'m> {
-    /// Fills memory with zeros and takes it.
-    #[must_use]
-    pub fn zeroed(memory: &'m mut [u8]) -> Metadata<'m> {
-        memory.fill(0);
-        Metadata(memory)
-    }
-
-    /// Takes memory that is all zero already, such as a fresh anonymous mapping, without touching it.
-    ///
-    /// # Safety
-    /// Every byte is zero. Otherwise frames may be handed out twice.
-    #[must_use]
-    pub unsafe fn assume_zeroed(memory: &'m mut [u8]) -> Metadata<'m> {
-        Metadata(memory)
-    }
-
-    /// Returns the memory.
-    pub(crate) fn into_memory(self) -> &'m mut [u8] {
-        self.0
-    }
 }
 
 /// A lock-free page-frame allocator.
@@ -225,9 +204,9 @@ impl<'m, P: PerCpu> Pageyard<'m, P> {
                 reserve_rule: config.reserve_rule,
                 protection: protection(span.kind, &managed, &config.watermark.lowmem_reserve_ratio),
                 max_boost: max_boost(marks.high, span.managed, config.watermark.watermark_boost_factor),
-                compaction: ZoneState::new(),
+                compaction: CompactionState::new(),
                 choices: ChoiceHints::default(),
-                reclaim_wake: ReclaimWake::default(),
+                reclaim_wake: OrderWake::new(),
             }
         });
         let zonelists =
@@ -280,7 +259,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             return Err(MapError::CannotClear);
         }
         let needed = Pageyard::<P>::layout(map, &config)?.layout.size();
-        let mut carver = Carver::of(metadata.0);
+        let mut carver = Carver::of(metadata.into_memory());
         if !carver.has(needed - LINE) {
             return Err(MapError::MetadataTooSmall { needed });
         }

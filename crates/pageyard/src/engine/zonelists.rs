@@ -2,11 +2,11 @@
 //! lies.
 
 use super::geometry::FrameIdx;
-use super::sync::Carver;
 use super::zone::Zone;
 use pageyard_core::memmap::{MAX_ZONES, MemoryMap, NR_ZONE_KINDS, ZoneKind, ZoneSpan};
 use pageyard_core::topology::NodeSet;
 use pageyard_core::units::{CpuId, Frames, NodeId, Pfn};
+use pageyard_sync::Carver;
 
 /// Stretches of memory that the directory tells apart.
 const STRETCHES: usize = 64;

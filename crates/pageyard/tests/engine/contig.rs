@@ -1,14 +1,13 @@
 //! Contiguous ranges by their numbers, emptied where they have to be; and contiguous areas.
 
-use crate::child::in_child;
 use crate::panicking::{DROP, ISOLATE, MIGRATE, PUTBACK, at_every_callback};
 use crate::ranges::machine;
-use pageyard::compaction::Knobs;
 use pageyard::reclaim::NoHelp;
 use pageyard::{
     Config, ContigError, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
     PageblockId, Pageyard, Pfn, Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
+use pageyard_testkit::child::in_child;
 use pageyard_testkit::owner::{Fault, Owner, Use};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -219,7 +218,7 @@ fn what_is_known_of_contents_is_forgotten() {
 #[test]
 fn a_panic_of_the_owner_leaves_nothing_out_of_allocation() {
     in_child("contig::a_panic_of_the_owner_leaves_nothing_out_of_allocation", || {
-        at_every_callback("contig", Knobs::engine(), &[ISOLATE, DROP, MIGRATE, PUTBACK], |yard, keeper| {
+        at_every_callback("contig", &[ISOLATE, DROP, MIGRATE, PUTBACK], |yard, keeper| {
             for (first, frames) in [(0, 512), (100, 600), (1024, 512)] {
                 let (first, frames) = (Pfn(first), Frames(frames));
                 if yard.alloc_contig_range(&CX, first, frames, Migratetype::Movable, keeper).is_ok() {

@@ -1,13 +1,13 @@
 //! The same request gets the same answer from every call: a CPU that does not exist, a node without such a zone, a
 //! broken promise.
 
-use crate::child::in_child;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
     AllocError, BadRequest, CompactorId, Config, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap,
     Migratetype, NodeId, Order, OwnedPageyard, PageAllocator, PageblockId, Pageyard, Pfn, PressureAllocator,
     Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
+use pageyard_testkit::child::in_child;
 use pageyard_testkit::owner::{Fault, Owner, Use};
 
 const CX: Cx = Cx::on(CpuId(0));

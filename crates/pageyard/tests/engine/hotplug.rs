@@ -1,14 +1,13 @@
 //! Pageblocks that go offline and come back, and memory that is added later.
 
-use crate::child::in_child;
 use crate::panicking::{ISOLATE, MIGRATE, at_every_callback};
-use pageyard::compaction::Knobs;
 use pageyard::reclaim::NoHelp;
 use pageyard::{
     Config, ContigError, CpuId, CpuSet, Cx, Frames, FreeError, MemoryMap, Migratetype, NodeId, Order,
     OwnedPageyard, PageblockId, Pageyard, Pfn, RangeFault, Region, Request, RequestFlags, TryLock, ZoneId,
     ZoneKind,
 };
+use pageyard_testkit::child::in_child;
 use pageyard_testkit::owner::{Fault, Owner, Use};
 
 const CX: Cx = Cx::on(CpuId(0));
@@ -150,7 +149,7 @@ fn wrong_ranges_are_refused() {
 #[test]
 fn a_panic_of_the_owner_takes_nothing_offline() {
     in_child("hotplug::a_panic_of_the_owner_takes_nothing_offline", || {
-        at_every_callback("offline", Knobs::engine(), &[ISOLATE, MIGRATE], |yard, keeper| {
+        at_every_callback("offline", &[ISOLATE, MIGRATE], |yard, keeper| {
             if yard.offline_range(&CX, Pfn(0), Frames(512), keeper).is_ok() {
                 yard.online_range(&CX, Pfn(0), Frames(512)).unwrap();
             }

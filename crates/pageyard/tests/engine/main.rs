@@ -1,30 +1,21 @@
 //! The engine as callers see it: the suite of all engines, and what it promises beyond.
 #![cfg(not(any(loom, shuttle)))]
 
-mod child;
 mod panicking;
-mod scripted_zone;
 
 mod bulk;
 mod clearing;
-mod compaction_finish;
-mod compaction_hints;
 mod compaction_leases;
-mod compaction_lists;
-mod compaction_pivot;
-mod compaction_scanners;
 mod compaction_zones;
 mod contig;
 mod conversion;
 mod counters;
 mod doors;
-mod fragments;
 mod hotplug;
 mod nodes;
 mod observer;
 mod panics;
 mod placement;
-mod pools;
 mod pressure;
 mod range_edges;
 mod range_threads;

@@ -1,11 +1,10 @@
 //! An observer that keeps a table of live blocks, as page_owner does: the table is right after calls of every kind, and
 //! an observer that panics leaves an engine whose audit finds nothing but the block that was being handed over.
 
-use pageyard::compaction::{Compactor, Goal, Knobs, Mode, Plan, Progress};
 use pageyard::engine::Visit;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
-    BlockId, CompactorId, Config, CpuId, CpuSet, Cx, Exclusive, FrameRange, Frames, MapError, MemoryMap,
+    BlockId, Config, Counter, CpuId, CpuSet, Cx, Exclusive, FrameRange, Frames, MapError, MemoryMap,
     Migratetype, NodeId, Observer, Order, OwnedPageyard, PageAllocator, Pageyard, PerCpu, Pfn,
     PressureAllocator, Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
@@ -151,11 +150,11 @@ impl Build for Watching {
 }
 
 /// Makes a machine of one zone that keeps nothing back.
-fn machine<P: PerCpu>(knobs: Knobs, percpu: P, observer: PageOwner) -> OwnedPageyard<P, PageOwner> {
+fn machine<P: PerCpu>(percpu: P, observer: PageOwner) -> OwnedPageyard<P, PageOwner> {
     let regions = [Region::managed(Pfn(0), Frames(PAGEBLOCKS * 512), NodeId(0), ZoneKind::Normal)];
     let watermark =
         WatermarkKnobs { min_free_kbytes: Some(0), watermark_scale_factor: 0, ..WatermarkKnobs::default() };
-    let config = Config { watermark, compaction: knobs, ..Config::new(2) };
+    let config = Config { watermark, ..Config::new(2) };
     Pageyard::owned_with_observer(&MemoryMap::new(&regions).unwrap(), config, percpu, observer).unwrap()
 }
 
@@ -206,7 +205,7 @@ fn the_table_equals_the_naive_model_under_random_calls() {
 fn a_hit_and_a_miss_are_told_of_once_each() {
     // SAFETY: one thread makes all calls.
     let percpu = unsafe { Exclusive::by_instance() };
-    let engine = machine(Knobs::engine(), percpu, PageOwner::default());
+    let engine = machine(percpu, PageOwner::default());
     for order in [0, 0, 3, 5, 9, 9, 10].map(Order::of) {
         let before = engine.observer().seen();
         let pfn = engine.alloc(&CX, &movable(order)).unwrap();
@@ -232,63 +231,29 @@ fn scattered(engine: &Watched, fault: Fault) -> Owner<'_, Watched> {
 
 #[test]
 fn the_table_follows_what_compaction_moves() {
-    for capture in [false, true] {
-        let engine = machine(Knobs { capture, ..Knobs::engine() }, TryLock, PageOwner::default());
+    let engine = machine(TryLock, PageOwner::default());
+    for order in [4, 9, 10].map(Order::of) {
         for fault in [Fault::None, Fault::FailsHalfway, Fault::FreesUnderUs] {
             let owner = scattered(&engine, fault);
-            let huge = engine.alloc_with(&CX, &movable(HUGE), &owner).ok();
-            huge.iter().for_each(|pfn| owner.keep(*pfn, HUGE, Use::Pinned));
+            let block = engine.alloc_with(&CX, &movable(order), &owner).ok();
+            block.iter().for_each(|pfn| owner.keep(*pfn, order, Use::Pinned));
             engine.compact_zone_with(&CX, ZoneId(0), &owner).unwrap();
-            owner.check(huge.as_slice());
+            owner.check(block.as_slice());
             let mut held = owner.pfns();
             held.sort_unstable();
             let live = engine.observer().live();
             assert!(live.keys().map(|pfn| Pfn(*pfn)).eq(held), "{fault:?}");
-            judge(&engine, &live, &format!("{fault:?}"));
-            owner.free_if(&CX, |_| true);
-        }
-        assert!(engine.observer().seen()[3] > 100, "{:?}", engine.observer().seen());
-    }
-}
-
-#[test]
-fn a_block_that_was_captured_and_not_taken_is_told_of_as_freed() {
-    let knobs = Knobs { capture: true, ..Knobs::linux_6_1() };
-    let engine = machine(knobs, TryLock, PageOwner::default());
-    let mut captured = 0;
-    for order in (1..=9).map(Order::of) {
-        for taken in [false, true] {
-            let owner = scattered(&engine, Fault::None);
-            let plan = Plan {
-                zone: ZoneId(0),
-                goal: Goal::Block(order, Migratetype::Movable),
-                mode: Mode::SyncLight,
-                direct: true,
-                by: CompactorId(1),
-                highest: ZoneKind::Normal,
-                flags: pageyard::RequestFlags::empty(),
-                ignore_hints: true,
-                thorough: false,
-            };
-            let mut compactor = Compactor::new(&*engine, &owner, &CX, plan).unwrap();
-            while !matches!(compactor.step(100), Progress::Done(_)) {}
-            if taken && let Some(pfn) = compactor.take_captured() {
-                owner.keep(pfn, order, Use::Pinned);
-                captured += 1;
-            }
-            drop(compactor);
-            let live = engine.observer().live();
-            judge(&engine, &live, &format!("order {order}"));
-            assert_eq!(live.values().map(|o| o.frames().0).sum::<u64>(), owner.frames());
+            judge(&engine, &live, &format!("order {order}, {fault:?}"));
             owner.free_if(&CX, |_| true);
         }
     }
-    assert!(captured > 0, "something was captured");
+    assert!(engine.observer().seen()[3] > 100, "{:?}", engine.observer().seen());
+    assert!(engine.stats()[Counter::CompactCapture] > 2, "blocks were captured");
 }
 
 #[test]
 fn threads_tell_of_each_block_once() {
-    let engine = machine(Knobs::engine(), TryLock, PageOwner::default());
+    let engine = machine(TryLock, PageOwner::default());
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let engine = &engine;
@@ -324,13 +289,13 @@ fn threads_tell_of_each_block_once() {
 
 /// Runs a scenario once to count the events, then once for each of them with a panic there. What is live afterwards is
 /// what the table says and, where the panic was told of a hand-over, what that handed over.
-fn at_every_event(knobs: Knobs, scenario: impl Fn(&Watched)) -> [u64; 4] {
-    let engine = machine(knobs, TryLock, PageOwner::default());
+fn at_every_event(scenario: impl Fn(&Watched)) -> [u64; 4] {
+    let engine = machine(TryLock, PageOwner::default());
     scenario(&engine);
     let events = engine.observer().0.lock().unwrap().events;
     let mut panics = [0; 4];
     for at in 1..=events {
-        let engine = machine(knobs, TryLock, PageOwner::panicking_at(at));
+        let engine = machine(TryLock, PageOwner::panicking_at(at));
         if let Err(why) = catch_unwind(AssertUnwindSafe(|| scenario(&engine)))
             && !why.is::<Asked>()
         {
@@ -368,7 +333,7 @@ fn at_every_event(knobs: Knobs, scenario: impl Fn(&Watched)) -> [u64; 4] {
 
 #[test]
 fn an_observer_that_panics_leaks_what_was_being_handed_over_and_nothing_else() {
-    let panics = at_every_event(Knobs::engine(), |engine| {
+    let panics = at_every_event(|engine| {
         for order in [0, 2, 3, 6, 9, 10].map(Order::of) {
             let blocks = [(); 3].map(|()| engine.alloc(&CX, &movable(order)).unwrap());
             engine.free(&CX, blocks[1], order).unwrap();
@@ -388,7 +353,7 @@ fn an_observer_that_panics_leaks_what_was_being_handed_over_and_nothing_else() {
 
 #[test]
 fn an_observer_that_panics_over_a_range_leaves_what_it_was_told_of_free_and_the_rest_live() {
-    let panics = at_every_event(Knobs::engine(), |engine| {
+    let panics = at_every_event(|engine| {
         let free = |first, frames| engine.free_range(&CX, first, Frames(frames)).unwrap();
         let ring = engine.alloc_exact(&CX, Frames(700), Order::ZERO, &movable(Order::ZERO)).unwrap();
         free(Pfn(ring.0 + 33), 600);
@@ -415,16 +380,15 @@ fn an_observer_that_panics_over_a_range_leaves_what_it_was_told_of_free_and_the_
 
 #[test]
 fn an_observer_that_panics_over_a_move_leaks_the_frame_that_was_moved() {
-    let capture = Knobs { capture: true, ..Knobs::engine() };
-    for knobs in [Knobs::engine(), capture] {
-        let panics = at_every_event(knobs, |engine| {
+    for order in [HUGE, Order::of(10)] {
+        let panics = at_every_event(|engine| {
             let owner = Owner::new(engine, Fault::None);
             for pfn in (0..PAGEBLOCKS * 512).step_by(64).map(|pfn| Pfn(pfn + pfn / 512)) {
                 engine.claim_exact(&CX, pfn, Order::ZERO, Migratetype::Movable).unwrap();
                 owner.keep(pfn, Order::ZERO, Use::Movable);
             }
-            let huge = engine.alloc_with(&CX, &movable(HUGE), &owner).unwrap();
-            engine.free(&CX, huge, HUGE).unwrap();
+            let block = engine.alloc_with(&CX, &movable(order), &owner).unwrap();
+            engine.free(&CX, block, order).unwrap();
         });
         assert!(panics[0] > 0 && panics[1] > 0 && panics[3] > 0, "{panics:?}");
     }

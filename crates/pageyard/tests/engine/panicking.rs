@@ -1,6 +1,6 @@
 //! An owner of frames whose callbacks panic, one of them in each run.
 
-use pageyard::compaction::{Busy, Knobs, Migrate, MigrateError, Mode, Step};
+use pageyard::compaction::{Busy, Migrate, MigrateError, Mode};
 use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 pub const CX: Cx = Cx::on(CpuId(0));
 /// Pageblocks of a machine.
-const PAGEBLOCKS: u64 = 4;
+const PAGEBLOCKS: u64 = 6;
 /// One frame in this many is in use at the start, so that no block of this size is free.
 const SPARSE: usize = 16;
 /// What a callback panics with.
@@ -34,8 +34,6 @@ pub const ISOLATE: &str = "before a frame is isolated";
 pub const DROP: &str = "an isolated frame is dropped";
 pub const MIGRATE: &str = "before a frame is moved";
 pub const PUTBACK: &str = "after a frame was put back";
-pub const STEP: &str = "told of a step";
-pub const RECLAIMABLE: &str = "asked whether a frame can be reclaimed";
 pub const RECLAIM: &str = "before reclaim";
 pub const RECLAIMED: &str = "after reclaim";
 
@@ -255,15 +253,6 @@ unsafe impl Migrate for Keeper<'_> {
         Ok(())
     }
 
-    fn is_reclaimable(&self, _: Pfn) -> bool {
-        self.fuse.callback(RECLAIMABLE);
-        true
-    }
-
-    fn step(&self, _: Step) {
-        self.fuse.callback(STEP);
-    }
-
     fn putback(&self, from: Token) {
         // It is in use again before anything can panic.
         if let Some(held) = self.held.borrow_mut().get_mut(&from.pfn.0) {
@@ -277,7 +266,6 @@ unsafe impl Migrate for Keeper<'_> {
 /// that must be among them.
 pub fn at_every_callback(
     name: &str,
-    knobs: Knobs,
     kinds: &[&str],
     scenario: impl Fn(&OwnedPageyard<TryLock>, &Keeper<'_>),
 ) {
@@ -287,9 +275,8 @@ pub fn at_every_callback(
             usual(info);
         }
     }));
-    let config = Config { compaction: knobs, ..Config::new(2) };
     let run = |at: u64| {
-        let engine = machine(config);
+        let engine = machine(Config::new(2));
         let keeper = Keeper::new(&engine, at);
         let ended = catch_unwind(AssertUnwindSafe(|| scenario(&engine, &keeper)));
         if let Err(why) = ended

@@ -4,61 +4,45 @@
 //! after it has done everything, and every drop of an isolated frame. Then it is run again for each of them, and that
 //! one panics. Each run is judged by the owner's own books.
 
-use crate::child::in_child;
 use crate::panicking::{
-    CX, DROP, ISOLATE, Keeper, MIGRATE, PUTBACK, RECLAIM, RECLAIMED, STEP, at_every_callback, machine,
+    CX, DROP, ISOLATE, Keeper, MIGRATE, PUTBACK, RECLAIM, RECLAIMED, at_every_callback, machine,
 };
-use pageyard::compaction::{CompactionView, Compactor, Direct, Goal, Knobs, Mode, Plan, Scope};
 use pageyard::{
-    CompactorId, Config, Frames, Migratetype, Order, OwnedPageyard, PageAllocator, Pfn, PressureAllocator,
-    Request, RequestFlags, TryLock, ZoneId, ZoneKind,
+    Config, Migratetype, Order, OwnedPageyard, PageAllocator, Pfn, PressureAllocator, Request, RequestFlags,
+    TryLock, ZoneId,
 };
+use pageyard_testkit::child::in_child;
 
 const HUGE: Order = Order::of(9);
 /// What compaction calls.
-const MOVES: [&str; 5] = [STEP, ISOLATE, DROP, MIGRATE, PUTBACK];
-const OFFERS: [&str; 2] = ["an offer that was just taken", "an offer that answers"];
+const MOVES: [&str; 4] = [ISOLATE, DROP, MIGRATE, PUTBACK];
 
 fn movable(order: Order) -> Request {
     Request::new(order, Migratetype::Movable)
 }
 
-/// Engine settings under which the driver takes different paths: it chooses and takes frames directly, or scans.
-fn ways() -> [(&'static str, Knobs); 3] {
-    let engine = Knobs::engine();
-    [
-        ("chosen", engine),
-        ("free scanner", Knobs { direct_free: Scope::Off, ..engine }),
-        ("leftovers", Knobs { release_leftovers: true, thorough: true, ..engine }),
-    ]
-}
-
 #[test]
 fn compaction_of_a_zone() {
     in_child("panics::compaction_of_a_zone", || {
-        for (name, knobs) in ways() {
-            at_every_callback(name, knobs, &MOVES, |engine, keeper| {
-                let did = engine.compact_zone_with(&CX, ZoneId(0), keeper);
-                assert!(did.is_ok());
-            });
-        }
+        at_every_callback("a zone", &MOVES, |engine, keeper| {
+            let did = engine.compact_zone_with(&CX, ZoneId(0), keeper);
+            assert!(did.is_ok());
+        });
     });
 }
 
 #[test]
 fn a_request_that_compacts() {
     in_child("panics::a_request_that_compacts", || {
-        for (name, knobs) in ways() {
-            // A small block is not probed first, and no frame of it has to be put back.
-            for (order, kinds) in [(Order::of(4), &MOVES[..4]), (HUGE, &MOVES)] {
-                at_every_callback(name, knobs, kinds, |engine, keeper| {
-                    for flags in [RequestFlags::empty(), RequestFlags::RETRY_MAYFAIL] {
-                        if let Ok(pfn) = engine.alloc_with(&CX, &movable(order).with(flags), keeper) {
-                            keeper.keep(pfn, order);
-                        }
+        // A small block is not probed first, and no frame of it has to be put back.
+        for (order, kinds) in [(Order::of(4), &MOVES[..3]), (HUGE, &MOVES), (Order::of(10), &MOVES)] {
+            at_every_callback(&format!("order {order}"), kinds, |engine, keeper| {
+                for flags in [RequestFlags::empty(), RequestFlags::RETRY_MAYFAIL] {
+                    if let Ok(pfn) = engine.alloc_with(&CX, &movable(order).with(flags), keeper) {
+                        keeper.keep(pfn, order);
                     }
-                });
-            }
+                }
+            });
         }
     });
 }
@@ -66,7 +50,7 @@ fn a_request_that_compacts() {
 #[test]
 fn a_request_that_reclaims() {
     in_child("panics::a_request_that_reclaims", || {
-        at_every_callback("reclaim", Knobs::engine(), &[RECLAIM, RECLAIMED], |engine, keeper| {
+        at_every_callback("reclaim", &[RECLAIM, RECLAIMED], |engine, keeper| {
             keeper.takes_all();
             for order in [0, 0, 2, 3, 9].map(Order::of) {
                 if let Ok(pfn) = engine.alloc_with(&CX, &movable(order), keeper) {
@@ -81,7 +65,7 @@ fn a_request_that_reclaims() {
 fn background_reclaim_and_compaction() {
     in_child("panics::background_reclaim_and_compaction", || {
         let kinds = [ISOLATE, DROP, MIGRATE, PUTBACK, RECLAIM, RECLAIMED];
-        at_every_callback("background", Knobs::engine(), &kinds, |engine, keeper| {
+        at_every_callback("background", &kinds, |engine, keeper| {
             let wake = |engine: &OwnedPageyard<TryLock>| {
                 let huge = movable(HUGE).with(RequestFlags::NON_BLOCKING);
                 assert!(engine.alloc(&CX, &huge).is_err());
@@ -97,31 +81,9 @@ fn background_reclaim_and_compaction() {
 }
 
 #[test]
-fn a_compaction_that_is_left_in_the_middle() {
-    in_child("panics::a_compaction_that_is_left_in_the_middle", || {
-        at_every_callback("left", Knobs::engine(), &MOVES, |engine, keeper| {
-            let plan = Plan {
-                zone: ZoneId(0),
-                goal: Goal::Block(HUGE, Migratetype::Movable),
-                mode: Mode::SyncLight,
-                direct: true,
-                by: CompactorId(1),
-                highest: ZoneKind::Normal,
-                flags: pageyard::RequestFlags::empty(),
-                ignore_hints: false,
-                thorough: false,
-            };
-            for steps in [3, 550, 590, 620] {
-                Compactor::new(&**engine, keeper, &CX, plan).unwrap().step(steps);
-            }
-        });
-    });
-}
-
-#[test]
 fn a_report_of_wrong_frees() {
     in_child("panics::a_report_of_wrong_frees", || {
-        at_every_callback("wrong frees", Knobs::engine(), &["wrong free"], |engine, keeper| {
+        at_every_callback("wrong frees", &["wrong free"], |engine, keeper| {
             let mut frames = vec![Pfn(0); 40];
             let n = engine.alloc_bulk(&CX, &movable(Order::ZERO), &mut frames);
             frames[..n].iter().for_each(|pfn| keeper.keep(*pfn, Order::ZERO));
@@ -138,22 +100,6 @@ fn a_report_of_wrong_frees() {
             keeper.gives_up(&frames[..n]);
             engine.free_bulk(&CX, &list, Order::ZERO, &mut |_, _| keeper.callback("wrong free"));
             keeper.gave_up();
-        });
-    });
-}
-
-#[test]
-fn an_offer_of_free_frames() {
-    in_child("panics::an_offer_of_free_frames", || {
-        at_every_callback("offer", Knobs::engine(), &OFFERS, |engine, keeper| {
-            let did = engine.take_direct(&CX, ZoneId(0), Frames::ZERO, false, 20, |pfn| {
-                // What is offered is handed over, whatever becomes of the call.
-                keeper.keep(pfn, Order::ZERO);
-                keeper.callback(OFFERS[0]);
-                keeper.callback(OFFERS[1]);
-                true
-            });
-            assert_eq!(did, Direct::Done);
         });
     });
 }

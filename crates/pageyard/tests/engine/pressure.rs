@@ -1,15 +1,17 @@
 //! The engine's slow path and compaction: the common suite, and what choosing by index must reach.
 
-use pageyard::compaction::{Compactor, Goal, Knobs, Mode, Plan, Progress};
-use pageyard::reclaim::Priority;
+use pageyard::compaction::{Busy, Listed, Migrate, MigrateError, Mode};
+use pageyard::reclaim::{Priority, Reclaimed, Shortage};
 use pageyard::{
-    CompactorId, Config, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Migratetype, NodeId, Order,
-    OwnedPageyard, PageAllocator, Pageyard, PerCpu, Pfn, PressureAllocator, Region, Request, TryLock, ZoneId,
-    ZoneKind,
+    CompactorId, Config, Counter, CpuId, CpuSet, Cx, Exclusive, Frames, MemoryMap, Migratetype, NodeId,
+    Order, OwnedPageyard, PageAllocator, PageblockId, Pageyard, PerCpu, Pfn, PressureAllocator, Reclaim,
+    Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
 use pageyard_testkit::owner::{Fault, Owner, Use};
 use pageyard_testkit::pressure::pressure_suite;
 use pageyard_testkit::slow_order::{ASYNC, GivesBack, LIGHT, RECLAIM, Ways, slow_path_order};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const CX: Cx = Cx::on(CpuId(0));
 const HUGE: Order = Order::of(9);
@@ -27,13 +29,6 @@ fn the_suite_passes() {
 #[test]
 fn the_suite_passes_without_lists() {
     pressure_suite(|frames| built(frames, Config { pcp: false, ..Config::new(2) }, TryLock));
-}
-
-#[test]
-fn the_suite_passes_scanning_as_linux_6_12_does() {
-    // The engine shows no free lists, and is scanned above order 9 only; hints, finishing and watermarks are Linux's.
-    let compaction = Knobs { leases: true, ..Knobs::linux_6_12() };
-    pressure_suite(|frames| built(frames, Config { compaction, ..Config::new(2) }, TryLock));
 }
 
 #[test]
@@ -132,32 +127,151 @@ fn the_background_recovers_nine_tenths_of_what_pins_allow_and_moves_little_more_
     }
 }
 
+/// An owner in the middle of whose 40th move a second compaction runs to its end.
+struct Interrupted<'e> {
+    owner: Owner<'e, OwnedPageyard<TryLock>>,
+    engine: &'e OwnedPageyard<TryLock>,
+    moves: AtomicU64,
+    /// The pageblocks between which the first compaction moves a frame meanwhile.
+    taken: Mutex<Option<[PageblockId; 2]>>,
+    /// What the second one moved.
+    second: AtomicU64,
+}
+
+impl Interrupted<'_> {
+    fn check_free(&self, pfn: Pfn) {
+        let taken = self.taken.lock().unwrap();
+        assert!(
+            taken.is_none_or(|blocks| !blocks.contains(&pfn.pageblock())),
+            "{pfn} is in the first one's use"
+        );
+    }
+}
+
+impl Reclaim for Interrupted<'_> {
+    fn reclaim(&self, cx: &Cx, shortage: &Shortage) -> Reclaimed {
+        self.owner.reclaim(cx, shortage)
+    }
+
+    fn reclaimable(&self, zone: ZoneId) -> Frames {
+        self.owner.reclaimable(zone)
+    }
+}
+
+// SAFETY: it does what the owner does.
+unsafe impl Migrate for Interrupted<'_> {
+    type Isolated = Pfn;
+
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Pfn, Busy> {
+        self.check_free(pfn);
+        self.owner.isolate(pfn, mode)
+    }
+
+    fn migrate(&self, from: &mut Pfn, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
+        self.check_free(*from);
+        self.check_free(to);
+        if self.moves.fetch_add(1, SeqCst) == 40 {
+            *self.taken.lock().unwrap() = Some([from.pageblock(), to.pageblock()]);
+            let (_, work) = self.engine.compact_zone_with(&Cx::on(CpuId(1)), ZoneId(0), self).unwrap();
+            *self.taken.lock().unwrap() = None;
+            self.second.store(work.moved, SeqCst);
+        }
+        self.owner.migrate(from, to, mode)
+    }
+
+    fn putback(&self, from: Pfn) {
+        self.owner.putback(from);
+    }
+}
+
 #[test]
-fn two_compactors_meet_no_conflict_and_lose_nothing() {
+fn two_compactors_never_use_a_pageblock_for_opposite_ends_and_lose_nothing() {
     let engine = built(128 * 512, Config::new(2), TryLock);
     let (owner, pins) = half_free(&engine, |pfn| pfn.0 % 5120 == 7);
-    let plan = |by| Plan {
-        zone: ZoneId(0),
-        goal: Goal::Everything,
-        mode: Mode::SyncLight,
-        direct: false,
-        by: CompactorId(by),
-        highest: ZoneKind::Movable,
-        flags: pageyard::RequestFlags::empty(),
-        ignore_hints: true,
-        thorough: false,
-    };
-    let mut both = [1, 2].map(|by| Compactor::new(&*engine, &owner, &CX, plan(by)).unwrap());
-    let mut done = [false; 2];
-    while done != [true; 2] {
-        for (c, done) in both.iter_mut().zip(&mut done) {
-            *done = matches!(c.step(50), Progress::Done(_));
-        }
+    let (moves, second) = (AtomicU64::new(0), AtomicU64::new(0));
+    let helper = Interrupted { owner, engine: &engine, moves, taken: Mutex::default(), second };
+    let (_, work) = engine.compact_zone_with(&CX, ZoneId(0), &helper).unwrap();
+    assert!(work.moved > 40 && helper.second.load(SeqCst) > 0, "both had something to do");
+    helper.owner.check(&pins);
+    for block in (0..128).map(PageblockId) {
+        assert!(engine.lease_pageblock(block, CompactorId(9)), "{block:?} is still leased");
+        assert!(engine.unlease_pageblock(block));
     }
-    assert_eq!(both.iter().map(|c| c.work().conflicts).sum::<u64>(), 0);
-    assert!(both.iter().all(|c| c.work().moved > 0), "both had something to do");
-    drop(both);
-    owner.check(&pins);
+}
+
+/// An owner that wants its CPU, or has too many frames isolated.
+struct Restrains<'e> {
+    owner: Owner<'e, OwnedPageyard<TryLock>>,
+    yields: bool,
+    listed: Listed,
+    /// How often a compaction waited.
+    waits: AtomicU64,
+}
+
+impl Reclaim for Restrains<'_> {
+    fn reclaim(&self, _: &Cx, _: &Shortage) -> Reclaimed {
+        Reclaimed::default()
+    }
+
+    fn reclaimable(&self, _: ZoneId) -> Frames {
+        Frames::ZERO
+    }
+}
+
+// SAFETY: it does what the owner does.
+unsafe impl Migrate for Restrains<'_> {
+    type Isolated = Pfn;
+
+    fn isolate(&self, pfn: Pfn, mode: Mode) -> Result<Pfn, Busy> {
+        self.owner.isolate(pfn, mode)
+    }
+
+    fn migrate(&self, from: &mut Pfn, to: Pfn, mode: Mode) -> Result<(), MigrateError> {
+        self.owner.migrate(from, to, mode)
+    }
+
+    fn must_yield(&self) -> bool {
+        self.yields
+    }
+
+    fn listed(&self, _: ZoneId) -> Option<Listed> {
+        Some(self.listed)
+    }
+
+    fn wait_for_isolated(&self) -> bool {
+        self.waits.fetch_add(1, SeqCst) < 5
+    }
+
+    fn putback(&self, from: Pfn) {
+        self.owner.putback(from);
+    }
+}
+
+#[test]
+fn a_compaction_gives_way_where_its_cpu_is_wanted_or_too_much_is_isolated() {
+    let few = Listed { listed: Frames(100), isolated: Frames(50) };
+    let many = Listed { listed: Frames(100), isolated: Frames(51) };
+    // Only an asynchronous compaction, which is all that a costly request without retries asks for, yields its CPU;
+    // only one that may wait does so, until the owner says that it is not to go on.
+    for (noretry, yields, listed, moves, waits) in [
+        (true, false, few, true, 0),
+        (true, true, few, false, 0),
+        (true, false, many, false, 0),
+        (false, true, few, true, 0),
+        // Five times in vain, and at once refused in this attempt and the next.
+        (false, false, many, false, 7),
+    ] {
+        let engine = built(64 * 512, Config::new(1), TryLock);
+        let (owner, pins) = half_free(&engine, |pfn| pfn.0 % 5120 == 7);
+        let helper = Restrains { owner, yields, listed, waits: AtomicU64::new(0) };
+        let flags = if noretry { RequestFlags::NORETRY } else { RequestFlags::empty() };
+        let got = engine.alloc_with(&CX, &Request::new(HUGE, Migratetype::Movable).with(flags), &helper);
+        got.iter().for_each(|pfn| helper.owner.keep(*pfn, HUGE, Use::Pinned));
+        let case = (noretry, yields, listed);
+        assert_eq!(engine.stats()[Counter::PgmigrateSuccess] > 0, moves, "{case:?}");
+        assert_eq!((got.is_ok(), helper.waits.load(SeqCst)), (moves, waits), "{case:?}");
+        helper.owner.check(&pins);
+    }
 }
 
 #[test]
@@ -207,17 +321,15 @@ fn a_request_scans_a_few_pageblocks_and_takes_its_targets_directly() {
             owner.keep(pfn, Order::of(order), Use::Pinned);
         }
         let after = engine.stats();
-        for c in [
-            pageyard::Counter::CompactMigrateScanned,
-            pageyard::Counter::CompactFreeScanned,
-            pageyard::Counter::CompactFreeDirectAlloc,
-        ] {
+        for c in
+            [Counter::CompactMigrateScanned, Counter::CompactFreeScanned, Counter::CompactFreeDirectAlloc]
+        {
             looked += after[c] - before[c];
         }
         println!("order {order}: {} frames examined or taken for each success", looked / 20);
         // A block inside a pageblock is found by a word of bits; a whole pageblock is looked at frame by frame.
         assert!(looked / 20 < if order < 9 { 3 * 64 } else { 16 * 512 }, "order {order}: {looked}");
-        assert_eq!(after[pageyard::Counter::CompactFreeScanned], 0);
+        assert_eq!(after[Counter::CompactFreeScanned], 0);
     }
     owner.check(&[]);
 }
@@ -255,20 +367,59 @@ fn free_frames_in_unmovable_pageblocks_serve_unmovable_requests_without_reclaim(
         owner.keep(pfn, Order::of(4), Use::Pinned);
     }
     let stats = engine.stats();
-    assert_eq!(stats[pageyard::Counter::CompactSuccess], 8);
-    assert_eq!(stats[pageyard::Counter::Allocstall], 0, "nothing was reclaimed");
+    assert_eq!(stats[Counter::CompactSuccess], 8);
+    assert_eq!(stats[Counter::Allocstall], 0, "nothing was reclaimed");
     owner.check(&pins);
 }
 
 #[test]
-fn without_its_index_the_driver_scans_the_engine_as_it_scans_linux() {
-    // Order 10 is larger than what is chosen: two pageblocks side by side.
-    let config = Config { compaction: Knobs::linux_4_10(), ..Config::new(1) };
-    let engine = built(128 * 512, config, TryLock);
-    let (owner, pins) = half_free(&engine, |pfn| pfn.0 % 20_480 == 7);
-    let pfn = engine.alloc_with(&CX, &Request::new(Order::of(10), Migratetype::Movable), &owner).unwrap();
+fn above_a_pageblocks_order_the_run_that_moves_the_fewest_frames_is_emptied() {
+    for order in [10, 11, 12] {
+        let engine = built(128 * 512, Config::new(1), TryLock);
+        let (owner, pins) = half_free(&engine, |pfn| pfn.0 % 20_480 == 7);
+        let held: std::collections::HashSet<u64> = owner.pfns().into_iter().map(|pfn| pfn.0).collect();
+        let runs = (0..128 * 512).step_by(1 << order).map(|first| first..first + (1 << order));
+        let free_of_pins = runs.filter(|run| run.clone().all(|pfn| pfn % 20_480 != 7));
+        let least =
+            free_of_pins.map(|run| run.filter(|pfn| held.contains(pfn)).count() as u64).min().unwrap();
+        let pfn =
+            engine.alloc_with(&CX, &Request::new(Order::of(order), Migratetype::Movable), &owner).unwrap();
+        owner.keep(pfn, Order::of(order), Use::Pinned);
+        let stats = engine.stats();
+        assert_eq!(stats[Counter::PgmigrateSuccess], least, "order {order}");
+        assert_eq!((stats[Counter::CompactFreeScanned], stats[Counter::CompactCapture]), (0, 1));
+        owner.check(&pins);
+    }
+}
+
+#[test]
+fn a_run_with_a_pin_is_left_before_anything_of_it_moves_and_stays_in_allocation() {
+    let engine = built(64 * 512, Config::new(1), TryLock);
+    // One in each pair of pageblocks.
+    let (owner, pins) = half_free(&engine, |pfn| pfn.0 % 1024 == 1000);
+    let request = Request::new(Order::of(10), Migratetype::Movable);
+    engine.alloc_with(&CX, &request, &owner).unwrap_err();
+    assert_eq!(engine.stats()[Counter::PgmigrateSuccess], 0);
+    assert_eq!(engine.audit().unwrap().isolated, Frames::ZERO);
+    owner.check(&pins);
+    // Where something is freed, it is looked at again.
+    assert!(owner.free(&CX, pins[9]));
+    let pfn = engine.alloc_with(&CX, &request, &owner).unwrap();
+    assert_eq!(pfn, Pfn(9 * 1024));
     owner.keep(pfn, Order::of(10), Use::Pinned);
-    assert!(engine.stats()[pageyard::Counter::CompactFreeScanned] > 0);
+    owner.check(&[]);
+}
+
+#[test]
+fn the_background_makes_runs_for_requests_that_could_not_wait() {
+    let engine = built(64 * 512, Config::new(1), TryLock);
+    let (owner, pins) = half_free(&engine, |pfn| pfn.0 % 5120 == 7);
+    let request = Request::new(Order::of(10), Migratetype::Movable).with(RequestFlags::NON_BLOCKING);
+    engine.alloc(&CX, &request).unwrap_err();
+    engine.kswapd_with(&CX, &owner).unwrap();
+    assert!(engine.kcompactd_with(&CX, &owner).unwrap().moved > 0);
+    let pfn = engine.alloc(&CX, &request).unwrap();
+    owner.keep(pfn, Order::of(10), Use::Pinned);
     owner.check(&pins);
 }
 

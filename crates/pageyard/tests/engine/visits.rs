@@ -1,12 +1,12 @@
 //! Passes over free blocks, for balloons and free page reporting.
 
-use crate::child::in_child;
 use crate::ranges::machine;
 use pageyard::engine::{Visit, Visited};
 use pageyard::{
     BadRequest, BlockId, Config, CpuId, CpuSet, Cx, Frames, MemoryMap, Migratetype, NodeId, Order,
     OwnedPageyard, PageblockId, Pageyard, Pfn, Region, Request, RequestFlags, TryLock, ZoneId, ZoneKind,
 };
+use pageyard_testkit::child::in_child;
 
 const CX: Cx = Cx::on(CpuId(0));
 const ALL: u64 = 8 * 512;

@@ -1,12 +1,10 @@
 //! What is known to hold zeros: never reported of a block that does not.
 
-use pageyard::compaction::CompactionView;
 use pageyard::reclaim::NoHelp;
 use pageyard::watermark::WatermarkKnobs;
 use pageyard::{
-    AllocError, BlockId, Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
-    PageAllocator, Pageyard, Pfn, PressureAllocator, Region, Request, RequestFlags, TryLock, ZoneId,
-    ZoneKind,
+    AllocError, Config, CpuId, Cx, Frames, MemoryMap, Migratetype, NodeId, Order, OwnedPageyard,
+    PageAllocator, Pageyard, Pfn, PressureAllocator, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
 
 const CX: Cx = Cx::on(CpuId(0));
@@ -30,33 +28,6 @@ fn zeros() -> OwnedPageyard<TryLock> {
 fn claim(engine: &OwnedPageyard<TryLock>, pfn: u64, order: u8) -> bool {
     engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::of(order), Migratetype::Movable).unwrap();
     engine.was_zeroed(Pfn(pfn))
-}
-
-fn free(engine: &OwnedPageyard<TryLock>, pfn: u64, order: u8) {
-    engine.free(&CX, Pfn(pfn), Order::of(order)).unwrap();
-}
-
-#[test]
-fn frames_that_were_offered_to_compaction_and_went_back_are_not_the_head_of_a_block_of_zeros() {
-    let engine = zeros();
-    // Four are claimed for compaction, which wants one only: three go back.
-    let mut taken = Vec::new();
-    engine.take_direct(&CX, ZoneId(0), Frames::ZERO, false, 4, |pfn| {
-        taken.push(pfn);
-        false
-    });
-    assert_eq!(taken, [Pfn(1)]);
-    engine.give_back(BlockId { pfn: Pfn(1), order: Order::ZERO });
-    engine.audit().unwrap();
-    // Its owner writes to frame 3, and frees it.
-    claim(&engine, 3, 0);
-    free(&engine, 3, 0);
-    // Now it is the second frame of a block whose first one is clean.
-    assert!(!claim(&engine, 2, 1), "frame 3 was written to");
-    free(&engine, 2, 1);
-    // And nothing of this block, which was written to as a whole, is clean any more.
-    assert!(!claim(&engine, 2, 0) && !claim(&engine, 3, 0), "frames 2 and 3 were written to");
-    engine.audit().unwrap();
 }
 
 #[test]

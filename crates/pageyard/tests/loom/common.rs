@@ -12,6 +12,8 @@ use pageyard::{
     Pfn, Region, Request, RequestFlags, TryLock, ZoneKind,
 };
 
+pub use pageyard_testkit::interleavings::explore;
+
 pub const PAGEBLOCK: u64 = 8;
 pub const BLOCK: u8 = 3;
 
@@ -112,21 +114,6 @@ impl Machine {
             assert!(self.movable(0, BLOCK).is_some(), "pageblock {n} of {pageblocks} is whole again");
         }
     }
-}
-
-/// Explores every interleaving with at most `preemptions` preemptions.
-pub fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 100_000;
-    let start = std::time::Instant::now();
-    let runs = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let counted = runs.clone();
-    builder.check(move || {
-        counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        model();
-    });
-    println!("{} interleavings in {:?}", runs.load(std::sync::atomic::Ordering::Relaxed), start.elapsed());
 }
 
 /// Runs a function in a thread of the model, on a machine.

@@ -6,6 +6,5 @@
 mod common;
 
 mod engine;
-mod packets;
 mod reservations;
 mod runs;

@@ -158,11 +158,16 @@ pub fn calls(o: &Owner, cpu: u32, n: usize) -> Vec<Block> {
 pub type Part = fn(&Owner) -> Vec<Block>;
 
 fn run(name: &str, pcp: bool, parts: &'static [Part]) {
+    run_on(3, name, pcp, parts);
+}
+
+/// Runs parts on a machine of so many pageblocks.
+fn run_on(pageblocks: u64, name: &str, pcp: bool, parts: &'static [Part]) {
     let moves = Arc::new(AtomicU64::new(0));
     let all = moves.clone();
     explore_some(name, SCHEDULES, move || {
-        let m = Machine::new(3, pcp);
-        let o = Owner::of(&m, scattered(3), &moves);
+        let m = Machine::new(pageblocks, pcp);
+        let o = Owner::of(&m, scattered(pageblocks), &moves);
         let threads: Vec<_> = parts
             .iter()
             .map(|part| {
@@ -171,7 +176,7 @@ fn run(name: &str, pcp: bool, parts: &'static [Part]) {
             })
             .collect();
         let held = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
-        o.end(3, held);
+        o.end(pageblocks, held);
     });
     println!("{name}: {} frames moved", all.load(Relaxed));
     assert!(all.load(Relaxed) > 0, "{name}: something was moved");
@@ -213,4 +218,14 @@ fn a_compaction_of_pageblocks_that_are_isolated_and_drained() {
     let parts: &'static [Part] =
         Box::leak(Box::new([isolates, |o: &Owner| compact_all(o, 0), |o: &Owner| calls(o, 1, 6)]));
     run("isolation and compaction", true, parts);
+}
+
+#[test]
+fn a_run_of_pageblocks_beside_other_calls() {
+    run_on(
+        6,
+        "a run of pageblocks",
+        true,
+        &[|o| request(o, 0, BLOCK + 1), |o| request(o, 1, BLOCK), |o| calls(o, 2, 6)],
+    );
 }

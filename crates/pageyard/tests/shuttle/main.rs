@@ -12,7 +12,6 @@ mod contig;
 mod eight;
 mod engine;
 mod isolation;
-mod packets;
 mod ranges;
 mod reservations;
 mod runs;

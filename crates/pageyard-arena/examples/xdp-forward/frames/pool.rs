@@ -10,8 +10,8 @@ use super::lines::Lines;
 use super::{Frames, Store, User};
 use crate::board::Worker;
 use crate::shared;
-use pageyard::packets::{FragmentOwner, PacketsError, PagePool, PoolConfig, PoolConsumer, UseTable, Values};
 use pageyard::{CpuId, CpuSet, Cx, Metadata, Order, Pfn};
+use pageyard_packets::{FragmentOwner, PacketsError, PagePool, PoolConfig, PoolConsumer, UseTable, Values};
 use std::io;
 use std::ptr::NonNull;
 

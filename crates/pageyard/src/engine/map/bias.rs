@@ -16,9 +16,9 @@
 #[cfg(shuttle)]
 use super::eight::{EIGHT, Eight};
 use super::watch::Watch;
-use crate::engine::sync::{A8, A64, Acquire, Relaxed, SeqCst};
 use core::marker::PhantomData;
 use pageyard_core::units::CpuId;
+use pageyard_sync::{A8, A64, Acquire, Relaxed, SeqCst};
 
 /// Words of a pageblock: its descriptor, and its bias.
 pub(crate) const PAIR: usize = 2;

@@ -2,8 +2,8 @@
 
 use super::cpu_words::CpuWords;
 use crate::engine::geometry::LINE_WORDS;
-use crate::engine::sync::{A64, Acquire, Carver, Relaxed, Release};
 use pageyard_core::units::Frames;
+use pageyard_sync::{A64, Acquire, Carver, Relaxed, Release};
 
 /// What all CPUs together may keep from the sum: the zone's frames divided by this.
 const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };

@@ -4,8 +4,8 @@
 //! A CPU adds to its own word without a locked instruction, if calls on one CPU never overlap, or in a restartable
 //! sequence.
 
-use crate::engine::sync::{A64, Acquire, Relaxed, Release};
 use pageyard_core::units::CpuId;
+use pageyard_sync::{A64, Acquire, Relaxed, Release};
 
 /// Some words for each CPU, of which one is meant, and as many behind them that all share.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@
 //! looks at each, there is none, and callers go tag by tag.
 
 use crate::engine::geometry::FrameIdx;
-use crate::engine::sync::A8;
+use pageyard_sync::A8;
 
 /// Tags of a word.
 pub(crate) const EIGHT: usize = 8;
@@ -142,7 +142,7 @@ pub(crate) fn begins_eight(frame: u64) -> bool {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
-    use crate::engine::sync::{Carver, Relaxed};
+    use pageyard_sync::{Carver, Relaxed};
 
     #[test]
     fn neighbours_are_seen_in_both_directions_and_nothing_else_is_taken_for_them() {

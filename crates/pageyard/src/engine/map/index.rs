@@ -7,10 +7,10 @@ use super::descriptor::{BINS, Bin, BlockState, FITS, WHOLE};
 use super::frame_map::FrameMap;
 use super::tree::{Forest, SearchEffort};
 use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FAN, FAN_ORDER, MAX_ORDER, RUN_WORD_ORDER};
-use crate::engine::sync::{Carver, store_load_fence};
 use crate::engine::words::{double, runs};
 use core::ops::Range;
 use pageyard_core::migratetype::Migratetype;
+use pageyard_sync::{Carver, store_load_fence};
 
 /// Types that have bins: all but `Isolate`, which no descriptor has.
 const TYPES: usize = Migratetype::COUNT - 1;

@@ -1,7 +1,7 @@
 //! Hierarchical bitmaps: which of many children have a property, found in one step a level.
 
 use crate::engine::geometry::{FAN, FAN_ORDER, LINE_WORDS};
-use crate::engine::sync::{A64, Carver, Relaxed, SeqCst, store_load_fence};
+use pageyard_sync::{A64, Carver, Relaxed, SeqCst, store_load_fence};
 
 use core::ops::Range;
 

@@ -8,8 +8,8 @@
 //! Both types are two words each, which a call passes in registers.
 
 use super::descriptor::ISOLATED;
-use crate::engine::sync::{A64, SeqCst};
 use core::marker::PhantomData;
+use pageyard_sync::{A64, SeqCst};
 
 /// The descriptor of the pageblock that a block lies in, for a push of that block.
 #[derive(Clone, Copy)]

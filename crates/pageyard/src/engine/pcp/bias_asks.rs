@@ -1,8 +1,8 @@
 //! Which CPUs ask for pageblocks to be biased to them: those that do not lose them again.
 
 use crate::engine::geometry::LINE_WORDS;
-use crate::engine::sync::{A64, Carver, Relaxed};
 use pageyard_core::units::CpuId;
+use pageyard_sync::{A64, Carver, Relaxed};
 
 /// How often the pause of a CPU doubles that loses its pageblocks: to one in 65,536.
 const DOUBLINGS: u64 = 16;

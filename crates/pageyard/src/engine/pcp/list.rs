@@ -1,9 +1,9 @@
 //! One per-CPU list: a stack of frame numbers, hottest at its newest end.
 
 use super::tuning::MOST;
-use crate::engine::sync::{A32, A64, Acquire, Relaxed, Release};
 use core::mem::size_of;
 use core::ptr::NonNull;
+use pageyard_sync::{A32, A64, Acquire, Relaxed, Release};
 
 // A list's word: what every hit reads and, with one store, writes. From the lowest bits on: how many items can be
 // added, how many there are, where the newest ends, how many were popped for callers.

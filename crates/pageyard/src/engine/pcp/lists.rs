@@ -2,21 +2,17 @@
 
 use super::list::{END, FIELD, Head, List};
 use super::tuning::{LISTS, MOST_WHOLES, Tuning, is_requested, order_of};
-use crate::engine::geometry::{BATCH, BLOCK_ORDER, LINE_WORDS};
-use crate::engine::map::bias::{BiasWord, PAIR, TagPlace};
-use crate::engine::map::cpu_words::CpuWords;
-use crate::engine::map::watch::{Unchanged, Watch};
-use crate::engine::sync::{A8, A64, APtr, Carver, Relaxed, Release, SeqCst};
+use crate::engine::geometry::{BATCH, BLOCK_ORDER};
 use core::mem::size_of;
 use core::ptr::NonNull;
-use pageyard_core::error::MapError;
 use pageyard_core::units::CpuId;
+use pageyard_sync::{A64, APtr, Carver, Relaxed, Release, SeqCst};
 
 /// The lists of a zone, of all CPUs.
 ///
 /// Lists trust who uses them: a list that two users change at once, or that is asked for under a number that is none,
 /// leads anywhere. So only an implementation of [`PerCpu`](crate::PerCpu), which is `unsafe` to write, gets them, and
-/// who makes [`LooseLists`], which is `unsafe`, too.
+/// who makes `LooseLists` (feature `percpu-impl`), which is `unsafe`, too.
 #[derive(Clone, Copy)]
 pub struct CpuLists<'a>(&'a Lists<'a>);
 
@@ -191,116 +187,6 @@ impl<'m> Lists<'m> {
         let head = NonNull::new(self.header(i).cast_mut()).filter(|_| i < self.heads.len())?;
         // SAFETY: there is such a header, and its memory was carved from what the pointer leads to.
         Some(unsafe { List::of(head) })
-    }
-}
-
-/// Lists that belong to no zone: what a [`PerCpu`](crate::engine::PerCpu) is tested on.
-pub struct LooseLists<'m> {
-    lists: Lists<'m>,
-    /// A descriptor, and the bias behind it.
-    words: &'m [A64],
-    tags: &'m [A8],
-    /// Words of the CPUs, a line each, and of all.
-    counts: &'m [A64],
-}
-
-impl<'m> LooseLists<'m> {
-    /// Frames that have a tag, all of one pageblock.
-    pub const FRAMES: u32 = 16;
-
-    /// Cuts the lists of `cpus` CPUs from `memory`, which it fills with zeros. A list of single frames holds `high`
-    /// items; the others hold fewer, or none.
-    ///
-    /// ```compile_fail,E0133
-    /// # use pageyard::{CpuId, PerCpu, TryLock, engine::LooseLists};
-    /// let mut memory = vec![0_u8; 1 << 20];
-    /// let lists = LooseLists::new(&mut memory, 2, 40).unwrap();
-    /// TryLock.pop(lists.all(), CpuId(0), 1 << 40); // a list that there is not
-    /// ```
-    ///
-    /// # Errors
-    /// [`MapError::MetadataTooSmall`] where `memory` is smaller than it says, counted from its first aligned byte.
-    ///
-    /// # Safety
-    /// 1. Every list number that is used with them is below [`CpuLists::EACH`].
-    /// 2. One [`PerCpu`](crate::engine::PerCpu) uses them; anything else uses them only while no call of it runs.
-    pub unsafe fn new(memory: &'m mut [u8], cpus: u32, high: u32) -> Result<LooseLists<'m>, MapError> {
-        memory.fill(0);
-        let tuning = Tuning { high, batch: 1 };
-        let mut counting = Carver::counting();
-        Self::carve(&mut counting, cpus, tuning);
-        let mut carver = Carver::of(memory);
-        if !carver.has(counting.used()) {
-            return Err(MapError::MetadataTooSmall { needed: counting.used() });
-        }
-        Ok(Self::carve(&mut carver, cpus, tuning))
-    }
-
-    fn carve(carver: &mut Carver<'m>, cpus: u32, tuning: Tuning) -> LooseLists<'m> {
-        LooseLists {
-            lists: Lists::carve(carver, cpus as usize, tuning),
-            words: carver.zeroed(PAIR),
-            tags: carver.zeroed(Self::FRAMES as usize),
-            counts: carver.zeroed((cpus as usize + 1) * LINE_WORDS),
-        }
-    }
-
-    /// Returns the lists.
-    #[must_use]
-    pub fn all(&self) -> CpuLists<'_> {
-        self.lists.all()
-    }
-
-    /// Returns a watch that stands until the [`change`](LooseLists::change).
-    #[must_use]
-    pub fn watch(&self) -> Watch<'_> {
-        // SAFETY: there are two words.
-        unsafe { Watch::of(self.words, 0) }
-    }
-
-    /// Returns the same for many items.
-    #[must_use]
-    pub fn unchanged(&self) -> Unchanged<'_> {
-        Unchanged::since(&self.words[0])
-    }
-
-    /// Changes what is watched, for good.
-    pub fn change(&self) {
-        self.words[0].fetch_or(Watch::OUT.into(), SeqCst);
-    }
-
-    /// Returns words to count in.
-    #[must_use]
-    pub fn counts(&self) -> CpuWords<'_> {
-        CpuWords::new(self.counts, LINE_WORDS, 0)
-    }
-
-    /// Returns what is in them: those of the CPUs, and that of all.
-    pub fn counted(&self) -> impl Iterator<Item = u64> {
-        self.counts.iter().step_by(LINE_WORDS).map(|word| word.load(SeqCst))
-    }
-
-    /// Returns the place of a frame's tag, which is 0.
-    #[must_use]
-    pub fn place(&self, frame: u32) -> TagPlace<'_> {
-        // SAFETY: there are as many tags.
-        unsafe { TagPlace::of(self.watch(), self.tags, frame as usize % self.tags.len()) }
-    }
-
-    /// Writes a tag.
-    pub fn set_tag(&self, frame: u32, tag: u8) {
-        self.tags[frame as usize % self.tags.len()].store(tag, SeqCst);
-    }
-
-    /// Replaces a tag without a sequence. Says whether it was what it had to be.
-    #[must_use]
-    pub fn win(&self, frame: u32, from: u8, to: u8) -> bool {
-        self.tags[frame as usize % self.tags.len()].compare_exchange(from, to, SeqCst, SeqCst).is_ok()
-    }
-
-    /// Biases the frames' pageblock to a CPU, or shares it; without a barrier, so that nothing else may run.
-    pub fn set_bias(&self, cpu: Option<CpuId>) {
-        BiasWord(&self.words[1]).set(cpu);
     }
 }
 

@@ -4,6 +4,8 @@
 pub(super) mod bias_asks;
 pub(super) mod list;
 pub(super) mod lists;
+#[cfg(feature = "percpu-impl")]
+pub(super) mod loose;
 pub(super) mod percpu;
 pub(super) mod runs;
 pub(super) mod scratch;

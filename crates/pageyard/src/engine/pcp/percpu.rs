@@ -20,9 +20,10 @@ use pageyard_core::units::CpuId;
 ///    [`barrier`](PerCpu::barrier) or [`barrier_on`](PerCpu::barrier_on) that returned `true` reached it; and only if
 ///    what they read of the bias in between allows it.
 /// 3. It uses lists, words and places only while a method runs that was called with them, and under the numbers that it
-///    was called with. (Nothing else has any to call a method with: they come from an engine, or from
-///    [`LooseLists`](super::lists::LooseLists), which are `unsafe` to make. So the methods are safe to call, and check
-///    no number twice.)
+///    was called with. (Nothing else has any to call a method with: they come from an engine, or from `LooseLists`,
+///    which are `unsafe` to make. So the methods are safe to call, and check no number twice.)
+///
+/// An implementation outside this crate names those types, and needs the feature `percpu-impl`.
 pub unsafe trait PerCpu: Sync {
     /// The name of an engine that uses it.
     const NAME: &'static str;
@@ -40,7 +41,7 @@ pub unsafe trait PerCpu: Sync {
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32>;
 
     /// Adds an item that a caller frees, if `win` says that it is the caller's, and only while `watch` still
-    /// [stands](Watch::stands).
+    /// stands (`Watch::stands`).
     ///
     /// Here and in the two below, what is watched is read while the list is the caller's alone, so that a change made
     /// before [`barrier`](PerCpu::barrier) or a drain is seen by every push that ends after it.
@@ -57,7 +58,7 @@ pub unsafe trait PerCpu: Sync {
     /// Takes the newest items, in no order; returns how many.
     fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
 
-    /// Adds items that callers freed, while `watch` [stands](Unchanged::stands); returns how many, from the front.
+    /// Adds items that callers freed, while `watch` stands (`Unchanged::stands`); returns how many, from the front.
     fn push_many(
         &self,
         lists: CpuLists<'_>,
@@ -67,7 +68,7 @@ pub unsafe trait PerCpu: Sync {
         watch: Unchanged<'_>,
     ) -> usize;
 
-    /// Adds items that came from the zone, while `watch` [stands](Unchanged::stands); returns how many, from the
+    /// Adds items that came from the zone, while `watch` stands (`Unchanged::stands`); returns how many, from the
     /// front.
     fn refill(
         &self,

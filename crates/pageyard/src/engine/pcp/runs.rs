@@ -1,8 +1,8 @@
 //! How often lists missed lately, and so how much moves when they miss again.
 
 use super::tuning::LISTS;
-use crate::engine::sync::{A32, Carver, Relaxed};
 use pageyard_core::units::CpuId;
+use pageyard_sync::{A32, Carver, Relaxed};
 
 /// Times that a batch doubles while a list keeps missing in the same way.
 ///

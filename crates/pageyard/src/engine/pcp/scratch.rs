@@ -5,11 +5,11 @@ use crate::engine::geometry::{
     BATCH, BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_ORDER, WORDS,
 };
 use crate::engine::map::frame_map::Masks;
-use crate::engine::sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::Range;
 use pageyard_core::units::CpuId;
+use pageyard_sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
 
 /// Groups that frames are sorted into at a time: the pageblocks of one gibibyte.
 const GROUPS: usize = if cfg!(loom) { 2 } else { 512 };

@@ -1,10 +1,9 @@
 //! Contiguous areas: whole pageblocks that movable requests use until the area's owner wants frames of them.
 
-use super::contig::Isolated;
 use crate::engine::geometry::FrameIdx;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
-use crate::engine::zone::isolated::by_pageblock;
+use crate::engine::zone::isolated::{Isolated, by_pageblock};
 use pageyard_core::allocator::Cx;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::Migrate;

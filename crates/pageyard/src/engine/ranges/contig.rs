@@ -1,18 +1,18 @@
 //! A range by its frame numbers: emptied, claimed, handed out.
 
-use crate::engine::compaction_view::Claimed;
-use crate::engine::geometry::{BlockIdx, FrameIdx, MAX_ORDER};
+use crate::engine::evacuate::{Evacuation, Stuck, Supply};
+use crate::engine::geometry::{FrameIdx, MAX_ORDER};
+use crate::engine::held::Stock;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
-use crate::engine::zone::Zone;
-use crate::engine::zone::isolated::by_pageblock;
+use crate::engine::zone::isolated::{ClaimedRange, Isolated, Place};
 use crate::engine::zone::marks::Mark;
-use crate::engine::zone::pageblocks::{Pageblocks, Want};
+use crate::engine::zone::pageblocks::Want;
 use pageyard_core::allocator::Cx;
 use pageyard_core::block::blocks;
 use pageyard_core::clear::{Caches, Clear};
-use pageyard_core::compaction::{FreeStock, Migrate, Mode, Stock, Stuck, evacuate};
+use pageyard_core::compaction::{Migrate, Mode};
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
 use pageyard_core::range::{ContigError, FrameRange};
@@ -25,14 +25,6 @@ use pageyard_core::units::{Frames, Order, Pfn};
 /// # Linux
 /// `__alloc_contig_migrate_range` tries five times.
 const PASSES: u32 = 5;
-
-/// A range of one zone, as the calls of this file hand it on.
-#[derive(Clone, Copy)]
-pub(super) struct Place<'z, 'm> {
-    pub(super) zone: &'z Zone<'m>,
-    pub(super) first: FrameIdx,
-    pub(super) end: FrameIdx,
-}
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Allocates exactly this range of one zone: takes its pageblocks out of allocation, empties the per-CPU lists, has
@@ -126,39 +118,17 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
                 stuck = ContigError::Busy { at: pageblocks.pfn(frame) };
                 continue;
             }
-            let moved = evacuate(self, owner, cx, range(), Mode::Sync, |stock| self.stock_up(cx, stock));
-            stuck = match moved {
+            let mut evacuation = Evacuation::new(self, owner, Mode::Sync, false);
+            stuck = match evacuation.run(range(), &mut AnyZone { yard: self, cx }) {
                 Err(Stuck::At(at)) => ContigError::Busy { at },
-                Err(Stuck::NoTarget) => ContigError::NoTarget,
-                Ok(_) => match ClaimedRange::claim(place) {
+                Err(Stuck::NoTarget | Stuck::Contended) => ContigError::NoTarget,
+                Ok(()) => match ClaimedRange::claim(place) {
                     Ok(claimed) => return Ok(claimed),
                     Err(at) => ContigError::Busy { at: pageblocks.pfn(at) },
                 },
             };
         }
         Err(stuck)
-    }
-
-    /// Adds free frames to a stock, as an allocation of movable frames would take them.
-    fn stock_up(&self, cx: &Cx, stock: &mut FreeStock) {
-        let request = Request::new(Order::ZERO, Migratetype::Movable);
-        let room = (FreeStock::MOST - stock.len()) as u32;
-        let want = Want { ty: Migratetype::Movable as u8, order: 0, blocks: room, cpu: cx.cpu };
-        for zone in self.walk(cx.cpu, &request).filter(|zone| zone.passes(&request, Mark::Min)) {
-            let (pageblocks, mut effort) = (&zone.pageblocks, SearchEffort::default());
-            let stolen = |effort: &mut SearchEffort| pageblocks.steal(want, effort).map(|(got, _)| got);
-            let Some(got) = pageblocks.claim(want, &mut effort).or_else(|| stolen(&mut effort)) else {
-                continue;
-            };
-            self.add_free(zone, cx.cpu, got.claimed);
-            let mut claimed = Claimed { pageblocks, block: got.block, left: got.masks };
-            while !stock.is_full()
-                && let Some(frame) = claimed.next()
-            {
-                let _fits = stock.push(self.hold(zone, frame));
-            }
-            return;
-        }
     }
 
     /// Makes what was claimed live blocks of the caller.
@@ -176,68 +146,24 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 }
 
-/// Pageblocks that this call has taken out of allocation. They go back where it is dropped.
-pub(super) struct Isolated<'z, 'm> {
-    pageblocks: &'z Pageblocks<'m>,
-    first: BlockIdx,
-    count: usize,
+/// Free frames as an allocation of movable frames would take them: from any zone.
+struct AnyZone<'y, 'm, P: PerCpu, O: Observer, C: Clear> {
+    yard: &'y Pageyard<'m, P, O, C>,
+    cx: &'y Cx,
 }
 
-impl<'z, 'm> Isolated<'z, 'm> {
-    /// Takes the pageblocks of a range out of allocation: all, or none where another call has taken one.
-    pub(super) fn of(place: Place<'z, 'm>) -> Result<Isolated<'z, 'm>, ContigError> {
-        let pageblocks = &place.zone.pageblocks;
-        let mut isolated = Isolated { pageblocks, first: place.first.block(), count: 0 };
-        for (frame, _) in by_pageblock(place.first, place.end) {
-            if !pageblocks.isolate(frame.block()) {
-                return Err(ContigError::Isolated { at: pageblocks.pfn(frame) });
+impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Supply<'y, 'm, P, O, C> for AnyZone<'_, 'm, P, O, C> {
+    fn refill(&mut self, stock: &mut Stock<'y, 'm, P, O, C>, _: usize) {
+        let request = Request::new(Order::ZERO, Migratetype::Movable);
+        let (yard, cpu) = (self.yard, self.cx.cpu);
+        let want = Want { ty: Migratetype::Movable as u8, order: 0, blocks: stock.room() as u32, cpu };
+        for zone in yard.walk(cpu, &request).filter(|zone| zone.passes(&request, Mark::Min)) {
+            let (pageblocks, mut effort) = (&zone.pageblocks, SearchEffort::default());
+            let stolen = |effort: &mut SearchEffort| pageblocks.steal(want, effort).map(|(got, _)| got);
+            if let Some(got) = pageblocks.claim(want, &mut effort).or_else(|| stolen(&mut effort)) {
+                yard.add_free(zone, cpu, got.claimed);
+                return stock.add(zone, got.block, &got.masks);
             }
-            isolated.count += 1;
-        }
-        Ok(isolated)
-    }
-}
-
-impl Drop for Isolated<'_, '_> {
-    fn drop(&mut self) {
-        for block in self.first.run(self.count) {
-            self.pageblocks.restore(block);
-        }
-    }
-}
-
-/// Frames that were claimed and have no tag. Those from `place.first` on go back where it is dropped.
-pub(super) struct ClaimedRange<'z, 'm> {
-    pub(super) place: Place<'z, 'm>,
-}
-
-impl<'z, 'm> ClaimedRange<'z, 'm> {
-    /// Claims a range that is isolated.
-    ///
-    /// # Errors
-    /// A frame that is not free, or the first in the pageblock of one that was not; nothing is claimed.
-    fn claim(place: Place<'z, 'm>) -> Result<ClaimedRange<'z, 'm>, FrameIdx> {
-        let pageblocks = &place.zone.pageblocks;
-        let mut claimed = ClaimedRange { place: Place { end: place.first, ..place } };
-        for (frame, n) in by_pageblock(place.first, place.end) {
-            if !pageblocks.claim_isolated(frame, n) {
-                let is_used = |at: &FrameIdx| {
-                    let state = pageblocks.frames.state(at.block());
-                    state.is_huge() || pageblocks.frames.free_bits(at.block(), at.word()) >> at.bit() & 1 == 0
-                };
-                return Err(frame.run(n as usize).find(is_used).unwrap_or(frame));
-            }
-            claimed.place.end = frame.plus(n as usize);
-        }
-        Ok(claimed)
-    }
-}
-
-impl Drop for ClaimedRange<'_, '_> {
-    fn drop(&mut self) {
-        let pageblocks = &self.place.zone.pageblocks;
-        for (frame, n) in by_pageblock(self.place.first, self.place.end) {
-            pageblocks.release_isolated(frame, n);
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Memory that goes offline and comes back, or is added later: whole pageblocks.
 
-use super::contig::Isolated;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
-use crate::engine::zone::isolated::by_pageblock;
+use crate::engine::zone::isolated::{Isolated, by_pageblock};
 use pageyard_core::allocator::Cx;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::Migrate;

@@ -5,7 +5,6 @@ use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::scratch::StackScratch;
 use crate::engine::pcp::tuning::{list_of, order_of};
-use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::marks::{Mark, wants_highatomic};
@@ -20,6 +19,7 @@ use pageyard_core::reason::{ZoneRoom, reason};
 use pageyard_core::request::{NodeMask, Request, RequestFlags};
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{CpuId, Frames, Order, Pfn};
+use pageyard_sync::Relaxed;
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Allocates one block. As [`PageAllocator::alloc`](crate::PageAllocator::alloc); it is
@@ -128,7 +128,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     ///
     /// # Complexity
     /// A request that may not wait looks at a bounded number of words and descriptors, and is refused: nothing is
-    /// drained or swept on its behalf. `pageyard bench scale` prints what that costs.
+    /// drained or swept on its behalf. `pageyard-lab bench scale` prints what that costs.
     pub(crate) fn alloc_miss(
         &self,
         cx: &Cx,

@@ -10,7 +10,6 @@ use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::scratch::{Scratch, StackScratch};
 use crate::engine::pcp::tuning::MOST_WHOLES;
-use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::{Got, Pageblocks};
@@ -21,6 +20,7 @@ use pageyard_core::observer::Observer;
 use pageyard_core::request::Request;
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{CpuId, Order, Pfn};
+use pageyard_sync::Relaxed;
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone

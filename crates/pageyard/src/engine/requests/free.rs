@@ -8,7 +8,6 @@ use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::list_of;
 use crate::engine::requests::win::Unwon;
-use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::Pageblocks;
@@ -20,6 +19,7 @@ use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{CpuId, Order, Pfn};
+use pageyard_sync::Relaxed;
 
 impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Frees one block. As [`PageAllocator::free`](crate::PageAllocator::free).

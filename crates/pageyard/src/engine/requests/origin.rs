@@ -6,7 +6,6 @@
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::LISTS;
-use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use pageyard_core::clear::Clear;
@@ -14,6 +13,7 @@ use pageyard_core::observer::Observer;
 use pageyard_core::request::Request;
 use pageyard_core::stats::{Counter, Stats};
 use pageyard_core::units::{CpuId, Pfn};
+use pageyard_sync::Relaxed;
 
 // Words of a CPU's line of efforts: blocks that requests popped of lists after they had missed, of zones of the CPU's
 // node and of others.

@@ -7,16 +7,12 @@
 
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::sync::Relaxed;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::marks::Mark;
 use pageyard_core::allocator::Cx;
 use pageyard_core::clear::Clear;
-use pageyard_core::compaction::{
-    Mode, Outcome, Work, compact_everything, compact_for_request, compact_in_background,
-    forget_hints_if_asked,
-};
+use pageyard_core::compaction::{Mode, Outcome, Work};
 use pageyard_core::error::BadRequest;
 use pageyard_core::observer::Observer;
 use pageyard_core::reclaim::{
@@ -25,6 +21,7 @@ use pageyard_core::reclaim::{
 use pageyard_core::request::{Request, RequestFlags};
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{CpuId, Frames, Order, Pfn, ZoneId};
+use pageyard_sync::Relaxed;
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY: Order = Order::of(3);
@@ -86,11 +83,10 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         mode: Mode,
         tried: &mut Attempts,
     ) -> Option<Pfn> {
-        if request.order == Order::ZERO || !self.config.compaction.enabled {
+        if request.order == Order::ZERO || !self.config.compaction {
             return None;
         }
-        let zones = self.walk(cx.cpu, request).map(|p| p.pageblocks.id);
-        let did = compact_for_request(self, help, cx, request, zones, mode, false);
+        let did = self.compact_for_request(cx, request, help, mode);
         tried.compactions += 1;
         tried.deferred += did.deferred;
         tried.work += did.work;
@@ -103,7 +99,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         let counter = if got.is_some() { Counter::CompactSuccess } else { Counter::CompactFail };
         self.count(cx.cpu, counter, 1);
         if let Some((zone, _)) = got.and_then(|pfn| self.zone_of(pfn)) {
-            zone.compaction.succeeded(request.order, mode, self.config.compaction.deferral, true);
+            zone.compaction.succeeded(request.order, mode, true);
         }
         got
     }
@@ -119,7 +115,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             for zone in self.walk(cx.cpu, request) {
                 // Compaction has what it needs here: reclaiming more would only throw things out.
                 let room = zone.online.high().0 + 2 * order.frames().0;
-                if order > COSTLY && self.config.compaction.enabled && zone.pageblocks.free() > room {
+                if order > COSTLY && self.config.compaction && zone.pageblocks.free() > room {
                     continue;
                 }
                 let (id, rest) = (zone.pageblocks.id, Frames(want - gained));
@@ -179,9 +175,11 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
         self.reclaimed(zone.pageblocks.id);
         if order > Order::ZERO {
-            zone.compaction.wake(order);
+            zone.compaction.wake.wake(order);
         }
-        forget_hints_if_asked(self, help, zone.pageblocks.id);
+        if zone.compaction.take_doubts() {
+            zone.pageblocks.forget_stuck();
+        }
         sum
     }
 }
@@ -212,7 +210,7 @@ impl<P: PerCpu, O: Observer, C: Clear> PressureAllocator for Pageyard<'_, P, O, 
         self.check_cpu(cx)?;
         let mut work = Work::default();
         for zone in self.zones {
-            work += compact_in_background(self, helpers, cx, zone.pageblocks.id);
+            work += self.compact_in_background(cx, zone, helpers);
         }
         Ok(work)
     }
@@ -224,6 +222,7 @@ impl<P: PerCpu, O: Observer, C: Clear> PressureAllocator for Pageyard<'_, P, O, 
         helpers: &H,
     ) -> Result<(Outcome, Work), BadRequest> {
         self.check_cpu(cx)?;
-        compact_everything(self, helpers, cx, zone).ok_or(BadRequest::NoZone)
+        let zone = self.zones.get(zone.index()).ok_or(BadRequest::NoZone)?;
+        Ok(self.compact_everything(cx, zone, helpers))
     }
 }

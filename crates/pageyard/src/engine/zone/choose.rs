@@ -9,11 +9,11 @@ use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
-use pageyard_core::compaction::{Choice, Chooser, Goal, Mode, Plan};
+use core::ops::Range;
+use pageyard_core::compaction::Mode;
+use pageyard_core::memmap::ZoneKind;
 use pageyard_core::migratetype::Migratetype;
-use pageyard_core::units::{BlockId, Order};
-
-const _: () = assert!(WORDS <= Chooser::WORDS, "a chooser has room for the words of a pageblock");
+use pageyard_core::units::{CompactorId, Order};
 
 /// Descriptors that are read to find a pageblock to empty for a request that waits; the next choice reads the next
 /// ones.
@@ -31,6 +31,76 @@ const MANY: u32 = 256;
 /// Blocks of a pageblock that can turn out to be stuck before it is left: one may be a lone pin.
 const STUCK: u32 = 2;
 
+/// What a compaction is to achieve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Goal {
+    /// A free block for a request of this order and type.
+    Block(Order, Migratetype),
+    /// As many pageblocks that are free as a whole as there can be.
+    Everything,
+    /// A fragmentation score of at most this many percent.
+    Score(u64),
+}
+
+/// What a compaction of a zone is to achieve, and how hard it may try.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    /// What to achieve.
+    pub(crate) goal: Goal,
+    /// How much it may cost.
+    pub(crate) mode: Mode,
+    /// Whether a request waits for it.
+    pub(crate) direct: bool,
+    /// Who it is, among those that compact at the same time.
+    pub(crate) by: CompactorId,
+    /// The highest kind of zone that the request may use: what the zone keeps back depends on it.
+    pub(crate) highest: ZoneKind,
+}
+
+impl Plan {
+    /// Returns the order of the blocks that are emptied.
+    pub(crate) fn order(&self) -> Order {
+        match self.goal {
+            Goal::Block(order, _) => order,
+            Goal::Everything | Goal::Score(_) => Order::of(BLOCK_ORDER),
+        }
+    }
+
+    /// Returns how many of a zone's pageblocks it may look into.
+    pub(crate) fn most_visits(&self, len: usize) -> u32 {
+        match (self.direct, self.mode) {
+            (false, _) => 2 * len as u32 + FEW,
+            (true, Mode::Async) => FEW,
+            (true, _) => MANY,
+        }
+    }
+}
+
+/// What one compaction has chosen so far: notes between its choices.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Notes {
+    /// The pageblock whose blocks are being tried.
+    pageblock: Option<BlockIdx>,
+    /// Which of its blocks were tried.
+    tried: [u64; 4],
+    /// Its words of bits, as far as they were read.
+    words: [u64; WORDS],
+    /// Which of its parts were read: a part is a word, or the words of one block.
+    read: u64,
+    /// Which part is being looked at.
+    part: u32,
+    /// How often all parts were looked at.
+    pass: u32,
+    /// Whether the search began after the parts that an earlier compaction was done with.
+    resumed: bool,
+    /// Blocks of it that turned out not to be movable.
+    pub(crate) stuck: u32,
+    /// Pageblocks that were looked into.
+    pub(crate) visited: u32,
+    /// Frames examined since it was last asked; a word of 64 bits counts as 64.
+    pub(crate) examined: u64,
+}
+
 impl Pageblocks<'_> {
     /// Chooses the block of `order`, at most a pageblock's, whose emptying moves few frames.
     ///
@@ -45,49 +115,74 @@ impl Pageblocks<'_> {
         &self,
         plan: &Plan,
         order: Order,
-        chooser: &mut Chooser,
+        notes: &mut Notes,
         state: &ChoiceHints,
-    ) -> Choice {
-        let most = match (plan.thorough || !plan.direct, plan.mode) {
-            (true, _) => 2 * self.frames.len() as u32 + FEW,
-            (false, Mode::Async) => FEW,
-            (false, _) => MANY,
-        };
+    ) -> Option<FrameIdx> {
         loop {
-            let Some(pageblock) = chooser.pageblock else {
-                if chooser.visited >= most {
-                    return Choice::Nothing;
+            let Some(block) = notes.pageblock else {
+                if notes.visited >= plan.most_visits(self.frames.len()) {
+                    return None;
                 }
-                let last = state.source().filter(|_| chooser.visited == 0 && order.get() < BLOCK_ORDER);
-                let Some(block) = self.emptiest(plan, order, last.map(|(block, _)| block), state) else {
-                    return Choice::Nothing;
-                };
-                chooser.visited += 1;
+                let last = state.source().filter(|_| notes.visited == 0 && order.get() < BLOCK_ORDER);
+                let block = self.emptiest(plan, order, last.map(|(block, _)| block), state)?;
+                notes.visited += 1;
                 if order.get() == BLOCK_ORDER {
-                    return Choice::Block(BlockId { pfn: self.pfn(block.first_frame()), order });
+                    return Some(block.first_frame());
                 }
-                let pageblock = Some(self.pfn(block.first_frame()).pageblock());
                 let word = last.filter(|(b, _)| *b == block).map_or(0, |(_, word)| word);
                 let (part, resumed) = (word >> (order.get().max(WORD_ORDER) - WORD_ORDER), word > 0);
-                let Chooser { visited, examined, .. } = *chooser;
-                *chooser = Chooser { pageblock, part, resumed, visited, examined, ..Chooser::default() };
+                let Notes { visited, examined, .. } = *notes;
+                *notes =
+                    Notes { pageblock: Some(block), part, resumed, visited, examined, ..Notes::default() };
                 continue;
             };
-            let Some(block) = self.block_of(pageblock) else {
-                // Notes of another zone's.
-                chooser.pageblock = None;
-                continue;
-            };
-            let hopeless = chooser.stuck >= STUCK && !plan.thorough;
-            if !hopeless && let Some(frame) = self.cheap_inside(block, order.get(), chooser, state) {
-                return Choice::Block(BlockId { pfn: self.pfn(frame), order });
+            let hopeless = notes.stuck >= STUCK;
+            if !hopeless && let Some(frame) = self.cheap_inside(block, order.get(), notes, state) {
+                return Some(frame);
             }
-            if hopeless || !chooser.resumed {
+            if hopeless || !notes.resumed {
                 // Nothing in it can be emptied until something is freed.
-                self.transit(block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
+                self.mark_stuck(block);
             }
-            chooser.pageblock = None;
+            notes.pageblock = None;
         }
+    }
+
+    /// Notes that a pageblock holds something that does not move: it is not chosen until something in it is freed.
+    pub(crate) fn mark_stuck(&self, block: BlockIdx) {
+        self.transit(block, |s| (!s.is_skipped()).then(|| s.with_skip(true)));
+    }
+
+    /// Forgets all such notes.
+    pub(crate) fn forget_stuck(&self) {
+        for block in self.frames.all() {
+            self.transit(block, |s| s.is_skipped().then(|| s.with_skip(false)));
+        }
+    }
+
+    /// Chooses the aligned run of pageblocks, a block of `order` above theirs, whose emptying moves the fewest frames.
+    ///
+    /// # Complexity
+    /// It reads every descriptor of the zone.
+    pub(crate) fn choose_run(&self, plan: &Plan, order: Order) -> Option<BlockIdx> {
+        let blocks = 1usize << (order.get() - BLOCK_ORDER);
+        let serves = |s: BlockState| match s.migratetype() {
+            Migratetype::Movable => true,
+            m => plan.mode != Mode::Async && m.is_requested(),
+        };
+        // What is in use as a whole, or more, is no single frame.
+        let used = |s: BlockState| {
+            let whole = s.is_whole() && !s.is_isolated() && s.owner().is_none();
+            let fits = serves(s) && (whole || (is_used(s) && !s.is_skipped()));
+            fits.then(|| u64::from(BLOCK_FRAMES - s.free()))
+        };
+        let cost = |first: BlockIdx| -> Option<u64> {
+            first.run(blocks).map(|block| used(self.frames.state(block))).sum()
+        };
+        let starts = (self.index.first_run(order.get()).get()..self.frames.len()).step_by(blocks);
+        let runs = starts.take_while(|first| first + blocks <= self.frames.len()).map(BlockIdx::new);
+        let costs = runs.filter_map(|first| Some((cost(first)?, first))).filter(|(cost, _)| *cost > 0);
+        costs.min_by_key(|(cost, first)| (*cost, first.get())).map(|(_, first)| first)
     }
 
     /// Returns the pageblock with the most free frames of those worth emptying, from the first window that has one.
@@ -109,7 +204,7 @@ impl Pageblocks<'_> {
             Goal::Everything | Goal::Score(_) => Migratetype::Movable,
         };
         let part = order.get() < BLOCK_ORDER;
-        let any = plan.thorough || (plan.direct && part);
+        let any = plan.direct && part;
         let worth = |s: BlockState| {
             let serves = match s.migratetype() {
                 Migratetype::Movable => true,
@@ -120,7 +215,7 @@ impl Pageblocks<'_> {
         };
         let enough = |s: BlockState| u64::from(s.free()) >= order.frames().0;
         let last = last.filter(|b| b.get() < len && enough(self.frames.state(*b)));
-        let best = |blocks: core::ops::Range<usize>| {
+        let best = |blocks: Range<usize>| {
             let blocks = BlockIdx::new(blocks.start).run(blocks.len());
             let states = blocks.map(|b| (self.frames.state(b), b)).filter(|(s, _)| worth(*s));
             let half = |s: BlockState| s.fit().is_some_and(|fit| fit + 1 >= order.get());
@@ -144,27 +239,27 @@ impl Pageblocks<'_> {
         &self,
         block: BlockIdx,
         order: u8,
-        chooser: &mut Chooser,
+        notes: &mut Notes,
         state: &ChoiceHints,
     ) -> Option<FrameIdx> {
         let (size, part) = (1u32 << order, order.max(WORD_ORDER));
         let (parts, inside, words) =
             (1 << (BLOCK_ORDER - part), 1u32 << (part - order), 1 << (part - WORD_ORDER));
         let average = (size * (BLOCK_FRAMES - self.frames.state(block).free())) >> BLOCK_ORDER;
-        while chooser.pass < 2 && !(chooser.resumed && chooser.pass > 0) {
-            if chooser.part >= parts {
-                (chooser.part, chooser.pass) = (0, chooser.pass + 1);
+        while notes.pass < 2 && !(notes.resumed && notes.pass > 0) {
+            if notes.part >= parts {
+                (notes.part, notes.pass) = (0, notes.pass + 1);
                 continue;
             }
-            let (first, read) = ((chooser.part * words) as usize, 1u64 << chooser.part);
-            if chooser.read & read == 0 {
+            let (first, read) = ((notes.part * words) as usize, 1u64 << notes.part);
+            if notes.read & read == 0 {
                 for w in first..first + words as usize {
-                    chooser.words[w] = self.frames.free_bits(block, w);
+                    notes.words[w] = self.frames.free_bits(block, w);
                 }
-                chooser.read |= read;
-                chooser.examined = chooser.examined.saturating_add(1 << part);
+                notes.read |= read;
+                notes.examined = notes.examined.saturating_add(1 << part);
             }
-            let bits = chooser.words;
+            let bits = notes.words;
             let used = |i: u32| {
                 let at = i << order;
                 if order >= WORD_ORDER {
@@ -173,34 +268,34 @@ impl Pageblocks<'_> {
                     size - (bits[first] >> (at & (WORD_FRAMES - 1)) & ((1u64 << size) - 1)).count_ones()
                 }
             };
-            let most = if chooser.pass == 0 { average.clamp(1, size - 1) } else { size };
-            let cheap = |c: &Chooser| {
+            let most = if notes.pass == 0 { average.clamp(1, size - 1) } else { size };
+            let cheap = |c: &Notes| {
                 let tried = |i: u32| c.tried[(i / 64 % 4) as usize] >> (i % 64) & 1 != 0;
                 let blocks = (c.part * inside..(c.part + 1) * inside).filter(|i| !tried(*i));
                 blocks.map(|i| (used(i), i)).filter(|(used, _)| (1..=most).contains(used)).min()
             };
-            while let Some((_, i)) = cheap(chooser) {
-                chooser.tried[(i / 64 % 4) as usize] |= 1 << (i % 64);
+            while let Some((_, i)) = cheap(notes) {
+                notes.tried[(i / 64 % 4) as usize] |= 1 << (i % 64);
                 let start = block.frame(i << order);
-                if self.all_single(start, order, &bits, chooser) {
+                if self.all_single(start, order, &bits, notes) {
                     // The next one begins where something is left, and after what was stuck.
-                    let part = chooser.part + u32::from(chooser.stuck > 0 || cheap(chooser).is_none());
+                    let part = notes.part + u32::from(notes.stuck > 0 || cheap(notes).is_none());
                     state.set_source(block, part * words);
                     return Some(start);
                 }
             }
-            chooser.part += 1;
+            notes.part += 1;
         }
         None
     }
 
-    /// Says whether the used frames of a block are single ones, as far as tags say.
-    fn all_single(&self, start: FrameIdx, order: u8, bits: &[u64], chooser: &mut Chooser) -> bool {
+    /// Returns whether the used frames of a block are single ones, as far as tags say.
+    fn all_single(&self, start: FrameIdx, order: u8, bits: &[u64], notes: &mut Notes) -> bool {
         for frame in start.run(1 << order) {
             if bits[frame.word()] >> frame.bit() & 1 != 0 {
                 continue;
             }
-            chooser.examined = chooser.examined.saturating_add(1);
+            notes.examined = notes.examined.saturating_add(1);
             if !matches!(
                 self.frames.tag(frame),
                 Tag::Allocated(Order::ZERO) | Tag::AllocatedZero(Order::ZERO)
@@ -212,17 +307,26 @@ impl Pageblocks<'_> {
     }
 
     /// Returns the best pageblock to fill: one with a frame that cannot move, or else the fullest of a few dozen; never
-    /// one that is free as a whole or in a compactor's use.
+    /// one that is free as a whole, in a compactor's use, or `emptied`.
     ///
     /// Pageblocks of other types come last, as they do for a request for a movable frame.
-    pub(crate) fn choose_target(&self, next: impl Fn(usize) -> usize) -> Option<BlockIdx> {
+    pub(crate) fn choose_target(
+        &self,
+        emptied: &Range<BlockIdx>,
+        next: impl Fn(usize) -> usize,
+    ) -> Option<BlockIdx> {
         let movable = Migratetype::Movable;
         let types = core::iter::once(&movable).chain(movable.fallbacks());
-        types.copied().find_map(|m| self.fullest(m, &next))
+        types.copied().find_map(|m| self.fullest(m, emptied, &next))
     }
 
     /// Returns one of a single type.
-    fn fullest(&self, m: Migratetype, next: impl Fn(usize) -> usize) -> Option<BlockIdx> {
+    fn fullest(
+        &self,
+        m: Migratetype,
+        emptied: &Range<BlockIdx>,
+        next: impl Fn(usize) -> usize,
+    ) -> Option<BlockIdx> {
         let len = self.frames.len();
         let indexed =
             self.index.find(m as u8, Bins::fitting(0), BlockIdx::new(0), &mut SearchEffort::default());
@@ -235,7 +339,7 @@ impl Pageblocks<'_> {
             let states = (start..start + TARGETS.min(len))
                 .map(|b| BlockIdx::new(b % len))
                 .map(|b| (b, self.frames.state(b)));
-            let worth = states.filter(|(_, s)| fits(*s));
+            let worth = states.filter(|(b, s)| fits(*s) && !emptied.contains(b));
             let best = worth.max_by_key(|(b, s)| (s.is_skipped(), BLOCK_FRAMES - s.free(), *b));
             if let Some((block, _)) = best {
                 return Some(block);
@@ -245,7 +349,7 @@ impl Pageblocks<'_> {
     }
 }
 
-/// Says whether a pageblock is partly used and in no other compactor's use.
+/// Returns whether a pageblock is partly used and in no other compactor's use.
 fn is_used(s: BlockState) -> bool {
     !s.is_whole() && !s.is_huge() && !s.is_hole() && !s.is_isolated() && s.owner().is_none()
 }

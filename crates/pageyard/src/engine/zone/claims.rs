@@ -12,8 +12,8 @@ use crate::engine::map::frame_map::{Change, Masks, Took, masks_of};
 use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
-use crate::engine::sync::A64;
 use pageyard_core::units::CpuId;
+use pageyard_sync::A64;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
 const CLAIM_TRIES: usize = 16;

@@ -10,9 +10,9 @@ use super::pageblocks::Pageblocks;
 use crate::engine::geometry::{BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::frame_map::{Masks, Took, first_of};
-use crate::engine::sync::{A64, AcqRel, Relaxed};
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::CpuId;
+use pageyard_sync::{A64, AcqRel, Relaxed};
 
 /// Pageblocks of a type that a CPU works on: a list that swings between empty and full writes no index, as long as what
 /// moves lies in no more than these.

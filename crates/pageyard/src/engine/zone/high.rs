@@ -5,9 +5,9 @@ use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, MAX_ORDER};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
-use crate::engine::sync::Relaxed;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::CpuId;
+use pageyard_sync::Relaxed;
 
 /// Times that a claim follows the index to a run that turns out to be broken, before a sweep.
 const RUN_TRIES: usize = 16;

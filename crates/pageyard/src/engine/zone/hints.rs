@@ -1,9 +1,9 @@
-//! What a zone remembers between calls that only steers: where compaction looks next, and the order that the background
-//! reclaimer was woken for. Losing any of it costs only time.
+//! What a zone remembers between calls that only steers: where compaction looks next, and the order that a background
+//! thread was woken for. Losing any of it costs only time.
 
 use crate::engine::geometry::BlockIdx;
 use pageyard_core::units::Order;
-// Not `sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
+// Not `pageyard-sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// What a search is for.
@@ -43,14 +43,19 @@ impl ChoiceHints {
     }
 }
 
-/// The largest order that the background reclaimer of a zone was woken for.
+/// The largest order that a background thread of a zone was woken for: its reclaimer, or its compactor.
 ///
 /// # Linux
-/// `pgdat->kswapd_order`.
-#[derive(Debug, Default)]
-pub(crate) struct ReclaimWake(AtomicU8);
+/// `pgdat->kswapd_order`, `pgdat->kcompactd_max_order`.
+#[derive(Debug)]
+pub(crate) struct OrderWake(AtomicU8);
 
-impl ReclaimWake {
+impl OrderWake {
+    /// Not woken yet.
+    pub(crate) const fn new() -> OrderWake {
+        OrderWake(AtomicU8::new(0))
+    }
+
     /// Wakes it for an order.
     pub(crate) fn wake(&self, order: Order) {
         if self.0.load(Relaxed) < order.get() + 1 {

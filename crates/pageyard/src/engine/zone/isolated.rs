@@ -1,10 +1,12 @@
-//! Claims of frames in pageblocks that the caller has isolated: nothing else is served from there.
+//! Pageblocks that a call takes out of allocation, and claims of frames in them: nothing else is served from there.
 
+use super::Zone;
 use super::pageblocks::Pageblocks;
-use crate::engine::geometry::{BLOCK_FRAMES, FrameIdx};
+use crate::engine::geometry::{BLOCK_FRAMES, BlockIdx, FrameIdx};
 use crate::engine::map::frame_map::for_each_down;
 use crate::engine::map::stretch::masks_of_stretch;
 use crate::engine::map::tag::Tag;
+use pageyard_core::range::ContigError;
 
 /// Returns the parts of a range by pageblock, each its first frame and how many there are.
 pub(crate) fn by_pageblock(first: FrameIdx, end: FrameIdx) -> impl Iterator<Item = (FrameIdx, u32)> {
@@ -51,5 +53,79 @@ impl Pageblocks<'_> {
         }
         let masks = masks_of_stretch(first.offset(), n);
         self.free.add(self.release(first.block(), n, &masks, false, None).freed);
+    }
+}
+
+/// A range of frames of one zone.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'z, 'm> {
+    pub(crate) zone: &'z Zone<'m>,
+    pub(crate) first: FrameIdx,
+    pub(crate) end: FrameIdx,
+}
+
+/// Pageblocks that this call has taken out of allocation. They go back where it is dropped.
+pub(crate) struct Isolated<'z, 'm> {
+    pageblocks: &'z Pageblocks<'m>,
+    first: BlockIdx,
+    count: usize,
+}
+
+impl<'z, 'm> Isolated<'z, 'm> {
+    /// Takes the pageblocks of a range out of allocation: all, or none where another call has taken one.
+    pub(crate) fn of(place: Place<'z, 'm>) -> Result<Isolated<'z, 'm>, ContigError> {
+        let pageblocks = &place.zone.pageblocks;
+        let mut isolated = Isolated { pageblocks, first: place.first.block(), count: 0 };
+        for (frame, _) in by_pageblock(place.first, place.end) {
+            if !pageblocks.isolate(frame.block()) {
+                return Err(ContigError::Isolated { at: pageblocks.pfn(frame) });
+            }
+            isolated.count += 1;
+        }
+        Ok(isolated)
+    }
+}
+
+impl Drop for Isolated<'_, '_> {
+    fn drop(&mut self) {
+        for block in self.first.run(self.count) {
+            self.pageblocks.restore(block);
+        }
+    }
+}
+
+/// Frames that were claimed and have no tag. Those from `place.first` on go back where it is dropped.
+pub(crate) struct ClaimedRange<'z, 'm> {
+    pub(crate) place: Place<'z, 'm>,
+}
+
+impl<'z, 'm> ClaimedRange<'z, 'm> {
+    /// Claims a range that is isolated.
+    ///
+    /// # Errors
+    /// A frame that is not free, or the first in the pageblock of one that was not; nothing is claimed.
+    pub(crate) fn claim(place: Place<'z, 'm>) -> Result<ClaimedRange<'z, 'm>, FrameIdx> {
+        let pageblocks = &place.zone.pageblocks;
+        let mut claimed = ClaimedRange { place: Place { end: place.first, ..place } };
+        for (frame, n) in by_pageblock(place.first, place.end) {
+            if !pageblocks.claim_isolated(frame, n) {
+                let is_used = |at: &FrameIdx| {
+                    let state = pageblocks.frames.state(at.block());
+                    state.is_huge() || pageblocks.frames.free_bits(at.block(), at.word()) >> at.bit() & 1 == 0
+                };
+                return Err(frame.run(n as usize).find(is_used).unwrap_or(frame));
+            }
+            claimed.place.end = frame.plus(n as usize);
+        }
+        Ok(claimed)
+    }
+}
+
+impl Drop for ClaimedRange<'_, '_> {
+    fn drop(&mut self) {
+        let pageblocks = &self.place.zone.pageblocks;
+        for (frame, n) in by_pageblock(self.place.first, self.place.end) {
+            pageblocks.release_isolated(frame, n);
+        }
     }
 }

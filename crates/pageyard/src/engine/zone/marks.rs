@@ -1,10 +1,10 @@
 //! How far down a zone goes for a request: its watermarks, what it protects, and what only some requests can use.
 
 use super::Zone;
-use crate::engine::sync::Relaxed;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::request::{Request, RequestFlags};
 use pageyard_core::units::Order;
+use pageyard_sync::Relaxed;
 
 /// How far down a zone may go for a request.
 #[derive(Clone, Copy, PartialEq, Eq)]

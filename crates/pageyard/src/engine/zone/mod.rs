@@ -3,14 +3,16 @@
 //!
 //! From the bottom up: `pageblocks` holds the frame map, the index and the counts; `current` what each CPU works on;
 //! `claims` is every claim and release up to a pageblock; `wholes` several pageblocks, `high` runs of them, `steal`
-//! what other types have; `cma` what contiguous areas lend; `hints` and `choose` what compaction is told to empty;
-//! `isolated` claims what was isolated for it; `online` how much of the zone there is, `marks` how far down a request
-//! may go.
+//! what other types have; `cma` what contiguous areas lend; `hints` and `choose` what compaction empties and fills,
+//! `compaction_state` what it remembers; `isolated` takes pageblocks out of allocation for a range, and claims them;
+//! `online` how much of the zone there is, `marks` how far down a request may go.
 
 #[cfg(not(loom))]
 pub(super) mod choose;
 pub(super) mod claims;
 pub(super) mod cma;
+#[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
+pub(super) mod compaction_state;
 pub(super) mod current;
 pub(super) mod high;
 #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
@@ -26,10 +28,10 @@ pub(super) mod wholes;
 use crate::engine::pcp::lists::Lists;
 use crate::engine::pcp::runs::Runs;
 use crate::engine::pcp::tuning::list_of;
-use hints::{ChoiceHints, ReclaimWake};
+use compaction_state::CompactionState;
+use hints::{ChoiceHints, OrderWake};
 use online::Online;
 use pageblocks::Pageblocks;
-use pageyard_core::compaction::ZoneState;
 use pageyard_core::memmap::NR_ZONE_KINDS;
 use pageyard_core::units::Frames;
 use pageyard_core::watermark::ReserveRule;
@@ -52,12 +54,12 @@ pub(crate) struct Zone<'m> {
     pub(crate) max_boost: Option<Frames>,
     /// What compaction remembers.
     #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
-    pub(crate) compaction: ZoneState,
+    pub(crate) compaction: CompactionState,
     /// Where compaction looks next.
     #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) choices: ChoiceHints,
     /// The order that the background reclaimer was woken for.
-    pub(crate) reclaim_wake: ReclaimWake,
+    pub(crate) reclaim_wake: OrderWake,
 }
 
 impl Zone<'_> {

@@ -2,7 +2,7 @@
 
 use pageyard_core::units::Frames;
 use pageyard_core::watermark::Watermarks;
-// Not `sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
+// Not `pageyard-sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
 #[cfg(not(loom))]
 use core::sync::atomic::Ordering::AcqRel;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -2,7 +2,7 @@
 
 use super::current::SLOTS_OF_CPU;
 use crate::engine::geometry::{
-    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE, LINE_WORDS, MAX_RUN, WORD_ORDER,
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, MAX_RUN, WORD_ORDER,
 };
 use crate::engine::map::count::{FrameDelta, FreeCount};
 use crate::engine::map::descriptor::BlockState;
@@ -10,12 +10,10 @@ use crate::engine::map::frame_map::{Change, FrameMap, Masks, first_of, masks_of}
 use crate::engine::map::index::Index;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
-use crate::engine::sync::{A64, Carver, Relaxed, SeqCst};
 use pageyard_core::memmap::{MemoryMap, ZoneSpan};
 use pageyard_core::migratetype::Migratetype;
-#[cfg(not(loom))]
-use pageyard_core::units::PageblockId;
 use pageyard_core::units::{CpuId, Frames, Pfn, ZoneId};
+use pageyard_sync::{A64, Carver, LINE, Relaxed, SeqCst};
 
 /// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
 pub(crate) const CPU_ALIGN: usize = LINE_WORDS;
@@ -172,13 +170,6 @@ impl<'m> Pageblocks<'m> {
     pub(crate) fn frame_of(&self, pfn: Pfn) -> Option<FrameIdx> {
         // Within the span there are no more frames than a list's item can name.
         self.span.spans(pfn).then(|| FrameIdx::new((pfn.0 - self.base) as usize))
-    }
-
-    /// Returns the number in the zone of a pageblock of it.
-    #[cfg(not(loom))]
-    pub(crate) fn block_of(&self, block: PageblockId) -> Option<BlockIdx> {
-        let at = block.0.checked_sub(self.base >> BLOCK_ORDER)?;
-        (at < self.frames.len() as u64).then(|| BlockIdx::new(at as usize))
     }
 
     /// Returns the frame number of a frame of the zone.

@@ -6,8 +6,8 @@ use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
-use crate::engine::sync::Relaxed;
 use pageyard_core::migratetype::Migratetype;
+use pageyard_sync::Relaxed;
 
 /// Times that a steal follows the index to a pageblock that turns out to serve nothing.
 const STEAL_TRIES: usize = 16;

@@ -1,0 +1,126 @@
+//! A buffer that was carved from a block, and how it is given back: by its owner, or by its address.
+
+use crate::error::{PutError, Refused};
+use crate::use_table::{Owner, UseTable};
+use pageyard_core::allocator::Cx;
+use pageyard_core::error::FreeError;
+use pageyard_core::units::{Order, Pfn, PhysAddr};
+
+/// What [`Fragment`]s are carved by: a [`FragPages`](super::FragPages) or a [`PagePool`](super::PagePool).
+#[expect(private_bounds, reason = "only the owners here are owners")]
+pub trait FragmentOwner: Parts {
+    /// Gives back a buffer, or a pool's page, by its address: for descriptors that hold nothing but numbers. From any
+    /// CPU.
+    ///
+    /// One that is given back twice is noticed when its block has no uses left: until then it counts as another of the
+    /// block's, as in Linux. What is given back as a [`Fragment`] or a page cannot be given back twice.
+    ///
+    /// # Errors
+    /// [`PutError`]; nothing changed.
+    ///
+    /// # Linux
+    /// `page_frag_free`; the block is found by arithmetic and by its order, as in `virt_to_head_page`.
+    fn put_raw(&self, cx: &Cx, at: PhysAddr) -> Result<(), PutError> {
+        let (block, order) = self.block_of(at).ok_or(PutError::OutsideTable)?;
+        if self.table().give_up(block, self.owner(), 1)? { self.last_use(cx, block, order) } else { Ok(()) }
+    }
+}
+
+/// What an owner of fragments does for them.
+pub(crate) trait Parts: Sync {
+    /// The table that counts its blocks' uses.
+    fn table(&self) -> &UseTable<'_>;
+
+    /// Its number there.
+    fn owner(&self) -> Owner;
+
+    /// Finds the block that holds this byte, by its number; `None` where it lies outside the table.
+    fn block_of(&self, at: PhysAddr) -> Option<(Pfn, Order)>;
+
+    /// Takes back a block whose last use was given up.
+    fn take_back(&self, cx: &Cx, block: Pfn, order: Order) -> Result<(), FreeError>;
+
+    /// Takes back a block whose last use the caller gave up; restores the use where that fails.
+    #[inline]
+    fn last_use(&self, cx: &Cx, block: Pfn, order: Order) -> Result<(), PutError> {
+        self.take_back(cx, block, order).map_err(|why| {
+            self.table().start(block, self.owner(), 1);
+            PutError::Free(why)
+        })
+    }
+}
+
+/// A buffer, carved from a block. It is given back by [`put`](Fragment::put), on any CPU, which takes the fragment: a
+/// second time there is none to give. (Its [address](Fragment::address) is a number like any other; giving that back as
+/// well is giving it back twice.)
+///
+/// A fragment that is dropped stays in use: its block never goes back to the allocator, unless by its address.
+#[must_use = "a fragment that is dropped stays in use"]
+pub struct Fragment<'o, O: FragmentOwner> {
+    owner: &'o O,
+    at: PhysAddr,
+    bytes: u32,
+    order: Order,
+}
+
+impl<'o, O: FragmentOwner> Fragment<'o, O> {
+    #[inline(always)]
+    pub(crate) fn new(owner: &'o O, at: PhysAddr, bytes: usize, order: Order) -> Fragment<'o, O> {
+        Fragment { owner, at, bytes: bytes as u32, order }
+    }
+
+    /// Returns what it was carved by.
+    #[inline(always)]
+    pub(crate) fn owner(&self) -> &'o O {
+        self.owner
+    }
+
+    /// Returns the address of its first byte.
+    #[must_use]
+    #[inline]
+    pub fn address(&self) -> PhysAddr {
+        self.at
+    }
+
+    /// Returns its size in bytes: never 0.
+    #[must_use]
+    #[inline]
+    #[allow(clippy::len_without_is_empty, reason = "it is never empty")]
+    pub fn len(&self) -> usize {
+        self.bytes as usize
+    }
+
+    /// Returns the first frame of the block that it was carved from.
+    #[must_use]
+    #[inline]
+    pub fn block(&self) -> Pfn {
+        self.at.pfn().align_down(self.order)
+    }
+
+    /// Gives it back. The last of a block takes the block along: to the allocator, or to its pool. One locked
+    /// instruction, and what the block's way back costs.
+    ///
+    /// # Errors
+    /// [`Refused`], with the fragment, where the allocator refuses the block (a CPU that it does not have), or where
+    /// the use was given up before by its address.
+    ///
+    /// # Linux
+    /// `page_frag_free`.
+    #[inline(always)]
+    pub fn put(self, cx: &Cx) -> Result<(), Refused<Self>> {
+        let block = self.block();
+        let done = match self.owner.table().give_up_one(block) {
+            Ok(false) => Ok(()),
+            Ok(true) => self.owner.last_use(cx, block, self.order),
+            Err(why) => Err(why),
+        };
+        done.map_err(|why| Refused { why, item: self })
+    }
+
+    /// Turns it into its address, to be given back by [`FragmentOwner::put_raw`].
+    #[must_use = "the buffer is in use until its address is given back"]
+    #[inline]
+    pub fn into_raw(self) -> PhysAddr {
+        self.at
+    }
+}

@@ -1,0 +1,44 @@
+//! Buffers for packets, over any engine: fragments of blocks, and pools of pages that are used again and again.
+//!
+//! They are for pipelines that take a buffer when a packet arrives and give it back from whatever CPU its transmission
+//! completes on. [`PageFrag`] carves buffers of any size from a block; the block goes back to the allocator with the
+//! last of them. [`PagePool`] keeps pages: what comes back is handed out again without the allocator.
+//!
+//! * `use_table`: a word for each frame: who carves or pools its block, and how many still use it; `placed`: where that
+//!   and a pool's ring lie.
+//! * `carve`: buffers from a block, downwards, paid for with a count set aside in advance.
+//! * `fragment`: a buffer, and how it is given back, by its owner or by its address; `frag`: a CPU's cache of
+//!   fragments.
+//! * `ring`: what comes back from other CPUs; `pool`: a pool, and what any CPU can do with it; `consumer`: its one
+//!   consumer; `stats`.
+//! * `error`: what can be wrong.
+//!
+//! The layers point down in that order. Nothing is stored in the managed memory. A thread that stops anywhere keeps no
+//! other from giving buffers back; a consumer that stops keeps its own queue from taking any. How it works, and what it
+//! costs: `docs/design/packets.md`.
+//!
+//! The feature `alloc` adds tables and pools in memory of their own.
+
+#![no_std]
+
+#[cfg(loom)]
+extern crate std;
+
+mod carve;
+mod consumer;
+mod error;
+mod frag;
+mod fragment;
+mod placed;
+mod pool;
+mod ring;
+mod stats;
+mod use_table;
+
+pub use consumer::PoolConsumer;
+pub use error::{GetError, PacketsError, PutError, Refused};
+pub use frag::{FragConfig, FragPages, PageFrag};
+pub use fragment::{Fragment, FragmentOwner};
+pub use pool::{PageMap, PagePool, PoolConfig, PoolPage};
+pub use stats::PoolStats;
+pub use use_table::{UseTable, Values};

@@ -1,0 +1,557 @@
+//! A pool of pages, and what any CPU can do with it: give pages back, and ask what it has counted.
+
+use crate::carve::LARGEST;
+use crate::consumer::{Consumer, PoolConsumer};
+use crate::error::{PacketsError, PutError, Refused};
+use crate::fragment::{FragmentOwner, Parts};
+use crate::placed::{self, Placed};
+use crate::ring::{MOST_SLOTS, Ring};
+use crate::stats::{Count, Own, PoolStats};
+use crate::use_table::{Owner, UseTable};
+use pageyard_core::allocator::{Cx, PageAllocator};
+use pageyard_core::error::FreeError;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::request::Request;
+use pageyard_core::units::{Frames, Order, Pfn, PhysAddr};
+use pageyard_sync::Metadata;
+use pageyard_sync::{A32, Carver, Relaxed, SeqCst, store_load_fence};
+
+/// Pages that can be on their way to the allocator at a time, and be found if their threads are killed.
+const LEAVING: usize = if cfg!(loom) { 1 } else { 16 };
+
+/// How large a pool's pages and its ring are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolConfig {
+    /// The request for a page: its order is at most 9.
+    pub request: Request,
+    /// Slots of the ring for pages that come back from other CPUs: a power of two.
+    ///
+    /// # Linux
+    /// `page_pool_params.pool_size`.
+    pub ring: u32,
+}
+
+impl PoolConfig {
+    /// The most slots that a ring has.
+    pub const MOST_SLOTS: u32 = MOST_SLOTS;
+
+    /// Unmovable single frames, and a ring of 1,024.
+    #[must_use]
+    pub const fn new() -> PoolConfig {
+        PoolConfig { request: Request::new(Order::ZERO, Migratetype::Unmovable), ring: 1024 }
+    }
+
+    fn check(&self) -> Result<(), PacketsError> {
+        let order = self.request.order;
+        if order > LARGEST {
+            return Err(PacketsError::Order { order, largest: LARGEST });
+        }
+        if !self.ring.is_power_of_two() || self.ring > Self::MOST_SLOTS {
+            return Err(PacketsError::Ring { slots: self.ring });
+        }
+        Ok(())
+    }
+}
+
+impl Default for PoolConfig {
+    fn default() -> PoolConfig {
+        PoolConfig::new()
+    }
+}
+
+/// What is done once for each page when it enters a pool, and once when it leaves: mapping it for a device.
+///
+/// The value of a page stays with it while it is recycled. `()` maps nothing.
+/// [`UNMAPPED`](PageMap::UNMAPPED) is no value.
+///
+/// # Linux
+/// `PP_FLAG_DMA_MAP` and `page_pool_get_dma_addr`.
+pub trait PageMap: Sync {
+    /// Whether pages have values at all.
+    const MAPS: bool = true;
+
+    /// What stands for no value.
+    const UNMAPPED: u64 = u64::MAX;
+
+    /// Maps a page; returns its value, or `None` where that is not possible. A page whose mapping panics goes back to
+    /// the allocator.
+    fn map(&self, page: Pfn, order: Order) -> Option<u64>;
+
+    /// Ends that, before the page goes to the allocator. If this panics, the page stays in use, under its address.
+    fn unmap(&self, page: Pfn, order: Order, value: u64);
+}
+
+impl PageMap for () {
+    const MAPS: bool = false;
+
+    fn map(&self, _: Pfn, _: Order) -> Option<u64> {
+        Some(0)
+    }
+
+    fn unmap(&self, _: Pfn, _: Order, _: u64) {}
+}
+
+/// A pool of pages of one order. One consumer at a time takes pages; any CPU gives them back.
+///
+/// Close it before it is dropped ([`PoolConsumer::close`]): pages of a pool that is dropped open stay allocated.
+/// [`RequestFlags::ZERO`](pageyard_core::RequestFlags::ZERO) holds for a page's first use only.
+///
+/// # Examples
+#[cfg_attr(feature = "alloc", doc = "```")]
+#[cfg_attr(not(feature = "alloc"), doc = "```ignore")]
+/// use pageyard_packets::{PagePool, PoolConfig, UseTable};
+/// use pageyard::*;
+///
+/// let regions = [Region::managed(Pfn(0), Frames(1 << 15), NodeId(0), ZoneKind::Normal)];
+/// let yard = Pageyard::owned(&MemoryMap::new(&regions)?, Config::new(2), TryLock)?;
+/// let table = UseTable::of(&*yard)?;
+/// let pool = PagePool::owned(&*yard, &table, PoolConfig::new(), ())?;
+///
+/// let (receive, complete) = (Cx::on(CpuId(0)), Cx::on(CpuId(1)));
+/// let mut consumer = pool.consumer().unwrap(); // the receive queue's
+/// let page = consumer.get(&receive)?;
+/// page.put(&complete).unwrap(); // from any CPU, through the ring
+/// assert_eq!(pool.stats().recycle_ring, 1);
+/// assert_eq!(consumer.close(&receive), 0, "no page is still out");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Linux
+/// `struct page_pool`.
+pub struct PagePool<'t, A: PageAllocator, M: PageMap = ()> {
+    pub(crate) allocator: A,
+    pub(crate) table: &'t UseTable<'t>,
+    pub(crate) owner: Owner,
+    pub(crate) request: Request,
+    pub(crate) map: M,
+    pub(crate) ring: Placed<Ring<'t>>,
+    pub(crate) consumer: Consumer,
+    /// Not 0 once the pool was closed.
+    closed: A32,
+    /// Numbers of pages that are on their way to the allocator.
+    pub(crate) leaving: [A32; LEAVING],
+    /// Pages that came from the allocator.
+    pub(crate) came: Own,
+    /// Pages that the pool has no more.
+    pub(crate) gone: Count,
+    ring_full: Count,
+    released_refcnt: Count,
+}
+
+impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
+    fn carve(config: &PoolConfig) -> impl Fn(&mut Carver<'t>) -> Ring<'t> + use<'t, A, M> {
+        let slots = config.ring as usize;
+        move |c| Ring::new(c.zeroed(slots))
+    }
+
+    fn with(
+        allocator: A,
+        table: &'t UseTable<'t>,
+        config: PoolConfig,
+        map: M,
+        ring: Placed<Ring<'t>>,
+    ) -> Result<Self, PacketsError> {
+        if M::MAPS && !table.keeps_values() {
+            return Err(PacketsError::NoValues);
+        }
+        let closed = A32::new(0);
+        let (consumer, came) = (Consumer::new(), Own::default());
+        let (gone, ring_full, released_refcnt) = Default::default();
+        let leaving = [0; LEAVING].map(A32::new);
+        let (owner, request) = (table.enter()?, config.request);
+        Ok(PagePool {
+            allocator,
+            table,
+            owner,
+            request,
+            map,
+            ring,
+            consumer,
+            closed,
+            leaving,
+            came,
+            gone,
+            ring_full,
+            released_refcnt,
+        })
+    }
+
+    /// Returns the bytes of memory that a pool's ring needs.
+    ///
+    /// # Errors
+    /// [`PacketsError::Order`], [`PacketsError::Ring`].
+    pub fn bytes(config: &PoolConfig) -> Result<usize, PacketsError> {
+        config.check()?;
+        Ok(placed::bytes(Self::carve(config)))
+    }
+
+    /// Makes a pool with its ring in the caller's memory.
+    ///
+    /// # Errors
+    /// As [`PagePool::bytes`]; [`PacketsError::MemoryTooSmall`], [`PacketsError::NoValues`],
+    /// [`PacketsError::TooManyOwners`].
+    pub fn new(
+        allocator: A,
+        table: &'t UseTable<'t>,
+        config: PoolConfig,
+        map: M,
+        memory: Metadata<'t>,
+    ) -> Result<Self, PacketsError> {
+        config.check()?;
+        Self::with(allocator, table, config, map, Placed::new(memory, Self::carve(&config))?)
+    }
+
+    /// Makes a pool that owns its ring's memory.
+    ///
+    /// # Errors
+    /// As [`PagePool::new`], with [`PacketsError::NoMemory`].
+    #[cfg(feature = "alloc")]
+    pub fn owned(
+        allocator: A,
+        table: &'t UseTable<'t>,
+        config: PoolConfig,
+        map: M,
+    ) -> Result<Self, PacketsError> {
+        config.check()?;
+        let slots = config.ring as usize;
+        let ring = Placed::owned(move |c| Ring::new(c.zeroed(slots)))?;
+        Self::with(allocator, table, config, map, ring)
+    }
+
+    /// Returns the pool's consumer; `None` while there is one. That of a closed pool gets no pages, and can close it
+    /// again.
+    #[must_use]
+    pub fn consumer(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
+        PoolConsumer::enter(self)
+    }
+
+    /// Returns the pool's consumer although there was one, which is gone without a trace: its thread was killed.
+    ///
+    /// Up to 64 pages that it was moving can be nowhere; [`PoolConsumer::recover`] finds those that were the pool's
+    /// already, and those that other threads were giving back when they were killed.
+    ///
+    /// # Safety
+    /// The former consumer is never used again, not even dropped; all it did happened before this call; no other call
+    /// of this function or of [`consumer`](PagePool::consumer) runs at the same time.
+    #[must_use]
+    pub unsafe fn consumer_of_the_dead(&self) -> Option<PoolConsumer<'_, 't, A, M>> {
+        self.consumer.leave();
+        self.consumer()
+    }
+
+    /// Says whether the pool was closed: what comes back goes to the allocator.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(SeqCst) != 0
+    }
+
+    /// Says that the pool is closed, before its consumer takes the pages out of its ring.
+    pub(crate) fn close(&self) {
+        // ORDER: SeqCst, before the loads of `sweep`: a thread that writes to the ring looks here afterwards. One of
+        // both sees the other.
+        self.closed.store(1, SeqCst);
+        store_load_fence();
+    }
+
+    /// Returns how many pages the pool has: handed out, in its cache, or in its ring.
+    ///
+    /// # Linux
+    /// `page_pool_inflight`.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        // In this order: a page comes before it goes.
+        let gone = self.gone.get();
+        self.came.get().saturating_sub(gone)
+    }
+
+    /// Returns the counters.
+    #[must_use]
+    pub fn stats(&self) -> PoolStats {
+        let ring = self.ring.slices.count() as u64;
+        let mut stats = self.consumer.stats(self.request.order);
+        stats.recycle_ring += ring;
+        stats.recycle_ring_full = self.ring_full.get();
+        stats.released_refcnt = self.released_refcnt.get();
+        stats.pages = self.pages();
+        stats.in_ring = ring;
+        stats
+    }
+
+    /// Returns the allocator.
+    pub fn allocator(&self) -> &A {
+        &self.allocator
+    }
+
+    /// Returns what maps the pages.
+    pub fn map(&self) -> &M {
+        &self.map
+    }
+
+    /// Calls `f` with the address of each page that is out as a bare address or as fragments, and with how many uses it
+    /// has.
+    ///
+    /// After a crash this says which pages somebody has to give back. The page that the consumer carves is among them,
+    /// with the uses that it has set aside: after [`PoolConsumer::close`] it is not. It reads the whole table.
+    pub fn visit_in_use(&self, f: &mut dyn FnMut(PhysAddr, u32)) {
+        self.table.visit(self.owner, &mut |pfn, uses| f(pfn.address(), uses));
+    }
+
+    /// Calls `f` with each page that a thread is giving to the allocator, or was when it was killed: of up to 16 at a
+    /// time.
+    ///
+    /// After a crash that thread may have been killed on either side of what gives the page away. So such a page is the
+    /// pool's, or free, or another's by now: see [`PoolConsumer::recover`].
+    pub fn visit_leaving(&self, f: &mut dyn FnMut(Pfn)) {
+        for note in &self.leaving {
+            // ORDER: Relaxed: a hint, unless nothing else uses the pool.
+            if let number @ 1.. = note.load(Relaxed) {
+                f(self.page(number));
+            }
+        }
+    }
+
+    /// Notes that a page is on its way to the allocator; `None` where too many are.
+    fn note_leaving(&self, page: Pfn) -> Option<&A32> {
+        let number = self.number(page);
+        // ORDER: Relaxed, as in `visit_leaving`.
+        let take = |note: &&A32| note.compare_exchange(0, number, Relaxed, Relaxed).is_ok();
+        self.leaving.iter().find(take)
+    }
+
+    /// Iterates over all blocks of the table that can be pages of the pool.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Pfn> {
+        let (order, first) = (self.request.order, self.table.first());
+        let start = first.align_up(order);
+        let frames = self.table.frames().0.saturating_sub((start - first).0);
+        (0..frames >> order.get()).map(move |nth| start + Frames(nth << order.get()))
+    }
+
+    /// Makes an address the page again that it was: for descriptors that a trusted queue hands back once each. Nothing
+    /// is checked.
+    ///
+    /// # Safety
+    /// The address comes from [`PoolPage::into_address`] of a page of this pool, and is made a page once for each time
+    /// that it did.
+    #[inline(always)]
+    pub unsafe fn from_address(&self, at: PhysAddr) -> PoolPage<'_, 't, A, M> {
+        PoolPage::new(self, at.pfn())
+    }
+
+    /// Returns the number of a page among those that the ring and the cache can hold: never 0.
+    #[inline(always)]
+    pub(crate) fn number(&self, page: Pfn) -> u32 {
+        let order = self.request.order.get();
+        ((page.0 >> order) - (self.table.first().0 >> order)) as u32 + 1
+    }
+
+    /// Returns the page of a number.
+    #[inline(always)]
+    pub(crate) fn page(&self, number: u32) -> Pfn {
+        let order = self.request.order.get();
+        Pfn((u64::from(number - 1) + (self.table.first().0 >> order)) << order)
+    }
+
+    /// Puts a page, which the caller owns, into the ring; one that has no room there goes to the allocator.
+    #[inline]
+    pub(crate) fn recycle(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+        let number = self.number(page);
+        let written = self.ring.slices.push(number);
+        store_load_fence();
+        match written {
+            // ORDER: SeqCst, in `is_closed`, after the compare-and-swap of `push`: see `close`.
+            Some(_) if !self.is_closed() => return Ok(()),
+            // The consumer may have closed the pool and looked there before. If it took the page out, it is the
+            // consumer's.
+            Some(nth) if !self.ring.slices.undo(nth, number) => return Ok(()),
+            Some(_) => {}
+            None => self.ring_full.add(1),
+        }
+        self.free(cx, page)
+    }
+
+    /// Puts a page that was nowhere back into the ring, unless its mapping had been ended: then it goes to the
+    /// allocator.
+    pub(crate) fn recover_one(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+        let is_mapped = !M::MAPS || self.table.value(page) != M::UNMAPPED;
+        if is_mapped { self.recycle(cx, page) } else { self.free(cx, page) }
+    }
+
+    /// Gives a page, which the caller owns, back to the allocator.
+    pub(crate) fn free(&self, cx: &Cx, page: Pfn) -> Result<(), FreeError> {
+        let order = self.request.order;
+        self.unmap(page);
+        // A thread that is killed before the allocator has the page leaves a note to find it by.
+        let note = self.note_leaving(page);
+        self.table.clear(page);
+        let freed = self.allocator.free(cx, page, order);
+        if let Some(note) = note {
+            // ORDER: Relaxed: notes are read when nothing else uses the pool.
+            note.store(0, Relaxed);
+        }
+        match freed {
+            Ok(()) => {
+                self.gone.add(1);
+                Ok(())
+            }
+            Err(why) => {
+                // It is still the caller's, as it was, unless it cannot be mapped again: then it has no value.
+                self.table.start(page, self.owner, 0);
+                if M::MAPS {
+                    let stays = StaysInUse(self.table, self.owner, page);
+                    let value = self.map.map(page, order).unwrap_or(M::UNMAPPED);
+                    core::mem::forget(stays);
+                    self.table.set_value(page, value);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Ends the mapping of a page, which the caller owns.
+    fn unmap(&self, page: Pfn) {
+        let value = self.table.value(page);
+        if M::MAPS && value != M::UNMAPPED {
+            let stays = StaysInUse(self.table, self.owner, page);
+            self.map.unmap(page, self.request.order, value);
+            core::mem::forget(stays);
+            self.table.set_value(page, M::UNMAPPED);
+        }
+    }
+
+    /// Takes a page, which the caller owns, out of the pool.
+    fn take_out(&self, page: Pfn) {
+        self.unmap(page);
+        self.table.clear(page);
+        self.gone.add(1);
+        self.released_refcnt.add(1);
+    }
+}
+
+/// A page that a callback has: if that panics, it stays in use, under its address.
+struct StaysInUse<'a>(&'a UseTable<'a>, Owner, Pfn);
+
+impl Drop for StaysInUse<'_> {
+    fn drop(&mut self) {
+        self.0.start(self.2, self.1, 1);
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> Drop for PagePool<'_, A, M> {
+    fn drop(&mut self) {
+        // While pages are out under their addresses, no one else must get the number that tells whose they are.
+        if self.pages() == 0 {
+            self.table.leave(self.owner);
+        }
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> FragmentOwner for PagePool<'_, A, M> {}
+
+impl<A: PageAllocator, M: PageMap> Parts for PagePool<'_, A, M> {
+    #[inline(always)]
+    fn table(&self) -> &UseTable<'_> {
+        self.table
+    }
+
+    fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    #[inline]
+    fn block_of(&self, at: PhysAddr) -> Option<(Pfn, Order)> {
+        let order = self.request.order;
+        let block = at.pfn().align_down(order);
+        self.table.covers(block, order.frames()).then_some((block, order))
+    }
+
+    #[inline]
+    fn take_back(&self, cx: &Cx, block: Pfn, _: Order) -> Result<(), FreeError> {
+        self.recycle(cx, block)
+    }
+}
+
+/// A page of a pool, its holder's alone. It is given back once: by [`put`](PoolPage::put) from any CPU, or to the
+/// consumer.
+///
+/// A page that is dropped stays out: the pool can be closed, but always counts it.
+#[must_use = "a page that is dropped stays out"]
+pub struct PoolPage<'p, 't, A: PageAllocator, M: PageMap = ()> {
+    pool: &'p PagePool<'t, A, M>,
+    page: Pfn,
+}
+
+impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
+    #[inline(always)]
+    pub(crate) fn new(pool: &'p PagePool<'t, A, M>, page: Pfn) -> Self {
+        PoolPage { pool, page }
+    }
+
+    /// Returns its first frame.
+    #[must_use]
+    #[inline(always)]
+    pub fn pfn(&self) -> Pfn {
+        self.page
+    }
+
+    /// Returns its order.
+    #[must_use]
+    pub fn order(&self) -> Order {
+        self.pool.request.order
+    }
+
+    /// Returns the value that it got when it was mapped; 0 in a pool that maps nothing.
+    #[must_use]
+    pub fn value(&self) -> u64 {
+        self.pool.table.value(self.page)
+    }
+
+    /// Says whether it is a page of this pool.
+    #[inline(always)]
+    pub(crate) fn is_of(&self, pool: &PagePool<'t, A, M>) -> bool {
+        core::ptr::eq(self.pool, pool)
+    }
+
+    /// Gives it back to its pool, through the ring. One locked instruction, if there is room.
+    ///
+    /// # Errors
+    /// [`Refused`], with the page, where the ring is full or the pool closed, and the allocator refuses the page: the
+    /// CPU is not one of its own.
+    #[inline]
+    pub fn put(self, cx: &Cx) -> Result<(), Refused<Self>> {
+        let done = self.pool.recycle(cx, self.page);
+        done.map_err(|why| Refused { why: PutError::Free(why), item: self })
+    }
+
+    /// Turns it into its address, to be given back by [`FragmentOwner::put_raw`] or [`PoolConsumer::put_raw`].
+    #[must_use = "the page is in use until its address is given back"]
+    #[inline]
+    pub fn into_raw(self) -> PhysAddr {
+        self.pool.table.start(self.page, self.pool.owner, 1);
+        self.page.address()
+    }
+
+    /// Turns it into its address without a mark: [`PagePool::from_address`] makes it a page again, and costs nothing.
+    ///
+    /// [`FragmentOwner::put_raw`] does not know of it, nor does [`PagePool::visit_in_use`].
+    #[must_use = "the page is out until its address is a page again"]
+    #[inline(always)]
+    pub fn into_address(self) -> PhysAddr {
+        self.page.address()
+    }
+
+    /// Takes it out of the pool: it is the caller's block now, and the allocator's to take back.
+    ///
+    /// # Linux
+    /// `page_pool_release_page`: what a driver does with a page that it cannot recycle.
+    #[must_use = "the block is the caller's, who frees it"]
+    pub fn release(self) -> Pfn {
+        self.pool.take_out(self.page);
+        self.page
+    }
+}
+
+impl<A: PageAllocator, M: PageMap> core::fmt::Debug for PoolPage<'_, '_, A, M> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("PoolPage").field(&self.page).finish()
+    }
+}

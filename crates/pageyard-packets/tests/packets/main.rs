@@ -1,0 +1,5 @@
+//! Fragments and pools over the engine, one call after another and from threads.
+#![cfg(not(any(loom, shuttle)))]
+
+mod fragments;
+mod pools;

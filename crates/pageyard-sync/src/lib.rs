@@ -1,0 +1,36 @@
+//! Atomics and metadata of Pageyard's lock-free parts, so that a model checker or a test that stops threads can replace
+//! every atomic step.
+//!
+//! * Normally the types here are `core::sync::atomic`'s, and a call costs what theirs costs.
+//! * Under `--cfg loom` they are the model checker's.
+//! * Under `--cfg shuttle` they are a scheduler's, which tries many orders of steps at the real sizes. It knows only
+//!   sequential consistency.
+//! * With the feature `step-hook` a function that a test installs runs before every atomic step.
+//!
+//! [`Carver`] cuts metadata from the caller's memory as typed slices. It serves the crates `pageyard` and
+//! `pageyard-packets`, and promises nothing to others.
+//!
+//! The feature `alloc` adds `OwnedMemory`.
+#![no_std]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(any(loom, shuttle))]
+extern crate std;
+
+mod atomics;
+mod carver;
+#[cfg(feature = "step-hook")]
+pub mod hook;
+#[cfg(not(feature = "step-hook"))]
+mod hook;
+mod metadata;
+#[cfg(feature = "alloc")]
+mod owned;
+
+pub use atomics::{A8, A32, A64, APtr, Zeroable, store_load_fence};
+pub use carver::{Carver, LINE};
+pub use core::sync::atomic::Ordering::{self, AcqRel, Acquire, Relaxed, Release, SeqCst};
+pub use metadata::Metadata;
+#[cfg(feature = "alloc")]
+pub use owned::OwnedMemory;

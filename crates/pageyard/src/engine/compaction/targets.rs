@@ -1,0 +1,91 @@
+//! Where compaction moves frames to.
+
+use super::lease::{Lease, Role};
+use crate::engine::evacuate::Supply;
+use crate::engine::geometry::BlockIdx;
+use crate::engine::held::Stock;
+use crate::engine::pcp::percpu::PerCpu;
+use crate::engine::yard::Pageyard;
+use crate::engine::zone::Zone;
+use crate::engine::zone::choose::{Plan, TRIES};
+use crate::engine::zone::hints::Cursor;
+use crate::engine::zone::pageblocks::{Take, Want};
+use core::ops::Range;
+use pageyard_core::allocator::Cx;
+use pageyard_core::clear::Clear;
+use pageyard_core::compaction::{Migrate, Mode};
+use pageyard_core::observer::Observer;
+use pageyard_core::units::PageblockId;
+
+/// How often a compaction waits before it isolates a cluster, where too many frames are isolated. Linux waits for ever.
+const MOST_WAITS: u32 = 1024;
+
+/// Free frames of one zone, from the pageblocks that are best filled. The pageblock that the frames in stock came from
+/// is leased until they are used up.
+pub(super) struct Targets<'y, 'm, P: PerCpu, O: Observer, C: Clear, M> {
+    pub(super) yard: &'y Pageyard<'m, P, O, C>,
+    pub(super) zone: &'y Zone<'m>,
+    pub(super) owner: &'y M,
+    pub(super) cx: Cx,
+    pub(super) plan: Plan,
+    /// The pageblocks that are being emptied.
+    pub(super) emptied: Range<BlockIdx>,
+    pub(super) lease: Option<Lease<'y, 'm, P, O, C>>,
+    /// Frames that were taken.
+    pub(super) taken: u64,
+}
+
+impl<P: PerCpu, O: Observer, C: Clear, M> Targets<'_, '_, P, O, C, M> {
+    /// Returns whether frames of a pageblock may be in stock.
+    pub(super) fn fills(&self, block: PageblockId) -> bool {
+        self.lease.as_ref().is_some_and(|lease| lease.block == block)
+    }
+}
+
+impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Supply<'y, 'm, P, O, C>
+    for Targets<'y, 'm, P, O, C, M>
+{
+    fn refill(&mut self, stock: &mut Stock<'y, 'm, P, O, C>, want: usize) {
+        self.lease = None;
+        let pageblocks = &self.zone.pageblocks;
+        let spare = pageblocks.free().saturating_sub(self.zone.online.low().0.saturating_add(1));
+        let blocks = spare.min(want.min(stock.room()) as u64) as u32;
+        if blocks == 0 {
+            return;
+        }
+        for _ in 0..TRIES {
+            let next = |step| self.zone.choices.next(Cursor::Target, pageblocks.frames.len(), step);
+            let Some(block) = pageblocks.choose_target(&self.emptied, next) else { return };
+            let id = pageblocks.pfn(block.first_frame()).pageblock();
+            // If another compactor has got it meanwhile, another pageblock is chosen.
+            let Some(lease) = Lease::of(self.yard, id, Role::Target, self.plan.by) else { continue };
+            let ty = pageblocks.frames.state(block).ty();
+            let claim = Want { ty, order: 0, blocks, cpu: self.cx.cpu };
+            let Some(got) = pageblocks.claim_of(block, claim, Take::Same, false) else { continue };
+            pageblocks.free.add(got.claimed);
+            let room = stock.room();
+            stock.add(self.zone, block, &got.masks);
+            self.taken += (room - stock.room()) as u64;
+            self.lease = Some(lease);
+            return;
+        }
+    }
+
+    /// # Linux
+    /// The beginning of `isolate_migratepages_block`: `too_many_isolated`, and `compact_should_abort` until 5.0.
+    fn goes_on(&self) -> bool {
+        let waits = self.plan.mode != Mode::Async;
+        let is_too_much = || {
+            let listed = self.owner.listed(self.zone.pageblocks.id);
+            listed.is_some_and(|l| l.isolated.0 > l.listed.0 / 2)
+        };
+        let mut left = MOST_WAITS;
+        while is_too_much() {
+            if !waits || left == 0 || !self.owner.wait_for_isolated() {
+                return false;
+            }
+            left -= 1;
+        }
+        waits || !self.owner.must_yield()
+    }
+}

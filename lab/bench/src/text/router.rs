@@ -1,0 +1,183 @@
+//! `pageyard-lab router` as text.
+
+use super::quick_text;
+use crate::document::{EffortDocument, RouterDocument, RouterSweepDocument};
+use crate::router::RouterFigures;
+use pageyard_replay::text::{bytes, count};
+use std::fmt::Write;
+
+fn whole(value: f64) -> String {
+    count(value.round_ties_even() as u64)
+}
+
+impl RouterDocument<'_> {
+    /// Writes what a setting came to, or the table of a sweep with the smallest rings first.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = quick_text(self.quick, "more simulated time, and every ring size in a sweep");
+        let _ = writeln!(text, "A simulated router with real frames, on {}", self.machine);
+        let set: Vec<String> =
+            self.changed.iter().map(|name| format!("{name}={}", self.settings[name])).collect();
+        let set = if set.is_empty() { "all parameters are the defaults".to_owned() } else { set.join(" ") };
+        let _ = writeln!(text, "Set: {set}. `pageyard-lab router --help` lists the parameters.");
+        effort(&mut text, &self.effort);
+        if let Some(figures) = self.figures {
+            figures_text(&mut text, figures);
+        }
+        if let Some(sweep) = &self.sweep {
+            sweep_text(&mut text, sweep);
+        }
+        text
+    }
+}
+
+fn effort(text: &mut String, effort: &EffortDocument) {
+    let EffortDocument { packets, wall_ms, around_ms, packets_per_wall_s, packets_per_cpu_s } = effort;
+    let _ = writeln!(
+        text,
+        "{} packets simulated in {wall_ms:.0} ms: {:.2} million a second that passed, {:.2} million of processor time; \
+         {around_ms:.0} ms more to fill rings and to check every frame.",
+        count(*packets),
+        packets_per_wall_s / 1e6,
+        packets_per_cpu_s / 1e6
+    );
+}
+
+fn figures_text(text: &mut String, f: &RouterFigures) {
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<24} {value}");
+    };
+    let rate = |pps: f64, gbit: f64| format!("{:>12} packets/s  {gbit:>7.2} Gbit/s", whole(pps));
+    line("offered", rate(f.offered_pps, f.offered_gbit));
+    line("in", rate(f.in_pps, f.in_gbit));
+    line("out", rate(f.out_pps, f.out_gbit));
+    line("dropped", format!("{:.3} %", f.dropped_pct));
+    for (place, drops) in f.drops_per_s.iter().filter(|(_, drops)| **drops > 0.0) {
+        line(&format!("  at {place}"), format!("{:>12} packets/s", whole(*drops)));
+    }
+    line(
+        "interrupts",
+        format!("{:>12} a second, {:.1} packets each", whole(f.interrupts_per_s), f.packets_per_interrupt),
+    );
+    line("polls", format!("{:>12} a second, {:.1} packets each", whole(f.polls_per_s), f.packets_per_poll));
+    line(
+        "doorbells",
+        format!("{:>12} a second, {:.2} packets each", whole(f.doorbells_per_s), f.packets_per_doorbell),
+    );
+    line("receive interrupts wait", format!("{:.1} us", f.rx_wait_us));
+    line("CPUs busy", format!("{:.1} %, the busiest {:.1} %", f.cpu_pct_mean, f.cpu_pct_max));
+    let each: Vec<String> = f.cpu_pct.iter().map(|pct| format!("{pct:.0}")).collect();
+    line("  each, %", each.join(" "));
+    line("time in the host", format!("{:.1} us", f.sojourn_us));
+    line(
+        "frames in flight",
+        format!(
+            "{:.0}, {} at most: {}",
+            f.in_flight_mean,
+            count(f.in_flight_max),
+            bytes(f.in_flight_max_bytes as u64)
+        ),
+    );
+    line(
+        "frames held",
+        format!(
+            "{:.0}, {} at most: {}, {:.2} times the last-level cache",
+            f.held_mean,
+            count(f.held_max),
+            bytes(f.held_max_bytes as u64),
+            f.held_max_x_llc
+        ),
+    );
+    line(
+        "frames recycled",
+        format!("{:.1} %; {} requests a second refused", f.recycled_pct, whole(f.refused_per_s)),
+    );
+    line("headers not in cache", format!("{:.2} %", f.cold_headers_pct));
+    line(
+        "memory",
+        format!(
+            "{:.2} GB/s read, {:.2} GB/s written, {:.0} bytes a packet: {:.1} % of what it carries",
+            f.memory_read_gbyte, f.memory_written_gbyte, f.memory_bytes_per_packet, f.memory_pct
+        ),
+    );
+    line("waits for memory", format!("{:.2} % of CPU time", f.memory_wait_pct));
+    line(
+        "zone lock",
+        format!(
+            "{:>12} a second, waits {:.2} % of busy time",
+            whole(f.zone_locks_per_s),
+            f.zone_lock_wait_pct
+        ),
+    );
+}
+
+fn sweep_text(text: &mut String, sweep: &RouterSweepDocument<'_>) {
+    let _ = writeln!(text, "\nThe best rate is {} packets a second.", whole(sweep.best_pps));
+    let _ = writeln!(
+        text,
+        "The smallest rings that keep {:.0} % of it, of all and with each coalescing:",
+        sweep.keeps_pct
+    );
+    for (n, s) in sweep.smallest.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "  {:<4} {:<10} RX {:<5} TX {:<5} {:>11} packets/s, {} frames in flight at most",
+            if n == 0 { "all:" } else { "" },
+            s.coalescing,
+            s.rx_ring,
+            s.tx_ring,
+            whole(s.out_pps),
+            count(s.in_flight_max)
+        );
+    }
+    text.push_str("\nThe rule: the optimal ring is the packet rate over the interrupt rate, of a queue, with the largest rings.\n");
+    for r in sweep.rule {
+        let found = match (r.holds, r.smallest_ring) {
+            (_, 0) => "no ring kept the rate".to_owned(),
+            (true, ring) => format!("and {ring} was the smallest that kept the rate"),
+            (false, ring) => format!("but {ring} was the smallest that kept the rate"),
+        };
+        let _ = writeln!(
+            text,
+            "  {:<10} {} / {} = {:.1}, so {}; {found}",
+            r.coalescing,
+            whole(r.queue_pps),
+            whole(r.queue_interrupts_per_s),
+            r.predicted,
+            r.predicted_ring
+        );
+    }
+    let _ = writeln!(
+        text,
+        "\n  {:<10} {:>5} {:>5} {:>4} {:>9} {:>9} {:>12} {:>7} {:>10} {:>7} {:>9}",
+        "RX waits",
+        "RX",
+        "TX",
+        "keep",
+        "Gbit/s",
+        "dropped %",
+        "interrupts/s",
+        "CPU %",
+        "in flight",
+        "mem %",
+        "us inside"
+    );
+    for r in sweep.rows {
+        let f = &r.figures;
+        let _ = writeln!(
+            text,
+            "  {:<10} {:>5} {:>5} {:>4} {:>9.2} {:>9.3} {:>12} {:>7.1} {:>10} {:>7.1} {:>9.1}",
+            r.coalescing,
+            r.rx_ring,
+            r.tx_ring,
+            if r.keeps { "yes" } else { "" },
+            f.out_gbit,
+            f.dropped_pct,
+            whole(f.interrupts_per_s),
+            f.cpu_pct_mean,
+            count(f.in_flight_max),
+            f.memory_pct,
+            f.sojourn_us
+        );
+    }
+}

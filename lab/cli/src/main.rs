@@ -1,0 +1,95 @@
+//! The `pageyard-lab` command: what Pageyard's claims rest on, measured again.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod experiment;
+mod judge;
+mod report;
+mod router;
+mod samples;
+mod schema;
+mod what_if;
+
+use clap::{Parser, Subcommand};
+use pageyard_cli::output;
+use pageyard_cli::record::Record;
+use std::process::ExitCode;
+
+/// musl's own allocator gives freed memory back at once, and the kernel clears every page of it again.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Pageyard's laboratory: benchmarks, experiments, a router, predictions and the judge.
+#[derive(Parser)]
+#[command(
+    name = "pageyard-lab",
+    version,
+    arg_required_else_help = true,
+    after_help = "Example:\n  pageyard-lab bench sweep --quick"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+
+    /// Print one JSON document on standard output, and nothing else there
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Measure what a frame costs, beside floors and peers
+    Bench(bench::Bench),
+    /// Reproduce a published result on this machine
+    Experiment(experiment::Experiment),
+    /// Simulate a forwarding host with real frames: where it drops, what its rings hold, which rings it needs
+    Router(router::Router),
+    /// Predict from a recording what a setting does, then try it on this host or in a guest
+    WhatIf(experiment::WhatIf),
+    /// Compare the reference with a real kernel, operation by operation and frame by frame
+    Judge(judge::Judge),
+    /// Print the JSON Schema of what a verb prints under --json
+    Schema(schema::SchemaArguments),
+    #[command(hide = true)]
+    CountZonelist(experiment::CountZonelist),
+    #[command(hide = true)]
+    WhatIfLoad(what_if::Load),
+    #[command(hide = true)]
+    WhatIfTrial(what_if::TrialArguments),
+    #[command(hide = true)]
+    WhatIfGuard,
+    #[command(hide = true)]
+    WhatIfGuest,
+    /// Record a load of `what-if`, as `pageyard record` does: a guest has this program alone
+    #[command(hide = true)]
+    Record(Record),
+}
+
+fn main() -> ExitCode {
+    let Arguments { verb, json } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return output::wrong_arguments(&error),
+    };
+    let done = match verb {
+        Verb::Bench(bench) => bench.run(json),
+        Verb::Experiment(experiment) => experiment.run(json),
+        Verb::Router(router) => router.run(json),
+        Verb::WhatIf(what_if) => what_if.run(json),
+        Verb::Schema(schema) => schema.run(json),
+        Verb::CountZonelist(count) => count.run(),
+        Verb::WhatIfLoad(load) => load.run(),
+        Verb::WhatIfTrial(trial) => trial.run(),
+        Verb::WhatIfGuard => what_if::guard(),
+        Verb::WhatIfGuest => what_if::guest(),
+        Verb::Judge(judge) => match judge.run(json) {
+            Ok(status) => return status,
+            Err(failure) => Err(failure),
+        },
+        Verb::Record(record) => match record.run(json) {
+            Ok(status) => return status,
+            Err(failure) => Err(failure),
+        },
+    };
+    output::exit("pageyard-lab", done)
+}

@@ -1,0 +1,13 @@
+//! The laboratory's command as a user meets it.
+
+mod external;
+mod judge;
+mod numbers;
+mod router;
+mod schemas;
+mod verbs;
+mod what_if;
+
+use pageyard_documents::program::Program;
+
+const LAB: Program = Program(env!("CARGO_BIN_EXE_pageyard-lab"));

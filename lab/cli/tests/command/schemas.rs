@@ -1,0 +1,75 @@
+//! The schemas of `docs/schemas` beside the types that write the documents, and documents checked against them.
+//!
+//! After a change of a document: `PAGEYARD_BLESS=1 cargo test -p pageyard-lab --test command schemas`, then read the
+//! difference.
+
+use crate::LAB;
+use pageyard_bench::document::{
+    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PoolsDocument,
+    PrimitivesDocument, RouterDocument, ScaleDocument, StreamDocument, SweepDocument,
+};
+use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
+use pageyard_documents::schemas;
+use pageyard_trace::document::schema;
+use serde_json::Value;
+
+/// Every schema, from the types.
+fn generated() -> Vec<Value> {
+    vec![
+        schema::<SweepDocument<'_>>(),
+        schema::<BulkDocument<'_>>(),
+        schema::<PrimitivesDocument<'_>>(),
+        schema::<CrossDocument<'_>>(),
+        schema::<MixedDocument<'_>>(),
+        schema::<ScaleDocument<'_>>(),
+        schema::<ClearDocument<'_>>(),
+        schema::<FaultDocument<'_>>(),
+        schema::<StreamDocument<'_>>(),
+        schema::<PoolsDocument<'_>>(),
+        schema::<RouterDocument<'_>>(),
+        schema::<ExperimentDocument<'_>>(),
+        schema::<ExperimentsDocument>(),
+    ]
+}
+
+#[test]
+fn the_schemas_that_are_checked_in_are_those_of_the_types() {
+    schemas::are_checked_in(&generated(), "pageyard-lab");
+}
+
+#[test]
+fn the_command_prints_every_schema() {
+    schemas::are_printed_by(&LAB, &generated());
+}
+
+#[test]
+fn a_schema_allows_no_null() {
+    schemas::allow_no_null(&generated());
+}
+
+#[test]
+fn what_the_verbs_print_is_what_the_schemas_describe() {
+    for arguments in [
+        &["experiment", "--json"][..],
+        &["bench", "bulk", "--quick", "--samples", "3", "--json"],
+        &["bench", "cross", "--quick", "--samples", "3", "--json"],
+        &["bench", "clear", "--quick", "--samples", "3", "--json"],
+        &["bench", "fault", "--quick", "--samples", "3", "--json"],
+        &["bench", "stream", "--quick", "--elements", "100000", "--json"],
+        &["router", "--quick", "--set", "cpus=4", "--set", "offered-gbit=10", "--json"],
+        &[
+            "router",
+            "--quick",
+            "--sweep",
+            "--set",
+            "cpus=2",
+            "--set",
+            "run-us=500",
+            "--set",
+            "warm-up-us=100",
+            "--json",
+        ],
+    ] {
+        LAB.json(arguments);
+    }
+}

@@ -1,0 +1,162 @@
+//! The engine's calls, as the storm makes them: the one file to change when one is renamed.
+
+use super::watched::{Watched, Way};
+use crate::check;
+use crate::naive::Naive;
+use pageyard::compaction::FrameState;
+use pageyard::reclaim::Helpers;
+use pageyard::{
+    AllocError, AuditError, Census, ClaimError, CompactorId, Config, CpuId, CpuSet, Cx, FreeError, MapError,
+    MemoryMap, Metadata, Migratetype, Order, PageblockId, Pageyard, PcpStats, PerCpu, Pfn, PressureAllocator,
+    Request, Stats, ZoneId, ZoneStats,
+};
+
+/// An engine under test: as it is, or watched in one of two ways.
+pub(super) enum Subject<'m, P> {
+    Plain(Pageyard<'m, P>),
+    Observed(Pageyard<'m, P, &'m Watched<'m>>),
+    Cleared(Pageyard<'m, P, (), &'m Watched<'m>>),
+}
+
+/// Makes a call to the engine, whichever it is.
+macro_rules! call {
+    ($subject:ident, $yard:ident => $call:expr) => {
+        match $subject {
+            Subject::Plain($yard) => $call,
+            Subject::Observed($yard) => $call,
+            Subject::Cleared($yard) => $call,
+        }
+    };
+}
+
+/// Returns zeroed memory for the metadata of an engine.
+pub(super) fn metadata<P: PerCpu>(map: &MemoryMap<'_>, config: &Config) -> Result<Vec<u8>, MapError> {
+    let layout = Pageyard::<P>::layout(map, config)?.layout;
+    Ok(vec![0; layout.size() + layout.align()])
+}
+
+impl<'m, P: PerCpu> Subject<'m, P> {
+    pub(super) fn new(
+        map: &MemoryMap<'_>,
+        config: Config,
+        percpu: P,
+        watched: Option<&'m Watched<'m>>,
+        metadata: &'m mut [u8],
+    ) -> Result<Self, MapError> {
+        let metadata = Metadata::zeroed(metadata);
+        Ok(match watched {
+            None => Subject::Plain(Pageyard::new(map, config, percpu, metadata)?),
+            Some(w) if w.way == Way::Observed => {
+                Subject::Observed(Pageyard::with_observer(map, config, percpu, w, metadata)?)
+            }
+            Some(w) => Subject::Cleared(Pageyard::with_clearer(map, config, percpu, (), w, metadata)?),
+        })
+    }
+
+    // The inherent calls.
+
+    pub(super) fn alloc(&self, cx: &Cx, request: &Request) -> Result<Pfn, AllocError> {
+        call!(self, yard => yard.alloc(cx, request))
+    }
+
+    pub(super) fn free(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        call!(self, yard => yard.free(cx, pfn, order))
+    }
+
+    pub(super) fn alloc_bulk(&self, cx: &Cx, request: &Request, out: &mut [Pfn]) -> usize {
+        call!(self, yard => yard.alloc_bulk(cx, request, out))
+    }
+
+    /// Frees single frames.
+    pub(super) fn free_bulk(&self, cx: &Cx, pfns: &[Pfn], mut wrong: impl FnMut(Pfn, FreeError)) {
+        call!(self, yard => yard.free_bulk(cx, pfns, Order::ZERO, &mut wrong));
+    }
+
+    pub(super) fn free_zeroed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        call!(self, yard => yard.free_zeroed(cx, pfn, order))
+    }
+
+    pub(super) fn was_zeroed(&self, pfn: Pfn) -> bool {
+        call!(self, yard => yard.was_zeroed(pfn))
+    }
+
+    pub(super) fn split(&self, cx: &Cx, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        call!(self, yard => yard.split(cx, pfn, from, to))
+    }
+
+    pub(super) fn claim(&self, cx: &Cx, pfn: Pfn, order: Order, ty: Migratetype) -> Result<(), ClaimError> {
+        call!(self, yard => yard.claim_exact(cx, pfn, order, ty))
+    }
+
+    pub(super) fn drain(&self, cpus: CpuSet) {
+        call!(self, yard => { yard.drain(cpus); });
+    }
+
+    // Pageblocks.
+
+    pub(super) fn isolate(&self, cx: &Cx, block: PageblockId) -> bool {
+        call!(self, yard => yard.isolate(cx, block))
+    }
+
+    pub(super) fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
+        call!(self, yard => yard.restore(cx, block))
+    }
+
+    pub(super) fn lease(&self, block: PageblockId, by: CompactorId) -> bool {
+        call!(self, yard => yard.lease_pageblock(block, by))
+    }
+
+    pub(super) fn unlease(&self, block: PageblockId) -> bool {
+        call!(self, yard => yard.unlease_pageblock(block))
+    }
+
+    /// Says whether a frame is free but in a per-CPU list, or on its way to one.
+    pub(super) fn is_cached(&self, pfn: Pfn) -> bool {
+        matches!(call!(self, yard => yard.frame(pfn)), FrameState::Cached)
+    }
+
+    // Calls with helpers.
+
+    pub(super) fn alloc_with<H: Helpers>(
+        &self,
+        cx: &Cx,
+        request: &Request,
+        helpers: &H,
+    ) -> Result<Pfn, AllocError> {
+        call!(self, yard => yard.alloc_with(cx, request, helpers).map_err(|failure| failure.why))
+    }
+
+    pub(super) fn compact_zone<H: Helpers>(&self, cx: &Cx, zone: ZoneId, helpers: &H) {
+        call!(self, yard => { let _ = yard.compact_zone_with(cx, zone, helpers); });
+    }
+
+    pub(super) fn background<H: Helpers>(&self, cx: &Cx, helpers: &H) {
+        call!(self, yard => {
+            let _ = yard.kswapd_with(cx, helpers);
+            let _ = yard.kcompactd_with(cx, helpers);
+        });
+    }
+
+    // Accounts.
+
+    pub(super) fn audit(&self) -> Result<Census, AuditError> {
+        call!(self, yard => yard.audit())
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        call!(self, yard => yard.stats())
+    }
+
+    pub(super) fn zone_stats(&self, zone: ZoneId) -> Option<ZoneStats> {
+        call!(self, yard => yard.zone_stats(zone))
+    }
+
+    pub(super) fn pcp_stats(&self, zone: ZoneId, cpu: CpuId) -> Option<PcpStats> {
+        call!(self, yard => yard.pcp_stats(zone, cpu))
+    }
+
+    /// Runs the suite's check of an engine in which everything is free.
+    pub(super) fn all_free(&self, model: &Naive) -> Result<(), String> {
+        call!(self, yard => check::all_free(yard, model))
+    }
+}
