@@ -115,7 +115,11 @@ mod tests {
         assert_eq!(at(0, 9), format!("replaying                    {}   0 %", "░".repeat(24)));
         assert_eq!(
             at(50, 30),
-            format!("replaying                    {}{}  25 %  1 min 30 s left", "█".repeat(6), "░".repeat(18))
+            format!(
+                "replaying                    {}{}  25 %  1 min 30 s left",
+                "█".repeat(6),
+                "░".repeat(18)
+            )
         );
         assert_eq!(
             at(300, 30),

@@ -94,7 +94,8 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
     pub(crate) fn enter(pool: &'p PagePool<'t, A, M>) -> Option<Self> {
         // ORDER: Acquire pairs with the Release in `leave`.
         let entered = pool.consumer.held.compare_exchange(0, 1, Acquire, Relaxed);
-        entered.is_ok().then_some(PoolConsumer { pool })
+        // Not `then_some`: one that has not entered must not be dropped, it would leave for the one that has.
+        entered.is_ok().then(|| PoolConsumer { pool })
     }
 
     #[inline(always)]

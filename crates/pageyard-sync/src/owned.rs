@@ -19,7 +19,8 @@ impl OwnedMemory {
         let layout = Layout::from_size_align(bytes.max(1), 16).ok()?;
         // SAFETY: the layout is not empty.
         let at = unsafe { alloc_zeroed(layout) };
-        (!at.is_null()).then_some(OwnedMemory(at, layout))
+        // Not `then_some`: a null pointer must not be dropped.
+        (!at.is_null()).then(|| OwnedMemory(at, layout))
     }
 
     /// Lends the memory to whatever owns it.

@@ -67,3 +67,26 @@ fn a_lease_that_was_ended_early_does_not_end_the_next_holders() {
     assert_eq!(still.len(), 1, "the other compactor's lease, and no other: {still:?}");
     helper.owner.check(&[]);
 }
+
+#[test]
+fn a_compaction_that_is_refused_a_lease_leaves_it_to_its_holder() {
+    // The lower zone, which is not compacted, has the lease of the pageblock that both share.
+    let border = 4 * 512 + 200;
+    let regions = [
+        Region::managed(Pfn(0), Frames(border), NodeId(0), ZoneKind::Dma32),
+        Region::managed(Pfn(border), Frames(8 * 512 - border), NodeId(0), ZoneKind::Normal),
+    ];
+    let engine = Pageyard::owned(&MemoryMap::new(&regions).unwrap(), Config::new(1), TryLock).unwrap();
+    let owner = Owner::new(&engine, Fault::None);
+    owner.fill(&CX, |_| Use::Movable);
+    owner.free_if(&CX, |pfn| pfn.0 % 2 == 0);
+    engine.drain(CpuSet::All);
+    let shared = PageblockId(4);
+    // One of the numbers is the compaction's own.
+    for holder in (0..255).map(CompactorId) {
+        assert!(engine.lease_pageblock(shared, holder));
+        engine.compact_zone_with(&CX, ZoneId(1), &owner).unwrap();
+        assert!(engine.unlease_pageblock(shared), "{holder:?} still has it");
+    }
+    owner.check(&[]);
+}

@@ -36,7 +36,8 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Lease<'y, 'm, P, O, C> {
         by: CompactorId,
     ) -> Option<Self> {
         let number = CompactorId(by.0 % COMPACTORS * 2 + role as u16);
-        yard.lease_pageblock(block, number).then_some(Lease { yard, block, number })
+        // Not `then_some`: a lease that was not granted must not be dropped, it would end another's.
+        yard.lease_pageblock(block, number).then(|| Lease { yard, block, number })
     }
 }
 
