@@ -1,5 +1,5 @@
-//! The engines ([`Engine`]: the catalogue), by name with settings ([`EngineSpec`]), their knobs ([`all_knobs`]), and what a replay needs of one beyond allocating
-//! and freeing.
+//! The engines: the catalogue ([`Engine`]), one by name with settings ([`EngineSpec`]), knobs ([`all_knobs`]), and what
+//! a replay needs of one beyond allocating and freeing.
 
 mod catalogue;
 mod document;
