@@ -171,12 +171,16 @@ impl Engine {
             Variant::Restartable => visit.visit(Pageyard::owned(map, config, Rseq::new()?)?),
             Variant::Biased => visit.visit(Pageyard::owned(map, config, Rseq::new()?.biased())?),
             Variant::TryLock => visit.visit(Pageyard::owned(map, config, TryLock)?),
-            // SAFETY: the caller's promise.
             Variant::Exclusive => {
-                visit.visit(Pageyard::owned(map, config, unsafe { Exclusive::by_instance() })?)
+                // SAFETY: the caller's promise.
+                let percpu = unsafe { Exclusive::by_instance() };
+                visit.visit(Pageyard::owned(map, config, percpu)?)
             }
-            // SAFETY: as above.
-            Variant::Alone => visit.visit(Pageyard::owned(map, config, unsafe { Alone::by_instance() })?),
+            Variant::Alone => {
+                // SAFETY: as above.
+                let percpu = unsafe { Alone::by_instance() };
+                visit.visit(Pageyard::owned(map, config, percpu)?)
+            }
         })
     }
 }
