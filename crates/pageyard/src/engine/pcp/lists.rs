@@ -23,7 +23,7 @@ impl<'a> CpuLists<'a> {
     /// Returns how many blocks of a list a drain takes at a time: 64, or 16 pageblocks. That many a kill may lose.
     #[must_use]
     pub const fn drained_at_once(list: usize) -> usize {
-        if order_of(list) == BLOCK_ORDER { MOST_WHOLES } else { BATCH }
+        if order_of(list) == BLOCK_ORDER && MOST_WHOLES < BATCH { MOST_WHOLES } else { BATCH }
     }
 
     /// Returns one list of one CPU, or `None` where there is no such CPU.
