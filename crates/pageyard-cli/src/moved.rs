@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use clap::Args;
 
-/// What was given to such a verb, none of which is looked at.
+/// Arguments of a verb that moved: taken and ignored.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct Moved {

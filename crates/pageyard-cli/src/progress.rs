@@ -19,7 +19,7 @@ pub struct Progress {
     /// When the line was last written; `None`: there is none.
     written: Option<Instant>,
     is_terminal: bool,
-    /// What is being done, and since when.
+    /// The step under way; `since` is its start.
     doing: String,
     since: Instant,
 }

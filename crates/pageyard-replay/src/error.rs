@@ -40,7 +40,7 @@ pub enum ReplayError {
     Unavailable {
         /// The engine.
         engine: String,
-        /// What is missing.
+        /// The reason.
         why: pageyard_arena::rseq::Unavailable,
     },
     /// A kernel cannot be made ready, or its guest did not replay.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const KIB: f64 = 1024.0;
 
-/// What is printed behind a number, and by which factors a number of a document becomes one in that unit.
+/// Units as printed behind numbers, and the factors from a document's number to one in that unit.
 const UNITS: [(&str, &[f64]); 8] = [
     // Bytes, or frames.
     ("KiB", &[1.0 / KIB, 4.0]),

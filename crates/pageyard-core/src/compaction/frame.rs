@@ -2,7 +2,7 @@
 
 use crate::units::Order;
 
-/// What a frame is at the moment: a hint, unless the caller owns it.
+/// State of a frame at the moment: a hint, unless the caller owns the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FrameState {
     /// Not managed: a hole, or reserved.

@@ -25,7 +25,7 @@ pub(super) struct Moving<'a, O: Migrate> {
     pub(super) moved: u64,
 }
 
-/// What is done with a cluster that is moved as a batch.
+/// Step of moving a cluster as a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     /// Each block gets a target.

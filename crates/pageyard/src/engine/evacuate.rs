@@ -28,7 +28,7 @@ pub(crate) enum Stuck {
     Contended,
 }
 
-/// What an evacuation asks of its caller.
+/// Source of the free frames that an evacuation moves contents to.
 pub(crate) trait Supply<'y, 'm, P: PerCpu, O: Observer, C: Clear> {
     /// Adds about `want` free frames to a stock that is empty, or none where there are none.
     fn refill(&mut self, stock: &mut Stock<'y, 'm, P, O, C>, want: usize);
@@ -48,7 +48,7 @@ pub(crate) struct Evacuation<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrat
     cluster: Cluster<'y, M, Slots<Isolated<M>, CLUSTER>>,
     /// Whether a frame in a per-CPU list, or one that is not managed, is in the way.
     strict: bool,
-    /// What was done.
+    /// Work done.
     pub(crate) work: Work,
 }
 

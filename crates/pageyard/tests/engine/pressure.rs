@@ -134,7 +134,7 @@ struct Interrupted<'e> {
     moves: AtomicU64,
     /// The pageblocks between which the first compaction moves a frame meanwhile.
     taken: Mutex<Option<[PageblockId; 2]>>,
-    /// What the second one moved.
+    /// Frames that the second one moved.
     second: AtomicU64,
 }
 

@@ -7,8 +7,8 @@ use pageyard_replay::engine::{Engine, NotBuilt, Visit};
 
 /// Builds an engine and hands it over, to one thread if it is for one.
 pub(crate) fn on<V: Visit>(engine: &Engine, map: &MemoryMap<'_>, visit: V) -> Result<V::Output, NotBuilt> {
-    // SAFETY: benchmarks and experiments give an engine for one thread to one thread: `Engine::is_for_one_thread`
-    //         says so.
+    // SAFETY: `Subjects` makes an engine for one thread a subject for one thread, `candidate` takes one for a load on
+    //         one thread alone, primitives and counts run on one thread.
     unsafe { engine.on(map, visit) }
 }
 

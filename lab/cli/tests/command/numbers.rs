@@ -138,7 +138,7 @@ fn experiment_direct_compaction() {
     experiment("direct-compaction", None);
 }
 
-/// What every benchmark says of its own measure: two of the same code agree within 5 %.
+/// Checks the noise that a benchmark reports: two measurements of the same code agree within 5 %.
 const AGREED: f64 = 5.0;
 
 #[test]

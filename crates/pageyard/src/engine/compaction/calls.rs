@@ -24,7 +24,7 @@ pub(in crate::engine) struct Tried {
     pub(in crate::engine) outcome: Option<Outcome>,
     /// Zones that were left alone because it failed there lately.
     pub(in crate::engine) deferred: u32,
-    /// What was done.
+    /// Work done.
     pub(in crate::engine) work: Work,
     /// The block that was captured for the request: it is the caller's.
     pub(in crate::engine) captured: Option<Pfn>,

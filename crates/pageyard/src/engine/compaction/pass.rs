@@ -18,7 +18,7 @@ use pageyard_core::observer::Observer;
 use pageyard_core::stats::Counter;
 use pageyard_core::units::{Order, Pfn};
 
-/// What a compaction came to.
+/// Result of one compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
@@ -27,7 +27,7 @@ pub(super) struct Ended {
     pub(super) work: Work,
 }
 
-/// What follows an attempt to empty a block.
+/// Next step after an attempt to empty a block.
 pub(super) enum Next {
     /// Another one is chosen, if the goal is not reached.
     Choose,

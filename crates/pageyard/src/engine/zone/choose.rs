@@ -31,7 +31,7 @@ const MANY: u32 = 256;
 /// Blocks of a pageblock that can turn out to be stuck before it is left: one may be a lone pin.
 const STUCK: u32 = 2;
 
-/// What a compaction is to achieve.
+/// Goal of a compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Goal {
     /// A free block for a request of this order and type.
@@ -42,10 +42,10 @@ pub(crate) enum Goal {
     Score(u64),
 }
 
-/// What a compaction of a zone is to achieve, and how hard it may try.
+/// Goal of a compaction of a zone, and the limits of its effort.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Plan {
-    /// What to achieve.
+    /// The goal.
     pub(crate) goal: Goal,
     /// How much it may cost.
     pub(crate) mode: Mode,
@@ -76,7 +76,7 @@ impl Plan {
     }
 }
 
-/// What one compaction has chosen so far: notes between its choices.
+/// Choices of one compaction so far, kept between two choices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Notes {
     /// The pageblock whose blocks are being tried.

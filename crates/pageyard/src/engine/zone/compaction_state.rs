@@ -37,7 +37,7 @@ impl Deferral {
     }
 }
 
-/// What compaction remembers of one zone.
+/// Compaction's memory of one zone.
 #[derive(Debug)]
 pub(crate) struct CompactionState {
     /// By mode: asynchronous compactions, and others. The first give up soon, and their failures say little of the
