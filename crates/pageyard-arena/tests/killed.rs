@@ -56,7 +56,8 @@ impl Doing {
             c if c == Doing::Bulk as u32 => BULK as u64,
             // The frames that it has claimed for what it moves, and the one that it has moved and not freed.
             c if c == Doing::Compaction as u32 => 2 * CLUSTER as u64,
-            c if c == Doing::Drain as u32 => 0,
+            // What a split leaves is its owner's in the books all the time.
+            c if c == Doing::Drain as u32 || c == Doing::Split as u32 => 0,
             _ => 1,
         }
     }
@@ -92,6 +93,14 @@ impl Books {
         for (n, frame) in self.owners[pfn.0 as usize..][..1 << order.get()].iter().enumerate() {
             let before = frame.swap(if n == 0 { first } else { mark }, SeqCst);
             self.doubles.fetch_add(u64::from(before != 0), SeqCst);
+        }
+    }
+
+    /// Makes two blocks of order `half` of the one at `pfn`, whose frames are their owner's all the time.
+    fn divide(&self, pfn: Pfn, half: Order, owner: usize) {
+        let first = owner as u32 + 1 | (u32::from(half.get()) + 1) << 8;
+        for at in [pfn + half.frames(), pfn] {
+            self.owners[at.0 as usize].store(first, SeqCst);
         }
     }
 
@@ -313,9 +322,9 @@ impl Worker<'_, '_> {
         self.does(Doing::Split);
         let split = self.yard.split(cx, pfn, order, half);
         self.books.doubles.fetch_add(u64::from(split.is_err()), SeqCst);
-        self.books.strike((pfn, order));
-        self.keep((pfn, half));
-        self.keep((pfn + half.frames(), half));
+        self.books.divide(pfn, half, self.me);
+        self.put_back((pfn, half));
+        self.put_back((pfn + half.frames(), half));
     }
 
     fn put_back(&mut self, block: (Pfn, Order)) {
