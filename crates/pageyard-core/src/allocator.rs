@@ -68,7 +68,7 @@ pub struct Drained {
 }
 
 impl Drained {
-    /// Says whether all lists were emptied.
+    /// Returns whether all lists were emptied.
     #[must_use]
     pub const fn is_complete(self) -> bool {
         self.busy == 0

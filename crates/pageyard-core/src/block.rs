@@ -19,7 +19,7 @@ pub const fn parent(pfn: Pfn, order: Order) -> Pfn {
     Pfn(pfn.0 & !order.frames().0)
 }
 
-/// Says whether the block of `order` at `pfn` is the upper half of its parent.
+/// Returns whether the block of `order` at `pfn` is the upper half of its parent.
 #[must_use]
 #[inline]
 pub const fn is_upper_half(pfn: Pfn, order: Order) -> bool {

@@ -138,7 +138,7 @@ impl ZoneSpan {
         Pfn(self.start.0 + self.spanned.0)
     }
 
-    /// Says whether `pfn` lies in the zone's span (it may still be a hole).
+    /// Returns whether `pfn` lies in the zone's span (it may still be a hole).
     #[must_use]
     #[inline]
     pub const fn spans(&self, pfn: Pfn) -> bool {

@@ -58,14 +58,14 @@ impl Migratetype {
         self as usize
     }
 
-    /// Says whether requests ask for this type (the others are states of pageblocks only).
+    /// Returns whether requests ask for this type (the others are states of pageblocks only).
     #[must_use]
     #[inline]
     pub const fn is_requested(self) -> bool {
         (self as u8) < 3
     }
 
-    /// Says whether free blocks of this type may merge with those of other such types across a pageblock's border.
+    /// Returns whether free blocks of this type may merge with those of other such types across a pageblock's border.
     ///
     /// # Linux
     /// `migratetype_is_mergeable`.

@@ -13,7 +13,7 @@ pub struct ZoneRoom {
 }
 
 impl ZoneRoom {
-    /// Says whether a block of `order` could be taken without touching what is kept back.
+    /// Returns whether a block of `order` could be taken without touching what is kept back.
     ///
     /// # Linux
     /// `__zone_watermark_ok`, without its look at the free lists.

@@ -35,7 +35,7 @@ impl ZoneMask {
         ZoneMask(if zone.index() < MAX_ZONES { 1 << zone.0 } else { 0 })
     }
 
-    /// Says whether a zone is one of them.
+    /// Returns whether a zone is one of them.
     #[must_use]
     pub const fn contains(self, zone: ZoneId) -> bool {
         zone.index() < MAX_ZONES && self.0 & (1 << zone.0) != 0

@@ -74,7 +74,7 @@ impl NodeMask {
         NodeMask(if (node.0 as usize) < MAX_NODES { 1 << node.0 } else { 0 })
     }
 
-    /// Says whether the mask allows `node`.
+    /// Returns whether the mask allows `node`.
     #[must_use]
     #[inline]
     pub const fn allows(self, node: NodeId) -> bool {

@@ -226,7 +226,7 @@ pub struct Census {
 }
 
 impl Census {
-    /// Says whether the parts make up the whole.
+    /// Returns whether the parts make up the whole.
     #[must_use]
     pub fn is_conserved(&self) -> bool {
         self.free + self.cached + self.allocated + self.isolated == self.managed

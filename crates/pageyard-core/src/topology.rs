@@ -104,7 +104,7 @@ impl NodeSet {
         self.0[usize::from(node.0) / 64] &= !(1 << (node.0 % 64));
     }
 
-    /// Says whether a node is in the set.
+    /// Returns whether a node is in the set.
     #[must_use]
     pub fn contains(&self, node: NodeId) -> bool {
         self.0[usize::from(node.0) / 64] & 1 << (node.0 % 64) != 0
@@ -116,7 +116,7 @@ impl NodeSet {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Says whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -35,7 +35,7 @@ impl Pfn {
         PhysAddr(self.0 * PAGE_SIZE)
     }
 
-    /// Says whether a block of `order` may start here.
+    /// Returns whether a block of `order` may start here.
     #[must_use]
     #[inline]
     pub const fn is_aligned(self, order: Order) -> bool {
@@ -339,7 +339,7 @@ pub enum CpuSet {
 }
 
 impl CpuSet {
-    /// Says whether `cpu` is in the set.
+    /// Returns whether `cpu` is in the set.
     #[must_use]
     #[inline]
     pub fn contains(self, cpu: CpuId) -> bool {

@@ -230,7 +230,7 @@ impl FrameMap {
         FrameMap(words)
     }
 
-    /// Says whether a frame is in the set.
+    /// Returns whether a frame is in the set.
     #[must_use]
     pub fn contains(&self, pfn: u64) -> bool {
         self.0.get((pfn / 64) as usize).is_some_and(|word| word >> (pfn % 64) & 1 == 1)

@@ -104,12 +104,12 @@ impl LinuxAllocator {
         self.zones.iter().find(|z| z.span.spans(pfn))
     }
 
-    /// Says whether there is such a CPU.
+    /// Refuses a call that names a CPU the instance does not have.
     pub(crate) fn check_cpu(&self, cx: &Cx) -> Result<(), BadRequest> {
         if self.has_cpu(cx.cpu) { Ok(()) } else { Err(BadRequest::NoSuchCpu) }
     }
 
-    /// Says whether the instance has this CPU.
+    /// Returns whether the instance has this CPU.
     pub(crate) fn has_cpu(&self, cpu: CpuId) -> bool {
         cpu.0 < self.config.cpus
     }

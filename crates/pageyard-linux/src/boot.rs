@@ -26,7 +26,7 @@ pub struct Managed {
     pub min_free_kbytes: u64,
 }
 
-/// Says whether a zone has a lower one of its node to turn to before types are mixed.
+/// Returns whether a zone has a lower one of its node to turn to before types are mixed.
 ///
 /// # Linux
 /// `alloc_flags_nofragment`: `ZONE_NORMAL`, and on a machine of several nodes only where the node has a `ZONE_DMA32`.

@@ -46,7 +46,7 @@ impl Lists {
         self.held
     }
 
-    /// Says whether a list has no blocks.
+    /// Returns whether a list has no blocks.
     #[inline]
     pub fn is_empty(&self, listed: Listed) -> bool {
         self.lists[listed.list].is_empty()

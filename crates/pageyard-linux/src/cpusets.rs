@@ -168,7 +168,7 @@ impl Cpusets {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Says whether a request may go on without the nodes that it asked for, because its cpuset has none of them.
+    /// Returns whether a request may go on without the nodes that it asked for, because its cpuset has none of them.
     ///
     /// # Linux
     /// `check_retry_cpuset`, its first part.

@@ -112,7 +112,7 @@ impl Effort {
         Effort { lent: m == Migratetype::Movable, ..self }
     }
 
-    /// Says whether the reserve for high-order atomic requests is open to this one.
+    /// Returns whether the reserve for high-order atomic requests is open to this one.
     ///
     /// # Linux
     /// `ALLOC_HIGHATOMIC`.
@@ -128,7 +128,7 @@ impl Effort {
         self.reserves.contains(ATOMIC) || self.reserves.contains(RequestFlags::NO_RESERVE)
     }
 
-    /// Says whether any privilege applies, so that reserved frames count as free.
+    /// Returns whether any privilege applies, so that reserved frames count as free.
     pub fn has_reserves(self) -> bool {
         self.reserves.intersects(RequestFlags::HIGH | RequestFlags::NON_BLOCKING | RequestFlags::OOM_VICTIM)
     }

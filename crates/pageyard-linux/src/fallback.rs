@@ -241,7 +241,7 @@ impl Locked<'_> {
     }
 }
 
-/// Says whether a request of type `m` can take the pageblock of a free block this large.
+/// Returns whether a request of type `m` can take the pageblock of a free block this large.
 ///
 /// Movable frames in a foreign pageblock can be moved out again; the other two types stay, so they should get their own
 /// pageblock.

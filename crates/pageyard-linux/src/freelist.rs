@@ -60,7 +60,7 @@ impl FreeLists {
         self.lists[order.index()][m.index()].len
     }
 
-    /// Says whether a list has no blocks.
+    /// Returns whether a list has no blocks.
     pub fn is_empty(&self, order: Order, m: Migratetype) -> bool {
         self.len(order, m) == 0
     }

@@ -84,8 +84,8 @@ pub fn on_deferred(run: fn(Context)) -> bool {
     DEFERRED.set(run).is_ok()
 }
 
-/// Says whether a handler that has just interrupted this thread may run now. Otherwise it must return, and the function
-/// given to [`on_deferred`] runs later in its place.
+/// Returns whether a handler that has just interrupted this thread may run now. Otherwise it must return, and the
+/// function given to [`on_deferred`] runs later in its place.
 #[must_use]
 pub fn enter(context: Context) -> bool {
     STATE.with(|s| {

@@ -120,7 +120,7 @@ impl LinuxAllocator {
         did
     }
 
-    /// Says whether the reclaimer sleeps after a run, and for what it wakes the compactor then.
+    /// If the reclaimer may sleep after a run, returns the order and zone for which it then wakes the compactor.
     ///
     /// # Linux
     /// The loop of `kswapd` in 4.6.
@@ -137,8 +137,8 @@ impl LinuxAllocator {
         (!more && self.is_balanced_by_zone(help, node, order, top)).then_some((order, highest))
     }
 
-    /// The same. Where it gave the order up it sleeps by what it reclaimed for in the end, and the compactor goes on
-    /// with the order; otherwise by what it is asked for now.
+    /// The same by node. If reclaim gave the order up, the order it ended with decides whether it sleeps, and the
+    /// compactor is woken for the original one; otherwise the newest request decides both.
     ///
     /// # Linux
     /// The loop of `kswapd` since 4.8.
@@ -263,7 +263,7 @@ impl LinuxAllocator {
         Run { did: sum, order }
     }
 
-    /// Says whether a zone has enough free frames for its compactor to make a block.
+    /// Returns whether a zone has enough free frames for its compactor to make a block.
     ///
     /// # Linux
     /// `zone_balanced` of 4.6, with `highorder` false.
@@ -276,7 +276,7 @@ impl LinuxAllocator {
         }
     }
 
-    /// Says whether enough of a node's zones up to `highest` are balanced: all, or for a block a quarter of their
+    /// Returns whether enough of a node's zones up to `highest` are balanced: all, or for a block a quarter of their
     /// frames. A zone that cannot be reclaimed counts as balanced.
     ///
     /// # Linux

@@ -34,7 +34,7 @@ impl Late {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Says whether a pageblock may be marked.
+    /// Returns whether a pageblock may be marked.
     #[inline]
     pub fn any(&self) -> bool {
         // ORDER: Acquire: see `mark`. A mark that is seen late waits for the next free.

@@ -174,7 +174,7 @@ impl Node {
         }
     }
 
-    /// Says whether the background reclaimer has failed too often to be woken.
+    /// Returns whether the background reclaimer has failed too often to be woken.
     pub fn is_hopeless(&self) -> bool {
         self.failures.load(Relaxed) >= HOPELESS
     }

@@ -103,7 +103,7 @@ impl LinuxAllocator {
         }
     }
 
-    /// Says whether a node has less than twice its high watermarks free, or a boosted one: so little that its
+    /// Returns whether a node has less than twice its high watermarks free, or a boosted one: so little that its
     /// background reclaimer can be at work.
     fn is_short(&self, node: &Node) -> bool {
         let zones = || node.zones().map(|place| &self.zones[place]);

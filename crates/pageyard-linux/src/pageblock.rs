@@ -96,7 +96,7 @@ impl Pageblocks {
         self.types[n].store(m as u8, Ordering::Relaxed);
     }
 
-    /// Says whether an earlier scan found nothing to do in the pageblock.
+    /// Returns whether an earlier scan found nothing to do in the pageblock.
     pub fn is_skipped(&self, pfn: Pfn) -> bool {
         // ORDER: Relaxed: a hint.
         self.skips[self.index(pfn)].load(Ordering::Relaxed)
@@ -113,7 +113,7 @@ impl Pageblocks {
         self.leases.get(self.index(pfn))
     }
 
-    /// Says whether the first and the last frame of the pageblock are there, managed or not.
+    /// Returns whether the first and the last frame of the pageblock are there, managed or not.
     ///
     /// # Linux
     /// `pageblock_pfn_to_page`: a scanner goes through a pageblock of which every frame is reserved, and not through

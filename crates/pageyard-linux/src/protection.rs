@@ -20,7 +20,7 @@ named! {
 }
 
 impl PcpProtection {
-    /// Says whether code in `context` may use the lists at all.
+    /// Returns whether code in `context` may use the lists at all.
     #[must_use]
     #[inline]
     pub fn admits(self, context: Context) -> bool {

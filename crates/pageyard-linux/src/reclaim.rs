@@ -61,8 +61,8 @@ impl LinuxAllocator {
         (scans, zones.clone().map(Zone::came_back).sum(), zones)
     }
 
-    /// Says whether a zone, or its node, was looked at so often in vain that only the first and softest look is worth
-    /// it.
+    /// Returns whether a zone, or its node, was looked at so often in vain that only the first and softest look is
+    /// worth it.
     ///
     /// # Linux
     /// `zone_reclaimable`, and from 4.8 to 4.11 `pgdat_reclaimable`, negated.

@@ -26,7 +26,7 @@ impl Scans {
         self.since.store(if in_vain { self.since.load(Relaxed) + scanned } else { 0 }, Relaxed);
     }
 
-    /// Says whether all that is reclaimable was looked at six times in vain.
+    /// Returns whether all that is reclaimable was looked at six times in vain.
     ///
     /// # Linux
     /// `zone_reclaimable`, `pgdat_reclaimable`, negated.

@@ -29,7 +29,7 @@ pub(crate) struct Taking<'c> {
 }
 
 impl Zone {
-    /// Says whether a block of this order can leave without the zone going below a floor.
+    /// Returns whether a block of this order can leave without the zone going below a floor.
     fn can_spare(&self, order: Order, floor: Frames, config: &Config) -> bool {
         let room = floor.0 + order.frames().0;
         let effort = Effort::plain(Mark::Low).of_type(Migratetype::Movable);

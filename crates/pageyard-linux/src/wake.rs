@@ -41,7 +41,8 @@ impl LinuxAllocator {
         node.zones_up_to(highest).map(|place| &self.zones[place])
     }
 
-    /// Says whether a zone is above its high watermark, for requests of this order that may use zones up to `highest`.
+    /// Returns whether a zone is above its high watermark, for requests of this order that may use zones up to
+    /// `highest`.
     ///
     /// # Linux
     /// `pgdat_balanced`, its part of one zone. With `defrag_mode` whole free pageblocks count, for orders above 0 (6.15
@@ -54,7 +55,7 @@ impl LinuxAllocator {
         }
     }
 
-    /// Says whether any zone of a node up to `highest` is above its high watermark, or none of them is there.
+    /// Returns whether any zone of a node up to `highest` is above its high watermark, or none of them is there.
     ///
     /// # Linux
     /// `pgdat_balanced`, since 4.8.
@@ -63,7 +64,7 @@ impl LinuxAllocator {
         zones.peek().is_none() || zones.any(|z| self.is_zone_balanced(z, order, highest))
     }
 
-    /// Says whether a request that finds too little in a zone need not wake the background reclaimer.
+    /// Returns whether a request that finds too little in a zone need not wake the background reclaimer.
     fn needs_no_reclaim(&self, zone: &Zone, node: &Node, order: Order, highest: ZoneKind) -> bool {
         if self.config.reclaimer == Reclaimer::ByZone {
             // `zone_balanced` as `wakeup_kswapd` calls it: of the order itself, for any zone's requests.

@@ -53,7 +53,7 @@ impl Zone {
         order.frames().0 - 1 + reserved + lent + min + self.protection[highest.index()].0
     }
 
-    /// Says whether the zone can serve a request without going below the watermark.
+    /// Returns whether the zone can serve a request without going below the watermark.
     ///
     /// # Linux
     /// `zone_watermark_fast`.
@@ -77,7 +77,7 @@ impl Zone {
             && self.enough(order, highest, self.marks.min.0, effort, config)
     }
 
-    /// Says whether a request can be served while `mark` frames stay free, beside what is kept back from it.
+    /// Returns whether a request can be served while `mark` frames stay free, beside what is kept back from it.
     #[inline]
     pub fn enough(
         &self,
@@ -105,7 +105,7 @@ impl Zone {
             && self.enough(order, highest, mark, effort, config)
     }
 
-    /// Says whether a free block of this order or a larger one exists that such a request may use.
+    /// Returns whether a free block of this order or a larger one exists that such a request may use.
     pub fn has_block(&self, order: Order, effort: Effort) -> bool {
         let reserve = effort.is_highatomic(order) || effort.reserves.contains(RequestFlags::OOM_VICTIM);
         order.up_to(MAX_PAGE_ORDER).any(|o| {

@@ -70,7 +70,7 @@ impl Zonelists {
         self.inlined.store(iterator == ZonelistIterator::Inlined, Ordering::Relaxed);
     }
 
-    /// Says whether walks are inlined.
+    /// Returns whether walks are inlined.
     #[inline]
     pub fn inlined(&self) -> bool {
         // ORDER: Relaxed: see `choose`.

@@ -41,7 +41,7 @@ impl Carve {
         Carve { start: u64::MAX, top: 0, bias: 0, order: Order::ZERO }
     }
 
-    /// Says whether blocks of `order` can hold such a buffer.
+    /// Returns whether blocks of `order` can hold such a buffer.
     pub fn fits(layout: Layout, order: Order) -> bool {
         layout.size() > 0 && layout.size().max(layout.align()) <= bytes_of(order) as usize
     }

@@ -239,7 +239,7 @@ impl<'t, A: PageAllocator, M: PageMap> PagePool<'t, A, M> {
         self.consumer()
     }
 
-    /// Says whether the pool was closed: what comes back goes to the allocator.
+    /// Returns whether the pool was closed: what comes back goes to the allocator.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(SeqCst) != 0
@@ -505,7 +505,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolPage<'p, 't, A, M> {
         self.pool.table.value(self.page)
     }
 
-    /// Says whether it is a page of this pool.
+    /// Returns whether it is a page of this pool.
     #[inline(always)]
     pub(crate) fn is_of(&self, pool: &PagePool<'t, A, M>) -> bool {
         core::ptr::eq(self.pool, pool)

@@ -130,7 +130,7 @@ impl<'m> Ring<'m> {
         }
     }
 
-    /// Says whether a number is in it.
+    /// Returns whether a number is in it.
     pub fn holds(&self, number: u32) -> bool {
         // ORDER: Relaxed: asked while no one writes.
         self.slots.iter().any(|slot| slot.load(Relaxed) == number)

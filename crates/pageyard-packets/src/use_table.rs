@@ -109,7 +109,7 @@ impl<'m> UseTable<'m> {
         self.first
     }
 
-    /// Says whether all of these frames are in the table.
+    /// Returns whether all of these frames are in the table.
     pub(crate) fn covers(&self, first: Pfn, frames: Frames) -> bool {
         let n = self.placed.slices.words.len() as u64;
         first >= self.first && first.0 - self.first.0 < n && n - (first.0 - self.first.0) >= frames.0
@@ -120,7 +120,7 @@ impl<'m> UseTable<'m> {
         &self.placed.slices.words[self.number(block)]
     }
 
-    /// Says whether the table keeps values.
+    /// Returns whether the table keeps values.
     pub(crate) fn keeps_values(&self) -> bool {
         !self.placed.slices.values.is_empty()
     }
@@ -175,7 +175,7 @@ impl<'m> UseTable<'m> {
         self.word(block).store(u32::from(owner.0) << USES_BITS | uses, Relaxed);
     }
 
-    /// Says whether a block is this owner's and has exactly this many uses, all of them the caller's: then no other
+    /// Returns whether a block is this owner's and has exactly this many uses, all of them the caller's: then no other
     /// thread can change that.
     #[inline]
     pub(crate) fn has_only(&self, block: Pfn, owner: Owner, uses: u32) -> bool {
@@ -247,13 +247,13 @@ impl<'m> UseTable<'m> {
         self.word(block).store(0, Relaxed);
     }
 
-    /// Says whether a block is this owner's, in whatever state.
+    /// Returns whether a block is this owner's, in whatever state.
     pub(crate) fn is_of(&self, block: Pfn, owner: Owner) -> bool {
         // ORDER: Relaxed: asked while nothing else uses the owner's blocks.
         self.word(block).load(Relaxed) >> USES_BITS == u32::from(owner.0)
     }
 
-    /// Says whether a block is this owner's and has no uses by the table: it is idle, or its holder's alone.
+    /// Returns whether a block is this owner's and has no uses by the table: it is idle, or its holder's alone.
     pub(crate) fn is_unused(&self, block: Pfn, owner: Owner) -> bool {
         // ORDER: Relaxed: asked while nothing else uses the owner's blocks.
         self.word(block).load(Relaxed) == u32::from(owner.0) << USES_BITS

@@ -57,7 +57,7 @@ impl FrameSet {
         self.words.get(i).copied().unwrap_or(0)
     }
 
-    /// Says whether the frame is in the set.
+    /// Returns whether the frame is in the set.
     pub fn contains(&self, pfn: Pfn) -> bool {
         self.words.get(pfn.0 as usize / 64).is_some_and(|w| w & (1 << (pfn.0 % 64)) != 0)
     }

@@ -38,7 +38,7 @@ impl Ledger {
         Ledger { stand: vec![0; frames], order: vec![NONE; frames], heads: FrameSet::new(end), splits: 0 }
     }
 
-    /// Says whether the ledger has the frame at all.
+    /// Returns whether the ledger has the frame at all.
     pub fn covers(&self, pfn: Pfn, order: Order) -> bool {
         pfn.0.checked_add(order.frames().0).is_some_and(|end| end <= self.order.len() as u64)
     }

@@ -81,7 +81,7 @@ pub struct Event {
 }
 
 impl Event {
-    /// Says whether this is an allocation that got nothing.
+    /// Returns whether this is an allocation that got nothing.
     #[must_use]
     pub const fn failed(&self) -> bool {
         self.pfn == FAILED

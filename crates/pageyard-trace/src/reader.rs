@@ -240,7 +240,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// Says whether the row is valid, without branches that depend on it.
+    /// Returns whether the row is valid, without branches that depend on it.
     fn is_possible(&self, bounds: &Bounds) -> bool {
         let order_fits = (0..=i32::from(MAX_ORDER)).contains(&self.order);
         let frames = 1u64 << (self.order & 31);

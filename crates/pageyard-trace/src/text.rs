@@ -38,7 +38,7 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-/// Says whether a terminal may do something else with `c` than show it.
+/// Returns whether a terminal may do something else with `c` than show it.
 fn is_active(c: char) -> bool {
     // Controls; marks, embeddings and isolates of direction; separators of lines; characters without width.
     c.is_control()

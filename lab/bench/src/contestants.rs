@@ -23,7 +23,7 @@ pub const ORDERS: [u8; 4] = [0, 3, 6, 9];
 pub(super) const ALONE: [&str; 4] =
     ["floor-array", "pageyard-exclusive", "pageyard-alone", "buddy_system_allocator"];
 
-/// Says whether a benchmark measures an allocator of this name itself.
+/// Returns whether a benchmark measures an allocator of this name itself.
 pub(super) fn is_measured_here(name: &str) -> bool {
     name.starts_with("floor-") || ROWS.contains(&name) || peers::names().any(|peer| peer == name)
 }

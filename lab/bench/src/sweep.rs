@@ -207,7 +207,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// Says whether it leaves enough memory, and, for the largest batch, whether it is the setting meant for it.
+    /// Returns whether it leaves enough memory, and, for the largest batch, whether it is the setting meant for it.
     fn is_sensible(&self) -> bool {
         let frames = (self.batch as u64) << self.order.get();
         let fits = frames <= MEMORY / 4 && frames * self.threads as u64 <= MEMORY / 2;

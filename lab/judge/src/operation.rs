@@ -163,7 +163,7 @@ impl Operation {
         (op.cpu < 2 && op.order <= 10 && op.migratetype <= 2 && op.zone <= 3 && exact).then_some(op)
     }
 
-    /// Says whether it speaks of an earlier operation, `arg`.
+    /// Returns whether it speaks of an earlier operation, `arg`.
     #[must_use]
     pub fn refers(&self) -> bool {
         matches!(self.kind, Kind::Free | Kind::FreeBulk | Kind::FreeFrag | Kind::GiveUp)

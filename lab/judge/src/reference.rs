@@ -256,7 +256,7 @@ impl Owners {
         orders.push(Order::of(if op.kind.asks_for_frames() { 0 } else { op.order }));
     }
 
-    /// Says whether a block can be isolated.
+    /// Returns whether a block can be isolated.
     fn has(&self, block: BlockId) -> bool {
         let movable = self.movable.borrow();
         let of = movable.get(&block.pfn).map(|owner| self.orders.borrow()[owner.operation as usize]);

@@ -71,7 +71,7 @@ impl TakenStep {
         TakenStep { operation, kind, numbers: [a, b, c].map(|n| n as u32) }
     }
 
-    /// Says whether a kernel of a release tells of such steps.
+    /// Returns whether a kernel of a release tells of such steps.
     #[must_use]
     pub fn is_told_by(&self, release: &str) -> bool {
         self.kind != SEARCHED || !release.starts_with("6.1.")

@@ -28,12 +28,12 @@ pub trait Build {
         path.rsplit("::").next().unwrap_or(path).to_owned()
     }
 
-    /// Says whether the engine keeps watermarks; one that does not is not asked to refuse because of them.
+    /// Returns whether the engine keeps watermarks; one that does not is not asked to refuse because of them.
     fn has_watermarks(&self) -> bool {
         true
     }
 
-    /// Says whether the engine tracks migratetypes; one that does not is not asked to count fallbacks.
+    /// Returns whether the engine tracks migratetypes; one that does not is not asked to count fallbacks.
     fn has_migratetypes(&self) -> bool {
         true
     }

@@ -20,7 +20,7 @@ impl<E: Copy + PartialEq + core::fmt::Debug> Expected<E> {
         Expected { faults: [Some(fault), None, None] }
     }
 
-    /// Says whether the call must succeed.
+    /// Returns whether the call must succeed.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.faults.iter().all(Option::is_none)
@@ -208,7 +208,7 @@ fn out_of_reach<E: PageAllocator>(engine: &E, model: &Naive, request: &Request, 
     }
 }
 
-/// Says whether granting the request would bring the zone near what it keeps back from it at most.
+/// Returns whether granting the request would bring the zone near what it keeps back from it at most.
 fn is_kept_back<E: PageAllocator>(engine: &E, zone: &Zone, request: &Request) -> Verdict<bool> {
     let stats = engine.zone_stats(zone.id).ok_or(format!("zone {} has no statistics", zone.id))?;
     let protection = stats.protection[request.highest_zone.index()].0;
@@ -216,7 +216,7 @@ fn is_kept_back<E: PageAllocator>(engine: &E, zone: &Zone, request: &Request) ->
     Ok(kept > 0 && zone.unallocated.0 <= kept + request.order.frames().0)
 }
 
-/// Says whether a refusal would be justified now, whatever reason it gave.
+/// Returns whether a refusal would be justified now, whatever reason it gave.
 pub fn may_refuse<E: PageAllocator>(engine: &E, model: &Naive, cpu: CpuId, request: &Request) -> bool {
     let free = Frames::ZERO;
     let reasons = [
@@ -227,7 +227,7 @@ pub fn may_refuse<E: PageAllocator>(engine: &E, model: &Naive, cpu: CpuId, reque
     reasons.into_iter().any(|why| refused(engine, model, cpu, request, why).is_ok())
 }
 
-/// Says whether the zone has a free block of `order`, apart from reserved pageblocks.
+/// Returns whether the zone has a free block of `order`, apart from reserved pageblocks.
 ///
 /// A pageblock that is reserved for high-order requests serves no other, and keeps the block around it from merging;
 /// given back, it merges with the pageblock beside it only when frames of it are freed, as in Linux.

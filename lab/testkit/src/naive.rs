@@ -63,7 +63,7 @@ impl Zone {
         &mut self.frames[at..at + order.frames().0 as usize]
     }
 
-    /// Says whether the zone's span has room for a whole block at `pfn`.
+    /// Returns whether the zone's span has room for a whole block at `pfn`.
     fn spans_block(&self, pfn: Pfn, order: Order) -> bool {
         self.span.spans(pfn) && order.frames().0 <= (self.span.end() - pfn).0
     }
@@ -167,13 +167,13 @@ impl Naive {
         self.zones.last().map_or(Pfn(0), |z| z.span.end())
     }
 
-    /// Says whether the instance has this CPU.
+    /// Returns whether the instance has this CPU.
     #[must_use]
     pub fn has_cpu(&self, cpu: CpuId) -> bool {
         cpu.0 < self.cpus
     }
 
-    /// Says whether `zone` may serve `request`.
+    /// Returns whether `zone` may serve `request`.
     ///
     /// `THIS_NODE` does not count here: only the engine knows which node of several is the first.
     #[must_use]
@@ -203,14 +203,14 @@ impl Naive {
         block::holders(pfn, Order::MAX).find(|b| self.frame(b.pfn) == Frame::Head(b.order))
     }
 
-    /// Says whether the block lies within the managed frames of one zone.
+    /// Returns whether the block lies within the managed frames of one zone.
     #[must_use]
     pub fn contains(&self, pfn: Pfn, order: Order) -> bool {
         self.zone(pfn)
             .is_some_and(|z| z.spans_block(pfn, order) && !z.block(pfn, order).contains(&Frame::Hole))
     }
 
-    /// Says whether the block lies within one zone and no frame of it is held.
+    /// Returns whether the block lies within one zone and no frame of it is held.
     #[must_use]
     pub fn is_free(&self, pfn: Pfn, order: Order) -> bool {
         self.zone(pfn).is_some_and(|z| {

@@ -302,7 +302,7 @@ pub fn blocks_of_several_orders_lose_nothing<E: PressureAllocator>(build: &impl 
     blocks
 }
 
-/// Says whether a frame is one of those that [`fragmented`] pins.
+/// Returns whether a frame is one of those that [`fragmented`] pins.
 fn pinned_at(pfn: Pfn) -> bool {
     pfn.0 % 512 == 100 && pfn.0 / 512 < 8
 }

@@ -194,7 +194,7 @@ impl Board {
         true
     }
 
-    /// Says whether somebody has stopped for the order that stands.
+    /// Returns whether somebody has stopped for the order that stands.
     pub fn parked(&self, who: Who) -> bool {
         // ORDER: Acquire pairs with the release in `park`.
         self.park_word(who).load(Acquire) == self.word()

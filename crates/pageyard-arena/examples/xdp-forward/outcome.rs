@@ -107,7 +107,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Says whether every frame is where it should be and every packet that arrived was right.
+    /// Returns whether every frame is where it should be and every packet that arrived was right.
     pub fn is_sound(&self) -> bool {
         let Places { kernel, twice, strange, .. } = self.places;
         let frames =

@@ -40,7 +40,7 @@ impl Report {
         Report { options: options.clone(), clock, rows: Vec::new() }
     }
 
-    /// Says whether every frame is accounted for in every run.
+    /// Returns whether every frame is accounted for in every run.
     pub fn is_sound(&self) -> bool {
         self.rows.iter().all(|row| row.outcome.is_sound())
     }

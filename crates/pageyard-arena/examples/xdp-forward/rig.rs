@@ -171,7 +171,7 @@ impl Rig {
         }
     }
 
-    /// Says whether no packet is between two sockets: the kernel completes a packet's sending when the device at the
+    /// Returns whether no packet is between two sockets: the kernel completes a packet's sending when the device at the
     /// other end has given its contents to a socket, or dropped them.
     pub fn is_quiet(&self) -> bool {
         let quiet = |from: &Socket| from.tx.len() == 0 && from.tx.consumed() == from.completion.produced();

@@ -111,7 +111,7 @@ impl Survey {
         &self.users
     }
 
-    /// Says whether every frame is in one place.
+    /// Returns whether every frame is in one place.
     pub fn is_sound(&self) -> bool {
         let Places { kernel, twice, strange, .. } = self.places;
         kernel == 0 && twice == 0 && strange == 0

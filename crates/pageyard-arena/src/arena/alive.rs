@@ -28,7 +28,7 @@ impl Alive {
         unsafe { AtomicU8::from_ptr(self.0.start().as_ptr()) }
     }
 
-    /// Says whether it is the original.
+    /// Returns whether it is the original.
     #[inline]
     pub fn is(&self) -> bool {
         // ORDER: Relaxed: a child has one thread, which saw the fork.

@@ -64,7 +64,7 @@ impl<P: PerCpu> Arena<P> {
         self.alloc_as(&Request::new(order, Migratetype::Movable).with(RequestFlags::ZERO))
     }
 
-    /// Says whether a block held zeros when it was allocated, so that it was not cleared.
+    /// Returns whether a block held zeros when it was allocated, so that it was not cleared.
     #[must_use]
     pub fn was_zeroed(&self, block: &Block<'_, P>) -> bool {
         self.yard().was_zeroed(block.pfn())

@@ -46,7 +46,7 @@ impl<'a, P: PerCpu> Blocks<'a, P> {
         self.pfns.len()
     }
 
-    /// Says whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pfns.is_empty()

@@ -34,12 +34,12 @@ impl<P: PerCpu> Arena<P> {
         Ok(Arena { yard, mapping, table, clears_all, alive: Alive::new()? })
     }
 
-    /// Says whether the engine clears every block that is allocated or freed.
+    /// Returns whether the engine clears every block that is allocated or freed.
     pub(crate) fn clears_all(&self) -> bool {
         self.clears_all
     }
 
-    /// Says whether this is a copy of an arena in a child of a fork: it hands nothing out, and takes nothing back.
+    /// Returns whether this is a copy of an arena in a child of a fork: it hands nothing out, and takes nothing back.
     #[must_use]
     pub fn is_inert(&self) -> bool {
         !self.alive.is()

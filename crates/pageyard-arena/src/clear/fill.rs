@@ -167,7 +167,7 @@ mod processor {
     pub fn fence() {}
 }
 
-/// Says whether this processor has a primitive.
+/// Returns whether this processor has a primitive.
 pub(super) fn has(primitive: Primitive) -> bool {
     processor::has(primitive)
 }

@@ -63,7 +63,7 @@ impl Primitive {
         Primitive::ALL.into_iter().find(|p| p.name() == name)
     }
 
-    /// Says whether this processor has it.
+    /// Returns whether this processor has it.
     #[must_use]
     pub fn is_available(self) -> bool {
         fill::has(self)
@@ -74,13 +74,13 @@ impl Primitive {
         Primitive::ALL.into_iter().filter(|p| p.is_available())
     }
 
-    /// Says whether its stores bypass the caches. They are then ordered by [`Primitive::fence`] only.
+    /// Returns whether its stores bypass the caches. They are then ordered by [`Primitive::fence`] only.
     #[must_use]
     pub const fn bypasses_caches(self) -> bool {
         matches!(self, Primitive::Avx2 | Primitive::Avx512 | Primitive::Clzero)
     }
 
-    /// Says whether one call over a large extent can do better than many over its frames.
+    /// Returns whether one call over a large extent can do better than many over its frames.
     ///
     /// # Linux
     /// Whether the architecture defines `clear_pages`.

@@ -16,7 +16,7 @@ pub trait Pressure: Send + 'static {
         None
     }
 
-    /// Says whether memory is short now. `woken` says that the descriptor was ready.
+    /// Returns whether memory is short now. `woken` says that the descriptor was ready.
     ///
     /// # Errors
     /// Why it cannot be known. The purger reports that, and asks no more.

@@ -12,7 +12,7 @@ const DEAR_NS: f64 = 4.0;
 const TIMES: u32 = 4096;
 const SAMPLES: u32 = 9;
 
-/// Says whether a locked instruction is so dear on this machine that a free is cheaper without one, on its own CPU:
+/// Returns whether a locked instruction is so dear on this machine that a free is cheaper without one, on its own CPU:
 /// [`BiasedRseq`] or [`Rseq`](super::Rseq). It times one, once a process, 0.2 ms at most; the answer stays the same.
 ///
 /// Measured on Zen 4 only, where one takes 2.3 ns: a biased pair is 5 % dearer there. On Zen 5 one takes 5.5 ns; that

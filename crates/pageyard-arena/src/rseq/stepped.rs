@@ -94,7 +94,7 @@ extern "C" fn on_trap(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut lib
     }
 }
 
-/// Says whether the instruction with these bytes is locked, as [`locked_instructions`] counts. Reads none behind it.
+/// Returns whether the instruction with these bytes is locked, as [`locked_instructions`] counts. Reads none behind it.
 fn is_locked(byte: impl Fn(usize) -> u8) -> bool {
     let mut at = 0;
     loop {

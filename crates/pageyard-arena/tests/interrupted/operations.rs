@@ -106,13 +106,13 @@ impl Operation {
         }
     }
 
-    /// Says whether it wins a tag.
+    /// Returns whether it wins a tag.
     pub fn frees(self) -> bool {
         use Operation::*;
         matches!(self, FreeBiased | FreeShared | FreeEightBiased | FreeEightShared)
     }
 
-    /// Says whether it wins eight, which go into no list.
+    /// Returns whether it wins eight, which go into no list.
     pub fn frees_eight(self) -> bool {
         matches!(self, Operation::FreeEightBiased | Operation::FreeEightShared)
     }
@@ -131,12 +131,12 @@ impl Operation {
         matches!(self, Pop | PopMany | Spill | SpillAtTheEnd | PopAndCarry | PopManyAndCarry)
     }
 
-    /// Says whether it moves the count of pops.
+    /// Returns whether it moves the count of pops.
     fn carries(self) -> bool {
         matches!(self, Operation::PopAndCarry | Operation::PopManyAndCarry)
     }
 
-    /// Says whether it is the floor's.
+    /// Returns whether it is the floor's.
     pub fn of_stack(self) -> bool {
         matches!(self, Operation::StackPop | Operation::StackPush)
     }

@@ -122,7 +122,7 @@ pub fn disarm() -> usize {
     HITS.load(SeqCst)
 }
 
-/// Says whether the thread went on in the abort handler.
+/// Returns whether the thread went on in the abort handler.
 pub fn restarted() -> bool {
     let abort = ABORT.load(SeqCst);
     abort != 0 && RETURNED.load(SeqCst) == abort
@@ -133,7 +133,7 @@ pub fn returned() -> usize {
     RETURNED.load(SeqCst)
 }
 
-/// Says whether this is the child of a fork in the handler.
+/// Returns whether this is the child of a fork in the handler.
 pub fn is_child() -> bool {
     CHILD.load(SeqCst) == 0
 }

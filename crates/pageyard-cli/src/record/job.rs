@@ -48,7 +48,7 @@ impl Job {
         }
     }
 
-    /// Says whether the command itself has ended; what it left running does not count.
+    /// Returns whether the command itself has ended; what it left running does not count.
     pub fn has_ended(&mut self) -> Result<bool, Failure> {
         if self.status.is_none() {
             self.status = self.child.try_wait()?;

@@ -52,7 +52,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Says whether SIGUSR1 came since this was called last.
+    /// Returns whether SIGUSR1 came since this was called last.
     pub fn asked(&self) -> bool {
         self.asked.swap(false, Ordering::SeqCst)
     }

@@ -34,7 +34,7 @@ fn stderr(out: &Output) -> String {
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 
-/// Says whether this host can be recorded, and prints why not.
+/// Returns whether this host can be recorded, and prints why not.
 pub fn possible(folder: &Path) -> bool {
     /// Why this host cannot be recorded; asked once.
     static WHY_NOT: OnceLock<Option<String>> = OnceLock::new();
@@ -87,7 +87,7 @@ fn json_is_one_document_whatever_the_command_prints() {
     assert!(stderr(&out).contains("noise"));
 }
 
-/// Says whether a recording has written its first events, which it does after a second.
+/// Returns whether a recording has written its first events, which it does after a second.
 fn is_recording(folder: &Path) -> bool {
     let unfinished = names(folder).into_iter().filter(|name| name.ends_with(".partial"));
     unfinished.map(|name| folder.join(name)).any(|partial| partial.join("events.parquet.footer").exists())
@@ -198,7 +198,7 @@ fn nohup_protects_a_recording() {
     assert!(document["seconds"].as_f64().unwrap() >= 4.0, "{document}");
 }
 
-/// Says whether a process runs; one that has ended and was not waited for does not.
+/// Returns whether a process runs; one that has ended and was not waited for does not.
 fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.trim_start().starts_with('Z'))

@@ -125,7 +125,7 @@ pub unsafe trait Migrate {
         false
     }
 
-    /// Says whether the CPU is wanted by another task. The default says no.
+    /// Returns whether the CPU is wanted by another task. The default says no.
     ///
     /// # Linux
     /// `need_resched`.
@@ -133,9 +133,9 @@ pub unsafe trait Migrate {
         false
     }
 
-    /// Says whether a frame, or the block that starts there, is on a list of frames that can be reclaimed. Hints of the
-    /// scanners depend on it, and whether a scan passes over the rest of a block that it has isolated. All are, unless
-    /// the owner knows better.
+    /// Returns whether a frame, or the block that starts there, is on a list of frames that can be reclaimed. Hints of
+    /// the scanners depend on it, and whether a scan passes over the rest of a block that it has isolated. All are,
+    /// unless the owner knows better.
     ///
     /// # Linux
     /// `PageLRU`: frames of user space and of the page cache are, frames of drivers that can move them are not.

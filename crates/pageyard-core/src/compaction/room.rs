@@ -11,7 +11,7 @@ pub trait Room<T> {
     /// Adds a thing at the next place, which must be there: see [`is_full`](Self::is_full).
     fn push(&mut self, thing: T);
 
-    /// Says whether there is no place left.
+    /// Returns whether there is no place left.
     fn is_full(&self) -> bool;
 
     /// Returns the places that were ever filled.

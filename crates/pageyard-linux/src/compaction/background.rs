@@ -46,7 +46,7 @@ fn plan_for<M: CompactionView>(map: &M, knobs: &Knobs, zone: ZoneId, order: Orde
     Plan { goal, highest: view.span.kind, ignore_hints: false, ..plan }
 }
 
-/// Says whether a compaction for an order is worth beginning in a zone, for requests that may use zones up to
+/// Returns whether a compaction for an order is worth beginning in a zone, for requests that may use zones up to
 /// `highest`.
 ///
 /// # Linux

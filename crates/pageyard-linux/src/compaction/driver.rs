@@ -141,7 +141,7 @@ impl<'a, M: CompactionView, O: Migrate> Compactor<'a, M, O> {
         (isolated, pass.targets.held(), pass.held.len())
     }
 
-    /// Says whether a block was captured for the request and not taken yet.
+    /// Returns whether a block was captured for the request and not taken yet.
     #[must_use]
     pub fn has_captured(&self) -> bool {
         matches!(&self.state, State::Ended(End { captured: Some(_), .. }))

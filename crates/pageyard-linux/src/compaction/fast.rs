@@ -82,7 +82,7 @@ impl FastSearch {
         self.order = below(self.order, wanted);
     }
 
-    /// Says whether the order that follows another is the one that the search began with.
+    /// Returns whether the order that follows another is the one that the search began with.
     ///
     /// # Linux
     /// `next_search_order`, which is asked once more after a block was found.
@@ -103,7 +103,7 @@ impl FastSearch {
         };
     }
 
-    /// Says whether pageblocks were found so often that they must be the same ones again and again.
+    /// Returns whether pageblocks were found so often that they must be the same ones again and again.
     pub(super) fn goes_in_circles(&self) -> bool {
         self.finds >= MOST_FINDS
     }

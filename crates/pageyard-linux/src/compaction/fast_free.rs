@@ -116,12 +116,12 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         self.note_budget();
     }
 
-    /// Says whether a search notices that what is in stock is enough.
+    /// Returns whether a search notices that what is in stock is enough.
     fn has_enough(&self, want: usize) -> bool {
         self.job.knobs.hints == Hints::AnyFrame && self.targets.len() >= want
     }
 
-    /// Says whether a block of this order is free, of any type.
+    /// Returns whether a block of this order is free, of any type.
     fn has_list(&self, order: Order) -> bool {
         self.job.map.free_blocks(self.job.plan.zone)[order.index()] > 0
     }

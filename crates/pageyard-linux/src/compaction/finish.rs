@@ -14,7 +14,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         self.job.knobs.finish
     }
 
-    /// Says whether the goal is looked at here: inside a pageblock that was begun it is not.
+    /// Returns whether the goal is looked at here: inside a pageblock that was begun it is not.
     ///
     /// # Linux
     /// `__compact_finished`: since 4.12 for requests that are not movable, since 5.1 for all.

@@ -40,7 +40,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         found || (goes_on && (order == Order::ZERO || self.free_search.is_some()))
     }
 
-    /// Says whether the free scanner has found some of what is wanted and goes on looking for the rest.
+    /// Returns whether the free scanner has found some of what is wanted and goes on looking for the rest.
     pub(super) fn is_refilling(&self) -> bool {
         self.free_search.is_some() && self.job.knobs.whole_blocks
     }

@@ -94,7 +94,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         }
     }
 
-    /// Says whether the modes' positions are kept together from the beginning.
+    /// Returns whether the modes' positions are kept together from the beginning.
     pub(super) fn begins_in_step(&self) -> bool {
         self.job.knobs.hints != Hints::NothingFound
             && self.job.plan.mode == Mode::Async

@@ -54,7 +54,7 @@ impl<'a, M: CompactionView> Job<'a, M> {
         })
     }
 
-    /// Says whether frames may be moved into a pageblock.
+    /// Returns whether frames may be moved into a pageblock.
     ///
     /// # Linux
     /// `suitable_migration_target`. A pageblock that begins with a free block as large as itself is spared, since 6.9
@@ -75,7 +75,7 @@ impl<'a, M: CompactionView> Job<'a, M> {
         !spared && (self.plan.thorough || matches!(info.migratetype, Migratetype::Movable | Migratetype::Cma))
     }
 
-    /// Says whether the owner of an allocated block of this order is asked to move it.
+    /// Returns whether the owner of an allocated block of this order is asked to move it.
     ///
     /// # Linux
     /// `skip_isolation_on_order`, since 6.9: a block of the wanted order cannot help, and no block of a pageblock's
@@ -85,12 +85,12 @@ impl<'a, M: CompactionView> Job<'a, M> {
         order == Order::ZERO || (small && !self.takes_directly() && moves_blocks(self.map))
     }
 
-    /// Says whether a request gets whole pageblocks, and may empty movable ones for them.
+    /// Returns whether a request gets whole pageblocks, and may empty movable ones for them.
     pub(super) fn makes_whole(&self, order: Order) -> bool {
         self.knobs.whole_empties_movable && order >= PAGEBLOCK_ORDER
     }
 
-    /// Says whether pageblocks are looked for frames to move in.
+    /// Returns whether pageblocks are looked for frames to move in.
     ///
     /// # Linux
     /// `suitable_migration_source`. Since 4.12 a direct asynchronous compaction keeps to pageblocks of the request's
@@ -118,7 +118,7 @@ impl<'a, M: CompactionView> Job<'a, M> {
     }
 }
 
-/// Says whether the pageblock that begins with a frame is part of one block in use.
+/// Returns whether the pageblock that begins with a frame is part of one block in use.
 ///
 /// # Linux
 /// `pageblock_skip_persistent`.
@@ -130,7 +130,8 @@ pub(super) fn is_filled<M: CompactionView>(map: &M, first: Pfn) -> bool {
     }
 }
 
-/// Says whether blocks of several frames move as a whole. They need free blocks that are taken whole and kept by order.
+/// Returns whether blocks of several frames move as a whole. They need free blocks that are taken whole and kept by
+/// order.
 pub(super) fn moves_blocks<M: CompactionView>(map: &M) -> bool {
     let knobs = map.knobs();
     let kept_whole = knobs.whole_blocks && knobs.target_order == TargetOrder::SmallestFirst;
@@ -165,8 +166,8 @@ impl<M> Job<'_, M> {
         }
     }
 
-    /// Says whether a scan that begins at a frame obeys the hint of its pageblock: at the pageblock's first frame, and,
-    /// but in 6.1, at the zone's first frame.
+    /// Returns whether a scan that begins at a frame obeys the hint of its pageblock: at the pageblock's first frame,
+    /// and, but in 6.1, at the zone's first frame.
     ///
     /// # Linux
     /// `isolate_migratepages`.
@@ -175,7 +176,7 @@ impl<M> Job<'_, M> {
         at == if self.knobs.hints == Hints::FirstFrame { first } else { first.max(self.span.start) }
     }
 
-    /// Says whether the scanners begin at the zone's ends, whatever is remembered.
+    /// Returns whether the scanners begin at the zone's ends, whatever is remembered.
     ///
     /// # Linux
     /// `whole_zone` as the caller of `compact_zone` sets it.
@@ -184,38 +185,38 @@ impl<M> Job<'_, M> {
             || (self.knobs.hints != Hints::NothingFound && !matches!(self.plan.goal, Goal::Block(..)))
     }
 
-    /// Says whether the migrate scanner ignores the free scanner's position.
+    /// Returns whether the migrate scanner ignores the free scanner's position.
     pub(super) fn passes_free_scanner(&self) -> bool {
         self.knobs.migrate_ignores_free_scanner && self.plan.uses(self.knobs.direct_free)
     }
 
-    /// Says whether the scanners have met, or the migrate scanner is at the end of the zone.
+    /// Returns whether the scanners have met, or the migrate scanner is at the end of the zone.
     pub(super) fn have_met(&self, round: &Round, migrate: Pfn, free: Pfn) -> bool {
         let behind = !self.passes_free_scanner() && round.reaches(free, migrate);
         behind || round.next(migrate) >= self.span.end()
     }
 
-    /// Says whether the rest of a block is passed over once a frame of it could not be isolated or moved.
+    /// Returns whether the rest of a block is passed over once a frame of it could not be isolated or moved.
     pub(super) fn skips_on_failure(&self) -> bool {
         self.plan.uses(self.knobs.skip_on_failure)
     }
 
-    /// Says whether free frames come straight from the zone's lists.
+    /// Returns whether free frames come straight from the zone's lists.
     pub(super) fn takes_directly(&self) -> bool {
         self.plan.uses(self.knobs.direct_free)
     }
 
-    /// Says whether hints are left for later scans.
+    /// Returns whether hints are left for later scans.
     pub(super) fn leaves_hints(&self) -> bool {
         !self.plan.ignore_hints && self.knobs.skip == Skip::Hints
     }
 
-    /// Says whether hints are left even by a compaction that obeys none.
+    /// Returns whether hints are left even by a compaction that obeys none.
     pub(super) fn leaves_hints_anyway(&self) -> bool {
         self.knobs.skip == Skip::Hints
     }
 
-    /// Says whether the compaction with this number passes a pageblock over.
+    /// Returns whether the compaction with this number passes a pageblock over.
     pub(super) fn passes_over(&self, seed: u64, block: PageblockId, hint: bool) -> bool {
         match self.knobs.skip {
             _ if self.plan.ignore_hints => false,
@@ -225,7 +226,7 @@ impl<M> Job<'_, M> {
         }
     }
 
-    /// Says whether an asynchronous compaction has used up its budget.
+    /// Returns whether an asynchronous compaction has used up its budget.
     pub(super) fn is_over_budget(&self, work: &Work) -> bool {
         let budget = self.knobs.async_budget;
         let used = work.migrate_scanned + work.free_scanned;

@@ -75,7 +75,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         self.isolated(cluster)
     }
 
-    /// Says whether the hint that a search left forbids to scan what it found.
+    /// Returns whether the hint that a search left forbids to scan what it found.
     ///
     /// # Linux
     /// `isolate_migratepages_block`, which looks at the hint again, while `fast_find_migrateblock` leaves it too early:

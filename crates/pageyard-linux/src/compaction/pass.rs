@@ -196,7 +196,7 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
         (self.may_end_here() && is_reached(self.job.map, &self.job.plan)).then_some(Outcome::Success)
     }
 
-    /// Says whether the scanners have met, or the migrate scanner is at the end of its way.
+    /// Returns whether the scanners have met, or the migrate scanner is at the end of its way.
     fn have_met(&self) -> bool {
         self.job.have_met(&self.round, self.migrate_pfn, self.free_pfn)
     }
@@ -290,7 +290,7 @@ impl<'a, M: CompactionView, O: Migrate> Pass<'a, M, O> {
         }
     }
 
-    /// Says whether to pass a pageblock over, and counts it if so.
+    /// Returns whether to pass a pageblock over, and counts it if so.
     pub(super) fn passes_over(&mut self, block: PageblockId, hint: bool) -> bool {
         let skip = self.job.passes_over(self.seed, block, hint);
         self.work.skipped += u64::from(skip);

@@ -82,7 +82,7 @@ impl Plan {
         }
     }
 
-    /// Says whether a technique is used.
+    /// Returns whether a technique is used.
     pub(super) fn uses(&self, scope: Scope) -> bool {
         match scope {
             Scope::Off => false,

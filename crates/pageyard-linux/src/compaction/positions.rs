@@ -138,7 +138,7 @@ impl Positions {
         }
     }
 
-    /// Says whether asynchronous and other scans begin at the same place.
+    /// Returns whether asynchronous and other scans begin at the same place.
     pub(super) fn modes_agree(&self) -> bool {
         self.migrate[0].load(Relaxed) == self.migrate[1].load(Relaxed)
     }

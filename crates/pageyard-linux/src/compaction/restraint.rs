@@ -11,7 +11,7 @@ use pageyard_core::units::Pfn;
 const MOST_WAITS: u32 = 1024;
 
 impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
-    /// Says whether a pageblock may be scanned for frames to move; otherwise compaction ends at once.
+    /// Returns whether a pageblock may be scanned for frames to move; otherwise compaction ends at once.
     ///
     /// # Linux
     /// The beginning of `isolate_migratepages_block`.
@@ -39,7 +39,7 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         self.owner.listed(self.job.plan.zone).is_some_and(|l| l.isolated.0 > l.listed.0 / parts)
     }
 
-    /// Says whether it ends because another task wants the CPU.
+    /// Returns whether it ends because another task wants the CPU.
     ///
     /// # Linux
     /// `compact_should_abort`, and from 4.8 to 5.0 what stood in its place.

@@ -76,7 +76,7 @@ impl Round {
         (blocks, pfn.0 - pfn.align_down(PAGEBLOCK_ORDER).0)
     }
 
-    /// Says whether the free scanner stands in the pageblock of a frame, or has passed it.
+    /// Returns whether the free scanner stands in the pageblock of a frame, or has passed it.
     pub(super) fn reaches(&self, free: Pfn, at: Pfn) -> bool {
         self.distance(free).0 <= self.distance(at).0
     }

@@ -26,7 +26,7 @@ struct Deferred {
     order_failed: AtomicU8,
 }
 
-/// Says whether an order counts as failed.
+/// Returns whether an order counts as failed.
 fn has_failed(d: &Deferred, order: Order, kept: Deferral) -> bool {
     match d.order_failed.load(Relaxed) {
         NEVER => kept == Deferral::UntilSuccess,
@@ -58,7 +58,7 @@ impl AheadTurns {
         AheadTurns { left_out: AtomicU32::new(0) }
     }
 
-    /// Says whether it is due, and counts a turn that is left out.
+    /// Returns whether it is due, and counts a turn that is left out.
     pub(super) fn due(&self) -> bool {
         let left = self.left_out.load(Relaxed);
         self.left_out.store(left.saturating_sub(1), Relaxed);
@@ -115,7 +115,7 @@ impl ZoneState {
         &self.deferred[usize::from(kept == Deferral::ByMode && mode == Mode::Async)]
     }
 
-    /// Says whether to skip a compaction because of earlier failures, and counts that it was considered.
+    /// Returns whether to skip a compaction because of earlier failures, and counts that it was considered.
     ///
     /// # Linux
     /// `compaction_deferred`.
@@ -164,7 +164,7 @@ impl ZoneState {
         }
     }
 
-    /// Says whether a compaction starts over after the longest deferral: then skip hints are forgotten.
+    /// Returns whether a compaction starts over after the longest deferral: then skip hints are forgotten.
     ///
     /// # Linux
     /// `compaction_restarting`.
@@ -186,7 +186,7 @@ impl ZoneState {
         self.flush.store(true, Relaxed);
     }
 
-    /// Says whether skip hints must be forgotten, and clears that note.
+    /// Returns whether skip hints must be forgotten, and clears that note.
     pub(super) fn take_flush(&self) -> bool {
         self.flush.swap(false, Relaxed)
     }

@@ -56,8 +56,8 @@ pub fn suitability<M: CompactionView>(map: &M, plan: &Plan) -> Option<Outcome> {
     index.is_some_and(|i| (0.0..=threshold).contains(&i)).then_some(Outcome::Skipped)
 }
 
-/// Says whether the high watermark is met in whole free pageblocks, where that is what a compaction in the background
-/// is for.
+/// Returns whether the high watermark is met in whole free pageblocks, where that is what a compaction in the
+/// background is for.
 ///
 /// # Linux
 /// `kcompactd_do_work` with `defrag_mode`: `ALLOC_WMARK_HIGH`, and `NR_FREE_PAGES_BLOCKS`.
@@ -77,7 +77,7 @@ pub fn room_to_begin(knobs: &Knobs, marks: &Watermarks, order: Order) -> Frames 
     Frames(mark.0 + 2 * order.frames().0)
 }
 
-/// Says whether the goal is reached.
+/// Returns whether the goal is reached.
 ///
 /// # Linux
 /// `__compact_finished`, after its check whether the scanners have met. In 6.x the watermark is not looked at again.

@@ -42,7 +42,7 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         self.stock.take();
     }
 
-    /// Says whether there is a target for a block of this order.
+    /// Returns whether there is a target for a block of this order.
     pub(super) fn has(&self, order: Order) -> bool {
         if order == Order::ZERO { !self.stock.is_empty() } else { self.stock.has(order) }
     }
@@ -173,7 +173,7 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         }
     }
 
-    /// Says whether a pageblock is leased.
+    /// Returns whether a pageblock is leased.
     pub(super) fn has_leased(&self, block: PageblockId) -> bool {
         self.leases.iter().flatten().any(|l| l.block == block)
     }

@@ -143,7 +143,7 @@ pub trait CompactionView: Leases + Sized {
     /// Returns the knobs.
     fn knobs(&self) -> &Knobs;
 
-    /// Says whether an allocation of this order passes a watermark of `mark` frames, and a block for it is free.
+    /// Returns whether an allocation of this order passes a watermark of `mark` frames, and a block for it is free.
     ///
     /// # Linux
     /// `zone_watermark_ok`. `flags` are the request's privileges, for an engine that heeds them.
@@ -156,7 +156,7 @@ pub trait CompactionView: Leases + Sized {
         flags: RequestFlags,
     ) -> bool;
 
-    /// Says whether an allocation of this order passes a watermark of `mark` frames that must be free in whole
+    /// Returns whether an allocation of this order passes a watermark of `mark` frames that must be free in whole
     /// pageblocks; `None` where the background counts every free frame, which is the default.
     ///
     /// # Linux
@@ -171,7 +171,7 @@ pub trait CompactionView: Leases + Sized {
         None
     }
 
-    /// Says whether a free block could be given to a request of this order and type, from its own type or from one
+    /// Returns whether a free block could be given to a request of this order and type, from its own type or from one
     /// whose pageblock it may take.
     ///
     /// # Linux

@@ -210,7 +210,7 @@ impl ScriptedZone {
         (free, used, frames.len() - free - used)
     }
 
-    /// Says whether a block can leave without the zone going below a floor.
+    /// Returns whether a block can leave without the zone going below a floor.
     fn spares(&self, order: Order, floor: Frames) -> bool {
         let free = self.census().0 as u64 + self.elsewhere;
         free > floor.0 + order.frames().0 && !*self.at_floor.lock().unwrap()

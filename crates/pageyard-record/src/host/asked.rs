@@ -45,7 +45,7 @@ impl AskedFor {
         }
     }
 
-    /// Says whether such a request may use a zone, by the zone's name.
+    /// Returns whether such a request may use a zone, by the zone's name.
     pub(super) fn may_use(self, zone: &str) -> bool {
         match zone {
             "Device" => false,

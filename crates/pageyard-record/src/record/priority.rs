@@ -22,7 +22,7 @@ impl Raised {
         Raised { before: before.filter(|_| setpriority_process(None, HIGHEST).is_ok()) }
     }
 
-    /// Says whether it was raised.
+    /// Returns whether it was raised.
     pub(super) fn is(&self) -> bool {
         self.before.is_some()
     }

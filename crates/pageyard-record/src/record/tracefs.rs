@@ -97,7 +97,7 @@ impl Tracepoints {
         self.found.first().map(|(_, format)| gfp_bits(&format.print)).unwrap_or_default()
     }
 
-    /// Says whether the kernel reports compaction and migration.
+    /// Returns whether the kernel reports compaction and migration.
     pub(super) fn tell_moves(&self) -> bool {
         self.found.iter().any(|(tracepoint, _)| tracepoint.system != "kmem")
     }

@@ -231,7 +231,7 @@ impl Decoder {
         is_possible.then_some(entry)
     }
 
-    /// Says whether a block of the entry's order can start at its frame.
+    /// Returns whether a block of the entry's order can start at its frame.
     fn placed(&self, entry: &Entry) -> bool {
         let frames = 1u64 << entry.order;
         entry.pfn & (frames - 1) == 0

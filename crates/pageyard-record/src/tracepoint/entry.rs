@@ -53,7 +53,7 @@ impl Entry {
     /// Interrupts were off.
     pub(crate) const IRQS_OFF: u8 = 1 << 7;
 
-    /// Says whether this is about a mapping of a frame that is being moved.
+    /// Returns whether this is about a mapping of a frame that is being moved.
     pub(crate) fn names_mapping(&self) -> bool {
         self.known as u8 >= Known::SetMigrationPte as u8 && self.known != Known::Moved
     }

@@ -126,7 +126,7 @@ impl Follower {
 }
 
 impl Follower {
-    /// Says whether a move was reported lately.
+    /// Returns whether a move was reported lately.
     fn knows(&self, frame: u64, to: u64) -> bool {
         [&self.recent, &self.before].iter().any(|moves| moves.get(&frame) == Some(&to))
     }

@@ -25,7 +25,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Says whether there is such a field.
+    /// Returns whether there is such a field.
     pub(crate) fn exists(self) -> bool {
         self.size != 0
     }
@@ -105,7 +105,7 @@ impl Format {
         self.fields.iter().find(|f| f.name == name).map_or(Slot::default(), |f| f.slot)
     }
 
-    /// Says whether there is a field called `name`.
+    /// Returns whether there is a field called `name`.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.fields.iter().any(|f| f.name == name)
     }

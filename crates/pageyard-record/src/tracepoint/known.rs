@@ -84,7 +84,7 @@ pub(crate) const WANTED: [Tracepoint; 12] = [
 ];
 
 impl Tracepoint {
-    /// Says whether its events are about mappings of frames that are being moved.
+    /// Returns whether its events are about mappings of frames that are being moved.
     pub(crate) fn names_mapping(&self) -> bool {
         self.known as u8 >= Known::SetMigrationPte as u8
     }

@@ -162,7 +162,7 @@ impl Sink {
         }
     }
 
-    /// Says whether writing has failed: nothing more needs to be sent.
+    /// Returns whether writing has failed: nothing more needs to be sent.
     pub(crate) fn has_failed(&self) -> bool {
         self.send.is_none()
     }

@@ -60,7 +60,7 @@ impl Sorter {
         self.late
     }
 
-    /// Says whether no more entries should be pushed before [`Sorter::relieve`] is called.
+    /// Returns whether no more entries should be pushed before [`Sorter::relieve`] is called.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= self.limit

@@ -80,7 +80,7 @@ impl Metric {
         Interval::of(&pairs.map(|(this, first)| this - first).collect::<Vec<_>>())
     }
 
-    /// Says whether a setting differs from the first one by more than seeds do.
+    /// Returns whether a setting differs from the first one by more than seeds do.
     #[must_use]
     pub fn differs(&self, setting: usize) -> bool {
         let change = self.change(setting);

@@ -95,7 +95,7 @@ pub fn usable<'a>(
     })
 }
 
-/// Says whether some zone would serve a request.
+/// Returns whether some zone would serve a request.
 #[must_use]
 pub fn served(facts: &Facts, asked: &Asked, otherwise: Otherwise) -> bool {
     usable(facts, asked, otherwise).any(|z| of_zone(z, asked, otherwise) == Answer::Served)

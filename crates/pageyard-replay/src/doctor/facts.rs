@@ -48,7 +48,7 @@ impl Asked {
         1 << self.order
     }
 
-    /// Says whether it can wait for reclaim and compaction.
+    /// Returns whether it can wait for reclaim and compaction.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.gfp.contains(Gfp::DIRECT_RECLAIM)
@@ -337,7 +337,7 @@ impl Zone {
         metrics::suitable_blocks(&self.blocks, Order::new(order).unwrap_or_default().index())
     }
 
-    /// Says whether a block of at least an order lies on a list of one of these types; `None` where types are not
+    /// Returns whether a block of at least an order lies on a list of one of these types; `None` where types are not
     /// known.
     #[must_use]
     pub fn has_of_type(&self, order: u8, letters: &[char]) -> Option<bool> {

@@ -37,7 +37,7 @@ pub(super) fn split(text: &str) -> Option<(&str, Option<&str>)> {
     Some((&text[..at], text.get(at + 1..)))
 }
 
-/// Says whether an engine's name is that of a kernel.
+/// Returns whether an engine's name is that of a kernel.
 pub(super) fn is_one(name: &str) -> bool {
     name.starts_with(PREFIX)
 }
@@ -70,7 +70,7 @@ impl KernelSpec {
         Ok(KernelSpec { tree: tree.to_owned(), patch: None, reference })
     }
 
-    /// Says whether it is made of sources, to which a patch can be applied.
+    /// Returns whether it is made of sources, to which a patch can be applied.
     pub(super) fn has_sources(&self) -> bool {
         version_of(&self.tree).is_none()
     }

@@ -52,8 +52,8 @@ pub trait ReplayEngine: PageAllocator {
         None
     }
 
-    /// Says whether a free of this block by the calling thread, on the CPU that it runs on, would be checked without a
-    /// locked instruction; `None` where the engine does not bias pageblocks to CPUs.
+    /// Returns whether a free of this block by the calling thread, on the CPU that it runs on, would be checked without
+    /// a locked instruction; `None` where the engine does not bias pageblocks to CPUs.
     fn is_biased_here(&self, _: Pfn) -> Option<bool> {
         None
     }

@@ -33,7 +33,7 @@ impl Refilled {
 /// Orders that have per-CPU lists, largest first.
 const LISTED: [Order; 5] = [PAGEBLOCK_ORDER, Order::of(3), Order::of(2), Order::of(1), Order::ZERO];
 
-/// Says whether a block of this order lies in per-CPU lists at all.
+/// Returns whether a block of this order lies in per-CPU lists at all.
 pub(super) fn is_listed(order: Order) -> bool {
     LISTED.contains(&order)
 }

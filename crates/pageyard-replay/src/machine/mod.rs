@@ -202,7 +202,7 @@ impl Machine {
         Frames(self.regions().iter().filter(|r| r.managed).map(|r| r.frames.0).sum())
     }
 
-    /// Says whether all of these frames are in a CPU's list.
+    /// Returns whether all of these frames are in a CPU's list.
     pub(crate) fn is_cached(&self, pfn: Pfn, frames: Frames) -> bool {
         (pfn.0..pfn.0 + frames.0).all(|f| self.at(f) == Start::Cached)
     }

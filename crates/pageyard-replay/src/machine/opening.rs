@@ -155,7 +155,7 @@ impl Machine {
         (cached, highs)
     }
 
-    /// Says whether none of these frames has a name in the snapshot.
+    /// Returns whether none of these frames has a name in the snapshot.
     pub(super) fn all_unknown(&self, pfn: Pfn, frames: Frames) -> bool {
         self.unknown.count(pfn, frames) == frames.0
     }

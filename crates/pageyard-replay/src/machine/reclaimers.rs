@@ -70,8 +70,8 @@ impl Reclaimers {
     }
 }
 
-/// Says whether an allocation is for page cache, by its gfp flags: read ahead (it may fail), written to, or of a block
-/// device. The cache of some file systems is not movable.
+/// Returns whether an allocation is for page cache, by its gfp flags: read ahead (it may fail), written to, or of a
+/// block device. The cache of some file systems is not movable.
 fn is_cache(gfp: Gfp) -> bool {
     gfp.intersects(Gfp::NORETRY.union(Gfp::WRITE).union(Gfp::NOFAIL)) && !gfp.contains(Gfp::NOMEMALLOC)
 }

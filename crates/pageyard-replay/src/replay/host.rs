@@ -49,7 +49,7 @@ impl Host {
         Ok(Host { before, after, samples })
     }
 
-    /// Says whether there is anything to compare a replay with.
+    /// Returns whether there is anything to compare a replay with.
     pub fn is_known(&self) -> bool {
         self.after.is_some() || !self.samples.is_empty()
     }

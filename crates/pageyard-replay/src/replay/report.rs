@@ -272,7 +272,7 @@ impl EngineReport {
         self.stats.metadata_bytes as f64 / self.stats.spanned.0.max(1) as f64
     }
 
-    /// Says whether the engine kept its promises: nothing handed out twice, nothing lost, nothing refused wrongly,
+    /// Returns whether the engine kept its promises: nothing handed out twice, nothing lost, nothing refused wrongly,
     /// and a clean audit.
     #[must_use]
     pub fn is_sound(&self) -> bool {

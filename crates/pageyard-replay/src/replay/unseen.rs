@@ -111,7 +111,7 @@ impl Unseen {
         self.beyond_count
     }
 
-    /// Says whether a free is that of a block whose contents the freeing thread has just moved away.
+    /// Returns whether a free is that of a block whose contents the freeing thread has just moved away.
     pub(super) fn moved_away(&mut self, event: &Event, order: Order) -> bool {
         if self.under_way.is_empty() || event.context != Context::Task {
             return false;
@@ -139,7 +139,7 @@ impl Unseen {
         }
     }
 
-    /// Says whether something adrift may have been in a block.
+    /// Returns whether something adrift may have been in a block.
     pub(super) fn may_hold(&self, pfn: Pfn) -> bool {
         self.has_targets && self.targets.contains(pfn) && self.adrift.iter().any(|stands| !stands.is_empty())
     }

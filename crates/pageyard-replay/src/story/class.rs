@@ -47,7 +47,7 @@ impl Class {
         }
     }
 
-    /// Says whether a pageblock with such a frame cannot become a huge frame by compaction.
+    /// Returns whether a pageblock with such a frame cannot become a huge frame by compaction.
     #[must_use]
     pub const fn spoils(self) -> bool {
         matches!(self, Class::Unmovable | Class::Reclaimable | Class::Pinned)
@@ -66,7 +66,7 @@ impl Class {
         }
     }
 
-    /// Says whether a pageblock's type is the one for such frames.
+    /// Returns whether a pageblock's type is the one for such frames.
     pub fn belongs(self, kind: u8) -> bool {
         match self {
             Class::Movable => matches!(kind, 1 | 4),

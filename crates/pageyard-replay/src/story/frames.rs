@@ -35,7 +35,7 @@ fn piece(at: u64, end: u64) -> u64 {
 }
 
 impl FrameMap<'_> {
-    /// Says whether these frames are within memory.
+    /// Returns whether these frames are within memory.
     pub fn covers(&self, pfn: u64, frames: u64) -> bool {
         pfn.checked_add(frames).is_some_and(|end| end <= self.layout.end)
     }
@@ -60,7 +60,7 @@ impl FrameMap<'_> {
         (self.counts[n].absent, self.nowhere)
     }
 
-    /// Says whether a frame is not there.
+    /// Returns whether a frame is not there.
     #[cfg(test)]
     pub fn is_absent(&self, pfn: u64) -> bool {
         self.marks[pfn as usize] == Mark::ABSENT

@@ -134,7 +134,7 @@ impl<'a> Line<'a> {
         self.frames.hold(part, held.since);
     }
 
-    /// Says whether a moment ends before a time.
+    /// Returns whether a moment ends before a time.
     #[inline]
     pub fn is_due(&self, time_ns: u64) -> bool {
         time_ns > self.due && self.over < self.moments.count

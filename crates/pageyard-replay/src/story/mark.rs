@@ -29,12 +29,12 @@ impl Mark {
         self.0 >> 3 & 15
     }
 
-    /// Says whether it is held.
+    /// Returns whether it is held.
     pub fn is_held(self) -> bool {
         !matches!(self.class(), Class::Free | Class::Absent)
     }
 
-    /// Says whether it is the first of its block.
+    /// Returns whether it is the first of its block.
     pub fn is_first(self) -> bool {
         self.0 & Mark::FIRST != 0
     }

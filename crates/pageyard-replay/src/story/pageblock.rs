@@ -67,7 +67,7 @@ impl Counts {
         self.absent > 0
     }
 
-    /// Says whether it is lost to huge frames.
+    /// Returns whether it is lost to huge frames.
     pub fn is_lost(&self) -> bool {
         self.lost != NOT_LOST
     }

@@ -39,7 +39,7 @@ impl<'a> Telling<'a> {
         self.keyframes.see(&self.line);
     }
 
-    /// Says whether it has more changes than `most`, and can be halved now.
+    /// Returns whether it has more changes than `most`, and can be halved now.
     pub fn is_crowded(&self, most: usize) -> bool {
         self.gathered.len() > most && self.line.moment() % 2 == 1 && self.line.moment() > 2
     }

@@ -151,8 +151,8 @@ impl LoadTrace {
     }
 }
 
-/// Says whether Linux calls the OOM killer rather than refuse this: it may wait, is not costly, and does not say that
-/// it would rather fail.
+/// Returns whether Linux calls the OOM killer rather than refuse this: it may wait, is not costly, and does not say
+/// that it would rather fail.
 ///
 /// # Linux
 /// `__alloc_pages_may_oom`.
@@ -363,7 +363,7 @@ impl<'a, 'e, E: PressureAllocator + ReplayEngine> Load<'a, 'e, E> {
         self.trace.duration_ns
     }
 
-    /// Says whether [`Load::end`] was called.
+    /// Returns whether [`Load::end`] was called.
     pub fn has_ended(&self) -> bool {
         self.jobs.is_empty()
     }

@@ -22,7 +22,7 @@ impl Role {
     /// Every role.
     pub const ALL: [Role; 5] = [Role::Cache, Role::Anon, Role::Slab, Role::PageTable, Role::Test];
 
-    /// Says whether its frames can be moved at all.
+    /// Returns whether its frames can be moved at all.
     #[must_use]
     pub const fn is_movable(self) -> bool {
         matches!(self, Role::Cache | Role::Anon)

@@ -352,7 +352,7 @@ impl<E: PressureAllocator + ReplayEngine> Reclaim for Owners<'_, E> {
     }
 }
 
-/// Says whether a request was refused although memory was free.
+/// Returns whether a request was refused although memory was free.
 pub(super) fn for_fragmentation(why: &AllocError) -> bool {
     matches!(why, AllocError::Fragmented { .. })
 }

@@ -27,7 +27,7 @@ impl<N: Copy + Default + Ord> ByKind<N> {
         Some(self.0.entry(kind).or_default())
     }
 
-    /// Says whether nothing was counted.
+    /// Returns whether nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

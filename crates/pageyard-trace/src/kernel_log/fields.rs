@@ -83,7 +83,7 @@ pub(super) fn zone(node: u8, kind: ZoneKind, text: &str) -> LoggedZone {
     }
 }
 
-/// Says whether a line goes on with `7*4kB (U) ..`.
+/// Returns whether a line goes on with `7*4kB (U) ..`.
 pub(super) fn is_blocks(text: &str) -> bool {
     let first = text.split_whitespace().next().unwrap_or_default();
     block(first).is_some() || first.starts_with('(') || first == "="

@@ -82,7 +82,7 @@ const fn with_the_empty_name() -> [&'static str; COUNT + 1] {
     names
 }
 
-/// Says whether a counter is a level, which rises and falls, and not a number of events.
+/// Returns whether a counter is a level, which rises and falls, and not a number of events.
 pub(crate) fn is_level(name: &str) -> bool {
     name.starts_with("nr_")
 }

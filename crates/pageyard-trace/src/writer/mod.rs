@@ -238,12 +238,12 @@ impl TraceWriter {
         self.temporary.path()
     }
 
-    /// Says whether what is complete can be kept, whatever happens.
+    /// Returns whether what is complete can be kept, whatever happens.
     pub(crate) fn keeps(&self) -> bool {
         self.keeps
     }
 
-    /// Says whether rows, the first from the time `first`, have waited long enough at the time `now` to be written
+    /// Returns whether rows, the first from the time `first`, have waited long enough at the time `now` to be written
     /// although their row group is not full.
     pub fn has_waited(&self, first: u64, now: u64) -> bool {
         self.keeps && now.saturating_sub(first) >= WAIT_NS.max(now / WAIT_SHARE)

@@ -44,7 +44,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Leases a pageblock to a compactor: no other compactor gets it, and it is not allocated as a whole meanwhile.
-    /// Says whether the lease was granted.
+    /// Returns whether the lease was granted.
     ///
     /// A pageblock that two zones share is leased once, through the lower one.
     pub fn lease_pageblock(&self, block: PageblockId, by: CompactorId) -> bool {

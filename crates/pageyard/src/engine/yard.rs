@@ -335,7 +335,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         self.zonelists.zone_of(pfn)
     }
 
-    /// Says whether the instance has this CPU.
+    /// Returns whether the instance has this CPU.
     #[inline(always)]
     pub(crate) fn has_cpu(&self, cpu: CpuId) -> bool {
         cpu.0 < self.config.cpus

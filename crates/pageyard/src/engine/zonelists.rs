@@ -120,7 +120,7 @@ impl<'m> Zonelists<'m> {
         self.near.get(cpu.index()).map_or_else(NodeId::default, |near| near.home)
     }
 
-    /// Says whether there is more than one node, so that it matters where a frame comes from.
+    /// Returns whether there is more than one node, so that it matters where a frame comes from.
     pub(crate) fn several_nodes(&self) -> bool {
         self.several_nodes
     }

@@ -11,7 +11,7 @@ const GIB: u64 = 1 << 30;
 
 type Yard<'m> = Pageyard<'m, TryLock>;
 
-/// Says whether a range lies in one region that the allocator may not hand out.
+/// Returns whether a range lies in one region that the allocator may not hand out.
 fn is_unmanaged(regions: &[Region], range: &Range<Pfn>) -> bool {
     regions.iter().any(|r| !r.managed && r.start <= range.start && range.end <= r.end())
 }

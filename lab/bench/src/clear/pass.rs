@@ -61,8 +61,8 @@ impl Way {
         self.primitive.map_or(CHOICE, Primitive::name)
     }
 
-    /// Says whether an extent of this size is cleared otherwise than by another way: a frame has no pages, and what is
-    /// no larger than a batch is one.
+    /// Returns whether an extent of this size is cleared otherwise than by another way: a frame has no pages, and what
+    /// is no larger than a batch is one.
     #[must_use]
     pub fn differs_at(self, extent: usize) -> bool {
         match self.mode {

@@ -110,7 +110,7 @@ impl<'a> SweepRowDocument<'a> {
         }
     }
 
-    /// Says whether it is one of the engine's variants.
+    /// Returns whether it is one of the engine's variants.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         OURS.contains(&self.row.allocator)

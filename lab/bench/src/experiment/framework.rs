@@ -29,7 +29,7 @@ pub trait Experiment: Sync {
     /// Returns the engines that it measures, by the names under which knobs are set on them: the reference first.
     fn engines(&self) -> &'static [&'static str];
 
-    /// Says whether it sets a knob of the reference itself, in each column another way.
+    /// Returns whether it sets a knob of the reference itself, in each column another way.
     fn varies(&self, knob: &str) -> bool;
 
     /// Returns how many samples of each row it takes where no other number is asked for; `None` where it counts

@@ -27,7 +27,7 @@ impl Published {
         Published(&[])
     }
 
-    /// Says whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -51,7 +51,7 @@ impl Settings {
         Ok(Settings { engines: engines.collect::<Result<_, BenchError>>()?, given })
     }
 
-    /// Says whether nothing is set.
+    /// Returns whether nothing is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.given.is_empty()

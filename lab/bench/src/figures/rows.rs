@@ -12,7 +12,7 @@ pub(crate) trait Figures: Sized {
     /// Reads them; the allocator's name apart.
     fn read(row: &Fields<'_>) -> Result<Self, String>;
 
-    /// Says whether the other's setting is the same.
+    /// Returns whether the other's setting is the same.
     fn is_of_the_setting_of(&self, other: &Self) -> bool;
 }
 

@@ -62,8 +62,8 @@ pub(crate) trait Allocator {
         Some((0, 0))
     }
 
-    /// Says whether a free of a block by the calling thread would be checked without a locked instruction; `None` where
-    /// that is not known.
+    /// Returns whether a free of a block by the calling thread would be checked without a locked instruction; `None`
+    /// where that is not known.
     fn is_biased_here(&self, _: Pfn) -> Option<bool> {
         None
     }

@@ -121,7 +121,7 @@ pub struct Taken {
 const WAITED_SHARE: f64 = 0.05;
 
 impl Taken {
-    /// Says whether it is more than a median can absorb.
+    /// Returns whether it is more than a median can absorb.
     #[must_use]
     pub fn is_much(&self) -> bool {
         self.steal_ms > 0.0 && self.steal_ms >= WAITED_SHARE * self.elapsed_ms

@@ -32,7 +32,7 @@ impl Noise {
         Noise { apart, taken: watch.seen() }
     }
 
-    /// Says whether rows of this setting are doubtful.
+    /// Returns whether rows of this setting are doubtful.
     #[must_use]
     pub fn disturbs(&self) -> bool {
         self.apart > AGREE || self.taken.is_much()

@@ -40,7 +40,7 @@ impl Samples {
         self.sorted.len()
     }
 
-    /// Says whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()

@@ -28,10 +28,10 @@ pub(crate) trait Subject {
     /// Returns refills and spills so far, or `None` where they cannot be seen.
     fn moves(&self) -> Option<(u64, u64)>;
 
-    /// Says whether it can run on this many threads, and takes more than one block with a call.
+    /// Returns whether it can run on this many threads, and takes more than one block with a call.
     fn can(&self, threads: usize, call: usize) -> bool;
 
-    /// Says whether this many blocks can be held at a time.
+    /// Returns whether this many blocks can be held at a time.
     fn holds(&self, _: usize) -> bool {
         true
     }

@@ -18,7 +18,7 @@ pub(super) use buddy::{BuddyBare, BuddyLocked};
 pub use serve::serve;
 use std::path::Path;
 
-/// Says whether a file holds rows of Linux itself.
+/// Fails unless a file holds rows of Linux itself.
 ///
 /// # Errors
 /// Why not, in one sentence.

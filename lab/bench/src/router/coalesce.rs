@@ -78,7 +78,7 @@ impl Coalescer {
         }
     }
 
-    /// Says whether one more packet can change when the interrupt is due: the first one, and the one that makes them
+    /// Returns whether one more packet can change when the interrupt is due: the first one, and the one that makes them
     /// enough.
     pub fn matters(&self, waiting: usize) -> bool {
         waiting == 1 || waiting == self.frames

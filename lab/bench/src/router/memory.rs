@@ -31,7 +31,7 @@ impl Cache {
         Cache { room, received: room + 1, touched: vec![0; frames as usize] }
     }
 
-    /// Says whether a frame has been pushed out.
+    /// Returns whether a frame has been pushed out.
     pub fn is_cold(&self, pfn: Pfn) -> bool {
         self.room == 0 || self.received - self.touched[pfn.0 as usize] > self.room
     }

@@ -51,7 +51,7 @@ impl RxQueue {
         self.size - self.posted.len() - self.filled.len()
     }
 
-    /// Says whether no packet can come in and none waits, for want of frames.
+    /// Returns whether no packet can come in and none waits, for want of frames.
     pub fn is_dry(&self) -> bool {
         self.missing() == self.size
     }

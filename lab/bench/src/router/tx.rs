@@ -68,7 +68,7 @@ impl TxQueue {
         self.ring.push_back((done, packet));
     }
 
-    /// Says whether the card is done with the first packet of the ring.
+    /// Returns whether the card is done with the first packet of the ring.
     pub fn is_done(&self, now: Time) -> bool {
         self.ring.front().is_some_and(|(done, _)| *done <= now)
     }

@@ -46,8 +46,8 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Says whether the array holds what it must: the original's rule for the average, and no element that is wrong by
-    /// itself, which the average of ten million can hide.
+    /// Returns whether the array holds what it must: the original's rule for the average, and no element that is wrong
+    /// by itself, which the average of ten million can hide.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.average_relative_error < TOLERANCE && self.wrong_elements == 0

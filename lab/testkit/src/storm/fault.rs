@@ -134,7 +134,7 @@ impl Faults {
         }
     }
 
-    /// Says whether the round is to end.
+    /// Returns whether the round is to end.
     pub(super) fn any(&self) -> bool {
         self.first.load(SeqCst) != 0
     }

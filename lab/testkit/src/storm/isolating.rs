@@ -39,7 +39,7 @@ impl<P: PerCpu> Worker<'_, '_, P> {
         }
     }
 
-    /// Says whether no frame of a pageblock is in a list, or on its way to or from one.
+    /// Returns whether no frame of a pageblock is in a list, or on its way to or from one.
     fn is_settled(&self, block: PageblockId, request: u64) -> bool {
         let (machine, subject) = (self.shared.machine, &self.shared.subject);
         if self.shared.drained.iter().any(|drained| drained.load(SeqCst) < request) {

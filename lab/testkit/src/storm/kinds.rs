@@ -95,7 +95,7 @@ impl Kind {
         Kind::ALL.get(usize::from(number)).map(|k| k.0)
     }
 
-    /// Says whether it takes memory, so that it can give a block that was just freed a new owner.
+    /// Returns whether it takes memory, so that it can give a block that was just freed a new owner.
     pub(super) fn takes(self) -> bool {
         matches!(
             self,
@@ -119,7 +119,7 @@ impl Mix {
     /// Every kind.
     pub const ALL: Mix = Mix((1 << Kind::ALL.len()) - 1);
 
-    /// Says whether a kind is in it.
+    /// Returns whether a kind is in it.
     #[must_use]
     pub fn has(self, kind: Kind) -> bool {
         self.0 >> kind as u8 & 1 != 0

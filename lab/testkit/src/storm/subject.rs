@@ -110,7 +110,7 @@ impl<'m, P: PerCpu> Subject<'m, P> {
         call!(self, yard => yard.unlease_pageblock(block))
     }
 
-    /// Says whether a frame is free but in a per-CPU list, or on its way to one.
+    /// Returns whether a frame is free but in a per-CPU list, or on its way to one.
     pub(super) fn is_cached(&self, pfn: Pfn) -> bool {
         matches!(call!(self, yard => yard.frame(pfn)), FrameState::Cached)
     }

@@ -77,12 +77,12 @@ impl<'m> Watched<'m> {
         self.live.iter().filter(|word| word.load(SeqCst) != 0).count()
     }
 
-    /// Says whether the observer was told that a block is live.
+    /// Returns whether the observer was told that a block is live.
     pub(super) fn is_live(&self, block: BlockId) -> bool {
         self.live[block.pfn.0 as usize].load(SeqCst) == u16::from(block.order.get()) + 1
     }
 
-    /// Says whether a block that a request got has to be zeros.
+    /// Returns whether a block that a request got has to be zeros.
     pub(super) fn must_be_zero(&self, request: Option<&Request>) -> bool {
         match self.way {
             Way::Observed => false,

@@ -25,7 +25,7 @@ impl Lines {
         counts.then(table).transpose().map(Lines)
     }
 
-    /// Says whether it counts.
+    /// Returns whether it counts.
     pub fn counts(&self) -> bool {
         self.0.is_some()
     }

@@ -131,7 +131,7 @@ impl Attributes {
     }
 }
 
-/// Says whether every event's samples begin with the event's number.
+/// Returns whether every event's samples begin with the event's number.
 fn identifier_first(bytes: &[u8], entry_bytes: u64) -> bool {
     bytes
         .chunks_exact(entry_bytes as usize)

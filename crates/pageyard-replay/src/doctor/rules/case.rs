@@ -31,12 +31,12 @@ impl<'a> Case<'a> {
         self.zones.iter().map(|(z, _)| of(z)).sum()
     }
 
-    /// Says whether some zone has a block for it as it is.
+    /// Returns whether some zone has a block for it as it is.
     pub(in crate::doctor) fn is_served(&self) -> bool {
         self.zones.iter().any(|(_, answer)| *answer == Answer::Served)
     }
 
-    /// Says whether some zone has enough, in blocks that are too small.
+    /// Returns whether some zone has enough, in blocks that are too small.
     pub(super) fn is_fragmented(&self) -> bool {
         self.zones.iter().any(|(_, answer)| *answer == Answer::NoBlock)
     }

@@ -152,7 +152,8 @@ pub(super) fn four_times(case: &Case<'_>) -> u64 {
 
 const KIB_A_FRAME: u64 = pageyard::PAGE_SIZE / 1024;
 
-/// Says whether the kernel counts a zone when it sets its reserve: a request that cannot wait takes no movable memory.
+/// Returns whether the kernel counts a zone when it sets its reserve: a request that cannot wait takes no movable
+/// memory.
 fn counts(zone: &Zone) -> bool {
     zone.kind <= ZoneKind::Normal
 }

@@ -194,7 +194,7 @@ impl<'m> TagPlace<'m> {
         unsafe { &*self.tags.add(self.frame) }
     }
 
-    /// Says whether the pageblock is shared: which sequence to begin.
+    /// Returns whether the pageblock is shared: which sequence to begin.
     #[inline(always)]
     #[must_use]
     pub fn is_shared(self) -> bool {
@@ -211,8 +211,8 @@ impl<'m> TagPlace<'m> {
         Eight::at(tags, 0).expect("eight tags lie in a word")
     }
 
-    /// Says whether the tag and the seven behind it are all `from`, for a [`PerCpu`](crate::PerCpu) that is not written
-    /// in assembly.
+    /// Returns whether the tag and the seven behind it are all `from`, for a [`PerCpu`](crate::PerCpu) that is not
+    /// written in assembly.
     #[cfg(shuttle)]
     #[must_use]
     pub fn are_eight(self, from: u8) -> bool {

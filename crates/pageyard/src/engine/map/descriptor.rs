@@ -69,7 +69,7 @@ pub(crate) struct Bin {
 }
 
 impl Bin {
-    /// Says whether it holds pageblocks that are free as a whole.
+    /// Returns whether it holds pageblocks that are free as a whole.
     pub(crate) const fn is_whole(self) -> bool {
         self.class == WHOLE
     }
@@ -114,40 +114,40 @@ impl BlockState {
         }
     }
 
-    /// Says whether it is taken out of allocation.
+    /// Returns whether it is taken out of allocation.
     pub(crate) const fn is_isolated(self) -> bool {
         self.0 & ISOLATED != 0
     }
 
-    /// Says whether it is allocated as a whole.
+    /// Returns whether it is allocated as a whole.
     #[inline(always)]
     pub(crate) const fn is_huge(self) -> bool {
         self.0 & HUGE != 0
     }
 
-    /// Says whether no frame of it is managed.
+    /// Returns whether no frame of it is managed.
     pub(crate) const fn is_hole(self) -> bool {
         self.0 & HOLE != 0
     }
 
-    /// Says whether every frame is free.
+    /// Returns whether every frame is free.
     #[inline(always)]
     pub(crate) const fn is_whole(self) -> bool {
         self.0 & (USED | HUGE | HOLE) == 0
     }
 
-    /// Says whether it is some CPU's current pageblock.
+    /// Returns whether it is some CPU's current pageblock.
     pub(crate) const fn is_current(self) -> bool {
         self.0 & CURRENT != 0
     }
 
-    /// Says whether some of its free frames' tags say that they hold zeros.
+    /// Returns whether some of its free frames' tags say that they hold zeros.
     #[inline(always)]
     pub(crate) const fn has_zero(self) -> bool {
         self.0 & SOME_ZERO != 0
     }
 
-    /// Says whether all its free frames are known to hold zeros: valid only if it still holds after bits were taken.
+    /// Returns whether all its free frames are known to hold zeros: valid only if it still holds after bits were taken.
     #[inline(always)]
     pub(crate) const fn is_all_zero(self) -> bool {
         self.0 & ALL_ZERO != 0
@@ -181,7 +181,7 @@ impl BlockState {
         INSIDE.saturating_sub(((self.0 & BELOW) >> BELOW_SHIFT) as u8)
     }
 
-    /// Says whether a block of `order` can be claimed from it, as far as is known.
+    /// Returns whether a block of `order` can be claimed from it, as far as is known.
     pub(crate) fn serves(self, order: u8) -> bool {
         self.0 & (ISOLATED | HUGE | HOLE) == 0 && self.fit() >= Some(order)
     }
@@ -214,14 +214,14 @@ impl BlockState {
         Some(Bin { ty, class: bucket * FITS + fit })
     }
 
-    /// Says whether some CPU works on part of it, so that it is on no bin, for sure.
+    /// Returns whether some CPU works on part of it, so that it is on no bin, for sure.
     #[inline(always)]
     pub(crate) const fn is_off_the_index(self) -> bool {
         self.0 & CURRENT != 0 && self.0 & USED != 0
     }
 
-    /// Says whether the index keeps it on the bin of whole pageblocks of type `ty`: what [`BlockState::bin`] says, in
-    /// one comparison.
+    /// Returns whether the index keeps it on the bin of whole pageblocks of type `ty`: what [`BlockState::bin`] says,
+    /// in one comparison.
     #[inline(always)]
     pub(crate) const fn is_binned_whole(self, ty: u8) -> bool {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
@@ -436,7 +436,7 @@ impl BlockState {
         Some(BlockState(self.0 | (by as u64 + 1) << OWNER_SHIFT))
     }
 
-    /// Says whether compaction found a frame in it that cannot move. Any free into it clears that.
+    /// Returns whether compaction found a frame in it that cannot move. Any free into it clears that.
     #[cfg(not(loom))]
     pub(crate) const fn is_skipped(self) -> bool {
         self.0 & SKIP != 0

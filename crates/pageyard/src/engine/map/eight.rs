@@ -96,7 +96,7 @@ impl<'m> Eight<'m> {
         A8::update_all_if(self.0, last, |_| Some(to)).is_some()
     }
 
-    /// Says whether all are `from`, in one step.
+    /// Returns whether all are `from`, in one step.
     #[cfg(shuttle)]
     pub(crate) fn are(self, from: u8) -> bool {
         A8::update_all_if(self.0, || true, |now| (now == from).then_some(from)).unwrap_or(false)
@@ -127,13 +127,13 @@ pub(crate) fn lowest_of(frame: impl Fn(usize) -> u64) -> Option<u64> {
     in_a_row.then_some(lowest)
 }
 
-/// Says whether eight tags at once begin with a frame's.
+/// Returns whether eight tags at once begin with a frame's.
 #[inline(always)]
 pub(crate) fn begins_word(frame: FrameIdx) -> bool {
     AT_ONCE && frame.get().is_multiple_of(EIGHT)
 }
 
-/// Says whether a frame can be the first of such: three of four are neither the first nor the last of a word.
+/// Returns whether a frame can be the first of such: three of four are neither the first nor the last of a word.
 #[inline(always)]
 pub(crate) fn begins_eight(frame: u64) -> bool {
     AT_ONCE && frame.wrapping_add(1) & 6 == 0

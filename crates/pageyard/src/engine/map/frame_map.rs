@@ -84,7 +84,7 @@ impl TookOne {
         masks
     }
 
-    /// Says whether it may have broken the run that a hint stands for.
+    /// Returns whether it may have broken the run that a hint stands for.
     #[inline(always)]
     pub(crate) fn breaks(&self, hint: u8) -> bool {
         let lost = || runs(self.free, hint) != 0 && runs(self.free & !self.mask, hint) == 0;
@@ -503,7 +503,7 @@ impl<'m> FrameMap<'m> {
         tag.store(Tag::allocate(byte, order), Release);
     }
 
-    /// Says whether a block that the caller took held zeros when it was allocated.
+    /// Returns whether a block that the caller took held zeros when it was allocated.
     #[inline(always)]
     pub(crate) fn holds_zeros(&self, frame: FrameIdx) -> bool {
         debug_assert!(frame.get() < self.tags.len());
@@ -574,7 +574,7 @@ impl<'m> FrameMap<'m> {
         }
     }
 
-    /// Says whether all frames of a range are known to hold zeros, and forgets it for all but the first.
+    /// Returns whether all frames of a range are known to hold zeros, and forgets it for all but the first.
     pub(crate) fn gather_zero(&self, first: FrameIdx, frames: usize) -> bool {
         let mut zero = true;
         for frame in first.run(frames) {

@@ -66,7 +66,7 @@ impl Tag {
         }
     }
 
-    /// Says whether a byte says that the frame, or the block that starts there, held zeros when it was last free.
+    /// Returns whether a byte says that the frame, or the block that starts there, held zeros when it was last free.
     #[inline(always)]
     pub(crate) const fn holds_zeros(byte: u8) -> bool {
         byte & ZERO != 0

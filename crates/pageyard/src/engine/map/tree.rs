@@ -152,7 +152,7 @@ impl<'m> Forest<'m> {
         bits
     }
 
-    /// Says whether a bit is set.
+    /// Returns whether a bit is set.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn has(&self, tree: usize, bit: usize) -> bool {
         self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
@@ -172,15 +172,15 @@ impl<'m> Forest<'m> {
         self.follow(word, bit & (FAN - 1), fact, |has| self.tell_above(tree, 0, bit >> FAN_ORDER, has));
     }
 
-    /// Says whether a bit is set, and every bit above it, so that a search finds it. Where it is not, the thread that
-    /// set it, or brought about its fact, may have stopped on its way up, and the caller has to settle it.
+    /// Returns whether a bit is set, and every bit above it, so that a search finds it. Where it is not, the thread
+    /// that set it, or brought about its fact, may have stopped on its way up, and the caller has to settle it.
     #[inline]
     pub(crate) fn leads_to(&self, tree: usize, bit: usize) -> bool {
         self.leaf(tree, bit >> FAN_ORDER) >> (bit & (FAN - 1)) & 1 != 0
             && self.leads_to_word(tree, 0, bit >> FAN_ORDER)
     }
 
-    /// Says whether the bits above a word are set.
+    /// Returns whether the bits above a word are set.
     #[inline(always)]
     fn leads_to_word(&self, tree: usize, level: usize, mut at: usize) -> bool {
         let first = tree * self.shape.words;

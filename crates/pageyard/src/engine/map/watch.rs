@@ -36,7 +36,7 @@ impl<'a> Watch<'a> {
         Watch { words: words.as_ptr(), at, lifetime: PhantomData }
     }
 
-    /// Says whether none of the bits [`OUT`](Watch::OUT) is set in the word's lowest byte: what a push asks.
+    /// Returns whether none of the bits [`OUT`](Watch::OUT) is set in the word's lowest byte: what a push asks.
     #[inline(always)]
     #[must_use]
     pub fn stands(self) -> bool {
@@ -71,7 +71,7 @@ impl<'a> Unchanged<'a> {
         Unchanged { count, was: count.load(SeqCst) }
     }
 
-    /// Says whether the count is what it was: what a push asks.
+    /// Returns whether the count is what it was: what a push asks.
     #[inline(always)]
     #[must_use]
     pub fn stands(self) -> bool {

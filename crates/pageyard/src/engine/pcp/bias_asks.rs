@@ -48,7 +48,7 @@ impl<'m> BiasAsks<'m> {
         self.0.chunks_exact(LINE_WORDS).nth(cpu.index())
     }
 
-    /// Says whether a CPU asks for no bias at this pageblock, because it lost some: each loss doubles how many
+    /// Returns whether a CPU asks for no bias at this pageblock, because it lost some: each loss doubles how many
     /// pageblocks it lets pass, and as long as it loses none that halves again, step by step.
     pub(crate) fn pauses(&self, cpu: CpuId) -> bool {
         let Some(own) = self.of(cpu) else { return true };

@@ -288,7 +288,7 @@ impl<'a> List<'a> {
         count(self.head().word.load(Relaxed))
     }
 
-    /// Says whether it holds none: a hint while others use it.
+    /// Returns whether it holds none: a hint while others use it.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -28,10 +28,10 @@ pub unsafe trait PerCpu: Sync {
     /// The name of an engine that uses it.
     const NAME: &'static str;
 
-    /// Says whether calls never overlap at all, so that a check needs no locked instruction.
+    /// Whether calls never overlap at all, so that a check needs no locked instruction.
     const ALONE: bool = false;
 
-    /// Says whether frees can do without a locked instruction where a pageblock is biased to the CPU that they run on:
+    /// Whether frees can do without a locked instruction where a pageblock is biased to the CPU that they run on:
     /// [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared) then win every tag that is won by a
     /// thread with sequences.
     const BIASES: bool = false;
@@ -108,7 +108,7 @@ pub unsafe trait PerCpu: Sync {
         true
     }
 
-    /// Says whether an allocation may drain the lists of CPUs other than its own.
+    /// Returns whether an allocation may drain the lists of CPUs other than its own.
     fn reaches_others(&self) -> bool;
 
     /// Adds to the word of a CPU that `cpu` names, or of the one that it finds out to run on, so that nothing is lost;

@@ -37,7 +37,7 @@ pub(crate) const fn order_of(list: usize) -> u8 {
     if size < SIZES - 1 { size as u8 } else { BLOCK_ORDER }
 }
 
-/// Says whether a list's type is one that requests have.
+/// Returns whether a list's type is one that requests have.
 pub(crate) const fn is_requested(list: usize) -> bool {
     (list % TYPES) as u8 ^ Migratetype::Movable as u8 != Migratetype::HighAtomic as u8
 }

@@ -264,7 +264,7 @@ impl Drop for Lent<'_, '_> {
     }
 }
 
-/// Says whether the free blocks of a pageblock in this state are visited.
+/// Returns whether the free blocks of a pageblock in this state are visited.
 fn is_visited(state: BlockState) -> bool {
     let requested = usize::from(state.ty()) < Migratetype::REQUESTED.len();
     requested && !state.is_hole() && !state.is_huge() && !state.is_isolated() && state.owner().is_none()

@@ -64,7 +64,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(pfn)
     }
 
-    /// Says whether a request gets zeros: it asks for them, or all do.
+    /// Returns whether a request gets zeros: it asks for them, or all do.
     #[inline(always)]
     pub(crate) fn wants_zeros(&self, request: &Request) -> bool {
         C::ACTIVE && (request.flags.contains(RequestFlags::ZERO) || self.config.init_on_alloc)
@@ -220,7 +220,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         if self.walk(cx.cpu, request).next().is_none() { Err(BadRequest::NoZone) } else { Ok(()) }
     }
 
-    /// Says whether the instance has the CPU of a call.
+    /// Refuses a call that names a CPU the instance does not have.
     pub(crate) fn check_cpu(&self, cx: &Cx) -> Result<(), BadRequest> {
         if self.has_cpu(cx.cpu) { Ok(()) } else { Err(BadRequest::NoSuchCpu) }
     }

@@ -74,7 +74,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         self.percpu.push(zone.lists.all(), cpu, list, frame as u32, watch, win)
     }
 
-    /// Says whether every block is cleared when it is freed.
+    /// Returns whether every block is cleared when it is freed.
     #[inline(always)]
     pub(crate) fn clears_on_free(&self) -> bool {
         C::ACTIVE && self.config.init_on_free
@@ -160,7 +160,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         self.zone_of(pfn).and_then(|(zone, frame)| zone.pageblocks.frames.tag(frame).allocated())
     }
 
-    /// Says whether a live block held zeros when it was allocated: a block that the caller has not written to needs
+    /// Returns whether a live block held zeros when it was allocated: a block that the caller has not written to needs
     /// no clearing.
     #[must_use]
     pub fn was_zeroed(&self, pfn: Pfn) -> bool {

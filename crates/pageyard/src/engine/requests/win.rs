@@ -198,7 +198,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.zone_of(pfn).map(|(zone, frame)| zone.pageblocks.frames.bias(frame.block()).load().state())
     }
 
-    /// Says whether a frame's pageblock is biased to the CPU that the calling thread runs on at this moment.
+    /// Returns whether a frame's pageblock is biased to the CPU that the calling thread runs on at this moment.
     #[must_use]
     pub fn is_biased_here(&self, pfn: Pfn) -> bool {
         let own = self.percpu.own_cpu().map(BiasState::Biased);

@@ -98,8 +98,8 @@ impl Pageblocks<'_> {
         &self.current[cpu.index() * SLOTS_OF_CPU + usize::from(ty) * SLOTS..][..SLOTS]
     }
 
-    /// Says whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is a
-    /// current one.
+    /// Returns whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is
+    /// a current one.
     pub(crate) fn is_in_a_slot(&self, block: BlockIdx, ty: u8) -> bool {
         self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
     }

@@ -12,7 +12,7 @@ use pageyard_sync::Relaxed;
 /// Times that a claim follows the index to a run that turns out to be broken, before a sweep.
 const RUN_TRIES: usize = 16;
 
-/// Says whether a pageblock of this type may be part of a block above its order.
+/// Returns whether a pageblock of this type may be part of a block above its order.
 const fn merges(ty: u8) -> bool {
     (ty as usize) < Migratetype::REQUESTED.len()
 }

@@ -25,7 +25,7 @@ impl Mark {
 }
 
 impl Zone<'_> {
-    /// Says whether a zone may give a block of this size to this request, going down to `mark`.
+    /// Returns whether a zone may give a block of this size to this request, going down to `mark`.
     ///
     /// # Linux
     /// `__zone_watermark_ok`.
@@ -55,7 +55,7 @@ impl Zone<'_> {
     }
 }
 
-/// Says whether a request may use, and adds to, the pageblocks reserved for high-order requests that cannot wait.
+/// Returns whether a request may use, and adds to, the pageblocks reserved for high-order requests that cannot wait.
 pub(crate) fn wants_highatomic(request: &Request) -> bool {
     request.order > Order::ZERO && request.flags.is_atomic()
 }

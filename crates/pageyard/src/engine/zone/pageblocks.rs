@@ -178,7 +178,7 @@ impl<'m> Pageblocks<'m> {
         Pfn(self.base + frame.get() as u64)
     }
 
-    /// Says whether a frame of the zone is managed.
+    /// Returns whether a frame of the zone is managed.
     pub(crate) fn is_managed(&self, frame: FrameIdx) -> bool {
         !self.frames.state(frame.block()).is_hole() && self.frames.tag(frame) != Tag::Hole
     }

@@ -22,7 +22,7 @@ pub const OWNERSHIP: &str = "Pageblock ownership: two compactors in one zone";
 /// The two sides of that table.
 const OWNERSHIP_BY: [Knob; 2] = [("leases", "false"), ("leases", "true")];
 
-/// Says whether a table sets this knob.
+/// Returns whether a table sets this knob.
 pub fn asks_for(knob: &str) -> bool {
     sets(&OWNERSHIP_BY, knob)
 }

@@ -75,7 +75,7 @@ impl Candidate {
         candidate
     }
 
-    /// Says whether one of the patches sets this knob.
+    /// Returns whether one of the patches sets this knob.
     pub fn patched(knob: &str) -> bool {
         PATCHES.iter().any(|(_, knobs)| sets(knobs, knob))
     }
@@ -120,7 +120,7 @@ impl Candidate {
     }
 }
 
-/// Says whether one of these sets a knob, which a user names with its beginning.
+/// Returns whether one of these sets a knob, which a user names with its beginning.
 pub fn sets(knobs: &[Knob], name: &str) -> bool {
     name.strip_prefix(COMPACTION).is_some_and(|name| knobs.iter().any(|(knob, _)| *knob == name))
 }

@@ -115,7 +115,7 @@ pub const QUESTIONS: [Question; 13] = [
     ),
 ];
 
-/// Says whether an answer sets this knob.
+/// Returns whether an answer sets this knob.
 pub fn asks_for(knob: &str) -> bool {
     QUESTIONS.iter().flat_map(|(_, variants)| *variants).any(|(_, knobs)| sets(knobs, knob))
 }

@@ -189,7 +189,7 @@ fn foot(report: &ExperimentReport) -> String {
     text + "</dl></footer>"
 }
 
-/// Says whether a run was disturbed, by the pairs of the same variant that it measured and by its remarks.
+/// Tells whether a run was disturbed, by the pairs of the same variant that it measured and by its remarks.
 fn disturbance(report: &ExperimentReport) -> String {
     let pairs = report.rows.iter().filter(|r| r.metric.starts_with(PAIR)).count();
     let worst = worst_pair(report.rows.iter());

@@ -94,13 +94,13 @@ impl Load {
         LOADS.iter().find(|load| load.name == name)
     }
 
-    /// Says whether it is run on a host or in a guest.
+    /// Returns whether it is run on a host or in a guest.
     #[must_use]
     pub fn is_run(&self, in_guest: bool) -> bool {
         self.size[usize::from(in_guest)] > 0
     }
 
-    /// Says whether it is run under a setting of this name.
+    /// Returns whether it is run under a setting of this name.
     #[must_use]
     pub fn is_run_under(&self, setting: &str) -> bool {
         self.only.is_empty() || self.only.contains(&setting)

@@ -115,7 +115,7 @@ impl Made {
         Ok(Made { _aged, watch })
     }
 
-    /// Says whether memory became short meanwhile, so that the state could not be held.
+    /// Fails if memory became short meanwhile, so that the state could not be held.
     pub(super) fn held_out(self) -> Result<(), String> {
         match self.watch.is_some_and(|watch| watch.is_short.load(Ordering::SeqCst)) {
             true => Err("memory became short for others, so the huge pages were given back".to_owned()),

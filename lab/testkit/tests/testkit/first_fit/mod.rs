@@ -223,7 +223,7 @@ impl FirstFit {
         self.fault == fault
     }
 
-    /// Says whether this is one of the calls on which a fault strikes.
+    /// Returns whether this is one of the calls on which a fault strikes.
     fn strikes(&self, fault: Fault, one_in: u64) -> bool {
         if self.fault != fault {
             return false;
