@@ -98,7 +98,7 @@ impl Books {
 
     /// Makes two blocks of order `half` of the one at `pfn`, whose frames are their owner's all the time.
     fn divide(&self, pfn: Pfn, half: Order, owner: usize) {
-        let first = owner as u32 + 1 | (u32::from(half.get()) + 1) << 8;
+        let first = (owner as u32 + 1) | ((u32::from(half.get()) + 1) << 8);
         for at in [pfn + half.frames(), pfn] {
             self.owners[at.0 as usize].store(first, SeqCst);
         }
