@@ -16,7 +16,7 @@ const KEPT: usize = 400;
 /// Frames that a cycle takes; it keeps one in eight, so that no block of 2 MiB stays free among them.
 const SCATTERED: usize = 40_000;
 
-/// What a thread wrote into a frame, first and last.
+/// Stamps the first and the last word of a frame.
 fn stamp(handle: &mut Handle<'_, TryLock>, stamp: u64) {
     let mut pinned = handle.pin_mut();
     pinned[..8].copy_from_slice(&stamp.to_ne_bytes());

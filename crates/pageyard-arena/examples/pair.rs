@@ -1,4 +1,4 @@
-//! What an allocation and its free cost on restartable sequences, beside the floor of such sequences.
+//! The cost of an allocation and its free on restartable sequences, beside the floor of such sequences.
 //!
 //! ```text
 //! cargo build --release -p pageyard-arena --example pair

@@ -4,7 +4,7 @@
 //! cargo run --release -p pageyard-arena --example stress -- --seconds 600 --percpu rseq
 //! ```
 //!
-//! What it does and what must hold: `pageyard_testkit::storm`.
+//! The load and its invariants: `pageyard_testkit::storm`.
 
 use pageyard::{Alone, Exclusive, PerCpu, TryLock};
 use pageyard_arena::rseq::{Rseq, possible_cpus};
@@ -20,7 +20,7 @@ KINDS and RULES are names separated by commas; a wrong one is answered with all 
 /// The variants, in the order in which they run.
 const VARIANTS: [&str; 5] = ["rseq", "biased", "trylock", "exclusive", "alone"];
 
-/// What the command line says.
+/// The command line's choices.
 struct Asked {
     plan: Plan,
     variants: Vec<&'static str>,

@@ -1,4 +1,4 @@
-//! What ends badly, and how: limits of the process, threads that end in the middle of a call, memory that is cut off.
+//! Failures and their effects: limits of the process, threads that end in the middle of a call, memory that is cut off.
 //!
 //! Cases that change or end their process run in one of their own: this program again.
 
@@ -100,7 +100,7 @@ fn ranges_that_are_not_the_arenas_are_values() {
     assert!(arena.audit().unwrap().is_conserved());
 }
 
-/// What the threads of a case share.
+/// The state shared by a case's threads.
 struct Loop<P: PerCpu + 'static> {
     arena: Arena<P>,
     turns: AtomicU64,
@@ -187,8 +187,8 @@ extern "C" fn end_of_thread(_: i32) {
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 
-/// What a thread of these holds at most: two blocks of order 3, 13 frames of a block of 16, and a batch of 64 blocks of
-/// order 3 on its way between a list and the zone.
+/// The most frames that one of these threads holds: two blocks of order 3, 13 frames of a block of 16, and a batch of
+/// 64 blocks of order 3 on its way between a list and the zone.
 const HELD: u64 = 2 * 8 + 16 + 64 * 8;
 
 /// Kills threads in the middle of calls, and looks at what is left.

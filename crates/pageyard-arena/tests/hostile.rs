@@ -26,7 +26,7 @@ fn wild_arguments_are_values_and_lose_no_frame() {
     }
 }
 
-/// What libFuzzer found: inputs that once broke something, named after what.
+/// Replays libFuzzer's findings: inputs that once broke something, named after what broke.
 #[test]
 fn what_was_found_is_a_value_now() {
     let found = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/found");

@@ -38,7 +38,7 @@ const PROMISED: u64 = 16 << 9;
 
 type Yard<'m> = Pageyard<'m, TryLock>;
 
-/// What a process is doing, for how much a kill may leave live.
+/// The call a process is making, which bounds the frames that a kill may leave live.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 enum Doing {
@@ -63,7 +63,7 @@ impl Doing {
     }
 }
 
-/// What a process owns, and what it does.
+/// A process's blocks and its calls.
 #[repr(C)]
 struct Process {
     doing: AtomicU32,
@@ -74,7 +74,7 @@ struct Process {
 
 const ISOLATED: u64 = 1 << 63;
 
-/// What all processes share beside the metadata: who owns each frame.
+/// State that all processes share beside the metadata: the owner of each frame.
 #[repr(C)]
 struct Books {
     ends: AtomicU32,
@@ -366,12 +366,12 @@ fn wait_for(pid: libc::pid_t) -> i32 {
     status
 }
 
-/// What the rounds came to.
+/// The totals over the rounds.
 #[derive(Default, Debug)]
 struct Sum {
     rounds: u64,
     calls: u64,
-    /// What audits found before the repair.
+    /// The inconsistencies that audits found before the repair.
     faults: BTreeMap<&'static str, u64>,
     lost: u64,
     most_lost: u64,

@@ -1,4 +1,4 @@
-//! What registers threads, and the error where nothing can.
+//! Registration of threads, and the error if no registration is possible.
 //!
 //! Each case runs in its own process: this program again, where glibc was told not to register, and a filter
 //! refuses system calls.

@@ -69,11 +69,11 @@ struct Race {
     pageblocks: u64,
     /// Prepares an instance on the home CPU; returns the block.
     prepare: fn(&Yard) -> BlockId,
-    /// What the home CPU does before its stores; says whether the block is still contested.
+    /// The home CPU's steps before its stores; returns whether the block is still contested.
     first: fn(&Yard, BlockId) -> bool,
 }
 
-/// What came of a race.
+/// The totals of a race.
 #[derive(Debug, Default)]
 struct Outcome {
     rounds: u64,
@@ -88,7 +88,7 @@ struct Outcome {
     biased: u64,
 }
 
-/// What the two threads of a race share: numbers of rounds, the block, and when each begins.
+/// The state shared by the two threads of a race: round numbers, the block, and when each begins.
 #[derive(Default)]
 struct Track {
     ready: AtomicU64,
@@ -151,7 +151,7 @@ fn wait_until(tick: u64) {
     while now() < tick {}
 }
 
-/// Frees a block; says whether it was this call that did.
+/// Frees a block; returns whether it was this call that did.
 fn free(yard: &Yard, block: BlockId, track: &Track) -> bool {
     // Where two win, the second gives frames that are free already, which a checked build notices by a panic.
     let answer = catch_unwind(AssertUnwindSafe(|| yard.free(&Cx::on(CpuId(0)), block.pfn, block.order)));
@@ -303,7 +303,7 @@ fn two_cpus() -> Option<[usize; 2]> {
         .then_some(two)
 }
 
-/// Keeps the calling thread to a CPU; says whether the system did so.
+/// Keeps the calling thread to a CPU; returns whether the system did so.
 fn keep_to(cpu: usize) -> bool {
     // SAFETY: the set is a local variable of the size that is said.
     unsafe {

@@ -1,7 +1,7 @@
 //! The `pageyard` command: Linux's page allocator, replayed and examined.
 //!
-//! What is public serves `pageyard-lab`, whose verbs print, fail, show progress and read settings as these do. It is no
-//! interface for others.
+//! The public items serve `pageyard-lab`, whose verbs print, fail, show progress and read settings the same way. They
+//! are not an interface for others.
 #![forbid(unsafe_code)]
 
 pub mod carried;

@@ -6,7 +6,7 @@ use crate::request::Request;
 use crate::stats::{Census, PcpStats, Stats, ZoneStats};
 use crate::units::{CpuId, CpuSet, CpusetId, Frames, Nanos, Order, Pfn, ZoneId};
 
-/// What kind of code is calling.
+/// The kind of code that is calling.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum Context {
@@ -42,11 +42,11 @@ impl Context {
 pub struct Cx {
     /// The CPU that the caller runs on.
     pub cpu: CpuId,
-    /// What kind of code it is.
+    /// The kind of code that calls.
     pub context: Context,
     /// The time.
     pub now: Nanos,
-    /// The cpuset of the task that runs, for engines that have cpusets; the root, unless it is set.
+    /// The cpuset of the running task, for engines with cpusets; the root unless set.
     pub cpuset: CpusetId,
 }
 
@@ -58,7 +58,7 @@ impl Cx {
     }
 }
 
-/// What a drain did.
+/// The result of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drained {
     /// Frames that went back to their zones.

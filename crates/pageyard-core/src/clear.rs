@@ -1,8 +1,8 @@
-//! What clears frames for an engine that knows them by number only.
+//! Clearing frames, for an engine that knows them by number only.
 
 use crate::units::{Order, Pfn};
 
-/// What is known of a frame's cache lines before it is cleared.
+/// How likely a frame's cache lines are cached before it is cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Caches {
     /// The caches probably hold them: the frame was freed a moment ago.

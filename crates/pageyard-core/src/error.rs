@@ -3,12 +3,12 @@
 use crate::units::{Frames, NodeId, Order, Pfn, ZoneId};
 use core::fmt;
 
-/// What is wrong with a request itself.
+/// The fault in a request itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BadRequest {
     /// The engine does not serve blocks this large.
     OrderTooLarge {
-        /// What was asked for.
+        /// The order asked for.
         order: Order,
         /// The largest it serves.
         largest: Order,
@@ -23,7 +23,7 @@ pub enum BadRequest {
     CannotZero,
     /// The count of frames is zero, or larger than one block can be.
     Size {
-        /// What was asked for.
+        /// The count asked for.
         frames: Frames,
         /// The most that can be.
         most: Frames,
@@ -39,7 +39,7 @@ pub enum AllocError {
     BelowWatermark {
         /// Free frames in the zones that may serve the request.
         free: Frames,
-        /// What those zones keep back from it, together.
+        /// Frames those zones together keep back from it.
         kept: Frames,
     },
     /// Enough frames are free, but no free block is large enough.
@@ -140,15 +140,15 @@ pub enum MapError {
 /// The first inconsistency that an audit found, and where it is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AuditError {
-    /// What does not hold.
+    /// The invariant that does not hold.
     pub what: &'static str,
     /// The zone it was found in.
     pub zone: ZoneId,
     /// The frame it was found at, or the zone's first.
     pub pfn: Pfn,
-    /// What was recorded.
+    /// The recorded value.
     pub expected: u64,
-    /// What was counted.
+    /// The counted value.
     pub found: u64,
 }
 

@@ -148,7 +148,7 @@ impl From<MapError> for FirmwareError {
     }
 }
 
-/// What firmware says of memory, in bytes: room for `N` ranges, and for `N` regions made from them.
+/// The firmware's memory map, in bytes: room for `N` ranges, and for `N` regions made from them.
 ///
 /// Ranges come in any order and may overlap or repeat. Reserved wins over usable. A frame is usable if usable ranges,
 /// one or several, fill it, and reserved if one reserved byte lies in it. A frame that is neither is a hole; one that

@@ -6,7 +6,7 @@
 use bitflags::bitflags;
 
 bitflags! {
-    /// What a request said about itself, independent of any kernel's bit numbers.
+    /// The gfp flags of a request, independent of any kernel's bit numbers.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct Gfp: u32 {
         /// Memory that 24-bit devices can reach.

@@ -11,7 +11,7 @@ use core::fmt;
 pub struct Knob {
     /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub about: &'static str,
     /// The values that it takes.
     pub values: Values,
@@ -20,9 +20,9 @@ pub struct Knob {
     /// Its values with the releases that have each, as far as that is certain. The value [`ANY`] is one that a user
     /// chooses. Releases count, not distributions, which carry patches back.
     pub releases: &'static [(&'static str, Releases)],
-    /// What the long-term branch of a release has that the release itself had not.
+    /// Values that a release's long-term branch has and the release itself did not.
     pub branches: &'static [(Version, &'static str)],
-    /// What else is to be known, or empty.
+    /// A further remark, or empty.
     pub note: &'static str,
 }
 
@@ -78,14 +78,14 @@ pub enum Values {
         from: u64,
         /// The most.
         to: u64,
-        /// What they count, or empty.
+        /// The unit, or empty.
         unit: &'static str,
     },
     /// Whole numbers up to one that no use comes near. What is above it stands for a value that is computed.
     Amount {
         /// The most.
         to: u64,
-        /// What they count.
+        /// The unit.
         unit: &'static str,
     },
     /// 0, and all whole numbers from this one.
@@ -94,11 +94,11 @@ pub enum Values {
     NamesOr {
         /// The names.
         names: &'static [&'static str],
-        /// What stands before the number.
+        /// The text before the number.
         prefix: &'static str,
         /// The most.
         to: u64,
-        /// What they count.
+        /// The unit.
         unit: &'static str,
     },
 }

@@ -1,5 +1,5 @@
-//! What all page allocators of Pageyard share. It knows no engine: each keeps free memory in its own way,
-//! so two engines that are compared cannot share a bug in it.
+//! The types and traits that all page allocators of Pageyard share. It depends on no engine: each keeps free memory in
+//! its own way, so two engines that are compared cannot share a bug in it.
 //!
 //! Code that runs on any engine takes a [`PageAllocator`] and needs only this crate. `pageyard` is an engine; it
 //! re-exports all of this.
@@ -30,12 +30,13 @@
 //!   it over; [`topology`]: which node each CPU belongs to, and how far nodes are from one another.
 //! * [`watermark`]: reserves: how much memory a zone keeps back, and from whom.
 //! * [`error`]: why a request was refused; [`reason`]: one rule for every engine that picks the error.
-//! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: what an
-//!   engine asks for when memory runs short.
+//! * [`allocator`]: the trait an engine implements; [`compaction`]: how frames are moved together; [`reclaim`]: the
+//!   interface an engine calls when memory runs short.
 //! * [`range`]: ranges of frames, and why a call on one was refused.
-//! * [`observer`]: what is told of blocks as they change hands; [`clear`]: what clears them.
-//! * [`knob`]: settings by name, with what they are in Linux.
-//! * [`stats`], [`metrics`], [`proctext`]: what an engine reports, what that means, and how Linux writes it down.
+//! * [`observer`]: callbacks as blocks change hands; [`clear`]: clearing frames.
+//! * [`knob`]: settings by name, with their equivalents in Linux.
+//! * [`stats`], [`metrics`], [`proctext`]: an engine's counters, the figures derived from them, and Linux's text
+//!   formats.
 #![no_std]
 
 #[cfg(feature = "alloc")]

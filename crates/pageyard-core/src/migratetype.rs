@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// What a pageblock holds, or what a request will hold.
+/// The mobility of a pageblock's contents, or of a request's.
 ///
 /// # Linux
 /// `enum migratetype`, with `MIGRATE_CMA` always present so that numbers do not depend on a configuration.

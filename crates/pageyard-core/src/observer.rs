@@ -1,4 +1,4 @@
-//! What an engine tells of blocks as they change hands: for page owners, poisoning, guard frames and leak checks.
+//! Callbacks as blocks change hands: for page owners, poisoning, guard frames and leak checks.
 
 use crate::migratetype::Migratetype;
 use crate::units::{Order, Pfn};

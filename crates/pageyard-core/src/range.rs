@@ -36,7 +36,7 @@ impl fmt::Display for FrameRange {
     }
 }
 
-/// What is wrong with a range, or with the frame at which a call on it stopped.
+/// The fault in a range, or in the frame at which a call on it stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RangeFault {
     /// The range has no frames.

@@ -8,7 +8,7 @@ use crate::units::{Frames, Order};
 pub struct ZoneRoom {
     /// Its free frames, those in per-CPU lists not counted.
     pub free: Frames,
-    /// What the zone keeps back from this request: watermark, protection of lower zones, reserves.
+    /// Frames the zone keeps back from this request: watermark, protection of lower zones, reserves.
     pub kept: Frames,
 }
 

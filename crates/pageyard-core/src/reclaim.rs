@@ -58,7 +58,7 @@ impl FromIterator<ZoneId> for ZoneMask {
     }
 }
 
-/// What is asked of reclaim.
+/// A demand on reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shortage {
     /// The zones that frames may come from, one or several of a node. Frames freed elsewhere do not help. Of several,
@@ -77,7 +77,7 @@ pub struct Shortage {
     pub background: bool,
 }
 
-/// What reclaim says that it did.
+/// Reclaim's report of one run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reclaimed {
     /// Frames that it looked at. `pgscan`.
@@ -109,7 +109,7 @@ pub trait Reclaim {
     fn reclaimable(&self, zone: ZoneId) -> Frames;
 }
 
-/// What a request under pressure can use: frames that can be given up, and frames that can be moved.
+/// The owner's help for a request under pressure: frames that can be given up, and frames that can be moved.
 pub trait Helpers: Reclaim + Migrate {}
 
 impl<T: Reclaim + Migrate> Helpers for T {}
@@ -145,7 +145,7 @@ unsafe impl Migrate for NoHelp {
     }
 }
 
-/// What was tried before a request was refused.
+/// Attempts made before a request was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Attempts {
     /// Times that reclaim was tried on behalf of the request.
@@ -158,7 +158,7 @@ pub struct Attempts {
     pub compactions: u32,
     /// Zones that compaction left alone because it had failed there lately.
     pub deferred: u32,
-    /// What compaction did.
+    /// Work done by compaction.
     pub work: Work,
     /// How the last compaction ended.
     pub outcome: Option<Outcome>,
@@ -169,7 +169,7 @@ pub struct Attempts {
 pub struct Failure {
     /// Why.
     pub why: AllocError,
-    /// What was tried.
+    /// The attempts made.
     pub tried: Attempts,
 }
 

@@ -10,13 +10,13 @@ bitflags! {
     /// How hard a request may try, and what it wants of the frames it gets.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct RequestFlags: u16 {
-        /// May go below the watermark by a half.
+        /// May go below the watermark by half.
         const HIGH = 1 << 0;
         /// Cannot wait: no reclaim on its behalf; with `HIGH` it may go further below the watermark.
         const NON_BLOCKING = 1 << 1;
-        /// Is made on behalf of reclaim itself and may use every reserve.
+        /// Comes from reclaim itself and may use every reserve.
         const MEMALLOC = 1 << 2;
-        /// Is made by a victim of the OOM killer.
+        /// Comes from a victim of the OOM killer.
         const OOM_VICTIM = 1 << 3;
         /// May wake the background reclaimer.
         const WAKE_RECLAIM = 1 << 4;
@@ -26,20 +26,20 @@ bitflags! {
         const RETRY_MAYFAIL = 1 << 6;
         /// Must not fail.
         const NOFAIL = 1 << 7;
-        /// Keeps to one node: that of the first zone of its walk that its mask allows.
+        /// Stays on one node: that of the first zone of its zonelist that its mask allows.
         const THIS_NODE = 1 << 8;
-        /// Wants zeroed frames. Refused with [`BadRequest::CannotZero`](crate::BadRequest::CannotZero) where nothing
-        /// can clear them.
+        /// Wants zeroed frames. Refused with [`BadRequest::CannotZero`](crate::BadRequest::CannotZero) if the instance
+        /// cannot clear frames.
         const ZERO = 1 << 9;
         /// Wants the frames that were freed longest ago.
         const COLD = 1 << 10;
-        /// Wants frames that are not one page: compaction sees each by itself. Without it a block of several frames is
-        /// one.
+        /// Wants frames that do not form one page: compaction treats each separately. Without it, a block of several
+        /// frames moves as one.
         const LOOSE = 1 << 11;
-        /// Keeps to the nodes of its task's cpuset on the slow path too, where others may use those of a cpuset around
-        /// it.
+        /// Stays on the nodes of its task's cpuset on the slow path too, where other requests may use those of an
+        /// enclosing cpuset.
         const HARDWALL = 1 << 12;
-        /// Will be written to soon: at first, nodes are passed over that hold too much of such memory.
+        /// Will be written to soon: nodes that already hold too much dirty memory are skipped at first.
         const WRITE = 1 << 13;
         /// Must not use the reserves that `NON_BLOCKING`, `MEMALLOC` and `OOM_VICTIM` open.
         const NO_RESERVE = 1 << 14;
@@ -59,7 +59,7 @@ impl RequestFlags {
     }
 }
 
-/// The nodes that a request may be served from: bit *n* is node *n*. A memory map has no others ([`MAX_NODES`]).
+/// The nodes that may serve a request: bit *n* is node *n*. A memory map has at most [`MAX_NODES`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NodeMask(pub u64);
 
@@ -67,7 +67,7 @@ impl NodeMask {
     /// Any node.
     pub const ALL: NodeMask = NodeMask(u64::MAX);
 
-    /// One node.
+    /// Returns a mask of one node.
     #[must_use]
     #[inline]
     pub const fn only(node: NodeId) -> NodeMask {
@@ -88,7 +88,7 @@ impl Default for NodeMask {
     }
 }
 
-/// What is asked of an allocator.
+/// A request to an allocator.
 ///
 /// # Linux
 /// The arguments of `__alloc_pages` after `prepare_alloc_pages` and `gfp_to_alloc_flags` have read them.
@@ -137,7 +137,7 @@ impl Request {
         self
     }
 
-    /// Only movable requests may use the movable zone.
+    /// Bars requests that are not movable from the movable zone.
     const fn limited(mut self) -> Request {
         if matches!(self.highest_zone, ZoneKind::Movable) && !matches!(self.migratetype, Migratetype::Movable)
         {

@@ -1,4 +1,4 @@
-//! What an engine reports: counters, zones, per-CPU lists, and the census of an audit.
+//! An engine's reports: counters, zones, per-CPU lists, and the census of an audit.
 
 use crate::memmap::{NR_ZONE_KINDS, ZoneSpan};
 use crate::migratetype::Migratetype;
@@ -175,9 +175,9 @@ pub struct ZoneStats {
     pub cached: Frames,
     /// The watermarks, without boost.
     pub watermarks: Watermarks,
-    /// What fragmentation adds to each watermark now.
+    /// The current boost of each watermark after fragmentation.
     pub boost: Frames,
-    /// What it keeps back from requests for each kind of zone.
+    /// Frames kept back from requests for each kind of zone.
     pub protection: [Frames; NR_ZONE_KINDS],
     /// Frames in pageblocks reserved for high-order requests that cannot wait.
     pub highatomic: Frames,

@@ -10,7 +10,7 @@ use crate::request::RequestFlags;
 use crate::units::{Frames, PAGE_SIZE, PAGEBLOCK_ORDER};
 
 knobs! {
-    /// What watermarks come from.
+    /// The settings that watermarks are computed from.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct WatermarkKnobs {
         /// `vm.lowmem_reserve_ratio`, by kind of zone; 0 reserves nothing.

@@ -16,7 +16,7 @@ pub const ZONES: usize = 4;
 pub const ORDERS: usize = 11;
 /// Types of pageblocks that are told apart: unmovable, movable, reclaimable, set aside, and all others.
 pub const TYPES: usize = 5;
-/// What a step that got nothing answers.
+/// The answer of a step that got nothing.
 pub const NO_FRAME: u32 = u32::MAX;
 
 const ZONE_WORDS: usize = 1 + 2 + 3 + ZONES + 3;
@@ -26,7 +26,7 @@ const ZONES_AT: u64 = DONE + 8 * (5 + TYPES * TYPES) as u64;
 const RELEASE_AT: u64 = ZONES_AT + 8 * (ZONES * ZONE_WORDS) as u64;
 const HEAD: usize = RELEASE_AT as usize + 64 + 256;
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum StepKind {
@@ -36,7 +36,7 @@ pub enum StepKind {
     Free = 1,
     /// Frees the block at frame `arg`, which the opening holds.
     FreeAt = 2,
-    /// Drains the lists of all CPUs.
+    /// Records the free and listed frames of all zones.
     Drain = 3,
     /// Lets the vmstat worker of its CPU run.
     Tick = 4,
@@ -49,7 +49,7 @@ pub enum StepKind {
 /// One step. The flags are those of [`crate::request`], as far as a recording has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// What it does.
+    /// The kind.
     pub kind: StepKind,
     /// The order of the block.
     pub order: u8,
@@ -61,9 +61,9 @@ pub struct Step {
     pub cpu: u16,
     /// Of requests: how hard to try.
     pub flags: u16,
-    /// What the kind says.
+    /// The kind's argument.
     pub arg: u32,
-    /// What the kind says.
+    /// The kind's second argument.
     pub offset: u32,
 }
 
@@ -155,10 +155,10 @@ fn sample_words(cpus: u64) -> usize {
     1 + ZONES * (3 + ORDERS * TYPES + TYPES + 2 * cpus as usize)
 }
 
-/// What the recorded machine's zones come to, before the guest boots.
+/// The sizes of the recorded machine's zones, before the guest boots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
-    /// Managed frames of each kind of zone, 0 where there is none.
+    /// Managed frames of each kind of zone, 0 if there is none.
     pub managed: [u64; ZONES],
     /// `vm.min_free_kbytes`.
     pub min_free_kbytes: u64,
@@ -179,7 +179,7 @@ pub struct GuestZone {
     pub lists: [u64; 3],
 }
 
-/// What a guest opens with, in its own frames.
+/// The opening state of a guest, in its own frames.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GuestOpening {
     /// Pageblocks and their types.
@@ -193,7 +193,7 @@ pub struct GuestOpening {
     pub highs: Vec<[u32; 4]>,
 }
 
-/// What zones and lists hold at one moment.
+/// The free and listed frames of zones at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GuestSample {
     /// The step that took it.
@@ -207,7 +207,7 @@ pub struct GuestSample {
 pub struct SampledZone {
     /// Free frames.
     pub free: u64,
-    /// What fragmentation adds to the watermarks.
+    /// The boost that fragmentation adds to the watermarks.
     pub boost: u64,
     /// Frames set aside for high-order requests that cannot wait.
     pub highatomic: u64,
@@ -243,12 +243,12 @@ impl FrameMap {
     }
 }
 
-/// What a guest did with its steps.
+/// The results of a guest's steps.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Replayed {
     /// The frame that each step got, [`NO_FRAME`] for none.
     pub answers: Vec<u32>,
-    /// What zones and lists held at each step that asked for that, and after each refused request.
+    /// The zones and lists at each step that asked for a sample, and after each refused request.
     pub samples: Vec<GuestSample>,
     /// Blocks of the opening that are not on the list that they belong on.
     pub misplaced: u64,

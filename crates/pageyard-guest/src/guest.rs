@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// How long a guest may show no progress: on a host with other work an emulated kernel boots for minutes.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What a guest is booted with.
+/// The kernel, the initrd and the other settings that a guest is booted with.
 #[derive(Clone, Debug)]
 pub struct Guest {
     /// The kernel's image.
@@ -143,7 +143,7 @@ impl Guest {
     }
 }
 
-/// What a guest was last seen to have done, and when that was new.
+/// The last progress seen of a guest, and when it changed.
 pub struct Progress {
     console: PathBuf,
     /// Bytes on its console, and operations.

@@ -6,7 +6,7 @@ use crate::tag::{MAX_PAGE_ORDER, Tag};
 use crate::zone::Locked;
 use pageyard_core::{BlockId, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, block};
 
-/// What a pageblock holds.
+/// The contents of a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     /// Frames on free lists.

@@ -1,4 +1,4 @@
-//! What the reference's knobs choose between. Layer: settings.
+//! The choices of the reference's knobs. Layer: settings.
 
 use pageyard_core::named;
 
@@ -93,7 +93,7 @@ named! {
         Bounded = "bounded",
     }
 
-    /// What reclaim, and the background reclaimer, take together.
+    /// The unit that reclaim and the background reclaimer work on.
     pub enum Reclaimer {
         /// A zone: each has its own lists of pages by age (until 4.7).
         ByZone = "by_zone",

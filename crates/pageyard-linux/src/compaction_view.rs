@@ -1,5 +1,5 @@
-//! What compaction sees of the reference: its tags, its lists, and leases of pageblocks. Layer: requests, the
-//! lowest of them.
+//! Compaction's view of the reference: its tags, its lists, and leases of pageblocks. Layer: requests, the lowest of
+//! them.
 //!
 //! A frame that compaction holds is an allocated block of order 0 that only compaction knows of. Such frames become one
 //! block of several just before one is moved to them.

@@ -47,7 +47,7 @@ knobs! {
         pub highatomic_limit: HighatomicLimit = HighatomicLimit::PercentPlusOne,
         /// Compaction.
         pub compaction: compaction::Knobs = compaction::Knobs::defaults(),
-        /// What the preset leaves out of the kernel it is named after.
+        /// The parts of its kernel that the preset leaves out.
         pub leaves_out: &'static str = "",
     }
     prefix "", behind watermark, before compaction;

@@ -7,7 +7,7 @@ use crate::pcp::{Listed, Pcp, Spill, Turns};
 use pageyard_core::{Order, Pfn};
 use std::collections::VecDeque;
 
-/// What one CPU keeps of one zone.
+/// One CPU's pages of one zone.
 ///
 /// # Linux
 /// `struct per_cpu_pages`.

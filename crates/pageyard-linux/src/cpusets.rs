@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How many cpusets an instance has at most, the root among them.
 const MOST: usize = 64;
 
-/// What a cpuset's edge is to those of its tasks' requests that are not bound by it (no `HARDWALL`).
+/// How a cpuset's boundary treats requests of its tasks that are not bound by it (no `HARDWALL`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wall {
     /// On the slow path they may use the nodes of the nearest cpuset around it that has a hard wall, or of the root.

@@ -7,7 +7,7 @@ use pageyard_core::memmap::MAX_NODES;
 use pageyard_core::{Frames, NodeId, NodeMask};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a node holds of files.
+/// A node's file pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FilePages {
     /// Frames with contents of files, on reclaim's lists.
@@ -16,7 +16,7 @@ pub struct FilePages {
     pub dirty: Frames,
 }
 
-/// What callers have said of each node.
+/// Each node's file pages, as callers reported them.
 pub struct Dirty {
     /// Whether anything was said.
     told: AtomicBool,

@@ -73,7 +73,7 @@ pub struct Effort {
     pub trylock: bool,
 }
 
-/// What `GFP_ATOMIC` says: urgent, and cannot wait.
+/// The flags of `GFP_ATOMIC`: urgent, and cannot wait.
 const ATOMIC: RequestFlags = RequestFlags::HIGH.union(RequestFlags::NON_BLOCKING);
 
 /// Returns the privileges that a request's own flags give it: not what it is entitled to as a victim of the OOM killer.

@@ -1,4 +1,4 @@
-//! What is counted: by a CPU's lists, by a zone, by the allocator. Layer: values.
+//! Event counts of a CPU's lists, of a zone, and of the allocator. Layer: values.
 
 use pageyard_core::stats::NR_COUNTERS;
 use pageyard_core::{Counter, Migratetype, Order};
@@ -68,7 +68,7 @@ pub struct Counts {
     pub retries: AtomicU64,
     /// Whose turn it is among the nodes.
     pub turn: AtomicU64,
-    /// What reclaim and compaction count, by counter.
+    /// The counters of reclaim and compaction.
     pub pressure: Tallies,
 }
 

@@ -26,7 +26,7 @@ pub struct ZoneOpening {
     pub free: Vec<FreeList>,
     /// Runs of frames that belong to somebody who can move them, in order: `PageLRU` and `__PageMovable` in Linux.
     pub movable: Vec<(Pfn, Frames)>,
-    /// What fragmentation has added to the watermarks.
+    /// The boost that fragmentation has added to the watermarks.
     pub boost: Frames,
     /// Frames of pageblocks set aside for high-order requests that cannot wait.
     pub reserved_highatomic: Frames,
@@ -36,7 +36,7 @@ pub struct ZoneOpening {
     pub boosted: bool,
     /// Whether the zone was last seen below its high watermark: `ZONE_BELOW_HIGH`.
     pub below_high: bool,
-    /// What each CPU keeps.
+    /// Each CPU's pages.
     pub cpus: Vec<CpuOpening>,
 }
 
@@ -51,7 +51,7 @@ pub struct FreeList {
     pub blocks: Vec<Pfn>,
 }
 
-/// What one CPU keeps of one zone.
+/// One CPU's pages of one zone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CpuOpening {
     /// The lists, next to be taken first: each block, and the type it was cached with.

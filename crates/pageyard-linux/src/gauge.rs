@@ -18,7 +18,7 @@ impl Flag {
         }
     }
 
-    /// Clears the flag and says whether it was set.
+    /// Clears the flag and returns whether it was set.
     pub fn take(&self) -> bool {
         self.get() && self.0.swap(false, Ordering::Relaxed)
     }

@@ -54,7 +54,7 @@ impl Zone {
 }
 
 impl Locked<'_> {
-    /// Gives the pageblock of the first reserved block of an order to type `m`; says whether any block came along.
+    /// Gives the pageblock of the first reserved block of an order to type `m`; returns whether any block came along.
     fn unreserve(&mut self, order: Order, m: Migratetype) -> bool {
         let Some(pfn) = self.first(order, Migratetype::HighAtomic) else { return false };
         let zone = self.zone;

@@ -31,7 +31,7 @@ named! {
     }
 }
 
-/// What one thread, as one CPU, has turned off.
+/// The interrupt state of one thread, as one CPU.
 struct State {
     /// How many callers have turned interrupts off.
     off: AtomicU32,
@@ -68,7 +68,7 @@ fn raise(count: &AtomicU32) {
     compiler_fence(Ordering::SeqCst);
 }
 
-/// Takes from a count of this thread and says whether it is zero now.
+/// Takes from a count of this thread and returns whether it is zero now.
 #[inline(always)]
 fn lower(count: &AtomicU32) -> bool {
     compiler_fence(Ordering::SeqCst);
@@ -278,7 +278,7 @@ mod flags {
 mod tests {
     use super::*;
 
-    /// What ran deferred on this thread: a count for each context.
+    /// Returns this thread's runs of deferred work, a count for each context.
     fn ran() -> &'static [AtomicU32; 2] {
         static RAN: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
         &RAN

@@ -167,8 +167,8 @@ mod tests {
         }
     }
 
-    /// What judges found of long-term branches, which differ from the releases that they began with, and what users
-    /// choose.
+    /// Compares the presets with the judges' findings on long-term branches, which differ from the releases they began
+    /// with, and with the settings that users choose.
     #[test]
     fn presets_have_what_the_judge_found() {
         for (knob, values) in [

@@ -24,7 +24,7 @@ const BALANCE_GAP_RATIO: u64 = 100;
 /// Priorities below the first at which reclaim for a boost stops: above it, it would have to write.
 const BOOST_PRIORITIES: u8 = 2;
 
-/// What a run did for a node.
+/// The result of a run for a node.
 struct Run {
     did: Reclaimed,
     /// The order for which it reclaimed at the end.

@@ -32,7 +32,7 @@ const YIELDS: u32 = 2000;
 /// How long to sleep then.
 const NAP: Duration = Duration::from_micros(50);
 
-/// What a measured lock has seen.
+/// The counters of a measured lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockStats {
     /// Times it was taken.

@@ -54,15 +54,15 @@ pub struct Node {
     zones: Vec<(ZoneKind, usize)>,
     /// Whether the background reclaimer is awake.
     pub awake: Flag,
-    /// What it is to do next. `kswapd_order`, `kswapd_highest_zoneidx`.
+    /// Its next run. `kswapd_order`, `kswapd_highest_zoneidx`.
     next: Asked,
-    /// What it is doing, or did last.
+    /// Its current run, or its last one.
     run: Asked,
     /// How often it has freed nothing since something was freed. `kswapd_failures`.
     failures: AtomicU32,
-    /// What reclaim looked at, where that is remembered by node.
+    /// Reclaim's scan counts, if they are kept by node.
     pub scans: Scans,
-    /// What the compactor is to do. `kcompactd_max_order`, `kcompactd_highest_zoneidx`.
+    /// The compactor's next run. `kcompactd_max_order`, `kcompactd_highest_zoneidx`.
     compact: Asked,
     /// Whether it was woken for that.
     compact_woken: Flag,

@@ -1,5 +1,5 @@
-//! What a zone keeps for each pageblock: its type, whether it holds memory, compaction's hints and leases.
-//! Layer: parts of a zone.
+//! A zone's state for each pageblock: its type, whether it holds memory, compaction's hints and leases. Layer: parts of
+//! a zone.
 
 use pageyard_core::{Migratetype, PAGEBLOCK_ORDER, PageblockId, Pfn, ZoneSpan};
 use std::ops::RangeInclusive;

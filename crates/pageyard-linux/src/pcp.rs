@@ -31,7 +31,7 @@ pub struct Pcp {
     freed_high_order: bool,
 }
 
-/// What a policy has seen of the demand.
+/// A policy's record of the demand.
 ///
 /// # Linux
 /// The fields of `struct per_cpu_pages` that change.
@@ -64,7 +64,7 @@ pub struct Listed {
     pub order: Order,
 }
 
-/// What the lists consider of their zone.
+/// The state of the zone that the lists depend on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pressure {
     /// Whether the background reclaimer was woken.

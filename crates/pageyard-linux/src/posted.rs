@@ -5,13 +5,13 @@ use crate::config::Config;
 
 /// A patch on a release, as knobs.
 pub struct Posted {
-    /// What it is called: `posted:` and the id of the message, or `commit:` and the commit.
+    /// Its name: `posted:` and the id of the message, or `commit:` and the commit.
     pub name: &'static str,
-    /// What it does, and what became of it.
+    /// Its effect and its fate.
     pub about: &'static str,
     /// The release that it is made of.
     base: &'static str,
-    /// What it changes, and what it needs below it.
+    /// The knobs it changes, and those it needs below it.
     knobs: &'static [(&'static str, &'static str)],
 }
 

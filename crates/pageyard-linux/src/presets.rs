@@ -11,7 +11,7 @@ struct Release {
     leaves_out: &'static str,
 }
 
-/// What every preset leaves out, and what this one leaves out besides.
+/// Builds the text of a preset's omissions: those of every preset, and its own.
 macro_rules! left_out {
     ($($besides:literal)?) => {
         concat!(

@@ -31,9 +31,9 @@ impl Counted {
 }
 
 impl LinuxAllocator {
-    /// What follows when no zone is above its low watermark, or, as `missed` says, none can serve the request. A
-    /// request that fails while cpusets change is tried again; `changes` is the count of changes before the
-    /// first attempt. One that asked for nodes of which its cpuset has none is tried again without them.
+    /// Serves a request when no zone is above its low watermark or, with `missed`, none can serve it. A request that
+    /// fails while cpusets change is retried; `changes` is the count of changes before the first attempt. One that
+    /// asked only for nodes outside its cpuset is retried without them.
     ///
     /// # Linux
     /// `__alloc_pages_slowpath`: the background reclaimer is woken, reserves open to those entitled to them, and a
@@ -110,8 +110,8 @@ impl LinuxAllocator {
             .ok_or_else(|| Failure { why: self.reason(cx, request, entitled), tried })
     }
 
-    /// What is tried after the first attempt with the request's own privileges: compaction, all that it is entitled to,
-    /// and then reclaim and compaction in turns.
+    /// Tries further after the first attempt with the request's own privileges: compaction, every reserve it is
+    /// entitled to, and then reclaim and compaction in turns.
     fn try_harder<H: Helpers>(
         &self,
         cx: &Cx,

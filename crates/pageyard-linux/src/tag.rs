@@ -44,7 +44,7 @@ impl Holding {
     }
 }
 
-/// What a frame is.
+/// The state of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tag {
     /// Not managed.

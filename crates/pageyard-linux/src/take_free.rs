@@ -10,14 +10,14 @@ use crate::zone::{Locked, Zone};
 use pageyard_core::{BlockId, Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneKind, block};
 use std::ops::Range;
 
-/// What a frame that compaction holds is tagged as.
+/// The tag of a frame that compaction holds.
 pub(crate) const HELD: Tag = Tag::Allocated(Order::ZERO, Holding::MOVABLE);
 
 /// How the free scanner takes what it finds in a part of a pageblock.
 pub(crate) struct Taking<'c> {
     /// The frames that it wants to have in the end.
     pub want: usize,
-    /// What must stay free.
+    /// Frames that must stay free.
     pub floor: Frames,
     /// Whether it stops at the first block that would go below the floor.
     pub give_up: bool,

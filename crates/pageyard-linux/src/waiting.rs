@@ -1,4 +1,5 @@
-//! What a request that waits does: reclaim, compaction and retries, in Linux's order. Layer: requests, above `reclaim`.
+//! The work of a request that waits: reclaim, compaction and retries, in Linux's order. Layer: requests, above
+//! `reclaim`.
 
 use crate::allocator::LinuxAllocator;
 use crate::compaction::{Marks, compact_for_request, room_to_begin};
@@ -81,7 +82,7 @@ impl<'a, H: Helpers> Wait<'a, H> {
         self.effort = effort;
     }
 
-    /// What a request that may wait does before it fails.
+    /// Reclaims, compacts and retries for a request that may wait, before it fails.
     ///
     /// # Linux
     /// `__alloc_pages_slowpath`, from its first direct reclaim on.
@@ -125,9 +126,9 @@ impl<'a, H: Helpers> Wait<'a, H> {
         self.attempt()
     }
 
-    /// What a request that cannot reclaim does last with `defrag_mode`, if it wakes the background reclaimer: it takes
-    /// from pageblocks of other types after all. One that does not wake it is a try, with something else to turn to,
-    /// and fails.
+    /// Takes from pageblocks of other types, as the last resort of a request that cannot reclaim under `defrag_mode`
+    /// and wakes the background reclaimer. A request that does not wake it has a fallback of its own, and fails
+    /// instead.
     ///
     /// # Linux
     /// "mm/page_alloc: fix defrag_mode for non-reclaimable allocations" (D. Ilvokhin, May 2026).

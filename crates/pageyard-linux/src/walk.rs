@@ -12,7 +12,7 @@ use crate::zone::Locked;
 use crate::zonelist::{Called, Inlined, Step, Zoneref};
 use pageyard_core::{BadRequest, Cx, Migratetype, NodeMask, Order, Pfn, Request, RequestFlags};
 
-/// What a request walks: a zonelist, and the nodes it may take from (`None`: all).
+/// The zones that a request walks: a zonelist, and the nodes it may take from (`None`: all).
 pub(crate) struct Walk<'a> {
     pub(crate) list: &'a [Zoneref],
     pub(crate) nodes: Option<NodeMask>,
@@ -39,7 +39,7 @@ impl LinuxAllocator {
         Ok(())
     }
 
-    /// What a request tries before the slow path: zones above their low watermark.
+    /// Makes a request's attempt before the slow path: zones above their low watermark.
     #[inline(always)]
     pub(crate) fn first_attempt<S: Step>(
         &self,

@@ -22,7 +22,7 @@ use pageyard_core::{Frames, Migratetype, Order, PAGEBLOCK_ORDER, Pfn, ZoneId, Zo
 use spin::mutex::SpinMutexGuard;
 use std::sync::atomic::AtomicU64;
 
-/// What the zone lock protects.
+/// The state that the zone lock protects.
 pub struct ZoneInner {
     pub lists: FreeLists,
     pub counts: ZoneCounts,
@@ -61,9 +61,9 @@ pub struct Zone {
     pub reclaiming: Flag,
     /// Whether requests take from it last: the background reclaimer of its node is awake.
     pub spared: Flag,
-    /// What reclaim looked at, where that is remembered by zone.
+    /// Reclaim's scan counts, if they are kept by zone.
     pub scans: Scans,
-    /// What compaction remembers.
+    /// Compaction's state.
     pub compaction: ZoneState,
     pub lock: MeasuredLock<ZoneInner>,
     pub pcps: Vec<Slot>,

@@ -22,7 +22,7 @@ pub(crate) struct Carve {
     order: Order,
 }
 
-/// What became of a block that is no longer carved.
+/// The state of a block that is no longer carved.
 pub(crate) enum Retired {
     /// It goes back when its last fragment does.
     InUse,

@@ -34,7 +34,7 @@ struct Cache {
     carve: Carve,
 }
 
-/// What belongs to a pool's consumer, and stays when that is another.
+/// The state of a pool's consumer side. It stays when the consumer changes.
 #[repr(align(128))]
 pub(crate) struct Consumer {
     cache: UnsafeCell<Cache>,
@@ -172,7 +172,7 @@ impl<'p, 't, A: PageAllocator, M: PageMap> PoolConsumer<'p, 't, A, M> {
         self.pop().ok_or(GetError::Alloc(AllocError::OutOfMemory))
     }
 
-    /// Fills the cache, which is empty, from the ring; says whether there was anything.
+    /// Fills the cache, which is empty, from the ring; returns whether there was anything.
     fn take_from_ring(&mut self, take: impl FnOnce(&Ring<'t>, &mut [u32]) -> usize) -> bool {
         let pool = self.pool;
         let cache = self.cache();

@@ -1,4 +1,4 @@
-//! What can be wrong with a pool, a buffer or a page.
+//! Faults of a pool, a buffer or a page.
 
 use crate::ring::MOST_SLOTS;
 use core::fmt;
@@ -10,12 +10,12 @@ use pageyard_core::units::Order;
 pub enum PacketsError {
     /// A ring's size is a power of two from 1 to [`PoolConfig::MOST_SLOTS`](super::PoolConfig::MOST_SLOTS).
     Ring {
-        /// What was asked for.
+        /// The number asked for.
         slots: u32,
     },
     /// Blocks are this large at most.
     Order {
-        /// What was asked for.
+        /// The order asked for.
         order: Order,
         /// The largest.
         largest: Order,
@@ -72,7 +72,7 @@ pub enum PutError {
 pub struct Refused<T> {
     /// Why.
     pub why: PutError,
-    /// What.
+    /// The item.
     pub item: T,
 }
 

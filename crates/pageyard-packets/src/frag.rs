@@ -35,7 +35,7 @@ impl Default for FragConfig {
     }
 }
 
-/// What the fragments of an allocator's blocks are given back to, from any CPU. Each CPU carves them with a
+/// The owner of fragments of an allocator's blocks, to which they return from any CPU. Each CPU carves them with a
 /// [`PageFrag`].
 ///
 /// Dropped, it reads its table once: where blocks are still in use, by their addresses or by caches that were not

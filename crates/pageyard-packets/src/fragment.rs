@@ -6,7 +6,7 @@ use pageyard_core::allocator::Cx;
 use pageyard_core::error::FreeError;
 use pageyard_core::units::{Order, Pfn, PhysAddr};
 
-/// What [`Fragment`]s are carved by: a [`FragPages`](super::FragPages) or a [`PagePool`](super::PagePool).
+/// The owner of [`Fragment`]s: a [`FragPages`](super::FragPages) or a [`PagePool`](super::PagePool).
 #[expect(private_bounds, reason = "only the owners here are owners")]
 pub trait FragmentOwner: Parts {
     /// Gives back a buffer, or a pool's page, by its address: for descriptors that hold nothing but numbers. From any
@@ -26,7 +26,7 @@ pub trait FragmentOwner: Parts {
     }
 }
 
-/// What an owner of fragments does for them.
+/// The operations of an owner on its fragments.
 pub(crate) trait Parts: Sync {
     /// The table that counts its blocks' uses.
     fn table(&self) -> &UseTable<'_>;

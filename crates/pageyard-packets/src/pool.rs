@@ -59,7 +59,7 @@ impl Default for PoolConfig {
     }
 }
 
-/// What is done once for each page when it enters a pool, and once when it leaves: mapping it for a device.
+/// Work done once for each page when it enters a pool, and once when it leaves: mapping it for a device.
 ///
 /// The value of a page stays with it while it is recycled. `()` maps nothing.
 /// [`UNMAPPED`](PageMap::UNMAPPED) is no value.
@@ -70,7 +70,7 @@ pub trait PageMap: Sync {
     /// Whether pages have values at all.
     const MAPS: bool = true;
 
-    /// What stands for no value.
+    /// The value that means "not mapped".
     const UNMAPPED: u64 = u64::MAX;
 
     /// Maps a page; returns its value, or `None` where that is not possible. A page whose mapping panics goes back to

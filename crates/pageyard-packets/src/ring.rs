@@ -1,4 +1,4 @@
-//! What comes back from other CPUs: a ring that many write and one reads.
+//! The return path from other CPUs: a ring that many write and one reads.
 //!
 //! A slot holds a number or nothing. A writer's one compare-and-swap fills an empty slot, and is what commits; the
 //! reader empties slots with plain stores, because writers never touch a full one. Where writers begin is only a hint,

@@ -1,4 +1,4 @@
-//! What a pool has counted.
+//! A pool's counters.
 
 use pageyard_sync::{A64, Relaxed};
 

@@ -36,7 +36,7 @@ pub enum Values {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owner(u8);
 
-/// What a table consists of.
+/// The parts of a table.
 pub(crate) struct Slices<'m> {
     words: &'m [A32],
     values: &'m [A64],
@@ -183,7 +183,7 @@ impl<'m> UseTable<'m> {
         self.word(block).load(Acquire) == u32::from(owner.0) << USES_BITS | uses
     }
 
-    /// Gives up one use, which the caller has. Says whether it was the last.
+    /// Gives up one use, which the caller has. Returns whether it was the last.
     #[inline(always)]
     pub(crate) fn give_up_one(&self, block: Pfn) -> Result<bool, PutError> {
         let word = self.word(block);
@@ -212,7 +212,7 @@ impl<'m> UseTable<'m> {
         PutError::NotInUse
     }
 
-    /// Gives up some of the uses of `owner`, if there are as many. Says whether none are left.
+    /// Gives up some of the uses of `owner`, if there are as many. Returns whether none are left.
     pub(crate) fn give_up(&self, block: Pfn, owner: Owner, uses: u32) -> Result<bool, PutError> {
         let word = self.word(block);
         let mut now = word.load(Relaxed);

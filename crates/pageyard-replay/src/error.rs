@@ -26,7 +26,7 @@ pub enum ReplayError {
     Knob {
         /// The engine.
         engine: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// An engine for one thread was to run on several.
@@ -48,7 +48,7 @@ pub enum ReplayError {
     Kernel {
         /// How it was named.
         engine: String,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
     /// A slow path was asked for in a replay on several threads.
@@ -59,7 +59,7 @@ pub enum ReplayError {
     Map {
         /// The trace.
         trace: String,
-        /// What is wrong.
+        /// The fault.
         why: MapError,
     },
     /// The trace describes a machine that cannot be replayed.
@@ -67,7 +67,7 @@ pub enum ReplayError {
     Machine {
         /// The trace.
         trace: String,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
     /// The second recording of a job cannot be compared with the first.
@@ -75,19 +75,19 @@ pub enum ReplayError {
     Repeat {
         /// The second recording.
         trace: String,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
     /// The request needs more memory than this process may use.
     #[error("{what} needs {} of memory, and {} leaves {}; {instead}", bytes(*need), room.bound_by, bytes(room.bytes))]
     NoRoom {
-        /// What needs it.
+        /// The part that needs it.
         what: String,
         /// Bytes.
         need: u64,
-        /// What there is.
+        /// The room available.
         room: Room,
-        /// What to do instead.
+        /// The alternative.
         instead: &'static str,
     },
     /// A thread cannot be started.
@@ -97,13 +97,13 @@ pub enum ReplayError {
         thread: usize,
         /// How many were requested.
         threads: usize,
-        /// What the system says.
+        /// The system's error.
         why: std::io::Error,
     },
     /// The machine cannot be made that small or that large.
     #[error("--memory {asked} MiB is not possible: {why}")]
     Memory {
-        /// What was asked for, in MiB.
+        /// The size asked for, in MiB.
         asked: u64,
         /// Why not.
         why: String,

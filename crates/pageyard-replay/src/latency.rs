@@ -15,7 +15,7 @@ pub struct Latencies {
     clock_ns: u64,
 }
 
-/// What [`Latencies`] come to, in nanoseconds.
+/// The summary of some [`Latencies`], in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencySummary {

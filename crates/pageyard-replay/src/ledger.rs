@@ -8,7 +8,7 @@ const LARGEST: Order = Order::of(10);
 
 const NONE: u8 = 0;
 
-/// What stands for a recorded block. The ledger does not interpret it: in a replay on one thread it is the engine's
+/// The stand-in for a recorded block. The ledger does not interpret it: in a replay on one thread it is the engine's
 /// frame, on several threads the place where that frame will be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stand(pub u32);

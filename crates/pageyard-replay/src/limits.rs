@@ -3,7 +3,7 @@
 use crate::error::ReplayError;
 use pageyard_trace::limits;
 
-/// What a replay takes besides its tables: buffers of the reader, stacks, and the allocator's own slack.
+/// The memory that a replay takes besides its tables: buffers of the reader, stacks, and the allocator's own slack.
 const BESIDES: u64 = 48 << 20;
 
 /// Refuses work that needs more bytes than this process may still use.

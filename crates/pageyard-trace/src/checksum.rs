@@ -9,7 +9,7 @@ use twox_hash::XxHash64;
 use crate::error::TraceError;
 use crate::source::Input;
 
-/// What a checksum of this kind starts with.
+/// The prefix of a checksum of this kind.
 const KIND: &str = "xxh64:";
 
 /// Bytes read at a time.

@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// What the command prints as one JSON document.
+/// A command's output as one JSON document.
 ///
 /// The document's first key is `schema`, which holds [`Document::SCHEMA`]; the others are those that [`Serialize`]
 /// writes. A key may be added under the same version; a key that goes away or changes its meaning makes a new one.

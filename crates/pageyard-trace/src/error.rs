@@ -10,12 +10,12 @@ use crate::text::{escaped, shown};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// What was named is not a trace.
+    /// The path is not a trace.
     #[error("{} is not a trace: {}", shown(path), escaped(why))]
     NotATrace {
-        /// What was named.
+        /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The reason it is not a trace.
         why: String,
     },
     /// The operating system refused to read a file.
@@ -43,7 +43,7 @@ pub enum TraceError {
     Unsupported {
         /// The file.
         file: String,
-        /// What is not supported.
+        /// The unsupported feature.
         what: String,
     },
     /// The file cannot be decoded: it is cut short, overwritten, or was never a part of a trace.
@@ -53,7 +53,7 @@ pub enum TraceError {
         file: String,
         /// The row at fault, if one row is.
         row: Option<u64>,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The file can be decoded, but what it says cannot be true.
@@ -63,7 +63,7 @@ pub enum TraceError {
         file: String,
         /// The row at fault, if one row is.
         row: Option<u64>,
-        /// What is wrong.
+        /// The inconsistency.
         what: String,
     },
     /// One of Linux's texts does not read as Linux writes it.
@@ -73,7 +73,7 @@ pub enum TraceError {
         file: &'static str,
         /// The line at fault, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The writer found something where the trace was to go.

@@ -11,7 +11,7 @@ pub const FAILED: u64 = u64::MAX;
 /// `MAX_PAGE_ORDER` of x86-64.
 pub const MAX_ORDER: u8 = 10;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKind {
     /// A request was answered. Linux: `mm_page_alloc`.
@@ -68,13 +68,13 @@ pub struct Event {
     pub tid: u32,
     /// The CPU on which it happened.
     pub cpu: u32,
-    /// What happened.
+    /// The kind of the event.
     pub kind: EventKind,
     /// The order of the block.
     pub order: u8,
     /// The migratetype's number, or -1 where it is not known.
     pub migratetype: i8,
-    /// What the CPU was doing.
+    /// The context that the CPU was in.
     pub context: Context,
     /// Whether interrupts were off.
     pub irqs_off: bool,
@@ -99,6 +99,6 @@ impl Event {
 pub enum Columns {
     /// Every column.
     All,
-    /// What re-executing a trace needs: all but `tid` and `irqs_off`, which read as 0 and `false`.
+    /// The columns needed to re-execute a trace: all but `tid` and `irqs_off`, which read as 0 and `false`.
     Replay,
 }

@@ -95,7 +95,7 @@ pub struct HugeFrames {
     pub free: u64,
     /// Those that the free memory could make.
     pub possible: u64,
-    /// The first as a percentage of the second; left out where none could be made.
+    /// The first as a percentage of the second; omitted if none could be made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pct: Option<f64>,
 }

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// What bounds the memory of this process.
+/// The limit on the memory of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BoundBy {
     /// `RLIMIT_AS`, what `ulimit -v` sets.
@@ -14,7 +14,7 @@ pub enum BoundBy {
     Data,
     /// The memory controller of the process's cgroup, or of one above it.
     Cgroup,
-    /// What the host has: `MemAvailable`.
+    /// The host's memory: `MemAvailable`.
     Host,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for BoundBy {
 pub struct Room {
     /// Bytes.
     pub bytes: u64,
-    /// What leaves no more.
+    /// The limit that applies.
     pub bound_by: BoundBy,
 }
 
@@ -74,7 +74,7 @@ fn room(read: Read<'_>) -> Room {
     rooms.min_by_key(|room| room.bytes).unwrap_or(Room { bytes: UNKNOWN, bound_by: BoundBy::Host })
 }
 
-/// Finds the soft limit of a line of `/proc/self/limits`, in bytes; `None` where there is none.
+/// Finds the soft limit of a line of `/proc/self/limits`, in bytes; `None` if there is none.
 fn soft_limit(limits: &str, name: &str) -> Option<u64> {
     let line = limits.lines().find_map(|l| l.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()

@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 32 << 20;
 /// More CPUs than any Linux can have.
 const MAX_CPUS: u32 = 8192;
 
-/// What a trace says of itself.
+/// A trace's metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meta {
     /// The format's version.

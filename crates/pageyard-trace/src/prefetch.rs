@@ -20,7 +20,7 @@ pub struct Prefetch {
     batches: Receiver<Batch>,
     used: SyncSender<Vec<Event>>,
     rows: u64,
-    /// What ended the stream.
+    /// The result that ended the stream.
     end: Option<Result<(), TraceError>>,
 }
 

@@ -58,11 +58,11 @@ pub struct EventReader {
     group_end: u64,
     bounds: Bounds,
     expected: Option<u64>,
-    /// What stopped the reader, so that asking again gives the same answer.
+    /// The error that stopped the reader, so that asking again gives the same answer.
     fault: Option<TraceError>,
 }
 
-/// What an event is checked against.
+/// The bounds that events are checked against.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     cpus: u32,

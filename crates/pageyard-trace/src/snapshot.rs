@@ -10,7 +10,7 @@ pub const MAX_FRAMES: u64 = 1 << 36;
 /// Rows decoded at a time.
 const BATCH: u64 = 16 << 10;
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -75,7 +75,7 @@ pub struct Run {
     pub pfn: u64,
     /// How many frames there are; never 0 in a [`Snapshot`] that was read.
     pub frames: u64,
-    /// What they hold.
+    /// Their content.
     pub kind: FrameKind,
     /// Whether they are part of a transparent huge page.
     pub thp: bool,
@@ -91,8 +91,8 @@ impl Run {
     }
 }
 
-/// What every frame held at one moment, as runs in ascending order that do not overlap. Gaps are frames that do not
-/// exist.
+/// The content of every frame at one moment, as runs in ascending order that do not overlap. Gaps are frames that do
+/// not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The runs.

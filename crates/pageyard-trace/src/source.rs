@@ -28,7 +28,7 @@ impl Source {
         }
     }
 
-    /// Opens the file `name`, or returns `None` where there is none.
+    /// Opens the file `name`, or returns `None` if there is none.
     pub fn open(&self, name: &str) -> Result<Option<Input>, TraceError> {
         let label = self.label(name);
         let bytes = match self {

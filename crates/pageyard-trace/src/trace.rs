@@ -24,7 +24,7 @@ pub(crate) const EVENTS: &str = "events.parquet";
 pub(crate) const BEFORE: &str = "before.parquet";
 /// The file that holds the memory map when it ended.
 pub(crate) const AFTER: &str = "after.parquet";
-/// What the name of an unfinished trace adds to that of the trace.
+/// The suffix of an unfinished trace's name.
 pub(crate) const PARTIAL: &str = ".partial";
 /// The file that describes the trace.
 pub(crate) const META: &str = "meta.json";

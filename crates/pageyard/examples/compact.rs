@@ -75,7 +75,8 @@ fn mix(n: u64) -> u64 {
     x ^ x >> 32
 }
 
-/// What an optimal plan recovers, and what it moves: pin-free pageblocks, the emptiest first, while others have room.
+/// Returns the frames an optimal plan recovers and the frames it moves: pin-free pageblocks, the emptiest first, while
+/// others have room.
 fn optimum(frames: &[Frame]) -> (u64, u64) {
     let used = |block: &[Frame]| block.iter().filter(|f| **f != Frame::NotMine).count() as u64;
     let blocks: Vec<(u64, bool)> =

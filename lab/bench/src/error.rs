@@ -6,7 +6,7 @@ use pageyard_trace::TraceError;
 /// Why a benchmark or an experiment could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// What it replays or works with could not be made.
+    /// The replay or another fixture could not be made.
     #[error(transparent)]
     Replay(#[from] ReplayError),
     /// A recording cannot be read.
@@ -33,7 +33,7 @@ pub enum BenchError {
     /// A user's settings leave an experiment nothing to measure.
     #[error("{why}")]
     Settings {
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
     /// A number of samples for an experiment that takes none.
@@ -45,7 +45,7 @@ pub enum BenchError {
     /// An experiment went wrong: what it measured would mean nothing.
     #[error("the experiment cannot be trusted: {why}")]
     Experiment {
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A report cannot be written.
@@ -53,7 +53,7 @@ pub enum BenchError {
     Report {
         /// Where to.
         path: String,
-        /// What is wrong, and what to do.
+        /// The fault, and the remedy.
         why: String,
     },
     /// A recording that an experiment needs is not there.

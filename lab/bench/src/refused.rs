@@ -20,7 +20,7 @@ const LISTED: usize = 256;
 /// Requests that are timed.
 const REQUESTS: usize = 201;
 
-/// What a refused request costs.
+/// The cost of a refused request.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedRow {

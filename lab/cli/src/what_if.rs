@@ -1,5 +1,5 @@
-//! What `pageyard-lab what-if` runs of this program: loads, trials, the process that puts settings back, and a guest's
-//! only one.
+//! The parts of this program that `pageyard-lab what-if` runs as processes of their own: loads, trials, the process
+//! that restores settings, and a guest's only one.
 
 use clap::Args;
 use pageyard_bench::experiment::what_if::{self, State, Work, guard, trial};

@@ -1,4 +1,4 @@
-//! What the tests of `pageyard` and of `pageyard-lab` share.
+//! Helpers that the tests of `pageyard` and of `pageyard-lab` share.
 //!
 //! | file | what it has |
 //! |---|---|

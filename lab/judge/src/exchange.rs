@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 
 /// Where things lie, in bytes.
 const OPERATIONS_AT: u64 = MIB;
-/// What the guest writes, behind the driver's words: 8 + 4 + 4 + 16 * 8 + 4 + 4.
+/// The offset of the guest's result, after the driver's words: 8 + 4 + 4 + 16 * 8 + 4 + 4.
 const DONE_AT: u64 = 152;
 const ANSWERS_AT: u64 = 65 * MIB;
 const FRAMES_AT: u64 = 129 * MIB;
@@ -47,26 +47,26 @@ const ANSWER_BYTES: usize = 16;
 const FRAME_FREED: u32 = 1 << 31;
 const NONE: u64 = u64::MAX;
 
-/// What a kernel did with a stream.
+/// A kernel's results for a stream.
 #[derive(Clone, Debug)]
 pub struct Ruling {
     /// The kernel's release.
     pub release: String,
     /// The state before the first operation.
     pub opening: KernelState,
-    /// What each operation answered.
+    /// The answer to each operation.
     pub answers: Vec<Answer>,
-    /// What compaction moved, in order.
+    /// The frames that compaction moved, in order.
     pub moves: Vec<Move>,
-    /// What compaction did on its way, in order.
+    /// The steps of compaction, in order.
     pub steps: Vec<TakenStep>,
     /// How many requests were to isolate more frames than one may.
     pub cut_short: u64,
     /// How often each request reclaimed.
     pub reclaims: Vec<u16>,
-    /// What zones and lists counted after each operation, folded as [`crate::reference::Reference::counts`] does.
+    /// The counts of zones and lists after each operation, folded as [`crate::reference::Reference::counts`] does.
     pub counts: Vec<u32>,
-    /// What calls took, where that was measured: an allocation, a free, a frame of a bulk request.
+    /// The cost of calls, if measured: an allocation, a free, a frame of a bulk request.
     pub weights: [f64; 3],
     /// The state after the last.
     pub closing: KernelState,
@@ -81,7 +81,7 @@ pub enum ExchangeError {
     Guest(Failure),
     /// Compaction did more than there is room to write down.
     TooMany,
-    /// What the guest wrote makes no sense.
+    /// The guest's state makes no sense.
     State(StateError),
 }
 
@@ -112,7 +112,7 @@ impl From<io::Error> for ExchangeError {
     }
 }
 
-/// What a guest does with a stream.
+/// The guest's task for a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Task {
     /// Carries it out; nothing is compacted.

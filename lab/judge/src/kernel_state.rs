@@ -29,9 +29,9 @@ pub struct KernelZone {
     pub start: Pfn,
     /// How many frames it spans.
     pub spanned: Frames,
-    /// What the kernel computed from its settings.
+    /// The values that the kernel computed from its settings.
     pub computed: Computed,
-    /// What the reference can be opened with.
+    /// The state in which the reference can be opened.
     pub state: ZoneOpening,
     /// Free frames.
     pub free: u64,
@@ -43,7 +43,7 @@ pub struct KernelZone {
     pub runs: Vec<(Pfn, Frames, bool)>,
 }
 
-/// What a kernel computes from the size of a zone and its settings.
+/// The values that a kernel computes from the size of a zone and its settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Computed {
     /// Managed frames.
@@ -56,7 +56,7 @@ pub struct Computed {
     pub lists: Vec<[u64; 3]>,
 }
 
-/// What is wrong with a state.
+/// The fault in a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StateError {
     /// It ends too early.
@@ -162,7 +162,7 @@ impl KernelState {
     }
 }
 
-/// What bits of a frame's state mean.
+/// The bits of a frame's state.
 const OF_ZONE: u8 = 1;
 const MOVABLE: u8 = 2;
 const RESERVED: u8 = 4;

@@ -3,7 +3,7 @@
 use pageyard_core::{CpuId, Request};
 use pageyard_guest::request::GuestRequest;
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Kind {
@@ -99,7 +99,7 @@ impl Move {
 /// One operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operation {
-    /// What it does.
+    /// The kind.
     pub kind: Kind,
     /// The CPU that does it.
     pub cpu: u8,
@@ -113,9 +113,9 @@ pub struct Operation {
     pub zone: u8,
     /// Of requests: the nodes that may serve, a bit each; 0: any.
     pub nodes: u8,
-    /// What the kind says.
+    /// The kind's argument.
     pub arg: u32,
-    /// What the kind says.
+    /// The kind's second argument.
     pub sub: u16,
     /// Of requests: how many blocks are freed each time that they reclaim, if there are so many.
     pub gives: u16,
@@ -183,7 +183,7 @@ impl Operation {
     }
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// A request for a block: its first frame, if there was one.

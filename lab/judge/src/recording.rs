@@ -31,7 +31,7 @@ pub struct Recording {
     pub compacts: bool,
     /// The stream.
     pub operations: Vec<Operation>,
-    /// What the kernel did.
+    /// The kernel's results.
     pub ruling: Ruling,
 }
 
@@ -56,7 +56,7 @@ struct Head {
 pub enum RecordingError {
     /// It cannot be read or written.
     Io(io::Error),
-    /// What is wrong with it.
+    /// The content is wrong.
     Content(String),
 }
 

@@ -28,7 +28,7 @@ pub enum OpenError {
     Map(MapError),
     /// The lists contradict one another.
     Opening(OpeningError),
-    /// What the reference computes from the settings is not what the kernel computed: the zone, and both.
+    /// The reference computes other values from the settings than the kernel did: the zone, and both.
     Computed(ZoneId, Box<Computed>, Box<Computed>),
     /// A zone spans other frames.
     Span(ZoneId),
@@ -55,7 +55,7 @@ pub struct Reference {
     owners: Owners,
 }
 
-/// What operations hold, where compaction moves it, and what reclaim may free.
+/// The blocks that operations hold, where compaction moves them, and what reclaim may free.
 struct Owners {
     /// By operation: the blocks that it got and still holds.
     held: RefCell<Vec<Vec<Option<Pfn>>>>,
@@ -288,7 +288,7 @@ impl Owners {
     }
 }
 
-/// What the reference computed for a zone.
+/// Returns the values that the reference computed for a zone.
 fn computed(allocator: &LinuxAllocator, zone: ZoneId) -> Option<Computed> {
     let stats = PageAllocator::zone_stats(allocator, zone)?;
     let lists =

@@ -1,4 +1,4 @@
-//! What several comparisons say together, as text and as JSON.
+//! The summary of several comparisons, as text and as JSON.
 
 use crate::verdict::{Covered, LEFT_OUT, Verdict};
 use serde::Serialize;
@@ -7,11 +7,11 @@ use std::fmt;
 /// One comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// What was compared: a set of settings, or a file.
+    /// The set of settings, or the file, that was compared.
     pub name: String,
     /// The kernel's release.
     pub release: String,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
@@ -35,12 +35,12 @@ pub struct Report<'a> {
     pub operations: u64,
     /// Whether everything was equal.
     pub equal: bool,
-    /// What differs first.
+    /// The first difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<&'a str>,
-    /// What the operations met on their way.
+    /// The paths that the operations took.
     pub covered: Covered,
-    /// What is not compared.
+    /// The state that is not compared.
     pub left_out: [&'static str; LEFT_OUT.len()],
     /// Each comparison.
     pub rows: &'a [Row],

@@ -1,5 +1,4 @@
-//! What compaction does on its way, as a kernel's trace events and the reference tell it, in numbers that can be
-//! compared.
+//! The steps of compaction, from a kernel's trace events and from the reference, as numbers that can be compared.
 
 use pageyard_core::compaction::{Outcome, Step};
 use std::fmt;
@@ -14,7 +13,7 @@ pub struct TakenStep {
     pub operation: u32,
     /// The kind of step, as `exchange.h` numbers them.
     pub kind: u32,
-    /// What belongs to it.
+    /// Its numbers.
     pub numbers: [u32; 3],
 }
 

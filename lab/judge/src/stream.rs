@@ -7,7 +7,7 @@ use pageyard_guest::request::{
     COMPOUND, DIRECT, HIGH, KSWAPD, MAYFAIL, MEMALLOC, NOMEMALLOC, NORETRY, THIS_NODE, VICTIM,
 };
 
-/// What a stream is made of.
+/// The settings from which a stream is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// Whatever else is the same, another seed is another stream.

@@ -1,4 +1,4 @@
-//! What a kernel answered against what the reference answers, operation by operation, and the states after the last
+//! The comparison of a kernel's answers with the reference's, operation by operation, and of the states after the last
 //! one.
 
 use crate::exchange::Ruling;
@@ -11,7 +11,7 @@ use pageyard_linux::{Config, LinuxAllocator, Opening, ZoneOpening};
 use serde::Serialize;
 use std::fmt;
 
-/// What a comparison does not see.
+/// Behaviour that a comparison does not see.
 pub const LEFT_OUT: [&str; 8] = [
     "the two CPUs take turns and never meet in a lock",
     "free pages are counted exactly: no CPU keeps a difference to itself, so lists of another node do not expire",
@@ -23,7 +23,7 @@ pub const LEFT_OUT: [&str; 8] = [
     "until 6.3, urgent requests that cannot wait without being GFP_ATOMIC",
 ];
 
-/// What the operations of a stream met, by the reference's counters.
+/// The paths that a stream's operations took, by the reference's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Covered {
     /// Requests.
@@ -126,17 +126,17 @@ impl fmt::Display for Covered {
     }
 }
 
-/// What came of a comparison.
+/// The outcome of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Verdict {
     /// Operations that were compared and equal: all, or those before the first that differs.
     pub operations: u64,
     /// Whether everything was equal.
     pub equal: bool,
-    /// What differs first.
+    /// The first difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<String>,
-    /// What the operations met.
+    /// The paths that the operations took.
     pub covered: Covered,
     /// Where counts differ first: the operation, and what the reference counts.
     #[serde(skip)]
@@ -246,7 +246,7 @@ fn move_difference(operation: usize, ours: &[Move], theirs: &[Move]) -> Option<S
     ))
 }
 
-/// What both count.
+/// The counters that both have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Counters {
     pgalloc: u64,

@@ -1,4 +1,4 @@
-//! What kernels were recorded to do, the reference does too; and what is no recording is refused in a sentence.
+//! The reference behaves as recorded kernels did, and a file that is no recording is refused in a sentence.
 
 use pageyard_guest::request::{DIRECT, NOMEMALLOC, VICTIM};
 use pageyard_judge::operation::{Answer, Kind, Operation};

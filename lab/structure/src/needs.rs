@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 /// Times that a name is followed from import to import, before it is given up: more than any chain of re-exports has.
 const LONGEST_CHAIN: usize = 16;
 
-/// What a crate's files need of each other.
+/// The dependencies between a crate's files.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     /// By file: the files that it needs.

@@ -1,4 +1,4 @@
-//! What is wrong with a crate's structure.
+//! The rules of a crate's structure, and their violations.
 
 use crate::graph::{Graph, circles};
 use crate::needs::{Needs, needs};

@@ -42,7 +42,7 @@ pub(crate) struct Module {
 pub(crate) struct Import {
     /// The name here; `None` for a glob.
     pub name: Option<String>,
-    /// What it stands for.
+    /// The path that it stands for.
     pub path: Vec<String>,
     /// Whether others can see it.
     pub is_re_export: bool,

@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-/// What tells a process that it is the child.
+/// The environment variable that marks the child process.
 const IN_CHILD: &str = "PAGEYARD_TEST_CHILD";
 
-/// What starts a program of another architecture, with its arguments: an emulator runs one process, and the kernel does
-/// not know how to start another for it.
+/// The environment variable with the emulator, and its arguments, for a program of another architecture. An emulator
+/// runs one process, and the kernel cannot start another one for it.
 const RUNNER: &str = "PAGEYARD_TEST_RUNNER";
 
 /// Makes the command that starts this program again.

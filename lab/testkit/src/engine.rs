@@ -1,8 +1,8 @@
-//! What the suite needs to know of an engine: how to build one, and what it promises beyond the interface.
+//! The suite's view of an engine: how to build one, and its promises beyond the interface.
 
 use pageyard::{MapError, MemoryMap, Order, PageAllocator};
 
-/// What a check says: nothing, or what is wrong.
+/// The result of a check: a value, or the fault found.
 pub type Verdict<T = ()> = Result<T, String>;
 
 /// Builds one kind of engine, as often as the suite wants.

@@ -6,7 +6,7 @@ use pageyard::{
     CpuId, Frames, MemoryMap, NR_ORDERS, NodeId, Order, Pfn, Request, ZoneId, ZoneKind, ZoneSpan,
 };
 
-/// What one frame is.
+/// The state of one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
     /// Not the allocator's.

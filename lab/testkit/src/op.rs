@@ -11,7 +11,7 @@ pub enum Op {
     Alloc {
         /// The CPU that asks.
         cpu: CpuId,
-        /// What it asks for.
+        /// The request.
         request: Request,
     },
     /// Frees a held block.
@@ -75,7 +75,7 @@ pub enum Op {
     BulkAlloc {
         /// The CPU that asks.
         cpu: CpuId,
-        /// What it asks for.
+        /// The request.
         request: Request,
         /// How many.
         count: u32,

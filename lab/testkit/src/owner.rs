@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an owner does wrong.
+/// A fault planted in an owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fault {
     /// Nothing.
@@ -32,7 +32,7 @@ pub enum Fault {
     Churns,
 }
 
-/// What a block is for.
+/// The use of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
     /// It can be moved.
@@ -59,7 +59,7 @@ pub struct Owner<'e, E> {
     moves: AtomicU64,
     /// Blocks of several frames that were moved.
     blocks: AtomicU64,
-    /// What it does wrong.
+    /// The planted fault.
     pub fault: Fault,
 }
 
@@ -94,7 +94,7 @@ impl<'e, E: PageAllocator> Owner<'e, E> {
         n
     }
 
-    /// Frees a block that it holds, unless it is being moved; says whether it did.
+    /// Frees a block that it holds, unless it is being moved; returns whether it did.
     ///
     /// # Panics
     /// When the engine refuses.

@@ -1,5 +1,5 @@
-//! What every engine that reclaims and compacts must do: serve what can be served, otherwise fail with numbers, and
-//! account for every frame whatever its helpers do wrong.
+//! Requirements on every engine that reclaims and compacts: serve what can be served, otherwise fail with numbers, and
+//! account for every frame whatever the helpers do wrong.
 //!
 //! `build` makes an engine over one Normal zone that starts at frame 0 and has as many frames as it is told.
 

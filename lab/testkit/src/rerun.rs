@@ -49,7 +49,7 @@ impl Step {
     }
 }
 
-/// What came of some steps.
+/// The outcome of some steps.
 pub struct Outcome {
     /// Those that ran, each naming the place where its block lay; the last is the one that failed, if one did.
     pub ran: Vec<Step>,

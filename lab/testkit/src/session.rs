@@ -25,7 +25,7 @@ pub struct Session<E> {
     pub model: Naive,
     /// The blocks held.
     pub held: Vec<BlockId>,
-    /// What happened so far.
+    /// The events so far.
     pub tally: Tally,
     pfns: Vec<Pfn>,
     refusals: Vec<(Pfn, FreeError)>,

@@ -46,7 +46,7 @@ pub fn quietly<T>(f: impl FnOnce() -> T) -> Result<T, String> {
 pub struct Failure {
     /// The operations.
     pub ops: Vec<Op>,
-    /// What is wrong after the last.
+    /// The fault after the last operation.
     pub why: String,
     /// How often a list was run to make it short, [`MOST_RUNS`] at most.
     pub runs: u32,
@@ -142,7 +142,7 @@ impl<B: Build> Shrinking<'_, B> {
     }
 }
 
-/// What makes an operation simpler, each in one respect; the frame is the first of the map.
+/// Simplifications of an operation, each in one respect; the frame is the first of the map.
 const SIMPLER: [fn(&mut Op, Pfn); 6] = [
     |op, _| op.cpu_mut().into_iter().for_each(|cpu| *cpu = CpuId(0)),
     |op, _| op.held_mut().into_iter().for_each(|held| *held = 0),

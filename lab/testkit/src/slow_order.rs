@@ -20,7 +20,7 @@ const FRAMES: u64 = 64 * 512;
 /// Frames of a machine that may reserve a pageblock for atomic requests: 256 pageblocks.
 const LARGE: u64 = 256 * 512;
 
-/// What a request does while it waits.
+/// A step of a request while it waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// It compacts.
@@ -36,7 +36,7 @@ pub const LIGHT: Step = Step::Compact(Mode::SyncLight);
 /// Reclaim.
 pub const RECLAIM: Step = Step::Reclaim;
 
-/// What an engine does, in its order.
+/// An engine's steps, in its order.
 #[derive(Clone, Copy, Debug)]
 pub struct Ways {
     /// For a costly request that cannot be served.

@@ -1,4 +1,4 @@
-//! What a run provoked: a test of failures that never failed is not a test.
+//! The events that a run provoked: a test of failures that never failed is not a test.
 
 use core::fmt;
 use core::ops::AddAssign;

@@ -6,7 +6,7 @@ use pageyard_testkit::storm::{self, Guard, Kind, Mix, Naming, Plan, Report, Rule
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What the lists do wrong.
+/// A fault planted in the lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wrong {
     Nothing,

@@ -1,4 +1,5 @@
-//! What the processes of a run tell each other: one block of shared memory, in which every word has one writer.
+//! The board on which the processes of a run communicate: one block of shared memory, in which every word has one
+//! writer.
 
 use crate::shared::FromZeros;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -22,7 +23,7 @@ impl Worker {
     }
 }
 
-/// What every process is to do.
+/// The phase that every process is to be in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Work.
@@ -74,7 +75,7 @@ pub struct Moving {
     pub packets: AtomicU32,
 }
 
-/// What a worker says.
+/// A worker's state and counts.
 #[repr(C, align(128))]
 pub struct Slot {
     /// The order that it stopped for; see [`Board::parked`].
@@ -98,7 +99,7 @@ pub struct Slot {
     pub put: Calls,
 }
 
-/// What the source says of a queue.
+/// The source's counts for a queue.
 #[repr(C, align(128))]
 pub struct Sent {
     /// Packets that it handed to the kernel.
@@ -107,7 +108,7 @@ pub struct Sent {
     pub given_up: AtomicU64,
 }
 
-/// What the sink says of a queue.
+/// The sink's counts for a queue.
 #[repr(C, align(128))]
 pub struct Arrived {
     /// Packets that were right.
@@ -132,9 +133,9 @@ pub struct Board {
     pub quota: AtomicU64,
     /// A slot for each worker.
     pub slots: [Slot; WORKERS],
-    /// What was sent, by queue.
+    /// Packets sent, by queue.
     pub sent: [Sent; QUEUES],
-    /// What arrived, by queue.
+    /// Packets arrived, by queue.
     pub arrived: [Arrived; QUEUES],
 }
 
@@ -180,7 +181,7 @@ impl Board {
         }
     }
 
-    /// Stops for an order to pause, until it changes; the caller's hands are empty. Says whether it did.
+    /// Stops for an order to pause, until it changes; the caller's hands are empty. Returns whether it did.
     pub fn park(&self, who: Who) -> bool {
         let word = self.word();
         if self.order() != Order::Pause {

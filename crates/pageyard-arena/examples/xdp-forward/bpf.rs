@@ -45,7 +45,7 @@ impl Sockets {
     /// Makes an empty map for `queues` queues.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(queues: u32) -> Result<Sockets, Errno> {
         #[repr(C)]
         struct Create {
@@ -64,7 +64,7 @@ impl Sockets {
     /// Sets the socket of a queue.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set(&self, queue: u32, socket: impl AsFd) -> Result<(), Errno> {
         #[repr(C)]
         struct Update {
@@ -104,7 +104,7 @@ const fn instruction(opcode: u8, to: u8, from: u8, offset: i16, constant: i32) -
     Instruction { opcode, registers, offset, constant }
 }
 
-/// Redirects each packet to the socket of the queue that it came in on, and drops it where there is none.
+/// Redirects each packet to the socket of the queue that it came in on, and drops it if there is none.
 fn redirect(map: RawFd) -> [Instruction; 6] {
     /// Where the context has the queue's number.
     const RX_QUEUE_INDEX: i16 = 16;
@@ -128,7 +128,7 @@ pub struct Attached(#[expect(dead_code, reason = "it is held")] OwnedFd);
 /// Loads the program for a map and attaches it to a device of the calling thread's network namespace.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn attach(sockets: &Sockets, device: u32, mode: Mode) -> Result<Attached, Errno> {
     #[repr(C)]
     struct Load {

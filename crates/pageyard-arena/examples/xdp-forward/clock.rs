@@ -22,7 +22,7 @@ pub fn ticks() -> u64 {
     }
 }
 
-/// What the clock itself is.
+/// The clock's rate and its own cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Ticks in a nanosecond.

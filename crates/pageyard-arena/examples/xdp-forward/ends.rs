@@ -28,7 +28,7 @@ fn more(word: &AtomicU64, n: u64) {
 /// packets is between the source and the router.
 ///
 /// # Errors
-/// What the kernel says where a send fails for good.
+/// The kernel's error if a send fails for good.
 pub fn send(rig: &Rig, board: &Board) -> Result<(), Failure> {
     let mut progress: Vec<_> = rig.queues.iter().map(|_| (0, Instant::now())).collect();
     loop {

@@ -46,7 +46,7 @@ impl Namespace {
     /// Moves the calling thread into it.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn enter(&self) -> Result<(), Failure> {
         move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))
             .map_err(|why| Failure::because("entering a network namespace", why))
@@ -131,7 +131,7 @@ fn ip_output(arguments: &[&str]) -> Result<Vec<u8>, Failure> {
 /// Returns the index of a device in the calling thread's namespace.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn device(name: &str) -> Result<u32, Failure> {
     let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None);
     any.and_then(|socket| netdevice::name_to_index(&socket, name))

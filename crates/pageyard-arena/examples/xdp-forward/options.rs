@@ -1,4 +1,4 @@
-//! What the command line says.
+//! The command line.
 
 use crate::board::QUEUES;
 use crate::bpf::Mode;
@@ -8,7 +8,7 @@ use crate::rig::Sizes;
 use crate::run::Completion;
 use std::time::Duration;
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub const USAGE: &str = "Forwards real packets between AF_XDP sockets, with frames from four allocators in turn.
 
 usage: cargo run --release -p pageyard-arena --example xdp-forward -- [options]
@@ -64,7 +64,7 @@ impl Options {
     /// Reads a command line; none where it asks for help.
     ///
     /// # Errors
-    /// What is wrong with it, and what to write instead.
+    /// The fault in the command line, and a replacement.
     pub fn read(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
         let mut options = Options::default();
         let mut frames = 4096;

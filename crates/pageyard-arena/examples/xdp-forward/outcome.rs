@@ -1,4 +1,4 @@
-//! What a run found: where packets and frames ended, who was killed, and what the allocator took.
+//! The results of a run: where packets and frames ended, which processes were killed, and what the allocator took.
 
 use crate::board::{Board, Calls};
 use crate::failure::Failure;
@@ -77,7 +77,7 @@ impl Timed {
     }
 }
 
-/// What a run found.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// From the first packet until the last one was through.
@@ -86,7 +86,7 @@ pub struct Outcome {
     pub packets: Packets,
     /// Where frames were at the end.
     pub places: Places,
-    /// What the allocator had at the end.
+    /// The allocator's stock at the end.
     pub balance: Balance,
     /// Frames that an allocator would have handed out twice after a worker was killed, which must not be.
     pub doubly_owned: u32,
@@ -116,7 +116,7 @@ impl Outcome {
     }
 }
 
-/// What the kernel counts, over all queues.
+/// The kernel's counts, over all queues.
 #[derive(Clone, Copy)]
 pub struct Counts {
     routed: u64,

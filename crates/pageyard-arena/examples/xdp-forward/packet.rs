@@ -67,7 +67,7 @@ pub fn write_number(bytes: &mut [u8], number: Number) {
 }
 
 /// Does what a router does to a header: other link addresses, one hop less, and the checksum changed to match (RFC
-/// 1624). Says whether it is a packet of this program; another one is left alone.
+/// 1624). Returns whether it is a packet of this program; another one is left alone.
 ///
 /// A packet that has the router's link addresses was routed already, by a worker that was killed before it sent it:
 /// nothing is left to do. For one that was killed in here, see [`restore`].
@@ -107,7 +107,7 @@ pub fn restore(bytes: &mut [u8], word: u32) {
 /// Reads a packet where it arrives.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault in the packet.
 pub fn arrived(bytes: &[u8]) -> Result<Number, Wrong> {
     if bytes.len() < SMALLEST || bytes[HEADERS..HEADERS + 4] != MARK.to_le_bytes() {
         return Err(Wrong::Foreign);
@@ -124,7 +124,7 @@ pub fn arrived(bytes: &[u8]) -> Result<Number, Wrong> {
     if header && word(HEADERS + 16) == number.check() { Ok(number) } else { Err(Wrong::Damaged) }
 }
 
-/// What is wrong with a packet that arrived.
+/// A fault in a packet that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
     /// This program did not send it.

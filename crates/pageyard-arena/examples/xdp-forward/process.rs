@@ -18,7 +18,7 @@ impl Child {
     /// this process ends, in whatever way.
     ///
     /// # Errors
-    /// What the kernel says where it cannot fork.
+    /// The kernel's error if it cannot fork.
     pub fn fork(work: impl FnOnce() -> Result<(), Failure>) -> Result<Child, Failure> {
         let parent = getpid();
         // SAFETY: this process has one thread, so the child's copy of everything is whole.

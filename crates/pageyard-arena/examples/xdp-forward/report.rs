@@ -1,4 +1,4 @@
-//! What runs come to, as tables or as one document.
+//! The report of some runs, as tables or as one document.
 
 use crate::clock::Clock;
 use crate::frames::Kind;
@@ -15,7 +15,7 @@ pub struct Row {
     pub completion: Completion,
     /// Whether lines were counted, so that times say nothing.
     pub counted: bool,
-    /// What it found.
+    /// Its results.
     pub outcome: Outcome,
 }
 
@@ -27,7 +27,7 @@ pub struct Report {
     pub rows: Vec<Row>,
 }
 
-/// The middle value; of two in the middle, the upper one. 0 where there is none.
+/// The middle value; of two in the middle, the upper one. 0 if there is none.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -170,7 +170,7 @@ impl Report {
     }
 }
 
-/// What an allocator costs with one split.
+/// An allocator's costs with one split.
 struct Cost {
     get: f64,
     put: f64,

@@ -1,4 +1,4 @@
-//! What lasts from run to run: the network, its programs, and the sockets of each queue, over the arena's memory.
+//! The fixtures that all runs share: the network, its programs, and the sockets of each queue, over the arena's memory.
 
 use crate::board::Worker;
 use crate::bpf::{Attached, Mode, Sockets, attach};
@@ -81,7 +81,7 @@ pub struct Sizes {
     pub mode: Mode,
 }
 
-/// What the sockets of a device do.
+/// The direction of a device's sockets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Sends,

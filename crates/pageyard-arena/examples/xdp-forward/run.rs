@@ -50,7 +50,7 @@ impl Completion {
     }
 }
 
-/// What a run is to do.
+/// The plan of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Who takes completions.
@@ -63,12 +63,12 @@ pub struct Plan {
     pub kills: u32,
 }
 
-/// What a run works with.
+/// The fixtures of a run.
 #[derive(Clone, Copy)]
 pub struct Setting<'a> {
-    /// What lasts.
+    /// The fixtures that all runs share.
     pub rig: &'a Rig,
-    /// What processes tell each other.
+    /// The board on which processes communicate.
     pub board: &'a Board,
     /// The allocator.
     pub store: &'a dyn Store,
@@ -79,7 +79,7 @@ pub struct Setting<'a> {
 /// Runs once.
 ///
 /// # Errors
-/// What went wrong in a process, or that something does not come to rest.
+/// A process failed, or frames or packets did not come to rest.
 pub fn run(
     setting: Setting<'_>,
     plan: Plan,

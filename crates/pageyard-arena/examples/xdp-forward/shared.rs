@@ -21,7 +21,7 @@ unsafe impl FromZeros for std::sync::atomic::AtomicU8 {}
 /// program.
 ///
 /// # Errors
-/// What the kernel says, where there is no memory.
+/// The kernel's error if there is no memory.
 pub fn value<T: FromZeros>() -> io::Result<&'static T> {
     slice::<T>(1).map(|all| &all[0])
 }

@@ -26,7 +26,7 @@ pub const CHUNK: u64 = pageyard::PAGE_SIZE;
 pub enum Umem<'a> {
     /// Memory to register: its start, and its size in bytes.
     Register(NonNull<u8>, usize),
-    /// What another socket registered.
+    /// The memory that another socket registered.
     Of(&'a Socket),
 }
 
@@ -60,7 +60,7 @@ impl Socket {
     /// Sockets that share a UMEM and have different queues each have a fill and a completion ring of their own.
     ///
     /// # Errors
-    /// What the kernel says; `EAFNOSUPPORT` where it has no AF_XDP.
+    /// The kernel's error; `EAFNOSUPPORT` if it has no AF_XDP.
     pub fn open(umem: Umem<'_>, place: Place) -> Result<Socket, Errno> {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
         if let Umem::Register(at, bytes) = umem {
@@ -106,7 +106,7 @@ impl Socket {
     /// device refuses are gone, and it counts them; their frames come back through the completion ring as all do.
     ///
     /// # Errors
-    /// What the kernel says, where trying again would not help.
+    /// The kernel's error if a retry would not help.
     pub fn kick(&self) -> Result<(), Errno> {
         // Each call sends a batch of the kernel's; what is left after these is sent by the next kick.
         for _ in 0..64 {
@@ -133,7 +133,7 @@ impl Socket {
     /// Returns what the kernel counted: packets that it dropped for want of a frame or of room in the RX ring.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn statistics(&self) -> Result<XdpStatistics, Errno> {
         sockopt::xdp_statistics(&self.fd)
     }

@@ -143,7 +143,7 @@ fn between(taken: u32, passed_on: u32) -> u32 {
     (taken.wrapping_sub(passed_on) as i32).unsigned_abs()
 }
 
-/// What an allocator has, against what is free.
+/// An allocator's stock, compared with the free frames.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Balance {
     /// Frames that it could hand out.

@@ -23,7 +23,7 @@ const DISTURBED: Duration = Duration::from_micros(20);
 /// How long a worker with nothing to do sleeps, in microseconds.
 const NAP_MICROS: u32 = 100;
 
-/// What a worker does.
+/// A worker's share of the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// It receives and sends, and takes completions.
@@ -34,18 +34,18 @@ pub enum Role {
     Complete,
 }
 
-/// What a worker is made of.
+/// A worker's fixtures.
 #[derive(Clone, Copy)]
 pub struct Job<'a> {
     /// Its number.
     pub worker: Worker,
     /// Its queue.
     pub queue: u32,
-    /// What it does.
+    /// Its share of the work.
     pub role: Role,
-    /// What lasts.
+    /// The fixtures that all runs share.
     pub rig: &'a Rig,
-    /// What processes tell each other.
+    /// The board on which processes communicate.
     pub board: &'a Board,
     /// The allocator.
     pub store: &'a dyn Store,
@@ -56,7 +56,7 @@ pub struct Job<'a> {
 /// Works until the supervisor says that it is to end.
 ///
 /// # Errors
-/// What the kernel says where a send fails for good.
+/// The kernel's error if a send fails for good.
 pub fn work(job: &Job<'_>) -> Result<(), Failure> {
     loop {
         let mut hands = Hands::new(job);

@@ -1,4 +1,4 @@
-//! What clears the arena's frames for its engine.
+//! The clearer of the arena's frames, for its engine.
 
 use crate::clear::{Clearer, Extent};
 use pageyard::{Caches, Clear, Order, PAGE_SIZE, Pfn};

@@ -1,4 +1,4 @@
-//! What the host refuses, and the setting to change.
+//! The host's refusals, each with the setting to change.
 
 use super::kind::PageSize;
 use thiserror::Error;
@@ -12,7 +12,7 @@ pub enum BackingError {
     /// More than an address space or an engine can name.
     #[error("{bytes} bytes are more than this process can address")]
     TooLarge {
-        /// What was asked for.
+        /// The size asked for.
         bytes: usize,
     },
     /// More than this process may use.
@@ -20,9 +20,9 @@ pub enum BackingError {
         "{bytes} bytes are more than the {limit} that {whose} allows this process; ask for less, or raise that limit"
     )]
     BeyondMemory {
-        /// What was asked for.
+        /// The size asked for.
         bytes: u64,
-        /// What it may use.
+        /// The memory that the process may use.
         limit: u64,
         /// Whose limit it is: `the host's memory`, or a file.
         whose: &'static str,
@@ -57,7 +57,7 @@ pub enum BackingError {
     Node {
         /// The node.
         node: u32,
-        /// What the kernel answered.
+        /// The kernel's answer.
         why: String,
     },
     /// A limit of this process.
@@ -65,9 +65,9 @@ pub enum BackingError {
     Refused {
         /// Which call.
         what: &'static str,
-        /// What the kernel answered.
+        /// The kernel's answer.
         why: String,
-        /// What can be changed.
+        /// The setting to change.
         setting: &'static str,
     },
     /// Memory that the caller handed over does not begin and end at frames.

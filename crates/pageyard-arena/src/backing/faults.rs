@@ -17,7 +17,7 @@ pub struct Prefault<'a> {
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
 }
 
-/// What is faulted in with one call: small enough that progress shows.
+/// Bytes faulted in by one call: small enough that progress shows.
 const STEP: usize = 64 << 20;
 
 impl Mapping {

@@ -1,4 +1,4 @@
-//! What the host has, and what it lets this process use.
+//! The host's memory, and the part this process may use.
 
 use super::error::BackingError;
 use super::kind::PageSize;

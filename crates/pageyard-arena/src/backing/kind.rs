@@ -1,4 +1,4 @@
-//! What the memory of an arena is.
+//! The kind of memory behind an arena.
 
 use pageyard::Order;
 
@@ -36,7 +36,7 @@ impl PageSize {
     }
 }
 
-/// What the memory of an arena is.
+/// The kind of memory behind an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Backing {
     /// Anonymous memory, with transparent huge pages where the host grants them. It needs no setting of the host.

@@ -22,7 +22,7 @@ pub struct Mapping {
     bytes: usize,
     /// None for memory that the caller owns.
     backing: Option<Backing>,
-    /// What to unmap: the mapping, and the addresses around it that were set aside to align it.
+    /// The range to unmap: the mapping, and the addresses around it that were reserved to align it.
     whole: (NonNull<u8>, usize),
     file: Option<OwnedFd>,
 }
@@ -241,7 +241,7 @@ fn anonymous(bytes: usize, page: PageSize, backing: Backing) -> Result<Mapping, 
     Ok(place.filled(bytes, backing, None))
 }
 
-/// What can be changed where mapping fails.
+/// The setting to change if mapping fails.
 const ADDRESS_SPACE: &str =
     "raise the limit of address space (ulimit -v), or set vm.overcommit_memory to 0 or 1";
 
@@ -255,7 +255,7 @@ fn huge(bytes: usize, page: PageSize, backing: Backing) -> Result<Mapping, Backi
     Ok(place.filled(bytes, backing, None))
 }
 
-/// What can be changed where huge pages are refused.
+/// The setting to change if huge pages are refused.
 const HUGE: &str =
     "reserve more of them in /sys/kernel/mm/hugepages, or raise hugetlb.*.max of the control group";
 

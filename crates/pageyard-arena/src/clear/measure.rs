@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Memory that no cache holds whole.
 const BYTES: usize = 64 << 20;
 
-/// What is cleared cold at a time: enough that the clock does not matter.
+/// Bytes cleared cold at a time: enough to make the clock's cost negligible.
 const STRETCH: usize = 4 << 20;
 
 /// Turns of each measurement; the fastest counts, since whatever disturbs it makes it slower.

@@ -5,7 +5,7 @@
 //! * `unit`: [`Unit`], how much is cleared with one call: Linux's page, batch and whole extent.
 //! * `clearer`: [`Clearer`], which primitive is used for what; `measure`: how it finds out.
 //!
-//! What each costs, and where batches begin to pay: `docs/design/clearing.md`.
+//! Costs, and the size from which batches pay: `docs/design/clearing.md`.
 
 mod clearer;
 mod extent;

@@ -3,7 +3,7 @@
 use super::primitive::Primitive;
 use pageyard::{Frames, PAGE_SIZE};
 
-/// What a large extent is cleared in.
+/// The unit in which a large extent is cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A frame at a time, as kernels did before batches.
@@ -27,7 +27,7 @@ pub enum Preemption {
     Lazy,
 }
 
-/// What is cleared between two questions whether to stop, where clearing cannot be preempted: 32 MiB.
+/// The most to clear between two checks whether to stop, if clearing cannot be preempted: 32 MiB.
 ///
 /// # Linux
 /// `PROCESS_PAGES_NON_PREEMPT_BATCH`: large enough that the processor can make something of the extent, small enough

@@ -11,7 +11,7 @@ use std::alloc::Layout;
 type Yard = Pageyard<'static, TryLock>;
 type Frags<'t, 'y> = FragPages<'t, &'y Yard>;
 
-/// What is held: none of it is used twice but by its address.
+/// The pages and fragments held. Each is used once, except through its address.
 #[derive(Default)]
 struct Held<'o, 't, 'y> {
     fragments: Vec<Fragment<'o, Frags<'t, 'y>>>,

@@ -1,4 +1,4 @@
-//! What says that memory is short.
+//! The source that tells a purger that memory is short.
 
 use crate::backing::BackingError;
 use std::fs::{self, File, OpenOptions};
@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a [`Purger`](crate::Purger) asks whether memory is short.
+/// The source that tells a [`Purger`](crate::Purger) that memory is short.
 pub trait Pressure: Send + 'static {
     /// Returns a descriptor that becomes ready (`POLLPRI`) when memory gets short, and is ready no more once it was
     /// polled or [`is_short`](Pressure::is_short) was asked. Without one, the purger asks at its intervals only.

@@ -85,7 +85,7 @@ impl<P: PerCpu + Send + Sync + 'static> PurgerBuilder<P> {
     }
 }
 
-/// What a [`Purger`] did.
+/// The totals of a [`Purger`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeReport {
     /// How often it purged.
@@ -104,8 +104,8 @@ pub struct PurgeReport {
 
 /// A thread that gives free memory of an arena back to the host while this lives.
 ///
-/// What fails, or panics, in the thread is in [`Purger::report`], and the thread goes on. Where what says that memory
-/// is short fails or panics, it is asked no more.
+/// A failure or panic in the thread is recorded in [`Purger::report`], and the thread goes on. A pressure source that
+/// fails or panics is not asked again.
 #[derive(Debug)]
 pub struct Purger {
     shared: Arc<Shared>,

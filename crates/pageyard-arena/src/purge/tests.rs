@@ -120,7 +120,7 @@ fn a_purger_gives_back_at_its_intervals_and_keeps_its_reserve() {
     all_free(&arena);
 }
 
-/// What says that memory is short when the test does.
+/// A pressure source that a test controls.
 struct Fake {
     event: Option<OwnedFd>,
     answers: mpsc::Receiver<Result<bool, BackingError>>,

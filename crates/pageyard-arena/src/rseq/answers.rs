@@ -31,7 +31,7 @@ pub enum Unavailable {
     Platform,
 }
 
-/// What interrupted the sequences of an instance.
+/// Counts of the events that interrupted an instance's sequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Sequences that were interrupted: by a signal, by another thread, by a move to another CPU or by a drain.

@@ -23,9 +23,9 @@ pub(super) fn register() -> Result<(), Unavailable> {
     })
 }
 
-/// Waits until every sequence of this process that ran on `cpu` has ended, or will restart. Says whether it did.
+/// Waits until every sequence of this process that ran on `cpu` has ended, or will restart. Returns whether it did.
 ///
-/// What such a sequence stored is seen afterwards, and what the caller stored before is seen by later sequences.
+/// Stores of such a sequence are visible afterwards, and the caller's earlier stores are visible to later sequences.
 pub(super) fn restart(cpu: CpuId) -> bool {
     issue(FLAG_CPU, cpu.0 as libc::c_int)
 }

@@ -1,4 +1,4 @@
-//! What all sequences have in common: the descriptor, how it is armed, and where an interrupted sequence goes.
+//! The parts common to all sequences: the descriptor, how it is armed, and where an interrupted sequence goes.
 
 /// The answer of a sequence that found nothing to do: no item, no room, no such CPU.
 pub(super) const NOTHING: i64 = -1;

@@ -1,4 +1,4 @@
-//! What a locked instruction costs on this machine: whether it is worth doing without.
+//! The cost of a locked instruction on this machine: whether avoiding it pays.
 
 use std::hint::black_box;
 use std::sync::OnceLock;

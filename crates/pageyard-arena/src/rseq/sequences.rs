@@ -24,9 +24,9 @@ const END: u32 = 2 * FIELD;
 const ENDS: u32 = (1 << RawLists::END) - 1;
 /// Where the count of pops begins.
 const POPS: u32 = END + RawLists::END;
-/// What a push adds to the word: one more item, which ends after the others, and room for one fewer.
+/// The addend of a push to the word: one more item, ending one step later, and room for one fewer.
 const PUSH: u32 = (1 << END) + (1 << FIELD) - 1;
-/// What a pop adds: one more popped, and the opposite of a push.
+/// The addend of a pop: one more popped, and the opposite of a push.
 const POP: u64 = (1 << POPS) - PUSH as u64;
 
 /// Returns how far the header of a list lies after the header of its CPU's first list.
@@ -516,7 +516,7 @@ pub(super) unsafe fn win_eight_biased(area: Area, place: RawPlace, from: u8, to:
     result
 }
 
-/// As [`win_shared`], of eight tags of one aligned word, all or none; says whether they were `from`.
+/// As [`win_shared`], of eight tags of one aligned word, all or none; returns whether they were `from`.
 ///
 /// # Safety
 /// As [`win_eight_biased`].

@@ -19,7 +19,7 @@ impl Head {
         u64::BITS - (slots + 1).leading_zeros()
     }
 
-    /// Returns the first free slot, or a number above `slots` where there is none.
+    /// Returns the first free slot, or a number above `slots` if there is none.
     pub const fn first(self, bits: u32) -> u64 {
         self.0 & ((1 << bits) - 1)
     }

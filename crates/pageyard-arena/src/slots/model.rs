@@ -8,7 +8,7 @@ use super::slot::Slot;
 use pageyard::Pfn;
 use std::collections::HashSet;
 
-/// What an owner does with the handle.
+/// A call of an owner on its handle.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Call {
     Write(u8),
@@ -32,7 +32,7 @@ struct World {
     /// How often each frame was freed, and the slot released.
     freed: [u8; 3],
     released: u8,
-    /// What was written last.
+    /// The last value written.
     latest: u8,
     threads: Vec<Thread>,
 }

@@ -1,4 +1,4 @@
-//! What is known of a handle, in one word.
+//! The state of a handle, in one word.
 
 use pageyard::Pfn;
 

@@ -1,4 +1,4 @@
-//! What is interrupted: each operation of the engine's variant, on lists whose every item is known.
+//! The interrupted operations: each operation of the engine's variant, on lists whose every item is known.
 
 use crate::places::{Place, places};
 use crate::trap::{self, Action};
@@ -164,7 +164,7 @@ pub struct Machine {
     stacks: CpuStacks,
     lists: &'static LooseLists<'static>,
     memory: *mut [u8],
-    /// What was there at the start, in each CPU's list.
+    /// Each CPU's list at the start.
     before: [Vec<u32>; 2],
     given: Vec<u32>,
     taken: Vec<u32>,
@@ -172,9 +172,9 @@ pub struct Machine {
     left_over: Vec<u32>,
     /// How many frees say that they won the tag.
     wins: usize,
-    /// What the operation answered: how many items.
+    /// The operation's result: a number of items.
     answer: Option<usize>,
-    /// What is there afterwards.
+    /// Each CPU's list afterwards.
     after: [Vec<u32>; 2],
     pops_before: [u64; 2],
     pops_after: [u64; 2],
@@ -183,13 +183,13 @@ pub struct Machine {
 
 /// The machine that the handler uses.
 static CURRENT: AtomicPtr<Machine> = AtomicPtr::new(null_mut());
-/// What the handler took and gave.
+/// The items that the handler took and gave.
 static HANDLER_TOOK: [AtomicU32; 64] = [const { AtomicU32::new(u32::MAX) }; 64];
 static HANDLER_GAVE: [AtomicU32; 64] = [const { AtomicU32::new(u32::MAX) }; 64];
 
 /// How often it added to a word of its CPU.
 static HANDLER_ADDED: AtomicU64 = AtomicU64::new(0);
-/// What the operation adds to one, and what the handler does.
+/// The amounts that the operation and the handler add.
 const ADDED: [u64; 2] = [3, 100];
 
 /// How often it took one.
@@ -208,7 +208,7 @@ fn noted(log: &[AtomicU32]) -> impl Iterator<Item = u32> {
     log.iter().map(|s| s.load(SeqCst)).filter(|i| *i != u32::MAX)
 }
 
-/// What the handler does with the list of whatever CPU it is on.
+/// Runs the handler's action on the list of its current CPU.
 pub fn in_handler(action: Action) {
     // SAFETY: the machine lives until the operation has ended, and only this thread uses it.
     let m = unsafe { &*CURRENT.load(SeqCst) };
@@ -405,7 +405,7 @@ impl Machine {
         op.freed().filter(|frame| self.win(*frame)).collect()
     }
 
-    /// Wins a tag as the engine does: eight times by sequences, and then without. Says whether it did.
+    /// Wins a tag as the engine does: eight times by sequences, and then without. Returns whether it did.
     fn win(&self, frame: u32) -> bool {
         for _ in 0..8 {
             let shared = self.lists.place(frame).is_shared();
@@ -421,7 +421,7 @@ impl Machine {
         self.lists.win(frame, ALLOCATED, FREE)
     }
 
-    /// Frees a block. Says whether it won, and whether it is in a list.
+    /// Frees a block. Returns whether it won, and whether it is in a list.
     fn free(&self, frame: u32) -> (bool, bool) {
         let won = self.win(frame);
         (won, won && self.push(frame))

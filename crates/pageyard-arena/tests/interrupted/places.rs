@@ -30,7 +30,7 @@ pub struct Place {
     pub sequence: usize,
     /// Where the kernel sends a thread that is interrupted in it.
     pub abort: usize,
-    /// What kind of instruction it is.
+    /// The kind of instruction.
     pub mnemonic: u16,
     /// Whether it is after the sequence, whose last store has then happened.
     pub after: bool,

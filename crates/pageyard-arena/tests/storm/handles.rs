@@ -17,7 +17,7 @@ const MOST: Duration = Duration::from_secs(60);
 /// Threads that compact.
 const COMPACTORS: u64 = 3;
 
-/// What a run did.
+/// The totals of a run.
 #[derive(Debug, Default)]
 pub struct Handles {
     /// Handles made, requests refused because the arena was full, frames that compactions isolated, and blocks that

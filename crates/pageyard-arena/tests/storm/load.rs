@@ -21,7 +21,7 @@ const HANDLER_HELD: usize = 8;
 /// Time between a thread's signals: 20 kHz.
 const PERIOD: Duration = Duration::from_micros(50);
 
-/// What a storm did.
+/// The totals of a storm.
 pub struct Storm {
     /// Allocations in handlers, in threads, and handlers that ran.
     pub in_handlers: u64,
@@ -35,7 +35,7 @@ pub struct Storm {
     /// Drains of every CPU's lists while it went on.
     pub drains: u64,
     pub seconds: f64,
-    /// What the engine's own recount says at the end, when everything was freed.
+    /// The engine's own recount at the end, after everything was freed.
     pub audit: Result<Census, AuditError>,
 }
 
@@ -59,7 +59,7 @@ static WORK: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// Number of the thread, from 1; zero where no handler is to do anything.
     static ME: Cell<u32> = const { Cell::new(0) };
-    /// What the thread's handler holds.
+    /// The blocks that the thread's handler holds.
     static KEPT: [Cell<u64>; HANDLER_HELD] = const { [const { Cell::new(u64::MAX) }; HANDLER_HELD] };
 }
 
@@ -90,7 +90,7 @@ fn cpu_of(me: u32) -> CpuId {
     CpuId((me - 1) % 2)
 }
 
-/// What a handler does: it frees what it kept last time, and keeps as many new ones.
+/// Frees what the handler kept last time, and keeps as many new blocks.
 fn work<E: PageAllocator>(engine: *const ()) {
     // SAFETY: `run` stored a pointer to an engine of this type, which lives until every handler is done.
     let engine = unsafe { &*engine.cast::<E>() };

@@ -127,7 +127,7 @@ fn reap(pids: &[i32]) {
     }
 }
 
-/// What there is to know of a process.
+/// The facts known of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Process {
     parent: i32,

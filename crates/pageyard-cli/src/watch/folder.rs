@@ -7,11 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What names of snapshots begin and end with.
+/// The parts before and after the number in a snapshot's name.
 const NAME: &str = "watch-";
 const TRACE: &str = ".trace";
 
-/// What an unfinished snapshot's name has besides.
+/// The further suffix of an unfinished snapshot's name.
 const PARTIAL: &str = ".partial";
 
 /// The folder of a watch's snapshots. Nothing else in it is touched.

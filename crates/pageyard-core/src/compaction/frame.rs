@@ -1,4 +1,4 @@
-//! What compaction sees of a frame.
+//! Compaction's view of a frame.
 
 use crate::units::Order;
 

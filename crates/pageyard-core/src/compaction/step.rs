@@ -1,4 +1,4 @@
-//! What a compaction tells its owner of frames about itself, step by step.
+//! The steps that a compaction reports to the owner of the frames.
 
 use super::work::Outcome;
 use crate::units::{Order, Pfn};

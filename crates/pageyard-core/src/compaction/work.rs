@@ -1,4 +1,4 @@
-//! What a compaction did, in numbers, and how it ended.
+//! The work a compaction did, in numbers, and how it ended.
 
 use crate::stats::Counter;
 use core::ops::AddAssign;

@@ -1,4 +1,4 @@
-//! What the knobs of compaction choose between.
+//! The choices of compaction's knobs.
 
 use pageyard_core::knob::{Typed, Values};
 use pageyard_core::named;
@@ -122,7 +122,7 @@ named! {
     }
 }
 
-/// What makes a scanner pass a pageblock over.
+/// The reason for which a scanner skips a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Skip {
     /// A hint that an earlier scan left.

@@ -21,7 +21,7 @@ pub struct Tried {
     pub zone: Option<ZoneId>,
     /// Zones that were left alone because it failed there lately.
     pub deferred: u32,
-    /// What was done.
+    /// The work done.
     pub work: Work,
     /// The block that was captured for the request: it is the caller's.
     pub captured: Option<Pfn>,

@@ -34,7 +34,7 @@ enum State<'a, M: CompactionView, O: Migrate> {
     Ended(End<'a, M>),
 }
 
-/// What a running compaction does next. A phase owns the frames that are isolated meanwhile.
+/// The next step of a running compaction. A phase owns the frames that are isolated meanwhile.
 enum Phase<'a, O: Migrate> {
     /// Ask whether it is done.
     Check,
@@ -46,7 +46,7 @@ enum Phase<'a, O: Migrate> {
     Settle(Cluster<'a, O>, Ending),
 }
 
-/// What is left of a compaction that has ended.
+/// The remains of a compaction that has ended.
 struct End<'a, M: CompactionView> {
     outcome: Outcome,
     work: Work,

@@ -1,4 +1,4 @@
-//! What the searches of the free lists remember from one to the next in a compaction.
+//! State that the free-list searches of one compaction share.
 
 use pageyard_core::compaction::CLUSTER;
 use pageyard_core::units::{Order, Pfn};
@@ -19,7 +19,7 @@ enum Return {
     Done,
 }
 
-/// What the searches of the free lists remember.
+/// State that the free-list searches of one compaction share.
 #[derive(Debug)]
 pub(super) struct FastSearch {
     /// The order that the next search for a target begins with.

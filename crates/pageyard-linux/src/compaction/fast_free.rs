@@ -30,7 +30,7 @@ impl Space {
     }
 }
 
-/// What a search of one list has seen.
+/// The blocks that a search of one list has seen.
 #[derive(Default)]
 struct Seen {
     blocks: usize,

@@ -67,8 +67,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         };
     }
 
-    /// A frame of a cluster was not moved: says whether the rest of the pageblock is scanned all the same. It then gets
-    /// a skip hint, and is not found again at once by a search of the free lists.
+    /// Returns whether the rest of the pageblock is scanned although a frame of a cluster was not moved. It then gets a
+    /// skip hint, and is not found again at once by a search of the free lists.
     ///
     /// # Linux
     /// `compact_zone` in 6.12; in 6.1 the rest of the block of the wanted order is passed over.

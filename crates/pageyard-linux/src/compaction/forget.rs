@@ -100,8 +100,8 @@ fn refresh<M: CompactionView, O: Migrate>(
     }
 }
 
-/// Forgets the hint of the pageblock of a frame if a sample of it shows something to move, or to move to; says whether
-/// it did.
+/// Forgets the hint of the pageblock of a frame if a sample of it shows something to move, or to move to; returns
+/// whether it did.
 ///
 /// # Linux
 /// `__reset_isolation_pfn`.

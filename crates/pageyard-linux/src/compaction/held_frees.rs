@@ -1,4 +1,4 @@
-//! What compaction holds of a zone, in stores that grow: Linux isolates up to a pageblock at once.
+//! Free frames that compaction holds, in stores that grow: Linux isolates up to a pageblock at once.
 
 use super::choices::TargetOrder;
 use crate::tag::NR_PAGE_ORDERS;
@@ -41,7 +41,7 @@ impl<T> Room<T> for Places<T> {
 /// `freepages` of `struct compact_control`: until 6.8 one list of single frames, the last one found first
 /// (`split_map_pages`); since then a list for each order.
 pub struct HeldFrees {
-    /// What is taken next is at the front.
+    /// The next block to take is at the front.
     lists: [VecDeque<Pfn>; NR_PAGE_ORDERS],
     frames: u64,
     order: TargetOrder,

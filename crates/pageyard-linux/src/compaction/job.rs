@@ -1,4 +1,4 @@
-//! What one compaction is asked to do and under which knobs, and the policy decisions that follow from these alone.
+//! The task and the knobs of one compaction, and the policy decisions that follow from these alone.
 
 use super::knobs::{Hints, Knobs, Marks, Pivot, Skip, TargetOrder};
 use super::plan::{Goal, Plan};
@@ -23,7 +23,7 @@ pub(super) struct Job<'a, M> {
     pub(super) span: ZoneSpan,
     /// The zone's low watermark when the compaction was prepared.
     pub(super) low: Frames,
-    /// What must stay free in the zone when free frames are taken by scanning.
+    /// Frames that must stay free in the zone when free frames are taken by scanning.
     pub(super) floor: Frames,
 }
 

@@ -240,7 +240,7 @@ knobs! {
         place: Code("reset_cached_positions in __compact_finished"),
         releases: &[("false", Never), ("true", Every)],
     }
-    /// What it gets is converted as a whole.
+    /// A pageblock that it takes is converted as a whole.
     whole_empties_movable: bool {
         about: "whether a request for a whole pageblock empties movable ones while it does not wait, whatever its type",
         place: Code("suitable_migration_source, fast_find_migrateblock"),

@@ -158,8 +158,8 @@ impl<M: CompactionView, O: Migrate> Pass<'_, M, O> {
         None
     }
 
-    /// Asks the owner to move the next block; `used` takes its target out of what the pass holds. Says whether it may
-    /// succeed later.
+    /// Asks the owner to move the next block; `used` takes its target out of what the pass holds. Returns whether it
+    /// may succeed later.
     fn migrate(
         &mut self,
         moving: &mut Moving<'_, O>,

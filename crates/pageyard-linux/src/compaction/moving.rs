@@ -126,8 +126,8 @@ impl<'a, O: Migrate> Moving<'a, O> {
         self.cluster.refuse(self.place(self.at));
     }
 
-    /// Has the next block split by its owner, and isolates its frames; says whether that was done. A frame that another
-    /// has got hold of meanwhile is none of ours.
+    /// Has the next block split by its owner, and isolates its frames; returns whether that was done. A frame that
+    /// another has got hold of meanwhile is none of ours.
     ///
     /// # Linux
     /// `try_split_folio`: the last frame is moved first, and the first one last.

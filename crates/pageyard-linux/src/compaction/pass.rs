@@ -68,7 +68,7 @@ pub(super) enum Search {
     Stop,
 }
 
-/// What to do after a cluster.
+/// The step after a cluster.
 pub(super) enum Settled<'a, M: CompactionView> {
     /// Go on.
     GoOn,
@@ -80,13 +80,13 @@ pub(super) enum Settled<'a, M: CompactionView> {
     Captured(Captured<'a, M>),
 }
 
-/// What follows a cluster of which a frame was not moved.
+/// The step after a cluster of which a frame was not moved.
 enum Failed {
     /// The end: another user is in the way.
     Stop,
     /// The rest of the pageblock is scanned at once.
     Finish,
-    /// What follows any cluster.
+    /// As after any cluster.
     GoOn,
 }
 

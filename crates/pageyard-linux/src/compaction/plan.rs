@@ -1,4 +1,4 @@
-//! What a compaction is to achieve.
+//! The goal of a compaction.
 
 use super::knobs::{Knobs, Scope};
 use pageyard_core::compaction::Mode;
@@ -37,7 +37,7 @@ pub const fn pageblock_end_pfn(pfn: Pfn) -> Pfn {
     block_end_pfn(pfn, PAGEBLOCK_ORDER)
 }
 
-/// What a compaction is to achieve.
+/// The goal of a compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Goal {
     /// A free block for a request of this order and type.
@@ -49,12 +49,12 @@ pub enum Goal {
     Score(u64),
 }
 
-/// What to compact, why, and how hard.
+/// The zone to compact, the goal, and the effort.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The zone.
     pub zone: ZoneId,
-    /// What to achieve.
+    /// The goal.
     pub goal: Goal,
     /// How much it may cost.
     pub mode: Mode,

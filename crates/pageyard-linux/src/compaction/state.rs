@@ -1,4 +1,4 @@
-//! What is remembered of a zone between compactions: how often it failed, and where both scanners were.
+//! A zone's state between compactions: how often compaction failed, and where both scanners were.
 
 use super::knobs::Deferral;
 use super::positions::Positions;
@@ -74,7 +74,7 @@ impl AheadTurns {
     }
 }
 
-/// What compaction remembers of one zone. The engine keeps one per zone.
+/// Compaction's state of one zone. The engine keeps one per zone.
 #[derive(Debug)]
 pub struct ZoneState {
     /// Where the scanners begin.

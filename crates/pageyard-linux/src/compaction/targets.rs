@@ -92,7 +92,7 @@ impl<'a, M: CompactionView> Targets<'a, M> {
         }
     }
 
-    /// Finds a target for the next block of a batch, of the same order; says whether there was one.
+    /// Finds a target for the next block of a batch, of the same order; returns whether there was one.
     pub(super) fn pair(&mut self, order: Order) -> bool {
         let target = self.take(order);
         if let Some(block) = target {

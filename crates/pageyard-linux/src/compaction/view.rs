@@ -1,4 +1,4 @@
-//! What compaction sees of an engine: pageblocks, frames, leases, and free frames to move things to.
+//! Compaction's view of an engine: pageblocks, frames, leases, and free frames to move things to.
 
 use super::held_frees::{HeldFrees, Places};
 use super::knobs::Knobs;
@@ -13,7 +13,7 @@ use pageyard_core::units::{BlockId, CompactorId, Frames, NR_ORDERS, Order, Pageb
 use pageyard_core::watermark::Watermarks;
 use std::ops::Range;
 
-/// What compaction wants to know of a pageblock before it scans it.
+/// The facts that compaction needs about a pageblock before it scans it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct PageblockInfo {
     /// Whether it has frames that a scanner looks at.
@@ -35,7 +35,7 @@ pub struct ZoneView {
     pub free: Frames,
     /// Its watermarks, with boost.
     pub marks: Watermarks,
-    /// What fragmentation has added to them for a while: 0 in an engine that boosts none.
+    /// The temporary boost that fragmentation has added to them: 0 in an engine without boosts.
     pub boost: Frames,
 }
 
@@ -53,7 +53,7 @@ pub enum Role {
 pub struct Holder {
     /// The compactor.
     pub by: CompactorId,
-    /// What it uses the pageblock for.
+    /// The use it makes of the pageblock.
     pub role: Role,
 }
 
@@ -90,7 +90,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// What a scan for free frames did.
+/// The result of a scan for free frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FreeScan {
     /// Frames whose state was examined; a word of 64 bits counts as 64.
@@ -252,8 +252,8 @@ pub trait CompactionView: Leases + Sized {
         let _ = (zone, block, from);
     }
 
-    /// Takes a free block whole, unless the zone would go below the floor or the block has left its list; says whether
-    /// it did.
+    /// Takes a free block whole, unless the zone would go below the floor or the block has left its list; returns
+    /// whether it did.
     ///
     /// # Linux
     /// `__isolate_free_page`.
@@ -263,9 +263,9 @@ pub trait CompactionView: Leases + Sized {
     }
 
     /// Takes about `want` free frames straight from a zone, as an allocation of movable single frames would, while more
-    /// than `mark` and one frame stay free; `offer` takes each one and says whether it wants another. A frame belongs
-    /// to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back. `waits`
-    /// says whether to wait for a zone that is in use.
+    /// than `mark` and one frame stay free; `offer` takes each one and returns whether it wants another. A frame
+    /// belongs to `offer` once it is called with it; if `offer` panics, the frames that it was not called with go back.
+    /// `waits` says whether to wait for a zone that is in use.
     ///
     /// # Linux
     /// `isolate_freepages_direct` of document 002: it holds the zone's lock, which asynchronous compaction only tries.
@@ -288,7 +288,7 @@ pub trait CompactionView: Leases + Sized {
         self.give_back(block);
     }
 
-    /// Makes one allocated block of the single frames of a block that was taken from a stock; says whether it did.
+    /// Makes one allocated block of the single frames of a block that was taken from a stock; returns whether it did.
     /// Where a frame was lost, because a caller freed it without owning it, the others are given back.
     fn join(&self, block: BlockId) -> bool {
         let _ = block;

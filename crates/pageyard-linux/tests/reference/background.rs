@@ -24,7 +24,7 @@ struct Watched<'e> {
     engine: &'e LinuxAllocator,
     owner: Owner<'e, LinuxAllocator>,
     asks: RefCell<Vec<Shortage>>,
-    /// What reclaim says, without doing anything; otherwise the owner reclaims.
+    /// The fixed report of reclaim, which then does nothing. If `None`, the owner reclaims.
     says: Cell<Option<Reclaimed>>,
     /// By zone.
     reclaimable: [u64; 2],

@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const ZONE: ZoneId = ZoneId(0);
 const M: Migratetype = Migratetype::Movable;
 
-/// What the owner of the blocks does when it is asked to move one.
+/// The owner's reaction to a request to move one of its blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Does {
     Moves,
@@ -28,7 +28,7 @@ enum Does {
     FreesInside,
 }
 
-/// What the owner does when it is asked to split one.
+/// The owner's reaction to a request to split one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Splits {
     Never,

@@ -1,4 +1,4 @@
-//! What compaction finds in the reference's free lists: seen in their order, turned, and taken whole.
+//! The reference's free lists as compaction uses them: seen in their order, turned, and taken whole.
 
 use crate::common::{bare, blocks, give, normal, pageblocks, sound, take};
 use pageyard_core::{
@@ -31,7 +31,7 @@ fn with_free(free: &[u64]) -> LinuxAllocator {
     a
 }
 
-/// What the reference keeps free frames in that others are moved to.
+/// Returns the reference's store of free frames that others are moved to.
 fn stock() -> HeldFrees {
     HeldFrees::new(TargetOrder::LastFirst)
 }

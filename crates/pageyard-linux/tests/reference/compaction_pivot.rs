@@ -36,7 +36,7 @@ fn compact(zone: &ScriptedZone) -> (Vec<u64>, Vec<u64>) {
     (sources, targets)
 }
 
-/// What the background reclaimer does when it goes to sleep.
+/// Does what the background reclaimer does when it goes to sleep.
 fn sleep(zone: &ScriptedZone) {
     forget_hints_if_asked(zone, zone, ZoneId(0));
 }

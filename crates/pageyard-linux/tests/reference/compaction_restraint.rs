@@ -16,7 +16,7 @@ const M: Migratetype = Migratetype::Movable;
 /// Owns every frame that is in use, and moves any.
 #[derive(Default)]
 struct Owner {
-    /// What its lists have; each wait brings one frame back.
+    /// Frames in its lists; each wait brings one back.
     listed: Option<u64>,
     isolated: Cell<u64>,
     waits: Cell<u32>,

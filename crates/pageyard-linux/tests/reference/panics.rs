@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 
-/// What a helper panics with.
+/// The panic message of a helper.
 const WORD: &str = "a helper panics, as the test asked";
 
 /// An owner of single frames that can all be moved; it panics when it is told of the `at`th step.

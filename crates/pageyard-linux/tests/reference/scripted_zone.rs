@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// What a test sees of a compaction, in order.
+/// An event of a compaction as a test sees it, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The migrate scanner looked at a frame.
@@ -42,7 +42,7 @@ pub enum Event {
     Drain,
 }
 
-/// What a frame is.
+/// The state of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Frame {
     Free,

@@ -1,5 +1,5 @@
-//! What hands pages and blocks of fragments on: every interleaving of a few calls, with rings and caches at the sizes
-//! that ship.
+//! Handing pages and blocks of fragments between threads: every interleaving of a few calls, with rings and caches at
+//! the sizes that ship.
 //!
 //! Each frame has a cell that its holder writes, so a page that is handed on without an order between its holders is
 //! reported.

@@ -32,7 +32,7 @@ fn yard() -> Yard {
 }
 
 std::thread_local! {
-    /// What frees the values that a schedule lends; a schedule's threads share one thread of the host.
+    /// The destructors of the values that a schedule lends. A schedule's threads share one thread of the host.
     static LENT: RefCell<Vec<Box<dyn FnOnce()>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct ExportDocument<'a> {
     /// Where the file is.
     pub file: &'a str,
-    /// What reads it: `perfetto`.
+    /// The program that reads it: `perfetto`.
     pub format: &'static str,
     /// Events.
     pub events: u64,

@@ -36,7 +36,7 @@ const FIRST_PID: u64 = 1;
 /// The track of what was refused. Counters' tracks follow.
 const REFUSED: u64 = 1;
 
-/// What is in the file.
+/// The contents of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
     /// Events.
@@ -56,7 +56,7 @@ pub struct Exported {
 /// recording's numbers plus one, and no names: a trace has none.
 ///
 /// # Errors
-/// What the trace's readers say; [`TraceError::Unwritable`].
+/// The errors of the trace's readers; [`TraceError::Unwritable`].
 pub fn perfetto(
     trace: &Trace,
     mut file: WholeFile,

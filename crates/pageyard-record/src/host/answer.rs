@@ -1,4 +1,4 @@
-//! What a zone would answer to a request now.
+//! A zone's answer to a request at this moment.
 
 use pageyard::metrics;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use pageyard_trace::proctext::{Buddyinfo, Zoneinfo, ZoneinfoZone};
 
 use super::asked::AskedFor;
 
-/// What a request would meet with.
+/// The answer that a request would get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -71,7 +71,7 @@ pub struct HostTotals {
     pub free_huge_frames: HugeFrames,
 }
 
-/// What this host's memory is like now, as far as the caller may know.
+/// The state of this host's memory, as far as the caller may read it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostSummary {
     /// The kind of request that the zones' answers are for.
@@ -80,13 +80,13 @@ pub struct HostSummary {
     pub zones: Vec<HostZone>,
     /// Frames by what they hold, where `kpageflags` could be read.
     pub frames: Option<FramesByKind>,
-    /// What frames of kind [`pageyard_trace::FrameKind::Other`] hold, as far as the kernel counts.
+    /// The content of frames of kind [`pageyard_trace::FrameKind::Other`], as far as the kernel counts it.
     pub culprits: Option<Culprits>,
     /// Whether those are exact.
     pub marks: Option<BuddyMarks>,
     /// Pageblocks by what spoils them, where `kpageflags` could be read.
     pub pageblocks: Option<Pageblocks>,
-    /// What compaction could win, zone by zone, where `kpageflags` and `zoneinfo` could be read.
+    /// The possible gain of compaction, zone by zone, if `kpageflags` and `zoneinfo` could be read.
     pub compactable: Option<Vec<Compactable>>,
     /// The largest object caches, where `slabinfo` could be read.
     pub slab: Option<Largest<SlabCache>>,
@@ -98,7 +98,7 @@ pub struct HostSummary {
     pub pagetypes: Option<Pagetypeinfo>,
     /// Counters since the host started, where `vmstat` could be read.
     pub vmstat: Option<Vmstat>,
-    /// What could not be read, and why: a sentence each.
+    /// Sources that could not be read, and why: a sentence each.
     pub not_read: Vec<String>,
 }
 

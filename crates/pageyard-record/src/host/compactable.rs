@@ -1,15 +1,15 @@
-//! What compaction could win: huge frames that moving memory away would make.
+//! The possible gain of compaction: huge frames that would become free if memory were moved away.
 
 use pageyard_trace::contents::pageblocks::{self, Alike, BLOCK};
 use pageyard_trace::proctext::{Zoneinfo, ZoneinfoZone};
 use pageyard_trace::{Snapshot, Spoiler};
 use serde::Serialize;
 
-/// What the counts of [`Compactable`] assume.
+/// The assumptions behind the counts of [`Compactable`].
 pub const ASSUMPTIONS: &str = "At most: this moves all memory of processes and all page cache, to free frames of the same zone, in pageblocks that cannot be emptied or are not chosen. \
      It ignores watermarks, and assumes that no frame is pinned, under I/O or locked by a file system. Locked memory and frames in per-CPU lists stay.";
 
-/// What compaction could win in one zone.
+/// The possible gain of compaction in one zone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Compactable {

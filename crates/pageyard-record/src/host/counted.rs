@@ -4,7 +4,7 @@ use pageyard_trace::proctext::Vmstat;
 
 use super::culprits::{Culprit, kib_of};
 
-/// What no counter of the kernel shows.
+/// Memory that no counter of the kernel shows.
 pub const NOT_COUNTED: &str = "The kernel counts neither the buffers of pipes (their owners alone can ask for a pipe's size) nor what drivers take for themselves; secret memory (memfd_secret) is part of `unevictable`.";
 
 /// Adds up what `vmstat` and `meminfo` say; counters that this kernel lacks are left out.

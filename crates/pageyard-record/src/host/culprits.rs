@@ -1,4 +1,4 @@
-//! What frames without any kernel flag hold, by the kernel's own counters, as far as it counts.
+//! The content of frames without any kernel flag, as far as the kernel's own counters show it.
 
 use pageyard_trace::FrameKind;
 use pageyard_trace::proctext::{Vmstat, Zoneinfo, ZoneinfoZone};
@@ -10,13 +10,13 @@ use super::counted::balloon;
 pub struct Culprit {
     /// The name that JSON uses.
     pub name: &'static str,
-    /// What it is, for people.
+    /// Its description, for people.
     pub meaning: &'static str,
     /// Frames.
     pub frames: u64,
 }
 
-/// What is known of the frames of kind [`FrameKind::Other`].
+/// The known content of frames of kind [`FrameKind::Other`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Culprits {
     /// Those that the kernel counts, the largest first; those that hold nothing are left out.
@@ -25,7 +25,7 @@ pub struct Culprits {
     pub unaccounted: u64,
 }
 
-/// What counters are read from.
+/// The texts that counters are read from.
 pub(super) struct Sources<'a> {
     /// Frames by kind.
     pub(super) frames: &'a [u64; FrameKind::ALL.len()],

@@ -21,16 +21,16 @@ use super::vmallocinfo::VmallocCaller;
 /// Counts by name.
 type Counts = BTreeMap<&'static str, u64>;
 
-/// What this host's memory is like now. What could not be read is left out and named in `not_read`.
+/// The state of this host's memory. Values that could not be read are omitted and named in `not_read`.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostDocument<'a> {
     /// The zones that have memory.
     pub zones: &'a [HostZone],
-    /// The sums of all zones; left out where free memory by order is not known.
+    /// The sums of all zones; omitted if free memory by order is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub totals: Option<HostTotals>,
-    /// What the best zone would answer to a request, by order; empty where it is not known.
+    /// The answer of the best zone to a request, by order; empty if unknown.
     pub orders: Vec<Answer>,
     /// Frames by what they hold.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,8 @@ pub struct HostDocument<'a> {
     /// The kind of request that `orders` is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orders_are_for: Option<&'static str>,
-    /// What the frames of kind `other` hold, as far as the kernel counts, and how many nothing in `/proc` accounts for.
+    /// The content of frames of kind `other`, as far as the kernel counts it, and how many frames nothing in `/proc`
+    /// accounts for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_frames: Option<Counts>,
     /// Whether the kernel marks every frame of a free block; if not, the counts of `free` and `other` are estimates.
@@ -50,7 +51,7 @@ pub struct HostDocument<'a> {
     /// The same in percent of all pageblocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pageblocks_pct: Option<BTreeMap<&'static str, f64>>,
-    /// What compaction could win.
+    /// The possible gain of compaction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compactable: Option<CompactableDocument<'a>>,
     /// The largest object caches.
@@ -61,7 +62,7 @@ pub struct HostDocument<'a> {
     pub vmalloc_callers: Option<LargestDocument<'a, VmallocCaller>>,
     /// Frames that the kernel counts by use, whatever marks they have: `shmem`, `mlocked`, `hugetlb` and so on.
     pub counted_frames: Counts,
-    /// What no counter shows.
+    /// Memory that no counter shows.
     pub not_counted: &'static str,
     /// Pageblocks by migratetype, zone by zone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +70,7 @@ pub struct HostDocument<'a> {
     /// Counters of `/proc/vmstat` since the host started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counters: Option<Counts>,
-    /// What could not be read, and why: a sentence each.
+    /// Sources that could not be read, and why: a sentence each.
     pub not_read: &'a [String],
 }
 
@@ -77,7 +78,7 @@ impl Document for HostDocument<'_> {
     const SCHEMA: &'static str = "pageyard.summary-host/1";
 }
 
-/// What compaction could win.
+/// The possible gain of compaction.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CompactableDocument<'a> {
@@ -85,7 +86,7 @@ pub struct CompactableDocument<'a> {
     pub zones: &'a [Compactable],
     /// The sums.
     pub total: Compactable,
-    /// What these counts assume.
+    /// The assumptions behind these counts.
     pub assumptions: &'static str,
 }
 

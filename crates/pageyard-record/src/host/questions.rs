@@ -1,4 +1,4 @@
-//! What a doctor asks a host: Linux's texts of its memory, its settings, and what its pageblocks hold.
+//! A doctor's questions to a host: Linux's texts about its memory, its settings, and the content of its pageblocks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -56,7 +56,7 @@ pub struct HostAnswers {
     /// Pageblocks by what they hold, where that could be read; of a host with more than 4 GiB, those of some parts of
     /// 512 MiB.
     pub pageblocks: Option<Pageblocks>,
-    /// What could not be read, and what is missing without it: a sentence each.
+    /// Sources that could not be read, and what is missing without them: a sentence each.
     pub not_read: Vec<String>,
 }
 

@@ -36,7 +36,7 @@ pub struct ImportDocument<'a> {
     pub seconds: f64,
     /// Events by second of the import.
     pub events_per_s: f64,
-    /// Why the recording may be unfit for a replay; left out where nothing speaks against one.
+    /// Why the recording may be unfit for a replay; omitted if nothing speaks against one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a file says of the kernel whose events it has.
+//! The kernel that a file's events came from, as the file describes it.
 
 use std::fmt;
 

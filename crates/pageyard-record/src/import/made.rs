@@ -14,7 +14,7 @@ const COMMON: &str = "format:\n\tfield:unsigned short common_type;\toffset:0;\ts
     \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
     \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n";
 
-/// What a file is made of.
+/// The composition of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Made {
     records: Vec<u8>,

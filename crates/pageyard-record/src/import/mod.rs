@@ -46,7 +46,7 @@ use tracecmd::{TraceCmdRecords, TraceDat};
 /// Batches of entries that may wait to be written.
 const AHEAD: usize = 8;
 
-/// What an import did.
+/// The totals of an import.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Imported {
@@ -135,7 +135,7 @@ pub fn import(
     read(&input, &mut Written { output, progress })
 }
 
-/// What is done with a file's records, whichever recorder wrote it.
+/// A use of a file's records, whichever recorder wrote it.
 trait Use {
     type Made;
 
@@ -289,7 +289,7 @@ pub(crate) fn read_only(input: &Input) -> Result<Imported, TraceError> {
     read(input, &mut Nothing)
 }
 
-/// What is known of a file's events so far.
+/// The state of an import so far.
 struct Import {
     decoder: Decoder,
     counted: Imported,

@@ -1,10 +1,10 @@
-//! What an import needs of a file, whichever recorder wrote it.
+//! The parts of a file that an import needs, whichever recorder wrote it.
 
 use pageyard_trace::TraceError;
 
 use super::kernel::Kernel;
 
-/// What is needed of an event.
+/// The parts of an event that an import needs.
 pub(super) struct Sample<'a> {
     /// The tracepoint's bytes.
     pub(super) raw: &'a [u8],
@@ -12,7 +12,7 @@ pub(super) struct Sample<'a> {
     pub(super) cpu: u32,
 }
 
-/// What an import needs to know of a record.
+/// The parts of a record that an import needs.
 pub(super) enum Record<'a> {
     /// A tracepoint's event.
     Sample(Sample<'a>),
@@ -31,7 +31,7 @@ pub(super) trait Records {
     /// Returns the next record that matters.
     ///
     /// # Errors
-    /// What is damaged, and at which byte.
+    /// The damage, and the byte it is at.
     fn next(&mut self) -> Result<Option<Record<'_>>, TraceError>;
 
     /// Returns how many bytes of [`all`](Records::all) were read.

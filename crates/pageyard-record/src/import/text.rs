@@ -1,4 +1,4 @@
-//! What was imported, in words.
+//! An import's totals, in words.
 
 use super::ImportDocument;
 use crate::record::kinds;

@@ -1,4 +1,4 @@
-//! What an event costs the thread that causes it.
+//! The cost of an event for the thread that causes it.
 
 use std::fs::File;
 use std::io::Write;

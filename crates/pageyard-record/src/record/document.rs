@@ -5,7 +5,7 @@ use pageyard_trace::{Document, EventKind, lost_pct};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What was recorded, and what that cost. What is not known is left out.
+/// The totals and the cost of a recording. Unknown values are omitted.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordDocument<'a> {
@@ -33,7 +33,7 @@ pub struct RecordDocument<'a> {
     pub buffer_bytes: u64,
     /// Which of the kernel's buffers were used: `tracefs` or `perf`.
     pub buffers: &'a str,
-    /// Why those of tracefs, in which an event costs about half as much, could not be used; left out where they were,
+    /// Why those of tracefs, in which an event costs about half as much, could not be used; omitted if they were,
     /// or were not wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_cheapest: Option<&'a str>,
@@ -43,17 +43,17 @@ pub struct RecordDocument<'a> {
     pub recorder_cpu_pct: f64,
     /// Tracepoints that this kernel does not have.
     pub missing_tracepoints: &'a [String],
-    /// Rows about compaction and migration; left out where the kernel has no tracepoints for them.
+    /// Rows about compaction and migration; omitted if the kernel has no tracepoints for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveRows>,
-    /// The function of the kernel that was watched for moves: then every move is among the rows. Left out where only
+    /// The function of the kernel that was watched for moves: then every move is among the rows. Omitted if only
     /// moves of mapped frames are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves_by: Option<&'a str>,
     /// Why none was watched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves_not_watched: Option<&'a str>,
-    /// Samples of the host; left out where none were asked for.
+    /// Samples of the host; omitted if none were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SamplingDocument>,
     /// The cost of an event in the kernel, in nanoseconds, measured just before the recording.
@@ -65,10 +65,10 @@ pub struct RecordDocument<'a> {
     /// Whether the recorder's priority could be raised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority_raised: Option<bool>,
-    /// Why the recording ended early; left out where it did not.
+    /// Why the recording ended early; omitted if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<&'a str>,
-    /// The exit status of the recorded command; left out where there was none.
+    /// The exit status of the recorded command; omitted if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_status: Option<u8>,
 }

@@ -14,7 +14,7 @@ pub enum RecordError {
     /// The caller lacks the permission.
     #[error("recording needs root: run it with sudo ({what})")]
     NotPermitted {
-        /// What was refused.
+        /// The refused operation.
         what: String,
     },
     /// The kernel lacks what a trace needs.
@@ -22,13 +22,13 @@ pub enum RecordError {
     Kernel {
         /// The kernel.
         kernel: String,
-        /// What it lacks.
+        /// The missing feature.
         what: String,
     },
     /// The operating system refused something else.
     #[error("{what}: {why}")]
     Refused {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
         /// The operating system's reason.
         why: String,

@@ -1,4 +1,4 @@
-//! What a recording needs to know of this host.
+//! Facts about this host that a recording needs.
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -16,7 +16,7 @@ use super::buffer_page;
 use super::host::now_ns;
 use super::rings::{SMALLEST, Seen, size_of_each};
 
-/// What the names of instances begin with; the number of the process follows.
+/// The prefix of an instance's name; the process's number follows.
 const NAME: &str = "pageyard-";
 
 /// The largest page that is read.
@@ -47,7 +47,7 @@ impl Instance {
     /// Makes an instance below `root`, where tracefs is, with a buffer for each of `cpus`; nothing is recorded yet.
     ///
     /// # Errors
-    /// What the kernel refused, in words.
+    /// The kernel's refusal, in words.
     pub(super) fn open(
         root: &Path,
         cpus: &[u32],
@@ -67,7 +67,7 @@ impl Instance {
     /// system, a name, and a filter that decides in the kernel which are written; empty for all.
     ///
     /// # Errors
-    /// What the kernel refused, in words.
+    /// The kernel's refusal, in words.
     pub(super) fn overwriting(
         root: &Path,
         cpus: &[u32],

@@ -195,7 +195,7 @@ pub struct Running {
     before: Option<Snapshot>,
     /// Where the writer looks for the number of lost events.
     lost: Arc<AtomicU64>,
-    /// What went wrong in this thread; the writer has its own.
+    /// The failure of this thread; the writer has its own.
     failure: Option<TraceError>,
     raised: Option<Raised>,
     start: u64,

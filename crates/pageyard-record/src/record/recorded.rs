@@ -19,7 +19,7 @@ pub struct Recorded {
     pub not_watched: Option<String>,
     /// Events that the kernel had no room for.
     pub lost: u64,
-    /// What sampling the host came to; `None` where it was not asked for.
+    /// The totals of sampling the host; `None` if it was not requested.
     pub sampling: Option<Sampling>,
     /// Impossible events, such as a frame beyond memory.
     pub impossible: u64,
@@ -37,8 +37,8 @@ pub struct Recorded {
     pub seconds: f64,
     /// The processor time that the recorder itself took meanwhile, in seconds.
     pub own_seconds: f64,
-    /// What an event costs the thread that causes it, in nanoseconds, as measured just before; `None` where that
-    /// failed.
+    /// The cost of an event for the thread that causes it, in nanoseconds, measured just before the recording; `None`
+    /// if the measurement failed.
     pub event_ns: Option<f64>,
     /// Tracepoints that this kernel does not have.
     pub missing: Vec<String>,

@@ -27,7 +27,7 @@ const SHARE: u64 = 64;
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
 
-/// What was found in the buffers.
+/// The events found in the buffers.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) by_kind: [u64; EventKind::ALL.len()],

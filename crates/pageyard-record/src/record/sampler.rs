@@ -61,7 +61,7 @@ pub(super) struct Sampler {
     found: Sampling,
 }
 
-/// What sampling came to.
+/// The totals of sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sampling {
     /// Samples in the trace.

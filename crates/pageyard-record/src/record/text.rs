@@ -1,4 +1,4 @@
-//! What a recording was like, in words.
+//! A recording's totals, in words.
 
 use super::RecordDocument;
 use pageyard_trace::{EventKind, grouped, lost_sentence};

@@ -1,4 +1,4 @@
-//! What the bytes of an event mean.
+//! Decoding an event's bytes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

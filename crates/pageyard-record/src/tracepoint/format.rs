@@ -57,7 +57,7 @@ impl Slot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Format {
     pub(crate) name: String,
-    /// What the kernel calls it in the events' bytes.
+    /// The kernel's number for it in the events' bytes.
     pub(crate) id: u16,
     pub(crate) fields: Vec<Field>,
     /// How the kernel prints it, in C.
@@ -68,7 +68,7 @@ impl Format {
     /// Reads the text of a `format` file.
     ///
     /// # Errors
-    /// What is wrong with it, without its name.
+    /// The fault in it, without its name.
     pub(crate) fn parse(text: &str) -> Result<Format, String> {
         if text.len() > MAX_FORMAT_BYTES {
             return Err(format!("its description has {} bytes, far more than any event needs", text.len()));

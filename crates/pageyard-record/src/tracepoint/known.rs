@@ -1,6 +1,6 @@
 //! The tracepoints that a trace is made of.
 
-/// What an event reports. The first five are the rows of `events.parquet`, in the order of
+/// The known kinds of events. The first five are the rows of `events.parquet`, in the order of
 /// [`pageyard_trace::EventKind`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

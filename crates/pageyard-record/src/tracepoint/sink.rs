@@ -13,7 +13,7 @@ use super::follow::Follower;
 /// Entries handed over at a time.
 const BATCH: usize = 8 << 10;
 
-/// What a sink has written.
+/// The totals that a sink has written.
 pub(crate) struct Written {
     pub(crate) writer: TraceWriter,
     pub(crate) moves: MovesWriter,
@@ -71,7 +71,7 @@ impl Written {
     }
 }
 
-/// What a sink is handed.
+/// A piece of work for a sink.
 enum Work {
     Entries(Vec<Entry>),
     Sample(HostSample),
@@ -170,7 +170,7 @@ impl Sink {
     /// Waits until everything is written.
     ///
     /// # Errors
-    /// What went wrong in writing.
+    /// The failure in writing.
     pub(crate) fn finish(self) -> Result<Written, TraceError> {
         match self.finish_whatever()? {
             (written, None) => Ok(written),

@@ -121,7 +121,7 @@ impl Ord for Head {
 }
 
 struct Piece {
-    /// What of the piece has not been read yet.
+    /// The start of the part that has not been read yet.
     at: u64,
     end: u64,
     bytes: Vec<u8>,

@@ -16,7 +16,7 @@ const INPUTS: u64 = 15_000;
 /// How long all of them together may take; the rest is then left out, and the test says so.
 const TIME: Duration = Duration::from_secs(60);
 
-/// What one of them may take, on a machine that is busy.
+/// The time that one of them may take, on a busy machine.
 const ONE: Duration = Duration::from_secs(5);
 
 /// The most memory that the process may have taken in the end.

@@ -28,7 +28,7 @@ fn perf_record(file: &Path, more: &[&str]) -> Result<(), String> {
     }
 }
 
-/// What `perf kmem --page stat` says: the six totals, and the table by order and migratetype.
+/// The output of `perf kmem --page stat`: the six totals, and the table by order and migratetype.
 #[derive(Debug)]
 struct Kmem {
     totals: Vec<Requests>,

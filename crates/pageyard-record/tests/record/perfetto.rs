@@ -28,7 +28,7 @@ fn a_file_of_another_writer_has_its_rows() {
     assert!(rows.iter().filter(|row| row.kind == EventKind::AllocExtfrag).all(|row| row.gfp == 9 << 8 | 1));
 }
 
-/// What is exported comes back: every event of a recording with refusals and fallbacks, and of one with samples.
+/// Reads exports back: every event of a recording with refusals and fallbacks, and of one with samples.
 #[test]
 fn an_export_read_back_has_every_event() {
     for (name, refused) in [("guest-6.12-huge", true), ("containers", false)] {

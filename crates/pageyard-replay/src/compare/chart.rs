@@ -17,7 +17,7 @@ const STEPS: f64 = 4.0;
 /// Characters of a setting's name beside its figure.
 const LONGEST_NAME: usize = 32;
 
-/// What is nearer together than this share of itself is drawn on an axis that leaves out 0.
+/// Values closer together than this share of themselves are drawn on an axis that omits 0.
 const NEAR: f64 = 0.25;
 
 /// Symbols drawn around the point of origin: the first setting, one that differs from it, one that does not.

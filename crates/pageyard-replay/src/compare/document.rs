@@ -31,7 +31,7 @@ impl Document for CompareDocument<'_> {
 pub struct CompareRow<'a> {
     /// The setting.
     pub setting: &'a str,
-    /// What is measured, unit included where it is not a count.
+    /// The metric, with its unit unless it is a count.
     pub metric: &'a str,
     /// The mean.
     pub value: f64,

@@ -25,14 +25,14 @@ pub const SEEDS: u64 = 5;
 /// The most that can be asked for.
 pub const MOST_SEEDS: u64 = 100;
 
-/// What a figure says of a setting.
+/// The aspect of a setting that a figure measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Objective {
     /// Requests that got nothing.
     Failures,
     /// Free memory that makes huge frames.
     HugeFrames,
-    /// What the allocator did besides.
+    /// The allocator's other work.
     Work,
     /// How long calls took, on this host.
     Latency,
@@ -60,7 +60,7 @@ impl Objective {
 pub struct Metric {
     /// Its name in documents, unit included.
     pub name: String,
-    /// What it says.
+    /// The aspect it measures.
     pub objective: Objective,
     /// By setting, then by seed.
     pub values: Vec<Vec<f64>>,

@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// How the page looks: by the reader's choice of dark or light, and on paper.
 const STYLE: &str = include_str!("page.css");
 
-/// What a browser may do with the page: lay it out, and nothing else.
+/// The page's content security policy: a browser may lay it out, and nothing else.
 const POLICY: &str =
     "default-src 'none'; style-src 'unsafe-inline'; img-src 'none'; base-uri 'none'; form-action 'none'";
 

@@ -1,10 +1,10 @@
-//! What the zones answer to a request, and what they would answer if something were otherwise.
+//! The zones' answer to a request, and their answer under other conditions.
 
 use pageyard::Gfp;
 
 use super::facts::{Asked, Facts, Zone};
 
-/// What a zone says to a request.
+/// A zone's answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It has a block for it.
@@ -15,7 +15,7 @@ pub enum Answer {
     Below,
 }
 
-/// What is taken to be otherwise.
+/// The conditions assumed to be different.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Otherwise {
     /// Frames in per-CPU lists are on the free lists.

@@ -17,7 +17,7 @@ pub enum Cause {
     HighatomicReserve,
     /// Memory is set aside for contiguous areas.
     ContiguousAreas,
-    /// What is free lies in per-CPU lists.
+    /// The free memory lies in per-CPU lists.
     PerCpuLists,
     /// Memory is held by processes and the kernel, and nothing can be reclaimed.
     OutOfMemory,
@@ -76,13 +76,13 @@ impl Cause {
 pub struct Setting {
     /// Its name: of a sysctl, `vm.min_free_kbytes`; of the kernel's command line, `cma=`.
     pub name: &'static str,
-    /// What it is now; left out where that is not known.
+    /// Its current value; omitted if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
-    /// What to try; left out where that depends on what the host is for.
+    /// The value to try; omitted if it depends on the host's purpose.
     #[serde(rename = "try", skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// What it does, and what it costs.
+    /// Its effect and its cost.
     pub note: &'static str,
     /// The knob that is the same in the reference.
     #[serde(skip)]
@@ -98,6 +98,6 @@ pub struct Finding {
     pub weight: f64,
     /// The numbers that do, in a sentence.
     pub evidence: String,
-    /// What would change it.
+    /// The setting that would change it.
     pub setting: Option<Setting>,
 }

@@ -25,7 +25,7 @@ pub enum Source {
 /// Requests of one kind that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failed {
-    /// What they asked for.
+    /// The request.
     pub asked: Asked,
     /// How many there are.
     pub count: u64,
@@ -38,7 +38,7 @@ pub struct Failed {
 /// A request that would be served now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
-    /// What it asks for.
+    /// The request.
     pub asked: Asked,
     /// How many such requests would be served one after the other, before anything is reclaimed or compacted.
     pub in_a_row: u64,
@@ -55,15 +55,15 @@ pub struct CauseOfAll {
     pub failures: u64,
     /// The numbers of the failure that shows it best.
     pub evidence: String,
-    /// What would change it.
+    /// The setting that would change it.
     pub setting: Option<Setting>,
-    /// What a replay says of that.
+    /// A replay's prediction for that setting.
     pub predicted: Option<Predicted>,
     /// How far all this can be trusted.
     pub confidence: Option<Confidence>,
 }
 
-/// What the doctor says.
+/// The doctor's findings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diagnosis {
     /// Where the facts come from.
@@ -82,7 +82,7 @@ pub struct Diagnosis {
     pub served: Vec<Served>,
     /// Causes, the likeliest first.
     pub causes: Vec<CauseOfAll>,
-    /// What else is to be said, a sentence each.
+    /// Further remarks, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Gathering {
     notes: Vec<String>,
 }
 
-/// What was found of a cause.
+/// The findings of one cause.
 struct Gathered {
     weight: f64,
     failures: u64,

@@ -1,4 +1,4 @@
-//! What the doctor says as a JSON document.
+//! The doctor's findings as a JSON document.
 
 use pageyard_trace::Document;
 use serde::Serialize;
@@ -29,7 +29,7 @@ pub struct DoctorDocument<'a> {
     pub served: Vec<ServedDocument>,
     /// Causes, the likeliest first; empty where none is visible.
     pub causes: Vec<CauseDocument<'a>>,
-    /// What could not be read or said, and why.
+    /// Facts that could not be read, or conclusions that could not be drawn, and why.
     pub notes: &'a [String],
 }
 
@@ -81,14 +81,14 @@ pub struct CauseDocument<'a> {
     /// The setting that would change it; left out where none would.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub setting: Option<&'a Setting>,
-    /// What replays of the recording say of that; left out without a recording, and where they are not asked.
+    /// The predictions of replays of the recording; omitted without a recording, and if none were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted: Option<PredictedDocument<'a>>,
     /// How far it can be trusted.
     pub confidence: ConfidenceDocument<'a>,
 }
 
-/// What replays say of a setting: figures that change by at least 5 %.
+/// The predictions of replays for a setting: figures that change by at least 5 %.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PredictedDocument<'a> {
@@ -108,7 +108,7 @@ pub struct ConfidenceDocument<'a> {
     /// Of how many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u32>,
-    /// What it rests on.
+    /// The evidence it rests on.
     pub why: &'a str,
 }
 

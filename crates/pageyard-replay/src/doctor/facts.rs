@@ -1,4 +1,4 @@
-//! What is known of a host when a request failed, by any of these: its log, its `/proc`, or a recording.
+//! The facts known of a host when a request failed, from any of these: its log, its `/proc`, or a recording.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use pageyard_trace::{Pageblocks, ProcTexts, Spoiler, TraceError};
 pub struct Asked {
     /// The order.
     pub order: u8,
-    /// What it said of itself.
+    /// Its gfp flags.
     pub gfp: Gfp,
     /// The nodes that it was restricted to, where it was and they are known.
     pub nodes: Option<Vec<u8>>,
@@ -111,7 +111,7 @@ pub struct Zone {
     pub pcp: u64,
     /// Free frames of contiguous areas.
     pub cma: u64,
-    /// What requests for each higher zone must leave.
+    /// Frames kept back from requests for each higher zone.
     pub protection: Vec<u64>,
     /// Free blocks by order.
     pub blocks: Vec<u64>,
@@ -141,7 +141,7 @@ pub struct Spoilt {
     pub all: u64,
 }
 
-/// What is known. Numbers are frames; what is not known is `None`.
+/// The known facts. Numbers are frames; an unknown value is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// The kernel's release.

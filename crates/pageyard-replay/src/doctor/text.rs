@@ -1,4 +1,4 @@
-//! What the doctor says as a page of sentences.
+//! The doctor's findings as a page of sentences.
 
 use std::fmt;
 

@@ -24,23 +24,24 @@ pub struct Change {
     pub change: f64,
 }
 
-/// What a replay says of a setting.
+/// A replay's prediction for a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Predicted {
-    /// What becomes better.
+    /// Figures that improve.
     pub gain: Vec<Change>,
-    /// What becomes worse.
+    /// Figures that get worse.
     pub cost: Vec<Change>,
-    /// Of failures in the replay, the sign of their change.
+    /// The sign of the change of failures in the replay.
     pub failures: Sign,
 }
 
 /// How far a cause and its setting can be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Confidence {
-    /// Of how many predictions of this kind about this setting, how many were right; where they were ever tried.
+    /// The predictions of this kind about this setting: how many were right, and how many were made; `None` if it was
+    /// never tried.
     pub right: Option<(u32, u32)>,
-    /// What that rests on, or why there is no prediction.
+    /// The evidence for that, or the reason why there is no prediction.
     pub why: String,
 }
 

@@ -25,7 +25,7 @@ pub struct KnobsDocument<'a> {
 pub struct PostedDocument {
     /// The engine's name: the message or the commit.
     pub name: &'static str,
-    /// What it is, and what became of it.
+    /// Its effect and its fate.
     pub about: &'static str,
 }
 
@@ -48,13 +48,13 @@ impl<'a> KnobsDocument<'a> {
 pub struct KnobDocument<'a> {
     /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub about: &'static str,
     /// The values that it takes.
     pub values: String,
     /// The engines that have it.
     pub engines: Vec<&'static str>,
-    /// What it is on each of them when it is not set.
+    /// Its default on each of them.
     pub defaults: BTreeMap<&'static str, &'a str>,
     /// How Linux decides the same.
     pub linux_kind: LinuxKind,
@@ -65,7 +65,7 @@ pub struct KnobDocument<'a> {
     /// Its values with the releases of Linux that have each. `any` stands for all values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub linux_versions: Vec<LinuxVersions>,
-    /// What else is to be known of Linux; for `none`, why the knob is there.
+    /// A further remark on Linux; for `none`, the knob's reason to exist.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub linux_note: &'static str,
 }

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What the names of these engines begin with.
+/// The prefix of these engines' names.
 const PREFIX: &str = "kernel:";
 
 /// The settings that a kernel takes, by their names below `/proc/sys/vm`; the reference has knobs of the same names.
 pub(super) const SETTINGS: [&str; 4] =
     ["min_free_kbytes", "watermark_scale_factor", "watermark_boost_factor", "percpu_pagelist_high_fraction"];
 
-/// What an open loop cannot show, and what is not as on the host.
+/// The limits of an open loop, and the differences from the host.
 pub(super) const LEAVES_OUT: &str = "An open loop: each request is made once, whatever came of those before it, so nothing is reclaimed, compacted or \
      killed for, no thread waits, and no thread asks for less where it was refused. The guest is emulated: no time is measured. Its CPUs \
      take turns and never meet in a lock, and its count of free frames is exact at any time.";
@@ -99,7 +99,7 @@ impl KernelSpec {
     /// told how many seconds it has taken so far.
     ///
     /// # Errors
-    /// What the script said at last.
+    /// The script's last message.
     pub(crate) fn prepare(
         &self,
         judge: &Path,

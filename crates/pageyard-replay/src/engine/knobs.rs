@@ -5,7 +5,7 @@ use super::kernel;
 use pageyard_linux::Config;
 use pageyard_linux::knobs::{Field, Knob, KnobError, Place, Setting, Values, set};
 
-/// What the names of compaction's knobs begin with.
+/// The prefix of the names of compaction's knobs.
 const COMPACTION: &str = "compaction.";
 
 /// The lock-free engine's own. What those are in Linux that the reference has too, its table says.

@@ -22,7 +22,7 @@ pub struct EngineSpec {
     design: Design,
     /// How it was named, with the settings that were given there.
     label: String,
-    /// What was set, in the order in which it was.
+    /// The settings, in the order in which they were made.
     settings: Vec<(String, String)>,
 }
 

@@ -1,4 +1,4 @@
-//! What each CPU's lists held when the recording began, by the host's first sample.
+//! The contents of each CPU's lists when the recording began, from the host's first sample.
 //!
 //! The text of `zoneinfo` is read before the snapshot, and the snapshot takes a while: the lists have changed by the
 //! first row. The first sample is taken right after the recording has begun. Less what the rows before it put into a

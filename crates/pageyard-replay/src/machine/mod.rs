@@ -34,7 +34,7 @@ const DEFAULT_ZONES: [(ZoneKind, u64); 3] =
 /// ledger.
 pub(crate) const BYTES_A_FRAME: u64 = 24;
 
-/// What a frame is when the replay begins.
+/// The state of a frame when the replay begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub(crate) enum Start {
@@ -93,7 +93,7 @@ pub struct Machine {
     pub(crate) made_smaller: bool,
     zones: Vec<ZoneRecord>,
     zoneinfo: Option<Zoneinfo>,
-    /// What each frame is.
+    /// The state of each frame.
     start: Vec<Start>,
     /// Frames that the snapshot has no name for.
     unknown: FrameSet,

@@ -169,7 +169,7 @@ impl Machine {
     }
 }
 
-/// What one pass over the events finds.
+/// The findings of one pass over the events.
 struct Scan {
     touched: FrameSet,
     types: NamedTypes,

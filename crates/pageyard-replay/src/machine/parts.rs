@@ -1,9 +1,9 @@
-//! What an opening state is made of.
+//! The parts of an opening state.
 
 use pageyard::{CpuId, Migratetype, Order, Pfn};
 use pageyard_trace::FrameKind;
 
-/// What of a pageblock looks like kernel memory, in frames.
+/// The frames of a pageblock that look like kernel memory.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct KernelFrames {
     pub(super) slab: u16,

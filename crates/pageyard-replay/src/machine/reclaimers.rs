@@ -12,7 +12,7 @@ const LEAST: u64 = 32;
 /// The share of what a thread frees, in percent, that must be page cache. Some of it has no row that says so.
 const MOSTLY: u64 = 50;
 
-/// What a thread has done.
+/// A thread's allocations and frees.
 #[derive(Clone, Copy, Default)]
 struct Thread {
     allocates: bool,
@@ -20,7 +20,7 @@ struct Thread {
     freed_cache: u64,
 }
 
-/// What all threads have done, and which frames are page cache.
+/// The allocations and frees of all threads, and the frames that are page cache.
 pub(super) struct Reclaimers {
     threads: HashMap<u32, Thread>,
     cache: FrameSet,

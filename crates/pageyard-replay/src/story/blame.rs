@@ -153,7 +153,7 @@ impl Blame {
     }
 }
 
-/// What is lost to one kind of holder.
+/// The loss caused by one kind of holder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Share {
@@ -167,7 +167,7 @@ pub struct Share {
     pub frames: u64,
 }
 
-/// What is lost, added up in several ways.
+/// The loss, added up in several ways.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Shares {

@@ -160,12 +160,12 @@ pub struct LostPageblockDocument {
 pub struct HolderDocument {
     /// Whose they are, for people.
     pub what: String,
-    /// What they are to compaction.
+    /// Their class, as compaction sees them.
     pub class: Class,
     /// The flags that were asked with; left out for frames from before the recording, as are the next three.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gfp: Option<String>,
-    /// What the CPU was doing.
+    /// The context that the CPU was in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<&'static str>,
     /// The thread.

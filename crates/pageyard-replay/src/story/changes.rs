@@ -1,4 +1,4 @@
-//! What changes from one moment of a line to the next.
+//! The changes from one moment of a line to the next.
 
 use super::pageblock::State;
 
@@ -9,7 +9,7 @@ pub struct Change {
     pub moment: u32,
     /// Which.
     pub pageblock: u32,
-    /// What it became.
+    /// The new state.
     pub state: State,
 }
 

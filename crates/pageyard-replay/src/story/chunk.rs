@@ -14,7 +14,7 @@ use zlib_rs::{DeflateConfig, ReturnCode, Strategy};
 /// map costs beyond a replay.
 const LEVEL: u32 = 3;
 
-/// What a chunk holds, as the page says it.
+/// The contents of a chunk, as the page lists them.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChunkEntry {
     /// Its number.
@@ -30,7 +30,7 @@ pub struct ChunkEntry {
 /// Chunks of a story. They are compressed on a thread of their own, where there is one.
 #[derive(Debug)]
 pub struct Chunks {
-    /// What they hold.
+    /// Their contents.
     entries: Vec<ChunkEntry>,
     packer: Option<Packer>,
     /// Those that were compressed here.

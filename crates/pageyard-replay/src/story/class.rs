@@ -1,4 +1,4 @@
-//! What a frame is to compaction, and the sizes in which frames are counted.
+//! The classes of frames as compaction sees them, and the sizes in which frames are counted.
 
 use pageyard::Migratetype;
 use serde::Serialize;
@@ -12,7 +12,7 @@ pub const BLOCK: u64 = pageyard::PAGEBLOCK_ORDER.frames().0;
 /// Frames of the largest block that frames merge to.
 pub const UNIT: u64 = 1024;
 
-/// What a frame is to compaction.
+/// The class of a frame, as compaction sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

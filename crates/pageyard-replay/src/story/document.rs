@@ -95,7 +95,7 @@ pub struct LostDocument {
     pub holders: ChunkEntry,
 }
 
-/// What a map shows, in figures: those that the recording and the engines have themselves, a value a moment.
+/// The figures of a map: those that the recording and the engines have themselves, a value a moment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MapDocument {
@@ -115,7 +115,7 @@ pub struct MapDocument {
     pub writing_seconds: f64,
     /// The recording and the engines.
     pub lines: Vec<LineFiguresDocument>,
-    /// What the map does not show, a sentence each.
+    /// The facts that the map does not show, a sentence each.
     pub left_out: Vec<String>,
 }
 

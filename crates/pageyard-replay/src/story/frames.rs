@@ -1,4 +1,4 @@
-//! What holds each frame of a line of a story at its present moment, and what each pageblock comes to.
+//! The holder of each frame of a line of a story at its present moment, and the totals of each pageblock.
 
 use super::class::{BLOCK, Class, LostBy, NONE};
 use super::layout::Layout;
@@ -8,7 +8,7 @@ use crate::bitmap::FrameSet;
 use crate::replay::{WORDS, merged};
 use pageyard::{Frames, Pfn};
 
-/// What holds each frame.
+/// The holder of each frame.
 pub struct FrameMap<'a> {
     pub(super) layout: &'a Layout,
     pub(super) marks: Vec<Mark>,

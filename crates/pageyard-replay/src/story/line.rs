@@ -18,7 +18,7 @@ const HUGE: usize = PAGEBLOCK_ORDER.get() as usize;
 /// Markers of one kind that are kept of one moment.
 const MARKERS_A_MOMENT: u8 = 2;
 
-/// What is counted from the start of a recording.
+/// The counts since the start of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames that are not held, by the engine's own count.
@@ -38,7 +38,7 @@ pub struct Counters {
 /// Figures of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
-    /// What is counted.
+    /// The counts.
     pub counters: Counters,
     /// Blocks that the free frames make, lists drained.
     pub blocks: [u64; LINUX_ORDERS],
@@ -51,7 +51,7 @@ pub struct Figures {
 /// A line under way.
 pub struct Line<'a> {
     layout: &'a Layout,
-    /// What holds each frame.
+    /// The holder of each frame.
     pub frames: FrameMap<'a>,
     /// The rows at the last moment.
     pub states: Vec<State>,

@@ -1,4 +1,4 @@
-//! What is kept of a frame and of a block.
+//! The marks kept for a frame and for a block.
 
 use super::class::{Class, NONE};
 
@@ -72,9 +72,9 @@ impl Held {
 pub struct Part {
     /// The first frame.
     pub pfn: u64,
-    /// How many.
+    /// The number of frames.
     pub frames: u64,
-    /// What they are.
+    /// Their class.
     pub class: Class,
     /// The order that was asked for, or [`NO_ORDER`].
     pub order: u8,

@@ -1,9 +1,9 @@
-//! What happened, as markers of a line.
+//! Events, as markers of a line.
 
 use super::class::{LostBy, NONE};
 use pageyard_trace::FailureReason;
 
-/// What a marker marks.
+/// The kind of event that a marker marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MarkerKind {
@@ -51,7 +51,7 @@ pub fn lost_reason(by: LostBy) -> u32 {
 pub struct Marker {
     /// When, in nanoseconds.
     pub time_ns: u64,
-    /// What.
+    /// The kind.
     pub kind: MarkerKind,
     /// The order of the request, or 255.
     pub order: u8,

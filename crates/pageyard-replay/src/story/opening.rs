@@ -1,4 +1,4 @@
-//! What each frame holds when a recording begins.
+//! The content of each frame when a recording begins.
 
 use super::class::{BLOCK, Class, UNIT};
 use super::frames::FrameMap;

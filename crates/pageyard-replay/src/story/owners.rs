@@ -21,11 +21,11 @@ pub enum Owner {
     Asked {
         /// The kernel's gfp bits.
         gfp: u32,
-        /// What the CPU was doing, by [`Context::ALL`].
+        /// The context that the CPU was in, by [`Context::ALL`].
         context: u8,
         /// The thread, or any of those that are put together.
         tid: u32,
-        /// What the frames are to compaction.
+        /// The class of the frames, as compaction sees them.
         class: Class,
     },
 }

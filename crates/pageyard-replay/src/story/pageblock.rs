@@ -1,4 +1,4 @@
-//! What is kept of a pageblock.
+//! The record kept for a pageblock.
 
 use super::class::{BLOCK, Class, LostBy, NONE};
 use super::mark::Held;

@@ -21,7 +21,7 @@ use std::cell::RefCell;
 const RETYPED: [Counter; 4] =
     [Counter::Extfrag, Counter::ExtfragClaim, Counter::HighatomicReserve, Counter::HighatomicUnreserve];
 
-/// What a line begins with.
+/// The opening of a line.
 pub struct Begin<'a> {
     /// The numbered pageblocks.
     pub layout: &'a Layout,

@@ -1,4 +1,4 @@
-//! What all lines of a story share: the machine, its opening state, and how its pageblocks are numbered.
+//! The scene that all lines of a story share: the machine, its opening state, and how its pageblocks are numbered.
 
 use super::frames::FrameMap;
 use super::layout::Layout;
@@ -19,7 +19,7 @@ const BYTES_A_LINE: u64 = 10;
 /// Bytes a frame of the keyframes that are being made, packed and kept to be filled again.
 const BYTES_OF_KEYFRAMES: u64 = 6;
 
-/// What is told of a recording: what it takes in memory.
+/// The lines of a story that are told, which decide its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
     /// The end of the host's own line.
@@ -40,13 +40,13 @@ impl Lines {
     }
 }
 
-/// What all lines of a story share.
+/// The scene that all lines of a story share.
 pub struct Scene<'a> {
     /// The machine and its opening state.
     pub stage: &'a Stage,
     /// The memory map.
     regions: &'a [Region],
-    /// What memory held when the recording began.
+    /// The content of memory when the recording began.
     pub snapshot: Option<Snapshot>,
     /// How pageblocks are numbered.
     pub layout: Layout,

@@ -19,7 +19,7 @@ pub struct Segment {
     pub to: u32,
     /// The state of every pageblock.
     pub base: ChunkEntry,
-    /// What changes after that.
+    /// The changes after that.
     pub changes: ChunkEntry,
 }
 
@@ -30,7 +30,7 @@ struct Segments<'a> {
     from: u32,
     pending: Vec<Change>,
     last: u32,
-    /// What was packed.
+    /// The packed segments.
     done: Vec<Segment>,
 }
 

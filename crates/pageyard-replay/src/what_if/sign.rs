@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What became of a figure.
+/// The direction in which a figure changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sign {

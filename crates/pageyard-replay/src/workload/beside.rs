@@ -43,7 +43,7 @@ impl ThreadClock {
     }
 }
 
-/// What the thread that makes the requests is doing.
+/// The state of the thread that makes the requests.
 #[derive(Clone, Copy)]
 enum State {
     /// It waits until the recording has come to this time.

@@ -24,7 +24,7 @@ pub enum Free {
     Blocks(f64, [f64; 10]),
 }
 
-/// What cannot be moved.
+/// The frames that cannot be moved.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Unmovable {
     /// Each held frame is pinned with this chance.
@@ -40,7 +40,7 @@ pub struct State {
     pub name: &'static str,
     /// Where free frames lie.
     pub free: Free,
-    /// What cannot be moved.
+    /// The frames that cannot be moved.
     pub unmovable: Unmovable,
     /// The share of movable frames that are page cache; the rest is anonymous.
     pub cache: f64,
@@ -70,7 +70,7 @@ pub const WORN: State = State {
     cache: 0.95,
 };
 
-/// What was asked for and what came of it.
+/// The state asked for, and the state reached.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Reached {
     /// The share of memory that is free: asked for, reached.
@@ -89,7 +89,7 @@ impl Reached {
     }
 }
 
-/// What a frame is to become.
+/// The planned state of a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Plan {
     /// Not managed.

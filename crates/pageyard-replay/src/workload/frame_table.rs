@@ -37,7 +37,7 @@ pub(super) struct FrameTable {
     pub doubles: Doubles,
 }
 
-/// What was handed out while it was held.
+/// The blocks and frames that were handed out while they were held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Doubles {
     /// Blocks of which that is true for any frame.

@@ -1,8 +1,8 @@
 //! Load: a recorded trace, repeated by several jobs at once, each a part of the trace ahead of the others.
 //!
-//! What a job allocates and frees, in which order, of which size and when is the recording's; the frames are the
-//! engine's own choice. A row that allocates what an earlier round of the same job still holds first gives that up, as
-//! a replay does: processes that outlived the recording end then. Page cache does not: it stays until it is reclaimed.
+//! The recording decides what a job allocates and frees, in which order, of which size and when; the engine chooses the
+//! frames. If a row allocates something that an earlier round of the same job still holds, the job frees that first, as
+//! a replay does: processes that outlived the recording end then. Page cache stays until it is reclaimed.
 
 use super::job::{CHUNK, Job, Leaving, Timed};
 use super::object::Role;
@@ -176,7 +176,7 @@ pub(crate) fn role(gfp: Gfp, m: Migratetype) -> Role {
     }
 }
 
-/// What a load has come to.
+/// The totals of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Done {
     /// Rows executed.
@@ -222,7 +222,7 @@ pub struct Load<'a, 'e, E: ?Sized> {
     next_compactor: u64,
     compactor_ns: u64,
     clock_ns: u64,
-    /// What it has come to.
+    /// The totals so far.
     pub done: Done,
 }
 

@@ -1,4 +1,4 @@
-//! What a trace claims does not decide how much memory a replay takes.
+//! The claims of a trace do not decide how much memory a replay takes.
 
 use pageyard::Context;
 use pageyard_replay::engine::{Engine, EngineSpec};

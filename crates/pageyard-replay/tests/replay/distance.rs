@@ -9,7 +9,7 @@ use pageyard_trace::{
 };
 use std::path::Path;
 
-/// What a made-up host says of itself.
+/// A made-up host's account of itself.
 #[derive(Default)]
 struct Said {
     before: Option<String>,

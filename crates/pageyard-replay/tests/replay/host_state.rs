@@ -1,4 +1,4 @@
-//! What a replay takes from its recording of the host's state: watermarks, lists, pageblock types, background reclaim.
+//! The host's state, as a replay takes it from its recording: watermarks, lists, pageblock types, background reclaim.
 
 use crate::made::{KERNEL, alloc, event, free, run};
 use pageyard_replay::engine::EngineSpec;

@@ -1,4 +1,4 @@
-//! What physical memory holds: frames by kind, and pageblocks by type and by the content that is hardest to move.
+//! The content of physical memory: frames by kind, and pageblocks by type and by the content that is hardest to move.
 
 pub mod pageblocks;
 mod text;
@@ -16,7 +16,7 @@ pub use text::{frames_table, pageblocks_table, types_table};
 /// Frames by [`FrameKind`].
 pub type FramesByKind = [u64; FrameKind::ALL.len()];
 
-/// What physical memory held at one moment.
+/// The content of physical memory at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contents {
     /// Frames by kind.
@@ -58,7 +58,7 @@ pub fn frames_by_name(frames: &FramesByKind) -> BTreeMap<&'static str, u64> {
     FrameKind::ALL.iter().map(|kind| kind.name()).zip(*frames).collect()
 }
 
-/// What physical memory held at one moment.
+/// The content of physical memory at one moment.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentsDocument<'a> {

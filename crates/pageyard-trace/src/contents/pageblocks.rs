@@ -1,4 +1,4 @@
-//! What keeps pageblocks from being free huge frames.
+//! The content that keeps pageblocks from being free huge frames.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::snapshot::{FrameKind, Snapshot};
 /// Frames of a pageblock.
 pub const BLOCK: u64 = pageyard::PAGEBLOCK_ORDER.frames().0;
 
-/// What a pageblock holds, named after the content that is hardest to move away.
+/// The content of a pageblock, named after what is hardest to move away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Spoiler {
     /// Nothing: it is a free huge frame.
@@ -130,7 +130,7 @@ pub struct Alike {
     pub pfn: u64,
     /// How many pageblocks there are.
     pub blocks: u64,
-    /// What each holds.
+    /// The content of each.
     pub spoiler: Spoiler,
     /// Frames that are free in each.
     pub free: u64,

@@ -1,4 +1,4 @@
-//! What memory holds, as tables for people. Several moments stand side by side, each under a heading.
+//! The content of memory, as tables for people. Several moments stand side by side, each under a heading.
 
 use super::{FramesByKind, Pageblocks, Spoiler};
 use crate::proctext::Pagetypeinfo;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{FailedRequest, FailureKind, FailureReason, GfpNames};
 
-/// What tells failures apart.
+/// The key by which failures are grouped.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureKindDocument {
@@ -17,7 +17,7 @@ pub struct FailureKindDocument {
     pub gfp_bits: u32,
     /// The migratetype.
     pub migratetype: &'static str,
-    /// What the CPU was doing.
+    /// The context that the CPU was in.
     pub context: &'static str,
     /// The thread.
     pub thread: u32,
@@ -27,14 +27,14 @@ pub struct FailureKindDocument {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailureDocument<'a> {
-    /// What was asked for, and by whom.
+    /// The request and the thread that made it.
     #[serde(flatten)]
     pub kind: FailureKindDocument,
     /// Nanoseconds since the recording started.
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u32,
-    /// Free blocks by order in the zones that the request could use; left out where the trace has no picture.
+    /// Free blocks by order in the zones that the request could use; omitted if the trace has no picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_blocks: Option<&'a [u64]>,
     /// The frames in those blocks.
@@ -43,7 +43,7 @@ pub struct FailureDocument<'a> {
     /// How many blocks of the request's order they make.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suitable_blocks: Option<u64>,
-    /// The order of the largest of them; left out where nothing was free.
+    /// The order of the largest of them; omitted if nothing was free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_free_order: Option<usize>,
     /// Why, by what was free then.

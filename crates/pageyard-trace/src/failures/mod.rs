@@ -31,7 +31,7 @@ pub const KINDS_SHOWN: usize = 100;
 pub enum FailureReason {
     /// Fewer frames were free than were asked for.
     OutOfMemory,
-    /// What was free was kept back by watermarks and reserves.
+    /// Free memory was kept back by watermarks and reserves.
     BelowWatermark,
     /// Enough was free above the watermarks, in blocks that were too small.
     Fragmented,
@@ -84,13 +84,13 @@ impl From<&AllocError> for FailureReason {
 pub struct FailedRequest {
     /// Nanoseconds since the recording started.
     pub time_ns: u64,
-    /// What was asked for, and by which thread.
+    /// The request and the thread that made it.
     pub kind: FailureKind,
     /// The CPU.
     pub cpu: u32,
-    /// Free blocks by order in the zones that the request could use; `None` where that is not known.
+    /// Free blocks by order in the zones that the request could use; `None` if unknown.
     pub free_blocks: Option<[u64; ORDERS]>,
-    /// Why; `None` where that is not known.
+    /// Why; `None` if unknown.
     pub reason: Option<FailureReason>,
 }
 
@@ -114,7 +114,7 @@ impl FailedRequest {
     }
 }
 
-/// What tells failures apart.
+/// The key by which failures are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FailureKind {
     /// The order.
@@ -123,7 +123,7 @@ pub struct FailureKind {
     pub gfp: u32,
     /// The migratetype's number, or -1.
     pub migratetype: i8,
-    /// What the CPU was doing, by [`Context::ALL`].
+    /// The context that the CPU was in, by [`Context::ALL`].
     pub context: u8,
     /// The thread.
     pub tid: u32,

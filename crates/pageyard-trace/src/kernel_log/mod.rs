@@ -1,5 +1,4 @@
-//! What a kernel writes into its log when it refuses a request: `page allocation failure`, and what its memory is like
-//! then.
+//! The kernel's log of refused requests: `page allocation failure`, and the state of memory at that moment.
 //!
 //! The forms of 4.x to 6.18 are read: with and without times, levels and callers before each line, as `dmesg`,
 //! `journalctl` and syslog write them; requests as bits alone (before 4.6) or with their names; nodes in the first line
@@ -30,7 +29,7 @@ const MOST_ZONES: usize = 1000 * 64 * 3;
 /// The longest line that is looked at, in bytes: a zone's has fewer than a thousand.
 const LONGEST_LINE: usize = 8192;
 
-/// What a log says of refused requests.
+/// A log's refused requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KernelLog {
     /// The first of them, in their order.
@@ -44,7 +43,7 @@ pub struct KernelLog {
 pub struct LoggedFailure {
     /// The line at which it begins, from 1.
     pub line: u64,
-    /// What was asked for.
+    /// The request.
     pub request: LoggedRequest,
     /// The kernel's release, where the log has the line that names it.
     pub kernel: Option<String>,
@@ -69,11 +68,11 @@ pub struct LoggedZone {
     pub free: u64,
     /// How far the watermarks were raised.
     pub boost: u64,
-    /// The watermarks, with that.
+    /// The minimum watermark, boost included.
     pub min: u64,
-    /// Likewise.
+    /// The low watermark, boost included.
     pub low: u64,
-    /// Likewise.
+    /// The high watermark, boost included.
     pub high: u64,
     /// Frames set aside for urgent requests of several frames.
     pub highatomic: u64,
@@ -83,7 +82,7 @@ pub struct LoggedZone {
     pub pcp: u64,
     /// Free frames of contiguous areas.
     pub cma: u64,
-    /// What requests for each higher zone must leave.
+    /// Frames kept back from requests for each higher zone.
     pub protection: Vec<u64>,
     /// Free blocks by order; empty where they were not printed.
     pub blocks: Vec<u64>,

@@ -1,4 +1,4 @@
-//! What stands before a line of the kernel's log: times, levels, callers, the name of a host.
+//! Prefixes of lines of the kernel's log: times, levels, callers, a host's name.
 
 /// Returns a line without it.
 ///

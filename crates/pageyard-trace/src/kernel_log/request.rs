@@ -8,7 +8,7 @@ use crate::text::shown;
 /// Nodes that can be told apart.
 const MOST_NODES: usize = 256;
 
-/// What the kernel did when it had nothing.
+/// The kernel's reaction when it had no memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoggedKind {
     /// It refused the request.
@@ -21,7 +21,7 @@ pub enum LoggedKind {
 /// A request as the kernel printed it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoggedRequest {
-    /// What came of it.
+    /// The outcome.
     pub kind: LoggedKind,
     /// The process that ran then, made fit to be shown. In an interrupt it did not ask itself.
     pub comm: String,

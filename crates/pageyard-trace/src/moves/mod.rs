@@ -9,10 +9,10 @@ use crate::pq::{ColumnSpec, Kind, Names};
 /// The file of a trace that holds them.
 pub(crate) const MOVES: &str = "moves.parquet";
 
-/// What happened.
+/// The kind of a move's event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MoveKind {
-    /// What the block at `pfn` held is now at `to`.
+    /// The content of the block at `pfn` is now at `to`.
     Move,
     /// The frames from `pfn` up to `to` were scanned for frames to move; `done` of `scanned` were taken.
     /// # Linux: `mm_compaction_isolate_migratepages`.
@@ -59,7 +59,7 @@ pub struct Move {
     pub cpu: u32,
     /// The thread, numbered as in the events.
     pub tid: u32,
-    /// What happened.
+    /// The kind of the event.
     pub kind: MoveKind,
     /// The first frame.
     pub pfn: u64,

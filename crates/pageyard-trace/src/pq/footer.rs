@@ -67,7 +67,7 @@ pub(crate) struct Group {
     pub(crate) chunks: Vec<Chunk>,
 }
 
-/// What the end of the file says, checked against the file's size.
+/// The footer of a file, checked against the file's size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
     pub(crate) columns: Vec<Column>,

@@ -15,7 +15,7 @@ use super::{FREE_PAGE_BYTES, MAX_BYTES_PER_VALUE, MAX_PAGE_BYTES, Names};
 /// The most that a page's header may take: minima and maxima of a column are part of it.
 const MAX_HEADER_BYTES: u64 = 64 << 10;
 
-/// What a page reader must know about its column.
+/// The properties of a column that a page reader needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     /// The column's name.
@@ -30,7 +30,7 @@ pub(crate) struct Shape {
 
 /// Reads the pages of one chunk, one after another.
 ///
-/// What it hands to the decoder has no levels and no text: a missing value is an error here, and a name a number.
+/// The decoder gets no levels and no text: a missing value is an error here, and a name a number.
 pub(crate) struct Pages {
     input: Input,
     shape: Shape,

@@ -8,7 +8,7 @@ use super::footer::{Column, Footer, Group, Physical};
 use super::names::Names;
 use super::pages::{Pages, Shape};
 
-/// What a column must hold.
+/// The type that a column must have.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// Integers of this many bits, signed or not.

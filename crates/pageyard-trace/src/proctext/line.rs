@@ -1,4 +1,4 @@
-//! What the parsers share: words of a line, and errors that name it.
+//! Helpers that the parsers share: words of a line, and errors that name it.
 
 use std::str::SplitWhitespace;
 

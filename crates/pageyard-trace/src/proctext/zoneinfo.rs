@@ -40,7 +40,7 @@ pub struct ZoneinfoZone {
     pub managed: u64,
     /// Frames of contiguous areas.
     pub cma: u64,
-    /// What requests for each higher zone must leave.
+    /// Frames kept back from requests for each higher zone.
     pub protection: Vec<u64>,
     /// The first frame, where the kernel prints it.
     pub start_pfn: Option<u64>,

@@ -7,10 +7,10 @@ use crate::snapshot::MAX_FRAMES;
 
 use super::{COUNTER, FREE_BLOCKS, KINDS, LIST, MAX_ROWS, Row, ZONES, counters};
 
-/// What the rows of a file are checked against.
+/// The state against which a file's rows are checked.
 #[derive(Debug, Default)]
 pub(crate) struct Check {
-    /// The zones that the host has by the text of its `buddyinfo`; any, where there is none.
+    /// The zones that the host has by the text of its `buddyinfo`; any if there is none.
     pub(crate) zones: Option<Vec<(u8, String)>>,
     /// The host's CPUs.
     pub(crate) cpus: u32,

@@ -57,7 +57,7 @@ pub struct ZoneBlocks {
     pub counts: Vec<u64>,
 }
 
-/// What one CPU's lists of a zone hold.
+/// The frames in one CPU's lists of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuLists {
     /// The NUMA node.

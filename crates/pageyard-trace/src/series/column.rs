@@ -1,6 +1,6 @@
-//! What a table of a series consists of: columns, and the values in their rows.
+//! The parts of a series' table: columns, and the values in their rows.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Whole numbers from 0.

@@ -20,7 +20,7 @@ use super::{Fallback, Moved, Requests, Summary, type_index, type_name};
 /// Counts by name.
 type Counts = BTreeMap<&'static str, u64>;
 
-/// What a trace holds. What is not known is left out.
+/// The summary of a trace. Unknown values are omitted.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SummaryDocument<'a> {
@@ -76,20 +76,20 @@ pub struct SummaryDocument<'a> {
     pub fallbacks: Vec<FallbackDocument>,
     /// Free memory before and after the recording.
     pub fragmentation: FragmentationDocument<'a>,
-    /// What memory held before and after the recording.
+    /// The content of memory before and after the recording.
     pub contents: ContentsOverTimeDocument<'a>,
-    /// The share of allocations and frees in softirq context; left out where there were none.
+    /// The share of allocations and frees in softirq context; omitted if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softirq_share: Option<f64>,
     /// The requests that got nothing.
     pub failures: FailuresDocument<'a>,
-    /// What compaction and migration did; left out where it was not recorded.
+    /// The work of compaction and migration; omitted if it was not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MovesDocument>,
-    /// What the host's own texts said meanwhile; left out where they were not sampled.
+    /// Samples of the host's own texts; omitted if they were not taken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SamplesDocument>,
-    /// Why the recording ended early; left out where it did not.
+    /// Why the recording ended early; omitted if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<&'a str>,
 }
@@ -98,7 +98,7 @@ impl Document for SummaryDocument<'_> {
     const SCHEMA: &'static str = "pageyard.summary/1";
 }
 
-/// What `perf kmem stat --page` prints.
+/// The totals that `perf kmem stat --page` prints.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PerfKmemDocument {
@@ -106,11 +106,11 @@ pub struct PerfKmemDocument {
     pub allocations: Requests,
     /// Frees.
     pub frees: Requests,
-    /// What was both allocated and freed.
+    /// Memory both allocated and freed.
     pub allocated_and_freed: Requests,
-    /// What was allocated and not freed, or failed.
+    /// Memory allocated and not freed, or requests that failed.
     pub allocated_only: Requests,
-    /// What was freed and allocated before the recording.
+    /// Memory freed that was allocated before the recording.
     pub freed_only: Requests,
     /// Allocations that failed.
     pub failed: Requests,
@@ -158,7 +158,7 @@ pub struct HugeFramesDocument {
     pub after: Option<HugeFrames>,
 }
 
-/// What memory held at the two ends of a recording; what was not recorded is left out.
+/// The content of memory at the two ends of a recording; omitted where it was not recorded.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContentsOverTimeDocument<'a> {
@@ -174,7 +174,7 @@ pub struct ContentsOverTimeDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailuresOfKindDocument {
-    /// What was asked for, and by whom.
+    /// The request and the thread that made it.
     #[serde(flatten)]
     pub kind: FailureKindDocument,
     /// How often.
@@ -197,7 +197,7 @@ pub struct FailuresDocument<'a> {
     pub by_kind: Vec<FailuresOfKindDocument>,
 }
 
-/// What compaction and migration did.
+/// The work of compaction and migration.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MovesDocument {

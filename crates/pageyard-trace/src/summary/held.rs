@@ -10,7 +10,7 @@ pub(super) struct Held {
     blocks: HashMap<u64, u8>,
 }
 
-/// What a free named.
+/// The relation of a free to the live blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freed {
     /// A held block.
@@ -22,7 +22,7 @@ pub(super) enum Freed {
 }
 
 impl Held {
-    /// Records an allocation, and says whether a block that starts there was still held.
+    /// Records an allocation, and returns whether a block that starts there was still held.
     pub(super) fn allocate(&mut self, pfn: u64, order: u8) -> bool {
         self.blocks.insert(pfn, order).is_some()
     }

@@ -1,4 +1,4 @@
-//! What a trace holds, counted in one pass.
+//! The summary of a trace, counted in one pass.
 
 mod document;
 mod failures;
@@ -84,7 +84,7 @@ pub struct Fallback {
     pub fallback_migratetype: u8,
 }
 
-/// What a trace holds.
+/// The summary of a trace.
 ///
 /// An allocation and a free belong together when they name the same first frame. So:
 ///
@@ -142,17 +142,17 @@ pub struct Summary {
     pub failures: Failures,
     /// Where the kernel keeps its gfp flags.
     pub gfp_map: GfpMap,
-    /// What compaction and migration did, where the trace says.
+    /// The work of compaction and migration, if the trace records it.
     pub moved: Option<Moved>,
-    /// What the host's own texts said meanwhile, where the trace has samples of them.
+    /// Samples of the host's own texts, if the trace has any.
     pub sampled: Option<Sampled>,
     /// Free memory when the recording started; empty where it was not recorded.
     pub before: Vec<ZoneFragmentation>,
     /// Free memory when it ended; empty where it was not recorded.
     pub after: Vec<ZoneFragmentation>,
-    /// What memory held when the recording started, where that was recorded.
+    /// The content of memory when the recording started, if that was recorded.
     pub held_before: Option<Contents>,
-    /// What it held when the recording ended, where that was recorded.
+    /// The content of memory when the recording ended, if that was recorded.
     pub held_after: Option<Contents>,
 }
 

@@ -1,9 +1,9 @@
-//! What compaction and migration did, counted.
+//! Totals of compaction and migration.
 
 use crate::error::TraceError;
 use crate::moves::{MoveKind, MoveReader};
 
-/// What compaction and migration did.
+/// Totals of compaction and migration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Rows by [`MoveKind`].

@@ -1,4 +1,4 @@
-//! What the samples of the host say: how far its free memory moved, and how much its counters rose.
+//! Totals over the samples of the host: how far its free memory moved, and how much its counters rose.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ impl Span {
     }
 }
 
-/// What the samples of the host say.
+/// Totals over the samples of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sampled {
     /// How many there are.

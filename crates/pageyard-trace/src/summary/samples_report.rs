@@ -1,4 +1,4 @@
-//! What the samples of the host say, as a document and as text.
+//! Totals over the samples of the host, as a document and as text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::text::{Grid, count, grouped};
 
 use super::{Sampled, Span, Summary};
 
-/// What the host's own texts said while it was recorded.
+/// Totals over the host's own texts while it was recorded.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SamplesDocument {
@@ -20,7 +20,7 @@ pub struct SamplesDocument {
     pub first_ns: u64,
     /// When the last was taken.
     pub last_ns: u64,
-    /// The mean time from one to the next; left out where there are fewer than two.
+    /// The mean time from one to the next; omitted if there are fewer than two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_interval_ns: Option<u64>,
     /// Frames on the free lists, by zone.

@@ -26,7 +26,7 @@ pub struct SeveralDocument {
 pub struct OneOfSeveral {
     /// Its name.
     pub name: String,
-    /// Why it cannot be read; left out where it can.
+    /// Why it cannot be read; omitted if it can.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
     /// The kernel.
@@ -41,12 +41,12 @@ pub struct OneOfSeveral {
     pub lost: u64,
     /// Requests that got nothing.
     pub failures: u64,
-    /// The most frequent kind of those: order and flags; left out where there are none.
+    /// The most frequent kind of those: order and flags; omitted if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_frequent: Option<String>,
     /// Blocks taken from a pageblock of another type.
     pub fallbacks: u64,
-    /// Free huge frames at the end as a share of those that the free memory could make; left out where that is not
+    /// Free huge frames at the end as a share of those that the free memory could make; omitted if that is not
     /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_huge_pct: Option<f64>,

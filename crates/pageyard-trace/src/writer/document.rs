@@ -6,7 +6,7 @@ use crate::meta::Meta;
 use crate::text::grouped;
 use serde::Serialize;
 
-/// What was saved of a killed recording.
+/// The parts of a killed recording that were saved.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SalvageDocument<'a> {
@@ -20,10 +20,10 @@ pub struct SalvageDocument<'a> {
     pub lost: u64,
     /// Why the recording ended early.
     pub partial: &'a str,
-    /// Rows about compaction and migration; left out where the recording had none.
+    /// Rows about compaction and migration; omitted if the recording had none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<SalvagedMoves>,
-    /// Samples of the host; left out where the recording had none.
+    /// Samples of the host; omitted if the recording had none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<SalvagedSamples>,
 }

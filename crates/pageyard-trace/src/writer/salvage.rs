@@ -15,7 +15,7 @@ use crate::trace::{EVENTS, META, PARTIAL, Trace};
 use super::folder::{RESERVE, lock};
 use super::{complete, table};
 
-/// What was salvaged.
+/// The parts of a killed recording that were salvaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Salvaged {

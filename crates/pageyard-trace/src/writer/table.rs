@@ -21,7 +21,7 @@ use crate::source::reason;
 /// Zstandard's own default, the balance of size and speed that the shipped traces were written with.
 const ZSTD_LEVEL: i32 = 3;
 
-/// What the name of a checkpoint adds to that of its table.
+/// The suffix of a checkpoint, after its table's name.
 const CHECKPOINT: &str = ".footer";
 
 /// A table that is being written. Parquet's index is at the end of a file, so a file without its end is lost. Here the

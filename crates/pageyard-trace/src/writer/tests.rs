@@ -1,4 +1,4 @@
-//! What is left of a trace whose writer did not come to its end.
+//! Remains of a trace whose writer did not finish.
 
 use std::fs;
 use std::io::Write;

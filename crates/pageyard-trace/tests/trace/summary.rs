@@ -1,4 +1,4 @@
-//! What a summary says of failures and moves.
+//! A summary's figures for failures and moves.
 
 use pageyard::Context;
 use pageyard_trace::{

@@ -1,4 +1,4 @@
-//! What is written is read back, by this crate and by others.
+//! Written traces are read back, by this crate and by other readers.
 
 use std::fs;
 use std::process::Command;

@@ -15,7 +15,7 @@ use pageyard_core::observer::Observer;
 use pageyard_core::stats::Census;
 use pageyard_core::units::{CpuId, Frames};
 
-/// What one zone's frames add up to.
+/// The totals over one zone's frames.
 #[derive(Default)]
 struct Count {
     free: u64,

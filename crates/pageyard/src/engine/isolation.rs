@@ -12,7 +12,7 @@ use pageyard_core::units::{CompactorId, PageblockId};
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Takes a pageblock out of allocation: its free frames leave the zone's count, and what is freed into it stays
-    /// there. Says whether there was any of it and no part was isolated already, and the instance has the CPU.
+    /// there. Returns whether there was any of it and no part was isolated already, and the instance has the CPU.
     ///
     /// Frames in per-CPU lists are not reached. After a [`drain`](Pageyard::drain) of all CPUs that [is
     /// complete](crate::Drained::is_complete), no allocation that begins is served from the pageblock until it is
@@ -37,7 +37,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         parts().next().is_some()
     }
 
-    /// Takes an isolated pageblock back into allocation. Says whether it was isolated and the instance has the CPU.
+    /// Takes an isolated pageblock back into allocation. Returns whether it was isolated and the instance has the CPU.
     pub fn restore(&self, cx: &Cx, block: PageblockId) -> bool {
         self.has_cpu(cx.cpu)
             && self.parts_of(block).fold(false, |any, (zone, at)| zone.pageblocks.restore(at) || any)
@@ -53,12 +53,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         first.is_some_and(|(zone, at)| zone.pageblocks.transit(at, |s| s.lease(by)))
     }
 
-    /// Ends the lease of a pageblock, whichever compactor has it. Says whether it was leased.
+    /// Ends the lease of a pageblock, whichever compactor has it. Returns whether it was leased.
     pub fn unlease_pageblock(&self, block: PageblockId) -> bool {
         self.end_lease_if(block, |_| true)
     }
 
-    /// Ends the lease that a pageblock has under this number. Says whether it had one.
+    /// Ends the lease that a pageblock has under this number. Returns whether it had one.
     #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) fn end_lease(&self, block: PageblockId, by: CompactorId) -> bool {
         self.end_lease_if(block, |owner| u16::from(owner) == by.0)

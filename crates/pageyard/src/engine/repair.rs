@@ -1,5 +1,5 @@
-//! What an instance knows, made anew from the tags of its frames, after a thread or a process was killed in the middle
-//! of a call.
+//! Repair: rebuilds an instance's descriptors, bits and indexes from its frames' tags after a thread or a process was
+//! killed in the middle of a call.
 
 use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_MASK, WORDS};
 use super::map::frame_map::Masks;
@@ -12,7 +12,7 @@ use pageyard_core::clear::Clear;
 use pageyard_core::observer::Observer;
 use pageyard_core::units::{Frames, Order, Pfn};
 
-/// What [`Pageyard::repair`] found, and put right.
+/// The damage that [`Pageyard::repair`] found and repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Repaired {
     /// Frames that were lost: no live block's, in no list, and not to be had from their zones.
@@ -27,7 +27,7 @@ pub struct Repaired {
     pub leased: u64,
 }
 
-/// What a frame is when no call is under way.
+/// The state of a frame when no call is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Is {
     /// The first of a live block.
@@ -159,7 +159,7 @@ fn repair_zone(zone: &Zone<'_>, repaired: &mut Repaired) {
     repaired.allocated += Frames(managed - free);
 }
 
-/// What a pageblock has.
+/// The state of a pageblock as its frames show it.
 struct Found {
     managed: u32,
     free: u32,

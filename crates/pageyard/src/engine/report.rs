@@ -1,4 +1,4 @@
-//! What an instance reports: counters, zones, lists.
+//! An instance's reports: counters, zones, lists.
 
 use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, WORD_ORDER, WORDS};
 use super::pcp::percpu::PerCpu;

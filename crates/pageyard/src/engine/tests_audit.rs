@@ -58,7 +58,7 @@ fn worked_on(z: &Pageblocks<'_>) -> BlockIdx {
     z.frames.all().find(|b| z.frames.state(*b).is_current()).expect("a CPU works on one")
 }
 
-/// Plants a fault, and says whether the audit finds it.
+/// Plants a fault, and returns whether the audit finds it.
 fn finds(plant: impl FnOnce(&Engine<'_>)) -> bool {
     let mut found = false;
     with_engine(|engine| {

@@ -1,5 +1,5 @@
-//! What calls leave that are killed, planted in an engine's metadata one at a time: the audit has to find it, and a
-//! repair to mend it.
+//! The remains of killed calls, planted in an engine's metadata one at a time: the audit must find each, and a repair
+//! must mend it.
 
 extern crate std;
 

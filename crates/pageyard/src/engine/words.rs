@@ -103,7 +103,7 @@ pub(crate) const fn pick(bits: u64, order: u8, n: u32) -> u64 {
     spread(few | more, order)
 }
 
-/// Returns one of the runs of `2^order` in `bits`, all its bits, as [`pick`] prefers them; 0 where there is none.
+/// Returns one of the runs of `2^order` in `bits`, all its bits, as [`pick`] prefers them; 0 if there is none.
 #[inline]
 pub(crate) const fn pick_one(bits: u64, order: u8) -> u64 {
     let all = runs(bits, order);

@@ -103,8 +103,8 @@ pub struct Pageyard<'m, P, O = (), C = ()> {
     pub(crate) main: &'m Zone<'m>,
     pub(crate) zonelists: Zonelists<'m>,
     pub(crate) counters: &'m [A64],
-    /// A cache line for each CPU: the largest effort of a search in word 0, and in words 1 and 2 the blocks that
-    /// requests popped from lists after they had missed.
+    /// One cache line per CPU. Word 0 is the largest search effort so far; words 1 and 2 count blocks that requests
+    /// popped from a list after missing it at first.
     pub(crate) efforts: &'m [A64],
     /// Which CPUs ask for pageblocks to be biased to them.
     pub(crate) bias_asks: BiasAsks<'m>,
@@ -116,7 +116,7 @@ pub struct Pageyard<'m, P, O = (), C = ()> {
     pub(crate) frames_bytes: usize,
 }
 
-/// What construction carves.
+/// The parts that construction carves from the metadata.
 struct Parts<'m> {
     zones: &'m [Zone<'m>],
     zonelists: zonelists::Parts<'m>,

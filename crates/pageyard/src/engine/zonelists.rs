@@ -38,7 +38,7 @@ struct Near<'m> {
     walks: u8,
 }
 
-/// What construction carves: more with each node, and more with each CPU.
+/// The zonelists' share of the metadata: it grows with each node and with each CPU.
 pub(crate) struct Parts<'m> {
     walks: &'m [Option<&'m Zone<'m>>],
     near: &'m [Near<'m>],

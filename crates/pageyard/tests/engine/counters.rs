@@ -1,4 +1,4 @@
-//! What is counted: each event once, and allocations and frees balanced to the frame.
+//! The counters: each event counts once, and allocations and frees balance to the frame.
 
 use pageyard::reclaim::NoHelp;
 use pageyard::{

@@ -19,7 +19,7 @@ const CX: Cx = Cx::on(CpuId(0));
 const HUGE: Order = Order::of(9);
 const PAGEBLOCKS: u64 = 16;
 
-/// What an observer is told.
+/// An event that an observer is told of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Event {
     Allocated(Pfn, Order),
@@ -28,7 +28,7 @@ enum Event {
     Migrated(Pfn, Pfn),
 }
 
-/// What a callback panics with.
+/// The panic payload of a callback.
 struct Asked;
 
 /// A table of live blocks, in which each event has to fit; and a callback that panics before it is noted there.

@@ -18,7 +18,7 @@ pub const CX: Cx = Cx::on(CpuId(0));
 const PAGEBLOCKS: u64 = 6;
 /// One frame in this many is in use at the start, so that no block of this size is free.
 const SPARSE: usize = 16;
-/// What a callback panics with.
+/// The panic message of a callback.
 const WORD: &str = "a callback panics, as the test asked";
 
 /// Makes a machine whose zone keeps nothing back.
@@ -37,7 +37,7 @@ pub const PUTBACK: &str = "after a frame was put back";
 pub const RECLAIM: &str = "before reclaim";
 pub const RECLAIMED: &str = "after reclaim";
 
-/// What an owner knows of one of its blocks.
+/// An owner's record of one of its blocks.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     order: Order,
@@ -48,7 +48,7 @@ struct Held {
 struct Fuse {
     seen: Cell<u64>,
     at: u64,
-    /// What panicked.
+    /// The callback that panicked.
     blown: Cell<Option<&'static str>>,
 }
 

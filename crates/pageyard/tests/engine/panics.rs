@@ -14,7 +14,7 @@ use pageyard::{
 use pageyard_testkit::child::in_child;
 
 const HUGE: Order = Order::of(9);
-/// What compaction calls.
+/// The callbacks of compaction.
 const MOVES: [&str; 4] = [ISOLATE, DROP, MIGRATE, PUTBACK];
 
 fn movable(order: Order) -> Request {

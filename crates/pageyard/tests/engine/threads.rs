@@ -57,7 +57,7 @@ impl Machine {
     }
 }
 
-/// What one thread does, and what it holds.
+/// One thread's calls and the blocks it holds.
 struct Caller<'a> {
     m: &'a Machine,
     cpu: u32,

@@ -1,5 +1,5 @@
-//! What compaction may call on an engine is public: numbers of zones, pageblocks and frames that there are not are
-//! values.
+//! The public calls of compaction accept any number: a zone, pageblock or frame that does not exist yields a value, not
+//! a panic.
 
 use pageyard::compaction::{self, Mode};
 use pageyard::reclaim::{NoHelp, Reclaimed, Shortage};

@@ -1,4 +1,4 @@
-//! What is known to hold zeros: never reported of a block that does not.
+//! Blocks known to hold zeros: an engine never reports one that does not.
 
 use pageyard::reclaim::NoHelp;
 use pageyard::watermark::WatermarkKnobs;
@@ -24,7 +24,7 @@ fn zeros() -> OwnedPageyard<TryLock> {
     engine
 }
 
-/// Claims a block by its number and says whether the engine calls it zeros.
+/// Claims a block by its number and returns whether the engine calls it zeros.
 fn claim(engine: &OwnedPageyard<TryLock>, pfn: u64, order: u8) -> bool {
     engine.claim_exact(&Cx::on(CpuId(0)), Pfn(pfn), Order::of(order), Migratetype::Movable).unwrap();
     engine.was_zeroed(Pfn(pfn))

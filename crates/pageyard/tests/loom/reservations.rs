@@ -4,7 +4,7 @@ use crate::common::{BLOCK, Machine, PAGEBLOCK, explore, run};
 use loom::sync::Arc;
 use pageyard::{CpuId, CpuSet, PageAllocator, Pfn};
 
-/// What a test holds.
+/// The blocks that a test holds.
 type Held = Vec<Option<(Pfn, u8)>>;
 
 /// Lets a CPU's list miss `times` in a row, so that the next refill takes more.

@@ -174,7 +174,7 @@ impl<P: PerCpu> Machine<P> {
     }
 }
 
-/// What a thread of a schedule does: it returns what it holds at the end.
+/// A thread of a schedule: it returns the blocks it holds at the end.
 pub type Part = fn(&Machine) -> Vec<Block>;
 
 /// Runs each part in its own thread and returns all that they hold.

@@ -129,7 +129,7 @@ fn request(o: &Owner, cpu: u32, order: u8) -> Vec<Block> {
     got.ok().map(|pfn| o.m.own((pfn, order))).into_iter().collect()
 }
 
-/// What runs beside a compaction: allocations, frees, bulk calls, drains, isolation.
+/// Runs the calls beside a compaction: allocations, frees, bulk calls, drains, isolation.
 pub fn calls(o: &Owner, cpu: u32, n: usize) -> Vec<Block> {
     let mut rng = shuttle::rand::thread_rng();
     let mut held: Vec<Block> = Vec::new();

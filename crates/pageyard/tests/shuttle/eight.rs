@@ -20,7 +20,7 @@ fn free<P: PerCpu>(m: &Machine<P>, frames: &[Pfn]) -> usize {
     frames.len() - refused
 }
 
-/// What a thread frees: all of the frames upwards, all downwards, or every third one, each with a call.
+/// A thread's share of the frees: all frames upwards, all downwards, or every third one, each with a call.
 #[derive(Clone, Copy)]
 enum Part {
     Up,

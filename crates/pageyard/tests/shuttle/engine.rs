@@ -1,8 +1,8 @@
 //! The engine's protocol at its real sizes, three to five threads, under schedulers that choose at random.
 //!
-//! What `loom` proves for two threads, a few frames and a few preemptions is tried here at sizes that loom cannot
-//! reach: words of 64 frames, pageblocks of 8 words, many threads, many preemptions. A schedule is a sample, not a
-//! proof, and every step is sequentially consistent: a weak ordering that is wrong is found by loom, not here.
+//! `loom` proves the protocol for two threads, a few frames and a few preemptions. These tests try sizes that loom
+//! cannot reach: words of 64 frames, pageblocks of 8 words, many threads, many preemptions. A schedule is a sample, not
+//! a proof, and every step is sequentially consistent: loom finds a weak ordering that is wrong, these tests do not.
 
 use crate::common::{BLOCK, Block, CPUS, Machine, PAGEBLOCK, Part, all, explore};
 use pageyard::Migratetype::{Movable, Reclaimable, Unmovable};

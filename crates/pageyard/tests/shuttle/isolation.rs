@@ -71,7 +71,7 @@ impl Case {
     }
 }
 
-/// What a thread of a case does: it returns what it holds at the end.
+/// A thread of a case: it returns the blocks it holds at the end.
 type Part = Box<dyn FnOnce(&Case) -> Vec<Block> + Send>;
 
 /// Runs parts of a case in threads, and isolation in another; returns what the parts hold.

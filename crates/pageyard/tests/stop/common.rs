@@ -108,7 +108,7 @@ pub fn machine_of<P: PerCpu>(pageblocks: u64, percpu: P) -> Engine<P> {
     Pageyard::owned(&map, Config { watermark, ..Config::new(CPUS) }, percpu).unwrap()
 }
 
-/// What a stopped call works on.
+/// The setting of a stopped call.
 pub struct Ground<'e, P: PerCpu = TryLock> {
     pub engine: &'e Engine<P>,
     /// The owner of frames that can be moved.

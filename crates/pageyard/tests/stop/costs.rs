@@ -1,4 +1,4 @@
-//! What calls cost, in atomic steps: exact, where a clock would not be.
+//! Costs of calls in atomic steps: exact, where a clock would not be.
 
 use pageyard::engine::hook;
 use pageyard::watermark::WatermarkKnobs;

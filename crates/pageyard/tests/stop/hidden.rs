@@ -17,8 +17,8 @@ use pageyard::{
 const PAGEBLOCKS: u64 = 130;
 /// Pageblocks that a call has to itself.
 const ROOM: u64 = 2;
-/// What others free: beside the calls' room, more than that is and the rest together, and in words of the index of
-/// which no other pageblock is free.
+/// Frames that others free: more than the calls' room and the rest together, and in words of the index in which no
+/// other pageblock is free.
 const FREED: [u64; 11] = [20, 21, 22, 23, 32, 33, 34, 35, 63, 70, 71];
 /// Orders of the requests, and how many frames of what others free make blocks of each.
 const ORDERS: [(u8, u64); 4] = [(10, 5 * 1024), (9, 11 * 512), (4, 11 * 512), (0, 11 * 512)];
@@ -199,7 +199,8 @@ fn free_others<P: PerCpu>(engine: &Engine<P>, freed: &[u64]) {
 
 /// Takes all that requests of an order get that may not wait, and frees it; returns how many frames those were.
 ///
-/// What a stopped call has freed and not counted is served in place of what others freed: so the sum is what counts.
+/// A stopped call's freed but uncounted frames are served in place of others' freed frames, so only the sum is
+/// meaningful.
 fn found<P: PerCpu>(engine: &Engine<P>, order: u8) -> u64 {
     run_on(Some(1));
     let request = movable(order).with(RequestFlags::NON_BLOCKING);

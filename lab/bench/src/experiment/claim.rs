@@ -13,7 +13,7 @@ pub enum By {
     Target,
 }
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every row that it rests on agrees.
@@ -78,7 +78,7 @@ pub struct Ground {
     pub columns: Vec<String>,
 }
 
-/// What a quick run can say of a claim.
+/// The weight of a quick run's figures for a claim.
 #[derive(Clone, Copy, Debug)]
 enum Quick {
     /// As much as a full run.
@@ -94,13 +94,13 @@ enum Quick {
 pub struct Claim {
     /// Who makes it.
     pub by: By,
-    /// What it says, as a sentence without a full stop.
+    /// The claim, as a sentence without a full stop.
     pub what: String,
-    /// What has to be reached; empty where the sentence says it.
+    /// The value to reach; empty if the sentence names it.
     pub asked: String,
-    /// What was published; empty where nothing was.
+    /// The published value; empty if there is none.
     pub published: String,
-    /// What was measured; empty where nothing was, or where this run's figures do not belong to the claim.
+    /// The measured value; empty if nothing was measured, or if this run's figures do not belong to the claim.
     pub measured: String,
     /// Whether it holds.
     pub outcome: Outcome,
@@ -285,5 +285,5 @@ pub fn worst_pair<'a>(rows: impl Iterator<Item = &'a Row>) -> f64 {
     rows.filter(|r| r.metric.starts_with(PAIR)).map(|r| r.value.abs()).fold(0.0, f64::max)
 }
 
-/// What the metrics of pairs of the same variant begin with.
+/// The prefix of metrics of pairs of the same variant.
 pub const PAIR: &str = "A/A ";

@@ -1,4 +1,4 @@
-//! What an experiment is, what it is told, and what it reports.
+//! Experiments: their definition, their input, and their report.
 
 use super::claim::Claim;
 use super::made::Made;
@@ -54,7 +54,7 @@ pub trait Experiment: Sync {
     fn plots(&self, rows: &Rows) -> Vec<Plot>;
 }
 
-/// What an experiment is told, and what it says while it runs.
+/// The input of an experiment, and its progress while it runs.
 pub struct Run<'a> {
     /// Whether to end within a minute: fewer settings, as many samples.
     pub quick: bool,
@@ -121,7 +121,7 @@ pub(crate) const DISTURBED: f64 = 5.0;
 pub struct ExperimentReport {
     /// Its name.
     pub name: &'static str,
-    /// What it is about.
+    /// Its subject.
     pub about: &'static str,
     /// The machine it ran on.
     pub machine: String,
@@ -129,19 +129,19 @@ pub struct ExperimentReport {
     pub rows: Rows,
     /// Remarks.
     pub notes: Vec<String>,
-    /// What the document and the targets say, and what was reproduced of it.
+    /// The claims of the document and the targets, and which of them were reproduced.
     pub claims: Vec<Claim>,
     /// Pictures.
     pub plots: Vec<Plot>,
     /// Whether it was a quick run.
     pub quick: bool,
-    /// What this run cannot show; empty where that is nothing.
+    /// The limits of this run; empty if there are none.
     pub cannot_show: &'static str,
     /// Knobs that were set on the engines beside those of the document.
     pub settings: Settings,
     /// Samples of each row; `None` where the experiment counts instead.
     pub samples: Option<usize>,
-    /// What names of columns mean.
+    /// The meanings of column names.
     pub columns: &'static [(&'static str, &'static str)],
     /// How it was made.
     pub made: Made,

@@ -39,7 +39,7 @@ impl<F: Figures> External<F> {
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong with it and what to do, in one sentence.
+    /// The fault and the remedy, in one sentence.
     pub fn read(path: &Path) -> Result<External<F>, String> {
         let name = shown(&path.display().to_string());
         let mut text = Vec::new();

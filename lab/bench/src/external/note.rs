@@ -1,4 +1,4 @@
-//! What a result says of rows that were measured elsewhere.
+//! The note in a result about rows that were measured elsewhere.
 
 use super::file::External;
 use crate::harness::machine::Machine;

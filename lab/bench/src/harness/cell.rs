@@ -60,7 +60,7 @@ pub(crate) struct Measured {
 pub(crate) struct CellResult {
     /// By subject; `None` where it could not be measured.
     pub measured: Vec<Option<Measured>>,
-    /// What disturbed it.
+    /// The disturbances during it.
     pub noise: Noise,
 }
 

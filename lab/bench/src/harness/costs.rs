@@ -1,4 +1,4 @@
-//! What this machine's own operations cost: the same design is fast on one processor and slow on another.
+//! The costs of this machine's own operations: the same design is fast on one processor and slow on another.
 
 use super::clock::now_ns;
 use super::team::{Pinned, Team, cpus};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-/// What operations cost that an allocator's paths are made of: the least of a few short samples, in nanoseconds.
+/// The costs of the operations that an allocator's paths are made of: the least of a few short samples, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Costs {

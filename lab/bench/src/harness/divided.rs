@@ -97,7 +97,7 @@ impl Divided {
     }
 }
 
-/// What the threads of a sample share.
+/// The state that the threads of a sample share.
 pub(crate) struct Meeting {
     held: Box<[AtomicU64]>,
     arrived: AtomicUsize,
@@ -126,7 +126,7 @@ impl Meeting {
     }
 }
 
-/// What one CPU's thread did.
+/// The work of one CPU's thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     /// All of it; waiting for the other threads is not part of `ns`.

@@ -1,9 +1,9 @@
-//! What a sample does, and what it took.
+//! The work of a sample, and the time it took.
 
 use pageyard::Context;
 use std::sync::Arc;
 
-/// What one sample does: rounds in which a batch is taken, then given back.
+/// The work of one sample: rounds in which a batch is taken, then given back.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     /// The order in which a batch is given back, by place; its length is the batch.
@@ -47,7 +47,7 @@ impl Load {
     }
 }
 
-/// What a sample took on one thread, in nanoseconds.
+/// The time a sample took on one thread, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Taken {
     /// The clock at the start, and after each chunk of rounds.
@@ -100,7 +100,7 @@ impl Mix {
     }
 }
 
-/// What one thread spent on an allocator's calls, and when it ran.
+/// The time one thread spent in an allocator's calls, and when it ran.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Busy {
     pub ns: u64,

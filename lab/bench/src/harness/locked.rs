@@ -12,7 +12,7 @@ use std::path::Path;
 /// Blocks of the largest batch that is stepped through: each instruction takes some microseconds.
 const MOST: usize = 64;
 
-/// What was counted of one engine.
+/// The counts of one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LockedPair {
     /// The row.
@@ -25,7 +25,7 @@ pub struct LockedPair {
     locked: f64,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LockedPairs(Vec<LockedPair>);
 

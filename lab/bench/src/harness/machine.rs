@@ -27,7 +27,7 @@ pub struct Machine {
     /// Whether the program was built with assertions and overflow checks; left out for a release build.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checked_build: bool,
-    /// What its own operations cost; left out where that was not measured.
+    /// The costs of its own operations; omitted if not measured.
     #[serde(flatten)]
     pub costs: Option<Costs>,
 }
@@ -105,7 +105,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// What other processes took from a benchmark.
+/// The processor time that other processes took from a benchmark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Taken {

@@ -1,4 +1,4 @@
-//! What was not measured, and what disturbed what was.
+//! Measurements that were skipped, and disturbances of those that were made.
 
 use super::machine::{self, Watch};
 use serde::Serialize;
@@ -7,21 +7,21 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skipped {
-    /// What.
+    /// The allocator.
     pub allocator: &'static str,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 /// The two halves of a pair may differ by this share.
 const AGREE: f64 = 0.05;
 
-/// What disturbed a setting.
+/// The disturbances of a setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
     /// The share by which the two halves of a pair, which are the same code, differ.
     pub apart: f64,
-    /// What other processes took meanwhile.
+    /// The time that other processes took meanwhile.
     pub taken: machine::Taken,
 }
 

@@ -93,7 +93,7 @@ impl<A: ReplayEngine + 'static, const ORDER: u8> Allocator for Paged<A, ORDER> {
     }
 }
 
-/// What makes an engine a subject for blocks of one order.
+/// An adapter that makes an engine a subject for blocks of one order.
 pub(crate) struct AsSubject<const ORDER: u8> {
     pub name: &'static str,
     /// Whether the engine is for one thread.

@@ -111,9 +111,9 @@ pub(crate) fn overlap(spans: &[Span]) -> f64 {
 /// The least overlap of threads whose whole time counts.
 pub(crate) const OVERLAP: f64 = 0.8;
 
-/// What threads that started together returned and took.
+/// The results and times of threads that started together.
 pub(crate) struct Together<R> {
-    /// What each returned, and how long it ran, in nanoseconds.
+    /// Each thread's result, and how long it ran, in nanoseconds.
     pub threads: Vec<(R, u64)>,
     /// The share of the time in which all ran.
     pub overlap: f64,

@@ -155,7 +155,7 @@ fn request_of_mixed(setting: &Setting, phase: Phase) -> Vec<u8> {
     words.into_iter().flat_map(|n| (n as u32).to_ne_bytes()).collect()
 }
 
-/// What a process is asked for.
+/// A request to a process.
 #[derive(Debug)]
 pub(super) enum Request {
     /// A sample of batches, on so many threads.
@@ -187,7 +187,7 @@ pub(super) fn read_request(input: &mut impl Read) -> Option<Request> {
     })
 }
 
-/// What a thread's work on a mixed load took, as an answer has it.
+/// Returns a thread's times on a mixed load, in the form of an answer.
 pub(super) fn taken(busy: &Busy) -> Taken {
     Taken { marks: vec![busy.start, busy.end], alloc: busy.ns, free: 0, missing: busy.missing }
 }

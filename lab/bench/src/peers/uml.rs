@@ -14,14 +14,14 @@ pub const NAME: &str = "linux-uml";
 /// Samples of each row that `bench/linux/run` takes, and does not write.
 const SAMPLES: u64 = 15;
 
-/// What was left.
+/// The results that User Mode Linux left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Uml {
     /// The kernel's release.
     pub kernel: String,
     /// The processor it ran on.
     pub cpu: String,
-    /// What User Mode Linux leaves out.
+    /// The parts of a kernel that User Mode Linux leaves out.
     pub left_out: String,
     /// The rows.
     pub rows: Vec<SweepFigures>,

@@ -1,4 +1,4 @@
-//! What is counted while a host runs, and levels over time.
+//! Counters that run with a host, and levels over time.
 
 use super::time::Time;
 use std::ops::{Index, IndexMut, Sub};

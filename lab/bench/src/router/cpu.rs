@@ -8,7 +8,7 @@ use super::time::Time;
 use super::tx::TxQueue;
 use std::collections::VecDeque;
 
-/// What a CPU is at; its effects come when its time is over.
+/// The work of a CPU. Its effects come when its time is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     /// Nothing: an interrupt can begin at any time.
@@ -97,13 +97,13 @@ pub(crate) struct Cpu {
     pub tx_left: u64,
     /// Packets that the present poll may still receive.
     pub rx_left: u64,
-    /// What it is at.
+    /// Its current work.
     pub work: Work,
     /// XDP's batch: packets that wait for their doorbell.
     pub batch: Vec<Packet>,
     /// When other work takes it next.
     pub stall_at: Time,
-    /// What frames cost that it freed at the end of its last work: the next begins so much later.
+    /// The cost of the frames that it freed at the end of its last work. The next work begins so much later.
     pub owed: Time,
     /// Time spent at work.
     pub busy: Time,

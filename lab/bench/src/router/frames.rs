@@ -143,7 +143,7 @@ impl FramePool for Stack {
     }
 }
 
-/// What a frame's way cost, in terms that the model puts a time to.
+/// The path of a frame, in terms that the model puts a time to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     /// A pool had it, or took it.
@@ -154,7 +154,7 @@ pub(crate) enum Way {
     Locked(u64),
 }
 
-/// What was done with frames.
+/// The counts of frames taken, recycled, refused and held.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Traded {
     /// Frames taken, from anywhere.
@@ -177,7 +177,7 @@ pub(crate) struct Frames<P> {
     headers: Vec<[u64; HEADER]>,
     pools: Vec<Stack>,
     recycling: Recycling,
-    /// What was done so far.
+    /// The counts so far.
     pub traded: Traded,
     wrong: u64,
 }

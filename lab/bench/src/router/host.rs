@@ -43,8 +43,8 @@ const PAYLOAD: u64 = 256;
 /// A descriptor or a completion entry, in bytes: a line.
 const ENTRY: u64 = 64;
 
-/// What a refused request for a frame costs a CPU: every zone and list is looked at. Assumed, and no more than a rough
-/// size: a host without frames has other troubles.
+/// The cost of a refused request for a frame: every zone and list is looked at. A rough assumption: a host without
+/// frames has other troubles.
 const REFUSED: Time = Time::from_us(2);
 
 /// Returns what a packet takes on the bus with its descriptor or completion, in bytes.
@@ -76,7 +76,7 @@ pub(crate) struct Host<'a, P> {
     end: Time,
 }
 
-/// What came of a simulated host.
+/// The outcome of a simulated host.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     /// Counts after the warm-up.

@@ -11,7 +11,7 @@ use pageyard::Pfn;
 /// A cache line, in bytes.
 pub(crate) const LINE: u64 = 64;
 
-/// What forwarding reads of a packet, in bytes: two lines of header.
+/// The bytes of a packet that forwarding reads: two lines of header.
 pub(crate) const HEADER: u64 = 2 * LINE;
 
 /// The part of the last-level cache that cards write to.

@@ -15,7 +15,7 @@ pub struct Parameter {
     pub name: &'static str,
     /// Its unit; empty for names.
     pub unit: &'static str,
-    /// What it is.
+    /// Its meaning.
     pub about: &'static str,
     /// Why its default is what it is.
     pub reason: &'static str,

@@ -1,4 +1,4 @@
-//! What a simulated host comes to: rates, shares and sizes.
+//! A simulated host's results: rates, shares and sizes.
 
 use super::count::{Count, DROPS};
 use super::host::Outcome;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// A frame, in bytes.
 const FRAME: f64 = 4096.0;
 
-/// What came of a setting, after the warm-up. Rates are of simulated seconds.
+/// The results of a setting, after the warm-up. Rates are of simulated seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RouterFigures {
@@ -78,7 +78,7 @@ pub struct RouterFigures {
     pub memory_written_gbyte: f64,
     /// Bytes that memory carried for a packet that was accepted.
     pub memory_bytes_per_packet: f64,
-    /// What memory carried of what it can, percent.
+    /// The load of memory, as a percentage of its capacity.
     pub memory_pct: f64,
     /// CPU time spent waiting for memory that others used, percent of all CPUs' time.
     pub memory_wait_pct: f64,

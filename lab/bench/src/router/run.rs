@@ -13,13 +13,13 @@ use crate::harness::clock::{now_ns, thread_ns};
 pub struct Routed {
     /// The setting.
     pub settings: RouterSettings,
-    /// What came of it: the same for one setting and one seed.
+    /// The results: the same for one setting and one seed.
     pub figures: RouterFigures,
-    /// What the simulation took: different each time.
+    /// The effort of the simulation: different each time.
     pub effort: Effort,
 }
 
-/// What simulations took.
+/// The effort of simulations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effort {
     /// Packets simulated, the warm-up included.

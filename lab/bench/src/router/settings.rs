@@ -1,4 +1,4 @@
-//! What a simulated host is: its settings as types. `parameters` has their names, defaults with reasons, and what is
+//! The settings of a simulated host as types. `parameters` has their names, their defaults with reasons, and the values
 //! allowed.
 
 use super::traffic::{Arrivals, Mix};
@@ -57,7 +57,7 @@ pub(crate) struct Moderation {
     pub frames: u64,
 }
 
-/// What parts of a packet's way cost a CPU, in nanoseconds.
+/// The costs that parts of a packet's path have for a CPU, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Costs {
     /// An interrupt until polling begins.

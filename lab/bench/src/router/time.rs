@@ -59,7 +59,7 @@ impl Sub for Time {
 /// Fractions of a picosecond in [`Speed`], as a power of two: 1 byte at 400 Gbit/s is 20 ps, and must not be 2 % off.
 const FRACTION: u32 = 10;
 
-/// What a byte takes, in 1/1024 picoseconds.
+/// The time a byte takes, in 1/1024 picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Speed(u64);
 

@@ -149,7 +149,7 @@ pub(crate) struct Traffic {
     paced: Speed,
     burst: u64,
     left: u64,
-    /// What the packets of the present burst take at the rate asked for, less what they took on the wire.
+    /// The time that the packets of the present burst take at the rate asked for, less the time they took on the wire.
     owed: Time,
     queues: usize,
     queue: usize,

@@ -1,4 +1,4 @@
-//! What must hold, and the first thing found that does not.
+//! The rules that must hold, and the first violation found.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -23,11 +23,11 @@ pub enum Rule {
     Zone,
     /// A block that is said to hold zeros does, and so does one that was to be cleared.
     Zeros,
-    /// What the observer is told fits what it was told before, and what is held.
+    /// The observer's calls fit its earlier ones and the blocks that are held.
     Told,
     /// The engine never panics, though its callbacks do.
     Panics,
-    /// What compaction isolated is moved or put back.
+    /// Isolated frames are moved or put back by compaction.
     PutBack,
     /// The engine's own audit finds nothing.
     Audit,
@@ -37,9 +37,9 @@ pub enum Rule {
     Counters,
     /// Requests are counted once.
     Requests,
-    /// What is free can be allocated while nothing runs.
+    /// Free frames can be allocated while nothing runs.
     Free,
-    /// What is free is merged, and can be allocated in blocks as large as the layout allows.
+    /// Free frames are merged, and can be allocated in blocks as large as the layout allows.
     Merged,
 }
 
@@ -101,7 +101,7 @@ pub struct Fault {
     pub thread: Option<u32>,
     /// The frame that it is about, if it is about one.
     pub pfn: Option<u64>,
-    /// What was found.
+    /// The violation, in words.
     pub text: String,
 }
 

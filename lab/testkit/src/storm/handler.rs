@@ -40,7 +40,7 @@ pub fn interrupt() {
     }
 }
 
-/// What the handlers of one thread share from one signal to the next.
+/// The state that one thread's handlers keep from one signal to the next.
 pub(super) struct Handler<'a, 'm, P> {
     shared: &'a Shared<'m, P>,
     me: u32,

@@ -9,7 +9,7 @@ use pageyard::reclaim::{Reclaim, Reclaimed, Shortage};
 use pageyard::{BlockId, Cx, Frames, Migratetype, Order, PerCpu, Pfn, Request, RequestFlags, ZoneId};
 use std::cell::Cell;
 
-/// What a callback that is to panic panics with.
+/// The payload of a planned panic of a callback.
 pub(super) struct Planned;
 
 /// Chance, for callbacks that have no generator of their own.

@@ -1,4 +1,4 @@
-//! What a thread did last: a ring of its operations, which its signal handlers write to as well.
+//! A thread's last operations: a ring to which its signal handlers write too.
 
 use super::kinds::Kind;
 use pageyard::{Order, PAGEBLOCK_ORDER, Pfn};

@@ -1,4 +1,4 @@
-//! What a storm does: kinds of operations, each of which can be turned off.
+//! The operations of a storm, by kind, each of which can be turned off.
 
 /// A kind of operation, or something that operations do besides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

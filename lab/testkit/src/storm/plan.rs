@@ -1,4 +1,4 @@
-//! What to run, and what came of it.
+//! The plan of a storm, and its report.
 
 use super::fault::Fault;
 use super::kinds::{Kind, Mix};
@@ -52,7 +52,7 @@ pub enum Naming {
     Any,
 }
 
-/// What a guard is that a thread keeps.
+/// A guard that a thread keeps.
 pub type Guard = Box<dyn Any>;
 
 /// How an engine's lists are protected, and what that allows.
@@ -67,7 +67,7 @@ pub struct Variant<'a, P> {
     pub cpus: u32,
     /// Makes one.
     pub make: &'a (dyn Fn() -> P + Sync),
-    /// What each thread does first, and keeps until it ends.
+    /// Each thread's first step. The guard is kept until the thread ends.
     pub enter: &'a (dyn Fn() -> Guard + Sync),
     /// Starts signals in the calling thread, whose handler calls [`interrupt`](super::interrupt), until what it returns
     /// is dropped. None where handlers may not allocate.
@@ -87,7 +87,7 @@ pub struct Found {
     pub machine: &'static str,
     /// Time since the storm began.
     pub after: Duration,
-    /// What threads did last where it came up.
+    /// The last operations of the threads where it came up.
     pub log: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// What a storm did.
+/// The totals of a storm.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Rounds.

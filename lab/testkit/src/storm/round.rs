@@ -26,7 +26,7 @@ const LINES: usize = 120;
 /// How long the threads sleep whose waking interrupts others in the middle of a call.
 const NAP: Duration = Duration::from_micros(40);
 
-/// Runs a round and adds what it did to a report; says whether it found a fault.
+/// Runs a round and adds what it did to a report; returns whether it found a fault.
 pub(super) fn run<P: PerCpu>(
     plan: &Plan,
     variant: &Variant<'_, P>,

@@ -1,4 +1,4 @@
-//! What the threads of one round share.
+//! The state that one round's threads share.
 
 use super::fault::{Faults, Rule};
 use super::journal::Journal;

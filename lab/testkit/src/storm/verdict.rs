@@ -1,4 +1,4 @@
-//! What must hold at the end of a round, while nothing runs: first with blocks held, then with everything free.
+//! The checks at the end of a round, while nothing runs: first with blocks held, then with everything free.
 
 use super::fault::Rule;
 use super::kinds::Kind;

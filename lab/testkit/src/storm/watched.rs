@@ -1,5 +1,4 @@
-//! What watches an engine in some rounds: an observer, or something that clears frames, whose calls have to fit what is
-//! so.
+//! Watchers of an engine in some rounds: an observer, or a clearer, whose calls must match the true state.
 
 use super::fault::{Faults, Rule, UNKNOWN};
 use super::oracle::Oracle;

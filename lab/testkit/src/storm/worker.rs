@@ -40,7 +40,7 @@ pub(super) struct Worker<'a, 'm, P> {
     pub(super) cursor: usize,
 }
 
-/// What a thread prefers for a while.
+/// The operations that a thread prefers for a while.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Even,
@@ -48,7 +48,7 @@ enum Mood {
     Shrinks,
 }
 
-/// What a thread leaves behind.
+/// The blocks and isolations that a thread leaves behind.
 #[derive(Default)]
 pub(super) struct Left {
     pub(super) held: Vec<(Owner, BlockId)>,

@@ -15,7 +15,7 @@ use std::sync::{Barrier, Mutex};
 /// Threads that allocate, each with its own CPU.
 const THREADS: u32 = 4;
 
-/// What the threads do.
+/// The load of the threads.
 struct Load {
     regions: Vec<Region>,
     /// Orders, each as often as it is listed.

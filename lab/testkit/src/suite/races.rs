@@ -45,7 +45,7 @@ struct Meeting {
     gave_up: AtomicBool,
     /// Rounds since the two were inside their calls at the same time.
     apart: AtomicU64,
-    /// What the round is about: a block's first frame, or [`NO_ROUND`], and its order.
+    /// The subject of the round: a block's first frame, or [`NO_ROUND`], and its order.
     pfn: AtomicU64,
     order: AtomicU8,
     /// How long the second thread waits before its call.

@@ -1,4 +1,4 @@
-//! What cases are made of: requests, and calls whose answers must be right.
+//! The building blocks of cases: requests, and calls whose answers must be right.
 
 use crate::engine::Verdict;
 use crate::session::Session;

@@ -1,4 +1,4 @@
-//! What a failing run prints compiles and replays.
+//! The text that a failing run prints compiles and replays.
 //!
 //! The files under `pasted/` are printed text, byte for byte, and are compiled as tests of this file.
 
@@ -20,7 +20,7 @@ mod each {
     include!("pasted/each.in");
 }
 
-/// What was found in an allocator that loses a part of each split, pasted where that is fixed.
+/// A run that failed on an allocator that loses a part of each split, pasted where that is fixed.
 mod found {
     use super::BuildFirstFit;
     struct Fault;

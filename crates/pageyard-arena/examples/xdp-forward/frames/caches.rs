@@ -28,7 +28,7 @@ struct Slab {
 // SAFETY: atomics, for which zeros are a value.
 unsafe impl FromZeros for Slab {}
 
-/// What workers share: a row of slabs, the full ones in front and the empty ones behind them.
+/// The depot that workers share: a row of slabs, the full ones first and the empty ones after them.
 #[repr(C, align(64))]
 struct Depot {
     lock: Lock,

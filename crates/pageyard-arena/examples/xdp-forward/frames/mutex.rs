@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Entries in a cache line.
 const LINE: usize = 16;
 
-/// What a worker writes each time, in one line.
+/// The words that a worker writes each time, in one cache line.
 #[repr(C, align(64))]
 struct Top {
     lock: Lock,

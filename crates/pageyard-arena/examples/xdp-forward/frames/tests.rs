@@ -1,4 +1,4 @@
-//! What every allocator of frames promises, in one process and without packets.
+//! The promises that every allocator of frames makes, tested in one process and without packets.
 
 use super::lock::Lock;
 use super::{BATCH, Kind, User};

@@ -25,7 +25,7 @@ const OSRELEASE: usize = 4;
 const ARCH: usize = 6;
 const NRCPUS: usize = 7;
 
-/// What is known of a file before its records are read.
+/// The facts known of a file before its records are read.
 #[derive(Debug)]
 pub(in super::super) struct Container {
     pub(super) label: String,

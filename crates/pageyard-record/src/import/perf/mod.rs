@@ -1,4 +1,4 @@
-//! What `perf record` wrote.
+//! Files that `perf record` wrote.
 //!
 //! The container is read here, piece by piece, with the attributes' meaning from the `linux-perf-event-reader` crate.
 //! The existing readers of whole files allocate memory for whatever a file claims, and hold two rounds of records at

@@ -25,7 +25,7 @@ const WINDOW_LOG: u32 = 24;
 /// Bytes that a compressed record may become. perf compresses less than 64 MiB at a time, as repetitive as events are.
 const MAX_DECOMPRESSED: usize = 64 << 20;
 
-/// What Zstandard wants where one of its blocks has ended: the header of the next.
+/// Bytes that Zstandard wants once one of its blocks has ended: the header of the next.
 const BLOCK_HEADER: usize = 3;
 
 // Records that perf itself makes, by its numbers.

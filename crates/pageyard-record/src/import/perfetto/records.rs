@@ -42,7 +42,7 @@ pub(in super::super) struct PerfettoRecords<'a> {
     raw: [u8; BYTES],
     /// Bundles before which events are missing, as far as it was not reported.
     gaps: u64,
-    /// What the kernel had counted as lost at the start and at the end.
+    /// The kernel's counts of lost events at the start and at the end.
     lost: (u64, u64),
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Pages {
     pub(super) compression: Compression,
 }
 
-/// What is known of a file before its pages are read.
+/// The facts known of a file before its pages are read.
 #[derive(Debug)]
 pub(in super::super) struct TraceDat {
     pub(super) pages: Vec<Pages>,

@@ -1,4 +1,4 @@
-//! What a file says in its options.
+//! The options of a file.
 
 use pageyard_trace::text::quoted;
 
@@ -46,7 +46,7 @@ impl Options {
     /// Takes in the options of a section, up to the last one; returns where the next section is, in version 7.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The fault in them.
     pub(super) fn read(&mut self, cursor: &mut Cursor<'_>, version: u8) -> Result<u64, String> {
         loop {
             let kind = cursor.half()?;

@@ -25,7 +25,7 @@ pub(in super::super) struct TraceCmdRecords<'a> {
     current: Option<usize>,
     unread: usize,
     in_round: u32,
-    /// What the kernel counted as lost, if it was not reported.
+    /// Events that the kernel counted as lost and that were not reported yet.
     lost: u64,
 }
 

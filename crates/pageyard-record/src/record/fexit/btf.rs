@@ -34,7 +34,7 @@ struct Type<'a> {
     has_bits: bool,
     /// Its size, or another type's number.
     of: u32,
-    /// What follows: members, parameters, values.
+    /// The rest of the entry: members, parameters, values.
     rest: &'a [u8],
 }
 

@@ -51,7 +51,7 @@ const FRAME: u8 = 10;
 const CANDIDATES: [(&str, &str, &str, bool); 2] =
     [("move_to_new_folio", "dst", "src", true), ("folio_migrate_flags", "newfolio", "folio", false)];
 
-/// What a program needs to know of the kernel.
+/// The facts about the kernel that a program needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) function: &'static str,
@@ -72,7 +72,7 @@ impl Place {
     /// Finds it.
     ///
     /// # Errors
-    /// What the kernel lacks.
+    /// The feature that the kernel lacks.
     pub(super) fn find(btf: &Btf<'_>) -> Result<Place, &'static str> {
         let (function, found, new, old, at_exit) = CANDIDATES
             .iter()

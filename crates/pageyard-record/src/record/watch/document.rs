@@ -1,4 +1,4 @@
-//! What a watch came to, as a document and as text.
+//! A watch's totals, as a document and as text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,17 +8,17 @@ use serde::Serialize;
 
 use super::{Metrics, Snapshot, Watcher};
 
-/// What a watch came to.
+/// The totals of a watch.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WatchDocument<'a> {
     /// How much was watched: `light` or `full`.
     pub level: &'static str,
-    /// How long.
+    /// The length of the watch.
     pub seconds: f64,
-    /// Bytes of events that may be kept, and those of the kernel's buffers.
+    /// Bytes of events that may be kept.
     pub ring_bytes: u64,
-    /// Likewise.
+    /// Bytes of the kernel's buffers.
     pub kernel_buffer_bytes: u64,
     /// Requests that got nothing, by order; orders without any are left out.
     pub failures: BTreeMap<usize, u64>,
@@ -34,15 +34,14 @@ pub struct WatchDocument<'a> {
     pub events: u64,
     /// Events that were replaced before they were read.
     pub overwritten: u64,
-    /// Processor time that this process took, in seconds and as a share of one CPU.
+    /// Processor time that this process took, in seconds.
     pub own_seconds: f64,
-    /// Likewise.
+    /// The same time as a share of one CPU.
     pub own_pct: f64,
-    /// What a frame's allocation and free take longer in the kernel, in nanoseconds; left out where it was not
-    /// measured.
+    /// The extra time that a frame's allocation and free take in the kernel, in nanoseconds; omitted if not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_ns: Option<f64>,
-    /// What that comes to for all frames that the host allocated, as a share of one CPU: an upper bound.
+    /// The same cost for all frames that the host allocated, as a share of one CPU: an upper bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_pct: Option<f64>,
     /// Snapshots in their order.
@@ -65,13 +64,13 @@ pub struct SnapshotDocument {
     pub events: u64,
     /// Samples of the host in it.
     pub samples: u64,
-    /// Seconds from its beginning to the trigger, and to its end.
+    /// Seconds from its beginning to the trigger.
     pub before_seconds: f64,
-    /// Likewise.
+    /// Seconds from its beginning to its end.
     pub seconds: f64,
-    /// Seconds that writing it took; of these, the picture of all frames.
+    /// Seconds that writing it took.
     pub took_seconds: f64,
-    /// Likewise.
+    /// Of those, the seconds that the picture of all frames took.
     pub picture_seconds: f64,
 }
 

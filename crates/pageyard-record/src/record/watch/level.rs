@@ -17,7 +17,7 @@ pub enum Level {
 /// `trace_mm_page_alloc` at the end of `__alloc_pages`
 const LARGE_OR_FAILED: &str = "order > 3 || pfn == 0xffffffffffffffff";
 
-/// What the light level sees, and which of it.
+/// The events of the light level, each with its filter.
 const LIGHT: [(&str, &str, &str); 5] = [
     ("kmem", "mm_page_alloc", LARGE_OR_FAILED),
     ("kmem", "mm_page_alloc_extfrag", ""),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::Watcher;
 
-/// What a watch cannot count itself.
+/// The counts that a watch cannot make itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     /// Snapshots that were taken.

@@ -35,7 +35,7 @@ use states::States;
 /// Orders that are told apart.
 const MAX_ORDER: usize = 11;
 
-/// What is kept, and for how long.
+/// The limits on what is kept, in bytes and time.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     /// Bytes of events, the kernel's buffers included.
@@ -46,7 +46,7 @@ pub struct Kept {
     pub sample_every: Duration,
 }
 
-/// What makes a snapshot.
+/// The events that trigger a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Triggers {
     /// A refused request that the kernel would log: one without `__GFP_NOWARN`.
@@ -57,7 +57,7 @@ pub struct Triggers {
     pub compaction: bool,
 }
 
-/// What happened since a watch began.
+/// The counts since a watch began.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Refused requests by order.
@@ -66,9 +66,9 @@ pub struct Counts {
     pub quiet_failures: [u64; MAX_ORDER],
     /// Blocks taken from a pageblock of another type.
     pub fallbacks: u64,
-    /// Requests that compacted, and those of them that failed, by `vmstat`.
+    /// Requests that compacted, by `vmstat`.
     pub compact_stalls: u64,
-    /// Likewise.
+    /// Those of them that failed, by `vmstat`.
     pub compact_fails: u64,
     /// Events that were read.
     pub events: u64,
@@ -78,7 +78,7 @@ pub struct Counts {
     pub impossible: u64,
 }
 
-/// What a look found.
+/// The result of a look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Why a snapshot should be taken; `None` where nothing happened.
@@ -106,7 +106,7 @@ pub struct Watcher {
     /// `compact_fail` and `compact_stall` when the watch began, and the first at the last look.
     first_compact: Option<(u64, u64)>,
     last_fails: u64,
-    /// What allocating and freeing a frame takes longer.
+    /// The extra time that allocating and freeing a frame takes.
     frame_ns: Option<f64>,
     /// Frames that the host allocated, at the first look and at the last.
     allocated: Option<(u64, u64)>,
@@ -215,7 +215,7 @@ impl Watcher {
         found
     }
 
-    /// Takes a sample if one is due, and says whether compaction has failed since the last one.
+    /// Takes a sample if one is due, and returns whether compaction has failed since the last one.
     fn sample(&mut self) -> Option<String> {
         let vmstat = self.states.take_if_due()?;
         self.decoder = self.tracepoints.decoder();

@@ -13,7 +13,7 @@ use crate::tracepoint::{Sink, Sorter};
 /// Batches of entries that may wait to be written.
 const AHEAD: usize = 16;
 
-/// What a snapshot came to.
+/// The totals of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Snapshot {
     /// Events in the trace.
@@ -24,9 +24,9 @@ pub struct Snapshot {
     pub seconds: f64,
     /// When it begins, by the clock of the events.
     pub start_ns: u64,
-    /// Seconds that writing it took, and of them the picture of all frames.
+    /// Seconds that writing it took.
     pub took: f64,
-    /// Likewise.
+    /// Of those, the seconds that the picture of all frames took.
     pub picture: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What the host said of its memory in the last seconds.
+//! The host's memory states over the last seconds.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use super::super::answer::{Otherwise, served};
 use super::super::cause::{Cause, Finding, Setting};
 use super::case::{Case, share};
 
-/// What is free lies in the lists of CPUs, where a request on another CPU does not find it.
+/// Finds free memory in the lists of CPUs, where a request on another CPU cannot use it.
 pub(super) fn lists(case: &Case<'_>) -> Option<Finding> {
     let (free, listed) = (case.sum(|z| z.free), case.sum(|z| z.pcp));
     let empty = Otherwise { lists_empty: true, ..Otherwise::default() };

@@ -203,7 +203,7 @@ fn compacting(case: &Case<'_>) -> Setting {
     }
 }
 
-/// What is between free frames.
+/// The obstacles between free frames.
 struct Parts {
     unmovable: u64,
     movable: u64,

@@ -51,7 +51,7 @@ pub struct Report {
     pub elapsed_s: f64,
     /// Nanoseconds that a request spent in compaction and around it, without reclaim: requests that compacted.
     pub stalls_ns: Histogram<u64>,
-    /// What the load did meanwhile.
+    /// The load's totals meanwhile.
     pub load: Done,
     /// Frames held, by role, before phase 1.
     pub held_before: [Frames; Role::ALL.len()],

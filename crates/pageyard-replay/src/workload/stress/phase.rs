@@ -49,7 +49,7 @@ pub struct Tenth {
     pub unusable_index: f64,
 }
 
-/// What came of a phase's requests.
+/// The outcome of a phase's requests.
 struct Requests {
     /// The blocks received.
     held: Vec<u32>,
@@ -66,7 +66,7 @@ pub(super) struct Test<'a, 'e, E: ?Sized> {
     pub engine_ns: u64,
     /// Of those, on a thread of their own.
     pub apart_ns: u64,
-    /// What each request that compacted spent without reclaim.
+    /// The time that each compacting request spent outside reclaim.
     pub stalls_ns: Histogram<u64>,
 }
 

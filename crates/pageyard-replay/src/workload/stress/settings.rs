@@ -24,7 +24,7 @@ pub struct Settings {
     pub tables: f64,
     /// How the load departs from its recording.
     pub shape: Shape,
-    /// What of the movable frames cannot be moved.
+    /// The shares of the movable frames that cannot be moved.
     pub shares: Shares,
     /// The state of memory before the load begins; all free if none.
     pub start: Option<State>,

@@ -1,4 +1,4 @@
-//! What the tests share: random numbers that repeat, and a small trace.
+//! Fixtures that the tests share: random numbers that repeat, and a small trace.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 

@@ -117,7 +117,7 @@ unsafe extern "C" fn memcmp(a: *const u8, b: *const u8, n: usize) -> i32 {
     0
 }
 
-/// What the precompiled core library names for unwinding; nothing unwinds here.
+/// The unwinding symbol that the precompiled core library refers to. Nothing unwinds here.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 

@@ -35,7 +35,7 @@ const GENERATIONS: u64 = (1 << 24) - 1;
 const STRANGER: u64 = 1 << 56;
 const STRANGERS: u64 = 0xff << 56;
 
-/// In which way the tags of a pageblock are won.
+/// How the tags of a pageblock are won.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BiasState {
     /// By compare-and-swaps, inside sequences that found it shared.
@@ -60,7 +60,7 @@ pub enum BiasState {
 pub(crate) struct Bias(u64);
 
 impl Bias {
-    /// What the lower half of the word is, for a CPU whose number is `or`ed to it, where the pageblock is biased to it.
+    /// The lower half of the word of a biased pageblock, before the CPU's number is `or`ed in.
     pub(crate) const MARK: u32 = BIASED as u32;
 
     /// Returns the state.
@@ -122,7 +122,7 @@ impl BiasWord<'_> {
         Bias(self.0.load(SeqCst))
     }
 
-    /// Changes it from what was read. Says whether it still was that.
+    /// Changes it from the value read. Returns whether it still had that value.
     pub(crate) fn change(self, from: Bias, to: Option<Bias>) -> bool {
         to.is_some_and(|to| self.0.compare_exchange(from.0, to.0, SeqCst, SeqCst).is_ok())
     }
@@ -166,7 +166,7 @@ impl RawPlace {
     /// Bytes from the word at [`at`](RawPlace::at) to the bias, whose four lowest bytes are zero where the pageblock is
     /// shared.
     pub const BIAS: usize = 8;
-    /// What those four bytes are where it is biased to a CPU: its number, and this.
+    /// The four bytes of a biased pageblock are this, `or`ed with the CPU's number.
     pub const BIASED: u32 = Bias::MARK;
 }
 
@@ -219,14 +219,14 @@ impl<'m> TagPlace<'m> {
         self.eight().are(from)
     }
 
-    /// Replaces them, likewise, where all are `from` and `last` says so, which is asked in the same step. Says whether
-    /// they were, or `None` where `last` said no.
+    /// Replaces all eight tags if all are `from` and `last`, asked in the same step, allows it. Returns whether they
+    /// were, or `None` if `last` refused.
     #[cfg(shuttle)]
     pub fn swap_eight_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
         self.eight().swap_if(from, to, last)
     }
 
-    /// Writes them, likewise, whatever they are.
+    /// Writes all eight tags, whatever they are, if `last` allows it. Returns whether it did.
     #[cfg(shuttle)]
     pub fn write_eight_if(self, to: u8, last: impl FnOnce() -> bool) -> bool {
         self.eight().write_if(to, last)
@@ -239,20 +239,20 @@ impl<'m> TagPlace<'m> {
         BiasWord(unsafe { &*self.words.add(self.at + 1) }).load().state()
     }
 
-    /// Reads the tag, likewise.
+    /// Reads the tag, for a [`PerCpu`](crate::PerCpu) that is not written in assembly.
     #[must_use]
     pub fn read(self) -> u8 {
         // ORDER: Acquire, as in `FrameMap::tag`.
         self.tag().load(Acquire)
     }
 
-    /// Writes the tag, likewise, where `last` says so, which is asked in the same step.
+    /// Writes the tag if `last`, asked in the same step, allows it.
     #[cfg(shuttle)]
     pub fn write_if(self, to: u8, last: impl Fn() -> bool) -> bool {
         self.tag().update_if(|_| last().then_some(to)).is_ok()
     }
 
-    /// Replaces the tag, likewise. Returns what it was, or `None` where `last` said no.
+    /// Replaces the tag if it is `from` and `last` allows it. Returns its old value, or `None` if `last` refused.
     #[cfg(shuttle)]
     pub fn swap_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<u8> {
         let said = core::cell::Cell::new(false);

@@ -1,18 +1,18 @@
-//! The count of a zone's free frames: a sum, and what each CPU has not added to it yet, each on its own cache line.
+//! The count of a zone's free frames: a sum, and each CPU's changes not yet added to it, each on its own cache line.
 
 use super::cpu_words::CpuWords;
 use crate::engine::geometry::LINE_WORDS;
 use pageyard_core::units::Frames;
 use pageyard_sync::{A64, Acquire, Carver, Relaxed, Release};
 
-/// What all CPUs together may keep from the sum: the zone's frames divided by this.
+/// The frames that all CPUs together may withhold from the sum: the zone's frames divided by this.
 const KEPT: u64 = if cfg!(loom) { u64::MAX } else { 64 };
-/// The most frames that one CPU keeps from it.
+/// The most frames that one CPU withholds.
 const MOST: u64 = 1 << 16;
 /// Times that a count is read again because frames moved to the sum meanwhile.
 const TRIES: usize = 8;
 
-/// By how many frames a count changes.
+/// A change of a count, in frames.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FrameDelta(i64);
@@ -27,7 +27,7 @@ impl FrameDelta {
         FrameDelta(i64::from(new) - i64::from(old))
     }
 
-    /// Returns what to add to a word that wraps around.
+    /// Returns the value to add to a word that wraps around.
     #[inline(always)]
     pub(crate) fn wrapping(self) -> u64 {
         self.0 as u64
@@ -41,7 +41,7 @@ impl core::ops::AddAssign for FrameDelta {
     }
 }
 
-/// A count that CPUs change without meeting each other.
+/// A count that CPUs change without sharing a cache line.
 ///
 /// # Concurrency
 /// Exact while nothing runs. While frames are in transit it can be off by their number, and too high by what one CPU
@@ -50,12 +50,12 @@ impl core::ops::AddAssign for FrameDelta {
 /// # Linux
 /// `zone_page_state`, `zone_page_state_snapshot` and `percpu_drift_mark`.
 pub(crate) struct FreeCount<'m> {
-    /// What each CPU keeps, a line each, and behind them the sum.
+    /// Each CPU's withheld change, a line each, then the sum.
     words: &'m [A64],
     /// The first of these parts, and the second.
     kept: &'m [A64],
     sum: &'m [A64],
-    /// Frames that a CPU keeps at most.
+    /// The most frames that a CPU withholds.
     most: u64,
 }
 
@@ -76,7 +76,7 @@ impl<'m> FreeCount<'m> {
         self.sum[0].store(frames.0, Relaxed);
     }
 
-    /// Sets it while nothing else runs, whatever CPUs kept.
+    /// Sets it while nothing else runs, and discards the CPUs' withheld changes.
     #[cfg(not(loom))]
     pub(crate) fn reset(&self, frames: Frames) {
         self.words.iter().for_each(|word| word.store(0, Relaxed));
@@ -91,7 +91,7 @@ impl<'m> FreeCount<'m> {
         }
     }
 
-    /// Adds frames to what a CPU keeps: `own` adds to the word of a CPU, and returns what it is then, or adds to the
+    /// Adds frames to a CPU's withheld change. `own` adds to the CPU's word and returns the new value, or adds to the
     /// sum.
     #[inline(always)]
     pub(crate) fn add_to_own(
@@ -114,7 +114,7 @@ impl<'m> FreeCount<'m> {
         }
     }
 
-    /// Moves frames that a CPU keeps to the sum.
+    /// Moves a CPU's withheld frames to the sum.
     #[cold]
     #[inline(never)]
     fn fold(&self, now: i64, kept: CpuWords<'m>, own: impl Fn(CpuWords<'m>, u64) -> Option<u64>) {
@@ -138,7 +138,7 @@ impl<'m> FreeCount<'m> {
         }
     }
 
-    /// Returns the count. While some frames have not arrived it can be below zero, which counts as none.
+    /// Returns the count. Frames in transit can make it negative, which counts as zero.
     pub(crate) fn get(&self) -> u64 {
         let mut sum = self.sum[0].load(Acquire);
         if self.most == 0 {
@@ -163,8 +163,8 @@ impl<'m> FreeCount<'m> {
         largest.max(0) as u64
     }
 
-    /// Returns how many frames there are above `mark`: all of them, or, where `enough` are there for sure, no fewer
-    /// than that, from the sum alone.
+    /// Returns how many frames there are above `mark`: exactly, or, if at least `enough` are certain from the sum
+    /// alone, a lower bound of at least `enough`.
     #[inline]
     pub(crate) fn above(&self, mark: u64, enough: u64) -> u64 {
         let drift = self.most * (self.kept.len() / LINE_WORDS) as u64;

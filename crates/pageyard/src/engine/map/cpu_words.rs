@@ -1,5 +1,4 @@
-//! A word of each CPU, which only that CPU adds to, and one behind them that all share: what is counted there is their
-//! sum.
+//! A word for each CPU, which only that CPU adds to, and a shared word after them. The count is the sum of all.
 //!
 //! A CPU adds to its own word without a locked instruction, if calls on one CPU never overlap, or in a restartable
 //! sequence.
@@ -7,7 +6,7 @@
 use pageyard_core::units::CpuId;
 use pageyard_sync::{A64, Acquire, Relaxed, Release};
 
-/// Some words for each CPU, of which one is meant, and as many behind them that all share.
+/// A word for each CPU out of a group per CPU, and a group that all CPUs share after them.
 #[derive(Clone, Copy)]
 pub struct CpuWords<'m> {
     words: &'m [A64],
@@ -15,7 +14,7 @@ pub struct CpuWords<'m> {
     at: usize,
 }
 
-/// Where they lie, for a [`PerCpu`](crate::PerCpu) that is written in assembly.
+/// Their addresses, for a [`PerCpu`](crate::PerCpu) that is written in assembly.
 #[derive(Clone, Copy, Debug)]
 pub struct RawCpuWords {
     /// The word of CPU 0.
@@ -27,7 +26,7 @@ pub struct RawCpuWords {
 }
 
 impl<'m> CpuWords<'m> {
-    /// Means the words at `at` of `each` for each CPU; the last `each` of `words` are those that all share.
+    /// Selects the word at `at` of each CPU's group of `each`; the last `each` of `words` are shared.
     #[inline(always)]
     pub(crate) fn new(words: &'m [A64], each: usize, at: usize) -> CpuWords<'m> {
         CpuWords { words, each, at }
@@ -43,7 +42,7 @@ impl<'m> CpuWords<'m> {
         if cpu.index() < self.cpus() { self.words.get(cpu.index() * self.each + self.at) } else { None }
     }
 
-    /// Returns where they lie.
+    /// Returns their addresses.
     #[inline(always)]
     #[must_use]
     pub fn raw(self) -> RawCpuWords {
@@ -51,8 +50,8 @@ impl<'m> CpuWords<'m> {
         RawCpuWords { first, each: self.each * size_of::<A64>(), cpus: self.cpus() as u32 }
     }
 
-    /// Adds to a CPU's word by a locked instruction, whatever else runs; returns what it is then. Where there is no
-    /// such CPU, adds to the word that all share.
+    /// Adds to a CPU's word by a locked instruction, safe against any other call, and returns the new value. Adds to
+    /// the shared word if the CPU does not exist.
     #[must_use]
     pub fn add_locked(self, cpu: CpuId, n: u64) -> Option<u64> {
         let Some(word) = self.of(cpu) else {
@@ -63,8 +62,8 @@ impl<'m> CpuWords<'m> {
         Some(word.fetch_add(n, Release).wrapping_add(n))
     }
 
-    /// The same without a locked instruction: no other call adds to that CPU's word meanwhile. Where one does, a count
-    /// is lost, or with debug assertions this panics.
+    /// Adds without a locked instruction: no other call may add to that CPU's word meanwhile. If one does, a count is
+    /// lost, and debug assertions panic.
     #[inline(always)]
     #[must_use]
     pub fn add_alone(self, cpu: CpuId, n: u64) -> Option<u64> {
@@ -87,7 +86,7 @@ impl<'m> CpuWords<'m> {
         Some(now)
     }
 
-    /// Adds to the word that all share.
+    /// Adds to the shared word.
     pub fn add_shared(self, n: u64) {
         if let Some(word) = self.shared() {
             // ORDER: Release, as in `add_locked`.
@@ -106,9 +105,8 @@ impl<'m> CpuWords<'m> {
         self.words.chunks_exact(self.each).map(of).fold(0, u64::wrapping_add)
     }
 
-    /// Adds to a CPU's word, for a [`PerCpu`](crate::PerCpu) that is modelled, in two steps: reads it, and writes it
-    /// where `last` says so, which is asked in the same step. Returns what it is then, or `None` where nothing was
-    /// added.
+    /// Adds to a CPU's word in two steps, for a modelled [`PerCpu`](crate::PerCpu): reads it, then writes it if `last`,
+    /// asked in the same step, allows it. Returns the new value, or `None` if nothing was added.
     #[cfg(shuttle)]
     pub fn add_if(self, cpu: CpuId, n: u64, last: impl Fn() -> bool) -> Option<u64> {
         let word = self.of(cpu)?;

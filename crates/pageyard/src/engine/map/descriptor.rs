@@ -100,7 +100,7 @@ impl BlockState {
         (self.0 & TYPE) as u8 ^ Migratetype::Movable as u8
     }
 
-    /// Returns the migratetype's number, or a number that is no migratetype's where the pageblock is isolated.
+    /// Returns the migratetype's number, or a number of no migratetype if the pageblock is isolated.
     #[inline(always)]
     pub(crate) const fn list_ty(self) -> u8 {
         (self.0 & (TYPE | ISOLATED)) as u8 ^ Migratetype::Movable as u8
@@ -158,8 +158,7 @@ impl BlockState {
         (((self.0 & OWNER) >> OWNER_SHIFT) as u8).checked_sub(1)
     }
 
-    /// Returns the largest order that a free block in it can have, as far as is known: never too small once every
-    /// operation on it has ended.
+    /// Returns the largest order that a free block in it may have: an upper bound once every operation on it has ended.
     #[inline]
     pub(crate) const fn fit(self) -> Option<u8> {
         // A leased pageblock serves parts only: a compactor is moving frames in or out of it.
@@ -186,8 +185,8 @@ impl BlockState {
         self.0 & (ISOLATED | HUGE | HOLE) == 0 && self.fit() >= Some(order)
     }
 
-    /// Returns where the index keeps it, or `None` where nothing can be claimed from it, and where some CPU works on
-    /// it: taking from it piece by piece then writes nothing that CPUs share.
+    /// Returns its bin in the index, or `None` if nothing can be claimed from it or a CPU is working on it: such a CPU
+    /// then takes piece after piece without writing anything that CPUs share.
     #[inline]
     pub(crate) const fn bin(self) -> Option<Bin> {
         if self.0 & (ISOLATED | HUGE | HOLE) != 0 {
@@ -214,21 +213,20 @@ impl BlockState {
         Some(Bin { ty, class: bucket * FITS + fit })
     }
 
-    /// Returns whether some CPU works on part of it, so that it is on no bin, for sure.
+    /// Returns whether a CPU is certainly working on part of it, so that it is in no bin.
     #[inline(always)]
     pub(crate) const fn is_off_the_index(self) -> bool {
         self.0 & CURRENT != 0 && self.0 & USED != 0
     }
 
-    /// Returns whether the index keeps it on the bin of whole pageblocks of type `ty`: what [`BlockState::bin`] says,
-    /// in one comparison.
+    /// Returns whether its bin is that of whole pageblocks of type `ty`: [`BlockState::bin`] in one comparison.
     #[inline(always)]
     pub(crate) const fn is_binned_whole(self, ty: u8) -> bool {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
         self.0 & (TYPE | ISOLATED | USED | HUGE | HOLE | OWNER) == code
     }
 
-    /// Returns the frames that count as free in the zone.
+    /// Returns the number of frames that the zone counts as free.
     #[inline(always)]
     pub(crate) const fn counted(self) -> u32 {
         if self.is_isolated() { 0 } else { self.free() }
@@ -255,8 +253,8 @@ impl BlockState {
         Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))
     }
 
-    /// Reserves one block of an order below a pageblock's for a request of type `ty`, where that changes nothing else:
-    /// some CPU works on part of it, and no free frame is known to hold zeros.
+    /// Reserves one block below pageblock order for a request of type `ty`, if only the count changes: a CPU is working
+    /// on part of it, and no free frame is known to hold zeros.
     #[inline(always)]
     pub(crate) const fn claim_in_place(self, order: u8, ty: u8) -> Option<BlockState> {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
@@ -270,7 +268,7 @@ impl BlockState {
         Some(BlockState(self.0 - used + next))
     }
 
-    /// Reserves `n` frames of whatever type it has.
+    /// Reserves `n` frames, whatever the pageblock's type.
     pub(crate) const fn claim_any(self, n: u32) -> Option<BlockState> {
         self.claim(n, self.ty())
     }
@@ -288,8 +286,8 @@ impl BlockState {
         BlockState(if current { self.0 | CURRENT } else { self.0 & !CURRENT })
     }
 
-    /// Changes its type. The CPU that works on it looks for it under the old type, so it is no CPU's current one any
-    /// more.
+    /// Changes its type. It stops being any CPU's current pageblock: the CPU working on it looks it up under the old
+    /// type.
     pub(crate) const fn with_type(self, ty: u8) -> BlockState {
         let code = (ty ^ Migratetype::Movable as u8) as u64;
         let kept = if self.0 & TYPE == code { self.0 } else { self.0 & !CURRENT };
@@ -304,7 +302,7 @@ impl BlockState {
         BlockState(next.with_hint(hint).0.wrapping_add(SEQUENCE_ONE) & !SKIP)
     }
 
-    /// Notes that tags of free frames say that they hold zeros.
+    /// Notes that some free frames' tags say that they hold zeros.
     pub(crate) const fn noting_zero(self) -> BlockState {
         BlockState(self.0 | SOME_ZERO)
     }
@@ -314,7 +312,7 @@ impl BlockState {
         BlockState(self.0 | ALL_ZERO)
     }
 
-    /// Forgets that all free frames hold zeros, before a frame is given that may not hold them.
+    /// Forgets that all free frames hold zeros, before releasing a frame that may not.
     pub(crate) const fn dirtied(self) -> Option<BlockState> {
         if self.is_all_zero() { Some(BlockState(self.0 & !ALL_ZERO)) } else { None }
     }
@@ -362,7 +360,7 @@ impl BlockState {
         if self.is_isolated() { Some(BlockState(self.0 & !ISOLATED)) } else { None }
     }
 
-    /// Reserves `n` frames of a pageblock that the caller has isolated: for all others those cannot be had.
+    /// Reserves `n` frames of a pageblock that the caller has isolated: no other call can take those.
     #[cfg(not(loom))]
     pub(crate) const fn claim_isolated(self, n: u32) -> Option<BlockState> {
         if !self.is_isolated() || self.0 & (HUGE | HOLE) != 0 || self.free() < n {
@@ -371,8 +369,8 @@ impl BlockState {
         Some(BlockState(self.0 + ((n as u64) << USED_SHIFT)))
     }
 
-    /// Takes a whole pageblock that the caller has isolated, as [`BlockState::claim_whole`] takes others. A lease is no
-    /// obstacle: its compactor takes nothing of an isolated pageblock.
+    /// Takes a whole pageblock that the caller has isolated, as [`BlockState::claim_whole`] does others. A lease is no
+    /// obstacle: a compactor takes nothing from an isolated pageblock.
     #[cfg(not(loom))]
     pub(crate) const fn claim_whole_isolated(self) -> Option<BlockState> {
         if !self.is_isolated() {
@@ -385,8 +383,8 @@ impl BlockState {
         }
     }
 
-    /// Takes a pageblock offline that the caller has isolated and claimed as a whole: it is a hole, and what else was
-    /// said of it is forgotten.
+    /// Takes a pageblock offline that the caller has isolated and claimed as a whole: it becomes a hole, and the rest
+    /// of its state is cleared.
     #[cfg(not(loom))]
     pub(crate) const fn take_offline(self) -> Option<BlockState> {
         if !self.is_huge() || !self.is_isolated() {
@@ -395,7 +393,7 @@ impl BlockState {
         Some(BlockState(self.0 & !(SEQUENCE_ONE - 1) | FULL | HOLE | HUGE))
     }
 
-    /// Makes a pageblock that is offline, or, with `added`, a hole from the start, a free movable one.
+    /// Makes an offline pageblock, or with `added` one that was a hole from the start, a free movable one.
     #[cfg(not(loom))]
     pub(crate) const fn bring_online(self, added: bool) -> Option<BlockState> {
         if !self.is_hole() || self.is_huge() == added {
@@ -404,8 +402,8 @@ impl BlockState {
         Some(BlockState((self.0 & !(SEQUENCE_ONE - 1)).wrapping_add(SEQUENCE_ONE)))
     }
 
-    /// Makes it what its frames say: of its type, with `free` of them free, the largest run of which is `run`, or
-    /// allocated as a whole where that is none. What calls had set of it for themselves is forgotten.
+    /// Rebuilds the descriptor from the frames: keeps its type, with `free` frames free and `run` the largest run;
+    /// without a run, it is allocated as a whole. State that calls set for their own use is cleared.
     #[cfg(not(loom))]
     pub(crate) const fn rebuilt(
         self,
@@ -436,13 +434,13 @@ impl BlockState {
         Some(BlockState(self.0 | (by as u64 + 1) << OWNER_SHIFT))
     }
 
-    /// Returns whether compaction found a frame in it that cannot move. Any free into it clears that.
+    /// Returns whether compaction found an immovable frame in it. Any free into it clears that.
     #[cfg(not(loom))]
     pub(crate) const fn is_skipped(self) -> bool {
         self.0 & SKIP != 0
     }
 
-    /// Notes that, or forgets it.
+    /// Sets or clears the skip mark.
     #[cfg(not(loom))]
     pub(crate) const fn with_skip(self, skip: bool) -> BlockState {
         BlockState(if skip { self.0 | SKIP } else { self.0 & !SKIP })

@@ -1,33 +1,32 @@
 //! Eight tags at once, where they lie in one aligned word.
 //!
-//! The processor reads and writes the word in one step. What it *means* is eight steps, each of one tag: loads, stores,
-//! or compare-and-swaps, of which each may fail although the tag is what was expected; here they do so together. So
-//! nothing is relied on that eight single ones would not do. Where no instruction is known to do that, or a checker
-//! looks at each, there is none, and callers go tag by tag.
+//! The processor reads and writes the word in one step. Callers may rely on no more than eight separate steps of one
+//! tag each: loads, stores, or compare-and-swaps that may fail spuriously. On a target without a known instruction for
+//! this, and under a checker that looks at each tag, [`Eight`] is unavailable and callers go tag by tag.
 
 use crate::engine::geometry::FrameIdx;
 use pageyard_sync::A8;
 
-/// Tags of a word.
+/// Tags in a word.
 pub(crate) const EIGHT: usize = 8;
 
-/// Whether there is such an instruction.
+/// Whether the target has such an instruction.
 pub(crate) const AT_ONCE: bool =
     cfg!(any(shuttle, all(target_arch = "x86_64", not(any(loom, miri, feature = "step-hook")))));
 
-/// Eight tags of one word.
+/// Eight tags in one word.
 #[derive(Clone, Copy)]
 pub(crate) struct Eight<'m>(&'m [A8; EIGHT]);
 
 impl<'m> Eight<'m> {
-    /// Returns the tags from `first` on, a multiple of eight; tags begin at a cache line.
+    /// Returns the tags from `first`, a multiple of eight. Tags begin at a cache line.
     #[inline(always)]
     pub(crate) fn at(tags: &'m [A8], first: usize) -> Option<Eight<'m>> {
         debug_assert!(first.is_multiple_of(EIGHT) && (tags.as_ptr() as usize).is_multiple_of(EIGHT));
         if AT_ONCE { tags.get(first..)?.first_chunk().map(Eight) } else { None }
     }
 
-    /// Replaces each by a compare-and-swap, if all are `from`. Says whether they were.
+    /// Replaces all eight by a compare-and-swap if all are `from`. Returns whether they were.
     #[inline(always)]
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     pub(crate) fn swap(self, from: u8, to: u8) -> bool {
@@ -48,8 +47,8 @@ impl<'m> Eight<'m> {
         was == from
     }
 
-    /// Replaces each by a load and a store, if all are `from`; meanwhile no other thread writes one. Says whether they
-    /// were.
+    /// Replaces all eight by a load and a store if all are `from`, while no other thread writes one. Returns whether
+    /// they were.
     #[inline(always)]
     #[cfg(all(target_arch = "x86_64", not(any(loom, shuttle, miri))))]
     pub(crate) fn replace(self, from: u8, to: u8) -> bool {
@@ -73,7 +72,7 @@ impl<'m> Eight<'m> {
         true
     }
 
-    /// As above, one step of the scheduler.
+    /// Model version of the above: one step of the scheduler.
     #[cfg(shuttle)]
     pub(crate) fn swap(self, from: u8, to: u8) -> bool {
         self.swap_if(from, to, || true).unwrap_or(false)
@@ -84,13 +83,13 @@ impl<'m> Eight<'m> {
         self.swap(from, to)
     }
 
-    /// The same where `last` says so, which is asked in the same step; `None` where it said no.
+    /// Swaps as above if `last`, asked in the same step, allows it; `None` if it refuses.
     #[cfg(shuttle)]
     pub(crate) fn swap_if(self, from: u8, to: u8, last: impl Fn() -> bool) -> Option<bool> {
         A8::update_all_if(self.0, last, |now| (now == from).then_some(to))
     }
 
-    /// Writes all where `last` says so, which is asked in the same step. Says whether it did.
+    /// Writes all eight if `last`, asked in the same step, allows it. Returns whether it did.
     #[cfg(shuttle)]
     pub(crate) fn write_if(self, to: u8, last: impl FnOnce() -> bool) -> bool {
         A8::update_all_if(self.0, last, |_| Some(to)).is_some()
@@ -113,8 +112,8 @@ impl<'m> Eight<'m> {
     }
 }
 
-/// Returns the lowest of eight frames, which `frame` numbers, where they are neighbours whose tags lie in one word, in
-/// either direction.
+/// Returns the lowest of eight frames (numbered by `frame`) if they are neighbours, ascending or descending, whose tags
+/// share one word.
 #[inline(always)]
 pub(crate) fn lowest_of(frame: impl Fn(usize) -> u64) -> Option<u64> {
     let first = frame(0);
@@ -127,13 +126,14 @@ pub(crate) fn lowest_of(frame: impl Fn(usize) -> u64) -> Option<u64> {
     in_a_row.then_some(lowest)
 }
 
-/// Returns whether eight tags at once begin with a frame's.
+/// Returns whether a frame's tag is the first of a word of eight.
 #[inline(always)]
 pub(crate) fn begins_word(frame: FrameIdx) -> bool {
     AT_ONCE && frame.get().is_multiple_of(EIGHT)
 }
 
-/// Returns whether a frame can be the first of such: three of four are neither the first nor the last of a word.
+/// Returns whether a frame can be at either end of such a run: three frames of four are neither the first nor the last
+/// of a word.
 #[inline(always)]
 pub(crate) fn begins_eight(frame: u64) -> bool {
     AT_ONCE && frame.wrapping_add(1) & 6 == 0

@@ -20,13 +20,13 @@ use crate::engine::words::{largest, lowest, pick, pick_one, runs};
 use pageyard_core::units::Order;
 use pageyard_sync::{A8, A64, AcqRel, Acquire, Carver, Relaxed, Release, SeqCst, store_load_fence};
 
-/// The bits of a pageblock: those taken, or those to be given.
+/// The bits of a pageblock's frames: those taken, or those to release.
 pub(crate) type Masks = [u64; WORDS];
 
-/// Times that a claim scans all words before it gives the rest of its reservation back.
+/// Scans of all words before a claim returns the rest of its reservation.
 const PASSES: usize = 4;
 
-/// Times that the correction of a hint is tried before it is given up.
+/// Attempts to correct a hint before giving up.
 const HINT_TRIES: usize = 8;
 
 /// A descriptor before and after a transition.
@@ -36,15 +36,14 @@ pub(crate) struct Change {
     pub(crate) new: BlockState,
 }
 
-/// What a claim took of a pageblock.
+/// The frames a claim took from a pageblock.
 pub(crate) struct Took {
     /// The frames.
     pub(crate) masks: Masks,
-    /// The order of the largest run that it broke and left no other of in that word, or more: the hint has to be looked
-    /// at if it is no larger.
+    /// Upper bound on the order of the largest run this claim broke up. If the hint is no larger, it must be corrected.
     pub(crate) broken: u8,
-    /// Whether bits were given back, so that another thread may have seen them as taken and lowered the hint, which a
-    /// release of nothing must raise again.
+    /// Whether bits were returned. Another thread may have seen them as taken and lowered the hint; an empty release
+    /// must raise it again.
     pub(crate) gave: bool,
 }
 
@@ -54,7 +53,7 @@ impl Took {
         Took { masks: [0; WORDS], broken: 0, gave: false }
     }
 
-    /// Adds frames of a word, of which `free` were free before.
+    /// Adds frames of a word whose free bits were `free` before.
     #[inline]
     fn add(&mut self, word: usize, mask: u64, free: u64) {
         self.masks[word] |= mask;
@@ -62,11 +61,11 @@ impl Took {
     }
 }
 
-/// One block that a claim took, inside of a word.
+/// One block that a claim took, inside one word.
 pub(crate) struct TookOne {
     word: usize,
     mask: u64,
-    /// What was free in the word before.
+    /// The word's free bits before the claim.
     free: u64,
 }
 
@@ -92,12 +91,12 @@ impl TookOne {
     }
 }
 
-/// The free bits, tags and descriptors of a zone. A copy in a loop's own variable stays in registers.
+/// The free bits, tags and descriptors of a zone. Copied into a loop's own variable, it stays in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameMap<'m> {
     tags: &'m [A8],
     bits: &'m [A64],
-    /// Of each pageblock the descriptor, and behind it the bias: both are read by a free.
+    /// Each pageblock's descriptor followed by its bias: a free reads both.
     blocks: &'m [A64],
 }
 
@@ -141,8 +140,8 @@ impl<'m> FrameMap<'m> {
         BlockState::from_bits(self.descriptor(block).load(SeqCst))
     }
 
-    /// Reads the descriptor of a frame's pageblock, to be watched; none where the zone has no such frame. A number of
-    /// any size is allowed, even where addresses have 32 bits.
+    /// Reads the descriptor of a frame's pageblock, to be watched; `None` if the zone has no such frame. Any number is
+    /// allowed, even on 32-bit targets.
     #[inline(always)]
     pub(crate) fn state_of(&self, frame: u64) -> Option<(BlockState, Watch<'m>)> {
         if frame >= self.tags.len() as u64 {
@@ -194,7 +193,7 @@ impl<'m> FrameMap<'m> {
         !self.bits[block.get() * WORDS + word].load(SeqCst) & WORD_MASK
     }
 
-    /// Takes one block of an order up to a word's, for which its frames were reserved.
+    /// Takes one block of at most word size from a reservation.
     #[inline]
     pub(crate) fn claim_one(&self, block: BlockIdx, order: u8) -> Option<TookOne> {
         for pass in 0..PASSES {
@@ -285,10 +284,10 @@ impl<'m> FrameMap<'m> {
         n - left
     }
 
-    /// Takes one block of an order above a word's; `false` where it found none.
+    /// Takes one block larger than a word; `false` if it found none.
     ///
-    /// Words are taken in ascending order, each as a whole. Where one of them is not free, exactly those that were
-    /// taken are given back, and the next place is tried.
+    /// Words are taken in ascending order, each as a whole. If one of them is not free, exactly the words taken are
+    /// returned, and the next place is tried.
     pub(crate) fn claim_words(&self, block: BlockIdx, order: u8, took: &mut Took) -> bool {
         took.broken = BLOCK_ORDER;
         let span = 1 << (order - WORD_ORDER);
@@ -320,7 +319,7 @@ impl<'m> FrameMap<'m> {
         true
     }
 
-    /// Takes exactly the frames of `wanted`, of which as many were reserved; `false` where one is not free.
+    /// Takes exactly the frames of `wanted`, of which as many were reserved; `false` if one of them is not free.
     pub(crate) fn claim_bits(&self, block: BlockIdx, wanted: &Masks) -> bool {
         for (w, want) in wanted.iter().enumerate().filter(|(_, want)| **want != 0) {
             let word = &self.bits[block.get() * WORDS + w];
@@ -346,7 +345,7 @@ impl<'m> FrameMap<'m> {
         true
     }
 
-    /// Gives frames of one word back; returns the word's free bits after it.
+    /// Releases frames of one word; returns the word's free bits afterwards.
     #[inline]
     pub(crate) fn release_bits(&self, block: BlockIdx, word: usize, mask: u64) -> u64 {
         // ORDER: SeqCst: its Release pairs with the Acquire of the claim that takes them; the total order is for
@@ -357,14 +356,14 @@ impl<'m> FrameMap<'m> {
         (!old | mask) & WORD_MASK
     }
 
-    /// Gives frames of one word back; returns the largest run among and around them, or 0 where none is above `hint`.
+    /// Releases frames of one word; returns the largest run among and around them, or 0 if none exceeds `hint`.
     #[inline]
     pub(crate) fn release_word(&self, block: BlockIdx, word: usize, mask: u64, hint: u8) -> u8 {
         let free = self.release_bits(block, word, mask);
         if free == WORD_MASK { self.run_around(block) } else { run_above(free, hint) }
     }
 
-    /// Gives frames back; returns as [`FrameMap::release_word`].
+    /// Releases frames; returns the same as [`FrameMap::release_word`].
     pub(crate) fn release_masks(&self, block: BlockIdx, masks: &Masks, hint: u8) -> u8 {
         // The words to write are found first, without a branch for each: any of them may be set.
         let mut left = masks.iter().enumerate().fold(0, |set, (w, mask)| set | u32::from(*mask != 0) << w);
@@ -380,7 +379,7 @@ impl<'m> FrameMap<'m> {
         if fills { self.run_around(block) } else { run }
     }
 
-    /// Returns the largest run of a pageblock of which a word has become free as a whole.
+    /// Returns the largest run in a pageblock in which a word has just become entirely free.
     fn run_around(&self, block: BlockIdx) -> u8 {
         store_load_fence();
         self.scan(block).map_or(WORD_ORDER, |run| run.min(BLOCK_ORDER - 1))
@@ -391,7 +390,7 @@ impl<'m> FrameMap<'m> {
         self.scan_for(block, u8::MAX)
     }
 
-    /// Returns the largest run of free bits in a pageblock, or one that is `enough`.
+    /// Returns the largest run of free bits in a pageblock, or the first of at least `enough`.
     fn scan_for(&self, block: BlockIdx, enough: u8) -> Option<u8> {
         let (mut best, mut full) = (None, 0u64);
         for w in 0..WORDS {
@@ -411,7 +410,7 @@ impl<'m> FrameMap<'m> {
         if full != 0 { largest(full).map(|k| k + WORD_ORDER) } else { best }
     }
 
-    /// Takes all bits of a pageblock before it is shattered; it is huge, so no other call looks at them.
+    /// Clears the free bits of a huge pageblock before it is shattered. No other call looks at its bits.
     pub(crate) fn take_huge(&self, block: BlockIdx) {
         for w in 0..WORDS {
             // ORDER: Relaxed: the transition of the descriptor that follows publishes it.
@@ -425,7 +424,7 @@ impl<'m> FrameMap<'m> {
         self.bits[block.get() * WORDS + word].fetch_or(mask, Relaxed);
     }
 
-    /// Makes the free bits of a word these, while nothing else runs. Says whether they were others.
+    /// Sets the free bits of a word, while nothing else runs. Returns whether that changed them.
     #[cfg(not(loom))]
     pub(crate) fn set_free_bits(&self, block: BlockIdx, word: usize, free: u64) -> bool {
         let differ = self.free_bits(block, word) != free;
@@ -490,7 +489,7 @@ impl<'m> FrameMap<'m> {
         tag.store(Tag::allocate(byte, order), Release);
     }
 
-    /// Marks an item of a list, which the caller took, as the first frame of a live block.
+    /// Marks an item that the caller took from a list as the first frame of a live block.
     #[inline(always)]
     pub(crate) fn allocate_listed(&self, item: u32, order: u8) {
         debug_assert!((item as usize) < self.tags.len());
@@ -513,8 +512,8 @@ impl<'m> FrameMap<'m> {
         Tag::holds_zeros(tag.load(Relaxed))
     }
 
-    /// Replaces a tag; `false` where it is a different one: of several frees of one block, one gets `true`. `alone`
-    /// says that no two calls overlap, so there is no other free.
+    /// Replaces a tag; `false` if it differs from `from`. Of several concurrent frees of one block, one gets `true`.
+    /// `alone` promises that no two calls overlap.
     ///
     /// # Safety
     /// It is a frame of the zone: [`FrameMap::state_of`] returned a state for it.
@@ -535,8 +534,7 @@ impl<'m> FrameMap<'m> {
         mine
     }
 
-    /// Replaces the tags of a frame, whose number is a multiple of eight, and of the seven behind it; `false` where not
-    /// all of them are `from`, and perhaps where they are.
+    /// Swaps eight aligned tags, all or none. On `false`, which may be spurious, retry each alone.
     #[inline(always)]
     pub(crate) fn win_eight(&self, alone: bool, first: FrameIdx, from: Tag, to: Tag) -> bool {
         Eight::at(self.tags, first.get()).is_some_and(|eight| {
@@ -544,15 +542,15 @@ impl<'m> FrameMap<'m> {
         })
     }
 
-    /// Marks a frame and the seven behind it, all of them the caller's, as blocks of one frame, where nothing is known
-    /// of their contents. Says whether it did.
+    /// Marks eight aligned frames, all owned by the caller, as single-frame blocks whose contents are unknown. Returns
+    /// whether it did.
     #[inline(always)]
     pub(crate) fn allocate_eight(&self, first: FrameIdx) -> bool {
         let (free, live) = (Tag::Free.byte(), Tag::Allocated(Order::ZERO).byte());
         Eight::at(self.tags, first.get()).is_some_and(|eight| eight.replace(free, live))
     }
 
-    /// Returns where the tag of a frame lies that is to be won, and its pageblock's bias.
+    /// Returns the place of a frame's tag, which is to be won, and of its pageblock's bias.
     ///
     /// # Safety
     /// As [`FrameMap::win`], and the watch is of the frame's pageblock.
@@ -564,7 +562,7 @@ impl<'m> FrameMap<'m> {
         unsafe { TagPlace::of(watch, self.tags, frame.get()) }
     }
 
-    /// Replaces a tag: of several frees of one block, one gets `Ok`.
+    /// Replaces a tag. Of several concurrent frees of one block, one gets `Ok`.
     #[inline(always)]
     pub(crate) fn retag(&self, frame: FrameIdx, from: Tag, to: Tag) -> Result<(), Tag> {
         // ORDER: Acquire pairs with the Release that wrote the tag; Release with the next owner's Acquire.
@@ -590,8 +588,8 @@ impl<'m> FrameMap<'m> {
     }
 }
 
-/// Returns the order of the largest run of a word that was taken from: none's where what is left has one as large, a
-/// pageblock's where the word was all free, and so may be part of a larger run.
+/// Returns the order of the largest run that was broken in a word: zero if an equal run is left, a pageblock's if the
+/// word was all free and so may be part of a larger run.
 #[inline]
 fn run_broken(free: u64, taken: u64) -> u8 {
     if free & WORD_MASK == WORD_MASK {
@@ -601,7 +599,7 @@ fn run_broken(free: u64, taken: u64) -> u8 {
     if before == largest(free & WORD_MASK & !taken) { 0 } else { before.unwrap_or(0) }
 }
 
-/// Returns the largest run of a word, or 0 where it has none above `hint`.
+/// Returns the order of the largest run in a word, or 0 if none exceeds `hint`.
 #[inline(always)]
 fn run_above(free: u64, hint: u8) -> u8 {
     if hint < WORD_ORDER && runs(free, hint + 1) != 0 { largest(free).unwrap_or(0) } else { 0 }

@@ -1,7 +1,7 @@
-//! The index of a zone: which pageblocks can serve what, without looking at them.
+//! The index of a zone: finds pageblocks that can serve a request without reading their descriptors.
 //!
-//! Pageblocks are on bins by migratetype, fullness and fit. Above those that are free as a whole, further
-//! bitmaps say where aligned runs of them start: one for each order above a pageblock's.
+//! Each bin holds pageblocks of one migratetype, fullness and fit. For orders above a pageblock's, further bitmaps mark
+//! where aligned runs of whole pageblocks start, one bitmap per order.
 
 use super::descriptor::{BINS, Bin, BlockState, FITS, WHOLE};
 use super::frame_map::FrameMap;
@@ -22,7 +22,7 @@ const NEAR: usize =
 /// Orders whose runs are runs of whole words.
 const FAR: usize = (MAX_ORDER as usize).saturating_sub(RUN_WORD_ORDER as usize);
 
-/// Times that a search for a run follows a bit that turns out to be stale.
+/// Stale bits that a search for a run follows before giving up.
 const STALE_RUNS: usize = 16;
 
 /// A set of bins of one type.
@@ -41,12 +41,12 @@ impl Bins {
         Bins(bits)
     }
 
-    /// Returns those of them whose pageblocks are not free as a whole.
+    /// Returns the bins among them whose pageblocks are partly used.
     pub(crate) const fn partly_used(self) -> Bins {
         Bins(self.0 & !(1 << WHOLE))
     }
 
-    /// Returns the bins whose pageblocks fit blocks of `fit` and none larger.
+    /// Returns the bins whose pageblocks fit blocks of `fit` and no larger ones.
     pub(crate) const fn of_fit(fit: u8) -> Bins {
         let mut bits = 0;
         let mut class = fit;
@@ -98,14 +98,14 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Makes the index anew from the descriptors, while nothing else runs.
+    /// Rebuilds the index from the descriptors, while nothing else runs.
     #[cfg(not(loom))]
     pub(crate) fn rebuild(&self, frames: &FrameMap<'_>) {
         [&self.bins, &self.near, &self.far].into_iter().for_each(Forest::clear);
         self.build(frames);
     }
 
-    /// Follows a change of a descriptor from one bin to another.
+    /// Moves a pageblock between bins after a change of its descriptor.
     #[inline(always)]
     pub(crate) fn moved(&self, frames: &FrameMap<'_>, block: BlockIdx, old: BlockState, new: BlockState) {
         if !old.is_off_the_index() || !new.is_off_the_index() {
@@ -179,8 +179,8 @@ impl<'m> Index<'m> {
         (at >> FAN_ORDER, 1 << (at % FAN))
     }
 
-    /// Iterates over the pageblocks from `block` to the end of its word that the index believes to be whole and of a
-    /// type: hints.
+    /// Iterates over the pageblocks from `block` to the end of its word that the index lists as whole and of type `ty`.
+    /// They are hints.
     #[inline]
     pub(crate) fn wholes(&self, ty: u8, block: BlockIdx) -> impl Iterator<Item = BlockIdx> + use<> {
         let (word, bit) = self.word_of(block);
@@ -193,7 +193,7 @@ impl<'m> Index<'m> {
         })
     }
 
-    /// Returns which pageblocks of a word are free as a whole, whatever their type.
+    /// Returns a mask of the whole pageblocks of a word, of any type.
     #[inline]
     fn whole(&self, word: usize) -> u64 {
         let mut bits = 0;
@@ -221,7 +221,7 @@ impl<'m> Index<'m> {
         self.near.uphold_words(runs_there & recorded, word >> FAN_ORDER);
     }
 
-    /// Corrects one of them.
+    /// Corrects one order's bitmap.
     fn settle_run(&self, word: usize, k: usize) {
         self.near.settle(k, word, || runs(self.whole(word), k as u8 + 1) != 0);
         if k + 1 == NEAR {
@@ -232,7 +232,7 @@ impl<'m> Index<'m> {
         }
     }
 
-    /// Finds a pageblock of type `ty` on one of `bins`: the fullest, at or after `start` where one is near.
+    /// Finds the fullest pageblock of type `ty` in one of `bins`, at or after `start` if one is near.
     pub(crate) fn find(
         &self,
         ty: u8,
@@ -252,7 +252,7 @@ impl<'m> Index<'m> {
         None
     }
 
-    /// Finds a pageblock of type `ty` on one of `bins`, and in a part of the zone: the fullest.
+    /// Finds the fullest pageblock of type `ty` in one of `bins`, within a part of the zone.
     pub(crate) fn find_within(
         &self,
         ty: u8,
@@ -273,8 +273,8 @@ impl<'m> Index<'m> {
         None
     }
 
-    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's. Bits that turn out
-    /// to be stale are corrected.
+    /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's. Corrects stale bits
+    /// on the way.
     pub(crate) fn find_run(&self, order: u8, start: BlockIdx, effort: &mut SearchEffort) -> Option<BlockIdx> {
         let k = usize::from(order - BLOCK_ORDER) - 1;
         let start = (start.get() + self.skew) >> FAN_ORDER;
@@ -304,12 +304,12 @@ impl<'m> Index<'m> {
         None
     }
 
-    /// Returns the first pageblock, within a zone of `blocks`, where an aligned run of `order` may start.
+    /// Returns the first pageblock at which an aligned run of `order` may start.
     pub(crate) fn first_run(&self, order: u8) -> BlockIdx {
         BlockIdx::new(self.skew.next_multiple_of(1 << (order - BLOCK_ORDER)) - self.skew)
     }
 
-    /// Checks every bit against the descriptors. An error says which bitmap is wrong.
+    /// Checks every bit against the descriptors. An error names the bitmap that is wrong.
     pub(crate) fn check(&self, frames: &FrameMap<'_>) -> Result<(), &'static str> {
         let block_at = |at: usize| at.checked_sub(self.skew).filter(|b| *b < frames.len());
         let binned = |t: usize, word: usize, bits: u64| {

@@ -1,9 +1,9 @@
-//! What is known of each frame and of each pageblock: tags, bits and descriptors, and what is derived from them.
+//! State of each frame and each pageblock: tags, bits and descriptors, and the indexes derived from them.
 //!
-//! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` rereads one of them;
-//! `eight` is eight tags at once; `bias` says how tags are won; `frame_map` is where they lie, `stretch` which bits a
-//! range of them is; `tree` and `index` say which pageblocks can serve what; `cpu_words` are what each CPU counts for
-//! itself; `count` adds up what is free.
+//! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` rereads a descriptor;
+//! `eight` handles eight tags at once; `bias` decides how tags are won; `frame_map` holds them; `stretch` maps a range
+//! of frames to bits; `tree` and `index` find pageblocks that can serve a request; `cpu_words` are per-CPU counters;
+//! `count` is the sum of free frames.
 
 pub(super) mod bias;
 pub(super) mod count;

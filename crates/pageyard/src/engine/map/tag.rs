@@ -2,7 +2,7 @@
 
 use pageyard_core::units::Order;
 
-/// What a frame's tag says.
+/// The content of a frame's tag.
 ///
 /// Only the first frames of live blocks say `Allocated`. A frame that says `Free` is free, held in a per-CPU list, or a
 /// later frame of a block. Zeroed memory is all `Free`.
@@ -10,11 +10,11 @@ use pageyard_core::units::Order;
 pub(crate) enum Tag {
     /// Not the first frame of a live block.
     Free,
-    /// The same, and the frame is known to hold zeros.
+    /// As `Free`, and the frame is known to hold zeros.
     FreeZero,
     /// The first frame of a live block.
     Allocated(Order),
-    /// The same, and the block held zeros when it was allocated.
+    /// As `Allocated`, and the block held zeros when it was allocated.
     AllocatedZero(Order),
     /// The first frame of a block that is being split.
     Splitting,

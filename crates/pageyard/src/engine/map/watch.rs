@@ -1,4 +1,5 @@
-//! What a push rereads where it commits, so that a list never takes a frame that was taken out of allocation meanwhile.
+//! The word that a push rereads when it commits, so that no list takes a frame that was taken out of allocation
+//! meanwhile.
 //!
 //! A free reads its pageblock's descriptor, chooses a list by it, and pushes. In between the pageblock may be isolated
 //! and all lists drained. So the push rereads a word *inside* whatever keeps its list to itself: a lock, or a
@@ -14,8 +15,7 @@ use pageyard_sync::{A64, SeqCst};
 /// The descriptor of the pageblock that a block lies in, for a push of that block.
 #[derive(Clone, Copy)]
 pub struct Watch<'a> {
-    /// The words that the zone's descriptors are among, and the place of this one: what an inlined free has in
-    /// registers already.
+    /// The zone's descriptors, and the index of this one: an inlined free has both in registers.
     words: *const A64,
     at: usize,
     lifetime: PhantomData<&'a [A64]>,
@@ -36,7 +36,8 @@ impl<'a> Watch<'a> {
         Watch { words: words.as_ptr(), at, lifetime: PhantomData }
     }
 
-    /// Returns whether none of the bits [`OUT`](Watch::OUT) is set in the word's lowest byte: what a push asks.
+    /// Returns whether none of the bits [`OUT`](Watch::OUT) is set in the word's lowest byte: the check that a push
+    /// makes.
     #[inline(always)]
     #[must_use]
     pub fn stands(self) -> bool {
@@ -71,7 +72,7 @@ impl<'a> Unchanged<'a> {
         Unchanged { count, was: count.load(SeqCst) }
     }
 
-    /// Returns whether the count is what it was: what a push asks.
+    /// Returns whether the count is unchanged: the check that a push makes.
     #[inline(always)]
     #[must_use]
     pub fn stands(self) -> bool {

@@ -34,7 +34,7 @@ pub struct BiasStats {
     pub revoked: u64,
 }
 
-/// What each CPU knows of the pageblocks that were biased to it.
+/// Each CPU's record of the pageblocks biased to it.
 // ORDER: Relaxed, everywhere: hints and counts order nothing.
 pub(crate) struct BiasAsks<'m>(&'m [A64]);
 

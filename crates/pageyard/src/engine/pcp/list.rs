@@ -16,16 +16,16 @@ const LEFT: u64 = (1 << FIELD) - 1;
 /// The field of items, where it lies.
 const ITEMS: u64 = LEFT << FIELD;
 const END_SHIFT: u32 = 2 * FIELD;
-/// Where the number of items popped for callers begins; it overflows into [`Head::popped`].
+/// Lowest bit of the count of items popped for callers. It overflows into [`Head::popped`].
 const POPPED_SHIFT: u32 = END_SHIFT + END;
 /// Four-byte words that an item takes: one, except under the model checker.
 pub(super) const STEP: usize = size_of::<A32>() / 4;
-/// What a push adds: one more item, which ends after the others, and room for one fewer.
+/// The addend of a push: one more item, ending one step later, and room for one fewer.
 const PUSH: u64 = ((STEP as u64) << END_SHIFT) + (1 << FIELD) - 1;
-/// What a pop adds: one more popped, and the opposite of a push.
+/// The addend of a pop: one more popped, and the opposite of a push.
 const POP: u64 = (1 << POPPED_SHIFT) - PUSH;
 
-/// Pops that the word can count, which is what one call takes at most.
+/// Pops that the word can count, and so the most that one call takes.
 const MOST_POPS: usize = (1 << (64 - POPPED_SHIFT)) - 1;
 
 const _: () = assert!(MOST <= LEFT && STEP * 4 == size_of::<A32>());
@@ -35,7 +35,7 @@ const fn count(word: u64) -> usize {
     (word >> FIELD & LEFT) as usize
 }
 
-/// Returns where the newest item ends, in four-byte words from the header on.
+/// Returns the end of the newest item, in four-byte words from the header.
 #[inline(always)]
 const fn end(word: u64) -> usize {
     (word >> END_SHIFT) as usize & ((1 << END) - 1)
@@ -50,7 +50,7 @@ const fn end(word: u64) -> usize {
 pub(crate) struct Head<'m> {
     /// Room, items, the newest one's end, and pops. One store of it is what makes any change.
     pub(super) word: A64,
-    /// The memory that the window moves in: its first place, in four-byte words from here, and how many there are.
+    /// The memory that the window moves in: its first place, in four-byte words from here, and the number of places.
     pub(super) start: A32,
     pub(super) places: u32,
     memory: &'m [A32],
@@ -60,7 +60,7 @@ pub(crate) struct Head<'m> {
     pub(super) refilled: A64,
     /// Items taken that went to the zone.
     pub(super) spilled: A64,
-    /// How many items make it full.
+    /// The number of items at which it is full.
     pub(super) high: u32,
     /// 1 while the list is in use under a try-lock.
     lock: A32,

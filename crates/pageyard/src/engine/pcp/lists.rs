@@ -8,11 +8,11 @@ use core::ptr::NonNull;
 use pageyard_core::units::CpuId;
 use pageyard_sync::{A64, APtr, Carver, Relaxed, Release, SeqCst};
 
-/// The lists of a zone, of all CPUs.
+/// The per-CPU lists of a zone.
 ///
-/// Lists trust who uses them: a list that two users change at once, or that is asked for under a number that is none,
-/// leads anywhere. So only an implementation of [`PerCpu`](crate::PerCpu), which is `unsafe` to write, gets them, and
-/// who makes `LooseLists` (feature `percpu-impl`), which is `unsafe`, too.
+/// Lists trust their users: overlapping changes to one list, or a wrong list number, lead to arbitrary memory. So only
+/// an implementation of [`PerCpu`](crate::PerCpu), which is `unsafe` to write, gets them, or the maker of `LooseLists`
+/// (feature `percpu-impl`), also `unsafe`.
 #[derive(Clone, Copy)]
 pub struct CpuLists<'a>(&'a Lists<'a>);
 
@@ -20,7 +20,7 @@ impl<'a> CpuLists<'a> {
     /// Lists of one CPU.
     pub const EACH: usize = LISTS;
 
-    /// Returns how many blocks of a list a drain takes at a time: 64, or 16 pageblocks. That many a kill may lose.
+    /// Returns how many blocks of a list a drain takes at a time: 64, or 16 pageblocks. A kill loses at most that many.
     #[must_use]
     pub const fn drained_at_once(list: usize) -> usize {
         if order_of(list) == BLOCK_ORDER && MOST_WHOLES < BATCH { MOST_WHOLES } else { BATCH }
@@ -41,14 +41,14 @@ impl<'a> CpuLists<'a> {
         RawLists { slots: self.0.slots.as_ptr().cast(), cpus: self.0.slots.len() as u32 }
     }
 
-    /// Points a CPU's slot to lists that are always both empty and full. Says whether the CPU's lists are the caller's
-    /// now, to empty and to [`attach`](CpuLists::attach).
+    /// Points a CPU's slot to lists that are always both empty and full. Returns whether the caller now owns the CPU's
+    /// lists, to empty and to [`attach`](CpuLists::attach).
     ///
     /// A thread that reads the slot afterwards finds nothing to take and no room; a thread that read it before may
     /// still use the lists.
     ///
-    /// `process` is a number of the calling process. A process that was forked while some thread had the lists has a
-    /// copy of the slot that says so, and no such thread: there, the first caller takes them over.
+    /// `process` identifies the calling process. A process forked while some thread had the lists has a copy of the
+    /// slot that says so, but no such thread: there, the first caller takes them over.
     #[must_use]
     pub fn detach(self, cpu: CpuId, process: u64) -> bool {
         let (Some(slot), Some(by)) = (self.0.slots.get(cpu.index()), self.0.detached_by.get(cpu.index()))

@@ -108,7 +108,7 @@ impl<'m> LooseLists<'m> {
         self.tags[frame as usize % self.tags.len()].store(tag, SeqCst);
     }
 
-    /// Replaces a tag without a sequence. Says whether it was what it had to be.
+    /// Replaces a tag without a sequence. Returns whether it was what it had to be.
     #[must_use]
     pub fn win(&self, frame: u32, from: u8, to: u8) -> bool {
         self.tags[frame as usize % self.tags.len()].compare_exchange(from, to, SeqCst, SeqCst).is_ok()

@@ -19,9 +19,9 @@ use pageyard_core::units::CpuId;
 ///    replace a tag in one step, and only if since they began no other thread ran on their CPU and no
 ///    [`barrier`](PerCpu::barrier) or [`barrier_on`](PerCpu::barrier_on) that returned `true` reached it; and only if
 ///    what they read of the bias in between allows it.
-/// 3. It uses lists, words and places only while a method runs that was called with them, and under the numbers that it
-///    was called with. (Nothing else has any to call a method with: they come from an engine, or from `LooseLists`,
-///    which are `unsafe` to make. So the methods are safe to call, and check no number twice.)
+/// 3. It uses lists, words and places only during the method call that received them, and under the numbers it
+///    received. (They come only from an engine, or from `LooseLists`, which is `unsafe` to make. So the methods are
+///    safe to call, and check no number twice.)
 ///
 /// An implementation outside this crate names those types, and needs the feature `percpu-impl`.
 pub unsafe trait PerCpu: Sync {
@@ -31,17 +31,16 @@ pub unsafe trait PerCpu: Sync {
     /// Whether calls never overlap at all, so that a check needs no locked instruction.
     const ALONE: bool = false;
 
-    /// Whether frees can do without a locked instruction where a pageblock is biased to the CPU that they run on:
-    /// [`win_biased`](PerCpu::win_biased) and [`win_shared`](PerCpu::win_shared) then win every tag that is won by a
-    /// thread with sequences.
+    /// Whether frees need no locked instruction in a pageblock biased to their CPU. Then every tag won by a thread with
+    /// sequences is won by [`win_biased`](PerCpu::win_biased) or [`win_shared`](PerCpu::win_shared).
     const BIASES: bool = false;
 
-    /// Takes the newest item of the list of a CPU; none where the CPU does not exist. Here and below, a variant that
-    /// finds out for itself where it runs takes the list of *that* CPU, if it has lists, and `cpu` only has to exist.
+    /// Takes the newest item of a CPU's list; `None` if the CPU does not exist. Here and below, a variant that finds
+    /// out its CPU at run time takes the list of *that* CPU, if it has lists, and `cpu` only has to exist.
     fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32>;
 
-    /// Adds an item that a caller frees, if `win` says that it is the caller's, and only while `watch` still
-    /// stands (`Watch::stands`).
+    /// Adds an item that a caller frees if `win` confirms that it is the caller's, and only while `watch` still stands
+    /// (`Watch::stands`).
     ///
     /// Here and in the two below, what is watched is read while the list is the caller's alone, so that a change made
     /// before [`barrier`](PerCpu::barrier) or a drain is seen by every push that ends after it.
@@ -101,7 +100,7 @@ pub unsafe trait PerCpu: Sync {
         0
     }
 
-    /// Ensures that every push under way, on any CPU, has ended or rereads what it watches. Says whether it could.
+    /// Ensures that every push under way, on any CPU, has ended or will reread its watch. Returns whether it could.
     ///
     /// Where a drain has the same effect, there is nothing to do.
     fn barrier(&self) -> bool {
@@ -111,13 +110,13 @@ pub unsafe trait PerCpu: Sync {
     /// Returns whether an allocation may drain the lists of CPUs other than its own.
     fn reaches_others(&self) -> bool;
 
-    /// Adds to the word of a CPU that `cpu` names, or of the one that it finds out to run on, so that nothing is lost;
-    /// returns what the word is then. Where it cannot, it adds to the word that all share, and returns `None`.
+    /// Adds to the word of CPU `cpu`, or of the CPU it finds itself on, so that nothing is lost; returns the new value.
+    /// If it cannot, adds to the shared word and returns `None`.
     fn add(&self, words: CpuWords<'_>, cpu: CpuId, n: u64) -> Option<u64> {
         words.add_locked(cpu, n)
     }
 
-    /// Replaces a tag by plain accesses, in a sequence that found the pageblock biased to the CPU that it runs on.
+    /// Replaces a tag by plain accesses, in a sequence that found the pageblock biased to its own CPU.
     fn win_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
         let _ = (place, from, to);
         Winning::Elsewhere
@@ -129,26 +128,26 @@ pub unsafe trait PerCpu: Sync {
         Winning::Elsewhere
     }
 
-    /// As [`win_biased`](PerCpu::win_biased), of a tag whose place is a multiple of eight and the seven behind it: all
-    /// or none. Tags come by eights. `Elsewhere` where its place is none.
+    /// Replaces eight aligned tags as [`win_biased`](PerCpu::win_biased) does one: all or none. Returns `Elsewhere` if
+    /// the place is not aligned.
     fn win_eight_biased(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
         let _ = (place, from, to);
         Winning::Elsewhere
     }
 
-    /// As [`win_shared`](PerCpu::win_shared), likewise.
+    /// Replaces eight aligned tags as [`win_shared`](PerCpu::win_shared) does one: all or none.
     fn win_eight_shared(&self, place: TagPlace<'_>, from: u8, to: u8) -> Winning {
         let _ = (place, from, to);
         Winning::Elsewhere
     }
 
-    /// Returns the CPU that pageblocks can be biased to for the calling thread: the one it runs on.
+    /// Returns the CPU that the calling thread runs on, if pageblocks can be biased to it.
     fn own_cpu(&self) -> Option<CpuId> {
         None
     }
 
     /// Ensures that every sequence under way on `cpu` has ended or begins anew, as [`barrier`](PerCpu::barrier) does on
-    /// every CPU. Says whether it could.
+    /// every CPU. Returns whether it could.
     fn barrier_on(&self, cpu: CpuId) -> bool {
         let _ = cpu;
         false
@@ -190,8 +189,8 @@ impl Exclusive {
         Exclusive { reaches_others: false }
     }
 
-    /// Makes it for callers that never overlap at all, but checks frees as if they did. An allocation that would fail
-    /// then drains the lists of all CPUs.
+    /// Makes it for callers that never overlap at all, but checks frees as if they did. An allocation about to fail
+    /// drains the lists of all CPUs.
     ///
     /// # Safety
     /// No two calls overlap.
@@ -203,7 +202,7 @@ impl Exclusive {
 
 /// An instance that one caller uses at a time: a simulator's one thread, or a kernel before it starts its other CPUs.
 ///
-/// As [`Exclusive`], and frees are checked without a locked instruction.
+/// Like [`Exclusive`], and frees are checked without a locked instruction.
 #[derive(Debug)]
 pub struct Alone(());
 
@@ -301,10 +300,10 @@ unsafe impl PerCpu for Alone {
     }
 }
 
-/// Times that a drain tries the lock of a list. Its holder has a few instructions to go, unless it was stopped.
+/// Times that a drain tries a list's lock. Its holder needs a few instructions, unless it was stopped.
 const DRAIN_TRIES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 1 << 12 };
 
-/// Lists with a lock that is tried once: a call that finds it taken goes to the zone.
+/// Lists with a lock that is tried once: a call that finds it taken goes to the zone instead.
 ///
 /// Any number of threads, interrupt handlers and signal handlers may call with the same CPU's number.
 #[derive(Clone, Copy, Debug, Default)]
@@ -375,7 +374,7 @@ unsafe impl PerCpu for TryLock {
         TryLock::with(lists.get(cpu, list), 0, |l| l.pop_oldest(out))
     }
 
-    /// A list in use is tried again for a while, and then left as it is: its user may have been stopped.
+    /// Retries a list in use for a while, then leaves it: its user may have been stopped.
     fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
         let mut busy = 0;
         for list in 0..CpuLists::EACH {

@@ -105,7 +105,7 @@ pub(crate) struct ScratchArea<'a> {
 }
 
 impl ScratchArea<'_> {
-    /// Returns what lies on it.
+    /// Returns the scratch area in it.
     pub(crate) fn scratch(&mut self) -> Scratch<'_> {
         // SAFETY: 1. `room` items, as many again and `GROUPS` counts lie there, initialised, in cells that may change.
         //         2. No other user has the area until it is dropped, and the borrow of `self` lends it once.
@@ -126,7 +126,7 @@ impl Drop for ScratchArea<'_> {
     }
 }
 
-/// What a stack holds instead.
+/// A scratch area on the stack.
 pub(crate) struct StackScratch {
     items: [u32; BATCH],
     sorted: [u32; BATCH],
@@ -138,7 +138,7 @@ impl StackScratch {
         StackScratch { items: [0; BATCH], sorted: [0; BATCH], counts: [0; FEW_GROUPS] }
     }
 
-    /// Returns what lies on it.
+    /// Returns the scratch area on it.
     pub(crate) fn scratch(&mut self) -> Scratch<'_> {
         Scratch { items: &mut self.items, sorted: &mut self.sorted, counts: &mut self.counts }
     }

@@ -17,7 +17,7 @@ const SIZES: usize = SMALL as usize + 2;
 /// Lists of one CPU in one zone.
 pub(crate) const LISTS: usize = SIZES * TYPES;
 
-/// Returns the number of the list of an order and a type, or `None` where there is none.
+/// Returns the number of the list of an order and a type, or `None` if there is none.
 #[inline(always)]
 pub(crate) fn list_of(order: u8, ty: u8) -> Option<usize> {
     let stored = (ty ^ Migratetype::Movable as u8) as usize;

@@ -76,7 +76,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     ///
     /// # Concurrency
     /// As [`alloc_contig_range`](Pageyard::alloc_contig_range): of two calls that try one pageblock at the same time,
-    /// one goes on to the next, and is refused with [`ContigError::Isolated`] where there is none.
+    /// one goes on to the next, and is refused with [`ContigError::Isolated`] if there is none.
     ///
     /// # Complexity
     /// From the start of the area, place by place: a frame that does not move costs the frames of the range before it.

@@ -91,8 +91,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Lock-free. Other calls may see, and be refused because of, frames that this one gives back in the end.
     ///
     /// # Linux
-    /// What `vmalloc` and `iommu_dma_alloc` do, each in a loop of its own: `vm_area_alloc_pages`,
-    /// `__iommu_dma_alloc_pages`.
+    /// The loops of `vmalloc` and `iommu_dma_alloc`: `vm_area_alloc_pages`, `__iommu_dma_alloc_pages`.
     pub fn alloc_frames(
         &self,
         cx: &Cx,

@@ -6,7 +6,7 @@
 //! range by its frame numbers, `cma` a part of an area that is lent to movable requests until then; `hotplug` takes
 //! pageblocks offline and brings them online.
 //!
-//! What each is for, and why it holds: `docs/design/ranges.md`.
+//! Purpose and correctness of each: `docs/design/ranges.md`.
 
 #[cfg(not(loom))]
 mod cma;

@@ -17,7 +17,7 @@ use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
 use pageyard_core::units::{BlockId, Frames, Order, Pfn};
 
-/// What becomes of a free block that was visited.
+/// The caller's decision about a free block that it visited.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Visit {
     /// It is free again, with the contents that it had.
@@ -26,7 +26,7 @@ pub enum Visit {
     Keep,
 }
 
-/// What a pass over free blocks did.
+/// The totals of a pass over free blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Visited {
     /// Where the pass goes on; none where it is over.
@@ -139,7 +139,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         None
     }
 
-    /// Visits one aligned run of pageblocks, if it is free. Says whether the pass goes on.
+    /// Visits one aligned run of pageblocks, if it is free. Returns whether the pass goes on.
     fn visit_run(
         &self,
         zone: &Zone<'_>,
@@ -206,8 +206,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         None
     }
 
-    /// Claims a block that looks free, unless the zone is too low for it, and calls back with it. Says whether the pass
-    /// goes on.
+    /// Claims a block that looks free, unless the zone is too low for it, and calls back with it. Returns whether the
+    /// pass goes on.
     fn visit_block(
         &self,
         zone: &Zone<'_>,

@@ -42,11 +42,11 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// What the top of a list does not serve: frames that were freed long ago, and zeros where nothing clears.
+    /// Requests that no list serves: cold frames, and zeroed frames where nothing clears.
     pub(crate) const NOT_LISTED: RequestFlags =
         if C::ACTIVE { RequestFlags::COLD } else { RequestFlags::COLD.union(RequestFlags::ZERO) };
 
-    /// Takes a block of the list of the zone where the request's walk begins.
+    /// Takes a block from the list of the first zone in the request's zonelist.
     #[inline(always)]
     pub(crate) fn alloc_hit(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let list = list_of(request.order.get(), request.migratetype as u8)?;
@@ -64,13 +64,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(pfn)
     }
 
-    /// Returns whether a request gets zeros: it asks for them, or all do.
+    /// Returns whether a request gets zeros: it asks for them, or every request does.
     #[inline(always)]
     pub(crate) fn wants_zeros(&self, request: &Request) -> bool {
         C::ACTIVE && (request.flags.contains(RequestFlags::ZERO) || self.config.init_on_alloc)
     }
 
-    /// Clears a block that no one has, and orders that before all that follows.
+    /// Clears a block that no caller has, and orders that before everything that follows.
     #[cold]
     #[inline(never)]
     pub(crate) fn clear_one(&self, pfn: Pfn, order: Order, caches: Caches) {
@@ -78,7 +78,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.clearer.fence();
     }
 
-    /// Takes copies: a reference would have the caller write both to memory first, hit or not.
+    /// Takes copies: a reference would make the caller write both to memory first, hit or not.
     #[cold]
     #[inline(never)]
     fn alloc_slow(&self, cx: Cx, request: Request) -> Result<Pfn, AllocError> {
@@ -88,8 +88,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Allocates a block that has no list from what the CPU works on: the usual case of such a request, without the
-    /// search.
+    /// Allocates a block of an order without a list from the CPU's current pageblock: the usual case for such a
+    /// request, without the search.
     #[inline]
     fn alloc_here(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let (order, ty) = (request.order.get(), request.migratetype as u8);
@@ -114,8 +114,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(pfn)
     }
 
-    /// Serves a request that no list had a block for: the one ladder that all requests climb. `help` is the step for
-    /// those that may wait: it reclaims and compacts, and tries again after each.
+    /// Serves a request that missed its list. All requests take this one sequence of steps. `help` is the step for
+    /// those that may wait: it reclaims and compacts, and retries after each.
     ///
     /// | step | who |
     /// |---|---|
@@ -179,7 +179,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             .or_else(|| self.sweep(cx, request, last, effort))
     }
 
-    /// Gives back what lists hold and one reserved pageblock after the other, and tries again after each.
+    /// Drains the lists and unreserves one pageblock after another, retrying after each.
     #[cold]
     pub(crate) fn try_relieved(
         &self,
@@ -197,14 +197,14 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Looks at every descriptor of the zones that pass.
+    /// Looks at every descriptor of the zones that pass their watermark.
     #[cold]
     fn sweep(&self, cx: &Cx, request: &Request, mark: Mark, effort: &mut SearchEffort) -> Option<Pfn> {
         let mut zones = self.walk(cx.cpu, request).filter(|zone| zone.passes(request, mark));
         zones.find_map(|zone| self.sweep_zone(zone, cx, request, effort))
     }
 
-    /// Says what is wrong with a request itself.
+    /// Checks the request itself.
     pub(crate) fn check(&self, cx: &Cx, request: &Request) -> Result<(), BadRequest> {
         let largest = Order::of(MAX_ORDER);
         if request.order > largest {
@@ -287,7 +287,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(pfn)
     }
 
-    /// Allocates one block past the lists.
+    /// Allocates one block without going through the lists.
     fn allocate_unlisted(
         &self,
         zone: &Zone<'_>,
@@ -307,7 +307,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(pfn)
     }
 
-    /// Allocates a block of what is reserved for high-order requests that cannot wait.
+    /// Allocates a block from the reserve for high-order requests that cannot wait.
     fn take_reserved(
         &self,
         zone: &Zone<'_>,
@@ -332,7 +332,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Claims blocks of their type, or of another; a pageblock that no CPU worked on may then be biased to this one.
+    /// Claims blocks of the request's type, or of another. A pageblock that no CPU worked on may then be biased to this
+    /// CPU.
     fn claim_or_steal(&self, zone: &Zone<'_>, want: Want, effort: &mut SearchEffort) -> Option<Got> {
         let pageblocks = &zone.pageblocks;
         let got = match pageblocks.claim(want, effort).or_else(|| pageblocks.claim_cma(want, effort)) {
@@ -350,7 +351,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(got)
     }
 
-    /// Takes a block of one of the CPU's lists: the one freed last, or the one freed first where a cold one is wanted.
+    /// Takes a block from one of the CPU's lists: the last one freed, or the first one freed if a cold one is wanted.
     fn take_listed(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> Option<Pfn> {
         let (lists, order) = (zone.lists.all(), request.order.get());
         if request.flags.contains(RequestFlags::COLD) {
@@ -397,8 +398,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Gives back what lists hold, and of each zone one pageblock that is reserved for atomic requests. Says whether
-    /// there was one.
+    /// Drains the lists, and unreserves one atomic pageblock of each zone. Returns whether there was one.
     #[cold]
     pub(crate) fn relieve(&self, cx: &Cx, request: &Request) -> bool {
         let mut gave = false;
@@ -451,7 +451,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(self.hand_out(zone, cx, got.first(), request.order, request.migratetype))
     }
 
-    /// Says why a request was refused, from the zones as they are now.
+    /// Returns why a request was refused, from the zones' current state.
     #[cold]
     fn refusal(&self, cpu: CpuId, request: &Request) -> AllocError {
         let mark = if request.flags.contains(RequestFlags::MEMALLOC) { Mark::None } else { Mark::Min };
@@ -473,7 +473,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 }
 
-/// Returns the types of pageblocks that a request can be served from, its own first.
+/// Returns the pageblock types that can serve a request, its own first.
 pub(crate) fn usable(request: &Request) -> [u8; 3] {
     let fallbacks = request.migratetype.fallbacks();
     core::array::from_fn(|i| match i {

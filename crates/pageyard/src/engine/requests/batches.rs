@@ -1,4 +1,4 @@
-//! What moves between zones and per-CPU lists when a list is empty or full, and how much of it at a time.
+//! Batches that move between zones and per-CPU lists when a list is empty or full, and their sizes.
 
 use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, FrameIdx, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
@@ -23,8 +23,8 @@ use pageyard_core::units::{CpuId, Order, Pfn};
 use pageyard_sync::Relaxed;
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Returns how many blocks a refill takes: more and more while the list keeps running empty, as long as the zone
-    /// stays above its high watermark.
+    /// Returns how many blocks a refill takes. It grows while the list keeps running empty and the zone stays above its
+    /// high watermark.
     pub(crate) fn refill_size(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
         let (order, tuning) = (request.order.get(), zone.lists.tuning);
         let least = if order == BLOCK_ORDER { 1 } else { tuning.refill_of(order) };
@@ -62,7 +62,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         Some(self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype))
     }
 
-    /// Hands out the first block of what was claimed; the others go to the list, or back. `items` has room for all.
+    /// Hands out the first claimed block; the others go to the list, or back to the zone. `items` has room for all.
     pub(crate) fn hand_out_first(
         &self,
         zone: &Zone<'_>,
@@ -90,8 +90,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype)
     }
 
-    /// Puts a block whose tag was won into a list that had no room, which gives its oldest items to the zone; or into
-    /// the zone.
+    /// Puts a block whose tag was won into a list that was full, after spilling the list's oldest items to the zone;
+    /// otherwise releases it to the zone.
     #[cold]
     #[inline(never)]
     pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
@@ -120,11 +120,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.free_unlisted(zone, cpu, frame, order);
     }
 
-    /// Takes the oldest items from a list, `wanted` or what there is room for; returns how many.
+    /// Takes the oldest items from a list, at most `wanted` and at most what the scratch memory holds; returns how
+    /// many.
     ///
-    /// Where many were wanted, and the last of them are part of one pageblock, what may be its rest comes too: the next
-    /// spill then begins with another pageblock, and blocks that were freed in the order of their addresses make whole
-    /// ones again, each in one transition.
+    /// If many were wanted and the last of them share a pageblock, also takes what may be the rest of that pageblock.
+    /// The next spill then begins with another pageblock, and blocks freed in address order complete pageblocks, each
+    /// in one transition.
     fn spill(
         &self,
         zone: &Zone<'_>,
@@ -168,7 +169,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Releases the first `n` blocks of scratch memory, which nothing owns, grouped by pageblock and by word.
+    /// Releases the first `n` blocks of scratch memory, which have no owner, grouped by pageblock and by word.
     fn release_scratch(&self, zone: &Zone<'_>, cpu: CpuId, scratch: &mut Scratch<'_>, n: usize, order: u8) {
         let pageblocks = &zone.pageblocks;
         // ORDER: Relaxed: it was set before a block that holds zeros could come here.
@@ -193,8 +194,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 }
 
-/// Puts the blocks that are known to hold zeros last, and notes in the tags of all their frames that they do; returns
-/// how many the others are.
+/// Moves the blocks known to hold zeros to the end and marks the tags of all their frames; returns how many the others
+/// are.
 #[cold]
 fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usize {
     let (mut dirty, mut end) = (0, items.len());
@@ -211,7 +212,7 @@ fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usiz
     dirty
 }
 
-/// Releases blocks that all hold zeros, or of which none is known to; returns what to add to the count of free frames.
+/// Releases blocks that all hold zeros, or of which none is known to; returns the change to the count of free frames.
 fn release_group(
     pageblocks: &Pageblocks<'_>,
     cpu: CpuId,

@@ -24,7 +24,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Allocates blocks until `out` is full or one is refused; returns how many it wrote, from the front. As
     /// [`PageAllocator::alloc_bulk`](crate::PageAllocator::alloc_bulk).
     ///
-    /// What a list holds is taken a batch at a time, unless an observer is to be told of each block.
+    /// Blocks come from the list a batch at a time, unless an observer wants each block.
     // Inlined, here and in `free_bulk`, as far as few blocks go: a caller with one or two then pays for no more than
     // single calls.
     #[inline(always)]

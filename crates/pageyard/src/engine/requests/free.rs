@@ -1,4 +1,4 @@
-//! Frees, splits, and claims by number. Every free is checked: the tag is where a second one loses.
+//! Frees, splits, and claims by number. Every free is checked: of two frees of a block, one loses at the tag.
 
 use crate::engine::geometry::{BLOCK_ORDER, FrameIdx, MAX_ORDER};
 use crate::engine::map::descriptor::BlockState;
@@ -51,11 +51,11 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         }
     }
 
-    /// Wins a live block of a zone that is of no known contents, and puts it into a list of `cpu`. What is not the
-    /// zone's own has no such tag there.
+    /// Wins a live block of a zone whose contents are unknown, and pushes it onto a list of `cpu`. Fails for a frame of
+    /// another zone, which has no such tag here.
     ///
-    /// Its pageblock's descriptor was read before: a locked instruction holds back the loads that follow it. The push
-    /// reads it again.
+    /// The caller has read the pageblock's descriptor already, because a locked instruction holds back later loads. The
+    /// push rereads it.
     #[inline(always)]
     fn win_into_list(
         &self,
@@ -80,8 +80,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         C::ACTIVE && self.config.init_on_free
     }
 
-    /// Frees one block, and tells the observer, or clears it, in between: outside of what keeps a list to itself,
-    /// because that may take its time, or panic.
+    /// Frees one block, and calls the observer, or clears it, in between. Both happen outside the list's exclusive
+    /// section, because they may take long or panic.
     fn free_observed(&self, cx: &Cx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if !self.has_cpu(cx.cpu) {
             return Err(FreeError::NoSuchCpu);
@@ -98,7 +98,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 
     /// Tells the observer of a block whose tag was won, and clears the block if all are cleared, before another caller
-    /// can get it. Where that panics, the block is live again.
+    /// can get it. If either panics, the block is live again.
     pub(crate) fn tell_freed(&self, zone: &Zone<'_>, frame: FrameIdx, order: Order) {
         let live = Undo { pageblocks: &zone.pageblocks, frame, order };
         let pfn = zone.pageblocks.pfn(frame);
@@ -121,8 +121,8 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         Ok(())
     }
 
-    /// Frees one block whose contents the caller has made all zeros: the allocator remembers that. Where
-    /// [`init_on_alloc`](crate::Config::init_on_alloc) or `init_on_free` is set, the caller is not believed.
+    /// Frees one block that the caller has zeroed, and remembers that. With
+    /// [`init_on_alloc`](crate::Config::init_on_alloc) or `init_on_free`, the caller is not trusted.
     ///
     /// # Errors
     /// As [`Pageyard::free`].
@@ -160,15 +160,15 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         self.zone_of(pfn).and_then(|(zone, frame)| zone.pageblocks.frames.tag(frame).allocated())
     }
 
-    /// Returns whether a live block held zeros when it was allocated: a block that the caller has not written to needs
-    /// no clearing.
+    /// Returns whether a live block held zeros when it was allocated: the owner need not clear it if it has not written
+    /// to it.
     #[must_use]
     pub fn was_zeroed(&self, pfn: Pfn) -> bool {
         let tag = self.zone_of(pfn).map(|(zone, frame)| zone.pageblocks.frames.tag(frame));
         matches!(tag, Some(Tag::AllocatedZero(_)))
     }
 
-    /// Wins a live block's tag where the likely one was not there, or says why it cannot be freed.
+    /// Wins a live block's tag after the likely value was not there, or returns why it cannot be freed.
     #[inline]
     fn win_slow(&self, zone: &Zone<'_>, frame: FrameIdx, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.win_block(&zone.pageblocks, frame, order, Tag::Free)
@@ -278,7 +278,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     }
 }
 
-/// Makes a block live again whose tag was won, if it is dropped. What was known of its contents is forgotten.
+/// Makes a block whose tag was won live again when dropped. Its contents count as unknown.
 struct Undo<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
     frame: FrameIdx,
@@ -291,7 +291,7 @@ impl Drop for Undo<'_, '_> {
     }
 }
 
-/// Says why the block of `order` at a frame whose tag was not won cannot be freed.
+/// Returns why the block of `order` at a frame whose tag was not won cannot be freed.
 #[cold]
 pub(crate) fn why_not(
     pageblocks: &Pageblocks<'_>,

@@ -1,9 +1,9 @@
-//! The help that a request which may wait can call upon, reclaim and compaction, and what runs in the background.
+//! The slow path of requests that may wait, reclaim and compaction, and the background work.
 //!
-//! Compaction comes first, because here it is cheap: blocks are chosen, not looked for. Three more differences from
-//! Linux's order, which the slow-path suite writes down: lists are emptied and the reserve of atomic requests given
-//! back before anything is reclaimed; a costly request with `NORETRY` compacts once and reclaims nothing; one without
-//! retries reclaims a second time for the last compaction.
+//! Compaction comes first, because it is cheap here: blocks are chosen, not searched for. Three more differences from
+//! Linux's order, which the slow-path suite records: lists are drained and the atomic reserve released before any
+//! reclaim; a costly request with `NORETRY` compacts once and reclaims nothing; one without retries reclaims a second
+//! time for the last compaction.
 
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
@@ -25,11 +25,11 @@ use pageyard_sync::Relaxed;
 
 /// Orders above this one are costly: they are not worth endless reclaim. `PAGE_ALLOC_COSTLY_ORDER`.
 const COSTLY: Order = Order::of(3);
-/// Frames that reclaim aims at. `SWAP_CLUSTER_MAX`.
+/// Frames that one reclaim aims at. `SWAP_CLUSTER_MAX`.
 const CLUSTER: u64 = 32;
 /// Rounds without progress before a request fails. `MAX_RECLAIM_RETRIES`.
 const MAX_IDLE: u32 = 16;
-/// Rounds before a request fails, whatever reclaim shows.
+/// Rounds before a request fails, whatever reclaim achieves.
 const MAX_ROUNDS: u32 = 1024;
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
@@ -68,7 +68,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.compact(cx, request, help, Mode::SyncLight, tried)
     }
 
-    /// Tries the zones again, with what is kept back from others, and with what lists hold.
+    /// Tries the zones again, then drains lists and the atomic reserve and retries.
     fn again(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
         let effort = &mut SearchEffort::default();
         let pfn = self.try_zones(cx, request, Mark::Min, effort);
@@ -104,7 +104,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         got
     }
 
-    /// Reclaims, harder and harder; returns by how many frames the zones' free memory grew.
+    /// Reclaims with increasing effort; returns by how many frames the zones' free memory grew.
     fn reclaim<H: Helpers>(&self, cx: &Cx, request: &Request, help: &H, tried: &mut Attempts) -> u64 {
         self.count(cx.cpu, Counter::Allocstall, 1);
         tried.reclaims += 1;
@@ -133,7 +133,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         gained
     }
 
-    /// Asks for reclaim in a zone; returns what it says, and by how much the zone's free memory grew meanwhile.
+    /// Asks for reclaim in a zone; returns its report, and by how much the zone's free memory grew meanwhile.
     fn ask<H: Helpers>(&self, cx: &Cx, help: &H, zone: &Zone<'_>, ask: &Shortage) -> (Reclaimed, u64) {
         let cpus = 0..self.config.cpus;
         let free = || {
@@ -152,7 +152,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         (said, grew)
     }
 
-    /// One zone's part of the background reclaimer's run.
+    /// Balances one zone in the background reclaimer's run.
     fn balance<H: Helpers>(&self, cx: &Cx, help: &H, zone: &Zone<'_>, order: Order) -> Reclaimed {
         // ORDER: Relaxed: a boost orders nothing.
         let boost = zone.pageblocks.boost().load(Relaxed);

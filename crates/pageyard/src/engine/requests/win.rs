@@ -1,5 +1,5 @@
-//! Who frees a block, of several that try: the one that wins its tag. And when pageblocks are biased to a CPU, so that
-//! winning there needs no locked instruction.
+//! Concurrent frees: the caller that changes the tag frees the block. In a pageblock biased to a CPU, that CPU's frees
+//! win without a locked instruction.
 
 use crate::engine::geometry::{BlockIdx, FrameIdx};
 use crate::engine::map::bias::{Bias, BiasState, BiasWord};
@@ -14,21 +14,21 @@ use pageyard_core::clear::Clear;
 use pageyard_core::observer::Observer;
 use pageyard_core::units::{CpuId, Order, Pfn};
 
-/// Attempts that may be interrupted before a free does without sequences.
+/// Interrupted attempts before a free does without sequences.
 const ATTEMPTS: u32 = 8;
 
-/// Why a tag was not won.
+/// The reason a tag was not won.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unwon {
     /// It is this one.
     Is(Tag),
     /// The pageblock is biased to a CPU, and the barrier that would end that failed; or 255 threads without sequences
-    /// are at it.
+    /// are already admitted.
     Busy,
 }
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
-    /// Replaces a tag that is probably `from`. Says whether it was.
+    /// Replaces a tag that is probably `from`. Returns whether it was.
     ///
     /// # Safety
     /// It is a frame of the zone: [`FrameMap::state_of`] returned the watch for it.
@@ -54,8 +54,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         attempt == Winning::Won || self.win_cold(frames, frame, from.byte(), to.byte())
     }
 
-    /// Replaces the tag of a frame, whose number is a multiple of eight, and of the seven behind it. Says whether it
-    /// did: where it did not, nothing is known, and each is to be won for itself.
+    /// Swaps eight aligned tags, all or none. On `false`, retry each alone.
     ///
     /// # Safety
     /// As [`Pageyard::wins`].
@@ -86,7 +85,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         self.win(frames, frame, Tag::from_byte(from), Tag::from_byte(to)).is_ok()
     }
 
-    /// Replaces a tag: of several that try, one does.
+    /// Replaces a tag. Of several concurrent attempts, one succeeds.
     #[inline(never)]
     pub(crate) fn win(
         &self,
@@ -144,8 +143,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Ends the bias of a pageblock that is being revoked, unless another thread has. Says whether there could be a
-    /// barrier.
+    /// Ends the bias of a pageblock that is being revoked, unless another thread has. Returns whether the barrier
+    /// succeeded.
     fn finish_revoking(&self, bias: BiasWord<'_>, now: Bias, cpu: CpuId) -> bool {
         let barrier = self.percpu.barrier_on(cpu);
         if barrier && bias.change(now, now.share()) {
@@ -154,8 +153,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         barrier
     }
 
-    /// Biases a pageblock, which no CPU worked on and the calling one has just taken frames of, to it, unless that
-    /// would be taken back soon.
+    /// Biases a pageblock to the calling CPU, unless that is likely to be revoked soon. No CPU was working on the
+    /// pageblock, and this one has just taken frames from it.
     #[cold]
     #[inline(never)]
     pub(crate) fn ask_for_bias(&self, pageblocks: &Pageblocks<'_>, block: BlockIdx) {
@@ -186,13 +185,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         }
     }
 
-    /// Returns how often pageblocks were biased to a CPU, and how often that was taken back.
+    /// Returns how often pageblocks were biased to a CPU, and how often a bias was revoked.
     #[must_use]
     pub fn bias_stats(&self) -> BiasStats {
         self.bias_asks.stats()
     }
 
-    /// Returns how the tags of a frame's pageblock are won at this moment.
+    /// Returns how the tags of a frame's pageblock are won at the moment.
     #[must_use]
     pub fn bias_of(&self, pfn: Pfn) -> Option<BiasState> {
         self.zone_of(pfn).map(|(zone, frame)| zone.pageblocks.frames.bias(frame.block()).load().state())
@@ -205,7 +204,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         own.is_some() && self.bias_of(pfn) == own
     }
 
-    /// Takes a live block of exactly this order from its owner, whatever is known of its contents.
+    /// Takes a live block of exactly this order from its owner, whether or not it is known to hold zeros.
     pub(crate) fn win_block(
         &self,
         pageblocks: &Pageblocks<'_>,

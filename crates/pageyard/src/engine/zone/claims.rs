@@ -318,7 +318,7 @@ impl Pageblocks<'_> {
 /// The result of a release.
 #[must_use]
 pub(crate) struct Released {
-    /// What to add to the count of free frames.
+    /// The change to the count of free frames.
     pub(crate) freed: FrameDelta,
     /// Whether the CPU works on the pageblock from now on.
     pub(crate) adopted: bool,

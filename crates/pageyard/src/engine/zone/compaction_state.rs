@@ -1,4 +1,4 @@
-//! What compaction remembers of a zone: how often it failed, and what it was asked for. Losing any of it costs only
+//! A zone's compaction state: how often compaction failed, and the order it was asked for. Losing any of it costs only
 //! time.
 
 use super::hints::OrderWake;

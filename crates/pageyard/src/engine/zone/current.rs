@@ -24,7 +24,7 @@ pub(crate) const SLOTS_OF_CPU: usize = (Migratetype::COUNT * SLOTS).next_multipl
 pub(crate) struct One {
     /// Its first frame.
     pub(crate) frame: FrameIdx,
-    /// What to add to the count of free frames.
+    /// The change to the count of free frames.
     pub(crate) claimed: FrameDelta,
 }
 

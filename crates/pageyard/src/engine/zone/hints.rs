@@ -1,12 +1,12 @@
-//! What a zone remembers between calls that only steers: where compaction looks next, and the order that a background
-//! thread was woken for. Losing any of it costs only time.
+//! Hints that a zone keeps between calls: where compaction looks next, and the order that a background thread was woken
+//! for. Losing any of it costs only time.
 
 use crate::engine::geometry::BlockIdx;
 use pageyard_core::units::Order;
 // Not `pageyard-sync`'s atomics: nothing here is part of a protocol, and a model checker need not try its orders.
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-/// What a search is for.
+/// The purpose of a search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub(crate) enum Cursor {

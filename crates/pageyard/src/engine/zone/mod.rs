@@ -48,11 +48,11 @@ pub(crate) struct Zone<'m> {
     pub(crate) online: Online,
     /// Who may go below them, and how far.
     pub(crate) reserve_rule: ReserveRule,
-    /// What it keeps back from requests that a higher kind of zone could have served, by that kind.
+    /// Frames kept back from requests that a higher kind of zone could have served, by that kind.
     pub(crate) protection: [Frames; NR_ZONE_KINDS],
     /// The most that fragmentation adds to the marks.
     pub(crate) max_boost: Option<Frames>,
-    /// What compaction remembers.
+    /// The zone's compaction state.
     #[cfg_attr(loom, allow(dead_code, reason = "compaction is not modelled"))]
     pub(crate) compaction: CompactionState,
     /// Where compaction looks next.

@@ -7,7 +7,7 @@ use pageyard_core::watermark::Watermarks;
 use core::sync::atomic::Ordering::AcqRel;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What changes of a zone when pageblocks of it go offline or come online.
+/// The state of a zone that changes when pageblocks go offline or come online.
 // ORDER: Relaxed, where nothing else is said: watermarks are policy, and order nothing.
 pub(crate) struct Online {
     /// Frames that are managed: at the start, what the memory map says.

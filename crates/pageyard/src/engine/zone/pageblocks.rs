@@ -26,7 +26,7 @@ const BOOST: usize = 3 * LINE_WORDS;
 const ISOLATIONS: usize = 4 * LINE_WORDS;
 const COUNTS: usize = 5 * LINE_WORDS;
 
-/// What a claim wants.
+/// The frames a claim wants.
 #[derive(Clone, Copy)]
 pub(crate) struct Want {
     /// The type that it is for.
@@ -50,7 +50,7 @@ pub(crate) enum Take {
     Borrow { from: u8 },
 }
 
-/// What a claim took, all of one pageblock: the caller owns it.
+/// The frames a claim took, all from one pageblock. The caller owns them.
 pub(crate) struct Got {
     /// The pageblock.
     pub(crate) block: BlockIdx,
@@ -58,7 +58,7 @@ pub(crate) struct Got {
     pub(crate) masks: Masks,
     /// Whether no CPU worked on it before.
     pub(crate) fresh: bool,
-    /// What to add to the count of free frames.
+    /// The change to the count of free frames.
     pub(crate) claimed: FrameDelta,
 }
 
@@ -303,7 +303,7 @@ impl<'m> Pageblocks<'m> {
 
     // Transitions of a pageblock as such.
 
-    /// Runs a transition of a pageblock and counts it; says whether it applied.
+    /// Runs a transition of a pageblock and counts it; returns whether it applied.
     pub(crate) fn transit(
         &self,
         block: BlockIdx,

@@ -1,4 +1,4 @@
-//! What happens when a type has no pageblock that fits: taking from another type's, and the pageblocks reserved for
+//! Fallback for a type without a fitting pageblock: taking from another type's, and the pageblocks reserved for
 //! high-order requests that cannot wait.
 
 use super::pageblocks::{Got, Pageblocks, Take, Want};
@@ -18,7 +18,7 @@ const STEAL_TRIES: usize = 16;
 /// `can_steal_fallback`: half a pageblock's order.
 const MOVABLE_STEALS: u8 = BLOCK_ORDER / 2;
 
-/// What a steal did, for the counters.
+/// The result of a steal, for the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stolen {
     /// A whole pageblock, which is of the request's type now.

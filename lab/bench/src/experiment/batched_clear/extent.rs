@@ -4,7 +4,7 @@ use crate::clear::{Mode, Way};
 use pageyard_arena::clear::Primitive;
 use pageyard_replay::text::bytes;
 
-/// What the document's kernel clears with on its processors.
+/// The primitive with which the document's kernel clears on its processors.
 pub(super) const DOCUMENTS: Primitive = Primitive::RepStosb;
 
 pub(super) const CONTIGUOUS: &str = "published:contiguous-pages";

@@ -1,4 +1,4 @@
-//! What clearing leaves of another working set in the caches.
+//! The part of another working set that clearing leaves in the caches.
 
 use super::extent::{Extent, column, size};
 use crate::clear::{Mode, PAGE, Region, Way};
@@ -89,7 +89,7 @@ impl WorkingSet<'_> {
     }
 }
 
-/// What happens between two readings.
+/// The work between two readings.
 #[derive(Clone, Copy)]
 enum Between {
     /// Nothing: all of it stays.

@@ -11,7 +11,7 @@ use crate::fault::Path;
 use crate::harness::machine::last_level_cache;
 use pageyard_arena::clear::Primitive;
 
-/// What stands for a page of 1 GiB, and for one of 2 MiB.
+/// The extents that stand for a page of 1 GiB, and for one of 2 MiB.
 const GIB: usize = 1 << 30;
 const HUGE: usize = 2 << 20;
 
@@ -107,7 +107,7 @@ fn whole(rows: &Rows) -> Claim {
     claim.measured(outcome, measured)
 }
 
-/// What counts as little, in percent: the document's largest gain at 2 MiB is 7.5.
+/// The gain that counts as little, in percent: the document's largest gain at 2 MiB is 7.5.
 const LITTLE: f64 = 10.0;
 
 fn huge(rows: &Rows) -> Claim {
@@ -186,7 +186,7 @@ fn arithmetic(rows: &Rows) -> Claim {
     )
 }
 
-/// What share of the rate over hot memory is left over cold.
+/// Returns the rate over cold memory as a percentage of the rate over hot memory.
 fn left(rows: &Rows, cold: &str, mode: Mode) -> Option<f64> {
     let column = documents(mode);
     Some(100.0 * rows.get(cold, &column)? / rows.get(&units::hot(HUGE), &column)?)

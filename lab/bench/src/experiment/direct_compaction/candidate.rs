@@ -1,5 +1,5 @@
-//! What is compared: the reference with document 002's patches, one after the other, and the engine; and many runs at
-//! once.
+//! The candidates that are compared: the reference with document 002's patches, one after the other, and the engine;
+//! and many runs at once.
 
 use super::super::{Run, Settings as Knobs, machines};
 use crate::error::BenchError;
@@ -20,7 +20,7 @@ pub const PRESET: &str = "linux-4.6";
 /// The engine's column.
 pub const ENGINE: &str = "pageyard";
 
-/// What the names of compaction's knobs begin with.
+/// The prefix of the names of compaction's knobs.
 const COMPACTION: &str = "compaction.";
 
 /// A knob of compaction, without that beginning, and its value.
@@ -30,7 +30,7 @@ pub type Knob = (&'static str, &'static str);
 #[derive(Clone, Debug)]
 pub struct Candidate {
     pub column: String,
-    /// What is set on the reference; `None` is the lock-free engine with its own defaults.
+    /// The knobs set on the reference; `None` is the lock-free engine with its own defaults.
     patches: Option<Vec<Knob>>,
 }
 

@@ -71,7 +71,7 @@ pub fn published(tables: &Published) -> Rows {
     rows
 }
 
-/// What became of one row.
+/// The change of one row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sign {
     Same,

@@ -9,7 +9,7 @@ use pageyard_replay::workload::stress::{HUGE, Phases, Report, Settings};
 /// The section of the table.
 pub const SECTION: &str = "Long-term fragmentation";
 
-/// What is compared: the patches; patch 3's technique in synchronous direct compaction too, as the thread's last
+/// Returns the candidates: the patches; patch 3's technique in synchronous direct compaction too, as the thread's last
 /// message asks for; a pivot; patch 4's technique without patch 3's; both everywhere; and the engine.
 fn candidates() -> Vec<Candidate> {
     vec![

@@ -1,4 +1,4 @@
-//! What the thread left open: a table for each question, each technique turned on and off alone.
+//! The thread's open questions: a table for each question, each technique turned on and off alone.
 
 use super::super::{Rows, Run};
 use super::candidate::{Candidate, Job, Knob, run_all, sets};
@@ -120,7 +120,7 @@ pub fn asks_for(knob: &str) -> bool {
     QUESTIONS.iter().flat_map(|(_, variants)| *variants).any(|(_, knobs)| sets(knobs, knob))
 }
 
-/// What the tables show of each variant.
+/// Adds each variant's figures to the table.
 fn add(rows: &mut Rows, column: &str, reports: &[&Report]) {
     for phase in 0..3 {
         let label = format!("{} Mean", ["Success 1", "Success 2", "Success 3"][phase]);

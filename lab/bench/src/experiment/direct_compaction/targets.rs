@@ -1,4 +1,4 @@
-//! What the engine is to reach in `direct-compaction`, judged by the rows.
+//! The engine's targets in `direct-compaction`, judged by the rows.
 
 use super::super::Rows;
 use super::table::EXAMINED;

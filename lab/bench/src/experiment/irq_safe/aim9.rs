@@ -31,7 +31,7 @@ pub(super) const VARIES_AGAIN: &str = "A/A CoeffVar page_test";
 /// Pages that one turn of `page_test` touches.
 const PAGES: usize = 256;
 
-/// What `brk_test` moves the break by, and the order of a block of that size.
+/// The distance by which `brk_test` moves the break, and the order of a block of that size.
 const BREAK: usize = 1 << 17;
 const BREAK_ORDER: Order = Order::of(5);
 

@@ -92,10 +92,10 @@ impl Calls<'_> {
     }
 }
 
-/// What one thread made.
+/// The rate of one thread.
 pub(super) const ONE_CPU: &str = "one CPU";
 
-/// What each CPU made of its own.
+/// The rate of each CPU's own thread.
 pub(super) const ITS_CPUS: &str = "its CPUs";
 
 /// Measures what the calls cost each subject.

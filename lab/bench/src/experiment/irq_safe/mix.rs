@@ -8,7 +8,7 @@ use pageyard_trace::{Columns, EventKind, Trace};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a trace holds of order 0.
+/// The requests of order 0 in a trace.
 pub(super) struct Recorded {
     /// All calls in their order, for one CPU.
     pub mix: Mix,

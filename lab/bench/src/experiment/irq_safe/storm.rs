@@ -21,7 +21,7 @@ const BURST: usize = 32;
 /// Frames that the handlers of a CPU hold from one to the next.
 const STASH: usize = 256;
 
-/// What a storm saw.
+/// The counts of a storm.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     /// Handlers that ran, at once or deferred.

@@ -1,4 +1,4 @@
-//! What is measured, by name, and the machines that it runs on.
+//! The measured subjects, by name, and the machines that they run on.
 
 use crate::error::BenchError;
 use crate::experiment::machines::{Reference, engine_subject, reference, reference_subject, regions};

@@ -12,7 +12,7 @@ use std::io::{self, BufRead, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What is read through once, and where a recording is written.
+/// The device that is read through once. A recording is written to `OUT`.
 pub(super) const CACHE: &str = "/dev/vda";
 const OUT: &str = "/dev/vdb";
 
@@ -26,14 +26,14 @@ const READ_FROM: u64 = 4 << 30;
 /// Bytes of the list of files in front of a recording.
 const LIST_BYTES: usize = 4096;
 
-/// What a guest says when it is aged.
+/// A guest's message once it is aged.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Ready {
     pub kernel: String,
     pub baseline: Baseline,
 }
 
-/// What a guest is asked.
+/// A task for a guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub load: String,
@@ -46,7 +46,7 @@ pub(super) struct Task {
     pub pieces_mib: Option<u64>,
 }
 
-/// What it answers.
+/// A guest's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Answer {
     Counted(Figures),
@@ -57,7 +57,7 @@ pub(super) enum Answer {
 /// Ages this guest, says that it is ready, and carries out the task that comes.
 ///
 /// # Errors
-/// What could not be read or written; a task that fails is answered.
+/// Input or output failed. A task that fails is answered instead.
 pub fn serve() -> Result<(), String> {
     let program = Path::new("/bin/pageyard");
     // What is cached of a device is dropped when it is no longer open.

@@ -80,7 +80,7 @@ fn predictions(
     Ok(predictions)
 }
 
-/// What every run counted, by slot.
+/// The counts of every run, by slot.
 type Samples = BTreeMap<Slot, Vec<Figures>>;
 
 fn samples(

@@ -1,5 +1,4 @@
-//! What a kernel counts while a load runs: events, by instances of its tracer that hold one kind each, and its own
-//! texts.
+//! A kernel's counts while a load runs: events, by instances of its tracer that hold one kind each, and its own texts.
 
 use pageyard_replay::what_if::{Figure, Figures};
 use pageyard_trace::proctext::{Buddyinfo, Vmstat, Zoneinfo};
@@ -9,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Where instances are made.
 const INSTANCES: &str = "/sys/kernel/tracing/instances";
 
-/// What an instance counts: the figure, the event, and which of them.
+/// The counts of the instances: the figure, the event, and its filter.
 const EVENTS: [(Figure, &str, &str); 4] = [
     (Figure::Drained, "kmem/mm_page_pcpu_drain", ""),
     (Figure::Fallbacks, "kmem/mm_page_alloc_extfrag", ""),
@@ -43,7 +42,7 @@ impl Counters {
     /// Makes the instances, with small buffers: only how many events there were is read.
     ///
     /// # Errors
-    /// What cannot be made or written.
+    /// The object that could not be made or written.
     pub(super) fn prepare() -> Result<Counters, String> {
         let mut instances = Vec::new();
         for ((figure, event, filter), folder) in EVENTS.iter().zip(folders()) {
@@ -64,7 +63,7 @@ impl Counters {
     /// Begins to count from nothing.
     ///
     /// # Errors
-    /// What cannot be written or read.
+    /// The object that could not be written or read.
     pub(super) fn begin(&mut self) -> Result<(), String> {
         for (_, folder, event) in &self.instances {
             write(&folder.join("trace"), "")?;
@@ -77,7 +76,7 @@ impl Counters {
     /// Stops, and returns what was counted since it began.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// The object that could not be read.
     pub(super) fn end(&self) -> Result<Figures, String> {
         // What these are at the end first: reading them changes them least then.
         let zoneinfo = parsed("/proc/zoneinfo", Zoneinfo::parse)?;

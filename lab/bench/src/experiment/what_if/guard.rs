@@ -1,8 +1,8 @@
 //! Settings that are put back whatever happens: another process, in a session of its own, waits for the end of this
 //! one.
 //!
-//! What is to be put back is written into its input before anything is changed. Its input ends when this process does,
-//! by whatever signal; then it puts back what it was told, the last first.
+//! The settings to restore are written to its input before anything is changed. Its input ends when this process does,
+//! by whatever signal; then it restores them, the last first.
 
 use std::fs;
 use std::io::{self, BufRead, Write};
@@ -69,7 +69,8 @@ impl Drop for Guard {
     }
 }
 
-/// What the other process does: waits for the end of its input, and puts things back. Returns what could not be.
+/// Runs the other process: waits for the end of its input, and restores the settings. Returns those it could not
+/// restore.
 #[must_use]
 pub fn wait(input: impl BufRead) -> Vec<String> {
     // Not ended by what ends the process that it waits for.

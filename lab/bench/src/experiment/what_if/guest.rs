@@ -44,7 +44,7 @@ impl Guest {
     /// `folder`.
     ///
     /// # Errors
-    /// What is missing, or why the guest did not become ready.
+    /// The missing file, or the reason why the guest did not become ready.
     pub fn new(program: &Path, package: &Path, folder: &Path, seed: u64) -> Result<Guest, String> {
         let boot = package.join("boot");
         let kernel = fs::read_dir(&boot)

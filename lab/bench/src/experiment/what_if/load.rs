@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct Load {
     /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// Its work.
     pub about: &'static str,
     /// Four figures, fixed beforehand.
     pub figures: [Figure; 4],
@@ -17,11 +17,11 @@ pub struct Load {
     size: [u64; 2],
     /// The settings that it is run under; all where there is none.
     only: &'static [&'static str],
-    /// What memory is like when it begins, on a host.
+    /// The state of memory when it begins, on a host.
     pub state: State,
 }
 
-/// What memory is like when a load begins on a host.
+/// The state of memory when a load begins on a host.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     /// MiB that are held, half of them given back here and there.

@@ -18,7 +18,7 @@ const OPENINGS: [u64; 5] = [1, 2, 3, 4, 5];
 /// In how many of them a figure must change the same way for the change to count.
 const AGREE: usize = 4;
 
-/// What a replay says about a load under a setting.
+/// A replay's prediction for a load under a setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct Prediction {
     /// Where.
@@ -134,7 +134,7 @@ fn unfit(place: &dyn Place, trace: &Trace) -> Result<Option<String>, BenchError>
     Ok(what_if::unfit(trace)?)
 }
 
-/// What is written down.
+/// The predictions as they are written down.
 #[derive(Serialize)]
 struct Written<'a> {
     seed: u64,

@@ -25,7 +25,7 @@ pub struct Setting {
     pub reclaims: bool,
     /// Why a replay cannot answer, where there is no knob.
     why: &'static str,
-    /// What follows from what the setting is for.
+    /// The changes that the setting's purpose implies.
     rule: &'static [(Figure, Sign)],
 }
 
@@ -100,7 +100,7 @@ pub const SETTINGS: [Setting; 9] = [
     modelled("vm/defrag_mode", To(1), "defrag_mode", &[(Fallbacks, Down), (FreeHuge, Up)]),
 ];
 
-/// What the settings are where nothing is changed, by name below `/proc/sys`. One that is not there does not exist.
+/// The unchanged settings, by name below `/proc/sys`. A missing one does not exist.
 pub type Baseline = BTreeMap<String, String>;
 
 impl Setting {

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// A trial.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// What runs.
+    /// The work that runs.
     pub work: Work,
     /// Names below `/proc/sys` and the values they have meanwhile.
     pub settings: Vec<(String, String)>,

@@ -16,7 +16,7 @@ const SEED: u64 = 20_261_123;
 
 const QUICK: &str = "a quick run has too few cells and runs";
 
-/// What was said and measured, cell by cell; the same cells and figures in each.
+/// The predictions and the measurements, cell by cell; the same cells and figures in each.
 #[derive(Clone, Debug, Default)]
 struct Scored {
     /// By the replays.

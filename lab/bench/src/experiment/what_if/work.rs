@@ -1,4 +1,4 @@
-//! What loads do. Each is this program again, as a process of its own, and does the same work for the same seed.
+//! The work of loads. Each is this program again, as a process of its own, and does the same work for the same seed.
 
 use super::mapped::{Mapped, PAGE};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
@@ -11,11 +11,11 @@ use std::process::{Child, Command, Stdio};
 
 const MIB: u64 = 1 << 20;
 
-/// What a socket says where the kernel has no memory for a datagram.
+/// The error of a socket if the kernel has no memory for a datagram.
 const ENOBUFS: i32 = rustix::io::Errno::NOBUFS.raw_os_error();
 const ENOMEM: i32 = rustix::io::Errno::NOMEM.raw_os_error();
 
-/// What a load is told.
+/// A load's arguments.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// Which load: the name of one of [`LOADS`](super::LOADS), or `age` or `touch`, which others start.
@@ -24,7 +24,7 @@ pub struct Work {
     pub size: u64,
     /// Decides every choice it makes.
     pub seed: u64,
-    /// What is read through once: a block device, or a folder in which to make files with holes.
+    /// The data that is read through once: a block device, or a folder in which to make files with holes.
     pub cache: PathBuf,
 }
 

@@ -13,7 +13,7 @@ use pageyard_replay::engine::{AnyEngine, Engine, Variant, Visit};
 use std::hint::black_box;
 use std::process::Command;
 
-/// What is counted: name, column, row.
+/// The counted calls: name, column, row.
 const COUNTED: [(&str, &str, &str); 12] = [
     ("called", CALLED, "no cpuset"),
     ("inlined", INLINED, "no cpuset"),

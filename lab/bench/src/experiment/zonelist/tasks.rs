@@ -26,7 +26,7 @@ impl Confinement {
     pub const ALL: [Confinement; 4] =
         [Confinement::None, Confinement::All, Confinement::Some, Confinement::Changing];
 
-    /// What the rows call it.
+    /// Returns the name that the rows use.
     pub fn name(self) -> &'static str {
         match self {
             Confinement::None => "no cpuset",

@@ -6,7 +6,7 @@ use super::super::settings::{Coalescing, RouterSettings};
 use crate::error::BenchError;
 use std::sync::{Mutex, PoisonError};
 
-/// What came of settings that this process has run, and what it took: one seed has one result.
+/// The results and the effort of settings that this process has run. One seed has one result.
 static KNOWN: Mutex<Vec<(RouterSettings, RouterFigures, Effort)>> = Mutex::new(Vec::new());
 
 /// Runs settings and remembers what came of them.

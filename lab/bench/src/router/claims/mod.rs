@@ -33,13 +33,13 @@ pub(crate) type Seen = Result<(bool, String), BenchError>;
 
 /// A claim.
 pub(crate) struct RouterClaim {
-    /// What it says, in few words.
+    /// The claim, in few words.
     pub name: &'static str,
     /// When it counts as holding.
     pub asked: &'static str,
-    /// What differs from the defaults.
+    /// The settings that differ from the defaults.
     pub set: &'static [(&'static str, &'static str)],
-    /// What it may hang on.
+    /// The parameters that it may depend on.
     pub ranges: &'static [Range],
     /// Judges a setting.
     pub judge: fn(&mut Lab, &RouterSettings) -> Seen,
@@ -48,7 +48,7 @@ pub(crate) struct RouterClaim {
 /// One setting of a claim.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// What was moved: the name and the value of a parameter; empty for the claim's own setting.
+    /// The name and the value of the parameter that was moved; empty for the claim's own setting.
     pub moved: String,
     /// Whether the claim holds.
     pub holds: bool,
@@ -59,7 +59,7 @@ pub struct Setting {
 /// A claim that was judged.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// What it says.
+    /// The claim.
     pub name: &'static str,
     /// When it counts as holding.
     pub asked: &'static str,

@@ -1,4 +1,4 @@
-//! What was said in the thread about fragment frees (November 2018) of a router and of routers.
+//! Claims about routers from the thread about fragment frees (November 2018).
 //!
 //! P. Staszewski describes his router, A. Duyck reviews it. What each claim is judged by, and how far its parameters
 //! are moved, was written down before the first run.

@@ -11,7 +11,7 @@ use pageyard::{
 use pageyard_testkit::Build;
 use std::sync::{Mutex, MutexGuard};
 
-/// What is wrong with the allocator.
+/// A fault planted in the allocator.
 #[allow(dead_code, reason = "no file of tests needs all of them")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
