@@ -154,7 +154,7 @@ impl Replay {
         })?;
         drop(progress);
         if json {
-            print_json(&report.document())?
+            print_json(&report)?
         } else {
             print(&report.to_string())?
         }

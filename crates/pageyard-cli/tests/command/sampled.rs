@@ -6,8 +6,8 @@ use pageyard_documents::schemas;
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{Follow, ReplayOptions, replay};
 use pageyard_trace::{
-    Context, Event, EventKind, FrameKind, HostSample, Meta, Move, MoveKind, MovesWriter, ProcTexts, Run,
-    SamplesWriter, Snapshot, Summary, Trace, TraceWriter,
+    Context, Document, Event, EventKind, FrameKind, HostSample, Meta, Move, MoveKind, MovesWriter, ProcTexts,
+    Run, SamplesWriter, Snapshot, Summary, Trace, TraceWriter,
 };
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

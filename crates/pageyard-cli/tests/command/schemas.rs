@@ -13,7 +13,7 @@ use pageyard_record::record::watch::WatchDocument;
 use pageyard_replay::compare::CompareDocument;
 use pageyard_replay::doctor::DoctorDocument;
 use pageyard_replay::engine::KnobsDocument;
-use pageyard_replay::replay::ReplayDocument;
+use pageyard_replay::replay::ReplayReport;
 use pageyard_replay::story::{BlameDocument, MapDocument};
 use pageyard_trace::document::schema;
 use pageyard_trace::{SalvageDocument, SeveralDocument, SummaryDocument};
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 /// Every schema, from the types.
 fn generated() -> Vec<Value> {
     vec![
-        schema::<ReplayDocument<'_>>(),
+        schema::<ReplayReport>(),
         schema::<CompareDocument<'_>>(),
         schema::<MapDocument>(),
         schema::<SummaryDocument<'_>>(),

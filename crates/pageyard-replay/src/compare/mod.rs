@@ -174,9 +174,9 @@ fn figures(engine: &EngineReport) -> Vec<(Objective, String, f64)> {
     let f = &engine.failures;
     let failures = [
         ("failures", f.allocs),
-        ("failures_out_of_memory", f.out_of_memory),
-        ("failures_below_watermark", f.below_watermark),
-        ("failures_fragmented", f.fragmented),
+        ("failures_out_of_memory", f.by_reason.out_of_memory),
+        ("failures_below_watermark", f.by_reason.below_watermark),
+        ("failures_fragmented", f.by_reason.fragmented),
         ("failures_where_host_served", f.refused_where_host_served),
         ("served_where_host_failed", f.served_where_host_failed),
     ];
@@ -186,9 +186,9 @@ fn figures(engine: &EngineReport) -> Vec<(Objective, String, f64)> {
         (0..NR_ORDERS).map(|o| (Objective::Failures, format!("failures_order_{o}"), f.by_order[o] as f64)),
     );
     let end = engine.samples.last();
-    all.push((Objective::HugeFrames, "free_huge_pct_of_optimum".to_owned(), engine.free_huge_pct()));
+    all.push((Objective::HugeFrames, "free_huge_pct_of_optimum".to_owned(), engine.free_huge_pct));
     all.push((Objective::HugeFrames, "unusable_index".to_owned(), end.map_or(0.0, |s| s.unusable_index)));
-    all.push((Objective::HugeFrames, "least_spare_frames".to_owned(), engine.least_spare() as f64));
+    all.push((Objective::HugeFrames, "least_spare_frames".to_owned(), engine.least_spare_frames as f64));
     all.extend(
         WORK.map(|counter| (Objective::Work, counter.name().to_owned(), engine.stats[counter] as f64)),
     );

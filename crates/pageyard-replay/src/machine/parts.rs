@@ -2,6 +2,7 @@
 
 use pageyard::{CpuId, Migratetype, Order, Pfn};
 use pageyard_trace::FrameKind;
+use serde::Serialize;
 
 /// The frames of a pageblock that look like kernel memory.
 #[derive(Clone, Copy, Default, Debug)]
@@ -34,7 +35,8 @@ pub struct Cached {
 }
 
 /// How the opening state was found.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OpeningCounts {
     /// Frames in per-CPU lists, because their first event takes them out.
     pub cached_by_event: u64,

@@ -3,7 +3,7 @@
 use super::in_kernel_text;
 use super::report::{EngineReport, ReplayReport};
 use super::timeline::Sample;
-use crate::latency::{LatencySummary, SAMPLE};
+use crate::latency::LatencySummary;
 use crate::text::{bytes, count, shown, sparkline};
 use pageyard::{Counter, PAGE_SIZE};
 use std::fmt;
@@ -16,7 +16,7 @@ impl fmt::Display for ReplayReport {
             "{}: {} events in {:.1} s on {} CPUs, {}, {} managed",
             shown(&t.name),
             count(c.events),
-            t.seconds(),
+            t.seconds,
             t.cpus,
             shown(&t.kernel),
             bytes(t.managed.as_bytes())
@@ -51,21 +51,21 @@ impl fmt::Display for ReplayReport {
 impl ReplayReport {
     /// The quality of the trace, on which every other number depends.
     fn quality(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (t, c, o) = (&self.trace, &self.trace.counts, &self.trace.opening);
+        let (t, c, o) = (&self.trace, &self.trace.counts, &self.trace.opening.counts);
         writeln!(f, "Trace quality")?;
         writeln!(f, "  {:>11}  events lost while recording", count(t.lost))?;
         writeln!(
             f,
             "  {:>11}  frees of what no row allocated ({:.2} % of frees): older blocks, or parts; {} of frames that are not held were left out",
             count(c.unknown_frees),
-            t.unknown_frees_pct(),
+            t.unknown_frees_pct,
             count(c.unresolved_frees)
         )?;
         writeln!(
             f,
             "  {:>11}  allocations of a frame still held, its free unseen ({:.2} % of allocations)",
             count(c.reallocations),
-            t.reallocations_pct()
+            t.reallocations_pct
         )?;
         if c.moves > 0 {
             writeln!(
@@ -82,7 +82,7 @@ impl ReplayReport {
                 count(c.outside)
             )?;
         }
-        if !t.has_snapshot {
+        if !t.opening.snapshot {
             return writeln!(
                 f,
                 "  There is no snapshot: the replay opened with all memory free, up to the highest frame that an event names."
@@ -91,7 +91,7 @@ impl ReplayReport {
         writeln!(
             f,
             "  {:>11}  frames opened in per-CPU lists: {} because their first event takes them out, {} to make up the recorded count",
-            count(o.cached_by_event + o.cached_by_count),
+            count(t.opening.cached_frames),
             count(o.cached_by_event),
             count(o.cached_by_count)
         )?;
@@ -102,11 +102,11 @@ impl ReplayReport {
             count(o.types_by_event),
             count(o.types_by_contents)
         )?;
-        if t.managed_mismatch > 0 {
+        if t.opening.managed_mismatch_frames > 0 {
             writeln!(
                 f,
                 "  {:>11}  frames by which the snapshot and the zones disagree about what is managed",
-                count(t.managed_mismatch)
+                count(t.opening.managed_mismatch_frames)
             )?;
         }
         Ok(())
@@ -167,7 +167,7 @@ impl EngineReport {
         writeln!(
             f,
             "  rate          {:.2} million events/s (read {:.2} s, replay {:.2} s; opening {:.2} s apart)",
-            self.events_per_s() / 1e6,
+            self.events_per_s / 1e6,
             s.read.as_secs_f64(),
             s.replay.as_secs_f64(),
             s.open.as_secs_f64()
@@ -175,7 +175,12 @@ impl EngineReport {
         let latency = |l: &LatencySummary| {
             format!("mean {:.0} ns, median {} ns, 99 % {} ns, max {} ns", l.mean, l.p50, l.p99, count(l.max))
         };
-        writeln!(f, "  allocate      {}  (1 call in {SAMPLE} timed)", latency(&self.alloc))?;
+        writeln!(
+            f,
+            "  allocate      {}  (1 call in {} timed)",
+            latency(&self.alloc),
+            self.one_call_timed_in
+        )?;
         writeln!(f, "  free          {}", latency(&self.free))
     }
 
@@ -206,10 +211,10 @@ impl EngineReport {
         write!(f, "  refused       {} requests", count(e.allocs))?;
         if e.allocs > 0 {
             let reasons = [
-                (e.below_watermark, "below the watermark"),
-                (e.fragmented, "fragmented"),
-                (e.out_of_memory, "out of memory"),
-                (e.bad_request, "bad request"),
+                (e.by_reason.below_watermark, "below the watermark"),
+                (e.by_reason.fragmented, "fragmented"),
+                (e.by_reason.out_of_memory, "out of memory"),
+                (e.by_reason.bad_request, "bad request"),
             ];
             let why: Vec<String> = reasons
                 .iter()
@@ -240,8 +245,8 @@ impl EngineReport {
         let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
         writeln!(f, "  fallbacks     {}{kinds}", count(self.stats[Counter::Extfrag]))?;
         let slow = self.stats[Counter::AllocSlow];
-        let least = self.least_free();
-        let why = match (slow, self.least_spare()) {
+        let least = self.least_free_frames;
+        let why = match (slow, self.least_spare_frames) {
             (0, spare) => format!(
                 ": the fewest free were {}, {} above all low marks together",
                 size(least),
@@ -250,7 +255,7 @@ impl EngineReport {
             (_, 0) => format!(
                 ": memory ran out; the fewest free were {}, below all low marks together ({})",
                 size(least),
-                size(self.low_watermark())
+                size(self.low_watermark_frames)
             ),
             (_, spare) => format!(
                 ": the fewest free were {}, {} above all low marks together, but no zone allowed had a block that fits",
@@ -263,7 +268,7 @@ impl EngineReport {
 
     fn fragmentation(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else { return Ok(()) };
-        let most = self.samples.iter().map(Sample::unheld).max().unwrap_or(0) as f64;
+        let most = self.samples.iter().map(|s| s.unheld).max().unwrap_or(0) as f64;
         let shown = thinned(&self.samples);
         let width = shown.len();
         writeln!(f, "  over time     {:>19}  {:<width$}  {:>10}", "start", "", "end")?;
@@ -308,7 +313,7 @@ impl EngineReport {
             self.failures.double_allocations,
             self.leaked_frames,
             self.failures.refused_frees,
-            self.metadata_bytes_per_frame()
+            self.metadata_bytes_per_frame
         )
     }
 }

@@ -8,7 +8,7 @@ use super::kernel_plan::{KernelPlan, Steps, carried_out};
 use super::kernel_report::InKernel;
 use super::opening::BELOW_A_PAGEBLOCK;
 use super::progress::Progress;
-use super::report::EngineReport;
+use super::report::{EngineReport, Seconds};
 use super::trial::{CallTotals, Run, Trial};
 use super::walk::EventCounts;
 use crate::engine::kernel::{self, KernelSpec};
@@ -148,9 +148,8 @@ impl KernelTrial<'_> {
         };
         let reading = KernelEngine::new(build()?, &map, machine.cpus, &steps, Some(answers));
         let (counts, mut report) = read(&trial, &reading, &lost)?;
-        report.seconds.open += booted;
-        report.seconds.replay = emulated;
-        report.kernel = Some(in_kernel);
+        let seconds = Seconds { open: report.seconds.open + booted, replay: emulated, ..report.seconds };
+        report.in_kernel(seconds, in_kernel);
         Ok((counts, report))
     }
 

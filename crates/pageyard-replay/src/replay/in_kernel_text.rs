@@ -59,7 +59,7 @@ pub(super) fn side_by_side(engines: &[EngineReport], f: &mut fmt::Formatter<'_>)
         let fallbacks =
             if e.fallbacks.is_some() { count(fallbacks) } else { count(e.stats[pageyard::Counter::Extfrag]) };
         let apart = match &e.prediction {
-            Some(p) => format!("{:.1} %, {:.1} %", p.distance_pct(), p.distance_frames_pct()),
+            Some(p) => format!("{:.1} %, {:.1} %", p.distance.distance_pct, p.distance.distance_frames_pct),
             None => "not known".to_owned(),
         };
         let mut orders = vec![0; 11];

@@ -6,7 +6,6 @@ mod clock;
 mod direct;
 mod display;
 mod distance;
-mod document;
 mod free_view;
 mod hidden;
 mod host;
@@ -36,21 +35,20 @@ mod with_slow_path;
 
 pub(crate) use direct::Watch;
 pub use distance::{Baselines, ComparedWithHost, Distance, DistanceAt, Distances};
-pub use document::{
-    EngineDocument, EngineOpeningDocument, FailedByReason, OpeningDocument, PredictedAndRecorded,
-    PredictionDocument, ReplayDocument, SampleDocument, SlowPathDocument, TraceDocument, UnchangedDocument,
-};
 pub use hidden::HiddenMoves;
 pub use kernel_report::InKernel;
 pub(crate) use merged::{WORDS, merged};
 pub use moved::MoveCounts;
 pub use opening::{Opened, ShortZone};
-pub use prediction::{ListFrames, ListPrediction, Prediction, ZonePrediction};
+pub use prediction::{EndDistance, ListFrames, ListPrediction, PredictedAndRecorded, Prediction};
 pub use progress::Progress;
 pub(crate) use refusals::Asked;
 pub use refusals::{Refusal, RefusalCounts, Refusals};
 pub use refusals_report::{RefusalDocument, RefusalsDocument, RefusalsOfKindDocument};
-pub use report::{EngineReport, Failures, ReplayReport, Seconds, TraceReport, Waiting};
+pub use report::{
+    EngineReport, FailedByReason, Failures, OpeningReport, ReplayReport, Seconds, TraceReport, Waiting,
+    WorkCounters,
+};
 pub(crate) use run::Stage;
 pub use run::{MOST_SAMPLES, ReplayOptions, SAMPLES, replay};
 pub use slow_path::{SlowPath, SlowPathTotals};

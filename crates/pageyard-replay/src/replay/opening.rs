@@ -16,13 +16,23 @@ use std::collections::HashMap;
 pub const BELOW_A_PAGEBLOCK: Order = Order::of(8);
 
 /// What an engine opened with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Opened {
     /// Frames held.
+    #[serde(skip)]
     pub held: u64,
-    /// Frames that the recorded per-CPU lists held and that lie in the zones here, because the lists cannot hold them.
+    /// Frames on the zones' free lists.
+    #[serde(rename = "free_frames")]
+    pub free: u64,
+    /// Frames in per-CPU lists.
+    #[serde(rename = "cached_frames")]
+    pub cached: u64,
+    /// Frames that the recorded per-CPU lists held and that lie in the zones here, because the lists may not hold them.
+    #[serde(rename = "left_in_zones_frames")]
     pub left_in_zones: u64,
     /// Zones that open below their low watermark.
+    #[serde(rename = "below_low_watermark")]
     pub short: Vec<ShortZone>,
 }
 

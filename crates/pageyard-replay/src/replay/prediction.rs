@@ -1,24 +1,15 @@
 //! The replay's prediction of the host's end state, beside the recorded one.
 
-use super::host::Host;
+use super::distance::{Distance, free_blocks};
+use super::host::{Blocks, Host};
 use crate::engine::ReplayEngine;
 use crate::error::ReplayError;
-use pageyard::proctext::{LINUX_ORDERS, linux_orders};
-use pageyard::{CpuId, ZoneId, ZoneStats, metrics};
+use pageyard::proctext::LINUX_ORDERS;
+use pageyard::{CpuId, PAGEBLOCK_ORDER, ZoneId, ZoneStats, metrics};
 use pageyard_trace::Trace;
+use pageyard_trace::document::as_map;
 use pageyard_trace::proctext::Zoneinfo;
 use serde::Serialize;
-
-/// One zone's free blocks by order, predicted and recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZonePrediction {
-    /// The zone's name.
-    pub zone: String,
-    /// What the engine ended with.
-    pub predicted: [u64; LINUX_ORDERS],
-    /// What the host ended with.
-    pub recorded: [u64; LINUX_ORDERS],
-}
 
 /// One CPU's lists of one zone at the end, in frames: predicted and recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,15 +35,59 @@ pub struct ListFrames {
     pub high: u64,
 }
 
-/// The prediction for a host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Free blocks at the end by zone and order: predicted, and as the host had them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prediction {
-    /// Its zones.
-    pub zones: Vec<ZonePrediction>,
-    /// The host's beginning, zone by zone: the prediction that nothing changes.
-    pub before: Option<Vec<[u64; LINUX_ORDERS]>>,
+    /// What the engine ended with.
+    #[serde(serialize_with = "as_map")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, Blocks>"))]
+    pub predicted: Vec<(String, Blocks)>,
+    /// What the host ended with.
+    #[serde(serialize_with = "as_map")]
+    #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, Blocks>"))]
+    pub recorded: Vec<(String, Blocks)>,
+    /// How far the two are apart.
+    #[serde(flatten)]
+    pub distance: EndDistance,
+    /// The same by free blocks, for each order alone.
+    pub distance_by_order_pct: Vec<f64>,
+    /// Free huge frames.
+    pub free_huge_frames: PredictedAndRecorded,
     /// Per-CPU lists that held anything, here or there.
+    #[serde(rename = "per_cpu_lists")]
     pub lists: Vec<ListPrediction>,
+    /// How far the host's end is from its beginning, the prediction that nothing changes; left out where its beginning
+    /// is not known. A prediction that is further off is worth less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unchanged: Option<EndDistance>,
+}
+
+/// How far a prediction is from the host's end.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EndDistance {
+    /// By free blocks: 0 alike, 100 nothing in common.
+    pub distance_pct: f64,
+    /// By the frames in the blocks.
+    pub distance_frames_pct: f64,
+}
+
+impl EndDistance {
+    fn between(a: &[Blocks], b: &[Blocks]) -> EndDistance {
+        let Distance { blocks_pct, frames_pct } = Distance::between(a, b);
+        EndDistance { distance_pct: blocks_pct, distance_frames_pct: frames_pct }
+    }
+}
+
+/// A count, predicted and recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PredictedAndRecorded {
+    /// Of the engine.
+    pub predicted: u64,
+    /// Of the host.
+    pub recorded: u64,
 }
 
 impl Prediction {
@@ -68,62 +103,35 @@ impl Prediction {
         name: &dyn Fn(&ZoneStats) -> String,
     ) -> Result<Option<Prediction>, ReplayError> {
         let Some(recorded) = &host.after else { return Ok(None) };
-        let rows = zones.iter().zip(recorded).map(|(z, recorded)| ZonePrediction {
-            zone: name(z),
-            predicted: linux_orders(&z.blocks_by_order()),
-            recorded: *recorded,
-        });
+        let names: Vec<String> = zones.iter().map(name).collect();
         let lists = lists(trace, engine, zones, name)?;
-        Ok(Some(Prediction { zones: rows.collect(), before: host.before.clone(), lists }))
+        Ok(Some(Prediction::of(&names, &free_blocks(zones), recorded, host.before.as_deref(), lists)))
     }
 
-    fn pairs(&self, weight: impl Fn(usize) -> u64 + Copy) -> impl Iterator<Item = (u64, u64)> {
-        self.zones.iter().flat_map(move |z| {
-            let rows = z.predicted.iter().zip(&z.recorded).enumerate();
-            rows.map(move |(order, (p, r))| (p * weight(order), r * weight(order)))
-        })
-    }
-
-    /// Returns how far the two are apart, counting free blocks, in percent: 0 alike, 100 nothing in common.
-    #[must_use]
-    pub fn distance_pct(&self) -> f64 {
-        metrics::distance(self.pairs(|_| 1)).unwrap_or(0.0) * 100.0
-    }
-
-    /// Returns the same, counting the frames in the blocks.
-    #[must_use]
-    pub fn distance_frames_pct(&self) -> f64 {
-        metrics::distance(self.pairs(|order| 1 << order)).unwrap_or(0.0) * 100.0
-    }
-
-    /// Returns how far the host's end is from its beginning, counting free blocks and counting their frames, in
-    /// percent: the distance of a prediction that nothing changes. A prediction that is further off is worth less.
-    #[must_use]
-    pub fn unchanged_distance_pct(&self) -> Option<(f64, f64)> {
-        let before = self.before.as_ref()?;
-        let of = |weight: &dyn Fn(usize) -> u64| {
-            let pairs = before.iter().zip(&self.zones).flat_map(|(b, z)| {
-                b.iter().zip(z.recorded).enumerate().map(|(o, (b, r))| (b * weight(o), r * weight(o)))
-            });
+    fn of(
+        zones: &[String],
+        predicted: &[Blocks],
+        recorded: &[Blocks],
+        before: Option<&[Blocks]>,
+        lists: Vec<ListPrediction>,
+    ) -> Prediction {
+        let named = |rows: &[Blocks]| zones.iter().cloned().zip(rows.iter().copied()).collect();
+        let huge = |rows: &[Blocks]| {
+            rows.iter().map(|row| metrics::suitable_blocks(row, PAGEBLOCK_ORDER.index())).sum()
+        };
+        let of_order = |order: usize| {
+            let pairs = predicted.iter().zip(recorded).map(|(p, r)| (p[order], r[order]));
             metrics::distance(pairs).unwrap_or(0.0) * 100.0
         };
-        Some((of(&|_| 1), of(&|order| 1 << order)))
-    }
-
-    /// Returns the same for one order, counting blocks.
-    #[must_use]
-    pub fn distance_of_order_pct(&self, order: usize) -> f64 {
-        let pairs = self.zones.iter().map(|z| (z.predicted[order], z.recorded[order]));
-        metrics::distance(pairs).unwrap_or(0.0) * 100.0
-    }
-
-    /// Returns the free huge frames, predicted and recorded.
-    #[must_use]
-    pub fn free_huge_frames(&self) -> (u64, u64) {
-        let huge = |rows: &dyn Fn(&ZonePrediction) -> [u64; LINUX_ORDERS]| {
-            self.zones.iter().map(|z| metrics::suitable_blocks(&rows(z), 9)).sum()
-        };
-        (huge(&|z| z.predicted), huge(&|z| z.recorded))
+        Prediction {
+            predicted: named(predicted),
+            recorded: named(recorded),
+            distance: EndDistance::between(predicted, recorded),
+            distance_by_order_pct: (0..LINUX_ORDERS).map(of_order).collect(),
+            free_huge_frames: PredictedAndRecorded { predicted: huge(predicted), recorded: huge(recorded) },
+            lists,
+            unchanged: before.map(|before| EndDistance::between(before, recorded)),
+        }
     }
 }
 
@@ -165,16 +173,12 @@ mod tests {
         let mut recorded = [0; LINUX_ORDERS];
         (predicted[0], recorded[0]) = (10, 0);
         (predicted[10], recorded[10]) = (10, 10);
-        let p = Prediction {
-            zones: vec![ZonePrediction { zone: "Normal".into(), predicted, recorded }],
-            before: Some(vec![predicted]),
-            lists: Vec::new(),
-        };
+        let p = Prediction::of(&["Normal".into()], &[predicted], &[recorded], Some(&[predicted]), Vec::new());
         // Here the replay predicts what was there before.
-        assert_eq!(p.unchanged_distance_pct(), Some((p.distance_pct(), p.distance_frames_pct())));
-        assert!((p.distance_pct() - 100.0 / 3.0).abs() < 1e-9);
-        assert!(p.distance_frames_pct() < 0.1);
-        assert_eq!(p.distance_of_order_pct(0), 100.0);
-        assert_eq!(p.free_huge_frames(), (20, 20));
+        assert_eq!(p.unchanged, Some(p.distance));
+        assert!((p.distance.distance_pct - 100.0 / 3.0).abs() < 1e-9);
+        assert!(p.distance.distance_frames_pct < 0.1);
+        assert_eq!(p.distance_by_order_pct[0], 100.0);
+        assert_eq!(p.free_huge_frames, PredictedAndRecorded { predicted: 20, recorded: 20 });
     }
 }

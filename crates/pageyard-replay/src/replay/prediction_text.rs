@@ -2,7 +2,7 @@
 
 use super::distance::{ComparedWithHost, Distance, DistanceAt};
 use super::moved::MoveCounts;
-use super::prediction::Prediction;
+use super::prediction::{EndDistance, Prediction};
 use super::report::EngineReport;
 use crate::text::count;
 use pageyard::proctext::LINUX_ORDERS;
@@ -56,17 +56,18 @@ impl MoveCounts {
 impl Prediction {
     /// Says how far the end is from the host's, and from a prediction that nothing changes.
     fn write_end(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (predicted, recorded) = self.free_huge_frames();
         writeln!(
             f,
             "  prediction    {:.1} % apart from the host's end by free blocks, {:.1} % by frames; free huge frames {} predicted, {} recorded",
-            self.distance_pct(),
-            self.distance_frames_pct(),
-            count(predicted),
-            count(recorded)
+            self.distance.distance_pct,
+            self.distance.distance_frames_pct,
+            count(self.free_huge_frames.predicted),
+            count(self.free_huge_frames.recorded)
         )?;
-        let Some((blocks, frames)) = self.unchanged_distance_pct() else { return Ok(()) };
-        let closer = if self.distance_pct() < blocks { "closer than" } else { "no closer than" };
+        let Some(EndDistance { distance_pct: blocks, distance_frames_pct: frames }) = self.unchanged else {
+            return Ok(());
+        };
+        let closer = if self.distance.distance_pct < blocks { "closer than" } else { "no closer than" };
         writeln!(
             f,
             "    by free blocks that is {closer} saying that nothing changed, which is {blocks:.1} % apart by free blocks, {frames:.1} % by frames"
@@ -79,9 +80,9 @@ impl Prediction {
             write!(f, "{order:>7}")?;
         }
         writeln!(f)?;
-        for z in &self.zones {
-            for (what, row) in [("predicted", &z.predicted), ("recorded", &z.recorded)] {
-                write!(f, "    {:<8} {what:<11}", z.zone)?;
+        for ((zone, predicted), (_, recorded)) in self.predicted.iter().zip(&self.recorded) {
+            for (what, row) in [("predicted", predicted), ("recorded", recorded)] {
+                write!(f, "    {zone:<8} {what:<11}")?;
                 for n in row {
                     write!(f, "{n:>7}")?;
                 }

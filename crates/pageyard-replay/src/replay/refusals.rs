@@ -8,6 +8,7 @@ use pageyard::{AllocError, Cx, GfpMap, Request};
 use pageyard_trace::failures::ByKind;
 use pageyard_trace::{FAILURES_SHOWN, FailedRequest, FailureKind, FailureReason};
 use serde::Serialize;
+use std::ops::AddAssign;
 
 /// Refusals that are kept in full for series.
 const KEPT_FOR_SERIES: usize = 1000;
@@ -58,6 +59,15 @@ pub struct RefusalCounts {
     pub refused_on_host_only: u64,
 }
 
+impl AddAssign for RefusalCounts {
+    fn add_assign(&mut self, other: RefusalCounts) {
+        self.count += other.count;
+        self.refused_here_only += other.refused_here_only;
+        self.refused_on_host_too += other.refused_on_host_too;
+        self.refused_on_host_only += other.refused_on_host_only;
+    }
+}
+
 /// A refused request in full.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
@@ -70,6 +80,8 @@ pub struct Refusal {
 /// What an engine refused, kind by kind.
 #[derive(Clone, Debug)]
 pub struct Refusals {
+    /// How often requests of all kinds were refused.
+    pub counts: RefusalCounts,
     /// The first refusals in order of time; more of them where series were asked for.
     pub first: Vec<Refusal>,
     /// How often requests of each kind were refused.
@@ -84,7 +96,13 @@ impl Refusals {
     /// Makes an empty record; `series` says whether it is for series.
     pub(super) fn new(gfp: &GfpMap, series: bool) -> Refusals {
         let most = if series { KEPT_FOR_SERIES } else { FAILURES_SHOWN };
-        Refusals { first: Vec::new(), kinds: ByKind::default(), gfp: *gfp, most }
+        Refusals {
+            counts: RefusalCounts::default(),
+            first: Vec::new(),
+            kinds: ByKind::default(),
+            gfp: *gfp,
+            most,
+        }
     }
 
     /// Counts a request that `engine` refused, also among `failures`.
@@ -100,11 +118,13 @@ impl Refusals {
         failures.count(asked.request.order, why);
         let on_host_too = host == OnHost::Refused;
         failures.refused_where_host_served += u64::from(!on_host_too);
-        if let Some(counts) = self.kinds.of(asked.kind()) {
-            counts.count += 1;
-            counts.refused_on_host_too += u64::from(on_host_too);
-            counts.refused_here_only += u64::from(!on_host_too);
-        }
+        let refusal = RefusalCounts {
+            count: 1,
+            refused_here_only: u64::from(!on_host_too),
+            refused_on_host_too: u64::from(on_host_too),
+            refused_on_host_only: 0,
+        };
+        self.count(asked.kind(), refusal);
         if self.first.len() < self.most {
             let request = FailedRequest {
                 time_ns: asked.cx.now.0,
@@ -121,19 +141,22 @@ impl Refusals {
     #[cold]
     pub(super) fn served(&mut self, failures: &mut Failures, asked: &Asked<'_>) {
         failures.served_where_host_failed += 1;
-        if let Some(counts) = self.kinds.of(asked.kind()) {
-            counts.refused_on_host_only += 1;
+        self.count(asked.kind(), RefusalCounts { refused_on_host_only: 1, ..RefusalCounts::default() });
+    }
+
+    fn count(&mut self, kind: FailureKind, times: RefusalCounts) {
+        self.counts += times;
+        if let Some(counts) = self.kinds.of(kind) {
+            *counts += times;
         }
     }
 
     /// Adds what another thread counted.
     pub(super) fn add(&mut self, other: Refusals) {
+        self.counts += other.counts;
         for (kind, theirs) in other.kinds.iter() {
             if let Some(mine) = self.kinds.of(*kind) {
-                mine.count += theirs.count;
-                mine.refused_on_host_too += theirs.refused_on_host_too;
-                mine.refused_here_only += theirs.refused_here_only;
-                mine.refused_on_host_only += theirs.refused_on_host_only;
+                *mine += *theirs;
             }
         }
         self.first.extend(other.first);

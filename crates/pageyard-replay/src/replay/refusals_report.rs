@@ -1,12 +1,12 @@
 //! Refusals as a part of the document, and as text.
 
 use super::refusals::{Refusal, RefusalCounts, Refusals};
-use super::report::{EngineReport, Failures};
+use super::report::EngineReport;
 use crate::text::count;
 use pageyard_trace::failures::{FAILURE_HEADINGS, KIND_HEADINGS, KINDS_SHOWN};
 use pageyard_trace::text::Grid;
 use pageyard_trace::{FAILURES_SHOWN, FailureDocument, FailureKindDocument};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// Refusals in the text in full, and kinds of them.
@@ -55,22 +55,10 @@ pub struct RefusalsOfKindDocument {
     pub counts: RefusalCounts,
 }
 
-impl Failures {
-    /// Returns how often requests of all kinds were refused.
-    fn counts(&self) -> RefusalCounts {
-        RefusalCounts {
-            count: self.allocs,
-            refused_here_only: self.refused_where_host_served,
-            refused_on_host_too: self.allocs - self.refused_where_host_served,
-            refused_on_host_only: self.served_where_host_failed,
-        }
-    }
-}
-
 impl Refusals {
-    /// Returns the refusals as a part of a document; `failures` has their number.
-    pub(super) fn document(&self, failures: &Failures) -> RefusalsDocument<'_> {
-        let (counts, by_kind) = (failures.counts(), self.kinds.most_frequent(KINDS_SHOWN));
+    /// Returns the refusals as a part of a document.
+    fn document(&self) -> RefusalsDocument<'_> {
+        let (counts, by_kind) = (self.counts, self.kinds.most_frequent(KINDS_SHOWN));
         let first = &self.first[..self.first.len().min(FAILURES_SHOWN)];
         RefusalsDocument {
             counts,
@@ -83,6 +71,12 @@ impl Refusals {
                 .map(|(kind, counts)| RefusalsOfKindDocument { kind: kind.document(&self.gfp), counts })
                 .collect(),
         }
+    }
+}
+
+impl Serialize for Refusals {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.document().serialize(serializer)
     }
 }
 

@@ -1,11 +1,13 @@
-//! What a replay found, as numbers.
+//! A replay's report: the numbers that it found, and the document of them.
 
 use super::distance::ComparedWithHost;
-use super::kernel_report::InKernel;
+use super::kernel_report::{COUNTED, InKernel};
 use super::moved::MoveCounts;
 use super::opening::Opened;
 use super::prediction::Prediction;
 use super::refusals::Refusals;
+#[cfg(feature = "schema")]
+use super::refusals_report::RefusalsDocument;
 use super::slow_path::SlowPathTotals;
 use super::timeline::Sample;
 use super::walk::EventCounts;
@@ -14,36 +16,61 @@ use crate::latency::LatencySummary;
 use crate::machine::{Machine, Opening, OpeningCounts};
 use pageyard::proctext::LINUX_ORDERS;
 use pageyard::watermark::Watermarks;
-use pageyard::{AllocError, AuditError, Census, Frames, Migratetype, NR_ORDERS, Order, Stats, ZoneStats};
-use pageyard_trace::Trace;
+use pageyard::{
+    AllocError, AuditError, Census, Counter, Frames, Migratetype, NR_ORDERS, Order, Stats, ZoneStats,
+};
+use pageyard_trace::document::as_map;
+use pageyard_trace::{Document, Trace};
 use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The trace, and how well it can be replayed.
-#[derive(Clone, Debug)]
+/// A trace, and how well it can be replayed.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceReport {
     /// Its name.
     pub name: String,
     /// The kernel that it was recorded on.
     pub kernel: String,
-    /// CPUs.
+    /// The host's CPUs.
     pub cpus: u32,
-    /// Frames managed in the replay.
-    pub managed: Frames,
-    /// Frames taken away by `--memory`.
-    pub taken_away: Frames,
-    /// Time from the first row to the last, in nanoseconds.
-    pub duration_ns: u64,
     /// Events lost while recording.
     pub lost: u64,
-    /// Whether there is a snapshot to open from.
-    pub has_snapshot: bool,
-    /// Frames by which the snapshot and the zones disagree.
-    pub managed_mismatch: u64,
+    /// Seconds from the first row to the last.
+    pub seconds: f64,
+    /// Bytes managed in the replay.
+    #[serde(rename = "memory_bytes", serialize_with = "in_bytes")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub managed: Frames,
+    /// Bytes taken away by `--memory`.
+    #[serde(rename = "taken_away_bytes", serialize_with = "in_bytes")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub taken_away: Frames,
     /// How the opening state was found.
-    pub opening: OpeningCounts,
+    pub opening: OpeningReport,
     /// Its rows.
+    #[serde(flatten)]
     pub counts: EventCounts,
+    /// Frees of what no row allocated, as a percentage of all frees.
+    pub unknown_frees_pct: f64,
+    /// Allocations of a frame that is still held, as a percentage of all allocations.
+    pub reallocations_pct: f64,
+}
+
+/// How the opening state was found.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OpeningReport {
+    /// Whether the trace has a picture of memory to open from.
+    pub snapshot: bool,
+    /// Frames by which that picture and the zones disagree.
+    pub managed_mismatch_frames: u64,
+    /// Frames opened in per-CPU lists, in all.
+    pub cached_frames: u64,
+    /// Where these and the pageblocks' types come from.
+    #[serde(flatten)]
+    pub counts: OpeningCounts,
 }
 
 impl TraceReport {
@@ -57,38 +84,36 @@ impl TraceReport {
             name: trace.name().to_owned(),
             kernel: trace.meta().kernel.clone(),
             cpus: machine.cpus,
+            lost: trace.meta().lost,
+            seconds: opening.duration_ns as f64 / 1e9,
             managed: machine.managed(),
             taken_away,
-            duration_ns: opening.duration_ns,
-            lost: trace.meta().lost,
-            has_snapshot: machine.has_snapshot,
-            managed_mismatch: machine.managed_mismatch,
-            opening: opening.counts,
+            opening: OpeningReport {
+                snapshot: machine.has_snapshot,
+                managed_mismatch_frames: machine.managed_mismatch,
+                cached_frames: opening.counts.cached_by_event + opening.counts.cached_by_count,
+                counts: opening.counts,
+            },
             counts: EventCounts::default(),
+            unknown_frees_pct: 0.0,
+            reallocations_pct: 0.0,
         }
     }
 
-    /// Returns the seconds from the first row to the last.
-    #[must_use]
-    pub fn seconds(&self) -> f64 {
-        self.duration_ns as f64 / 1e9
-    }
-
-    /// Returns the frees of what no row allocated, as a percentage of all frees.
-    #[must_use]
-    pub fn unknown_frees_pct(&self) -> f64 {
-        percentage(self.counts.unknown_frees, self.counts.frees)
-    }
-
-    /// Returns the allocations of a frame that is still held, as a percentage of all allocations.
-    #[must_use]
-    pub fn reallocations_pct(&self) -> f64 {
-        percentage(self.counts.reallocations, self.counts.allocs)
+    /// Enters the rows that a replay counted.
+    pub(super) fn count(&mut self, rows: EventCounts) {
+        self.counts = rows;
+        self.unknown_frees_pct = percentage(rows.unknown_frees, rows.frees);
+        self.reallocations_pct = percentage(rows.reallocations, rows.allocs);
     }
 }
 
 fn percentage(n: u64, of: u64) -> f64 {
     100.0 * n as f64 / of.max(1) as f64
+}
+
+fn in_bytes<S: Serializer>(frames: &Frames, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(frames.as_bytes())
 }
 
 /// Where a replay's time went, in seconds.
@@ -109,24 +134,31 @@ pub struct Seconds {
     pub replay: Duration,
 }
 
+impl Seconds {
+    /// Returns rows by second of reading and replay together.
+    pub(super) fn events_per_s(&self, rows: u64) -> f64 {
+        let seconds = (self.read + self.replay).as_secs_f64();
+        if seconds > 0.0 { rows as f64 / seconds } else { 0.0 }
+    }
+}
+
 fn in_seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(time.as_secs_f64())
 }
 
 /// What the engine refused, or should have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failures {
     /// Requests refused.
+    #[serde(rename = "failed_allocs")]
     pub allocs: u64,
-    /// Of those, bad requests.
-    pub bad_request: u64,
-    /// Of those, refused to keep a reserve.
-    pub below_watermark: u64,
-    /// Of those, refused for fragmentation.
-    pub fragmented: u64,
-    /// Of those, refused for lack of memory.
-    pub out_of_memory: u64,
+    /// The same by reason.
+    #[serde(rename = "failed_by_reason")]
+    pub by_reason: FailedByReason,
     /// The same by order.
+    #[serde(rename = "failed_by_order", serialize_with = "linux_orders")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<u64>"))]
     pub by_order: [u64; NR_ORDERS],
     /// Requests refused here that the host served.
     pub refused_where_host_served: u64,
@@ -135,9 +167,28 @@ pub struct Failures {
     /// Blocks handed out while the replay held a part of them.
     pub double_allocations: u64,
     /// Frames of which that is true.
+    #[serde(skip)]
     pub double_frames: u64,
     /// Frees that the engine refused.
     pub refused_frees: u64,
+}
+
+/// Requests refused, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailedByReason {
+    /// Bad requests.
+    pub bad_request: u64,
+    /// Refused to keep a reserve.
+    pub below_watermark: u64,
+    /// Refused for fragmentation.
+    pub fragmented: u64,
+    /// Refused for lack of memory.
+    pub out_of_memory: u64,
+}
+
+fn linux_orders<S: Serializer>(by_order: &[u64; NR_ORDERS], serializer: S) -> Result<S::Ok, S::Error> {
+    by_order[..LINUX_ORDERS].serialize(serializer)
 }
 
 impl Failures {
@@ -146,10 +197,10 @@ impl Failures {
         self.allocs += 1;
         self.by_order[order.index()] += 1;
         *match why {
-            AllocError::BadRequest(_) => &mut self.bad_request,
-            AllocError::BelowWatermark { .. } => &mut self.below_watermark,
-            AllocError::Fragmented { .. } => &mut self.fragmented,
-            AllocError::OutOfMemory => &mut self.out_of_memory,
+            AllocError::BadRequest(_) => &mut self.by_reason.bad_request,
+            AllocError::BelowWatermark { .. } => &mut self.by_reason.below_watermark,
+            AllocError::Fragmented { .. } => &mut self.by_reason.fragmented,
+            AllocError::OutOfMemory => &mut self.by_reason.out_of_memory,
         } += 1;
     }
 
@@ -157,10 +208,10 @@ impl Failures {
     pub(super) fn add(&mut self, other: &Failures) {
         for (mine, theirs) in [
             (&mut self.allocs, other.allocs),
-            (&mut self.bad_request, other.bad_request),
-            (&mut self.below_watermark, other.below_watermark),
-            (&mut self.fragmented, other.fragmented),
-            (&mut self.out_of_memory, other.out_of_memory),
+            (&mut self.by_reason.bad_request, other.by_reason.bad_request),
+            (&mut self.by_reason.below_watermark, other.by_reason.below_watermark),
+            (&mut self.by_reason.fragmented, other.by_reason.fragmented),
+            (&mut self.by_reason.out_of_memory, other.by_reason.out_of_memory),
             (&mut self.refused_where_host_served, other.refused_where_host_served),
             (&mut self.served_where_host_failed, other.served_where_host_failed),
             (&mut self.double_allocations, other.double_allocations),
@@ -193,83 +244,193 @@ pub struct Waiting {
 }
 
 /// One engine's replay.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EngineReport {
     /// How the engine was named, with the settings that were given there.
     pub name: String,
     /// The engine's own name.
     pub engine: &'static str,
     /// What it leaves out of what it is named after.
+    #[serde(rename = "left_out", skip_serializing_if = "str::is_empty")]
     pub leaves_out: &'static str,
-    /// The knobs that were set on it, in order.
+    /// The knobs that were set on it, by name.
+    #[serde(serialize_with = "as_map")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, String>"))]
     pub settings: Vec<(String, String)>,
+    /// Allocations and frees re-executed.
+    pub rows: u64,
+    /// The same by second of reading and replay together.
+    pub events_per_s: f64,
     /// Where the time went.
     pub seconds: Seconds,
-    /// Rows re-executed: allocations and frees.
-    pub rows: u64,
-    /// Latencies of allocating.
+    /// One call in so many is timed.
+    pub one_call_timed_in: u64,
+    /// Latencies of allocating, in nanoseconds.
+    #[serde(rename = "alloc_ns")]
     pub alloc: LatencySummary,
-    /// Latencies of freeing.
+    /// Latencies of freeing, in nanoseconds.
+    #[serde(rename = "free_ns")]
     pub free: LatencySummary,
     /// What went wrong.
+    #[serde(flatten)]
     pub failures: Failures,
-    /// Which requests were refused, here and on the host.
+    /// Requests refused, here or on the host: which, and the first in full.
+    #[serde(rename = "failures")]
+    #[cfg_attr(feature = "schema", schemars(with = "RefusalsDocument<'static>"))]
     pub refusals: Refusals,
     /// Frames that the engine says are allocated, less those that the replay holds.
     pub leaked_frames: i64,
     /// What it opened with.
+    #[serde(rename = "opening")]
     pub opened: Opened,
     /// Blocks split because they were freed in parts.
+    #[serde(skip)]
     pub splits: u64,
     /// The engine's audit at the end.
+    #[serde(flatten, serialize_with = "audited")]
+    #[cfg_attr(feature = "schema", schemars(with = "Audited"))]
     pub audit: Result<Census, AuditError>,
-    /// Fallbacks by requested type and type taken from, where the engine counts them so.
+    /// Requests that took from a block of another migratetype, by the type asked for and the type taken from:
+    /// `Unmovable->Movable`. Empty where the engine does not count them so.
+    #[serde(rename = "fallbacks_by_kind", serialize_with = "by_kind")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, u64>"))]
     pub fallbacks: Option<Fallbacks>,
-    /// Blocks on the zones' free lists at the end, in the columns of `/proc/buddyinfo`.
+    /// The low watermarks of all zones together, in frames.
+    pub low_watermark_frames: u64,
+    /// The fewest free frames of any sample.
+    pub least_free_frames: u64,
+    /// How far those are above all low watermarks together; 0 where they are below.
+    pub least_spare_frames: u64,
+    /// Free huge frames at the end as a share of what the frames that nothing holds could make.
+    #[serde(rename = "free_huge_frames_pct_of_optimum")]
+    pub free_huge_pct: f64,
+    /// Bytes of metadata for each frame spanned.
+    pub metadata_bytes_per_frame: f64,
+    /// Blocks on the zones' free lists at the end, by order: the columns of `/proc/buddyinfo`.
+    #[serde(serialize_with = "as_map")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, [u64; LINUX_ORDERS]>"))]
     pub buddyinfo: Vec<(String, [u64; LINUX_ORDERS])>,
-    /// The comparison with the host's end, if the trace has one.
+    /// The comparison with the host's end; left out where the trace has none.
+    #[serde(rename = "after", skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Prediction>,
-    /// How far it was from the host over time, beside what other predictions come to, if the trace says what the host
-    /// was like.
+    /// How far the engine was from the host, over time and at the end, and what other predictions come to; left out
+    /// where the trace has neither samples nor an end.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub distance: Option<ComparedWithHost>,
     /// Frames that the host moved by its own count, if the trace says.
+    #[serde(skip)]
     pub migrated: Option<u64>,
-    /// The same by what a replay knows of them.
+    /// Frames that the host moved, by what the replay knows of them; left out where the trace does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<MoveCounts>,
     /// Each zone's watermarks and managed frames.
+    #[serde(skip)]
     pub marks: Vec<(String, Watermarks, Frames)>,
     /// Fragmentation over time.
+    #[serde(rename = "timeline")]
     pub samples: Vec<Sample>,
     /// The zones at each of those; empty unless series were asked for.
+    #[serde(skip)]
     pub zones: Vec<Vec<ZoneStats>>,
     /// The engine's counters.
+    #[serde(skip)]
     pub stats: Stats,
-    /// The threads, where there were several.
+    /// The engine's counters, by `/proc/vmstat`'s names where it has one. Of a kernel's replay only those that it
+    /// counts.
+    pub counters: BTreeMap<&'static str, u64>,
+    /// The counters that tell most.
+    #[serde(flatten)]
+    pub work: WorkCounters,
+    /// The threads; left out where there was one.
+    #[serde(rename = "threads", skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// What helpers came to, where there were any.
+    /// What the slow path came to; left out where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_path: Option<SlowPathTotals>,
-    /// What a kernel's replay adds, where the engine is one.
+    /// What a kernel's replay adds; left out for other engines. A kernel's calls are not timed, and its `seconds` are
+    /// those of the guest and of what makes it ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<InKernel>,
 }
 
+/// The counters of an engine that tell most of what its requests cost.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct WorkCounters {
+    /// Requests that took from a block of another migratetype.
+    pub fallbacks: u64,
+    /// Requests that found no zone above its low watermark.
+    pub low_watermark_hits: u64,
+    /// Requests that compacted.
+    pub compact_stall: u64,
+    /// Of those, successful ones.
+    pub compact_success: u64,
+    /// Of those, the ones in vain.
+    pub compact_fail: u64,
+    /// Frames that compaction looked at for something to move.
+    pub compact_migrate_scanned: u64,
+    /// Frames that compaction looked at for room to move to.
+    pub compact_free_scanned: u64,
+    /// Requests that waited for reclaim.
+    pub allocstall: u64,
+    /// Frames that reclaim gave up.
+    pub pgsteal: u64,
+}
+
+impl WorkCounters {
+    pub(super) fn of(stats: &Stats) -> WorkCounters {
+        WorkCounters {
+            fallbacks: stats[Counter::Extfrag],
+            low_watermark_hits: stats[Counter::AllocSlow],
+            compact_stall: stats[Counter::CompactStall],
+            compact_success: stats[Counter::CompactSuccess],
+            compact_fail: stats[Counter::CompactFail],
+            compact_migrate_scanned: stats[Counter::CompactMigrateScanned],
+            compact_free_scanned: stats[Counter::CompactFreeScanned],
+            allocstall: stats[Counter::Allocstall],
+            pgsteal: stats[Counter::PgstealDirect] + stats[Counter::PgstealKswapd],
+        }
+    }
+}
+
+/// An audit in a document.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct Audited {
+    /// `clean`, or what the engine's audit found.
+    audit: String,
+    /// Frames that a clean audit accounted for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audited_frames: Option<u64>,
+}
+
+fn audited<S: Serializer>(audit: &Result<Census, AuditError>, serializer: S) -> Result<S::Ok, S::Error> {
+    let (audit, audited_frames) = match audit {
+        Ok(census) => ("clean".to_owned(), Some(census.managed.0)),
+        Err(why) => (why.to_string(), None),
+    };
+    Audited { audit, audited_frames }.serialize(serializer)
+}
+
+fn by_kind<S: Serializer>(fallbacks: &Option<Fallbacks>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(kinds(fallbacks).map(|(from, to, times)| (format!("{from}->{to}"), times)))
+}
+
+/// Iterates over the fallbacks that happened: requested type, type taken from, how often.
+fn kinds(fallbacks: &Option<Fallbacks>) -> impl Iterator<Item = (Migratetype, Migratetype, u64)> {
+    let pairs = Migratetype::ALL.into_iter().flat_map(|a| Migratetype::ALL.map(|b| (a, b)));
+    let counts = fallbacks.unwrap_or_default();
+    pairs.map(move |(a, b)| (a, b, counts[a.index()][b.index()])).filter(|(.., n)| *n > 0)
+}
+
 impl EngineReport {
-    /// Returns rows re-executed by wall time of reading and replay together.
-    #[must_use]
-    pub fn events_per_s(&self) -> f64 {
-        let seconds = (self.seconds.read + self.seconds.replay).as_secs_f64();
-        if seconds > 0.0 { self.rows as f64 / seconds } else { 0.0 }
-    }
-
-    /// Returns the free huge frames at the end as a share of what the frames that no one holds could make, in percent.
-    #[must_use]
-    pub fn free_huge_pct(&self) -> f64 {
-        self.samples.last().map_or(0.0, |s| s.free_huge_pct)
-    }
-
-    /// Returns the bytes of metadata for each frame spanned.
-    #[must_use]
-    pub fn metadata_bytes_per_frame(&self) -> f64 {
-        self.stats.metadata_bytes as f64 / self.stats.spanned.0.max(1) as f64
+    /// Enters how long a kernel's replay took, and what it adds.
+    pub(super) fn in_kernel(&mut self, seconds: Seconds, kernel: InKernel) {
+        self.seconds = seconds;
+        self.events_per_s = seconds.events_per_s(self.rows);
+        self.counters.retain(|name, _| COUNTED.iter().any(|counter| counter.name() == *name));
+        self.kernel = Some(kernel);
     }
 
     /// Returns whether the engine kept its promises: nothing handed out twice, nothing lost, nothing refused wrongly,
@@ -280,37 +441,22 @@ impl EngineReport {
         f.double_allocations == 0 && f.refused_frees == 0 && self.leaked_frames == 0 && self.audit.is_ok()
     }
 
-    /// Returns the fewest free frames of any sample.
-    #[must_use]
-    pub fn least_free(&self) -> u64 {
-        self.samples.iter().map(|s| s.free).min().unwrap_or(0)
-    }
-
-    /// Returns the low watermarks of all zones together, in frames.
-    #[must_use]
-    pub fn low_watermark(&self) -> u64 {
-        self.marks.iter().map(|(_, marks, _)| marks.low.0).sum()
-    }
-
-    /// Returns how far the fewest free frames are above all low watermarks together; 0 where they are below.
-    #[must_use]
-    pub fn least_spare(&self) -> u64 {
-        self.least_free().saturating_sub(self.low_watermark())
-    }
-
     /// Iterates over the fallbacks that happened: requested type, type taken from, how often.
     pub fn fallback_kinds(&self) -> impl Iterator<Item = (Migratetype, Migratetype, u64)> + '_ {
-        let pairs = Migratetype::ALL.into_iter().flat_map(|a| Migratetype::ALL.map(|b| (a, b)));
-        let counts = self.fallbacks.unwrap_or_default();
-        pairs.map(move |(a, b)| (a, b, counts[a.index()][b.index()])).filter(|(.., n)| *n > 0)
+        kinds(&self.fallbacks)
     }
 }
 
-/// A whole replay.
-#[derive(Clone, Debug)]
+/// A trace, re-executed on engines. What does not apply is left out of its document.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReplayReport {
-    /// The trace.
+    /// The trace, and how well it can be replayed.
     pub trace: TraceReport,
     /// The engines, in the order asked for.
     pub engines: Vec<EngineReport>,
+}
+
+impl Document for ReplayReport {
+    const SCHEMA: &'static str = "pageyard.replay/1";
 }

@@ -195,7 +195,7 @@ pub fn replay(
                 }
             }
         };
-        report.trace.counts = counts;
+        report.trace.count(counts);
         report.engines.push(engine);
     }
     Ok(report)

@@ -122,7 +122,7 @@ impl EngineReport {
                 Cell::Number(s.seconds),
                 Cell::Count(s.free),
                 Cell::Count(s.cached),
-                Cell::Count(s.unheld()),
+                Cell::Count(s.unheld),
                 Cell::Number(s.free_huge_pct),
                 Cell::Number(s.unusable_index),
                 Cell::Number(s.extfrag_index),

@@ -2,6 +2,7 @@
 
 use crate::text::count;
 use pageyard::{Counter, Stats};
+use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
@@ -51,17 +52,26 @@ impl fmt::Display for SlowPath {
 }
 
 /// The results of a replay's owners of frames.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowPathTotals {
-    /// What was allowed.
+    /// What was allowed: `reclaim`, `compaction`, `reclaim,compaction` or `none`.
+    #[serde(serialize_with = "as_text")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub allowed: SlowPath,
+    /// The share of movable frames that are pinned.
+    pub pinned_pct: f64,
     /// Refusals of the host after which the thread took smaller blocks instead.
+    #[serde(rename = "replaced_on_host")]
     pub replaced: u64,
     /// Of those, the ones granted here; the block was kept as long as those others.
+    #[serde(rename = "granted_and_kept")]
     pub kept: u64,
     /// Frames that were therefore not taken.
+    #[serde(rename = "frames_not_taken")]
     pub not_taken: u64,
     /// Recorded frees, in frames, of what reclaim had freed here before.
+    #[serde(rename = "freed_after_reclaim")]
     pub reclaimed_before: u64,
     /// Frames pinned at the end.
     pub pinned_frames: u64,
@@ -71,6 +81,7 @@ impl SlowPathTotals {
     pub(super) fn new(allowed: &SlowPath) -> SlowPathTotals {
         SlowPathTotals {
             allowed: *allowed,
+            pinned_pct: allowed.pinned * 100.0,
             replaced: 0,
             kept: 0,
             not_taken: 0,
@@ -80,9 +91,8 @@ impl SlowPathTotals {
     }
 }
 
-/// Returns the frames that reclaim gave up.
-pub(super) fn reclaimed(stats: &Stats) -> u64 {
-    stats[Counter::PgstealDirect] + stats[Counter::PgstealKswapd]
+fn as_text<S: Serializer>(allowed: &SlowPath, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(allowed)
 }
 
 impl SlowPathTotals {
@@ -115,7 +125,7 @@ impl SlowPathTotals {
             n(Counter::PgstealKswapd),
             count(self.reclaimed_before),
             count(self.pinned_frames),
-            self.allowed.pinned * 100.0
+            self.pinned_pct
         )
     }
 }

@@ -3,32 +3,32 @@
 use super::free_view::{FreeView, HeldFrames, frames_in};
 use crate::engine::{ReplayEngine, zones};
 use pageyard::{PAGEBLOCK_ORDER, ZoneStats, metrics};
+use serde::Serialize;
 
 /// Free memory at one moment, all zones together.
 ///
 /// Fragmentation is that of all frames that are not held, lists drained: see `free_view`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Seconds from the start of the trace.
     pub seconds: f64,
     /// Frames on the zones' free lists, those in per-CPU lists not counted: `nr_free_pages`.
+    #[serde(rename = "free_frames")]
     pub free: u64,
     /// The other frames that are not held: in per-CPU lists, or set aside for one CPU.
+    #[serde(rename = "cached_frames")]
     pub cached: u64,
+    /// Both: the frames that are not held.
+    #[serde(rename = "unheld_frames")]
+    pub unheld: u64,
     /// Free huge frames as a share of what the frames that are not held could make, in percent; 0 where they make none.
+    #[serde(rename = "free_huge_frames_pct_of_optimum")]
     pub free_huge_pct: f64,
     /// `unusable_index` for a huge frame; 1 where nothing is free.
     pub unusable_index: f64,
     /// `extfrag_index` for a huge frame; -1 where a request would succeed, 0 where nothing is free.
     pub extfrag_index: f64,
-}
-
-impl Sample {
-    /// Returns the frames that are not held.
-    #[must_use]
-    pub fn unheld(&self) -> u64 {
-        self.free + self.cached
-    }
 }
 
 /// Takes a sample; returns the zones that it is of, too.
@@ -48,6 +48,7 @@ pub fn sample<E: ReplayEngine + ?Sized>(
         seconds: time_ns as f64 / 1e9,
         free,
         cached: unheld - free,
+        unheld,
         free_huge_pct: metrics::free_huge_share(&row).unwrap_or(0.0) * 100.0,
         unusable_index: metrics::unusable_index(&row, huge).unwrap_or(1.0),
         // Linux's own values where the question has no answer.

@@ -8,12 +8,12 @@ use super::moved::{MoveCounts, Moves};
 use super::opening::{self, Opened};
 use super::prediction::Prediction;
 use super::refusals::Refusals;
-use super::report::{EngineReport, Failures, Seconds, Waiting};
+use super::report::{EngineReport, Failures, Seconds, Waiting, WorkCounters};
 use super::slow_path::SlowPathTotals;
 use super::walk::{EventCounts, Follow, Row, Walk};
 use crate::engine::{EngineSpec, ReplayEngine, zones};
 use crate::error::ReplayError;
-use crate::latency::{LatencySummary, clock_cost_ns};
+use crate::latency::{LatencySummary, SAMPLE, clock_cost_ns};
 use crate::ledger::Stand;
 use crate::machine::{Machine, Opening};
 use pageyard::{Context, Migratetype, NodeId, Order, Pfn};
@@ -175,20 +175,26 @@ impl<'a> Run<'a> {
         let (counts, hidden) = (self.walk.counts, self.walk.hidden());
         let (samples, kept_zones, over_time) = self.clock.into_samples();
         let end = distance::free_blocks(&zones);
+        let opened = Opened { free: samples[0].free, cached: samples[0].cached, ..self.opened };
+        let low_watermark_frames = zones.iter().map(|z| z.watermarks.low.0).sum();
+        let least_free_frames = samples.iter().map(|s| s.free).min().unwrap_or(0);
+        let rows = counts.allocs + counts.frees;
         let report = EngineReport {
             name: spec.label().to_owned(),
             engine: spec.name(),
             leaves_out: spec.leaves_out(),
             settings: spec.settings().to_vec(),
             seconds: self.seconds,
-            rows: counts.allocs + counts.frees,
+            rows,
+            events_per_s: self.seconds.events_per_s(rows),
+            one_call_timed_in: SAMPLE,
             alloc: totals.alloc,
             free: totals.free,
             leaked_frames: match audit {
                 Ok(census) => census.allocated.0 as i64 - totals.held_frames as i64,
                 Err(_) => 0,
             },
-            opened: self.opened,
+            opened,
             audit,
             failures,
             refusals: totals.refusals,
@@ -200,8 +206,15 @@ impl<'a> Run<'a> {
             buddyinfo: zones.iter().map(&name).zip(end).collect(),
             prediction: Prediction::new(trace, host, self.engine, &zones, &name)?,
             marks: zones.iter().map(|z| (name(z), z.watermarks, z.span.managed)).collect(),
+            low_watermark_frames,
+            least_free_frames,
+            least_spare_frames: least_free_frames.saturating_sub(low_watermark_frames),
+            free_huge_pct: samples.last().map_or(0.0, |s| s.free_huge_pct),
+            metadata_bytes_per_frame: stats.metadata_bytes as f64 / stats.spanned.0.max(1) as f64,
             samples,
             zones: kept_zones,
+            counters: stats.iter().map(|(counter, n)| (counter.name(), n)).collect(),
+            work: WorkCounters::of(&stats),
             stats,
             waiting: totals.waiting,
             slow_path: totals.slow_path,

@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use pageyard::RequestFlags;
 use pageyard::{CpuId, Cx, FreeError, Migratetype, Nanos, Order, Pfn, Request};
 use pageyard_trace::{Event, EventKind, FAILED, Move, MoveKind};
+use serde::Serialize;
 
 /// A row of either file of a trace.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +30,8 @@ impl Row<'_> {
 }
 
 /// The rows of a trace, by what the replay made of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventCounts {
     /// All rows.
     pub events: u64,
@@ -50,18 +52,25 @@ pub struct EventCounts {
     /// Frees of blocks that had moved away: they are neither unknown nor unresolved.
     pub freed_after_moves: u64,
     /// Frames that the host moved, as far as rows name both: the seen ones.
+    #[serde(skip)]
     pub seen_frames: u64,
     /// Frames that the host moved to a place that no row names: the inferred ones.
+    #[serde(skip)]
     pub inferred_frames: u64,
     /// Frees of what had moved to such a place, found there.
+    #[serde(skip)]
     pub freed_after_inferred: u64,
     /// Rows that name frames outside the memory map.
+    #[serde(rename = "outside_memory")]
     pub outside: u64,
     /// Fallbacks that the host recorded.
+    #[serde(skip)]
     pub extfrag: u64,
     /// Blocks that the host drained from per-CPU lists.
+    #[serde(skip)]
     pub drains: u64,
     /// Blocks that the host took under its zone lock.
+    #[serde(skip)]
     pub zone_locked: u64,
 }
 

@@ -4,8 +4,8 @@ use crate::made::{alloc, free, memory, try_replay};
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{Distances, EngineReport, ReplayOptions, ReplayReport, SlowPath, replay};
 use pageyard_trace::{
-    Event, FrameKind, HostSample, Meta, Move, MoveKind, MovesWriter, ProcTexts, SamplesWriter, Snapshot,
-    Trace, TraceWriter,
+    Document, Event, FrameKind, HostSample, Meta, Move, MoveKind, MovesWriter, ProcTexts, SamplesWriter,
+    Snapshot, Trace, TraceWriter,
 };
 use std::path::Path;
 
@@ -129,9 +129,13 @@ fn each_sample_is_compared_with_the_engine_at_its_time() {
             // The end's distance is the one that was there before.
             let p = report.engines[0].prediction.as_ref().unwrap();
             let d = distance.engine.end.unwrap();
-            assert_eq!((d.blocks_pct, d.frames_pct), (p.distance_pct(), p.distance_frames_pct()));
+            assert_eq!(
+                (d.blocks_pct, d.frames_pct),
+                (p.distance.distance_pct, p.distance.distance_frames_pct)
+            );
             let d = no_change.end.unwrap();
-            assert_eq!(Some((d.blocks_pct, d.frames_pct)), p.unchanged_distance_pct());
+            let unchanged = p.unchanged.unwrap();
+            assert_eq!((d.blocks_pct, d.frames_pct), (unchanged.distance_pct, unchanged.distance_frames_pct));
             let text = report.to_string();
             for part in ["this engine", "nothing changed", "0.0 / 0.0"] {
                 assert!(text.contains(part), "`{part}` is not in\n{text}");

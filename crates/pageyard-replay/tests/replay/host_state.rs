@@ -112,7 +112,7 @@ fn whole_free_pageblocks_have_the_types_that_pagetypeinfo_counts() {
         let texts = ProcTexts { pagetypeinfo: pagetypeinfo(unmovable), ..texts(0) };
         let got = event(EventKind::Alloc, 9000, 0, KERNEL);
         let report = of(&made(&format!("free-{unmovable}"), &[got], texts, None), "linux-6.18");
-        assert_eq!(report.trace.opening.types_by_contents, 2 * unmovable);
+        assert_eq!(report.trace.opening.counts.types_by_contents, 2 * unmovable);
         assert_eq!(fallbacks(&report.engines[0]), falls_back, "{unmovable} free blocks of that type");
         assert!(report.engines[0].is_sound());
     }

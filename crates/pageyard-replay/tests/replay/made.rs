@@ -5,8 +5,8 @@ use pageyard_replay::ReplayError;
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{ReplayOptions, ReplayReport, replay};
 use pageyard_trace::{
-    Event, EventKind, FrameKind, Meta, Move, MoveKind, MovesWriter, ProcTexts, Run, Snapshot, Trace,
-    TraceWriter,
+    Document, Event, EventKind, FrameKind, Meta, Move, MoveKind, MovesWriter, ProcTexts, Run, Snapshot,
+    Trace, TraceWriter,
 };
 use std::path::Path;
 

@@ -6,12 +6,12 @@ use crate::made::{
 use pageyard::Counter;
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{ReplayOptions, ReplayReport, SlowPath, replay};
-use pageyard_trace::{Event, EventKind, FAILED, FrameKind, ProcTexts, Run, Trace};
+use pageyard_trace::{Document, Event, EventKind, FAILED, FrameKind, ProcTexts, Run, Trace};
 
 #[test]
 fn without_a_snapshot_all_memory_is_free_up_to_the_highest_frame() {
     let report = sound(&trace("no-snapshot", &[alloc(1000, 0), free(1000, 0), alloc(2000, 0)], None, None));
-    assert!(!report.trace.has_snapshot);
+    assert!(!report.trace.opening.snapshot);
     assert_eq!(report.trace.managed.0, 2048, "whole pageblocks");
     assert!(report.engines[0].prediction.is_none() && report.json()["engines"][0].get("after").is_none());
 }
@@ -222,7 +222,7 @@ fn requests_beyond_memory_are_refused_and_their_frees_forgotten() {
 fn a_frame_whose_first_event_is_an_allocation_lay_in_that_cpus_list() {
     let before = Some(vec![run(0, 64, FrameKind::Other), run(64, 16 * 1024 - 64, FrameKind::Free)]);
     let report = sound(&trace("cached", &[alloc(7, 0), alloc(9, 0), free(9, 0)], before, None));
-    assert_eq!(report.trace.opening.cached_by_event, 2);
+    assert_eq!(report.trace.opening.counts.cached_by_event, 2);
     // The 62 other unknown frames stay held; 7 is allocated, 9 is free again.
     assert_eq!(report.engines[0].audit.unwrap().allocated.0, 62 + 1);
 }
@@ -252,7 +252,7 @@ fn memory_that_was_never_plugged_in_is_told_from_the_kernels_beside_it() {
         run(30_000, 98_304 - 30_000, FrameKind::Other),
     ];
     let report = sound(&trace("plugged", &[alloc(50, 0)], Some(before), Some(texts)));
-    assert_eq!((report.trace.managed.0, report.trace.managed_mismatch), (32_768, 0));
+    assert_eq!((report.trace.managed.0, report.trace.opening.managed_mismatch_frames), (32_768, 0));
     assert_eq!(report.engines[0].audit.unwrap().allocated.0, 200 + 2768 + 1, "the kernel's frames stay held");
 }
 

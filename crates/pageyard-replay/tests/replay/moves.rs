@@ -3,7 +3,9 @@
 use crate::made::{alloc, free, memory};
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{Follow, HiddenMoves, ReplayOptions, ReplayReport, SlowPath, replay};
-use pageyard_trace::{Event, FrameKind, Meta, Move, MoveKind, MovesWriter, Snapshot, Trace, TraceWriter};
+use pageyard_trace::{
+    Document, Event, FrameKind, Meta, Move, MoveKind, MovesWriter, Snapshot, Trace, TraceWriter,
+};
 use std::path::Path;
 
 /// The thread that compacts; the events of [`alloc`] and [`free`] are its.

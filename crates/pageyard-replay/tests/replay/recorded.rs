@@ -2,7 +2,7 @@
 
 use pageyard_replay::engine::{Engine, EngineSpec};
 use pageyard_replay::replay::{ReplayOptions, ReplayReport, replay};
-use pageyard_trace::Trace;
+use pageyard_trace::{Document, Trace};
 use std::path::{Path, PathBuf};
 
 /// A recording, and what is known of it: allocations, frees, failed, unknown frees, reallocations.
@@ -113,7 +113,7 @@ fn a_knob_that_some_engines_have_is_set_on_those() {
 #[test]
 fn the_recorded_kernel_is_predicted_better_than_an_older_one() {
     let report = run(&find("build").unwrap(), &["linux-6.18", "linux-4.6"], None);
-    let distance = |i: usize| report.engines[i].prediction.as_ref().unwrap().distance_pct();
+    let distance = |i: usize| report.engines[i].prediction.as_ref().unwrap().distance.distance_pct;
     assert!(distance(0) < 10.0, "{}", distance(0));
     assert!(distance(0) < distance(1), "{} {}", distance(0), distance(1));
 }

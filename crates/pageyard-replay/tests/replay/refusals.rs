@@ -3,7 +3,7 @@
 use crate::made::{KERNEL, alloc, run, trace, try_replay};
 use pageyard_replay::engine::EngineSpec;
 use pageyard_replay::replay::{RefusalCounts, ReplayOptions, ReplayReport, SlowPath, replay};
-use pageyard_trace::{Event, FAILED, FailureReason, FrameKind, Trace};
+use pageyard_trace::{Document, Event, FAILED, FailureReason, FrameKind, Trace};
 
 /// 2 MiB are free, half of them above the watermark. On CPU 0 a thread takes all of them, frame by frame; on CPU 1 the
 /// host refuses two requests, the second of which no engine can serve.

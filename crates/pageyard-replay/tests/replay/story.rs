@@ -200,7 +200,7 @@ fn every_moment_of_a_story_is_what_engines_counted() {
             // A replay that is not watched ends with the same free blocks.
             let end = engine.samples.last().unwrap();
             let last = |column: &str| *series[column].last().unwrap() as u64;
-            assert_eq!(last("free_frames"), end.unheld(), "{name} on {}", engine.name);
+            assert_eq!(last("free_frames"), end.unheld, "{name} on {}", engine.name);
             let blocks: Vec<u64> = (0..11).map(|order| last(&format!("free_blocks_{order}"))).collect();
             let share = metrics::free_huge_share(&blocks).unwrap_or(0.0) * 100.0;
             assert_eq!(share, end.free_huge_pct, "{name} on {}", engine.name);
