@@ -1,15 +1,14 @@
 """Recordings of a stock kernel in a guest with two CPUs, each on a memory node of its own."""
 
-import os
 import shutil
 import subprocess
 import tarfile
 import tempfile
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PREPARE = ROOT / "bench/linux/judge/prepare"
+LAUNCH = ROOT / "bench/linux/launch"
 
 VERSIONS = ["6.1", "6.12"]
 
@@ -18,9 +17,6 @@ NODE_MIB = 512
 
 # Seconds that a guest may take: it is emulated.
 PATIENCE = 420
-
-# What the disks need; a kernel that has one built in lacks the file.
-MODULES = ["virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"]
 
 # Loads: what `pageyard-lab what-if-load` does, how much of it, MiB of page cache that are there before, and MiB of memory
 # that are held, half of them given back here and there.
@@ -37,18 +33,7 @@ SETTINGS = {
     "defrag": ((6, 15), "with vm.defrag_mode=1", "atomic", 90_000, "vm/defrag_mode", 1),
 }
 
-INIT = """#!/bin/busybox sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-mount -t tracefs tracefs /sys/kernel/tracing
-for module in {modules}; do
-	[ -e /$module.ko ] && insmod /$module.ko
-done
-ifconfig lo 127.0.0.1 up
-exec </dev/null >/dev/console 2>&1
-exec 7</dev/vda
+SCRIPT = """exec 7</dev/vda
 load() {{
 	name=$1
 	size=$2
@@ -70,7 +55,6 @@ fi
 said recording
 load {load} {size} /bin/pageyard record -o /{name}.trace --
 tar -cf /dev/vdb -C / {name}.trace && said recorded
-poweroff -f
 """
 
 
@@ -127,102 +111,43 @@ def record(kernel, name, label, program, out, say):
     if load in SETTINGS:
         _, besides, load, size, file, value = SETTINGS[load]
         setting = f"echo {value} > /proc/sys/{file} && said {besides}"
-    for tool in ["qemu-system-x86_64", "busybox", "cpio"]:
-        if not shutil.which(tool):
-            raise SystemExit(
-                f"error: {tool} is missing; on Debian: apt-get install qemu-system-x86 busybox-static cpio"
-            )
     kernel = kernel or prepared(version, name, say)
     with tempfile.TemporaryDirectory(prefix="pageyard-guest-") as folder:
         folder = Path(folder)
         _, usual, cache, aged = LOADS[load]
-        init = INIT.format(
-            modules=" ".join(MODULES), name=name, load=load, size=size or usual, cache=cache, aged=aged, setting=setting
+        (folder / "script").write_text(
+            SCRIPT.format(name=name, load=load, size=size or usual, cache=cache, aged=aged, setting=setting)
         )
-        initrd(folder, kernel.parent.parent, program, init)
         for disk, length in [("cache.img", 8 << 30), ("out.img", 256 << 20)]:
             with open(folder / disk, "wb") as file:
                 file.truncate(length)
-        boot(name, kernel, folder, say)
+        boot(name, kernel, program, folder, say)
         unpack(folder, name, out / f"{label}.trace")
 
 
-def initrd(folder, package, program, init):
-    """Makes the initial file system: BusyBox, the program and what it is linked with, modules."""
-    root = folder / "root"
-    for place in ["bin", "proc", "sys", "dev"]:
-        (root / place).mkdir(parents=True)
-    (root / "init").write_text(init)
-    (root / "init").chmod(0o755)
-    shutil.copy(shutil.which("busybox"), root / "bin/busybox")
-    shutil.copy(program, root / "bin/pageyard")
-    # A static program has no libraries.
-    linked = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
-    for library in (word for word in linked.split() if word.startswith("/") and os.path.isfile(word)):
-        place = root / library.lstrip("/")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(library, place)
-    for module in MODULES:
-        # Since Debian 13 packages have them below `usr`.
-        found = [p for top in ("lib", "usr/lib") for p in (package / top / "modules").rglob(f"{module}.ko*")]
-        for path in found:
-            if path.suffix == ".xz":
-                unpacked = subprocess.run(["xz", "-dc", path], capture_output=True, check=True).stdout
-                (root / f"{module}.ko").write_bytes(unpacked)
-            else:
-                shutil.copy(path, root / f"{module}.ko")
-    subprocess.run(
-        "find . | cpio --quiet -o -H newc > ../initrd", shell=True, cwd=root, check=True
-    )
-
-
-def boot(name, kernel, folder, say):
+def boot(name, kernel, program, folder, say):
     """Runs the guest to its end, and repeats what it says."""
-    nodes = []
-    for node in range(2):
-        nodes += ["-object", f"memory-backend-ram,id=m{node},size={NODE_MIB}M"]
-        nodes += ["-numa", f"node,nodeid={node},cpus={node},memdev=m{node}"]
-    console = folder / "console.log"
-    append = "console=ttyS0 quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable no_timer_check"
-    guest = subprocess.Popen(
-        ["qemu-system-x86_64", "-M", "pc", "-cpu", "max", "-smp", "2", "-accel", "tcg,thread=multi"]
-        + ["-m", f"{2 * NODE_MIB}M", *nodes, "-display", "none", "-nodefaults", "-no-reboot"]
-        + ["-kernel", kernel, "-initrd", folder / "initrd", "-append", append]
-        + ["-drive", f"file={folder}/cache.img,format=raw,if=virtio,readonly=on"]
-        + ["-drive", f"file={folder}/out.img,format=raw,if=virtio,cache=unsafe"]
-        + ["-serial", f"file:{console}"],
-        stdin=subprocess.DEVNULL,
-    )
-    begun, told = time.monotonic(), 0
-    try:
-        while guest.poll() is None and time.monotonic() - begun < PATIENCE:
-            time.sleep(0.2)
-            told = repeat(console, told, name, say)
-        repeat(console, told, name, say)
-        text = console.read_text(errors="replace") if console.exists() else ""
-        if guest.returncode is None:
-            raise SystemExit(f"error: {name}: the guest is not done after {PATIENCE} s")
-        if "guest: recorded" not in text:
-            last = [line for line in text.splitlines() if line.strip()][-3:]
-            raise SystemExit(f"error: {name}: the guest ended without a recording; it said: {' / '.join(last)}")
-    finally:
-        if guest.poll() is None:
-            guest.kill()
-            guest.wait()
+    command = [LAUNCH, "--kernel", kernel, "--folder", folder, "--script", folder / "script", "--program", program]
+    command += ["--cpus", "2", "--node", f"{NODE_MIB}:0", "--node", f"{NODE_MIB}:1"]
+    command += ["--read-only", folder / "cache.img", "--disk", folder / "out.img"]
+    command += ["--seconds", str(PATIENCE), "--until", "guest: recorded"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as guest:
+        try:
+            for line in guest.stdout:
+                repeat(line.strip(), name, say)
+        except BaseException:
+            guest.terminate()
+            raise
+    if guest.returncode != 0:
+        raise SystemExit(f"error: {name}: the guest failed")
 
 
-def repeat(console, told, name, say):
-    """Says the guest's complete lines that are new, and returns how many there are."""
-    if not console.exists():
-        return told
-    lines = console.read_text(errors="replace").split("\n")[:-1]
-    for line in lines[told:]:
-        line = line.strip()
-        if line.startswith("guest: "):
-            say(f"{name}: {line[7:]}")
-        elif " events in " in line or line.startswith(("pageyard:", "pageyard-lab:", "error:")):
-            say(f"{name}: {line}")
-    return len(lines)
+def repeat(line, name, say):
+    """Says a line of the guest that is meant for people."""
+    if line.startswith("guest: "):
+        say(f"{name}: {line[7:]}")
+    elif " events in " in line or line.startswith(("pageyard:", "pageyard-lab:", "error:")):
+        say(f"{name}: {line}")
 
 
 def unpack(folder, name, trace):

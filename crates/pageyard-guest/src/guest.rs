@@ -1,9 +1,10 @@
 //! A stock kernel in a guest: the emulator's command, its progress, and why it failed.
 
+use crate::emulator;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How long a guest may show no progress: on a host with other work an emulated kernel boots for minutes.
@@ -100,31 +101,15 @@ impl Guest {
         bytes: u64,
         log: &Path,
     ) -> io::Result<Command> {
-        // A host that is busy delays the emulated timer, which the kernel would take for a broken one
-        // (`no_timer_check`).
-        let mut append = format!(
-            "console=ttyS0 quiet panic=-1 psi=0 init_on_alloc=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable no_timer_check {words}"
-        );
+        let mut words = format!("psi=0 init_on_alloc=0 {words}");
         for (name, value) in settings {
-            append += &format!(" judge.{name}={}", value.replace(' ', ","));
+            words += &format!(" judge.{name}={}", value.replace(' ', ","));
         }
         let shared =
-            format!("memory-backend-file,id=exchange,share=on,mem-path={},size={bytes}", exchange.display(),);
-        // A guest that holds its CPUs would run on for ever: it ends with the process that started it, however that
-        // ends.
-        let mut command = Command::new("setpriv");
+            format!("memory-backend-file,id=exchange,share=on,mem-path={},size={bytes}", exchange.display());
+        let mut command = emulator::command(&self.kernel, &self.initrd, &words, log);
         command
-            .args(["--pdeathsig", "KILL", "qemu-system-x86_64", "-cpu", "max"])
             .args(["-object", &shared, "-device", "ivshmem-plain,memdev=exchange"])
-            .arg("-kernel")
-            .arg(&self.kernel)
-            .arg("-initrd")
-            .arg(&self.initrd)
-            .args(["-append", &append])
-            .args(["-display", "none", "-nodefaults", "-no-reboot", "-serial"])
-            .arg(format!("file:{}", log.display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
             .stderr(std::fs::File::create(self.emulator_log())?);
         Ok(command)
     }
@@ -170,7 +155,7 @@ impl Progress {
 }
 
 /// Returns the last lines of a console, without what a terminal would act on.
-fn last_lines(log: &Path) -> String {
+pub(crate) fn last_lines(log: &Path) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().rev().take(5).collect();

@@ -9,6 +9,7 @@ use pageyard_bench::document::{
 };
 use pageyard_cli::output::{Failure, show};
 use pageyard_cli::progress::Progress;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// Measures what a frame costs on this machine, in the engine and in its alternatives.
@@ -121,8 +122,8 @@ struct Mixed {
 )]
 struct Stream {
     /// Give each of the three arrays this many elements of 8 bytes [default: 10000000]
-    #[arg(long, value_name = "N", value_parser = elements)]
-    elements: Option<bench::stream::Elements>,
+    #[arg(long, value_name = "N")]
+    elements: Option<NonZeroUsize>,
 
     #[command(flatten)]
     samples: Samples,
@@ -147,11 +148,6 @@ impl External {
 fn order(text: &str) -> Result<pageyard_bench::Order, String> {
     let known = text.parse().ok().filter(|n| bench::ORDERS.contains(n));
     known.and_then(pageyard_bench::Order::new).ok_or_else(|| "an order here is 0, 3, 6 or 9".to_owned())
-}
-
-fn elements(text: &str) -> Result<bench::stream::Elements, String> {
-    let number = text.parse().map_err(|_| "elements are a whole number, written like 10000000".to_owned())?;
-    bench::stream::Elements::new(number).map_err(|why| why.to_string())
 }
 
 fn pattern(text: &str) -> Result<bench::sweep::Pattern, String> {

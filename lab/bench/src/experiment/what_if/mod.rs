@@ -4,7 +4,7 @@
 //!   trivial rules;
 //! * `predict`: replays, written down before anything is measured; `sign`: signs, confusion, intervals;
 //! * `trial`, `counts`, `guard`: one run, its counts, and settings put back whatever happens;
-//! * `place`: where it runs; `host`: here; `guest`, `agent`, `initrd`: in a stock kernel, from one saved state;
+//! * `place`: where it runs; `host`: here; `guest`, `agent`: in a stock kernel, from one saved state;
 //! * `cell`: runs in random order; `verdict`: hits, misses and false alarms.
 
 mod agent;
@@ -13,7 +13,6 @@ mod counts;
 pub mod guard;
 mod guest;
 mod host;
-mod initrd;
 mod load;
 mod mapped;
 mod place;

@@ -1,57 +1,99 @@
-//! A guest's initial file system, in the `newc` form of cpio: this program and what it is linked with, BusyBox,
-//! modules.
+//! A guest's initial file system, in the `newc` form of cpio: an init script, BusyBox, programs and what they are linked
+//! with, modules.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Modules that a guest's disks need, in the order in which they are loaded; a kernel that has one built in lacks the
+/// Modules that a guest's disks need, in the order in which they are loaded. A kernel that has one built in lacks the
 /// file.
 const MODULES: [&str; 6] =
-    ["virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
+    ["virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk"];
 
-/// The guest's first process.
-const INIT: &str = "#!/bin/busybox sh
+/// Returns the guest's first process: it mounts file systems, loads modules and goes on with `then`.
+fn init(then: &str) -> String {
+    format!(
+        "#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sys /sys
 /bin/busybox mount -t devtmpfs dev /dev
 /bin/busybox mount -t tracefs tracefs /sys/kernel/tracing
-for module in virtio virtio_ring virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk; do
+for module in {}; do
 	[ -e /$module.ko ] && /bin/busybox insmod /$module.ko
 done
 /bin/busybox ifconfig lo 127.0.0.1 up
-/bin/busybox stty -F /dev/ttyS1 raw -echo
-exec /bin/pageyard what-if-guest </dev/ttyS1 >/dev/ttyS1
-";
+{then}
+",
+        MODULES.join(" ")
+    )
+}
 
-/// Makes the file system for a kernel whose package is unpacked in `package`.
-///
-/// # Errors
-/// Which tool or file is missing.
-pub(super) fn write(to: &Path, package: &Path, program: &Path) -> Result<(), String> {
-    let mut archive = Archive::default();
-    for folder in ["bin", "proc", "sys", "dev", "tmp", "modules"] {
-        archive.folder(folder);
-    }
-    archive.file("init", INIT.as_bytes());
-    let busybox = ["/bin/busybox", "/usr/bin/busybox"].iter().find_map(|p| fs::read(p).ok());
-    archive.file(
-        "bin/busybox",
-        &busybox.ok_or("busybox is missing; on Debian: apt-get install busybox-static")?,
-    );
-    archive.file("bin/pageyard", &read(program)?);
-    for library in libraries(program)? {
-        archive.file(library.to_string_lossy().trim_start_matches('/'), &read(&library)?);
-    }
-    for name in MODULES {
-        // Since Debian 13 packages have them below `usr`.
-        let folders = ["lib/modules", "usr/lib/modules"].map(|folder| package.join(folder));
-        if let Some(path) = folders.iter().find_map(|folder| find(folder, name)) {
-            archive.file(&format!("{name}.ko"), &module(&path)?);
+/// An initial file system under way.
+pub struct Initrd(Archive);
+
+impl Initrd {
+    /// Begins with BusyBox and a shell script that runs once file systems are mounted and modules loaded.
+    ///
+    /// # Errors
+    /// BusyBox is missing.
+    pub fn new(script: &str) -> Result<Initrd, String> {
+        let mut archive = Archive::default();
+        for folder in ["bin", "proc", "sys", "dev", "tmp", "modules"] {
+            archive.folder(folder);
         }
+        archive.file("init", init(script).as_bytes());
+        let busybox = ["/bin/busybox", "/usr/bin/busybox"].iter().find_map(|p| fs::read(p).ok());
+        archive.file(
+            "bin/busybox",
+            &busybox.ok_or("busybox is missing; on Debian: apt-get install busybox-static")?,
+        );
+        Ok(Initrd(archive))
     }
-    fs::write(to, archive.end()).map_err(|e| format!("{} cannot be written: {e}", to.display()))
+
+    /// Adds a file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn file(&mut self, place: &str, path: &Path) -> Result<(), String> {
+        self.0.file(place, &read(path)?);
+        Ok(())
+    }
+
+    /// Adds a program as `/bin/pageyard`, with its shared libraries.
+    ///
+    /// # Errors
+    /// The program, a library or `ldd` is missing.
+    pub fn program(&mut self, program: &Path) -> Result<(), String> {
+        self.file("bin/pageyard", program)?;
+        for library in libraries(program)? {
+            self.file(library.to_string_lossy().trim_start_matches('/'), &library)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the modules that disks need, from a kernel's package that is unpacked in a folder.
+    ///
+    /// # Errors
+    /// A module cannot be read or unpacked.
+    pub fn modules(&mut self, package: &Path) -> Result<(), String> {
+        for name in MODULES {
+            // Since Debian 13 packages have them below `usr`.
+            let folders = ["lib/modules", "usr/lib/modules"].map(|folder| package.join(folder));
+            if let Some(path) = folders.iter().find_map(|folder| find(folder, name)) {
+                self.0.file(&format!("{name}.ko"), &module(&path)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the archive.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(self, to: &Path) -> Result<(), String> {
+        fs::write(to, self.0.end()).map_err(|e| format!("{} cannot be written: {e}", to.display()))
+    }
 }
 
 /// Returns the shared libraries of a program, as `ldd` says; none for one that is linked statically.
