@@ -6,14 +6,17 @@
 //! to it.
 
 use super::sweep::Pattern;
-use super::{Noise, SAMPLES, Skipped};
+use super::{SAMPLES, Skipped};
 use crate::contestants::{CPUS, Subjects};
 use crate::harness::cell::{Cell, Measured};
 use crate::harness::load::{Load, Taken};
 use crate::harness::machine::Machine;
+use crate::harness::moves::Moves;
+use crate::harness::noise::Disturbance;
 use crate::harness::subject::Subject;
 use crate::harness::team::{Team, cpus};
 use pageyard::Order;
+use pageyard_trace::Document;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -88,6 +91,12 @@ pub struct BulkRow {
     pub allocator: &'static str,
     /// Frames in a call.
     pub bulk: usize,
+    /// Threads.
+    pub threads: u8,
+    /// The order of the blocks.
+    pub order: u8,
+    /// The order of the frees.
+    pub pattern: Pattern,
     /// Where they come from.
     #[serde(rename = "where")]
     pub at: Where,
@@ -101,23 +110,19 @@ pub struct BulkRow {
     pub total_ns_median: f64,
     /// The same frames one by one, the median.
     pub one_by_one_ns_median: f64,
-    /// The median as a multiple of the floor's; 0 where there is no floor.
-    #[serde(skip)]
-    pub x_floor: f64,
-    /// Refills in all samples.
-    pub refills: u64,
-    /// Spills in all samples.
-    pub spills: u64,
+    /// By how much of the time one by one a call is faster.
+    pub gain_pct: f64,
+    /// The floor's name; left out where it has no row in the setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor: Option<&'static str>,
+    /// The median as a multiple of the floor's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x_floor: Option<f64>,
+    /// Refills and spills; left out where they cannot be seen.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<Moves>,
     /// Whether the row is doubtful.
     pub disturbed: bool,
-}
-
-impl BulkRow {
-    /// Returns how much faster a call is, in percent of the time one by one.
-    #[must_use]
-    pub fn gain_pct(&self) -> f64 {
-        100.0 * (1.0 - self.total_ns_median / self.one_by_one_ns_median.max(0.01))
-    }
 }
 
 /// One receive buffer: nanoseconds for allocating and freeing 256 KiB.
@@ -129,31 +134,45 @@ pub struct BufferRow {
     /// Where it comes from.
     #[serde(rename = "where")]
     pub at: Where,
+    /// Frames of a buffer.
+    pub frames: usize,
+    /// Bytes of a buffer.
+    pub bytes: u64,
     /// 64 frames with one call.
     pub bulk_ns: f64,
     /// 64 frames one by one.
     pub one_by_one_ns: f64,
-    /// One block of order 6; 0 where it could not be allocated.
-    #[serde(skip)]
-    pub order_6_ns: f64,
+    /// One block of order 6; left out where it could not be allocated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order_6_ns: Option<f64>,
 }
 
-/// The result.
-#[derive(Clone, Debug, Default)]
+/// Many frames with one call, beside the same frames one by one.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bulk {
     /// Where it was measured.
     pub machine: Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
+    /// What disturbed it.
+    pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
-    /// The rows.
+    /// The rows: nanoseconds a frame.
     pub rows: Vec<BulkRow>,
     /// The receive buffer.
-    pub buffers: Vec<BufferRow>,
+    pub receive_buffer: Vec<BufferRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
-    /// Settings, and how many of them were disturbed.
-    pub settings: (usize, usize),
 }
+
+impl Document for Bulk {
+    const SCHEMA: &'static str = "pageyard.bench-bulk/2";
+}
+
+/// The floor of calls for many frames.
+const FLOOR: &str = "floor-array";
 
 /// A subject that is asked for one block at a time, whatever the load says.
 struct OneByOne<'a>(&'a dyn Subject);
@@ -219,8 +238,8 @@ impl Bulk {
             subjects.iter().zip(&single).flat_map(|(s, one)| [*s, one as &dyn Subject]).collect();
         let order = Pattern::Fifo.order(at.batch(call, HELD)).into();
         let outcome = Cell { order, call, threads: 1, samples: self.samples }.measure(team, &both);
-        self.count(&outcome.noise);
-        let floor = outcome.measured.iter().zip(&both).step_by(2).find(|(_, s)| s.name() == "floor-array");
+        self.disturbance.add(&outcome.noise);
+        let floor = outcome.measured.iter().zip(&both).step_by(2).find(|(_, s)| s.name() == FLOOR);
         let floor = floor.and_then(|(m, _)| m.as_ref()).map(|m| m.total_ns_median);
         for (pair, subject) in outcome.measured.chunks(2).zip(subjects) {
             let (Some(many), Some(single)) = (&pair[0], &pair[1]) else {
@@ -228,19 +247,22 @@ impl Bulk {
                 self.skipped.push(Skipped { allocator: subject.name(), why });
                 continue;
             };
-            let (refills, spills) = many.moves.unwrap_or_default();
             self.rows.push(BulkRow {
                 allocator: subject.name(),
                 bulk: call,
+                threads: 1,
+                order: 0,
+                pattern: Pattern::Fifo,
                 at,
                 alloc_ns: many.alloc_ns,
                 free_ns: many.free_ns,
                 total_ns_min: many.total_ns_min,
                 total_ns_median: many.total_ns_median,
                 one_by_one_ns_median: single.total_ns_median,
-                x_floor: floor.map_or(0.0, |f| many.total_ns_median / f.max(0.01)),
-                refills,
-                spills,
+                gain_pct: 100.0 * (1.0 - many.total_ns_median / single.total_ns_median.max(0.01)),
+                floor: floor.map(|_| FLOOR),
+                x_floor: floor.map(|f| many.total_ns_median / f.max(0.01)),
+                moves: many.moves,
                 disturbed: outcome.noise.disturbs(),
             });
         }
@@ -250,7 +272,7 @@ impl Bulk {
         let large: Vec<&dyn Subject> = large.iter().map(|s| &**s).filter(|s| s.can(1, 2)).collect();
         let order = Pattern::Fifo.order(at.batch(1, HELD / BUFFER_FRAMES)).into();
         let outcome = Cell { order, call: 1, threads: 1, samples: self.samples }.measure(team, &large);
-        self.count(&outcome.noise);
+        self.disturbance.add(&outcome.noise);
         let frames = BUFFER_FRAMES as f64;
         for row in self.rows.iter().filter(|r| r.bulk == BUFFER_FRAMES && r.at == at) {
             let block: Option<&Measured> = outcome
@@ -259,18 +281,15 @@ impl Bulk {
                 .zip(&large)
                 .find(|(_, s)| s.name() == row.allocator && !s.name().starts_with("floor"))
                 .and_then(|(m, _)| m.as_ref());
-            self.buffers.push(BufferRow {
+            self.receive_buffer.push(BufferRow {
                 allocator: row.allocator,
                 at,
+                frames: BUFFER_FRAMES,
+                bytes: BUFFER_FRAMES as u64 * pageyard::PAGE_SIZE,
                 bulk_ns: row.total_ns_median * frames,
                 one_by_one_ns: row.one_by_one_ns_median * frames,
-                order_6_ns: block.map_or(0.0, |m| m.total_ns_median),
+                order_6_ns: block.map(|m| m.total_ns_median),
             });
         }
-    }
-
-    fn count(&mut self, noise: &Noise) {
-        self.settings.0 += 1;
-        self.settings.1 += usize::from(noise.disturbs());
     }
 }

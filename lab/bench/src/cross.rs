@@ -6,27 +6,39 @@
 
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, CPUS, Subjects};
-use crate::external::{External, ExternalNote};
-use crate::figures::CrossFigures;
+use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::allocator::Allocator;
 pub use crate::harness::handover::GROUP;
 use crate::harness::handover::Padded;
 use crate::harness::machine::{Machine, Watch};
+use crate::harness::moves::Moves;
+use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{Sample, Sampler};
 use crate::harness::samples::Samples;
 use crate::harness::subject::{Shared, Subject};
 use crate::harness::team::{Team, cpus};
 use pageyard::{Order, Pfn};
-use serde::Serialize;
+use pageyard_trace::Document;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// One row, in nanoseconds a block.
-#[derive(Clone, Debug, Serialize)]
+/// One row, in nanoseconds a frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CrossRow {
     /// The allocator.
-    pub allocator: &'static str,
+    pub allocator: Cow<'static, str>,
+    /// Threads.
+    #[serde(skip_deserializing, default = "threads")]
+    pub threads: u8,
+    /// The order of the blocks.
+    #[serde(skip_deserializing)]
+    pub order: u8,
+    /// Frames handed over at a time.
+    #[serde(skip_deserializing, default = "group")]
+    pub group: usize,
     /// Taking on one CPU, the median.
     pub alloc_ns: f64,
     /// Giving back on the other.
@@ -43,40 +55,89 @@ pub struct CrossRow {
     /// allocators that bias nothing to a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub biased_share: Option<f64>,
-    /// How often a pageblock's bias was taken back in 100,000 frees of all samples, likewise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub revocations_per_100_000: Option<f64>,
-    /// How often in all samples, likewise.
+    /// How often a pageblock's bias was taken back in all samples; left out where nothing is biased.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocations: Option<u64>,
+    /// The same in 100,000 frees; left out for rows that were measured elsewhere, too.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub revocations_per_100_000: Option<f64>,
     /// Whether it comes from a file of rows that was measured elsewhere; left out otherwise.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
-    /// Whether ratios to rows of this machine mean anything.
-    #[serde(skip)]
-    pub compares: bool,
-    /// Refills and spills in all samples, where they can be seen.
-    #[serde(skip)]
-    pub moves: Option<(u64, u64)>,
+    /// Refills and spills in all samples; left out where they cannot be seen, and for rows that were measured elsewhere.
+    #[serde(flatten, skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<Moves>,
+    /// The floor's name; left out where no floor was measured.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Cow<'static, str>>,
+    /// The median as a multiple of the floor's.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub x_floor: Option<f64>,
 }
 
-/// The result.
-#[derive(Clone, Debug, Default)]
+/// Threads: one takes, one gives back.
+const fn threads() -> u8 {
+    2
+}
+
+const fn group() -> usize {
+    GROUP
+}
+
+impl ExternalRow for CrossRow {
+    type Report = Cross;
+
+    const KEYS: &'static [Key] = &[
+        Key::of("alloc_ns", Kind::Ns),
+        Key::of("free_ns", Kind::Ns),
+        Key::of("total_ns_min", Kind::NsAbove0),
+        Key::of("total_ns_median", Kind::NsAbove0),
+        Key::of("elapsed_ns_median", Kind::NsAbove0),
+        Key::of("elapsed_less_queue_ns", Kind::Ns),
+        Key::maybe("biased_share", Kind::Share),
+        Key::maybe("revocations", Kind::Count),
+    ];
+
+    fn allocator(&self) -> &str {
+        &self.allocator
+    }
+
+    /// Returns true: there is one setting.
+    fn is_of_the_setting_of(&self, _: &CrossRow) -> bool {
+        true
+    }
+
+    fn marked(self) -> CrossRow {
+        CrossRow { external: true, ..self }
+    }
+}
+
+/// Frames taken on one CPU and given back on another.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cross {
     /// Where it was measured.
     pub machine: Machine,
+    /// Whether samples are shorter than the benchmark's.
+    pub quick: bool,
+    /// What disturbed it: the queue by itself, measured first and last in each turn, is the pair that must agree.
+    pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
-    /// The rows.
+    /// What the queue between the two takes by itself, in nanoseconds a frame; left out where nothing was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_ns_median: Option<f64>,
+    /// The rows: nanoseconds a frame.
     pub rows: Vec<CrossRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
-    /// What the queue takes by itself, nanoseconds a block.
-    pub queue_ns: f64,
-    /// What disturbed it: the queue by itself, measured first and last in each turn, is the pair that must agree.
-    pub noise: Noise,
-    /// The source of rows that were measured elsewhere.
+    /// The source of rows that were measured elsewhere; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalNote>,
+}
+
+impl Document for Cross {
+    const SCHEMA: &'static str = "pageyard.bench-cross/2";
 }
 
 /// Groups in a sample.
@@ -92,7 +153,7 @@ pub struct CrossOptions {
     /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
     pub command: Option<PathBuf>,
     /// Rows that were measured elsewhere.
-    pub external: Option<External<CrossFigures>>,
+    pub external: Option<External<CrossRow>>,
 }
 
 impl CrossOptions {
@@ -150,10 +211,11 @@ pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cros
         Sample::Counts([crossed.alloc, crossed.free, crossed.alloc + crossed.free, crossed.elapsed])
     });
     let queue = [&series[0], &series[series.len() - 1]].map(|[.., elapsed]| elapsed.median());
-    result.queue_ns = queue[0].min(queue[1]);
-    result.noise = Noise::of(queue, &watch);
+    let queue_ns = queue[0].min(queue[1]);
+    result.queue_ns_median = Some(queue_ns);
+    result.disturbance.add(&Noise::of(queue, &watch));
     for i in 1..subjects.len() - 1 {
-        let moves = subjects[i].moves().zip(before[i].0).map(|(b, a)| (b.0 - a.0, b.1 - a.1));
+        let moves = Moves::between(before[i].0, subjects[i].moves());
         let revoked = subjects[i].revocations().zip(before[i].1).map(|(b, a)| b - a);
         if missing[i] > 0 {
             let why = "it ran out of blocks".to_owned();
@@ -162,7 +224,7 @@ pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cros
             let why = "its process ended".to_owned();
             result.skipped.push(Skipped { allocator: subjects[i].name(), why });
         } else {
-            let row = row(subjects[i].name(), &series[i], result.queue_ns, moves);
+            let row = row(subjects[i].name(), &series[i], queue_ns, moves);
             // Samples that did not count freed as many.
             let frees = (options.samples * groups * GROUP) as f64;
             result.rows.push(CrossRow {
@@ -174,8 +236,12 @@ pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cros
         }
     }
     if let Some(external) = &options.external {
-        result.add_external(external);
+        let mut note = ExternalNote::of(external, &result.machine);
+        external.rows.iter().for_each(|_| note.show());
+        result.rows.extend(external.rows.iter().cloned());
+        result.external = Some(note);
     }
+    result.add_ratios();
     for allocator in ALONE {
         result.skipped.push(Skipped { allocator, why: "it is for one thread".into() });
     }
@@ -183,49 +249,41 @@ pub fn cross(options: &CrossOptions, progress: &mut dyn FnMut(u64, u64)) -> Cros
 }
 
 impl Cross {
-    fn add_external(&mut self, external: &External<CrossFigures>) {
-        let mut note = ExternalNote::of(external, &self.machine);
-        for (allocator, f) in &external.rows {
-            self.rows.push(CrossRow {
-                allocator,
-                alloc_ns: f.alloc_ns,
-                free_ns: f.free_ns,
-                total_ns_min: f.total_ns_min,
-                total_ns_median: f.total_ns_median,
-                elapsed_ns_median: f.elapsed_ns_median,
-                elapsed_less_queue_ns: f.elapsed_less_queue_ns,
-                biased_share: f.biased_share,
-                revocations_per_100_000: None,
-                revocations: f.revocations,
-                external: true,
-                compares: note.show(),
-                moves: None,
-            });
+    fn add_ratios(&mut self) {
+        let floor = self.rows.iter().find(|row| row.allocator.starts_with("floor"));
+        let Some((name, ns)) = floor.map(|row| (row.allocator.clone(), row.total_ns_median)) else { return };
+        let compares = self.external.as_ref().is_none_or(ExternalNote::compares);
+        for row in self.rows.iter_mut().filter(|row| compares || !row.external) {
+            row.x_floor = Some(row.total_ns_median / ns.max(0.01));
+            row.floor = Some(name.clone());
         }
-        self.external = Some(note);
     }
 }
 
 fn row(
     allocator: &'static str,
     [alloc, free, total, elapsed]: &[Samples; 4],
-    queue: f64,
-    moves: Option<(u64, u64)>,
+    queue_ns: f64,
+    moves: Option<Moves>,
 ) -> CrossRow {
     CrossRow {
-        allocator,
+        allocator: allocator.into(),
+        threads: threads(),
+        order: 0,
+        group: GROUP,
         alloc_ns: alloc.median(),
         free_ns: free.median(),
         total_ns_min: total.min(),
         total_ns_median: total.median(),
         elapsed_ns_median: elapsed.median(),
-        elapsed_less_queue_ns: (elapsed.median() - queue).max(0.0),
+        elapsed_less_queue_ns: (elapsed.median() - queue_ns).max(0.0),
         biased_share: None,
         revocations_per_100_000: None,
         revocations: None,
         external: false,
-        compares: true,
         moves,
+        floor: None,
+        x_floor: None,
     }
 }
 

@@ -14,12 +14,14 @@ use super::{Noise, SAMPLES, Skipped};
 use crate::clear::FEWEST_COUNTED;
 use crate::harness::clock::now_ns;
 use crate::harness::machine::{Machine, Watch};
+use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{Sample, Sampler};
 use crate::harness::samples::Samples;
 use crate::harness::team::{OVERLAP, Pinned, Span, cpus, overlap};
 use pageyard::{AllocError, Order, PAGE_SIZE};
 use pageyard_arena::backing::{Backing, BackingError, Mapping, PageSize, Prefault};
 use pageyard_arena::{Arena, ArenaBuilder, ArenaError, Block};
+use pageyard_trace::Document;
 use serde::Serialize;
 use std::mem::MaybeUninit;
 use std::sync::Barrier;
@@ -111,23 +113,35 @@ pub struct FaultRow {
     pub gbps_median: f64,
     /// The standard deviation of the samples.
     pub gbps_stdev: f64,
+    /// The median as a multiple of that of the kernel's demand faults over the same backing; left out where those were
+    /// not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x_kernel: Option<f64>,
 }
 
-/// The result.
-#[derive(Clone, Debug, Default)]
+/// What it takes until memory can be used. The kernel's path, first and last in each turn, has to agree.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Faulted {
     /// Where it was measured.
     pub machine: Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
+    /// What disturbed it.
+    pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
     /// The rows.
     pub rows: Vec<FaultRow>,
+    /// How an arena starts that is not faulted in; left out where the host refuses so much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
-    /// How an arena starts; `None` where the host refuses so much.
-    pub start: Option<Start>,
-    /// What disturbed each setting: the kernel's path, first and last in each turn, has to agree.
-    pub noise: Vec<Noise>,
+}
+
+impl Document for Faulted {
+    const SCHEMA: &'static str = "pageyard.bench-fault/2";
 }
 
 /// What it takes to start an arena that is not faulted in.
@@ -164,7 +178,7 @@ pub fn fault(options: &FaultOptions, progress: &mut dyn FnMut(u64, u64)) -> Faul
                             result.skipped.push(Skipped { allocator: backing.name(), why });
                         }
                         result.rows.extend(rows);
-                        result.noise.push(noise);
+                        result.disturbance.add(&noise);
                     }
                     Err(why) => {
                         result.skipped.push(Skipped { allocator: backing.name(), why: why.to_string() });
@@ -238,6 +252,8 @@ fn measure(
     }
     let series: Vec<Samples> = series.into_iter().map(|[gbps]| gbps).collect();
     let noise = Noise::of([&series[0], &series[Path::ALL.len()]].map(Samples::median), &watch);
+    let rows = Path::ALL.into_iter().zip(&series).filter(|(_, s)| s.len() >= FEWEST_COUNTED);
+    let kernel = rows.clone().find(|(path, _)| *path == Path::Kernel).map(|(_, samples)| samples.median());
     let row = |(path, samples): (Path, &Samples)| FaultRow {
         backing: backing.name(),
         page_bytes: backing.page_size().bytes() as u64,
@@ -246,8 +262,8 @@ fn measure(
         bytes: options.memory as u64,
         gbps_median: samples.median(),
         gbps_stdev: samples.deviation(),
+        x_kernel: kernel.map(|kernel| samples.median() / kernel.max(0.01)),
     };
-    let rows = Path::ALL.into_iter().zip(&series).filter(|(_, s)| s.len() >= FEWEST_COUNTED);
     Ok((rows.map(row).collect(), noise))
 }
 
@@ -357,7 +373,12 @@ mod tests {
     fn every_path_is_measured_and_what_the_host_refuses_is_said() {
         let options = FaultOptions { samples: 3, memory: 4 << 20, ..FaultOptions::quick() };
         let result = fault(&options, &mut |_, _| ());
-        assert_eq!((result.rows.len(), result.noise.len()), (2 * Path::ALL.len(), 2), "{:?}", result.skipped);
+        assert_eq!(
+            (result.rows.len(), result.disturbance.settings),
+            (2 * Path::ALL.len(), 2),
+            "{:?}",
+            result.skipped
+        );
         assert!(result.rows.iter().all(|r| r.gbps_median > 0.0 && r.gbps_median.is_finite()));
         let options = FaultOptions { memory: 1 << 50, ..options };
         let result = fault(&options, &mut |_, _| ());

@@ -6,7 +6,8 @@
 //! * [`clear`], [`fault`], [`stream`]: memory itself: how fast it becomes zeros, what it takes until it can be used,
 //!   how many bytes a second go between it and a processor.
 //! * [`router`]: a host that forwards packets, simulated with real frames.
-//! * [`document`]: the results as JSON documents, and as text; [`external`]: rows that were measured elsewhere.
+//! * A result is its own JSON document, and writes itself as text; [`document`]: those of the router and of STREAM;
+//!   [`external`]: rows that were measured elsewhere.
 //! * [`experiment`]: a document's table, beside what this machine measures.
 //! * `contestants`: who is measured, from a private array (the floor) to the reference and to [`peers`].
 //! * `harness`: what all of them measure with.
@@ -24,7 +25,6 @@ mod error;
 pub mod experiment;
 pub mod external;
 pub mod fault;
-pub mod figures;
 mod harness;
 pub mod mixed;
 pub mod peers;

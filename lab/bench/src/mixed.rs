@@ -8,17 +8,20 @@
 
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, Subjects};
-use crate::external::{External, ExternalNote};
-use crate::figures::MixedFigures;
+use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::machine::{Machine, Watch};
 use crate::harness::memory::Memory;
 pub use crate::harness::mixed::sequence::{MixedPattern, RECORDED, ZONE, share};
 use crate::harness::mixed::work::{MixedLoad, Nothing, Phase, Setting, Work};
+use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{Sample, Sampler};
 use crate::harness::samples::Samples;
 use crate::harness::subject::{Shared, Subject};
 use crate::harness::team::{OVERLAP, Pinned, Span, Team, cpus, overlap};
-use serde::Serialize;
+use pageyard::Order;
+use pageyard_trace::Document;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -41,7 +44,7 @@ pub struct MixedOptions {
     /// The `pageyard` command, which starts peers in processes of their own; without it they are skipped.
     pub command: Option<PathBuf>,
     /// Rows that were measured elsewhere.
-    pub external: Option<External<MixedFigures>>,
+    pub external: Option<External<MixedRow>>,
 }
 
 impl MixedOptions {
@@ -83,11 +86,11 @@ impl MixedOptions {
 }
 
 /// One row: nanoseconds for each block, taken and given back, each thread.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MixedRow {
     /// The allocator.
-    pub allocator: &'static str,
+    pub allocator: Cow<'static, str>,
     /// Threads at the same time.
     pub threads: usize,
     /// Whose blocks a thread gives back.
@@ -98,49 +101,152 @@ pub struct MixedRow {
     pub ns_median: f64,
     /// The loop by itself, over an allocator that does nothing.
     pub harness_ns: f64,
+    /// The median less what the loop takes by itself.
+    #[serde(skip_deserializing)]
+    pub less_harness_ns: f64,
     /// Requests in all samples of the row, and in the untimed pass before each of them.
     pub requests: u64,
     /// Of those, the ones that failed. They are timed as the others are, and nothing is given back for them.
     pub failed: u64,
+    /// Of 100,000 requests, the ones that failed.
+    #[serde(skip_deserializing)]
+    pub failed_per_100_000: f64,
     /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for
     /// allocators that bias nothing to a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub biased_share: Option<f64>,
-    /// How often a pageblock's bias was taken back in all of these passes, likewise.
+    /// How often a pageblock's bias was taken back in all of these passes; left out where nothing is biased.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocations: Option<u64>,
     /// Samples that count.
     pub samples: usize,
     /// Whether the row is doubtful: the two halves of the pair disagreed, or other processes took time.
+    #[serde(default)]
     pub disturbed: bool,
     /// Whether it comes from a file of rows that was measured elsewhere; left out otherwise.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
 }
 
-/// The result.
-#[derive(Clone, Debug, Default)]
+impl MixedRow {
+    /// Computes the figures that follow from the others.
+    fn derived(self) -> MixedRow {
+        MixedRow {
+            less_harness_ns: (self.ns_median - self.harness_ns).max(0.0),
+            failed_per_100_000: 1e5 * self.failed as f64 / self.requests.max(1) as f64,
+            ..self
+        }
+    }
+
+    fn setting(&self) -> (usize, MixedPattern, bool) {
+        (self.threads, self.pattern, self.touched)
+    }
+}
+
+impl ExternalRow for MixedRow {
+    type Report = Mixed;
+
+    const KEYS: &'static [Key] = &[
+        Key::of("threads", Kind::Count),
+        Key::of("pattern", Kind::OneOf(&MixedPattern::NAMES)),
+        Key::of("touched", Kind::Flag),
+        Key::of("ns_median", Kind::NsAbove0),
+        Key::of("harness_ns", Kind::Ns),
+        Key::of("requests", Kind::Count),
+        Key::of("failed", Kind::Count),
+        Key::maybe("biased_share", Kind::Share),
+        Key::maybe("revocations", Kind::Count),
+        Key::of("samples", Kind::Count),
+        Key::maybe("disturbed", Kind::Flag),
+    ];
+
+    fn allocator(&self) -> &str {
+        &self.allocator
+    }
+
+    fn is_of_the_setting_of(&self, other: &MixedRow) -> bool {
+        self.setting() == other.setting()
+    }
+
+    fn marked(self) -> MixedRow {
+        MixedRow { external: true, ..self.derived() }
+    }
+
+    fn contradiction(&self) -> Option<String> {
+        let MixedRow { requests, failed, .. } = self;
+        let wrong = || format!("its `failed` is {failed}, of {requests} `requests`; correct it");
+        (failed > requests).then(wrong)
+    }
+}
+
+/// Blocks of several orders, taken and given back in bursts, while about half of a zone is in use.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mixed {
     /// Where it was measured.
     pub machine: Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
+    /// What disturbed it: the loop by itself, measured first and last in each turn, is the pair that must agree.
+    pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
-    /// The rows.
+    /// Frames of the zone.
+    pub zone_frames: u64,
+    /// The orders that are asked for.
+    pub orders: Vec<OrderShare>,
+    /// The rows: nanoseconds for each block, each thread.
     pub rows: Vec<MixedRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
-    /// What disturbed each setting: the loop by itself, measured first and last in each turn, is the pair that must
-    /// agree.
-    pub noise: Vec<Noise>,
-    /// The source of rows that were measured elsewhere.
+    /// The source of rows that were measured elsewhere; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalNote>,
+}
+
+impl Document for Mixed {
+    const SCHEMA: &'static str = "pageyard.bench-mixed/1";
+}
+
+/// How often an order is asked for.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OrderShare {
+    /// The order.
+    pub order: u8,
+    /// Allocations of this order in the recordings that ship.
+    pub recorded: u64,
+    /// The share of the requests that are for it.
+    pub share: f64,
+}
+
+impl Mixed {
+    /// Makes a result without rows.
+    fn new(options: &MixedOptions) -> Mixed {
+        let machine = Machine::measured();
+        let order = |(i, (order, recorded)): (usize, &(Order, u64))| OrderShare {
+            order: order.get(),
+            recorded: *recorded,
+            share: share(i),
+        };
+        Mixed {
+            external: options.external.as_ref().map(|external| ExternalNote::of(external, &machine)),
+            machine,
+            quick: false,
+            disturbance: Disturbance::default(),
+            samples: options.samples,
+            zone_frames: ZONE,
+            orders: RECORDED.iter().enumerate().map(order).collect(),
+            rows: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
 }
 
 /// Measures. `progress` is told how many of how many samples are done.
 #[must_use]
 pub fn mixed(options: &MixedOptions, progress: &mut dyn FnMut(u64, u64)) -> Mixed {
-    let mut result = Mixed { machine: Machine::measured(), samples: options.samples, ..Mixed::default() };
-    result.external = options.external.as_ref().map(|external| ExternalNote::of(external, &result.machine));
+    let mut result = Mixed::new(options);
     let cpus = cpus();
     let team = Team::new(&cpus);
     let memory = options.touched.contains(&true).then(|| Arc::new(Memory::new(ZONE)));
@@ -210,21 +316,24 @@ impl<'a> Turn<'a> {
 
     fn row(&self, team: &Team, setting: &Setting, ns: &Samples, harness_ns: f64, noise: &Noise) -> MixedRow {
         let revoked = self.subject.revocations().zip(self.revoked_before).map(|(b, a)| b - a);
-        MixedRow {
-            allocator: self.subject.name(),
+        let row = MixedRow {
+            allocator: self.subject.name().into(),
             threads: setting.threads,
             pattern: setting.pattern,
             touched: setting.touched,
             ns_median: ns.median(),
             harness_ns,
+            less_harness_ns: 0.0,
             requests: self.made * self.pass.load.blocks().sum::<usize>() as u64,
             failed: self.failed,
+            failed_per_100_000: 0.0,
             biased_share: self.subject.biased_share_of_mixed(team, &self.pass),
             revocations: revoked,
             samples: ns.len(),
             disturbed: noise.disturbs(),
             external: false,
-        }
+        };
+        row.derived()
     }
 }
 
@@ -263,30 +372,14 @@ impl Mixed {
                 self.skip(turn.subject.name(), why);
             }
         }
-        self.noise.push(noise);
+        self.disturbance.add(&noise);
     }
 
-    fn add_external(&mut self, setting: &Setting, external: &External<MixedFigures>) {
-        let is_of = |f: &MixedFigures| {
-            (f.threads, f.pattern, f.touched) == (setting.threads, setting.pattern, setting.touched)
-        };
-        for (allocator, f) in external.rows.iter().filter(|(_, f)| is_of(f)) {
+    fn add_external(&mut self, setting: &Setting, external: &External<MixedRow>) {
+        let setting = (setting.threads, setting.pattern, setting.touched);
+        for row in external.rows.iter().filter(|row| row.setting() == setting) {
             self.external.as_mut().map(ExternalNote::show);
-            self.rows.push(MixedRow {
-                allocator,
-                threads: f.threads,
-                pattern: f.pattern,
-                touched: f.touched,
-                ns_median: f.ns_median,
-                harness_ns: f.harness_ns,
-                requests: f.requests,
-                failed: f.failed,
-                biased_share: f.biased_share,
-                revocations: f.revocations,
-                samples: f.samples as usize,
-                disturbed: f.disturbed,
-                external: true,
-            });
+            self.rows.push(row.clone());
         }
     }
 

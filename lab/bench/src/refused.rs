@@ -17,6 +17,8 @@ use serde::Serialize;
 const CPUS: u32 = 64;
 /// Frames that each of them frees before.
 const LISTED: usize = 256;
+/// The order of the requests.
+const ORDER: Order = Order::of(9);
 /// Requests that are timed.
 const REQUESTS: usize = 201;
 
@@ -32,9 +34,10 @@ pub struct RefusedRow {
     pub cpus: u32,
     /// Whether the request may wait.
     pub may_wait: bool,
+    /// The order of the request.
+    pub order: u8,
     /// Why it was refused.
-    #[serde(skip)]
-    pub why: AllocError,
+    pub why: String,
     /// Nanoseconds a request, the median.
     pub ns_median: f64,
     /// The most.
@@ -49,7 +52,7 @@ pub fn refused(frames: &[u64]) -> Vec<RefusedRow> {
 
 fn row(frames: u64, may_wait: bool) -> RefusedRow {
     let yard = fragmented(frames);
-    let huge = Request::new(Order::of(9), Migratetype::Movable);
+    let huge = Request::new(ORDER, Migratetype::Movable);
     let request = if may_wait { huge } else { huge.with(RequestFlags::NON_BLOCKING) };
     let mut why = AllocError::OutOfMemory;
     let mut cpus = (0..CPUS).cycle().map(CpuId);
@@ -66,7 +69,16 @@ fn row(frames: u64, may_wait: bool) -> RefusedRow {
         Sample::Counts([ns as f64])
     });
     let (ns_median, ns_max) = (series[0][0].median(), series[0][0].max());
-    RefusedRow { allocator: "pageyard-trylock", frames, cpus: CPUS, may_wait, why, ns_median, ns_max }
+    RefusedRow {
+        allocator: "pageyard-trylock",
+        frames,
+        cpus: CPUS,
+        may_wait,
+        order: ORDER.get(),
+        why: why.to_string(),
+        ns_median,
+        ns_max,
+    }
 }
 
 /// Makes memory with one used frame in each pageblock, and frames in every CPU's list.

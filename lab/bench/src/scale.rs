@@ -4,11 +4,14 @@
 
 use crate::harness::clock::now_ns;
 use crate::harness::engines::{map_of, one_zone};
+use crate::harness::machine::Machine;
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
+use crate::refused::{RefusedRow, refused};
 use pageyard::{
     Config, CpuId, Cx, Migratetype, Order, OwnedPageyard, PageAllocator, Pageyard, Pfn, Request,
     RequestFlags, TryLock,
 };
+use pageyard_trace::Document;
 use serde::Serialize;
 
 /// Blocks held at a time while measuring.
@@ -62,15 +65,40 @@ pub struct ScaleRow {
     pub full_pct: f64,
     /// Order of the blocks.
     pub order: u8,
-    /// The most steps that a search took.
-    pub steps_max: u64,
+    /// The most steps that a search took; left out where they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps_max: Option<u64>,
     /// Nanoseconds for taking a block and giving it back, the median.
     pub total_ns_median: f64,
+    /// The median as a multiple of that of 16 GiB at the same order and filling; left out where that was not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x_16_gib: Option<f64>,
+}
+
+/// The size that ratios are to: 16 GiB, in frames.
+const BASE_FRAMES: u64 = 1 << 22;
+
+/// Searches in memory of all sizes, per-CPU lists bypassed, and requests that are refused.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Scale {
+    /// Where it was measured.
+    pub machine: Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
+    /// Blocks taken and given back.
+    pub rows: Vec<ScaleRow>,
+    /// Requests that are refused.
+    pub refused: Vec<RefusedRow>,
+}
+
+impl Document for Scale {
+    const SCHEMA: &'static str = "pageyard.bench-scale/2";
 }
 
 /// Measures. `progress` is told how many of how many fillings are done.
 #[must_use]
-pub fn scale(options: &ScaleOptions, progress: &mut dyn FnMut(u64, u64)) -> Vec<ScaleRow> {
+pub fn scale(options: &ScaleOptions, progress: &mut dyn FnMut(u64, u64)) -> Scale {
     let all = (options.frames.len() * options.full_pct.len()) as u64;
     let mut rows = Vec::new();
     let mut done = 0;
@@ -84,7 +112,17 @@ pub fn scale(options: &ScaleOptions, progress: &mut dyn FnMut(u64, u64)) -> Vec<
             progress(done, all);
         }
     }
-    rows
+    add_ratios(&mut rows);
+    Scale { machine: Machine::measured(), quick: false, rows, refused: refused(&options.frames) }
+}
+
+fn add_ratios(rows: &mut [ScaleRow]) {
+    let setting = |row: &ScaleRow| (row.order, row.full_pct, row.total_ns_median);
+    let bases: Vec<_> = rows.iter().filter(|row| row.frames == BASE_FRAMES).map(setting).collect();
+    for row in rows {
+        let base = bases.iter().find(|base| (base.0, base.1) == (row.order, row.full_pct));
+        row.x_16_gib = base.map(|base| row.total_ns_median / base.2);
+    }
 }
 
 const CX: Cx = Cx::on(CpuId(0));
@@ -145,7 +183,8 @@ fn measure(yard: &OwnedPageyard<TryLock>, frames: u64, full_pct: f64, order: Ord
         frames,
         full_pct,
         order: order.get(),
-        steps_max: yard.take_search_steps(CX.cpu).unwrap_or(0),
+        steps_max: yard.take_search_steps(CX.cpu),
         total_ns_median: series[0][0].median(),
+        x_16_gib: None,
     })
 }

@@ -4,17 +4,21 @@
 use super::peers::uml::{self, Uml};
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, Subjects};
-use crate::external::{External, ExternalNote};
-use crate::figures::SweepFigures;
+use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::cell::{Cell, Measured};
 use crate::harness::engines::MEMORY;
 use crate::harness::locked::LockedPairs;
-use crate::harness::machine::{Machine, Taken, Watch};
+use crate::harness::machine::{Machine, Watch};
+use crate::harness::moves::Moves;
+use crate::harness::noise::Disturbance;
 pub use crate::harness::pattern::Pattern;
 use crate::harness::subject::Subject;
 use crate::harness::team::{Team, cpus};
 use pageyard::Order;
-use serde::Serialize;
+use pageyard_trace::Document;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A batch larger than all lists, of single frames on one thread, freed at random: the coldest case.
@@ -38,7 +42,7 @@ pub struct SweepOptions {
     /// Rows that `bench/linux/run` left; without it they are looked for where it leaves them.
     pub linux_uml: Option<PathBuf>,
     /// Rows that were measured elsewhere.
-    pub external: Option<External<SweepFigures>>,
+    pub external: Option<External<SweepRow>>,
 }
 
 impl SweepOptions {
@@ -70,11 +74,11 @@ impl SweepOptions {
 }
 
 /// One row: nanoseconds for each block, each thread.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SweepRow {
     /// The allocator.
-    pub allocator: &'static str,
+    pub allocator: Cow<'static, str>,
     /// Threads at the same time.
     pub threads: usize,
     /// Order of the blocks.
@@ -85,81 +89,139 @@ pub struct SweepRow {
     pub pattern: Pattern,
     /// Taking, by its share in passes with the clock read in between.
     pub alloc_ns: f64,
-    /// Giving back, likewise.
+    /// Giving back, by the same measure.
     pub free_ns: f64,
     /// Both, the fastest sample.
     pub total_ns_min: f64,
     /// Both, the median.
     pub total_ns_median: f64,
-    /// Times a per-CPU list was filled from its zone, in all samples of the row.
-    pub refills: u64,
-    /// Times one was spilled to it.
-    pub spills: u64,
-    /// Whether refills and spills can be seen; where not, both are 0.
-    pub moves_seen: bool,
+    /// Refills and spills; left out where they cannot be seen.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<Moves>,
     /// The share of the frees that are checked without a locked instruction, counted in a pass more; left out for
     /// allocators that bias nothing to a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub biased_share: Option<f64>,
-    /// How often a pageblock's bias was taken back in all samples of the row, likewise.
+    /// How often a pageblock's bias was taken back in all samples of the row; left out where nothing is biased.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revocations: Option<u64>,
     /// Locked instructions of one block, taken and given back, counted by stepping through one pass in another process;
     /// left out where that was not counted: only the lock-free engine's, one thread, first in first out, batches up to
     /// 64.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub locked_per_pair: Option<f64>,
-    /// Blocks handled in all samples of the row.
-    #[serde(skip)]
-    pub blocks: u64,
-    /// The median as a multiple of the floor's of the same setting; 0 where that has none.
-    #[serde(skip)]
-    pub x_floor: f64,
-    /// The floor's name.
-    #[serde(skip)]
-    pub floor: &'static str,
-    /// With more threads, how many times as many blocks they handle as one thread does; 0 where that is not known.
-    #[serde(skip)]
-    pub x_one_thread: f64,
-    /// The share of the time in which all threads ran: time outside that does not count.
-    #[serde(skip)]
-    pub overlap: f64,
     /// Samples that count.
     pub samples: usize,
     /// Whether the row is doubtful: a pair of the same code disagreed, or other processes took time.
+    #[serde(default)]
     pub disturbed: bool,
     /// Whether it was measured in another run.
-    #[serde(rename = "measured_apart")]
-    pub apart: bool,
+    #[serde(skip_deserializing)]
+    pub measured_apart: bool,
     /// Whether it comes from a file of rows that was measured elsewhere; left out otherwise.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
-    /// Whether ratios to rows of this machine mean anything.
-    #[serde(skip)]
-    pub compares: bool,
+    /// Blocks handled in all samples; left out for a row that was measured apart.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+    /// Refills in 1000 of those blocks; left out where they cannot be seen.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub refills_per_1000_blocks: Option<f64>,
+    /// Spills in 1000 of those blocks; left out where they cannot be seen.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub spills_per_1000_blocks: Option<f64>,
+    /// The share of the time in which all threads ran; left out for one thread, and for a row that was measured apart.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub overlap_pct: Option<f64>,
+    /// The floor's name; left out where the setting has none.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<Cow<'static, str>>,
+    /// The median as a multiple of the floor's.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub x_floor: Option<f64>,
+    /// With more threads, how many times as many blocks they handle as one thread does; left out where that is not
+    /// known.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    pub x_one_thread: Option<f64>,
+    /// The median as a multiple of each engine's in the setting; left out for the engines and for floors.
+    #[serde(skip_deserializing, skip_serializing_if = "BTreeMap::is_empty")]
+    pub x_engines: BTreeMap<Cow<'static, str>, f64>,
 }
 
-/// A sweep's result.
-#[derive(Clone, Debug, Default)]
+/// The engine's variants, which others are compared with.
+const OURS: [&str; 3] = ["pageyard", "pageyard-exclusive", "pageyard-trylock"];
+
+impl SweepRow {
+    /// Returns whether it is one of the engine's variants.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        OURS.contains(&&*self.allocator)
+    }
+
+    fn setting(&self) -> (usize, u8, usize, Pattern) {
+        (self.threads, self.order, self.batch, self.pattern)
+    }
+}
+
+impl ExternalRow for SweepRow {
+    type Report = Sweep;
+
+    const KEYS: &'static [Key] = &[
+        Key::of("threads", Kind::Count),
+        Key::of("order", Kind::Order),
+        Key::of("batch", Kind::Count),
+        Key::of("pattern", Kind::OneOf(&Pattern::NAMES)),
+        Key::of("alloc_ns", Kind::Ns),
+        Key::of("free_ns", Kind::Ns),
+        Key::of("total_ns_min", Kind::NsAbove0),
+        Key::of("total_ns_median", Kind::NsAbove0),
+        Key::maybe("refills", Kind::Count),
+        Key::maybe("spills", Kind::Count),
+        Key::maybe("biased_share", Kind::Share),
+        Key::maybe("revocations", Kind::Count),
+        Key::of("samples", Kind::Count),
+        Key::maybe("disturbed", Kind::Flag),
+    ];
+
+    fn allocator(&self) -> &str {
+        &self.allocator
+    }
+
+    fn is_of_the_setting_of(&self, other: &SweepRow) -> bool {
+        self.setting() == other.setting()
+    }
+
+    fn marked(self) -> SweepRow {
+        SweepRow { external: true, measured_apart: true, ..self }
+    }
+}
+
+/// Batches of all sizes, allocated and freed.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sweep {
     /// Where it was measured.
     pub machine: Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
+    /// What disturbed it.
+    pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
-    /// The rows.
+    /// The rows: nanoseconds for each block, each thread.
     pub rows: Vec<SweepRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
-    /// Settings measured, and how many of them were disturbed.
-    pub settings: (usize, usize),
-    /// The largest disagreement of the pair.
-    pub apart_most: f64,
-    /// What others took in the whole run.
-    pub taken: Taken,
-    /// The source of rows that were measured separately.
+    /// What is to be known of rows that were measured apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The source of rows that were measured elsewhere.
+    /// The source of rows that were measured elsewhere; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalNote>,
+}
+
+impl Document for Sweep {
+    const SCHEMA: &'static str = "pageyard.bench-sweep/2";
 }
 
 /// Runs a sweep. `progress` is told how many of how many settings are done.
@@ -192,7 +254,7 @@ pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Swee
             }
         }
     }
-    sweep.taken = watch.seen();
+    sweep.disturbance.taken = watch.seen();
     sweep.left_out(options, team.len());
     sweep.add_locked(options);
     sweep
@@ -219,11 +281,6 @@ impl Setting {
         (row.order, row.batch, row.pattern, row.threads)
             == (self.order.get(), self.batch, self.pattern, threads)
     }
-
-    fn is_of(&self, row: &SweepFigures) -> bool {
-        (row.order, row.batch, row.pattern, row.threads)
-            == (self.order.get(), self.batch, self.pattern, self.threads)
-    }
 }
 
 impl Sweep {
@@ -236,9 +293,7 @@ impl Sweep {
             .collect();
         let outcome =
             Cell { order, call: 1, threads: setting.threads, samples: self.samples }.measure(team, &subjects);
-        self.settings.0 += 1;
-        self.settings.1 += usize::from(outcome.noise.disturbs());
-        self.apart_most = self.apart_most.max(outcome.noise.apart);
+        self.disturbance.add(&outcome.noise);
         for (subject, measured) in subjects.iter().zip(outcome.measured) {
             match measured {
                 Some(m) => self.rows.push(row(setting, subject.name(), &m, &outcome.noise)),
@@ -248,14 +303,12 @@ impl Sweep {
     }
 
     /// Adds the rows of a setting that were measured apart to those that were just measured, and the ratios.
-    fn add_apart(&mut self, setting: &Setting, uml: Option<&Uml>, external: Option<&External<SweepFigures>>) {
-        let of_setting = |figures: &SweepFigures| setting.is_of(figures);
-        for figures in uml.iter().flat_map(|uml| &uml.rows).filter(|figures| of_setting(figures)) {
-            self.rows.push(apart(setting, uml::NAME, figures));
-        }
-        for (name, figures) in external.iter().flat_map(|e| &e.rows).filter(|(_, f)| of_setting(f)) {
-            let compares = self.external.as_mut().is_none_or(ExternalNote::show);
-            self.rows.push(SweepRow { external: true, compares, ..apart(setting, name, figures) });
+    fn add_apart(&mut self, setting: &Setting, uml: Option<&Uml>, external: Option<&External<SweepRow>>) {
+        let of_setting = |row: &&SweepRow| setting.is(row, setting.threads);
+        self.rows.extend(uml.iter().flat_map(|uml| &uml.rows).filter(of_setting).cloned());
+        for row in external.iter().flat_map(|external| &external.rows).filter(of_setting) {
+            self.external.as_mut().map(ExternalNote::show);
+            self.rows.push(row.clone());
         }
         self.add_ratios(setting);
     }
@@ -263,18 +316,24 @@ impl Sweep {
     fn add_ratios(&mut self, setting: &Setting) {
         let first = self.rows.iter().position(|row| setting.is(row, setting.threads));
         let first = first.unwrap_or(self.rows.len());
+        let (before, rows) = self.rows.split_at_mut(first);
+        let compares = self.external.as_ref().is_none_or(ExternalNote::compares);
+        let median = |row: &SweepRow| (row.allocator.clone(), row.total_ns_median);
+        let times = |ns: f64, of: f64| ns / of.max(0.01);
         let floor = ["floor-rseq", if setting.threads == 1 { "floor-array" } else { "floor-trylock" }];
-        let base = floor.iter().find_map(|f| self.rows[first..].iter().find(|r| r.allocator == *f)).cloned();
-        for i in first..self.rows.len() {
-            let one = |r: &&SweepRow| setting.is(r, 1) && r.allocator == self.rows[i].allocator;
-            let one = self.rows.iter().find(one).map_or(0.0, |r| r.total_ns_median);
-            let row = &mut self.rows[i];
-            if let Some(base) = base.as_ref().filter(|_| row.compares) {
-                row.floor = base.allocator;
-                row.x_floor = row.total_ns_median / base.total_ns_median.max(0.01);
+        let floor = floor.iter().find_map(|f| rows.iter().find(|r| r.allocator == *f)).map(median);
+        let ours: Vec<_> = rows.iter().filter(|r| r.is_ours()).map(median).collect();
+        for row in rows {
+            let ns = row.total_ns_median;
+            if let Some((name, floor)) = floor.as_ref().filter(|_| compares || !row.external) {
+                (row.floor, row.x_floor) = (Some(name.clone()), Some(times(ns, *floor)));
             }
             if setting.threads > 1 {
-                row.x_one_thread = setting.threads as f64 * one / row.total_ns_median.max(0.01);
+                let one = before.iter().find(|r| setting.is(r, 1) && r.allocator == row.allocator);
+                row.x_one_thread = one.map(|one| setting.threads as f64 * times(one.total_ns_median, ns));
+            }
+            if !row.is_ours() && !row.allocator.starts_with("floor") && (compares || !row.external) {
+                row.x_engines = ours.iter().map(|(name, mine)| (name.clone(), times(ns, *mine))).collect();
             }
         }
     }
@@ -282,14 +341,14 @@ impl Sweep {
     /// Adds what a process of its own counts of locked instructions.
     fn add_locked(&mut self, options: &SweepOptions) {
         let of = |row: &SweepRow| (Order::of(row.order), row.batch);
-        let counts = |row: &SweepRow| !row.apart && (row.threads, row.pattern) == (1, Pattern::Fifo);
+        let counts = |row: &SweepRow| !row.measured_apart && (row.threads, row.pattern) == (1, Pattern::Fifo);
         let mut settings: Vec<_> = self.rows.iter().filter(|row| counts(row)).map(of).collect();
         settings.sort_unstable();
         settings.dedup();
         let locked = LockedPairs::ask(options.command.as_deref(), settings.into_iter());
         for row in self.rows.iter_mut().filter(|row| counts(row)) {
             let (order, batch) = of(row);
-            row.locked_per_pair = locked.of(row.allocator, order, batch);
+            row.locked_per_pair = locked.of(&row.allocator, order, batch);
         }
     }
 
@@ -357,9 +416,9 @@ fn why_not(setting: &Setting) -> String {
 }
 
 fn row(setting: &Setting, allocator: &'static str, m: &Measured, noise: &Noise) -> SweepRow {
-    let (refills, spills) = m.moves.unwrap_or_default();
+    let per_1000 = |moves: u64| 1000.0 * moves as f64 / m.blocks.max(1) as f64;
     SweepRow {
-        allocator,
+        allocator: allocator.into(),
         threads: setting.threads,
         order: setting.order.get(),
         batch: setting.batch,
@@ -368,44 +427,21 @@ fn row(setting: &Setting, allocator: &'static str, m: &Measured, noise: &Noise) 
         free_ns: m.free_ns,
         total_ns_min: m.total_ns_min,
         total_ns_median: m.total_ns_median,
-        refills,
-        spills,
-        moves_seen: m.moves.is_some(),
+        moves: m.moves,
         biased_share: m.biased.map(|(share, _)| share),
         revocations: m.biased.map(|(_, revoked)| revoked),
         locked_per_pair: None,
-        blocks: m.blocks,
-        x_floor: 0.0,
-        floor: "",
-        x_one_thread: 0.0,
-        overlap: m.overlap,
         samples: m.samples,
         disturbed: noise.disturbs(),
-        apart: false,
+        measured_apart: false,
         external: false,
-        compares: true,
-    }
-}
-
-/// The row of figures that were measured apart.
-fn apart(setting: &Setting, allocator: &'static str, figures: &SweepFigures) -> SweepRow {
-    let f = figures;
-    let measured = Measured {
-        alloc_ns: f.alloc_ns,
-        free_ns: f.free_ns,
-        total_ns_min: f.total_ns_min,
-        total_ns_median: f.total_ns_median,
-        moves: f.moves,
-        blocks: 0,
-        overlap: 1.0,
-        biased: None,
-        samples: f.samples as usize,
-    };
-    SweepRow {
-        apart: true,
-        disturbed: f.disturbed,
-        biased_share: f.biased_share,
-        revocations: f.revocations,
-        ..row(setting, allocator, &measured, &Noise::default())
+        blocks: Some(m.blocks),
+        refills_per_1000_blocks: m.moves.map(|moves| per_1000(moves.refills)),
+        spills_per_1000_blocks: m.moves.map(|moves| per_1000(moves.spills)),
+        overlap_pct: (setting.threads > 1).then_some(100.0 * m.overlap),
+        floor: None,
+        x_floor: None,
+        x_one_thread: None,
+        x_engines: BTreeMap::new(),
     }
 }

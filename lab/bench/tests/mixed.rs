@@ -1,8 +1,7 @@
 //! `bench mixed`: its shares are those of the recordings that ship, and the documented example of a row can be read.
 
 use pageyard_bench::external::External;
-use pageyard_bench::figures::MixedFigures;
-use pageyard_bench::mixed::RECORDED;
+use pageyard_bench::mixed::{MixedRow, RECORDED};
 use pageyard_trace::{Summary, Trace};
 use std::path::Path;
 
@@ -32,7 +31,7 @@ fn the_example_of_the_documentation_is_a_file_of_rows() {
     let example = page.split_once("```json\n").unwrap().1.split_once("```").unwrap().0;
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("example.json");
     std::fs::write(&file, example).unwrap();
-    let external = External::<MixedFigures>::read(&file).unwrap();
-    let (name, figures) = &external.rows[0];
-    assert_eq!((external.rows.len(), *name, figures.ns_median), (1, "mine", 31.5));
+    let external = External::<MixedRow>::read(&file).unwrap();
+    let row = &external.rows[0];
+    assert_eq!((external.rows.len(), &*row.allocator, row.ns_median), (1, "mine", 31.5));
 }

@@ -3,10 +3,7 @@
 use crate::samples::Samples;
 use clap::{Args, Subcommand};
 use pageyard_bench as bench;
-use pageyard_bench::document::{
-    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PoolsDocument,
-    PrimitivesDocument, ScaleDocument, StreamDocument, SweepDocument,
-};
+use pageyard_bench::document::StreamDocument;
 use pageyard_cli::output::{Failure, show};
 use pageyard_cli::progress::Progress;
 use std::num::NonZeroUsize;
@@ -215,25 +212,25 @@ impl Bench {
                     bench::peers::check_uml(file).map_err(Failure)?;
                 }
                 let options = asked.options(self.quick)?;
-                let result = bench::sweep::sweep(&options, &mut |done, all| bar.at("sweep", done, all));
+                let mut result = bench::sweep::sweep(&options, &mut |done, all| bar.at("sweep", done, all));
                 drop(bar);
-                let document = SweepDocument { quick: self.quick, ..result.document() };
-                show(json, &document, SweepDocument::text)
+                result.quick = self.quick;
+                show(json, &result, bench::sweep::Sweep::text)
             }
             What::Bulk(Samples { samples }) => {
                 use bench::bulk::BulkOptions;
                 let mut options = if self.quick { BulkOptions::quick() } else { BulkOptions::full() };
                 options.command = command();
                 options.samples = samples.unwrap_or(options.samples);
-                let result = bench::bulk::bulk(&options, &mut |done, all| bar.at("bulk", done, all));
+                let mut result = bench::bulk::bulk(&options, &mut |done, all| bar.at("bulk", done, all));
                 drop(bar);
-                let document = BulkDocument { quick: self.quick, ..result.document() };
-                show(json, &document, BulkDocument::text)
+                result.quick = self.quick;
+                show(json, &result, bench::bulk::Bulk::text)
             }
             What::Primitives => {
                 let result = bench::primitives::primitives(&mut |done, all| bar.at("primitives", done, all));
                 drop(bar);
-                show(json, &result.document(), PrimitivesDocument::text)
+                show(json, &result, bench::primitives::Primitives::text)
             }
             What::Cross(asked) => {
                 use bench::cross::CrossOptions;
@@ -241,55 +238,52 @@ impl Bench {
                 options.command = command();
                 options.samples = asked.samples.samples.unwrap_or(options.samples);
                 options.external = asked.external.read(bench::external::External::read)?;
-                let result = bench::cross::cross(&options, &mut |done, all| bar.at("cross", done, all));
+                let mut result = bench::cross::cross(&options, &mut |done, all| bar.at("cross", done, all));
                 drop(bar);
-                let document = CrossDocument { quick: self.quick, ..result.document() };
-                show(json, &document, CrossDocument::text)
+                result.quick = self.quick;
+                show(json, &result, bench::cross::Cross::text)
             }
             What::Mixed(asked) => {
                 let options = asked.options(self.quick)?;
-                let result = bench::mixed::mixed(&options, &mut |done, all| bar.at("mixed", done, all));
+                let mut result = bench::mixed::mixed(&options, &mut |done, all| bar.at("mixed", done, all));
                 drop(bar);
-                let document = MixedDocument { quick: self.quick, ..result.document() };
-                show(json, &document, MixedDocument::text)
+                result.quick = self.quick;
+                show(json, &result, bench::mixed::Mixed::text)
             }
             What::Pools(Samples { samples }) => {
                 use bench::pools::PoolsOptions;
                 let mut options = if self.quick { PoolsOptions::quick() } else { PoolsOptions::full() };
                 options.samples = samples.unwrap_or(options.samples);
-                let result = bench::pools::pools(&options, &mut |done, all| bar.at("pools", done, all));
+                let mut result = bench::pools::pools(&options, &mut |done, all| bar.at("pools", done, all));
                 drop(bar);
-                let document = PoolsDocument { quick: self.quick, ..result.document() };
-                show(json, &document, PoolsDocument::text)
+                result.quick = self.quick;
+                show(json, &result, bench::pools::Pools::text)
             }
             What::Scale => {
                 use bench::scale::ScaleOptions;
                 let options = if self.quick { ScaleOptions::quick() } else { ScaleOptions::full() };
-                let rows = bench::scale::scale(&options, &mut |done, all| bar.at("scale", done, all));
+                let mut result = bench::scale::scale(&options, &mut |done, all| bar.at("scale", done, all));
                 drop(bar);
-                let refused = bench::refused::refused(&options.frames);
-                let machine = bench::machine::Machine::measured();
-                let document =
-                    ScaleDocument { quick: self.quick, ..ScaleDocument::of(&machine, &rows, &refused) };
-                show(json, &document, ScaleDocument::text)
+                result.quick = self.quick;
+                show(json, &result, bench::scale::Scale::text)
             }
             What::Clear(Samples { samples }) => {
                 use bench::clear::ClearOptions;
                 let mut options = if self.quick { ClearOptions::quick() } else { ClearOptions::full() };
                 options.samples = samples.unwrap_or(options.samples);
-                let result = bench::clear::clear(&options, &mut |done, all| bar.at("clear", done, all));
+                let mut result = bench::clear::clear(&options, &mut |done, all| bar.at("clear", done, all));
                 drop(bar);
-                let document = ClearDocument { quick: self.quick, ..result.document() };
-                show(json, &document, ClearDocument::text)
+                result.quick = self.quick;
+                show(json, &result, bench::clear::Cleared::text)
             }
             What::Fault(Samples { samples }) => {
                 use bench::fault::FaultOptions;
                 let mut options = if self.quick { FaultOptions::quick() } else { FaultOptions::full() };
                 options.samples = samples.unwrap_or(options.samples);
-                let result = bench::fault::fault(&options, &mut |done, all| bar.at("fault", done, all));
+                let mut result = bench::fault::fault(&options, &mut |done, all| bar.at("fault", done, all));
                 drop(bar);
-                let document = FaultDocument { quick: self.quick, ..result.document() };
-                show(json, &document, FaultDocument::text)
+                result.quick = self.quick;
+                show(json, &result, bench::fault::Faulted::text)
             }
             What::Stream(asked) => {
                 let options = asked.options(self.quick);

@@ -11,10 +11,12 @@ pub(crate) use pass::{PAGE, Pass, Region};
 
 use super::{Noise, SAMPLES, Skipped};
 use crate::harness::machine::{Machine, Watch};
+use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{Sample, Sampler};
 use crate::harness::samples::Samples;
 use crate::harness::team::{OVERLAP, Pinned, Span, cpus, overlap};
 use pageyard_arena::clear::Primitive;
+use pageyard_trace::Document;
 use serde::Serialize;
 use std::sync::Barrier;
 
@@ -87,24 +89,39 @@ pub struct ClearRow {
     pub gbps_median: f64,
     /// The standard deviation of the samples.
     pub gbps_stdev: f64,
+    /// The median as a multiple of that of `memset`, a page at a time; left out where that has no row in the setting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x_memset: Option<f64>,
+    /// The median as a multiple of that of the best single primitive of the setting, in any mode; left out where none
+    /// has a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x_best: Option<f64>,
 }
 
-/// The result.
-#[derive(Clone, Debug, Default)]
+/// How fast memory becomes zeros.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cleared {
     /// Where it was measured.
     pub machine: Machine,
+    /// Whether fewer settings were measured than the benchmark has.
+    pub quick: bool,
+    /// What disturbed it.
+    pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
     /// What the arena chooses here: for a hot frame, for cold memory, and the size from which an extent is taken for
-    /// cold.
+    /// cold; left out where nothing was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
     /// The rows.
     pub rows: Vec<ClearRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
-    /// What disturbed each setting.
-    pub noise: Vec<Noise>,
+}
+
+impl Document for Cleared {
+    const SCHEMA: &'static str = "pageyard.bench-clear/2";
 }
 
 /// What the arena chooses on this machine, as it was measured before.
@@ -162,7 +179,7 @@ pub fn clear(options: &ClearOptions, progress: &mut dyn FnMut(u64, u64)) -> Clea
                 result.skipped.push(Skipped { allocator: "two threads", why });
             }
             result.rows.extend(rows);
-            result.noise.push(noise);
+            result.disturbance.add(&noise);
         }
         progress(done as u64 + 1, options.settings.len() as u64);
     }
@@ -196,8 +213,21 @@ fn measure(
         cold: setting.cold,
         gbps_median: samples.median(),
         gbps_stdev: samples.deviation(),
+        x_memset: None,
+        x_best: None,
     };
-    (rows.map(row).collect(), noise)
+    let mut rows: Vec<ClearRow> = rows.map(row).collect();
+    add_ratios(&mut rows);
+    (rows, noise)
+}
+
+/// Computes how the rows of a setting compare.
+fn add_ratios(rows: &mut [ClearRow]) {
+    let memset = rows.iter().find(|r| (r.primitive, r.mode) == ("memset", Mode::Page)).map(|r| r.gbps_median);
+    let best = rows.iter().filter(|r| r.primitive != CHOICE).map(|r| r.gbps_median).max_by(f64::total_cmp);
+    for row in rows {
+        [row.x_memset, row.x_best] = [memset, best].map(|of| of.map(|of| row.gbps_median / of.max(0.01)));
+    }
 }
 
 /// Takes samples of several ways in turn: gigabytes a second of all threads together.

@@ -1,8 +1,7 @@
 //! `bench stream` as a document.
 
-use super::DisturbanceDocument;
 use crate::harness::machine::Machine;
-use crate::harness::noise::Skipped;
+use crate::harness::noise::{Disturbance, Skipped};
 use crate::stream::{StreamRow, Streamed};
 use pageyard_replay::text::bytes;
 use pageyard_trace::Document;
@@ -17,7 +16,7 @@ pub struct StreamDocument<'a> {
     /// Whether fewer repetitions were measured than the benchmark has.
     pub quick: bool,
     /// What disturbed it.
-    pub disturbance: DisturbanceDocument,
+    pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
     /// Elements of each of the three arrays.
@@ -53,7 +52,7 @@ impl Streamed {
         StreamDocument {
             machine: &self.machine,
             quick: false,
-            disturbance: DisturbanceDocument::of_all(&self.noise),
+            disturbance: Disturbance::of_all(&self.noise),
             samples: self.options.samples,
             elements,
             array_bytes,

@@ -5,6 +5,7 @@ use super::plot::write_png;
 use super::{Claim, ExperimentReport, Rows, claim, page};
 use crate::error::BenchError;
 use crate::harness::machine::CHECKED_BUILD_WARNING;
+use pageyard_trace::text::Grid;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -55,29 +56,13 @@ impl ExperimentReport {
     }
 }
 
-fn table(rows: &Rows, section: &str) -> String {
-    let columns = rows.columns(section);
-    let lines = lines(rows, section);
-    let first = lines.iter().map(|l| l.metric.len()).max().unwrap_or(0).max(section.len());
-    let width = |i: usize| {
-        let cells = lines.iter().filter_map(|l| l.cells[i]).map(|r| value(r).chars().count());
-        cells.max().unwrap_or(0).max(columns[i].len())
-    };
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    let mut text = format!("{section:<first$}");
-    for (column, width) in columns.iter().zip(&widths) {
-        let _ = write!(text, "  {column:>width$}");
+fn table(rows: &Rows, section: &str) -> Grid {
+    let mut grid = Grid::new([section].into_iter().chain(rows.columns(section)));
+    for line in lines(rows, section) {
+        let cells = line.cells.iter().map(|cell| cell.map_or_else(String::new, value));
+        grid.row([line.metric.to_owned()].into_iter().chain(cells));
     }
-    text.push('\n');
-    for line in &lines {
-        let mut row = format!("{:<first$}", line.metric);
-        for (cell, width) in line.cells.iter().zip(&widths) {
-            let _ = write!(row, "  {:>width$}", cell.map_or(String::new(), value));
-        }
-        text.push_str(row.trim_end());
-        text.push('\n');
-    }
-    text
+    grid
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! A file of rows: read within bounds, and refused with what to do.
 
 use super::compare::differences;
+use super::row::{ExternalRow, check_name, read};
 use crate::contestants::is_measured_here;
-use crate::figures::{Fields, Figures, check_name};
 use crate::harness::machine::Machine;
-use pageyard_trace::shown;
+use pageyard_trace::{Document, shown};
 use serde_json::Value;
 use std::fs::File;
 use std::io::Read;
@@ -18,14 +18,14 @@ const MOST_ROWS: usize = 10_000;
 
 /// Rows that were measured elsewhere.
 #[derive(Clone, Debug)]
-pub struct External<F> {
+pub struct External<R> {
     /// Where.
     pub machine: Machine,
-    /// The allocators, each with the figures of a setting.
-    pub rows: Vec<(&'static str, F)>,
+    /// The rows, marked.
+    pub rows: Vec<R>,
 }
 
-impl<F> External<F> {
+impl<R> External<R> {
     /// Says in what the machine is not like this one, a sentence each. Where it is not, ratios between the two mean
     /// nothing.
     #[must_use]
@@ -34,13 +34,13 @@ impl<F> External<F> {
     }
 }
 
-#[expect(private_bounds, reason = "the benchmarks are all that have figures")]
-impl<F: Figures> External<F> {
+#[expect(private_bounds, reason = "the benchmarks are all that have rows")]
+impl<R: ExternalRow> External<R> {
     /// Reads a file.
     ///
     /// # Errors
     /// The fault and the remedy, in one sentence.
-    pub fn read(path: &Path) -> Result<External<F>, String> {
+    pub fn read(path: &Path) -> Result<External<R>, String> {
         let name = shown(&path.display().to_string());
         let mut text = Vec::new();
         let opened = File::open(path).and_then(|file| file.take(LARGEST + 1).read_to_end(&mut text));
@@ -52,46 +52,37 @@ impl<F: Figures> External<F> {
     }
 }
 
-fn parse<F: Figures>(text: &[u8]) -> Result<External<F>, String> {
+fn parse<R: ExternalRow>(text: &[u8]) -> Result<External<R>, String> {
     let file: Value = serde_json::from_slice(text)
         .map_err(|e| format!("it is not JSON ({e}); write it as the benchmark's --json does"))?;
+    let known = R::Report::SCHEMA;
     match file.get("schema").and_then(Value::as_str) {
-        Some(schema) if schema == F::SCHEMA => {}
+        Some(schema) if schema == known => {}
         Some(other) => {
-            return Err(format!("its schema is {}, and this benchmark reads {}", shown(other), F::SCHEMA));
+            return Err(format!("its schema is {}, and this benchmark reads {known}", shown(other)));
         }
-        None => return Err(format!("it has no schema; add \"schema\": \"{}\"", F::SCHEMA)),
+        None => return Err(format!("it has no schema; add \"schema\": \"{known}\"")),
     }
     let machine = machine(file.get("machine"))?;
     let rows = file.get("rows").and_then(Value::as_array);
     let rows = rows.filter(|rows| (1..=MOST_ROWS).contains(&rows.len()));
     let rows = rows.ok_or_else(|| format!("it has no list `rows` of 1 to {MOST_ROWS} rows; add it"))?;
-    let mut read: Vec<(&str, F)> = Vec::new();
+    let mut all: Vec<R> = Vec::new();
     for (i, row) in rows.iter().enumerate() {
         let wrong = |why: String| format!("row {} of `rows`: {why}", i + 1);
-        let fields = Fields::of(row).map_err(wrong)?;
-        let name = fields.name("allocator").map_err(wrong)?;
+        let row: R = read(row).map_err(wrong)?;
+        let name = row.allocator();
         if is_measured_here(name) {
             return Err(wrong(format!(
                 "{name} is measured here; give the row another name, or leave it out"
             )));
         }
-        let figures = F::read(&fields).map_err(wrong)?;
-        if read.iter().any(|(other, of)| *other == name && of.is_of_the_setting_of(&figures)) {
+        if all.iter().any(|other| other.allocator() == name && other.is_of_the_setting_of(&row)) {
             return Err(wrong(format!("{name} has a row of this setting already; leave one of them out")));
         }
-        read.push((name, figures));
+        all.push(row);
     }
-    let mut names: Vec<&'static str> = Vec::new();
-    let mut keep = |name: &str| {
-        names.iter().copied().find(|kept| *kept == name).unwrap_or_else(|| {
-            // A row's name is known for as long as the program runs, as those of the allocators here are.
-            names.push(Box::leak(name.into()));
-            names[names.len() - 1]
-        })
-    };
-    let rows = read.into_iter().map(|(name, figures)| (keep(name), figures)).collect();
-    Ok(External { machine, rows })
+    Ok(External { machine, rows: all.into_iter().map(R::marked).collect() })
 }
 
 fn machine(value: Option<&Value>) -> Result<Machine, String> {
@@ -114,7 +105,9 @@ fn machine(value: Option<&Value>) -> Result<Machine, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::{CrossFigures, MixedFigures, SweepFigures};
+    use crate::cross::CrossRow;
+    use crate::mixed::MixedRow;
+    use crate::sweep::SweepRow;
 
     const MIXED: &str = r#"{"schema": "pageyard.bench-mixed/1",
         "machine": {"cpu": "EPYC", "cpus": 2, "kernel": "6.1", "locked_ns": 2.3, "store_to_load_ns": 0.8},
@@ -122,18 +115,18 @@ mod tests {
             "harness_ns": 4.5, "requests": 1000, "failed": 1, "samples": 15}]}"#;
 
     fn refused(text: &str) -> String {
-        let why = parse::<MixedFigures>(text.as_bytes()).unwrap_err();
+        let why = parse::<MixedRow>(text.as_bytes()).unwrap_err();
         assert!(why.lines().count() == 1 && !why.chars().any(char::is_control), "{why}");
         why
     }
 
     #[test]
     fn a_file_is_read_as_it_was_written() {
-        let external = parse::<MixedFigures>(MIXED.as_bytes()).unwrap();
-        let (name, figures) = &external.rows[0];
-        assert_eq!((*name, figures.ns_median, figures.harness_ns, figures.failed), ("mine", 30.5, 4.5, 1));
+        let external = parse::<MixedRow>(MIXED.as_bytes()).unwrap();
+        let row = &external.rows[0];
+        assert_eq!((&*row.allocator, row.ns_median, row.harness_ns, row.failed), ("mine", 30.5, 4.5, 1));
         assert_eq!((&*external.machine.cpu, external.machine.costs.unwrap().locked_ns), ("EPYC", 2.3));
-        assert_eq!((figures.biased_share, figures.disturbed), (None, false));
+        assert_eq!((row.biased_share, row.disturbed, row.external), (None, false, true));
     }
 
     #[test]
@@ -181,9 +174,9 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_or_too_large_is_named() {
-        let why = External::<SweepFigures>::read(Path::new("/nowhere/at-all.json")).unwrap_err();
+        let why = External::<SweepRow>::read(Path::new("/nowhere/at-all.json")).unwrap_err();
         assert!(why.contains("/nowhere/at-all.json cannot be read"), "{why}");
-        let why = External::<CrossFigures>::read(Path::new("/dev/zero")).unwrap_err();
+        let why = External::<CrossRow>::read(Path::new("/dev/zero")).unwrap_err();
         assert!(why.contains("/dev/zero is larger than 16 MiB"), "{why}");
     }
 }

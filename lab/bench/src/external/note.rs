@@ -19,7 +19,7 @@ pub struct ExternalNote {
 
 impl ExternalNote {
     /// Compares the machine of a file with this one. No row of it is shown yet.
-    pub(crate) fn of<F>(external: &External<F>, here: &Machine) -> ExternalNote {
+    pub(crate) fn of<R>(external: &External<R>, here: &Machine) -> ExternalNote {
         ExternalNote {
             machine: external.machine.clone(),
             differences: external.differences(here),
@@ -27,10 +27,14 @@ impl ExternalNote {
         }
     }
 
-    /// Counts a row that is shown, and says whether ratios to rows of this machine mean anything.
-    pub(crate) fn show(&mut self) -> bool {
+    /// Counts a row that is shown.
+    pub(crate) fn show(&mut self) {
         // A setting that was asked for twice is shown twice.
         self.rows_left_out = self.rows_left_out.saturating_sub(1);
+    }
+
+    /// Returns whether ratios of its rows to those of this machine mean anything.
+    pub(crate) fn compares(&self) -> bool {
         self.differences.is_empty()
     }
 }

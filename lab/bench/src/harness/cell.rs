@@ -4,6 +4,7 @@ use super::clock::clock_cost;
 use super::floors::{FLOOR, FloorArray};
 use super::load::{Load, Taken};
 use super::machine::Watch;
+use super::moves::Moves;
 use super::noise::Noise;
 use super::sampler::{Sample, Sampler};
 use super::samples::Samples;
@@ -44,7 +45,7 @@ pub(crate) struct Measured {
     pub total_ns_min: f64,
     pub total_ns_median: f64,
     /// Refills and spills in all samples, where they can be seen.
-    pub moves: Option<(u64, u64)>,
+    pub moves: Option<Moves>,
     /// Blocks handled in all samples.
     pub blocks: u64,
     /// The share of the time in which all threads ran; 1 for one thread.
@@ -113,7 +114,7 @@ impl Turn<'_> {
             free_ns: total * (1.0 - share),
             total_ns_min: totals.min(),
             total_ns_median: total,
-            moves: self.subject.moves().zip(self.before).map(|(b, a)| (b.0 - a.0, b.1 - a.1)),
+            moves: Moves::between(self.before, self.subject.moves()),
             blocks: self.load.all_blocks() * self.taken * self.threads as u64,
             overlap: overlaps.median(),
             biased: None,

@@ -3,6 +3,7 @@
 //! * `clock`: the clock; `team`: threads that stay, each on its own CPU, and how a thread is pinned; `costs`: what the
 //!   machine's own operations cost;
 //! * `machine`: the machine, and what else used it; `samples`: the samples of a row; `noise`: what disturbed one;
+//!   `moves`: blocks between lists and zone;
 //! * `sampler`: subjects take turns, sample by sample; `pattern`: the order in which a batch is given back;
 //! * `allocator`: what the timed loops call; `load`: what a sample does, and what it took; `loops`, `handover`: the
 //!   loops; `divided`: recorded calls on the CPUs that made them; `subject`: an allocator under its name, of which a
@@ -27,6 +28,7 @@ mod loops;
 pub mod machine;
 pub(crate) mod memory;
 pub(crate) mod mixed;
+pub(crate) mod moves;
 pub(crate) mod noise;
 pub(crate) mod paged;
 pub(crate) mod pattern;

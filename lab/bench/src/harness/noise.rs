@@ -1,6 +1,6 @@
 //! Measurements that were skipped, and disturbances of those that were made.
 
-use super::machine::{self, Watch};
+use super::machine::{Taken, Watch};
 use serde::Serialize;
 
 /// Something that could not be measured, and why.
@@ -22,7 +22,7 @@ pub struct Noise {
     /// The share by which the two halves of a pair, which are the same code, differ.
     pub apart: f64,
     /// The time that other processes took meanwhile.
-    pub taken: machine::Taken,
+    pub taken: Taken,
 }
 
 impl Noise {
@@ -36,5 +36,40 @@ impl Noise {
     #[must_use]
     pub fn disturbs(&self) -> bool {
         self.apart > AGREE || self.taken.is_much()
+    }
+}
+
+/// What disturbed a run of many settings.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Disturbance {
+    /// Settings measured.
+    pub settings: usize,
+    /// Of those, the ones whose rows are to be doubted.
+    pub disturbed: usize,
+    /// The largest disagreement of a pair of the same code.
+    pub pair_apart_pct_max: f64,
+    /// What others took meanwhile.
+    #[serde(flatten)]
+    pub taken: Taken,
+}
+
+impl Disturbance {
+    /// Sums up what disturbed each setting.
+    #[must_use]
+    pub fn of_all(noise: &[Noise]) -> Disturbance {
+        let mut all = Disturbance::default();
+        noise.iter().for_each(|one| all.add(one));
+        all
+    }
+
+    /// Adds a setting.
+    pub(crate) fn add(&mut self, noise: &Noise) {
+        self.settings += 1;
+        self.disturbed += usize::from(noise.disturbs());
+        self.pair_apart_pct_max = self.pair_apart_pct_max.max(100.0 * noise.apart);
+        self.taken.steal_ms += noise.taken.steal_ms;
+        self.taken.waited_ms += noise.taken.waited_ms;
+        self.taken.elapsed_ms += noise.taken.elapsed_ms;
     }
 }

@@ -1,9 +1,9 @@
 //! The order in which a batch is given back.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The order in which a batch is given back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Pattern {
@@ -19,9 +19,12 @@ impl Pattern {
     /// Every pattern.
     pub const ALL: [Pattern; 3] = [Pattern::Fifo, Pattern::Lifo, Pattern::Shuffled];
 
+    /// The name of each.
+    pub const NAMES: [&str; 3] = [Pattern::Fifo.name(), Pattern::Lifo.name(), Pattern::Shuffled.name()];
+
     /// Returns the name.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Pattern::Fifo => "fifo",
             Pattern::Lifo => "lifo",

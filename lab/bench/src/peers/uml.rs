@@ -1,6 +1,7 @@
 //! Rows of Linux itself, measured under User Mode Linux: see `bench/linux`.
 
-use crate::figures::{Fields, Figures, SweepFigures};
+use crate::external::read_row;
+use crate::sweep::SweepRow;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub struct Uml {
     /// The parts of a kernel that User Mode Linux leaves out.
     pub left_out: String,
     /// The rows.
-    pub rows: Vec<SweepFigures>,
+    pub rows: Vec<SweepRow>,
 }
 
 /// Reads the rows, or says why there are none.
@@ -44,8 +45,9 @@ fn parse(text: &str) -> Option<Uml> {
     let word = |v: &Value, key: &str| v.get(key)?.as_str().map(str::to_owned);
     let rows = all.get("rows")?.as_array()?.iter().map(|row| {
         let mut row = row.clone();
-        row.as_object_mut()?.insert("samples".to_owned(), SAMPLES.into());
-        SweepFigures::read(&Fields::of(&row).ok()?).ok()
+        row.as_object_mut()?
+            .extend([("allocator".to_owned(), NAME.into()), ("samples".to_owned(), SAMPLES.into())]);
+        read_row(&row).ok().map(|row| SweepRow { measured_apart: true, ..row })
     });
     Some(Uml {
         kernel: word(&all, "kernel")?,
@@ -58,6 +60,7 @@ fn parse(text: &str) -> Option<Uml> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::moves::Moves;
 
     #[test]
     fn a_row_with_a_part_missing_spoils_the_file() {
@@ -67,7 +70,7 @@ mod tests {
         let uml = parse(&file(row)).unwrap();
         assert_eq!(
             (uml.rows[0].batch, uml.rows[0].total_ns_median, uml.rows[0].moves),
-            (64, 27.5, Some((0, 2)))
+            (64, 27.5, Some(Moves { refills: 0, spills: 2 }))
         );
         assert_eq!(parse(&file(&row.replace("27.5", "null"))), None);
         assert_eq!(parse("{}"), None);

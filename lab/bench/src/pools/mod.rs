@@ -11,9 +11,10 @@ mod ours;
 mod pool;
 
 use crate::harness::machine::{Machine, Watch};
-use crate::harness::noise::{Noise, Skipped};
+use crate::harness::noise::{Disturbance, Noise, Skipped};
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use crate::harness::team::{Team, cpus};
+use pageyard_trace::Document;
 pub use pool::Where;
 use pool::{Measured, Work};
 use serde::Serialize;
@@ -39,21 +40,33 @@ pub struct PoolRow {
     pub pair_ns: f64,
     /// Both, the fastest sample.
     pub pair_ns_min: f64,
+    /// Both halves as a multiple of what the engine takes for single frames in the same setting; left out where it was
+    /// not measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub x_pageyard: Option<f64>,
 }
 
-/// The result.
-#[derive(Clone, Debug, Default)]
+/// Buffers for packets, taken and given back. The first pool of a setting is measured again as the last, and the two
+/// must agree.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pools {
     /// Where it was measured.
     pub machine: Machine,
+    /// Whether samples are shorter than the benchmark's.
+    pub quick: bool,
+    /// What disturbed it.
+    pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
-    /// The rows.
+    /// The rows: nanoseconds a buffer.
     pub rows: Vec<PoolRow>,
     /// What was not measured.
     pub skipped: Vec<Skipped>,
-    /// What disturbed each setting: the first pool is measured again as the last, and the two must agree.
-    pub noise: Vec<Noise>,
+}
+
+impl Document for Pools {
+    const SCHEMA: &'static str = "pageyard.bench-pools/1";
 }
 
 /// What to measure.
@@ -112,7 +125,8 @@ pub fn pools(options: &PoolsOptions, progress: &mut dyn FnMut(u64, u64)) -> Pool
             }
         });
         let pair = [&series[0][2], &series[series.len() - 1][2]].map(|pair| pair.median());
-        result.noise.push(Noise::of(pair, &watch));
+        result.disturbance.add(&Noise::of(pair, &watch));
+        let first = result.rows.len();
         for (subject, [get, put, both]) in subjects.iter().zip(&series).take(series.len() - 1) {
             if both.is_empty() {
                 let why = match at {
@@ -131,8 +145,12 @@ pub fn pools(options: &PoolsOptions, progress: &mut dyn FnMut(u64, u64)) -> Pool
                 put_ns: put.median(),
                 pair_ns: both.median(),
                 pair_ns_min: both.min(),
+                x_pageyard: None,
             });
         }
+        let rows = &mut result.rows[first..];
+        let engine = rows.iter().find(|row| row.pool == "pageyard").map(|row| row.pair_ns);
+        rows.iter_mut().for_each(|row| row.x_pageyard = engine.map(|ns| row.pair_ns / ns.max(0.01)));
     }
     result
 }

@@ -9,12 +9,15 @@ mod kernel;
 mod primitive;
 
 use super::{Noise, Skipped};
+use crate::experiment::Published;
 use crate::harness::clock::now_ns;
 use crate::harness::costs::laps;
 use crate::harness::machine::{Machine, Watch};
+use crate::harness::noise::Disturbance;
 use crate::harness::sampler::{SAMPLES, Sample, Sampler};
 use crate::harness::samples::Samples;
 use crate::harness::team::{Team, cpus};
+use pageyard_trace::Document;
 use primitive::Primitive;
 use serde::Serialize;
 
@@ -27,26 +30,65 @@ pub struct PrimitiveRow {
     /// What was done here.
     pub how: &'static str,
     /// Nanoseconds for one, the median.
-    #[serde(rename = "ns_median")]
-    pub ns: f64,
+    pub ns_median: f64,
     /// The fastest sample.
     pub ns_min: f64,
-    /// Cycles of the time-stamp counter; 0 where there is none.
-    #[serde(skip)]
-    pub cycles: f64,
+    /// Cycles of the time-stamp counter; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cycles_tsc: Option<f64>,
+    /// The cycles that document 000 prints; left out where it has no such row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published_cycles_tsc: Option<f64>,
+    /// The nanoseconds that document 000 prints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published_ns: Option<f64>,
 }
 
-/// The result.
-#[derive(Clone, Debug, Default)]
+impl PrimitiveRow {
+    /// Makes a row of nanoseconds, the median and the least, beside what document 000 prints.
+    fn new(
+        primitive: &'static str,
+        how: &'static str,
+        [ns_median, ns_min]: [f64; 2],
+        ghz: Option<f64>,
+    ) -> Self {
+        let published = published(primitive);
+        PrimitiveRow {
+            primitive,
+            how,
+            ns_median,
+            ns_min,
+            cycles_tsc: ghz.map(|ghz| ns_median * ghz),
+            published_cycles_tsc: published.map(|(cycles, _)| cycles),
+            published_ns: published.map(|(_, ns)| ns),
+        }
+    }
+}
+
+/// Returns what document 000 prints for an operation: cycles and nanoseconds.
+fn published(primitive: &str) -> Option<(f64, f64)> {
+    let lines = Published::carried().lines("time_bench");
+    let line = lines.iter().find(|l| l.text("primitive") == primitive)?;
+    let both = (line.number("cycles_tsc"), line.number("ns"));
+    (both.0.is_finite() && both.1.is_finite()).then_some(both)
+}
+
+/// What paths are made of.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Primitives {
     /// Where it was measured.
     pub machine: Machine,
+    /// What disturbed it: the empty loop, first and last of each turn, is the pair that must agree.
+    pub disturbance: Disturbance,
     /// The rows: first those of document 000, in its order.
     pub rows: Vec<PrimitiveRow>,
     /// What is not there.
     pub skipped: Vec<Skipped>,
-    /// What disturbed it: the empty loop, first and last of each turn, is the pair that must agree.
-    pub noise: Noise,
+}
+
+impl Document for Primitives {
+    const SCHEMA: &'static str = "pageyard.bench-primitives/1";
 }
 
 /// Measures. `progress` is told how many of how many samples are done.
@@ -62,43 +104,39 @@ pub fn primitives(progress: &mut dyn FnMut(u64, u64)) -> Primitives {
     let mut tell = |done: usize| progress(done as u64, SAMPLES as u64);
     let series = Sampler::new(SAMPLES).telling(&mut tell).run(&mut all, |p| Sample::Counts([p.sample()]));
     let ghz = tsc_ghz();
-    let row = |(p, [samples]): (&Primitive, &[Samples; 1])| PrimitiveRow {
-        primitive: p.name,
-        how: p.how,
-        ns: samples.median(),
-        ns_min: samples.min(),
-        cycles: samples.median() * ghz,
+    let row = |(p, [samples]): (&Primitive, &[Samples; 1])| {
+        PrimitiveRow::new(p.name, p.how, [samples.median(), samples.min()], ghz)
     };
     let mut rows: Vec<PrimitiveRow> = all.iter().zip(&series).map(row).collect();
-    let pair = [rows[0].ns, rows.pop().map_or(0.0, |r| r.ns)];
+    let pair = [rows[0].ns_median, rows.pop().map_or(0.0, |r| r.ns_median)];
     match handover(&team) {
-        Some(ns) => rows.push(PrimitiveRow {
-            primitive: "cache_line_handover",
-            how: "a line written on one CPU, seen and written on the other: one way",
+        Some(ns) => rows.push(PrimitiveRow::new(
+            "cache_line_handover",
+            "a line written on one CPU, seen and written on the other: one way",
             ns,
-            ns_min: ns,
-            cycles: ns * ghz,
-        }),
+            ghz,
+        )),
         None => result.skipped.push(Skipped {
             allocator: "cache_line_handover",
             why: "it needs two CPUs, and this process may use one".into(),
         }),
     }
     result.rows = rows;
-    result.noise = Noise::of(pair, &watch);
+    result.disturbance.add(&Noise::of(pair, &watch));
     result
 }
 
-/// Nanoseconds for a cache line to go from one CPU to another, the median of samples.
-fn handover(team: &Team) -> Option<f64> {
+/// Nanoseconds for a cache line to go from one CPU to another, the median and the least of samples.
+fn handover(team: &Team) -> Option<[f64; 2]> {
     let series = Sampler::new(SAMPLES)
         .warmed()
         .run(&mut [()], |()| laps(team, 1 << 14).map_or(Sample::Impossible, |ns| Sample::Counts([ns])));
-    (!series[0][0].is_empty()).then(|| series[0][0].median())
+    let samples = &series[0][0];
+    (!samples.is_empty()).then(|| [samples.median(), samples.min()])
 }
 
-/// Measures how fast the time-stamp counter runs, in cycles a nanosecond; 0 where there is none.
-fn tsc_ghz() -> f64 {
+/// Measures how fast the time-stamp counter runs, in cycles a nanosecond, where there is one.
+fn tsc_ghz() -> Option<f64> {
     #[cfg(target_arch = "x86_64")]
     {
         // SAFETY: every x86-64 processor has it, and it only reads.
@@ -107,8 +145,8 @@ fn tsc_ghz() -> f64 {
         while now_ns() - start < 5_000_000 {
             std::hint::spin_loop();
         }
-        (read() - cycles) as f64 / (now_ns() - start) as f64
+        Some((read() - cycles) as f64 / (now_ns() - start) as f64)
     }
     #[cfg(not(target_arch = "x86_64"))]
-    0.0
+    None
 }

@@ -1,20 +1,21 @@
 //! `bench mixed` as text.
 
 use super::{
-    disturbance_text, external_text, machine_text, quick_text, samples_text, shown_name, skipped_text,
-    threads_text,
+    disturbance_text, external_text, figure, machine_text, quick_text, samples_text, shown_name,
+    skipped_text, threads_text,
 };
-use crate::document::{MixedDocument, MixedRowDocument};
+use crate::mixed::{Mixed, MixedRow};
 use pageyard::PAGE_SIZE;
 use pageyard_replay::text::bytes;
+use pageyard_trace::text::Grid;
 use std::fmt::Write;
 
-impl MixedDocument<'_> {
+impl Mixed {
     /// Writes a table for each setting.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = quick_text(self.quick, "blocks handed over, and four times as many blocks a sample")
-            + &machine_text(self.machine);
+            + &machine_text(&self.machine);
         text += &disturbance_text(&self.disturbance);
         text += &samples_text(self.samples);
         let _ = writeln!(
@@ -29,38 +30,34 @@ impl MixedDocument<'_> {
             let _ = write!(text, " {} {:.4} %", of.order, 100.0 * of.share);
         }
         text.push('\n');
-        let setting = |r: &MixedRowDocument<'_>| (r.row.threads, r.row.pattern, r.row.touched);
+        let setting = |r: &MixedRow| (r.threads, r.pattern, r.touched);
         for rows in self.rows.chunk_by(|a, b| setting(a) == setting(b)) {
-            let first = rows[0].row;
+            let first = &rows[0];
             let threads = threads_text(first.threads);
             let touched = if first.touched { "touched" } else { "not touched" };
             let doubtful = if first.disturbed { " !" } else { "" };
             let _ = writeln!(text, "\n== {threads}, {}, {touched}{doubtful}", first.pattern.name());
-            let _ = writeln!(
-                text,
-                "  {:<36} {:>9} {:>12} {:>9} {:>8} {:>16} {:>12} {:>10}",
-                "", "ns", "less harness", "harness", "failed", "in 100,000", "no lock", "taken back"
-            );
-            rows.iter().for_each(|row| line(&mut text, row));
+            let heads =
+                ["", "ns", "less harness", "harness", "failed", "in 100,000", "no lock", "taken back"];
+            let mut grid = Grid::new(heads);
+            rows.iter().for_each(|row| grid.row(line(row)));
+            let _ = write!(text, "{grid}");
         }
-        external_text(&mut text, self.external);
-        skipped_text(&mut text, self.skipped);
+        external_text(&mut text, self.external.as_ref());
+        skipped_text(&mut text, &self.skipped);
         text
     }
 }
 
-fn line(text: &mut String, r: &MixedRowDocument<'_>) {
-    let row = r.row;
-    let share = row.biased_share.map_or_else(|| "-".into(), |share| format!("{share:.2}"));
-    let revoked = row.revocations.map_or_else(|| "-".into(), |n| n.to_string());
-    let _ = writeln!(
-        text,
-        "  {:<36} {:>9.2} {:>12.2} {:>9.2} {:>8} {:>16.1} {share:>12} {revoked:>10}",
-        shown_name(row.allocator, row.external),
-        row.ns_median,
-        r.less_harness_ns,
-        row.harness_ns,
-        row.failed,
-        r.failed_per_100_000
-    );
+fn line(row: &MixedRow) -> [String; 8] {
+    [
+        shown_name(&row.allocator, row.external),
+        figure(row.ns_median, 2),
+        figure(row.less_harness_ns, 2),
+        figure(row.harness_ns, 2),
+        row.failed.to_string(),
+        figure(row.failed_per_100_000, 1),
+        figure(row.biased_share, 2),
+        row.revocations.map_or_else(|| "-".into(), |n| n.to_string()),
+    ]
 }

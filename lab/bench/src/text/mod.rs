@@ -12,12 +12,12 @@ mod scale;
 mod stream;
 mod sweep;
 
-use crate::document::DisturbanceDocument;
 use crate::external::ExternalNote;
 use crate::harness::machine::{CHECKED_BUILD_WARNING, Machine, Taken};
-use crate::harness::noise::Skipped;
+use crate::harness::noise::{Disturbance, Skipped};
+use pageyard_trace::text::Grid;
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// Says first that a run was quick, and what the whole benchmark has beside it.
 fn quick_text(quick: bool, beside: &str) -> String {
@@ -48,8 +48,52 @@ fn samples_text(samples: usize) -> String {
 }
 
 /// Returns an allocator's name as a table has it: marked where its row was measured elsewhere.
-fn shown_name(name: &str, external: bool) -> Cow<'_, str> {
-    if external { format!("{name} (external)").into() } else { name.into() }
+fn shown_name(name: &str, external: bool) -> String {
+    if external { format!("{name} (external)") } else { name.to_owned() }
+}
+
+/// Returns a figure with its digits, or a dash where it is missing.
+fn figure(value: impl Into<Option<f64>>, digits: usize) -> String {
+    value.into().map_or_else(|| "-".into(), |value| format!("{value:.digits$}"))
+}
+
+/// Returns a heading, marked where figures below it are doubtful.
+fn marked(heading: impl Display, doubtful: bool) -> String {
+    format!("{heading}{}", if doubtful { "!" } else { "" })
+}
+
+/// Returns cells of words, all of one width: a column of them lines up on the left.
+fn words<'a>(cells: impl Iterator<Item = &'a str> + Clone) -> impl Iterator<Item = String> {
+    let width = cells.clone().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    cells.map(move |cell| format!("{cell:<width$}"))
+}
+
+/// Returns each value once, in the order in which they first appear.
+fn unique<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all = Vec::new();
+    values.for_each(|value| {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    });
+    all
+}
+
+/// Returns a table under an empty line: a line for each name that has a figure, a column for each heading, and a dash
+/// where a figure is missing. Nothing where no name has a figure.
+fn across(
+    title: &str,
+    headings: impl Iterator<Item = String>,
+    lines: impl Iterator<Item = (String, Vec<Option<String>>)>,
+) -> String {
+    let mut grid = Grid::new([title.to_owned()].into_iter().chain(headings));
+    let mut any = false;
+    for (name, cells) in lines.filter(|(_, cells)| cells.iter().any(Option::is_some)) {
+        any = true;
+        let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(|| "-".into()));
+        grid.row([name].into_iter().chain(cells));
+    }
+    if any { format!("\n{grid}") } else { String::new() }
 }
 
 /// Says where external rows come from, and in what that machine is not like this one.
@@ -77,8 +121,8 @@ fn skipped_text(text: &mut String, skipped: &[Skipped]) {
     }
 }
 
-fn disturbance_text(disturbance: &DisturbanceDocument) -> String {
-    let DisturbanceDocument { settings, disturbed, pair_apart_pct_max, taken } = disturbance;
+fn disturbance_text(disturbance: &Disturbance) -> String {
+    let Disturbance { settings, disturbed, pair_apart_pct_max, taken } = disturbance;
     let Taken { steal_ms, waited_ms, elapsed_ms } = taken;
     if *disturbed == 0 {
         return format!(
@@ -94,14 +138,18 @@ fn disturbance_text(disturbance: &DisturbanceDocument) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::document::ScaleDocument;
     use crate::harness::machine::Machine;
+    use crate::mixed::MixedPattern;
+    use crate::scale::Scale;
+    use crate::sweep::Pattern;
+    use crate::{bulk, pools};
+    use pageyard_trace::Document;
 
     #[test]
     fn a_quick_run_says_so_in_its_first_line() {
         let machine = Machine { checked_build: false, ..Machine::this() };
-        let full = ScaleDocument::of(&machine, &[], &[]);
-        let quick = ScaleDocument { quick: true, ..full.clone() };
+        let full = Scale { machine: machine.clone(), ..Scale::default() };
+        let quick = Scale { quick: true, ..full.clone() };
         let first = |text: &str| text.lines().next().unwrap().to_owned();
         assert!(first(&quick.text()).starts_with("A quick run: not the whole benchmark"), "{}", quick.text());
         assert!(quick.text().ends_with(&full.text()) && !full.text().contains("quick"));
@@ -109,11 +157,27 @@ mod tests {
     }
 
     #[test]
+    fn a_document_names_things_as_texts_and_options_do() {
+        for pattern in Pattern::ALL {
+            assert_eq!(serde_json::to_value(pattern).unwrap(), pattern.name());
+        }
+        for at in [bulk::Where::InCache, bulk::Where::Across] {
+            assert_eq!(serde_json::to_value(at).unwrap(), at.name());
+        }
+        for at in [pools::Where::Same, pools::Where::Across] {
+            assert_eq!(serde_json::to_value(at).unwrap(), at.name());
+        }
+        for pattern in MixedPattern::ALL {
+            assert_eq!(serde_json::to_value(pattern).unwrap(), pattern.name());
+        }
+    }
+
+    #[test]
     fn a_checked_build_says_so_before_any_figure() {
         let machine = Machine { checked_build: true, ..Machine::this() };
-        let document = ScaleDocument::of(&machine, &[], &[]);
+        let document = Scale { machine: machine.clone(), ..Scale::default() };
         assert!(document.text().starts_with("CHECKED BUILD: "), "{}", document.text());
-        let json = serde_json::to_value(&document).unwrap();
+        let json = document.json();
         assert_eq!(json["machine"]["checked_build"], true);
         let release = Machine { checked_build: false, ..machine };
         assert!(serde_json::to_value(&release).unwrap().get("checked_build").is_none());

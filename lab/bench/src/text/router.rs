@@ -1,9 +1,10 @@
 //! `pageyard-lab router` as text.
 
-use super::quick_text;
+use super::{figure, quick_text};
 use crate::document::{EffortDocument, RouterDocument, RouterSweepDocument};
 use crate::router::RouterFigures;
 use pageyard_replay::text::{bytes, count};
+use pageyard_trace::text::Grid;
 use std::fmt::Write;
 
 fn whole(value: f64) -> String {
@@ -147,9 +148,7 @@ fn sweep_text(text: &mut String, sweep: &RouterSweepDocument<'_>) {
             r.predicted_ring
         );
     }
-    let _ = writeln!(
-        text,
-        "\n  {:<10} {:>5} {:>5} {:>4} {:>9} {:>9} {:>12} {:>7} {:>10} {:>7} {:>9}",
+    let mut grid = Grid::new([
         "RX waits",
         "RX",
         "TX",
@@ -160,24 +159,23 @@ fn sweep_text(text: &mut String, sweep: &RouterSweepDocument<'_>) {
         "CPU %",
         "in flight",
         "mem %",
-        "us inside"
-    );
+        "us inside",
+    ]);
     for r in sweep.rows {
         let f = &r.figures;
-        let _ = writeln!(
-            text,
-            "  {:<10} {:>5} {:>5} {:>4} {:>9.2} {:>9.3} {:>12} {:>7.1} {:>10} {:>7.1} {:>9.1}",
-            r.coalescing,
-            r.rx_ring,
-            r.tx_ring,
-            if r.keeps { "yes" } else { "" },
-            f.out_gbit,
-            f.dropped_pct,
+        grid.row([
+            r.coalescing.clone(),
+            r.rx_ring.to_string(),
+            r.tx_ring.to_string(),
+            if r.keeps { "yes".to_owned() } else { String::new() },
+            figure(f.out_gbit, 2),
+            figure(f.dropped_pct, 3),
             whole(f.interrupts_per_s),
-            f.cpu_pct_mean,
+            figure(f.cpu_pct_mean, 1),
             count(f.in_flight_max),
-            f.memory_pct,
-            f.sojourn_us
-        );
+            figure(f.memory_pct, 1),
+            figure(f.sojourn_us, 1),
+        ]);
     }
+    let _ = write!(text, "\n{grid}");
 }

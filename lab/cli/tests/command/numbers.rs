@@ -4,16 +4,15 @@ use pageyard_bench::Order;
 use pageyard_bench::bulk::{BulkOptions, bulk};
 use pageyard_bench::clear::{ClearOptions, clear};
 use pageyard_bench::cross::{CrossOptions, cross};
-use pageyard_bench::document::{RouterDocument, ScaleDocument};
+use pageyard_bench::document::RouterDocument;
 use pageyard_bench::experiment::{self, ExperimentReport, Published, Settings};
 use pageyard_bench::fault::{FaultOptions, fault};
 use pageyard_bench::machine::Machine;
 use pageyard_bench::mixed::{MixedOptions, mixed};
 use pageyard_bench::pools::{PoolsOptions, pools};
 use pageyard_bench::primitives::primitives;
-use pageyard_bench::refused::refused;
 use pageyard_bench::router::{self, RouterSettings};
-use pageyard_bench::scale::{ScaleOptions, scale};
+use pageyard_bench::scale::{Scale, ScaleOptions, scale};
 use pageyard_bench::stream::{StreamOptions, stream};
 use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
 use pageyard_documents::figures::{check, check_short};
@@ -54,8 +53,7 @@ fn an_experiment_with_a_setting() {
 fn bench_sweep() {
     let mut options = SweepOptions::quick();
     (options.orders, options.batches, options.samples) = (vec![Order::ZERO], vec![64, 1024], 7);
-    let result = sweep(&options, &mut |_, _| ());
-    let document = result.document();
+    let document = sweep(&options, &mut |_, _| ());
     let text = document.text();
     assert!(text.contains("Each row has 7 samples"), "{text}");
     // What a figure is, and the bound of a pair.
@@ -67,19 +65,13 @@ fn bench_sweep() {
 #[test]
 fn bench_scale() {
     let options = ScaleOptions::quick();
-    let rows = scale(&options, &mut |_, _| ());
-    let refused = refused(&options.frames);
-    let machine = Machine::measured();
-    let document = ScaleDocument::of(&machine, &rows, &refused);
+    let full = scale(&options, &mut |_, _| ());
     // Requests that are refused are printed in microseconds.
-    let micros =
-        refused.iter().flat_map(|row| [row.ns_median / 1000.0, row.ns_max / 1000.0]).collect::<Vec<_>>();
-    let quick = ScaleDocument { quick: true, ..document.clone() };
+    let micros: Vec<f64> =
+        full.refused.iter().flat_map(|row| [row.ns_median / 1000.0, row.ns_max / 1000.0]).collect();
+    let quick = Scale { quick: true, ..full.clone() };
     check(&quick.text(), &quick.json(), &[], &micros);
-    assert_eq!(
-        (quick.json()["quick"].as_bool(), document.json()["quick"].as_bool()),
-        (Some(true), Some(false))
-    );
+    assert_eq!((quick.json()["quick"].as_bool(), full.json()["quick"].as_bool()), (Some(true), Some(false)));
 }
 
 /// The numbers of a report's tally, which counts its claims.
@@ -150,22 +142,19 @@ fn bench_sweep_of_threads() {
         patterns: vec![Pattern::Fifo],
         ..SweepOptions::quick()
     };
-    let result = sweep(&options, &mut |_, _| ());
-    let document = result.document();
+    let document = sweep(&options, &mut |_, _| ());
     check(&document.text(), &document.json(), &["1000 blocks"], &[AGREED]);
 }
 
 #[test]
 fn bench_bulk() {
-    let result = bulk(&BulkOptions { calls: vec![8, 64], ..BulkOptions::quick() }, &mut |_, _| ());
-    let document = result.document();
+    let document = bulk(&BulkOptions { calls: vec![8, 64], ..BulkOptions::quick() }, &mut |_, _| ());
     check(&document.text(), &document.json(), &["256 KiB", "64 at once", "order 6"], &[AGREED]);
 }
 
 #[test]
 fn bench_cross() {
-    let result = cross(&CrossOptions::quick(), &mut |_, _| ());
-    let document = result.document();
+    let document = cross(&CrossOptions::quick(), &mut |_, _| ());
     let text = document.text();
     // Where there are no restartable sequences, nothing is biased.
     let each = if text.contains("100,000 frees") { &["100,000 frees"][..] } else { &[] };
@@ -176,8 +165,7 @@ fn bench_cross() {
 fn bench_pools() {
     let mut options = PoolsOptions::quick();
     options.samples = 3;
-    let result = pools(&options, &mut |_, _| ());
-    let document = result.document();
+    let document = pools(&options, &mut |_, _| ());
     check(&document.text(), &document.json(), &["at a time"], &[AGREED]);
 }
 
@@ -185,23 +173,22 @@ fn bench_pools() {
 fn bench_mixed() {
     let mut options = MixedOptions::quick();
     options.samples = 3;
-    let result = mixed(&options, &mut |_, _| ());
-    let document = result.document();
+    let document = mixed(&options, &mut |_, _| ());
     check(&document.text(), &document.json(), &["in 100,000"], &[AGREED]);
 }
 
 #[test]
 fn bench_clear() {
     let options = ClearOptions { samples: 3, ..ClearOptions::quick() };
-    let result = clear(&options, &mut |_, _| ());
-    check(&result.document().text(), &result.document().json(), &["10^9"], &[AGREED]);
+    let document = clear(&options, &mut |_, _| ());
+    check(&document.text(), &document.json(), &["10^9"], &[AGREED]);
 }
 
 #[test]
 fn bench_fault() {
     let options = FaultOptions { samples: 3, ..FaultOptions::quick() };
-    let result = fault(&options, &mut |_, _| ());
-    check_short(&result.document().text(), &result.document().json(), &["10^9"], &[AGREED]);
+    let document = fault(&options, &mut |_, _| ());
+    check_short(&document.text(), &document.json(), &["10^9"], &[AGREED]);
 }
 
 #[test]
@@ -218,7 +205,6 @@ fn bench_stream() {
 
 #[test]
 fn bench_primitives() {
-    let result = primitives(&mut |_, _| ());
-    let document = result.document();
+    let document = primitives(&mut |_, _| ());
     check(&document.text(), &document.json(), &["document 000", "published, 2017"], &[AGREED]);
 }

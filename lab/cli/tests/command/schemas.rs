@@ -4,11 +4,17 @@
 //! difference.
 
 use crate::LAB;
-use pageyard_bench::document::{
-    BulkDocument, ClearDocument, CrossDocument, FaultDocument, MixedDocument, PoolsDocument,
-    PrimitivesDocument, RouterDocument, ScaleDocument, StreamDocument, SweepDocument,
-};
+use pageyard_bench::bulk::Bulk;
+use pageyard_bench::clear::Cleared;
+use pageyard_bench::cross::Cross;
+use pageyard_bench::document::{RouterDocument, StreamDocument};
 use pageyard_bench::experiment::{ExperimentDocument, ExperimentsDocument};
+use pageyard_bench::fault::Faulted;
+use pageyard_bench::mixed::Mixed;
+use pageyard_bench::pools::Pools;
+use pageyard_bench::primitives::Primitives;
+use pageyard_bench::scale::Scale;
+use pageyard_bench::sweep::Sweep;
 use pageyard_documents::schemas;
 use pageyard_trace::document::schema;
 use serde_json::Value;
@@ -16,16 +22,16 @@ use serde_json::Value;
 /// Every schema, from the types.
 fn generated() -> Vec<Value> {
     vec![
-        schema::<SweepDocument<'_>>(),
-        schema::<BulkDocument<'_>>(),
-        schema::<PrimitivesDocument<'_>>(),
-        schema::<CrossDocument<'_>>(),
-        schema::<MixedDocument<'_>>(),
-        schema::<ScaleDocument<'_>>(),
-        schema::<ClearDocument<'_>>(),
-        schema::<FaultDocument<'_>>(),
+        schema::<Sweep>(),
+        schema::<Bulk>(),
+        schema::<Primitives>(),
+        schema::<Cross>(),
+        schema::<Mixed>(),
+        schema::<Scale>(),
+        schema::<Cleared>(),
+        schema::<Faulted>(),
         schema::<StreamDocument<'_>>(),
-        schema::<PoolsDocument<'_>>(),
+        schema::<Pools>(),
         schema::<RouterDocument<'_>>(),
         schema::<ExperimentDocument<'_>>(),
         schema::<ExperimentsDocument>(),

@@ -6,7 +6,7 @@
 
 use crate::harness::handover::GROUP;
 use pageyard::Order;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The memory that is managed, in frames: 512 MiB.
 pub const ZONE: u64 = 1 << 17;
@@ -33,7 +33,7 @@ fn total() -> u64 {
 }
 
 /// Whose blocks a thread gives back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MixedPattern {
@@ -48,9 +48,12 @@ impl MixedPattern {
     /// Every pattern.
     pub const ALL: [MixedPattern; 2] = [MixedPattern::Local, MixedPattern::HandedOver];
 
+    /// The name of each.
+    pub const NAMES: [&str; 2] = [MixedPattern::Local.name(), MixedPattern::HandedOver.name()];
+
     /// Returns the name.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             MixedPattern::Local => "local",
             MixedPattern::HandedOver => "handed-over",
