@@ -1,6 +1,6 @@
 //! A storm has to find what it is for: engines whose lists are protected wrongly, each in one way.
 
-use pageyard::engine::{CpuLists, Pushed, Unchanged, Watch};
+use pageyard::engine::{CpuLists, ListIdx, Pushed, Unchanged, Watch};
 use pageyard::{Alone, CpuId, Exclusive, PerCpu, TryLock};
 use pageyard_testkit::storm::{self, Guard, Kind, Mix, Naming, Plan, Report, Rule, Variant};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,7 +33,7 @@ impl Faulty {
 unsafe impl PerCpu for Faulty {
     const NAME: &'static str = "faulty";
 
-    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32> {
         let item = TryLock.pop(lists, cpu, list)?;
         if self.now(Wrong::TakenTwice)
             && let Some(list) = lists.get(cpu, list).filter(|l| l.try_lock())
@@ -48,7 +48,7 @@ unsafe impl PerCpu for Faulty {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         item: u32,
         watch: Watch<'_>,
         win: impl FnOnce() -> bool,
@@ -62,7 +62,7 @@ unsafe impl PerCpu for Faulty {
         TryLock.push(lists, cpu, list, item, watch, win)
     }
 
-    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock.pop_many(lists, cpu, list, out)
     }
 
@@ -70,7 +70,7 @@ unsafe impl PerCpu for Faulty {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
@@ -81,18 +81,18 @@ unsafe impl PerCpu for Faulty {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
         TryLock.refill(lists, cpu, list, items, watch)
     }
 
-    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock.spill(lists, cpu, list, out)
     }
 
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(usize, &mut [u32])) -> u32 {
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(ListIdx, &mut [u32])) -> u32 {
         if self.0 == Wrong::NotDrained { 0 } else { TryLock.drain(lists, cpu, give) }
     }
 

@@ -4,7 +4,7 @@ use super::answers::{Counts, Unavailable};
 use super::area::{Area, Registered, find, register_thread};
 use super::emit::{ABORTED, CARRY, LOST};
 use super::{barrier, sequences};
-use pageyard::engine::{CpuLists, CpuWords, Pushed, RawLists, TagPlace, Unchanged, Watch, Winning};
+use pageyard::engine::{CpuLists, CpuWords, ListIdx, Pushed, RawLists, TagPlace, Unchanged, Watch, Winning};
 use pageyard::{CpuId, PerCpu};
 use std::cell::RefCell;
 use std::sync::atomic::AtomicU64;
@@ -105,7 +105,7 @@ impl<const BIASED: bool> Rseq<BIASED> {
 
     /// Runs a sequence until it completes or was interrupted too often; none where it had nothing to do.
     #[inline]
-    fn run(&self, lists: RawLists, list: usize, mut sequence: impl FnMut() -> i64) -> Option<i64> {
+    fn run(&self, lists: RawLists, list: ListIdx, mut sequence: impl FnMut() -> i64) -> Option<i64> {
         let answer = sequence();
         if answer >= 0 { Some(answer) } else { self.again(lists, list, answer, &mut sequence) }
     }
@@ -115,7 +115,7 @@ impl<const BIASED: bool> Rseq<BIASED> {
     fn again(
         &self,
         lists: RawLists,
-        list: usize,
+        list: ListIdx,
         mut answer: i64,
         sequence: &mut dyn FnMut() -> i64,
     ) -> Option<i64> {
@@ -144,7 +144,7 @@ impl<const BIASED: bool> Rseq<BIASED> {
 
     #[cold]
     #[inline(never)]
-    fn pop_again(&self, slots: *const *const u8, cpus: u32, list: usize, answer: i64) -> Option<u32> {
+    fn pop_again(&self, slots: *const *const u8, cpus: u32, list: ListIdx, answer: i64) -> Option<u32> {
         let lists = RawLists { slots, cpus };
         // SAFETY: as in `pop` below.
         let mut pop = || unsafe { sequences::pop(self.area, lists, list) };
@@ -157,7 +157,7 @@ impl<const BIASED: bool> Rseq<BIASED> {
         &self,
         slots: *const *const u8,
         cpus: u32,
-        list: usize,
+        list: ListIdx,
         item: u32,
         watch: Watch<'_>,
         answer: i64,
@@ -169,7 +169,7 @@ impl<const BIASED: bool> Rseq<BIASED> {
     }
 
     /// Moves the count of pops from a list's word to where there is more room for it.
-    fn carry(&self, lists: RawLists, list: usize) {
+    fn carry(&self, lists: RawLists, list: ListIdx) {
         // SAFETY: as in `pop` below. Where it is interrupted, its caller asks again.
         let (n, head) = unsafe { sequences::take_pops(self.area, lists, list) };
         if n >= 0 {
@@ -224,7 +224,7 @@ impl<const BIASED: bool> Rseq<BIASED> {
     fn extend(
         &self,
         lists: RawLists,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> (usize, *const u8) {
@@ -259,7 +259,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
     const BIASES: bool = BIASED;
 
     #[inline(always)]
-    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32> {
         let lists = lists.raw();
         if cpu.0 >= lists.cpus {
             return None;
@@ -277,7 +277,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         item: u32,
         watch: Watch<'_>,
         win: impl FnOnce() -> bool,
@@ -298,7 +298,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         }
     }
 
-    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         let lists = lists.raw();
         if cpu.0 >= lists.cpus || out.is_empty() {
             return 0;
@@ -314,7 +314,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
@@ -326,7 +326,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
@@ -342,7 +342,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
         n
     }
 
-    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         let lists = lists.raw();
         if cpu.0 >= lists.cpus || out.is_empty() {
             return 0;
@@ -364,9 +364,9 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
 
     /// Takes the lists of a CPU away from its sequences, empties them, and gives them back. Calls that allocate or free
     /// there meanwhile go to the zone; another drain of the same lists meanwhile finds them in use.
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
-        let holds = |list: &usize| lists.get(cpu, *list).is_some_and(|l| !l.is_empty());
-        let held = (0..CpuLists::EACH).filter(holds).count() as u32;
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(ListIdx, &mut [u32])) -> u32 {
+        let holds = |list: &ListIdx| lists.get(cpu, *list).is_some_and(|l| !l.is_empty());
+        let held = (ListIdx::all()).filter(holds).count() as u32;
         if held == 0 {
             return 0;
         }
@@ -378,7 +378,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
             return held;
         }
         self.count(|s| &s.drains);
-        for list in 0..CpuLists::EACH {
+        for list in ListIdx::all() {
             let Some(own) = lists.get(cpu, list) else { return 0 };
             let mut items = [0; BATCH];
             let items = &mut items[..CpuLists::drained_at_once(list)];

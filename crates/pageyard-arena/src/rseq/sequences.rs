@@ -9,7 +9,7 @@
 
 use super::area::{Area, CPU_ID};
 use super::emit::sequence;
-use pageyard::engine::{RawCpuWords, RawLists, RawPlace, Unchanged, Watch};
+use pageyard::engine::{ListIdx, RawCpuWords, RawLists, RawPlace, Unchanged, Watch};
 
 const WORD: usize = RawLists::WORD;
 const START: usize = RawLists::START;
@@ -31,8 +31,8 @@ const POP: u64 = (1 << POPS) - PUSH as u64;
 
 /// Returns how far the header of a list lies after the header of its CPU's first list.
 #[inline(always)]
-const fn distance(list: usize) -> usize {
-    list * RawLists::HEAD
+const fn distance(list: ListIdx) -> usize {
+    list.get() * RawLists::HEAD
 }
 
 /// Takes the newest item.
@@ -41,7 +41,7 @@ const fn distance(list: usize) -> usize {
 /// `lists` are an instance's, alive, `list` is one of them, and no two operations on it overlap but sequences like this
 /// one.
 #[inline(always)]
-pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
+pub(super) unsafe fn pop(area: Area, lists: RawLists, list: ListIdx) -> i64 {
     // Each register counts where it is inlined: `head` begins as the list's distance, `cpus` ends as a constant.
     let result;
     // SAFETY: 1. The header is of the CPU's own list, or of one that is always empty: the caller's promise.
@@ -89,7 +89,7 @@ pub(super) unsafe fn pop(area: Area, lists: RawLists, list: usize) -> i64 {
 /// # Safety
 /// As [`pop`].
 #[inline(always)]
-pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32, watch: Watch<'_>) -> i64 {
+pub(super) unsafe fn push(area: Area, lists: RawLists, list: ListIdx, item: u32, watch: Watch<'_>) -> i64 {
     let result;
     // SAFETY: 1. As in `pop`. 2. After the newest item there is room for as many as the word says. 3. As in `pop`.
     //         4. What is watched is borrowed for as long as this runs.
@@ -139,7 +139,7 @@ pub(super) unsafe fn push(area: Area, lists: RawLists, list: usize, item: u32, w
 /// # Safety
 /// As [`pop`], and `out` has room for `n` items.
 #[inline(never)]
-pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mut u32, n: usize) -> i64 {
+pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: ListIdx, out: *mut u32, n: usize) -> i64 {
     let result;
     // SAFETY: 1. As in `pop`. 2. Items are read up to the newest, as many as there are; what is written is the
     //         caller's, who looks at it only after the sequence completed. 3. As in `pop`.
@@ -223,7 +223,7 @@ pub(super) unsafe fn pop_many(area: Area, lists: RawLists, list: usize, out: *mu
 pub(super) unsafe fn push_many(
     area: Area,
     lists: RawLists,
-    list: usize,
+    list: ListIdx,
     from: *const u32,
     n: usize,
     watch: Unchanged<'_>,
@@ -327,7 +327,7 @@ pub(super) unsafe fn push_many(
 pub(super) unsafe fn spill(
     area: Area,
     lists: RawLists,
-    list: usize,
+    list: ListIdx,
     out: *mut u32,
     n: usize,
 ) -> (i64, *const u8) {
@@ -445,7 +445,7 @@ pub(super) unsafe fn spill(
 /// # Safety
 /// As [`pop`].
 #[inline(never)]
-pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: usize) -> (i64, *const u8) {
+pub(super) unsafe fn take_pops(area: Area, lists: RawLists, list: ListIdx) -> (i64, *const u8) {
     let (result, head);
     // SAFETY: as in `pop`.
     unsafe {

@@ -2,7 +2,7 @@
 
 use crate::places::{Place, places};
 use crate::trap::{self, Action};
-use pageyard::engine::{LooseLists, Pushed, RawLists, Winning};
+use pageyard::engine::{ListIdx, LooseLists, Pushed, RawLists, Winning};
 use pageyard::{CpuId, PerCpu};
 use pageyard_arena::rseq::{CpuStacks, Rseq};
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ const PLACES: u32 = 2 * HIGH + 64;
 /// Items that move at a time: four at once, and two one by one.
 const MANY: u32 = 6;
 /// The list that is used.
-const LIST: usize = 0;
+const LIST: ListIdx = ListIdx::new(0).expect("it is one");
 /// Kinds of operations.
 pub const KINDS: usize = 12;
 /// The frame that is freed, and the tag of a block of order 0 that is allocated.
@@ -504,7 +504,7 @@ impl Machine {
     fn head(&self, cpu: u32) -> *mut u8 {
         // SAFETY: the CPU has a slot, which points to its lists while no drain runs.
         let first = unsafe { self.lists.all().raw().slots.add(cpu as usize).read_volatile() };
-        first.wrapping_add(LIST * RawLists::HEAD).cast_mut()
+        first.wrapping_add(LIST.get() * RawLists::HEAD).cast_mut()
     }
 
     /// Returns a word of a header. The list must not be in use.

@@ -1,6 +1,6 @@
 //! The try-lock variant with a count of how often a list was in use.
 
-use pageyard::engine::{CpuLists, Pushed, Unchanged, Watch};
+use pageyard::engine::{CpuLists, ListIdx, Pushed, Unchanged, Watch};
 use pageyard::{CpuId, PerCpu, TryLock};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -10,7 +10,7 @@ pub static IN_USE: AtomicU64 = AtomicU64::new(0);
 /// [`TryLock`], counted.
 pub struct Counting;
 
-fn count(failed: bool, lists: CpuLists<'_>, cpu: CpuId, list: usize) {
+fn count(failed: bool, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) {
     // A list that cannot be locked is in use; one that can, was empty or full.
     let Some(list) = lists.get(cpu, list).filter(|_| failed) else { return };
     if list.try_lock() {
@@ -24,7 +24,7 @@ fn count(failed: bool, lists: CpuLists<'_>, cpu: CpuId, list: usize) {
 unsafe impl PerCpu for Counting {
     const NAME: &'static str = "pageyard-trylock, counted";
 
-    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32> {
         let item = TryLock.pop(lists, cpu, list);
         count(item.is_none(), lists, cpu, list);
         item
@@ -34,7 +34,7 @@ unsafe impl PerCpu for Counting {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         item: u32,
         watch: Watch<'_>,
         win: impl FnOnce() -> bool,
@@ -44,7 +44,7 @@ unsafe impl PerCpu for Counting {
         pushed
     }
 
-    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock.pop_many(lists, cpu, list, out)
     }
 
@@ -52,7 +52,7 @@ unsafe impl PerCpu for Counting {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
@@ -63,14 +63,14 @@ unsafe impl PerCpu for Counting {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
         TryLock.refill(lists, cpu, list, items, watch)
     }
 
-    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock.spill(lists, cpu, list, out)
     }
 

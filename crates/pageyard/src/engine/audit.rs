@@ -1,9 +1,9 @@
 //! The audit: every frame recounted from the bits, every index checked against the count.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORDS};
+use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, PAGEBLOCK, WORDS};
 use super::map::tag::Tag;
 use super::pcp::percpu::PerCpu;
-use super::pcp::tuning::{LISTS, order_of};
+use super::pcp::tuning::ListIdx;
 use super::report::cached;
 use super::yard::Pageyard;
 use super::zone::Zone;
@@ -63,10 +63,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     fn count_lists(&self, zone: &Zone<'_>, count: &Count) -> Result<u64, AuditError> {
         let pageblocks = &zone.pageblocks;
         let (mut sum, mut frames, mut fault) = (0u64, 0, None);
-        for (cpu, list) in (0..self.config.cpus).flat_map(|c| (0..LISTS).map(move |l| (CpuId(c), l))) {
-            let order = order_of(list);
+        for (cpu, list) in (0..self.config.cpus).flat_map(|c| ListIdx::all().map(move |l| (CpuId(c), l))) {
+            let order = list.order();
             zone.lists.get(cpu, list).for_each(|item| {
-                if item as usize >= pageblocks.frames.len() << BLOCK_ORDER || item & ((1 << order) - 1) != 0 {
+                if item as usize >= pageblocks.frames.len() << BLOCK_ORDER
+                    || item & ((1 << order.get()) - 1) != 0
+                {
                     fault = Some(fail(
                         pageblocks,
                         "an item of a per-CPU list is no block",
@@ -76,7 +78,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                     ));
                     return;
                 }
-                for frame in u64::from(item)..u64::from(item) + (1 << order) {
+                for frame in u64::from(item)..u64::from(item) + (1 << order.get()) {
                     sum = sum.wrapping_add(mix(frame));
                 }
             });
@@ -184,8 +186,7 @@ fn count_block(pageblocks: &Pageblocks<'_>, block: BlockIdx, count: &mut Count) 
             }
             Tag::Hole if !free => count.holes += 1,
             Tag::Allocated(order) | Tag::AllocatedZero(order) if !free => {
-                if !pageblocks.pfn(frame).is_aligned(order) || (order.get() >= BLOCK_ORDER) != state.is_huge()
-                {
+                if !pageblocks.pfn(frame).is_aligned(order) || (order >= PAGEBLOCK) != state.is_huge() {
                     return err("a live block of an order that cannot be here", frame, 0, order.get().into());
                 }
                 count.allocated += 1;
@@ -201,7 +202,7 @@ fn check_zone(zone: &Zone<'_>, count: &Count) -> Result<(), AuditError> {
     let pageblocks = &zone.pageblocks;
     for block in pageblocks.frames.all() {
         let state = pageblocks.frames.state(block);
-        if state.is_current() && !state.is_huge() && !pageblocks.is_in_a_slot(block, state.ty()) {
+        if state.is_current() && !state.is_huge() && !pageblocks.is_in_a_slot(block, state.migratetype()) {
             return Err(fail(
                 pageblocks,
                 "a pageblock that a CPU works on is in no CPU's slots",

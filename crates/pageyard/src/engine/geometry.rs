@@ -4,7 +4,7 @@
 //! no step of it depends on how many bits a word or how many words a pageblock has, as long as there are blocks
 //! inside a word, blocks of several words, whole pageblocks, and runs of pageblocks.
 
-use pageyard_core::units::{NR_ORDERS, PAGEBLOCK_ORDER};
+use pageyard_core::units::{NR_ORDERS, Order, PAGEBLOCK_ORDER};
 
 /// Order of the frames that one word of free bits describes.
 pub(crate) const WORD_ORDER: u8 = if cfg!(loom) { 1 } else { 6 };
@@ -31,6 +31,13 @@ pub(crate) const MAX_ORDER: u8 = if cfg!(loom) { BLOCK_ORDER + FAN_ORDER + 1 } e
 pub(crate) const RUN_WORD_ORDER: u8 = BLOCK_ORDER + FAN_ORDER;
 /// Pageblocks in a block of the largest order; index bitmaps start at a multiple of it.
 pub(crate) const MAX_RUN: u64 = 1 << (MAX_ORDER - BLOCK_ORDER);
+
+/// Blocks of one word of free bits.
+pub(crate) const WORD: Order = Order::of(WORD_ORDER);
+/// Blocks of one pageblock.
+pub(crate) const PAGEBLOCK: Order = Order::of(BLOCK_ORDER);
+/// The largest blocks served.
+pub(crate) const LARGEST: Order = Order::of(MAX_ORDER);
 
 /// Eight-byte words of a cache line.
 pub(crate) const LINE_WORDS: usize = pageyard_sync::LINE / 8;

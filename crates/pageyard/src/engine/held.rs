@@ -1,7 +1,7 @@
 //! Frames that the engine holds for itself while it moves others: no caller knows of them. No step here is new to the
 //! protocol: they are claimed and released as in any call, and each is an allocated block of order 0 meanwhile.
 
-use super::geometry::{BlockIdx, MAX_ORDER, WORD_ORDER};
+use super::geometry::{BlockIdx, LARGEST, WORD_ORDER};
 use super::map::frame_map::{Masks, for_each_down};
 use super::map::tag::Tag;
 use super::pcp::percpu::PerCpu;
@@ -36,7 +36,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             Tag::Hole => FrameState::Hole,
             Tag::Splitting => FrameState::Tail,
             Tag::Free | Tag::FreeZero => {
-                let inside = holders(pfn, Order::of(MAX_ORDER)).skip(1).any(|b| {
+                let inside = holders(pfn, LARGEST).skip(1).any(|b| {
                     let head = pageblocks.frame_of(b.pfn).map(|head| pageblocks.frames.tag(head));
                     head.and_then(Tag::allocated).is_some_and(|order| order >= b.order)
                 });
@@ -54,7 +54,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     pub(super) fn give_back(&self, pfn: Pfn) {
         let Some((zone, frame)) = self.zone_of(pfn) else { return };
         if self.win_block(&zone.pageblocks, frame, Order::ZERO, Tag::Free).is_ok() {
-            zone.pageblocks.free.add(zone.pageblocks.release_block(frame, 0, false));
+            zone.pageblocks.free.add(zone.pageblocks.release_block(frame, Order::ZERO, false));
         }
     }
 }
@@ -73,9 +73,9 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Stock<'y, 'm, P, O, C> {
 
     /// Adds frames of a pageblock that were just claimed: no more than fit, or the rest goes back.
     pub(super) fn add(&mut self, zone: &Zone<'_>, block: BlockIdx, masks: &Masks) {
-        for_each_down(masks, 0, |offset| {
+        for_each_down(masks, Order::ZERO, |offset| {
             let frame = block.frame(offset);
-            zone.pageblocks.frames.allocate_tag(frame, 0);
+            zone.pageblocks.frames.allocate_tag(frame, Order::ZERO);
             let pfn = zone.pageblocks.pfn(frame);
             match self.frames.get_mut(self.len) {
                 Some(place) => (*place, self.len) = (pfn, self.len + 1),
@@ -143,14 +143,14 @@ mod tests {
         let yard = Pageyard::new(&map, config, TryLock, Metadata::zeroed(&mut memory)).unwrap();
         let all = yard.alloc(&CX, &Request::new(Order::of(9), MOVABLE)).unwrap();
         yard.free_zeroed(&CX, all, Order::of(9)).unwrap();
-        assert!(claim(&yard, 0, 0));
+        assert!(claim(&yard, 0, Order::ZERO));
         test(&yard);
         yard.audit().unwrap();
     }
 
     /// Claims a block by its number and returns whether the engine calls it zeros.
-    fn claim(yard: &Yard<'_>, pfn: u64, order: u8) -> bool {
-        yard.claim_exact(&CX, Pfn(pfn), Order::of(order), MOVABLE).unwrap();
+    fn claim(yard: &Yard<'_>, pfn: u64, order: Order) -> bool {
+        yard.claim_exact(&CX, Pfn(pfn), order, MOVABLE).unwrap();
         yard.was_zeroed(Pfn(pfn))
     }
 
@@ -160,7 +160,7 @@ mod tests {
             let free = |pfn, order| yard.free(&CX, Pfn(pfn), Order::of(order)).unwrap();
             // Four are claimed for compaction, which uses none.
             let (pageblocks, block) = (&yard.main.pageblocks, FrameIdx::new(0).block());
-            let want = Want { ty: MOVABLE as u8, order: 0, blocks: 4, cpu: CpuId(0) };
+            let want = Want { ty: MOVABLE, order: Order::ZERO, blocks: 4, cpu: CpuId(0) };
             let got = pageblocks.claim_of(block, want, Take::Same, false).unwrap();
             pageblocks.free.add(got.claimed);
             let mut stock = Stock::new(yard);
@@ -170,23 +170,26 @@ mod tests {
             yard.audit().unwrap();
 
             // Its owner writes to frame 3, and frees it.
-            claim(yard, 3, 0);
+            claim(yard, 3, Order::ZERO);
             free(3, 0);
             // Now it is the second frame of a block whose first one is clean.
-            assert!(!claim(yard, 2, 1), "frame 3 was written to");
+            assert!(!claim(yard, 2, Order::of(1)), "frame 3 was written to");
             free(2, 1);
             // And nothing of this block, which was written to as a whole, is clean any more.
-            assert!(!claim(yard, 2, 0) && !claim(yard, 3, 0), "frames 2 and 3 were written to");
+            assert!(
+                !claim(yard, 2, Order::ZERO) && !claim(yard, 3, Order::ZERO),
+                "frames 2 and 3 were written to"
+            );
         });
     }
 
     #[test]
     fn a_frame_whose_contents_have_moved_is_not_known_to_be_zeros() {
         with_zeros(|yard| {
-            assert!(claim(yard, 5, 0));
+            assert!(claim(yard, 5, Order::ZERO));
             // Its owner writes to it, and compaction moves what it holds.
             yard.give_back(Pfn(5));
-            assert!(!claim(yard, 5, 0), "frame 5 was written to");
+            assert!(!claim(yard, 5, Order::ZERO), "frame 5 was written to");
         });
     }
 }

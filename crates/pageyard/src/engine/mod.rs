@@ -81,6 +81,7 @@ mod for_implementers {
     pub use super::pcp::lists::{CpuLists, RawLists};
     pub use super::pcp::loose::LooseLists;
     pub use super::pcp::percpu::Winning;
+    pub use super::pcp::tuning::ListIdx;
 }
 #[cfg(feature = "percpu-impl")]
 pub use for_implementers::*;

@@ -1,7 +1,7 @@
 //! Repair: rebuilds an instance's descriptors, bits and indexes from its frames' tags after a thread or a process was
 //! killed in the middle of a call.
 
-use super::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_MASK, WORDS};
+use super::geometry::{BLOCK_FRAMES, BlockIdx, FrameIdx, PAGEBLOCK, WORD_MASK, WORDS};
 use super::map::frame_map::Masks;
 use super::map::tag::Tag;
 use super::pcp::percpu::PerCpu;
@@ -176,7 +176,7 @@ fn repair_block(pageblocks: &Pageblocks<'_>, block: BlockIdx, left: &mut u64) ->
         match is(tag, *left > 0) {
             Is::First(order) => {
                 *left = order.frames().0 - 1;
-                is_whole |= order.get() >= BLOCK_ORDER;
+                is_whole |= order >= PAGEBLOCK;
             }
             Is::Later => {
                 is_whole |= frame.offset() == 0;

@@ -1,8 +1,8 @@
 //! An instance's reports: counters, zones, lists.
 
-use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, WORD_ORDER, WORDS};
+use super::geometry::{BLOCK_ORDER, LINE_WORDS, MAX_ORDER, PAGEBLOCK, WORD_ORDER, WORDS};
 use super::pcp::percpu::PerCpu;
-use super::pcp::tuning::{LISTS, order_of};
+use super::pcp::tuning::ListIdx;
 use super::words::runs;
 use super::yard::Pageyard;
 use super::zone::Zone;
@@ -13,7 +13,7 @@ use pageyard_core::memmap::ZoneSpan;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
 use pageyard_core::stats::{Counter, PcpStats, Stats, ZoneStats};
-use pageyard_core::units::{CpuId, CpuSet, Frames, NR_ORDERS, PageblockId, ZoneId};
+use pageyard_core::units::{CpuId, CpuSet, Frames, NR_ORDERS, Order, PageblockId, ZoneId};
 use pageyard_sync::Relaxed;
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
@@ -51,10 +51,11 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             stats[*counter] = self.counted(*counter);
         }
         for zone in self.zones {
-            for (cpu, list) in (0..self.config.cpus).flat_map(|c| (0..LISTS).map(move |l| (CpuId(c), l))) {
+            for (cpu, list) in (0..self.config.cpus).flat_map(|c| ListIdx::all().map(move |l| (CpuId(c), l)))
+            {
                 let (popped, pushed) = zone.lists.get(cpu, list).traffic();
-                stats[Counter::Pgalloc] += popped << order_of(list);
-                stats[Counter::Pgfree] += pushed << order_of(list);
+                stats[Counter::Pgalloc] += popped << list.order().get();
+                stats[Counter::Pgfree] += pushed << list.order().get();
             }
         }
         self.add_origins(&mut stats);
@@ -135,7 +136,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 
 /// Returns the frames in one CPU's lists of one zone.
 pub(crate) fn cached(zone: &Zone<'_>, cpu: CpuId) -> u64 {
-    (0..LISTS).map(|l| (zone.lists.get(cpu, l).len() as u64) << order_of(l)).sum()
+    ListIdx::all().map(|list| (zone.lists.get(cpu, list).len() as u64) << list.order().get()).sum()
 }
 
 /// Returns a zone's free blocks by order: a row of `/proc/buddyinfo`.
@@ -147,7 +148,7 @@ pub(crate) fn blocks_of(pageblocks: &Pageblocks<'_>) -> [u64; NR_ORDERS] {
 /// Returns a zone's free blocks by order and type: what a buddy allocator's lists would hold.
 fn free_blocks(pageblocks: &Pageblocks<'_>) -> [[u64; Migratetype::COUNT]; NR_ORDERS] {
     let mut count = [[0; Migratetype::COUNT]; NR_ORDERS];
-    let mut runs_of = Runs { order: BLOCK_ORDER, first: None };
+    let mut runs_of = Runs { order: PAGEBLOCK, first: None };
     let phase = (pageblocks.base >> BLOCK_ORDER) as usize;
     for block in pageblocks.frames.all() {
         let state = pageblocks.frames.state(block);
@@ -166,13 +167,13 @@ fn free_blocks(pageblocks: &Pageblocks<'_>) -> [[u64; Migratetype::COUNT]; NR_OR
             }
             for order in (0..WORD_ORDER).rev() {
                 let starts = runs(free, order);
-                count[order as usize][ty] += u64::from(starts.count_ones());
+                count[usize::from(order)][ty] += u64::from(starts.count_ones());
                 free &= !super::words::spread(starts, order);
             }
         }
         for order in (WORD_ORDER..BLOCK_ORDER).rev() {
             let starts = runs(full, order - WORD_ORDER);
-            count[order as usize][ty] += u64::from(starts.count_ones());
+            count[usize::from(order)][ty] += u64::from(starts.count_ones());
             full &= !super::words::spread(starts, order - WORD_ORDER);
         }
     }
@@ -182,7 +183,7 @@ fn free_blocks(pageblocks: &Pageblocks<'_>) -> [[u64; Migratetype::COUNT]; NR_OR
 
 /// Merges free pageblocks into the largest aligned blocks as they are visited.
 struct Runs {
-    order: u8,
+    order: Order,
     /// First pageblock, length and type of the run that is being visited.
     first: Option<(usize, usize, usize)>,
 }
@@ -203,9 +204,9 @@ impl Runs {
             _ => {
                 if let Some((mut at, mut length, ty)) = self.first.take() {
                     while length > 0 {
-                        let by_place = at.trailing_zeros().min(u32::from(MAX_ORDER - self.order));
-                        let k = by_place.min(length.ilog2()) as u8;
-                        count[(self.order + k) as usize][ty] += 1;
+                        let by_place = at.trailing_zeros().min(u32::from(MAX_ORDER - self.order.get()));
+                        let k = by_place.min(length.ilog2()) as usize;
+                        count[self.order.index() + k][ty] += 1;
                         at += 1 << k;
                         length -= 1 << k;
                     }

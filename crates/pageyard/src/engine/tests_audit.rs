@@ -7,6 +7,7 @@ use super::map::tag::Tag;
 use super::pcp::percpu::TryLock;
 use super::yard::{Config, Pageyard};
 use super::zone::pageblocks::{Pageblocks, Take, Want};
+use crate::engine::pcp::tuning::ListIdx;
 use pageyard_core::allocator::Cx;
 use pageyard_core::memmap::{MemoryMap, Region, ZoneKind};
 use pageyard_core::migratetype::Migratetype;
@@ -84,7 +85,7 @@ fn the_audit_finds_a_pageblock_that_is_marked_and_has_a_slot_of_another_type_onl
     assert!(finds(|e| {
         let z = zone(e);
         let marked = worked_on(z);
-        let unmovable = Migratetype::Unmovable as u8;
+        let unmovable = Migratetype::Unmovable;
         z.transit(marked, |s| Some(s.with_type(unmovable).with_current(true)));
     }));
 }
@@ -107,7 +108,7 @@ fn the_audit_finds_a_bit_that_is_taken_by_nobody() {
 #[test]
 fn the_audit_finds_a_bit_that_is_free_under_an_allocated_frame() {
     assert!(finds(|e| {
-        zone(e).frames.release_masks(PARTLY, &masks_of(9, 0), 0);
+        zone(e).frames.release_masks(PARTLY, &masks_of(9, Order::ZERO), 0);
     }));
 }
 
@@ -130,8 +131,8 @@ fn a_hint_that_is_too_large_is_lowered_by_the_claim_that_it_misled() {
             e.claim_exact(&CX, pfn, Order::ZERO, Migratetype::Movable).unwrap();
         }
         z.transit(WHOLE, |s| Some(s.with_hint(8)));
-        let (ty, cpu) = (Migratetype::Movable as u8, CpuId(0));
-        let want = Want { ty, order: 2, blocks: 1, cpu };
+        let (ty, cpu) = (Migratetype::Movable, CpuId(0));
+        let want = Want { ty, order: Order::of(2), blocks: 1, cpu };
         assert!(z.claim_of(WHOLE, want, Take::Same, false).is_none());
         assert_eq!(z.frames.state(WHOLE).hint(), 0);
         e.audit().unwrap();
@@ -141,7 +142,7 @@ fn a_hint_that_is_too_large_is_lowered_by_the_claim_that_it_misled() {
 #[test]
 fn a_claim_from_what_a_cpu_works_on_lowers_the_hint_that_it_breaks_or_that_misled_it() {
     with_engine(|e| {
-        let (z, ty, cpu) = (zone(e), Migratetype::Movable as u8, CpuId(0));
+        let (z, ty, cpu) = (zone(e), Migratetype::Movable, CpuId(0));
         let block = worked_on(z);
         let claim = |order| {
             let one = z.claim_here(cpu, ty, order)?;
@@ -152,13 +153,13 @@ fn a_claim_from_what_a_cpu_works_on_lowers_the_hint_that_it_breaks_or_that_misle
         };
         // Its first frames are in use: one run of 256 is left, then none, then one of 128.
         assert_eq!(z.frames.state(block).hint(), 8);
-        claim(8).expect("there is one");
+        claim(Order::of(8)).expect("there is one");
         assert_eq!(z.frames.state(block).hint(), 7);
-        claim(6).expect("there is one, beside the other of 128");
-        claim(7).expect("there is one");
+        claim(Order::of(6)).expect("there is one, beside the other of 128");
+        claim(Order::of(7)).expect("there is one");
         assert!(z.frames.state(block).hint() < 6);
         while z.frames.state(block).free() > 16 {
-            claim(0).expect("there are some");
+            claim(Order::ZERO).expect("there are some");
         }
         assert!(z.frames.state(block).hint() <= 4, "each that broke the largest run lowered it");
         let free: [u64; 8] = core::array::from_fn(|word| z.frames.free_bits(block, word));
@@ -170,7 +171,7 @@ fn a_claim_from_what_a_cpu_works_on_lowers_the_hint_that_it_breaks_or_that_misle
         assert_eq!((z.frames.state(block).free(), z.frames.state(block).hint()), (8, 0));
         z.transit(block, |s| Some(s.with_hint(8)));
         let counted = z.free();
-        assert!(claim(3).is_none(), "the hint misled it");
+        assert!(claim(Order::of(3)).is_none(), "the hint misled it");
         assert_eq!((z.frames.state(block).free(), z.frames.state(block).hint(), z.free()), (8, 0, counted));
         e.audit().unwrap();
     });
@@ -183,11 +184,11 @@ fn a_push_is_refused_where_the_pageblock_became_part_of_an_area() {
         let (state, watch) = z.frames.state_of(PARTLY.first_frame().get() as u64).unwrap();
         assert!(watch.stands() && !state.is_isolated());
         // Isolated, changed and restored since.
-        assert!(z.set_type(PARTLY, Migratetype::Movable as u8, Migratetype::Cma as u8));
+        assert!(z.set_type(PARTLY, Migratetype::Movable, Migratetype::Cma));
         assert!(!watch.stands());
         for ty in Migratetype::REQUESTED {
-            let from = z.frames.state(PARTLY).ty();
-            z.transit(PARTLY, |s| Some(s.with_type(ty as u8)));
+            let from = z.frames.state(PARTLY).migratetype();
+            z.transit(PARTLY, |s| Some(s.with_type(ty)));
             assert!(watch.stands(), "{from} to {ty:?}");
         }
     });
@@ -201,7 +202,7 @@ fn the_audit_finds_frames_that_are_free_and_not_counted() {
 #[test]
 fn the_audit_finds_a_pageblock_that_changed_behind_the_index() {
     assert!(finds(|e| {
-        zone(e).frames.update(WHOLE, |s| Some(s.with_type(Migratetype::Reclaimable as u8)));
+        zone(e).frames.update(WHOLE, |s| Some(s.with_type(Migratetype::Reclaimable)));
     }));
 }
 
@@ -227,18 +228,18 @@ fn the_audit_finds_a_huge_pageblock_that_no_block_names() {
 #[test]
 fn the_audit_finds_a_frame_that_two_lists_hold() {
     assert!(finds(|e| {
-        let list = e.main.lists.get(CpuId(0), 0);
+        let list = e.main.lists.get(CpuId(0), ListIdx::of_head(0));
         let mut items = [0; 1];
         assert_eq!(list.pop_many(&mut items), 1);
         assert_eq!(list.extend(&items), 1);
-        assert_eq!(e.main.lists.get(CpuId(1), 0).extend(&items), 1);
+        assert_eq!(e.main.lists.get(CpuId(1), ListIdx::of_head(0)).extend(&items), 1);
     }));
 }
 
 #[test]
 fn the_audit_finds_a_list_that_holds_another_frame_than_was_freed() {
     assert!(finds(|e| {
-        let list = e.main.lists.get(CpuId(0), 0);
+        let list = e.main.lists.get(CpuId(0), ListIdx::of_head(0));
         let mut items = [0; 1];
         assert_eq!(list.pop_many(&mut items), 1);
         assert_eq!(list.extend(&[items[0] ^ 256]), 1);
@@ -252,7 +253,7 @@ fn the_audit_finds_a_wrong_count_of_reserved_frames() {
             finds(|e| {
                 // The type, and nothing of what follows from it.
                 let z = zone(e);
-                let change = z.frames.update(WHOLE, |s| Some(s.with_type(ty as u8))).unwrap();
+                let change = z.frames.update(WHOLE, |s| Some(s.with_type(ty))).unwrap();
                 z.index.moved(&z.frames, WHOLE, change.old, change.new);
             }),
             "{ty}"

@@ -9,6 +9,7 @@ use super::pcp::percpu::TryLock;
 use super::repair::Repaired;
 use super::yard::{Config, Pageyard};
 use super::zone::pageblocks::Pageblocks;
+use crate::engine::pcp::tuning::ListIdx;
 use pageyard_core::allocator::Cx;
 use pageyard_core::memmap::{MemoryMap, Region, ZoneKind};
 use pageyard_core::migratetype::Migratetype;
@@ -45,11 +46,16 @@ fn with_engine(test: impl FnOnce(&Engine<'_>, Blocks)) {
     let map = MemoryMap::new(&regions).unwrap();
     let engine = Pageyard::new(&map, config, TryLock, Metadata::zeroed(&mut memory)).unwrap();
     let mut live = Vec::new();
-    let exact = |pfn: Pfn, order: u8| {
-        engine.claim_exact(&CX, pfn, Order::of(order), Migratetype::Movable).unwrap();
-        (pfn, Order::of(order))
+    let exact = |pfn: Pfn, order: Order| {
+        engine.claim_exact(&CX, pfn, order, Migratetype::Movable).unwrap();
+        (pfn, order)
     };
-    live.extend([exact(at(2, 0), 10), exact(at(1, 9), 0), exact(at(1, 64), 6), exact(at(1, 256), 8)]);
+    live.extend([
+        exact(at(2, 0), Order::of(10)),
+        exact(at(1, 9), Order::ZERO),
+        exact(at(1, 64), Order::of(6)),
+        exact(at(1, 256), Order::of(8)),
+    ]);
     let frames = [0; 3].map(|_| engine.alloc(&CX, &Request::new(Order::ZERO, Migratetype::Movable)).unwrap());
     engine.free(&CX, frames[1], Order::ZERO).unwrap();
     live.extend([(frames[0], Order::ZERO), (frames[2], Order::ZERO)]);
@@ -194,7 +200,7 @@ fn a_count_that_was_not_added() {
 #[test]
 fn a_list_whose_lock_its_user_took_along() {
     with_engine(|engine, live| {
-        let list = engine.main.lists.get(CpuId(0), 0);
+        let list = engine.main.lists.get(CpuId(0), ListIdx::of_head(0));
         assert!(list.try_lock());
         assert_eq!(engine.drain(CpuSet::All).busy, 1);
         let (found, repaired) = repair(engine);
@@ -205,7 +211,7 @@ fn a_list_whose_lock_its_user_took_along() {
 
 #[test]
 fn a_frame_that_was_popped_and_not_marked() {
-    mends(1, |e, _| assert!(e.main.lists.get(CpuId(0), 0).pop().is_some()));
+    mends(1, |e, _| assert!(e.main.lists.get(CpuId(0), ListIdx::of_head(0)).pop().is_some()));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! they are where the kernel asks. Lists are kept by a try-lock here: the sequences that use lists are tested
 //! instruction by instruction in `pageyard-arena`; what is modelled is how tags are won.
 
-use pageyard::engine::{BiasState, CpuLists, CpuWords, Pushed, TagPlace, Unchanged, Watch, Winning};
+use pageyard::engine::{BiasState, CpuLists, CpuWords, ListIdx, Pushed, TagPlace, Unchanged, Watch, Winning};
 use pageyard::{CpuId, PerCpu, TryLock};
 use shuttle::rand::Rng;
 use shuttle::thread::ThreadId;
@@ -106,7 +106,7 @@ unsafe impl PerCpu for Sequences {
     const NAME: &'static str = "modelled sequences";
     const BIASES: bool = true;
 
-    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32> {
         TryLock.pop(lists, self.here(cpu), list)
     }
 
@@ -114,7 +114,7 @@ unsafe impl PerCpu for Sequences {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         item: u32,
         watch: Watch<'_>,
         win: impl FnOnce() -> bool,
@@ -129,7 +129,7 @@ unsafe impl PerCpu for Sequences {
         }
     }
 
-    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock.pop_many(lists, self.here(cpu), list, out)
     }
 
@@ -137,7 +137,7 @@ unsafe impl PerCpu for Sequences {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
@@ -148,18 +148,18 @@ unsafe impl PerCpu for Sequences {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
         TryLock.refill(lists, self.here(cpu), list, items, watch)
     }
 
-    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock.spill(lists, self.here(cpu), list, out)
     }
 
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(usize, &mut [u32])) -> u32 {
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(ListIdx, &mut [u32])) -> u32 {
         TryLock.drain(lists, cpu, give)
     }
 

@@ -1,7 +1,7 @@
 //! Biased pageblocks without a kernel's help: each sequence is one step, which no thread stops inside of, so a barrier
 //! has nothing to wait for. Lists are kept by a try-lock.
 
-use pageyard::engine::{CpuLists, Pushed, RawPlace, TagPlace, Unchanged, Watch, Winning};
+use pageyard::engine::{CpuLists, ListIdx, Pushed, RawPlace, TagPlace, Unchanged, Watch, Winning};
 use pageyard::{CpuId, PerCpu, TryLock};
 use std::cell::Cell;
 use std::sync::Mutex;
@@ -50,7 +50,7 @@ unsafe impl PerCpu for Biased {
     const NAME: &'static str = "biased, each sequence a step";
     const BIASES: bool = true;
 
-    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32> {
         TryLock.pop(lists, cpu, list)
     }
 
@@ -58,7 +58,7 @@ unsafe impl PerCpu for Biased {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         item: u32,
         watch: Watch<'_>,
         win: impl FnOnce() -> bool,
@@ -73,7 +73,7 @@ unsafe impl PerCpu for Biased {
         }
     }
 
-    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock.pop_many(lists, cpu, list, out)
     }
 
@@ -81,7 +81,7 @@ unsafe impl PerCpu for Biased {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
@@ -92,18 +92,18 @@ unsafe impl PerCpu for Biased {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
         TryLock.refill(lists, cpu, list, items, watch)
     }
 
-    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock.spill(lists, cpu, list, out)
     }
 
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(usize, &mut [u32])) -> u32 {
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, give: impl FnMut(ListIdx, &mut [u32])) -> u32 {
         TryLock.drain(lists, cpu, give)
     }
 

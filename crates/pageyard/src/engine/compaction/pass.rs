@@ -3,7 +3,7 @@
 use super::lease::{Lease, Role};
 use super::targets::Targets;
 use crate::engine::evacuate::{Evacuation, Stuck};
-use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FrameIdx};
+use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FrameIdx, PAGEBLOCK};
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
@@ -135,7 +135,7 @@ impl<P: PerCpu, O: Observer, C: Clear, M: Migrate> Pass<'_, '_, P, O, C, M> {
             Ok(()) => self.capture(frame, order).map_or(Next::Choose, Next::Captured),
             Err(Stuck::At(_)) => {
                 notes.stuck += 1;
-                if order.get() == BLOCK_ORDER {
+                if order == PAGEBLOCK {
                     zone.pageblocks.mark_stuck(block);
                 }
                 Next::Choose
@@ -178,11 +178,11 @@ impl<P: PerCpu, O: Observer, C: Clear, M: Migrate> Pass<'_, '_, P, O, C, M> {
         if !self.plan.direct || !m.is_requested() || !ty.is_requested() {
             return None;
         }
-        if order.get() == BLOCK_ORDER {
-            let want = Want { ty: m as u8, order: BLOCK_ORDER, blocks: 1, cpu: self.cx.cpu };
-            let how = if ty == m { Take::Same } else { Take::Convert { from: ty as u8 } };
+        if order == PAGEBLOCK {
+            let want = Want { ty: m, order: PAGEBLOCK, blocks: 1, cpu: self.cx.cpu };
+            let how = if ty == m { Take::Same } else { Take::Convert { from: ty } };
             pageblocks.free.add(pageblocks.claim_of(block, want, how, false)?.claimed);
-        } else if !pageblocks.claim_exactly(frame, order.get()) {
+        } else if !pageblocks.claim_exactly(frame, order) {
             return None;
         }
         Some(self.hand_out(zone, frame, order, m))

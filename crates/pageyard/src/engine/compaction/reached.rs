@@ -1,6 +1,6 @@
 //! Whether a compaction is worth beginning, and whether its goal is reached: the plan compared with the zone.
 
-use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, MAX_ORDER};
+use crate::engine::geometry::{BlockIdx, LARGEST, PAGEBLOCK};
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::report::blocks_of;
@@ -60,12 +60,12 @@ impl Zone<'_> {
     /// Returns whether a free block could be given to a request of this order and type.
     fn has_suitable(&self, order: Order, m: Migratetype) -> bool {
         let index = &self.pageblocks.index;
-        let (order, first, mut effort) = (order.get(), BlockIdx::new(0), SearchEffort::default());
-        if order > BLOCK_ORDER {
-            return order <= MAX_ORDER && index.find_run(order, first, &mut effort).is_some();
+        let (order, first, mut effort) = (order, BlockIdx::new(0), SearchEffort::default());
+        if order > PAGEBLOCK {
+            return order <= LARGEST && index.find_run(order, first, &mut effort).is_some();
         }
         let mut types = core::iter::once(&m).chain(m.fallbacks());
-        types.any(|m| index.find(*m as u8, Bins::fitting(order), first, &mut effort).is_some())
+        types.any(|m| index.find(*m, Bins::fitting(order), first, &mut effort).is_some())
     }
 
     /// Returns how fragmented it is, in percent.

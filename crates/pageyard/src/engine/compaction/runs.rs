@@ -83,7 +83,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear, M: Migrate> Pass<'_, 'm, P, O, C, M> 
         let mut claimed = ClaimedRange::claim(place).ok()?;
         let Place { zone, first, end } = place;
         for (frame, _) in by_pageblock(first, end) {
-            zone.pageblocks.convert_owned(frame.block(), m as u8);
+            zone.pageblocks.convert_owned(frame.block(), m);
         }
         // It is the request's from here on, even if the observer panics.
         claimed.place.first = end;

@@ -15,7 +15,7 @@ use pageyard_core::allocator::Cx;
 use pageyard_core::clear::Clear;
 use pageyard_core::compaction::{Migrate, Mode};
 use pageyard_core::observer::Observer;
-use pageyard_core::units::PageblockId;
+use pageyard_core::units::{Order, PageblockId};
 
 /// How often a compaction waits before it isolates a cluster, where too many frames are isolated. Linux waits for ever.
 const MOST_WAITS: u32 = 1024;
@@ -59,8 +59,8 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear, M: Migrate> Supply<'y, 'm, P, O, 
             let id = pageblocks.pfn(block.first_frame()).pageblock();
             // If another compactor has got it meanwhile, another pageblock is chosen.
             let Some(lease) = Lease::of(self.yard, id, Role::Target, self.plan.by) else { continue };
-            let ty = pageblocks.frames.state(block).ty();
-            let claim = Want { ty, order: 0, blocks, cpu: self.cx.cpu };
+            let ty = pageblocks.frames.state(block).migratetype();
+            let claim = Want { ty, order: Order::ZERO, blocks, cpu: self.cx.cpu };
             let Some(got) = pageblocks.claim_of(block, claim, Take::Same, false) else { continue };
             pageblocks.free.add(got.claimed);
             let room = stock.room();

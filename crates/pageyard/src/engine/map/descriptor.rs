@@ -2,6 +2,7 @@
 
 use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
 use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::Order;
 
 /// A pageblock's counters and state, packed so that one compare-and-swap moves between legal states.
 ///
@@ -63,7 +64,7 @@ pub(crate) const WHOLE: u8 = 3 * FITS + BLOCK_ORDER;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bin {
     /// The migratetype.
-    pub(crate) ty: u8,
+    pub(crate) ty: Migratetype,
     /// Fullness times [`FITS`] plus fit.
     pub(crate) class: u8,
 }
@@ -74,6 +75,45 @@ impl Bin {
         self.class == WHOLE
     }
 }
+
+/// The number that a descriptor stores for a migratetype: 0 is movable, so that zeroed metadata is a fresh zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TypeCode(u8);
+
+impl TypeCode {
+    /// Returns the code of a migratetype.
+    #[inline(always)]
+    pub(crate) const fn of(m: Migratetype) -> TypeCode {
+        TypeCode(m as u8 ^ Migratetype::Movable as u8)
+    }
+
+    /// Returns the code as an index.
+    #[inline(always)]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A bit for the code of each type that requests ask for.
+const REQUESTED: u8 = {
+    let (mut bits, mut n) = (0, 0);
+    while n < Migratetype::REQUESTED.len() {
+        bits |= 1 << TypeCode::of(Migratetype::REQUESTED[n]).0;
+        n += 1;
+    }
+    bits
+};
+
+/// The migratetype of each code that a descriptor can store.
+const BY_CODE: [Migratetype; 8] = {
+    let mut types = [Migratetype::Isolate; 8];
+    let mut n = 0;
+    while n < Migratetype::COUNT {
+        types[TypeCode::of(Migratetype::ALL[n]).index()] = Migratetype::ALL[n];
+        n += 1;
+    }
+    types
+};
 
 impl BlockState {
     /// Reads a descriptor.
@@ -94,24 +134,34 @@ impl BlockState {
         BLOCK_FRAMES - ((self.0 & USED) >> USED_SHIFT) as u32
     }
 
-    /// Returns the migratetype's number.
-    #[inline(always)]
-    pub(crate) const fn ty(self) -> u8 {
-        (self.0 & TYPE) as u8 ^ Migratetype::Movable as u8
-    }
-
-    /// Returns the migratetype's number, or a number of no migratetype if the pageblock is isolated.
-    #[inline(always)]
-    pub(crate) const fn list_ty(self) -> u8 {
-        (self.0 & (TYPE | ISOLATED)) as u8 ^ Migratetype::Movable as u8
-    }
-
     /// Returns the migratetype.
+    #[inline(always)]
     pub(crate) const fn migratetype(self) -> Migratetype {
-        match Migratetype::from_index(self.ty()) {
-            Some(m) => m,
-            None => Migratetype::Isolate,
-        }
+        BY_CODE[(self.0 & TYPE) as usize]
+    }
+
+    /// Returns whether the migratetype is `m`.
+    #[inline(always)]
+    pub(crate) const fn has_type(self, m: Migratetype) -> bool {
+        self.0 & TYPE == TypeCode::of(m).0 as u64
+    }
+
+    /// Returns whether requests ask for the migratetype.
+    #[inline(always)]
+    pub(crate) const fn has_requested_type(self) -> bool {
+        REQUESTED >> (self.0 & TYPE) & 1 != 0
+    }
+
+    /// Returns whether two pageblocks are of one type.
+    #[inline(always)]
+    pub(crate) const fn has_type_of(self, other: BlockState) -> bool {
+        (self.0 ^ other.0) & TYPE == 0
+    }
+
+    /// Returns the code under which per-CPU lists keep its blocks; an isolated pageblock's is no list's.
+    #[inline(always)]
+    pub(crate) const fn list_code(self) -> TypeCode {
+        TypeCode((self.0 & (TYPE | ISOLATED)) as u8)
     }
 
     /// Returns whether it is taken out of allocation.
@@ -181,8 +231,8 @@ impl BlockState {
     }
 
     /// Returns whether a block of `order` can be claimed from it, as far as is known.
-    pub(crate) fn serves(self, order: u8) -> bool {
-        self.0 & (ISOLATED | HUGE | HOLE) == 0 && self.fit() >= Some(order)
+    pub(crate) fn serves(self, order: Order) -> bool {
+        self.0 & (ISOLATED | HUGE | HOLE) == 0 && self.fit() >= Some(order.get())
     }
 
     /// Returns its bin in the index, or `None` if nothing can be claimed from it or a CPU is working on it: such a CPU
@@ -192,7 +242,7 @@ impl BlockState {
         if self.0 & (ISOLATED | HUGE | HOLE) != 0 {
             return None;
         }
-        let ty = self.ty();
+        let ty = self.migratetype();
         let Some(fit) = self.fit() else { return None };
         if fit == BLOCK_ORDER {
             return Some(Bin { ty, class: WHOLE });
@@ -221,8 +271,8 @@ impl BlockState {
 
     /// Returns whether its bin is that of whole pageblocks of type `ty`: [`BlockState::bin`] in one comparison.
     #[inline(always)]
-    pub(crate) const fn is_binned_whole(self, ty: u8) -> bool {
-        let code = (ty ^ Migratetype::Movable as u8) as u64;
+    pub(crate) const fn is_binned_whole(self, ty: Migratetype) -> bool {
+        let code = TypeCode::of(ty).0 as u64;
         self.0 & (TYPE | ISOLATED | USED | HUGE | HOLE | OWNER) == code
     }
 
@@ -243,8 +293,11 @@ impl BlockState {
 
     /// Reserves `n` frames for a request of type `ty`, unless it has another type, is isolated, or holds fewer.
     #[inline]
-    pub(crate) const fn claim(self, n: u32, ty: u8) -> Option<BlockState> {
-        if self.ty() != ty || self.0 & (ISOLATED | HUGE | HOLE) != 0 || self.free() < n {
+    pub(crate) const fn claim(self, n: u32, ty: Migratetype) -> Option<BlockState> {
+        if self.0 & TYPE != TypeCode::of(ty).0 as u64
+            || self.0 & (ISOLATED | HUGE | HOLE) != 0
+            || self.free() < n
+        {
             return None;
         }
         // The hint stays even where nothing is left: this reservation can be filled with frames that are freed
@@ -256,13 +309,13 @@ impl BlockState {
     /// Reserves one block below pageblock order for a request of type `ty`, if only the count changes: a CPU is working
     /// on part of it, and no free frame is known to hold zeros.
     #[inline(always)]
-    pub(crate) const fn claim_in_place(self, order: u8, ty: u8) -> Option<BlockState> {
-        let code = (ty ^ Migratetype::Movable as u8) as u64;
+    pub(crate) const fn claim_in_place(self, order: Order, ty: Migratetype) -> Option<BlockState> {
+        let code = TypeCode::of(ty).0 as u64;
         let used = self.0 & USED;
-        let next = used + (1 << (USED_SHIFT + order as u32));
+        let next = used + (1 << (USED_SHIFT + order.get() as u32));
         let is_plain =
             self.0 & (TYPE | ISOLATED | HUGE | HOLE | SOME_ZERO | ALL_ZERO | CURRENT) == code | CURRENT;
-        if !is_plain || used == 0 || next > FULL || self.hint() < order {
+        if !is_plain || used == 0 || next > FULL || self.hint() < order.get() {
             return None;
         }
         Some(BlockState(self.0 - used + next))
@@ -270,11 +323,11 @@ impl BlockState {
 
     /// Reserves `n` frames, whatever the pageblock's type.
     pub(crate) const fn claim_any(self, n: u32) -> Option<BlockState> {
-        self.claim(n, self.ty())
+        self.claim(n, self.migratetype())
     }
 
     /// Reserves `n` frames and turns it into a pageblock of type `to`: a steal.
-    pub(crate) const fn convert(self, n: u32, from: u8, to: u8) -> Option<BlockState> {
+    pub(crate) const fn convert(self, n: u32, from: Migratetype, to: Migratetype) -> Option<BlockState> {
         match self.claim(n, from) {
             Some(next) => Some(next.with_type(to)),
             None => None,
@@ -288,8 +341,8 @@ impl BlockState {
 
     /// Changes its type. It stops being any CPU's current pageblock: the CPU working on it looks it up under the old
     /// type.
-    pub(crate) const fn with_type(self, ty: u8) -> BlockState {
-        let code = (ty ^ Migratetype::Movable as u8) as u64;
+    pub(crate) const fn with_type(self, ty: Migratetype) -> BlockState {
+        let code = TypeCode::of(ty).0 as u64;
         let kept = if self.0 & TYPE == code { self.0 } else { self.0 & !CURRENT };
         BlockState(kept & !TYPE | code)
     }
@@ -474,8 +527,8 @@ mod tests {
     use super::*;
 
     const FRESH: BlockState = BlockState(0);
-    const MOVABLE: u8 = Migratetype::Movable as u8;
-    const UNMOVABLE: u8 = Migratetype::Unmovable as u8;
+    const MOVABLE: Migratetype = Migratetype::Movable;
+    const UNMOVABLE: Migratetype = Migratetype::Unmovable;
 
     #[test]
     fn zero_is_a_free_movable_pageblock() {
@@ -487,7 +540,7 @@ mod tests {
     #[test]
     fn every_type_survives_the_packing() {
         for m in Migratetype::ALL {
-            assert_eq!(FRESH.with_type(m as u8).migratetype(), m);
+            assert_eq!(FRESH.with_type(m).migratetype(), m);
         }
     }
 
@@ -596,7 +649,7 @@ mod tests {
         assert_eq!([at(511), at(400), at(200), at(1)], [0, 1, 2, 3]);
         let current = FRESH.claim(1, MOVABLE).unwrap().with_current(true);
         assert_eq!(current.bin(), None);
-        assert!(current.serves(8) && !current.serves(9));
+        assert!(current.serves(Order::of(8)) && !current.serves(Order::of(9)));
         assert!(current.with_type(UNMOVABLE).bin().is_some(), "its CPU looks for it under the other type");
         assert_eq!(FRESH.with_current(true).bin().unwrap().class, WHOLE);
     }

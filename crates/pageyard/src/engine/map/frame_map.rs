@@ -195,7 +195,8 @@ impl<'m> FrameMap<'m> {
 
     /// Takes one block of at most word size from a reservation.
     #[inline]
-    pub(crate) fn claim_one(&self, block: BlockIdx, order: u8) -> Option<TookOne> {
+    pub(crate) fn claim_one(&self, block: BlockIdx, order: Order) -> Option<TookOne> {
+        let is_part = order.get() < WORD_ORDER;
         for pass in 0..PASSES {
             for at in 0..WORDS {
                 let word = &self.bits[block.get() * WORDS + at];
@@ -204,10 +205,10 @@ impl<'m> FrameMap<'m> {
                 loop {
                     let free = !old & WORD_MASK;
                     // Words that are already spoiled come first, unless a whole word is wanted.
-                    if free == 0 || (pass == 0 && free == WORD_MASK && order < WORD_ORDER) {
+                    if free == 0 || (pass == 0 && free == WORD_MASK && is_part) {
                         break;
                     }
-                    let mask = pick_one(free, order);
+                    let mask = pick_one(free, order.get());
                     if mask == 0 {
                         break;
                     }
@@ -249,7 +250,7 @@ impl<'m> FrameMap<'m> {
     }
 
     /// Takes up to `n` blocks of `order`, each inside a word; returns how many.
-    pub(crate) fn claim_runs(&self, block: BlockIdx, order: u8, n: u32, took: &mut Took) -> u32 {
+    pub(crate) fn claim_runs(&self, block: BlockIdx, order: Order, n: u32, took: &mut Took) -> u32 {
         let mut left = n;
         for pass in 0..2 {
             for w in 0..WORDS {
@@ -258,11 +259,11 @@ impl<'m> FrameMap<'m> {
                 let mut old = word.load(Relaxed);
                 loop {
                     let free = !old & WORD_MASK;
-                    if free.count_ones() < 1 << order {
+                    if free.count_ones() < 1 << order.get() {
                         break;
                     }
-                    let whole = pass == 0 && free == WORD_MASK && left << order < WORD_FRAMES;
-                    let want = if whole { 0 } else { pick(free, order, left) };
+                    let whole = pass == 0 && free == WORD_MASK && left << order.get() < WORD_FRAMES;
+                    let want = if whole { 0 } else { pick(free, order.get(), left) };
                     if want == 0 {
                         break;
                     }
@@ -270,7 +271,7 @@ impl<'m> FrameMap<'m> {
                     match word.compare_exchange(old, old | want, AcqRel, Relaxed) {
                         Ok(_) => {
                             took.add(w, want, free);
-                            left -= want.count_ones() >> order;
+                            left -= want.count_ones() >> order.get();
                             break;
                         }
                         Err(now) => old = now,
@@ -288,9 +289,9 @@ impl<'m> FrameMap<'m> {
     ///
     /// Words are taken in ascending order, each as a whole. If one of them is not free, exactly the words taken are
     /// returned, and the next place is tried.
-    pub(crate) fn claim_words(&self, block: BlockIdx, order: u8, took: &mut Took) -> bool {
+    pub(crate) fn claim_words(&self, block: BlockIdx, order: Order, took: &mut Took) -> bool {
         took.broken = BLOCK_ORDER;
-        let span = 1 << (order - WORD_ORDER);
+        let span = 1 << (order.get() - WORD_ORDER);
         for first in (0..WORDS).step_by(span) {
             if self.claim_words_at(block, first, span, &mut took.gave) {
                 for mask in &mut took.masks[first..first + span] {
@@ -480,7 +481,7 @@ impl<'m> FrameMap<'m> {
 
     /// Marks a frame that the caller owns as the first of a live block.
     #[inline(always)]
-    pub(crate) fn allocate_tag(&self, frame: FrameIdx, order: u8) {
+    pub(crate) fn allocate_tag(&self, frame: FrameIdx, order: Order) {
         let tag = &self.tags[frame.get()];
         // ORDER: Relaxed: the frame is ours, so no other thread writes a tag that is not `Allocated`.
         let byte = tag.load(Relaxed);
@@ -491,7 +492,7 @@ impl<'m> FrameMap<'m> {
 
     /// Marks an item that the caller took from a list as the first frame of a live block.
     #[inline(always)]
-    pub(crate) fn allocate_listed(&self, item: u32, order: u8) {
+    pub(crate) fn allocate_listed(&self, item: u32, order: Order) {
         debug_assert!((item as usize) < self.tags.len());
         // SAFETY: lists hold frames of their zone only: items come from its masks, or from a frame whose tag was won.
         let tag = unsafe { self.tags.get_unchecked(item as usize) };
@@ -606,13 +607,13 @@ fn run_above(free: u64, hint: u8) -> u8 {
 }
 
 /// Returns the masks of the `2^order` frames at `offset` in a pageblock.
-pub(crate) fn masks_of(offset: u32, order: u8) -> Masks {
+pub(crate) fn masks_of(offset: u32, order: Order) -> Masks {
     let mut masks = [0; WORDS];
     let word = (offset >> WORD_ORDER) as usize;
-    if order >= WORD_ORDER {
-        masks[word..word + (1 << (order - WORD_ORDER))].fill(WORD_MASK);
+    if order.get() >= WORD_ORDER {
+        masks[word..word + (1 << (order.get() - WORD_ORDER))].fill(WORD_MASK);
     } else {
-        let bits = (1u64 << (1u32 << order)) - 1;
+        let bits = (1u64 << (1u32 << order.get())) - 1;
         masks[word] = bits << (offset & (WORD_FRAMES - 1));
     }
     masks
@@ -625,17 +626,17 @@ pub(crate) fn first_of(block: BlockIdx, masks: &Masks) -> FrameIdx {
 }
 
 /// Calls `visit` with the first frame in the pageblock of each block of `order` in `masks`, highest first.
-pub(crate) fn for_each_down(masks: &Masks, order: u8, mut visit: impl FnMut(u32)) {
-    if order > WORD_ORDER {
+pub(crate) fn for_each_down(masks: &Masks, order: Order, mut visit: impl FnMut(u32)) {
+    if order.get() > WORD_ORDER {
         for w in (0..WORDS).rev() {
-            if masks[w] != 0 && w % (1 << (order - WORD_ORDER)) == 0 {
+            if masks[w] != 0 && w % (1 << (order.get() - WORD_ORDER)) == 0 {
                 visit((w as u32) << WORD_ORDER);
             }
         }
         return;
     }
     for (w, mask) in masks.iter().enumerate().rev() {
-        let mut starts = runs(*mask, order);
+        let mut starts = runs(*mask, order.get());
         while starts != 0 {
             let bit = 63 - starts.leading_zeros();
             starts &= !(1 << bit);
@@ -647,6 +648,7 @@ pub(crate) fn for_each_down(masks: &Masks, order: u8, mut visit: impl FnMut(u32)
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use pageyard_core::migratetype::Migratetype;
 
     const FIRST: BlockIdx = BlockIdx::new(0);
 
@@ -682,20 +684,20 @@ mod tests {
             // In word 2 a pair and four frames are free; all others are whole.
             f.set_taken(FIRST, 2, !0b1111_0011);
             let take = |order| f.claim_one(FIRST, order).expect("there is one");
-            let one = take(0);
+            let one = take(Order::ZERO);
             assert_eq!((one.word, one.mask, one.first(FIRST)), (2, 0b1, FIRST.frame(128)));
             assert!(!one.breaks(1) && !one.breaks(0) && !one.breaks(7), "there are pairs among the four");
-            assert_eq!(take(0).mask, 0b10);
-            let pair = take(1);
+            assert_eq!(take(Order::ZERO).mask, 0b10);
+            let pair = take(Order::of(1));
             assert_eq!(pair.mask, 0b11_0000);
             assert!(pair.breaks(2) && !pair.breaks(1));
-            let word = take(6);
+            let word = take(Order::of(6));
             assert_eq!((word.word, word.mask), (0, WORD_MASK));
             assert!(word.breaks(6) && word.breaks(8));
             for _ in 0..6 {
-                take(6);
+                take(Order::of(6));
             }
-            assert!(f.claim_one(FIRST, 6).is_none());
+            assert!(f.claim_one(FIRST, Order::of(6)).is_none());
         });
     }
 
@@ -705,15 +707,15 @@ mod tests {
             // One frame in word 5 is used: order 8 has one place, order 7 three.
             f.set_taken(FIRST, 5, 1 << 17);
             let mut taken = Took::nothing();
-            assert!(f.claim_words(FIRST, 8, &mut taken));
+            assert!(f.claim_words(FIRST, Order::of(8), &mut taken));
             assert_eq!(taken.masks[..4], [u64::MAX; 4]);
-            assert!(!f.claim_words(FIRST, 8, &mut Took::nothing()));
+            assert!(!f.claim_words(FIRST, Order::of(8), &mut Took::nothing()));
             assert_eq!(f.free_bits(FIRST, 4), u64::MAX);
             assert_eq!(f.free_bits(FIRST, 5), !(1 << 17));
             let mut pair = Took::nothing();
-            assert!(f.claim_words(FIRST, 7, &mut pair));
+            assert!(f.claim_words(FIRST, Order::of(7), &mut pair));
             assert_eq!(pair.masks[6..], [u64::MAX; 2]);
-            assert!(!f.claim_words(FIRST, 7, &mut Took::nothing()));
+            assert!(!f.claim_words(FIRST, Order::of(7), &mut Took::nothing()));
             assert_eq!(f.release_masks(FIRST, &taken.masks, 0), 8);
         });
     }
@@ -722,10 +724,10 @@ mod tests {
     fn exact_claims_are_all_or_nothing() {
         with_frames(1, |f| {
             f.set_taken(FIRST, 3, 1);
-            assert!(!f.claim_bits(FIRST, &masks_of(0, 8)));
+            assert!(!f.claim_bits(FIRST, &masks_of(0, Order::of(8))));
             assert_eq!(f.free_bits(FIRST, 0), u64::MAX);
-            assert!(f.claim_bits(FIRST, &masks_of(256, 8)));
-            assert!(f.claim_bits(FIRST, &masks_of(8, 3)));
+            assert!(f.claim_bits(FIRST, &masks_of(256, Order::of(8))));
+            assert!(f.claim_bits(FIRST, &masks_of(8, Order::of(3))));
             assert_eq!(f.free_bits(FIRST, 0), !0xff00);
         });
     }
@@ -733,12 +735,12 @@ mod tests {
     #[test]
     fn hints_are_lowered_to_the_truth() {
         with_frames(1, |f| {
-            let change = f.update(FIRST, |s| s.claim(512 - 3, 1)).unwrap();
+            let change = f.update(FIRST, |s| s.claim(512 - 3, Migratetype::Movable)).unwrap();
             assert_eq!(change.old.free(), 512);
             let mut taken = Took::nothing();
             assert_eq!(f.claim_single(FIRST, 509, &mut taken), 509);
             assert_eq!(f.correct_hint(FIRST).new.fit(), Some(1));
-            let given = masks_of(0, 7);
+            let given = masks_of(0, Order::of(7));
             let run = f.release_masks(FIRST, &given, 1);
             assert_eq!(f.update(FIRST, |s| Some(s.release(128, run))).unwrap().new.fit(), Some(7));
         });
@@ -748,15 +750,15 @@ mod tests {
     fn blocks_of_masks_come_highest_first() {
         let mut seen = [0; 4];
         let mut n = 0;
-        let mut masks = masks_of(4, 1);
+        let mut masks = masks_of(4, Order::of(1));
         masks[7] = 0b1100_0011;
-        for_each_down(&masks, 1, |at| {
+        for_each_down(&masks, Order::of(1), |at| {
             seen[n] = at;
             n += 1;
         });
         assert_eq!(seen[..n], [454, 448, 4]);
         n = 0;
-        for_each_down(&masks_of(256, 8), 8, |at| {
+        for_each_down(&masks_of(256, Order::of(8)), Order::of(8), |at| {
             seen[n] = at;
             n += 1;
         });

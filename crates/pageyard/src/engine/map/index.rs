@@ -10,6 +10,7 @@ use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, FAN, FAN_ORDER, MAX_ORDER, 
 use crate::engine::words::{double, runs};
 use core::ops::Range;
 use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::Order;
 use pageyard_sync::{Carver, store_load_fence};
 
 /// Types that have bins: all but `Isolate`, which no descriptor has.
@@ -31,9 +32,9 @@ pub(crate) struct Bins(u64);
 
 impl Bins {
     /// Returns the bins whose pageblocks fit a block of `order`.
-    pub(crate) const fn fitting(order: u8) -> Bins {
+    pub(crate) const fn fitting(order: Order) -> Bins {
         let mut bits = 0;
-        let mut fit = order;
+        let mut fit = order.get();
         while fit < FITS {
             bits |= Bins::of_fit(fit).0;
             fit += 1;
@@ -82,7 +83,7 @@ impl<'m> Index<'m> {
 
     /// Fills in the index from the descriptors, before the zone is published.
     pub(crate) fn build(&self, frames: &FrameMap<'_>) {
-        let whole = Bin { ty: Migratetype::Movable as u8, class: WHOLE };
+        let whole = Bin { ty: Migratetype::Movable, class: WHOLE };
         let end = self.skew + frames.len();
         for word in 0..end.div_ceil(FAN) {
             let mut bits = 0;
@@ -141,7 +142,7 @@ impl<'m> Index<'m> {
             return self.bins.settle(tree(bin), at, || frames.state(block).bin() == Some(bin));
         }
         self.bins.settle(tree(bin), at, || frames.state(block).is_binned_whole(bin.ty));
-        if (bin.ty as usize) < MERGEABLE {
+        if bin.ty.index() < MERGEABLE {
             self.settle_runs(at >> FAN_ORDER);
         }
     }
@@ -150,12 +151,14 @@ impl<'m> Index<'m> {
     #[cold]
     pub(crate) fn settle_broken(&self, frames: &FrameMap<'_>, block: BlockIdx) {
         if frames.state(block).bin().is_none_or(|bin| !bin.is_whole()) {
-            (0..MERGEABLE as u8).for_each(|ty| self.settle(frames, Bin { ty, class: WHOLE }, block));
+            for ty in Migratetype::REQUESTED {
+                self.settle(frames, Bin { ty, class: WHOLE }, block);
+            }
         }
     }
 
     /// Corrects the bin of whole pageblocks of a type for some pageblocks of one word.
-    pub(crate) fn settle_wholes(&self, frames: &FrameMap<'_>, ty: u8, word: usize, mask: u64) {
+    pub(crate) fn settle_wholes(&self, frames: &FrameMap<'_>, ty: Migratetype, word: usize, mask: u64) {
         let facts = || {
             let (mut rest, mut facts) = (mask, 0);
             while rest != 0 {
@@ -167,7 +170,7 @@ impl<'m> Index<'m> {
             facts
         };
         self.bins.settle_word(tree(Bin { ty, class: WHOLE }), word, mask, facts);
-        if (ty as usize) < MERGEABLE {
+        if ty.index() < MERGEABLE {
             self.settle_runs(word);
         }
     }
@@ -182,7 +185,7 @@ impl<'m> Index<'m> {
     /// Iterates over the pageblocks from `block` to the end of its word that the index lists as whole and of type `ty`.
     /// They are hints.
     #[inline]
-    pub(crate) fn wholes(&self, ty: u8, block: BlockIdx) -> impl Iterator<Item = BlockIdx> + use<> {
+    pub(crate) fn wholes(&self, ty: Migratetype, block: BlockIdx) -> impl Iterator<Item = BlockIdx> + use<> {
         let (word, bit) = self.word_of(block);
         let first = (word << FAN_ORDER) as isize - self.skew as isize;
         let mut rest = self.bins.leaf(tree(Bin { ty, class: WHOLE }), word) & !(bit - 1);
@@ -197,8 +200,8 @@ impl<'m> Index<'m> {
     #[inline]
     fn whole(&self, word: usize) -> u64 {
         let mut bits = 0;
-        for ty in 0..MERGEABLE {
-            bits |= self.bins.leaf(tree(Bin { ty: ty as u8, class: WHOLE }), word);
+        for ty in Migratetype::REQUESTED {
+            bits |= self.bins.leaf(tree(Bin { ty, class: WHOLE }), word);
         }
         bits
     }
@@ -235,12 +238,12 @@ impl<'m> Index<'m> {
     /// Finds the fullest pageblock of type `ty` in one of `bins`, at or after `start` if one is near.
     pub(crate) fn find(
         &self,
-        ty: u8,
+        ty: Migratetype,
         bins: Bins,
         start: BlockIdx,
         effort: &mut SearchEffort,
     ) -> Option<(BlockIdx, Bin)> {
-        let mut classes = self.bins.root(usize::from(ty)) & bins.0;
+        let mut classes = self.bins.root(ty.index()) & bins.0;
         effort.step();
         while classes != 0 {
             let bin = Bin { ty, class: classes.trailing_zeros() as u8 };
@@ -255,13 +258,13 @@ impl<'m> Index<'m> {
     /// Finds the fullest pageblock of type `ty` in one of `bins`, within a part of the zone.
     pub(crate) fn find_within(
         &self,
-        ty: u8,
+        ty: Migratetype,
         bins: Bins,
         part: &Range<BlockIdx>,
         effort: &mut SearchEffort,
     ) -> Option<(BlockIdx, Bin)> {
         let part = part.start.get() + self.skew..part.end.get() + self.skew;
-        let mut classes = self.bins.root(usize::from(ty)) & bins.0;
+        let mut classes = self.bins.root(ty.index()) & bins.0;
         effort.step();
         while classes != 0 {
             let bin = Bin { ty, class: classes.trailing_zeros() as u8 };
@@ -275,8 +278,13 @@ impl<'m> Index<'m> {
 
     /// Finds the first pageblock of an aligned run of whole ones, for an order above a pageblock's. Corrects stale bits
     /// on the way.
-    pub(crate) fn find_run(&self, order: u8, start: BlockIdx, effort: &mut SearchEffort) -> Option<BlockIdx> {
-        let k = usize::from(order - BLOCK_ORDER) - 1;
+    pub(crate) fn find_run(
+        &self,
+        order: Order,
+        start: BlockIdx,
+        effort: &mut SearchEffort,
+    ) -> Option<BlockIdx> {
+        let k = usize::from(order.get() - BLOCK_ORDER) - 1;
         let start = (start.get() + self.skew) >> FAN_ORDER;
         for _ in 0..STALE_RUNS {
             let at = if k < NEAR {
@@ -305,8 +313,8 @@ impl<'m> Index<'m> {
     }
 
     /// Returns the first pageblock at which an aligned run of `order` may start.
-    pub(crate) fn first_run(&self, order: u8) -> BlockIdx {
-        BlockIdx::new(self.skew.next_multiple_of(1 << (order - BLOCK_ORDER)) - self.skew)
+    pub(crate) fn first_run(&self, order: Order) -> BlockIdx {
+        BlockIdx::new(self.skew.next_multiple_of(1 << (order.get() - BLOCK_ORDER)) - self.skew)
     }
 
     /// Checks every bit against the descriptors. An error names the bitmap that is wrong.
@@ -344,5 +352,5 @@ impl<'m> Index<'m> {
 /// Returns the number of a bin's bitmap.
 #[inline(always)]
 fn tree(bin: Bin) -> usize {
-    usize::from(bin.ty) * BINS as usize + usize::from(bin.class)
+    bin.ty.index() * BINS as usize + usize::from(bin.class)
 }

@@ -75,9 +75,9 @@ impl Tag {
     /// Returns the byte of a live block's first frame, made from the byte it had while free: what was known of its
     /// contents stays known.
     #[inline(always)]
-    pub(crate) const fn allocate(byte: u8, order: u8) -> u8 {
+    pub(crate) const fn allocate(byte: u8, order: Order) -> u8 {
         // A free frame's byte has no other bit, so one instruction on the byte in memory is enough.
-        byte | ALLOCATED | order
+        byte | ALLOCATED | order.get()
     }
 }
 
@@ -103,7 +103,10 @@ mod tests {
     #[test]
     fn allocating_keeps_what_is_known_of_the_contents() {
         let order = Order::of(3);
-        assert_eq!(Tag::from_byte(Tag::allocate(Tag::Free.byte(), 3)), Tag::Allocated(order));
-        assert_eq!(Tag::from_byte(Tag::allocate(Tag::FreeZero.byte(), 3)), Tag::AllocatedZero(order));
+        assert_eq!(Tag::from_byte(Tag::allocate(Tag::Free.byte(), Order::of(3))), Tag::Allocated(order));
+        assert_eq!(
+            Tag::from_byte(Tag::allocate(Tag::FreeZero.byte(), Order::of(3))),
+            Tag::AllocatedZero(order)
+        );
     }
 }

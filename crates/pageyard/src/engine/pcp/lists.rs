@@ -1,7 +1,7 @@
 //! The memory of a zone's per-CPU lists, by CPU, and how a CPU's lists are taken away from it.
 
 use super::list::{END, FIELD, Head, List};
-use super::tuning::{LISTS, MOST_WHOLES, Tuning, is_requested, order_of};
+use super::tuning::{LISTS, ListIdx, MOST_WHOLES, Tuning};
 use crate::engine::geometry::{BATCH, BLOCK_ORDER};
 use core::mem::size_of;
 use core::ptr::NonNull;
@@ -17,21 +17,17 @@ use pageyard_sync::{A64, APtr, Carver, Relaxed, Release, SeqCst};
 pub struct CpuLists<'a>(&'a Lists<'a>);
 
 impl<'a> CpuLists<'a> {
-    /// Lists of one CPU.
-    pub const EACH: usize = LISTS;
-
     /// Returns how many blocks of a list a drain takes at a time: 64, or 16 pageblocks. A kill loses at most that many.
     #[must_use]
-    pub const fn drained_at_once(list: usize) -> usize {
-        if order_of(list) == BLOCK_ORDER && MOST_WHOLES < BATCH { MOST_WHOLES } else { BATCH }
+    pub const fn drained_at_once(list: ListIdx) -> usize {
+        if list.order().get() == BLOCK_ORDER && MOST_WHOLES < BATCH { MOST_WHOLES } else { BATCH }
     }
 
     /// Returns one list of one CPU, or `None` where there is no such CPU.
     #[inline(always)]
     #[must_use]
-    pub fn get(self, cpu: CpuId, list: usize) -> Option<List<'a>> {
-        debug_assert!(list < LISTS);
-        self.0.nth(cpu.index() * LISTS + list)
+    pub fn get(self, cpu: CpuId, list: ListIdx) -> Option<List<'a>> {
+        self.0.nth(cpu.index() * LISTS + list.get())
     }
 
     /// Returns where they lie.
@@ -135,8 +131,8 @@ impl<'m> Lists<'m> {
     pub(crate) fn carve(carver: &mut Carver<'m>, cpus: usize, tuning: Tuning) -> Lists<'m> {
         // A sentinel past the last CPU: its lists have no room.
         let heads = carver.filled((cpus + 1) * LISTS, |i, carver| {
-            let (list, order) = (i % LISTS, order_of(i % LISTS));
-            let exists = i < cpus * LISTS && is_requested(list);
+            let list = ListIdx::of_head(i);
+            let (order, exists) = (list.order(), i < cpus * LISTS && list.is_requested());
             let (places, high) = if exists { (tuning.places(order), tuning.high_of(order)) } else { (0, 0) };
             Head::new(carver.zeroed(places), high)
         });
@@ -159,8 +155,8 @@ impl<'m> Lists<'m> {
     }
 
     /// Returns one list of one CPU.
-    pub(crate) fn get(&self, cpu: CpuId, list: usize) -> List<'_> {
-        self.nth(cpu.index() * LISTS + list).expect("the CPU exists")
+    pub(crate) fn get(&self, cpu: CpuId, list: ListIdx) -> List<'_> {
+        self.nth(cpu.index() * LISTS + list.get()).expect("the CPU exists")
     }
 
     /// Empties all lists while nothing else runs, and gives each back to its CPU; returns how many frames they held.
@@ -171,7 +167,8 @@ impl<'m> Lists<'m> {
         }
         self.detached_by.iter().for_each(|by| by.store(0, Relaxed));
         let real = (0..self.heads.len()).filter(|i| self.heads[*i].places > 0);
-        real.map(|i| self.nth(i).map_or(0, |list| (list.reset() as u64) << order_of(i % LISTS))).sum()
+        real.map(|i| self.nth(i).map_or(0, |list| (list.reset() as u64) << ListIdx::of_head(i).order().get()))
+            .sum()
     }
 
     /// Returns where the `i`th header lies.
@@ -201,7 +198,7 @@ mod tests {
         let mut carver = Carver::of(&mut memory);
         let lists = Lists::carve(&mut carver, 2, Tuning { high: 40, batch: 8 });
         assert!(carver.fits());
-        let list = lists.get(CpuId(1), 0);
+        let list = lists.get(CpuId(1), ListIdx::of_head(0));
         for lap in 0..50 {
             assert_eq!(list.refill(&[1, 2, 3, 4]), 4);
             assert_eq!(list.push(5, || true), Pushed::Kept);
@@ -220,7 +217,7 @@ mod tests {
         }
         assert_eq!(list.push(40, || unreachable!()), Pushed::NoRoom);
         assert_eq!(list.extend(&[1]), 0);
-        assert!(lists.get(CpuId(0), 0).is_empty());
+        assert!(lists.get(CpuId(0), ListIdx::of_head(0)).is_empty());
     }
 
     #[test]
@@ -228,7 +225,7 @@ mod tests {
         let mut memory = [0u8; 64 * 1024];
         let mut carver = Carver::of(&mut memory);
         let lists = Lists::carve(&mut carver, 1, Tuning { high: 40, batch: 8 });
-        let list = lists.get(CpuId(0), 0);
+        let list = lists.get(CpuId(0), ListIdx::of_head(0));
         let (mut next, mut oldest) = (0, 0);
         for _ in 0..1000 {
             while list.push(next, || true) == Pushed::Kept {
@@ -247,7 +244,7 @@ mod tests {
         let mut memory = [0u8; 64 * 1024];
         let mut carver = Carver::of(&mut memory);
         let lists = Lists::carve(&mut carver, 1, Tuning { high: 40, batch: 8 });
-        let list = lists.get(CpuId(0), 0);
+        let list = lists.get(CpuId(0), ListIdx::of_head(0));
         assert_eq!(list.push(7, || true), Pushed::Kept);
         // What a reader sees that read the items before a refill, and the count of items from the zone after it.
         lists.heads[0].refilled.store(8, Relaxed);

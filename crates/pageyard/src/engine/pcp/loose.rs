@@ -30,16 +30,14 @@ impl<'m> LooseLists<'m> {
     /// ```compile_fail,E0133
     /// # use pageyard::{CpuId, PerCpu, TryLock, engine::LooseLists};
     /// let mut memory = vec![0_u8; 1 << 20];
-    /// let lists = LooseLists::new(&mut memory, 2, 40).unwrap();
-    /// TryLock.pop(lists.all(), CpuId(0), 1 << 40); // a list that there is not
+    /// let lists = LooseLists::new(&mut memory, 2, 40).unwrap(); // a second user of the lists could follow
     /// ```
     ///
     /// # Errors
     /// [`MapError::MetadataTooSmall`] where `memory` is smaller than it says, counted from its first aligned byte.
     ///
     /// # Safety
-    /// 1. Every list number that is used with them is below [`CpuLists::EACH`].
-    /// 2. One [`PerCpu`](crate::engine::PerCpu) uses them; anything else uses them only while no call of it runs.
+    /// One [`PerCpu`](crate::engine::PerCpu) uses them; anything else uses them only while no call of it runs.
     pub unsafe fn new(memory: &'m mut [u8], cpus: u32, high: u32) -> Result<LooseLists<'m>, MapError> {
         memory.fill(0);
         let tuning = Tuning { high, batch: 1 };

@@ -6,6 +6,7 @@ use crate::engine::geometry::BATCH;
 use crate::engine::map::bias::TagPlace;
 use crate::engine::map::cpu_words::CpuWords;
 use crate::engine::map::watch::{Unchanged, Watch};
+use crate::engine::pcp::tuning::ListIdx;
 use pageyard_core::units::CpuId;
 
 /// Keeps a list to one user at a time, without ever waiting.
@@ -37,7 +38,7 @@ pub unsafe trait PerCpu: Sync {
 
     /// Takes the newest item of a CPU's list; `None` if the CPU does not exist. Here and below, a variant that finds
     /// out its CPU at run time takes the list of *that* CPU, if it has lists, and `cpu` only has to exist.
-    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32>;
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32>;
 
     /// Adds an item that a caller frees if `win` confirms that it is the caller's, and only while `watch` still stands
     /// (`Watch::stands`).
@@ -48,21 +49,21 @@ pub unsafe trait PerCpu: Sync {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         item: u32,
         watch: Watch<'_>,
         win: impl FnOnce() -> bool,
     ) -> Pushed;
 
     /// Takes the newest items, in no order; returns how many.
-    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize;
 
     /// Adds items that callers freed, while `watch` stands (`Unchanged::stands`); returns how many, from the front.
     fn push_many(
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize;
@@ -73,18 +74,18 @@ pub unsafe trait PerCpu: Sync {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize;
 
     /// Takes the oldest items, for the zone; returns how many.
-    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize;
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize;
 
     /// Takes everything from the lists of a CPU, oldest first and a batch at a time, and hands it to `give` with the
     /// list's number. Returns how many lists were in use the whole time.
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
-        for list in 0..CpuLists::EACH {
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(ListIdx, &mut [u32])) -> u32 {
+        for list in ListIdx::all() {
             let Some(len) = lists.get(cpu, list).map(|l| l.len()) else { return 0 };
             // What others add meanwhile is theirs to drain.
             let mut items = [0; BATCH];
@@ -220,7 +221,7 @@ impl Alone {
 macro_rules! unguarded {
     () => {
         #[inline(always)]
-        fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+        fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32> {
             lists.get(cpu, list)?.pop()
         }
 
@@ -229,7 +230,7 @@ macro_rules! unguarded {
             &self,
             lists: CpuLists<'_>,
             cpu: CpuId,
-            list: usize,
+            list: ListIdx,
             item: u32,
             // A drain runs on the list's own CPU, or while nothing else runs: not in the middle of this.
             _: Watch<'_>,
@@ -239,7 +240,7 @@ macro_rules! unguarded {
         }
 
         #[inline(always)]
-        fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+        fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.pop_many(out))
         }
 
@@ -248,7 +249,7 @@ macro_rules! unguarded {
             &self,
             lists: CpuLists<'_>,
             cpu: CpuId,
-            list: usize,
+            list: ListIdx,
             items: &[u32],
             _: Unchanged<'_>,
         ) -> usize {
@@ -259,14 +260,14 @@ macro_rules! unguarded {
             &self,
             lists: CpuLists<'_>,
             cpu: CpuId,
-            list: usize,
+            list: ListIdx,
             items: &[u32],
             _: Unchanged<'_>,
         ) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.refill(items))
         }
 
-        fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+        fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
             lists.get(cpu, list).map_or(0, |l| l.pop_oldest(out))
         }
 
@@ -324,7 +325,7 @@ unsafe impl PerCpu for TryLock {
     const NAME: &'static str = "pageyard-trylock";
 
     #[inline(always)]
-    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize) -> Option<u32> {
+    fn pop(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx) -> Option<u32> {
         TryLock::with(lists.get(cpu, list), None, |l| l.pop())
     }
 
@@ -333,7 +334,7 @@ unsafe impl PerCpu for TryLock {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         item: u32,
         watch: Watch<'_>,
         win: impl FnOnce() -> bool,
@@ -342,7 +343,7 @@ unsafe impl PerCpu for TryLock {
         TryLock::with(lists.get(cpu, list), Pushed::NoRoom, push)
     }
 
-    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn pop_many(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock::with(lists.get(cpu, list), 0, |l| l.pop_many(out))
     }
 
@@ -350,7 +351,7 @@ unsafe impl PerCpu for TryLock {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
@@ -362,7 +363,7 @@ unsafe impl PerCpu for TryLock {
         &self,
         lists: CpuLists<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         items: &[u32],
         watch: Unchanged<'_>,
     ) -> usize {
@@ -370,14 +371,14 @@ unsafe impl PerCpu for TryLock {
         TryLock::with(lists.get(cpu, list), 0, refill)
     }
 
-    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: usize, out: &mut [u32]) -> usize {
+    fn spill(&self, lists: CpuLists<'_>, cpu: CpuId, list: ListIdx, out: &mut [u32]) -> usize {
         TryLock::with(lists.get(cpu, list), 0, |l| l.pop_oldest(out))
     }
 
     /// Retries a list in use for a while, then leaves it: its user may have been stopped.
-    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(usize, &mut [u32])) -> u32 {
+    fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(ListIdx, &mut [u32])) -> u32 {
         let mut busy = 0;
-        for list in 0..CpuLists::EACH {
+        for list in ListIdx::all() {
             let Some(own) = lists.get(cpu, list) else { return busy };
             let mut items = [0; BATCH];
             let items = &mut items[..CpuLists::drained_at_once(list)];

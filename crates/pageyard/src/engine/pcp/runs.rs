@@ -1,6 +1,6 @@
 //! How often lists missed lately, and so how much moves when they miss again.
 
-use super::tuning::LISTS;
+use super::tuning::{LISTS, ListIdx};
 use pageyard_core::units::CpuId;
 use pageyard_sync::{A32, Carver, Relaxed};
 
@@ -27,8 +27,8 @@ impl<'m> Runs<'m> {
     }
 
     /// Notes a refill or a spill; returns how often the batch is doubled.
-    pub(crate) fn note(&self, cpu: CpuId, list: usize, refill: bool) -> u32 {
-        let word = &self.0[cpu.index() * OF_CPU + list];
+    pub(crate) fn note(&self, cpu: CpuId, list: ListIdx, refill: bool) -> u32 {
+        let word = &self.0[cpu.index() * OF_CPU + list.get()];
         let sign = if refill { 1 } else { -1 };
         // ORDER: Relaxed, here and below: a hint.
         let before = (word.load(Relaxed) as i32 * sign).clamp(0, DOUBLINGS);

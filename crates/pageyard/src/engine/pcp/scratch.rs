@@ -8,7 +8,7 @@ use crate::engine::map::frame_map::Masks;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::Range;
-use pageyard_core::units::CpuId;
+use pageyard_core::units::{CpuId, Order};
 use pageyard_sync::{A32, Acquire, Carver, Relaxed, Release, Zeroable};
 
 /// Groups that frames are sorted into at a time: the pageblocks of one gibibyte.
@@ -163,13 +163,13 @@ impl Scratch<'_> {
     pub(crate) fn by_pageblock(
         &mut self,
         group: Range<usize>,
-        order: u8,
+        order: Order,
         mut give: impl FnMut(BlockIdx, u32, &Masks),
     ) {
         let n = group.len();
         let items = &self.items[group.clone()];
         let changes = items.windows(2).filter(|w| w[0] >> BLOCK_ORDER != w[1] >> BLOCK_ORDER).count();
-        let ones = u64::MAX >> (64 - (1u32 << order));
+        let ones = u64::MAX >> (64 - (1u32 << order.get()));
         let items = if changes <= n / FEW_CHANGES { items } else { self.sorted(group) };
         let (mut masks, mut blocks) = ([0; WORDS], 0);
         for (i, item) in items.iter().enumerate() {
@@ -240,7 +240,7 @@ mod tests {
             }
             let (mut seen, mut frames) = ([0; 5], 0);
             let n = scratch.items.len();
-            scratch.by_pageblock(0..n, 3, |block, given, masks| {
+            scratch.by_pageblock(0..n, Order::of(3), |block, given, masks| {
                 assert_eq!(masks.iter().map(|m| m.count_ones()).sum::<u32>(), given << 3);
                 let at = blocks.iter().position(|b| *b as usize == block.get()).unwrap();
                 seen[at] += 1;

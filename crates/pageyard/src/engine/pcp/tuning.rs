@@ -1,8 +1,9 @@
 //! Which per-CPU lists there are, and how large they grow.
 
-use crate::engine::geometry::{BLOCK_ORDER, WORD_ORDER};
+use crate::engine::geometry::{BLOCK_ORDER, PAGEBLOCK, WORD_ORDER};
+use crate::engine::map::descriptor::TypeCode;
 use pageyard_core::migratetype::Migratetype;
-use pageyard_core::units::Frames;
+use pageyard_core::units::{Frames, Order};
 
 /// The largest of the small orders that lists hold.
 ///
@@ -17,29 +18,65 @@ const SIZES: usize = SMALL as usize + 2;
 /// Lists of one CPU in one zone.
 pub(crate) const LISTS: usize = SIZES * TYPES;
 
-/// Returns the number of the list of an order and a type, or `None` if there is none.
+/// The number of a per-CPU list of a zone: blocks of one order, from pageblocks of one type.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ListIdx(usize);
+
+impl ListIdx {
+    /// A zone's first list.
+    pub(crate) const FIRST: ListIdx = ListIdx(0);
+
+    /// Makes the number of a zone's `n`th list, or `None` if a zone has fewer.
+    #[must_use]
+    pub const fn new(n: usize) -> Option<ListIdx> {
+        if n < LISTS { Some(ListIdx(n)) } else { None }
+    }
+
+    /// Returns the number, for an array of lists.
+    #[must_use]
+    #[inline(always)]
+    pub const fn get(self) -> usize {
+        self.0
+    }
+
+    /// Returns the list of the `i`th header of a zone: each CPU has all lists in a row.
+    pub(crate) const fn of_head(i: usize) -> ListIdx {
+        ListIdx(i % LISTS)
+    }
+
+    /// Iterates over all lists of a zone.
+    pub fn all() -> impl Iterator<Item = ListIdx> {
+        (0..LISTS).map(ListIdx)
+    }
+
+    /// Returns the order of the blocks that the list holds.
+    pub(crate) const fn order(self) -> Order {
+        let size = self.0 / TYPES;
+        if size < SIZES - 1 { Order::of(size as u8) } else { PAGEBLOCK }
+    }
+
+    /// Returns whether requests ask for the list's type.
+    pub(crate) const fn is_requested(self) -> bool {
+        self.0 % TYPES != TypeCode::of(Migratetype::HighAtomic).index()
+    }
+}
+
+/// Returns the list of an order and a type, or `None` if there is none.
 #[inline(always)]
-pub(crate) fn list_of(order: u8, ty: u8) -> Option<usize> {
-    let stored = (ty ^ Migratetype::Movable as u8) as usize;
-    let size = if order <= SMALL {
-        order as usize
-    } else if order == BLOCK_ORDER {
+pub(crate) fn list_of(order: Order, code: TypeCode) -> Option<ListIdx> {
+    let size = if order.get() <= SMALL {
+        order.index()
+    } else if order == PAGEBLOCK {
         SIZES - 1
     } else {
         return None;
     };
-    if stored < TYPES { Some(size * TYPES + stored) } else { None }
+    if code.index() < TYPES { Some(ListIdx(size * TYPES + code.index())) } else { None }
 }
 
-/// Returns the order that a list holds.
-pub(crate) const fn order_of(list: usize) -> u8 {
-    let size = list / TYPES;
-    if size < SIZES - 1 { size as u8 } else { BLOCK_ORDER }
-}
-
-/// Returns whether a list's type is one that requests have.
-pub(crate) const fn is_requested(list: usize) -> bool {
-    (list % TYPES) as u8 ^ Migratetype::Movable as u8 != Migratetype::HighAtomic as u8
+/// Returns whether there are lists of an order.
+pub(crate) fn has_list(order: Order) -> bool {
+    list_of(order, TypeCode::of(Migratetype::Movable)).is_some()
 }
 
 /// How large the lists of a zone grow.
@@ -96,36 +133,36 @@ impl Tuning {
     /// # Linux
     /// There all lists of a CPU share one count; here those of orders above 0 have a share each, so that a push
     /// writes one cache line.
-    pub(crate) const fn high_of(self, order: u8) -> u32 {
-        match order {
+    pub(crate) const fn high_of(self, order: Order) -> u32 {
+        match order.get() {
             0 => self.high,
             BLOCK_ORDER => {
                 // Two at a time under the model checker, whose zones are otherwise too small for a list of pageblocks.
                 let n = if cfg!(loom) && self.high > 0 { 4 } else { self.high >> BLOCK_ORDER };
                 if n > MOST_WHOLES as u32 { MOST_WHOLES as u32 } else { n }
             }
-            _ => (self.high / 2) >> order,
+            _ => (self.high / 2) >> order.get(),
         }
     }
 
     /// Returns how many blocks of `order` are claimed when a list is empty.
-    pub(crate) const fn refill_of(self, order: u8) -> u32 {
+    pub(crate) const fn refill_of(self, order: Order) -> u32 {
         let high = self.high_of(order);
         // Half of the pageblocks that a list holds: together they cost one write of the index and the counts.
-        let n = if order == BLOCK_ORDER { high / 2 } else { self.batch >> order };
+        let n = if order.get() == BLOCK_ORDER { high / 2 } else { self.batch >> order.get() };
         let n = if n < high { n } else { high };
         if n == 0 { 1 } else { n }
     }
 
     /// Returns how many blocks of `order` move at a time after this many doublings: from an eighth of what a list
     /// holds, or a pageblock's worth, up to a half; of pageblocks, from half to all.
-    pub(crate) const fn moved(self, order: u8, doublings: u32) -> u32 {
+    pub(crate) const fn moved(self, order: Order, doublings: u32) -> u32 {
         let (least, high) = (self.refill_of(order), self.high_of(order));
-        let n = if order == BLOCK_ORDER {
+        let n = if order.get() == BLOCK_ORDER {
             min(least << doublings, high)
         } else {
             let eighth = if high < 8 { 0 } else { 1 << (high / 8).ilog2() };
-            let first = min(eighth, crate::engine::geometry::BLOCK_FRAMES >> order);
+            let first = min(eighth, crate::engine::geometry::BLOCK_FRAMES >> order.get());
             let first = if first < least { least } else { first };
             min(first << doublings, min(high / 2, MOST_MOVED))
         };
@@ -134,7 +171,9 @@ impl Tuning {
 
     /// Returns how many items a scratch area has to hold: as many as move at a time, and the rest of a pageblock.
     pub(crate) fn room(self, doublings: u32) -> usize {
-        let most = (0..=SMALL).map(|order| self.moved(order, doublings)).max().unwrap_or(0) as usize;
+        let most =
+            Order::ZERO.up_to(Order::of(SMALL)).map(|order| self.moved(order, doublings)).max().unwrap_or(0)
+                as usize;
         if most > crate::engine::geometry::BATCH {
             most + crate::engine::geometry::BLOCK_FRAMES as usize
         } else {
@@ -144,7 +183,7 @@ impl Tuning {
 
     /// Returns how many places the window of `order` moves in: enough that it seldom moves back, and then to places
     /// outside itself.
-    pub(crate) const fn places(self, order: u8) -> usize {
+    pub(crate) const fn places(self, order: Order) -> usize {
         let high = self.high_of(order);
         if high == 0 { 0 } else { 2 * high as usize + crate::engine::geometry::BATCH }
     }
@@ -161,12 +200,12 @@ mod tests {
     #[test]
     fn what_moves_doubles_up_to_half_of_a_list() {
         let t = Tuning { high: 6000, batch: 64 };
-        assert_eq!([0, 1, 2, 5].map(|n| t.moved(0, n)), [512, 1024, 2048, 2048]);
-        assert_eq!([0, 1, 2, 5].map(|n| t.moved(3, n)), [32, 64, 128, 187]);
-        assert_eq!([0, 1, 5].map(|n| t.moved(9, n)), [5, 10, 11]);
+        assert_eq!([0, 1, 2, 5].map(|n| t.moved(Order::ZERO, n)), [512, 1024, 2048, 2048]);
+        assert_eq!([0, 1, 2, 5].map(|n| t.moved(Order::of(3), n)), [32, 64, 128, 187]);
+        assert_eq!([0, 1, 5].map(|n| t.moved(Order::of(9), n)), [5, 10, 11]);
         let small = Tuning { high: 256, batch: 64 };
-        assert_eq!([0, 1, 5].map(|n| small.moved(0, n)), [64, 128, 128]);
-        assert_eq!([0, 1].map(|n| Tuning::NONE.moved(0, n)), [1, 1]);
+        assert_eq!([0, 1, 5].map(|n| small.moved(Order::ZERO, n)), [64, 128, 128]);
+        assert_eq!([0, 1].map(|n| Tuning::NONE.moved(Order::ZERO, n)), [1, 1]);
         assert_eq!((t.room(5), small.room(5), Tuning::NONE.room(5)), (2048 + 512, 128 + 512, 0));
     }
 
@@ -179,7 +218,7 @@ mod tests {
         assert_eq!(Tuning::of(Frames(4 << 20), Frames(12_000), 2, 200).high, 10_485);
         let tiny = Tuning::of(Frames(1), Frames(0), 1, 0);
         assert_eq!((tiny.batch, tiny.high), (1, 4));
-        assert_eq!(Tuning::NONE.places(0), 0);
+        assert_eq!(Tuning::NONE.places(Order::ZERO), 0);
         assert_eq!(Tuning::of(Frames(4 << 20), Frames(12_000), 1 << 14, 0), Tuning::NONE);
     }
 }

@@ -1,7 +1,7 @@
 //! A range by its frame numbers: emptied, claimed, handed out.
 
 use crate::engine::evacuate::{Evacuation, Stuck, Supply};
-use crate::engine::geometry::{FrameIdx, MAX_ORDER};
+use crate::engine::geometry::{FrameIdx, LARGEST};
 use crate::engine::held::Stock;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
@@ -135,7 +135,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     fn hand_out_range(&self, cx: &Cx, mut claimed: ClaimedRange<'_, 'm>, migratetype: Migratetype) {
         let Place { zone, first, end } = claimed.place;
         let frames = Frames((end.get() - first.get()) as u64);
-        for block in blocks(zone.pageblocks.pfn(first), frames, Order::of(MAX_ORDER)) {
+        for block in blocks(zone.pageblocks.pfn(first), frames, LARGEST) {
             let frame = claimed.place.first;
             claimed.place.first = frame.plus(block.order.frames().0 as usize);
             self.hand_out(zone, cx, frame, block.order, migratetype);
@@ -156,7 +156,7 @@ impl<'y, 'm, P: PerCpu, O: Observer, C: Clear> Supply<'y, 'm, P, O, C> for AnyZo
     fn refill(&mut self, stock: &mut Stock<'y, 'm, P, O, C>, _: usize) {
         let request = Request::new(Order::ZERO, Migratetype::Movable);
         let (yard, cpu) = (self.yard, self.cx.cpu);
-        let want = Want { ty: Migratetype::Movable as u8, order: 0, blocks: stock.room() as u32, cpu };
+        let want = Want { ty: Migratetype::Movable, order: Order::ZERO, blocks: stock.room() as u32, cpu };
         for zone in yard.walk(cpu, &request).filter(|zone| zone.passes(&request, Mark::Min)) {
             let (pageblocks, mut effort) = (&zone.pageblocks, SearchEffort::default());
             let stolen = |effort: &mut SearchEffort| pageblocks.steal(want, effort).map(|(got, _)| got);

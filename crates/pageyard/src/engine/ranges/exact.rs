@@ -1,6 +1,6 @@
 //! Counts of frames that are no power of two: in one piece, or in several.
 
-use crate::engine::geometry::MAX_ORDER;
+use crate::engine::geometry::LARGEST;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::yard::Pageyard;
 use pageyard_core::allocator::Cx;
@@ -10,9 +10,6 @@ use pageyard_core::observer::Observer;
 use pageyard_core::range::FrameRange;
 use pageyard_core::request::{Request, RequestFlags};
 use pageyard_core::units::{Frames, Order, Pfn};
-
-/// The largest order that a piece has.
-const LARGEST: Order = Order::of(MAX_ORDER);
 
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Allocates exactly `frames` frames that follow each other, the first one aligned to `align`; returns the first.

@@ -1,6 +1,6 @@
 //! Which live block has a frame.
 
-use crate::engine::geometry::{FrameIdx, MAX_ORDER};
+use crate::engine::geometry::{FrameIdx, LARGEST};
 use crate::engine::map::tag::Tag;
 use crate::engine::zone::pageblocks::Pageblocks;
 use pageyard_core::error::FreeError;
@@ -22,7 +22,7 @@ pub(super) fn live_block_with(
 ) -> Result<(FrameIdx, Order), FreeError> {
     let pfn = pageblocks.pfn(frame);
     let mut splitting = false;
-    for order in Order::ZERO.up_to(Order::of(MAX_ORDER)).rev() {
+    for order in Order::ZERO.up_to(LARGEST).rev() {
         let Some(head) = pageblocks.frame_of(pfn.align_down(order)) else { continue };
         match pageblocks.frames.tag(head) {
             Tag::Allocated(found) | Tag::AllocatedZero(found) if found >= order => return Ok((head, found)),

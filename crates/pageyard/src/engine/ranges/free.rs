@@ -2,7 +2,7 @@
 
 use super::find::live_block_with;
 use super::gathered::Gathered;
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, FrameIdx};
+use crate::engine::geometry::{BLOCK_FRAMES, FrameIdx, PAGEBLOCK};
 use crate::engine::map::eight::{EIGHT, begins_word};
 use crate::engine::map::tag::Tag;
 use crate::engine::pcp::percpu::PerCpu;
@@ -185,7 +185,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
             |at: FrameIdx, watch| unsafe { self.wins_eight(&frames, (at, watch), tag, Tag::Free) };
         let eight = order == Order::ZERO && most > EIGHT;
         let (mut at, mut n) = (first, 0);
-        if order.get() < BLOCK_ORDER {
+        if order < PAGEBLOCK {
             // One state serves all frames of a pageblock.
             let last = end.min(first.plus((BLOCK_FRAMES - first.offset()) as usize));
             while at.plus(size) <= last && n < most {

@@ -1,6 +1,6 @@
 //! Blocks whose tags were won, on their way back.
 
-use crate::engine::geometry::{BATCH, BLOCK_ORDER, BlockIdx, FrameIdx, WORDS};
+use crate::engine::geometry::{BATCH, BLOCK_ORDER, BlockIdx, FrameIdx, PAGEBLOCK, WORDS};
 use crate::engine::map::frame_map::Masks;
 use crate::engine::map::stretch::masks_of_stretch;
 use crate::engine::pcp::percpu::PerCpu;
@@ -39,7 +39,7 @@ impl<'a, 'm, P: PerCpu, O: Observer, C: Clear> Gathered<'a, 'm, P, O, C> {
 
     /// Takes `n` blocks of one order that follow each other, and, below a pageblock's order, are of one pageblock.
     pub(super) fn add(&mut self, first: FrameIdx, n: usize, order: Order) {
-        if order.get() >= BLOCK_ORDER {
+        if order >= PAGEBLOCK {
             return self.add_wholes(first, n, order);
         }
         if first.block() != self.block {
@@ -58,7 +58,7 @@ impl<'a, 'm, P: PerCpu, O: Observer, C: Clear> Gathered<'a, 'm, P, O, C> {
     /// Puts blocks of one pageblock into their list, if there is one.
     fn push(&self, first: FrameIdx, n: usize, order: Order) -> bool {
         let (zone, pageblocks) = (self.zone, &self.zone.pageblocks);
-        if n <= FEW && zone.list(order.get(), 0).is_some() {
+        if n <= FEW && zone.has_list(order) {
             for at in 0..n {
                 self.yard.free_won(zone, self.cpu, first.plus(at << order.get()), order);
             }
@@ -66,8 +66,8 @@ impl<'a, 'm, P: PerCpu, O: Observer, C: Clear> Gathered<'a, 'm, P, O, C> {
         }
         // Before the descriptor: a push of several asks whether a pageblock was isolated since.
         let watch = pageblocks.watch_isolations();
-        let ty = pageblocks.frames.state(first.block()).list_ty();
-        let Some(list) = zone.list(order.get(), ty) else { return false };
+        let code = pageblocks.frames.state(first.block()).list_code();
+        let Some(list) = zone.list(order, code) else { return false };
         let mut items = [0; BATCH];
         for (at, item) in items[..n].iter_mut().enumerate() {
             *item = first.plus(at << order.get()).item();
@@ -81,7 +81,7 @@ impl<'a, 'm, P: PerCpu, O: Observer, C: Clear> Gathered<'a, 'm, P, O, C> {
     #[cold]
     fn add_wholes(&self, first: FrameIdx, n: usize, order: Order) {
         let (zone, blocks) = (self.zone, n << (order.get() - BLOCK_ORDER));
-        if order.get() == BLOCK_ORDER && n <= FEW_WHOLES {
+        if order == PAGEBLOCK && n <= FEW_WHOLES {
             // One by one: each is of a type of its own, and may be isolated.
             for block in first.block().run(n) {
                 self.yard.free_won(zone, self.cpu, block.first_frame(), order);

@@ -44,13 +44,13 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         let (zone, pageblocks) = (place.zone, &place.zone.pageblocks);
         let blocks = || by_pageblock(place.first, place.end).map(|(frame, _)| frame.block());
         let isolated = Isolated::of(place)?;
-        let is_lent = |state: BlockState| state.migratetype() == Migratetype::Cma;
+        let is_lent = |state: BlockState| state.has_type(Migratetype::Cma);
         if let Some(block) = blocks().find(|block| is_lent(pageblocks.frames.state(*block))) {
             return Err(ContigError::Busy { at: pageblocks.pfn(block.first_frame()) });
         }
         let claimed = self.empty_and_claim(cx, place, owner)?;
         for block in blocks() {
-            pageblocks.convert_owned(block, Migratetype::Movable as u8);
+            pageblocks.convert_owned(block, Migratetype::Movable);
             // It is this call's, claimed as a whole; but another one may have ended its isolation.
             while !pageblocks.transit(block, BlockState::take_offline) {
                 pageblocks.isolate(block);

@@ -1,6 +1,6 @@
 //! A live block cut at a frame, into the fewest live blocks.
 
-use crate::engine::geometry::{BLOCK_ORDER, FrameIdx};
+use crate::engine::geometry::{FrameIdx, PAGEBLOCK};
 use crate::engine::map::tag::Tag;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::requests::win::Unwon;
@@ -33,7 +33,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             && let Some(half) = parts.order.smaller()
         {
             self.observer.split(pageblocks.pfn(parts.inner), parts.order, half);
-            if parts.order.get() == BLOCK_ORDER {
+            if parts.order == PAGEBLOCK {
                 let block = parts.inner.block();
                 pageblocks.frames.take_huge(block);
                 if let Some(change) = pageblocks.frames.update(block, |s| s.shatter()) {

@@ -1,7 +1,7 @@
 //! Free blocks, taken out of allocation one after another: for balloons and for free page reporting.
 
 use crate::engine::geometry::{
-    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, MAX_ORDER, WORD_MASK, WORD_ORDER, WORDS,
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LARGEST, PAGEBLOCK, WORD, WORD_MASK, WORD_ORDER, WORDS,
 };
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
@@ -13,7 +13,6 @@ use crate::engine::zone::pageblocks::{Pageblocks, Take, Want};
 use pageyard_core::allocator::Cx;
 use pageyard_core::clear::{Caches, Clear};
 use pageyard_core::error::BadRequest;
-use pageyard_core::migratetype::Migratetype;
 use pageyard_core::observer::Observer;
 use pageyard_core::units::{BlockId, Frames, Order, Pfn};
 
@@ -93,11 +92,11 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         mut visit: impl FnMut(BlockId) -> Visit,
     ) -> Result<Visited, BadRequest> {
         self.check_cpu(cx)?;
-        let largest = Order::of(MAX_ORDER);
+        let largest = LARGEST;
         if least > largest {
             return Err(BadRequest::OrderTooLarge { order: least, largest });
         }
-        let mut pass = Pass { least: least.get(), cx, left: most.0, did: Visited::default() };
+        let mut pass = Pass { least, cx, left: most.0, did: Visited::default() };
         for zone in self.zones.iter().filter(|zone| zone.pageblocks.span.end() > from) {
             let start = from.max(zone.pageblocks.span.start);
             if let Some(next) = self.visit_zone(zone, start, &mut pass, &mut visit) {
@@ -117,15 +116,15 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         visit: &mut impl FnMut(BlockId) -> Visit,
     ) -> Option<Pfn> {
         let pageblocks = &zone.pageblocks;
-        let step = pass.least.max(BLOCK_ORDER);
+        let step = pass.least.max(PAGEBLOCK);
         let mut at = from;
         while at < pageblocks.span.end() {
             if pass.left == 0 {
                 return Some(at);
             }
-            let first = at.align_down(Order::of(step));
-            let next = first + Order::of(step).frames();
-            if pass.least > BLOCK_ORDER {
+            let first = at.align_down(step);
+            let next = first + step.frames();
+            if pass.least > PAGEBLOCK {
                 // One that began before `from` was visited, or lies in the zone before.
                 if first >= at && !self.visit_run(zone, first, pass, visit) {
                     return Some(at);
@@ -149,16 +148,16 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     ) -> bool {
         let pageblocks = &zone.pageblocks;
         let least = pass.least;
-        let blocks = 1usize << (least - BLOCK_ORDER);
+        let blocks = 1usize << (least.get() - BLOCK_ORDER);
         let Some(frame) = pageblocks.frame_of(first) else { return true };
         if frame.block().get() + blocks > pageblocks.frames.len() {
             return true;
         }
-        let ty = pageblocks.frames.state(frame.block()).ty();
+        let ty = pageblocks.frames.state(frame.block()).migratetype();
         // Of one type, so that claiming it changes none.
         let free = frame.block().run(blocks).all(|block| {
             let state = pageblocks.frames.state(block);
-            state.ty() == ty && is_visited(state) && state.claim_whole().is_some()
+            state.has_type(ty) && is_visited(state) && state.claim_whole().is_some()
         });
         if !free {
             return true;
@@ -183,25 +182,25 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return None;
         }
         if frame.offset() == 0 && state.claim_whole().is_some() {
-            let want = Want { ty: state.ty(), order: BLOCK_ORDER, blocks: 1, cpu };
+            let want = Want { ty: state.migratetype(), order: PAGEBLOCK, blocks: 1, cpu };
             let claim = || {
                 let got = pageblocks.claim_of(block, want, Take::Same, false);
                 got.map(|got| pageblocks.free.add(got.claimed)).is_some()
             };
-            return (!self.visit_block(zone, (frame, BLOCK_ORDER), pass, visit, claim)).then_some(from);
+            return (!self.visit_block(zone, (frame, PAGEBLOCK), pass, visit, claim)).then_some(from);
         }
-        let mut offset = frame.offset().next_multiple_of(1 << pass.least);
+        let mut offset = frame.offset().next_multiple_of(1 << pass.least.get());
         while offset < BLOCK_FRAMES {
             let at = block.frame(offset);
             let Some(order) = free_at(pageblocks, block, offset).filter(|order| *order >= pass.least) else {
-                offset += 1 << pass.least;
+                offset += 1 << pass.least.get();
                 continue;
             };
             let claim = || pageblocks.claim_exactly(at, order);
             if !self.visit_block(zone, (at, order), pass, visit, claim) {
                 return Some(pageblocks.pfn(at));
             }
-            offset += 1 << order;
+            offset += 1 << order.get();
         }
         None
     }
@@ -211,13 +210,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     fn visit_block(
         &self,
         zone: &Zone<'_>,
-        (frame, order): (FrameIdx, u8),
+        (frame, order): (FrameIdx, Order),
         pass: &mut Pass<'_>,
         visit: &mut impl FnMut(BlockId) -> Visit,
         claim: impl FnOnce() -> bool,
     ) -> bool {
         let pageblocks = &zone.pageblocks;
-        let order = Order::of(order);
         let size = order.frames();
         if pageblocks.free_above(zone.online.low().0, size.0) < size.0 {
             pass.did.below_low = true;
@@ -226,7 +224,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         if !claim() {
             return true;
         }
-        let lent = Lent { pageblocks, frame, order: order.get() };
+        let lent = Lent { pageblocks, frame, order };
         pass.did.blocks += 1;
         if visit(BlockId { pfn: pageblocks.pfn(frame), order }) == Visit::Keep {
             core::mem::forget(lent);
@@ -243,7 +241,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 
 /// A pass over free blocks.
 struct Pass<'a> {
-    least: u8,
+    least: Order,
     cx: &'a Cx,
     /// Frames that it may still look at.
     left: u64,
@@ -254,7 +252,7 @@ struct Pass<'a> {
 struct Lent<'a, 'm> {
     pageblocks: &'a Pageblocks<'m>,
     frame: FrameIdx,
-    order: u8,
+    order: Order,
 }
 
 impl Drop for Lent<'_, '_> {
@@ -266,22 +264,24 @@ impl Drop for Lent<'_, '_> {
 
 /// Returns whether the free blocks of a pageblock in this state are visited.
 fn is_visited(state: BlockState) -> bool {
-    let requested = usize::from(state.ty()) < Migratetype::REQUESTED.len();
+    let requested = state.migratetype().is_requested();
     requested && !state.is_hole() && !state.is_huge() && !state.is_isolated() && state.owner().is_none()
 }
 
 /// Returns the order of the largest free block inside a pageblock that starts at an offset of it.
-fn free_at(pageblocks: &Pageblocks<'_>, block: BlockIdx, offset: u32) -> Option<u8> {
+fn free_at(pageblocks: &Pageblocks<'_>, block: BlockIdx, offset: u32) -> Option<Order> {
     let frame = block.frame(offset);
     let (word, bit) = (frame.word(), frame.bit());
     let free = |word| pageblocks.frames.free_bits(block, word);
     let bits = free(word);
     if bits == WORD_MASK && bit == 0 {
-        let aligned = |order: &u8| offset.trailing_zeros() >= u32::from(*order);
-        let is_free =
-            |order: &u8| (word..WORDS.min(word + (1 << (order - WORD_ORDER)))).all(|w| free(w) == WORD_MASK);
-        return (WORD_ORDER..BLOCK_ORDER).rev().filter(aligned).find(is_free).or(Some(WORD_ORDER));
+        let aligned = |order: &Order| offset.trailing_zeros() >= u32::from(order.get());
+        let is_free = |order: &Order| {
+            (word..WORDS.min(word + (1 << (order.get() - WORD_ORDER)))).all(|w| free(w) == WORD_MASK)
+        };
+        let inside = WORD.up_to(Order::of(BLOCK_ORDER - 1)).rev();
+        return inside.filter(aligned).find(is_free).or(Some(WORD));
     }
-    let most = bit.trailing_zeros().min(u32::from(WORD_ORDER)) as u8;
-    (0..=most).rev().find(|order| runs(bits, *order) >> bit & 1 != 0)
+    let most = Order::of(bit.trailing_zeros().min(u32::from(WORD_ORDER)) as u8);
+    Order::ZERO.up_to(most).rev().find(|order| runs(bits, order.get()) >> bit & 1 != 0)
 }

@@ -1,10 +1,11 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
-use crate::engine::geometry::{BATCH, BLOCK_ORDER, FrameIdx, MAX_ORDER};
+use crate::engine::geometry::{BATCH, FrameIdx, LARGEST, PAGEBLOCK};
+use crate::engine::map::descriptor::TypeCode;
 use crate::engine::map::tree::SearchEffort;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::scratch::StackScratch;
-use crate::engine::pcp::tuning::{list_of, order_of};
+use crate::engine::pcp::tuning::{ListIdx, list_of};
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::marks::{Mark, wants_highatomic};
@@ -49,13 +50,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Takes a block from the list of the first zone in the request's zonelist.
     #[inline(always)]
     pub(crate) fn alloc_hit(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
-        let list = list_of(request.order.get(), request.migratetype as u8)?;
+        let list = list_of(request.order, TypeCode::of(request.migratetype))?;
         if request.nodes != NodeMask::ALL || request.flags.intersects(Self::NOT_LISTED) {
             return None;
         }
         let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone)?;
         let item = self.percpu.pop(zone.lists.all(), cx.cpu, list)?;
-        zone.pageblocks.frames.allocate_listed(item, request.order.get());
+        zone.pageblocks.frames.allocate_listed(item, request.order);
         let pfn = zone.pageblocks.pfn(FrameIdx::of_item(item));
         self.observer.allocated(pfn, request.order, request.migratetype);
         if self.wants_zeros(request) && !zone.pageblocks.frames.holds_zeros(FrameIdx::of_item(item)) {
@@ -92,8 +93,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// request, without the search.
     #[inline]
     fn alloc_here(&self, cx: &Cx, request: &Request) -> Option<Pfn> {
-        let (order, ty) = (request.order.get(), request.migratetype as u8);
-        let plain = order < BLOCK_ORDER
+        let (order, ty) = (request.order, request.migratetype);
+        let plain = order < PAGEBLOCK
             && request.nodes == NodeMask::ALL
             && request.migratetype.is_requested()
             && !request.flags.contains(RequestFlags::ZERO)
@@ -103,7 +104,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             return None;
         }
         let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone)?;
-        if zone.list(order, ty).is_some() || !zone.passes(request, Mark::Low) {
+        if zone.list(order, TypeCode::of(ty)).is_some() || !zone.passes(request, Mark::Low) {
             return None;
         }
         let one = zone.pageblocks.claim_here(cx.cpu, ty, order)?;
@@ -206,7 +207,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 
     /// Checks the request itself.
     pub(crate) fn check(&self, cx: &Cx, request: &Request) -> Result<(), BadRequest> {
-        let largest = Order::of(MAX_ORDER);
+        let largest = LARGEST;
         if request.order > largest {
             return Err(BadRequest::OrderTooLarge { order: request.order, largest });
         }
@@ -251,12 +252,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         request: &Request,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        let (order, ty, cpu) = (request.order.get(), request.migratetype as u8, cx.cpu);
-        if order > BLOCK_ORDER {
+        let (order, ty, cpu) = (request.order, request.migratetype, cx.cpu);
+        if order > PAGEBLOCK {
             let block = zone.pageblocks.claim_run(order, ty, cpu, effort)?;
             return Some(self.hand_out(zone, cx, block.first_frame(), request.order, request.migratetype));
         }
-        let Some(list) = zone.list(order, ty) else {
+        let Some(list) = zone.list(order, TypeCode::of(ty)) else {
             return self.allocate_unlisted(zone, cx, request, effort);
         };
         if let Some(pfn) = self.take_listed(zone, cx, request, list) {
@@ -275,7 +276,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         if atomic && let Some(pfn) = self.take_reserved(zone, cx, request, effort) {
             return Some(pfn);
         }
-        if order == BLOCK_ORDER
+        if order == PAGEBLOCK
             && !atomic
             && let Some(pfn) = self.claim_wholes(zone, cx, request, list, blocks, effort)
         {
@@ -295,7 +296,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         request: &Request,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        let want = Want { ty: request.migratetype as u8, order: request.order.get(), blocks: 1, cpu: cx.cpu };
+        let want = Want { ty: request.migratetype, order: request.order, blocks: 1, cpu: cx.cpu };
         if wants_highatomic(request)
             && let Some(pfn) = self.take_reserved(zone, cx, request, effort)
         {
@@ -315,8 +316,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         request: &Request,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        let ty = Migratetype::HighAtomic as u8;
-        let want = Want { ty, order: request.order.get(), blocks: 1, cpu: cx.cpu };
+        let ty = Migratetype::HighAtomic;
+        let want = Want { ty, order: request.order, blocks: 1, cpu: cx.cpu };
         let got = zone.pageblocks.claim(want, effort)?;
         self.add_free(zone, cx.cpu, got.claimed);
         Some(self.hand_out(zone, cx, got.first(), request.order, request.migratetype))
@@ -325,7 +326,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Reserves the pageblock that such a request was served from.
     fn reserve_for(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, got: &Got) {
         if wants_highatomic(request)
-            && request.order.get() < BLOCK_ORDER
+            && request.order < PAGEBLOCK
             && zone.pageblocks.reserve_highatomic(got.block)
         {
             self.count(cx.cpu, Counter::HighatomicReserve, 1);
@@ -352,8 +353,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Takes a block from one of the CPU's lists: the last one freed, or the first one freed if a cold one is wanted.
-    fn take_listed(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> Option<Pfn> {
-        let (lists, order) = (zone.lists.all(), request.order.get());
+    fn take_listed(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: ListIdx) -> Option<Pfn> {
+        let (lists, order) = (zone.lists.all(), request.order);
         if request.flags.contains(RequestFlags::COLD) {
             let mut oldest = [0];
             let n = self.percpu.spill(lists, cx.cpu, list, &mut oldest);
@@ -378,7 +379,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         order: Order,
         m: Migratetype,
     ) -> Pfn {
-        zone.pageblocks.frames.allocate_tag(frame, order.get());
+        zone.pageblocks.frames.allocate_tag(frame, order);
         self.count(cx.cpu, Counter::Pgalloc, order.frames().0);
         let pfn = zone.pageblocks.pfn(frame);
         self.observer.allocated(pfn, order, m);
@@ -410,7 +411,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
             } else {
                 self.drain_lists(zone, cx.cpu);
             }
-            if zone.pageblocks.unreserve_highatomic(request.migratetype as u8) {
+            if zone.pageblocks.unreserve_highatomic(request.migratetype) {
                 self.count(cx.cpu, Counter::HighatomicUnreserve, 1);
                 gave = true;
             }
@@ -422,10 +423,10 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     pub(crate) fn drain_lists(&self, zone: &Zone<'_>, cpu: CpuId) -> Drained {
         let mut drained = Drained::default();
         drained.busy = self.percpu.drain(zone.lists.all(), cpu, |list, items| {
-            let order = order_of(list);
-            drained.frames += Frames((items.len() as u64) << order);
+            let order = list.order();
+            drained.frames += Frames((items.len() as u64) << order.get());
             self.count(cpu, Counter::PcpDrain, 1);
-            self.count(cpu, Counter::PcpDrainPages, (items.len() as u64) << order);
+            self.count(cpu, Counter::PcpDrainPages, (items.len() as u64) << order.get());
             self.release_items(zone, cpu, items, order);
         });
         drained
@@ -439,8 +440,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         request: &Request,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
-        let (order, ty) = (request.order.get(), request.migratetype as u8);
-        if order > BLOCK_ORDER {
+        let (order, ty) = (request.order, request.migratetype);
+        if order > PAGEBLOCK {
             let block = zone.pageblocks.sweep_runs(order, ty)?;
             return Some(self.hand_out(zone, cx, block.first_frame(), request.order, request.migratetype));
         }
@@ -474,10 +475,10 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 }
 
 /// Returns the pageblock types that can serve a request, its own first.
-pub(crate) fn usable(request: &Request) -> [u8; 3] {
+pub(crate) fn usable(request: &Request) -> [Migratetype; 3] {
     let fallbacks = request.migratetype.fallbacks();
     core::array::from_fn(|i| match i {
-        0 => request.migratetype as u8,
-        _ => fallbacks[i - 1] as u8,
+        0 => request.migratetype,
+        _ => fallbacks[i - 1],
     })
 }

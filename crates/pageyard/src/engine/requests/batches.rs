@@ -1,6 +1,6 @@
 //! Batches that move between zones and per-CPU lists when a list is empty or full, and their sizes.
 
-use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, FrameIdx, WORD_ORDER};
+use crate::engine::geometry::{BATCH, BLOCK_FRAMES, BLOCK_ORDER, FrameIdx, PAGEBLOCK, WORD};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::frame_map::for_each_down;
 use crate::engine::map::tag::Tag;
@@ -9,7 +9,7 @@ use crate::engine::map::watch::Unchanged;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::scratch::{Scratch, StackScratch};
-use crate::engine::pcp::tuning::MOST_WHOLES;
+use crate::engine::pcp::tuning::{ListIdx, MOST_WHOLES};
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use crate::engine::zone::pageblocks::{Got, Pageblocks};
@@ -25,15 +25,15 @@ use pageyard_sync::Relaxed;
 impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     /// Returns how many blocks a refill takes. It grows while the list keeps running empty and the zone stays above its
     /// high watermark.
-    pub(crate) fn refill_size(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: usize) -> u32 {
-        let (order, tuning) = (request.order.get(), zone.lists.tuning);
-        let least = if order == BLOCK_ORDER { 1 } else { tuning.refill_of(order) };
+    pub(crate) fn refill_size(&self, zone: &Zone<'_>, cx: &Cx, request: &Request, list: ListIdx) -> u32 {
+        let (order, tuning) = (request.order, zone.lists.tuning);
+        let least = if order == PAGEBLOCK { 1 } else { tuning.refill_of(order) };
         let wanted = tuning.moved(order, zone.runs.note(cx.cpu, list, true));
         if wanted <= least {
             return least;
         }
         let kept = zone.online.high().0 + zone.protection[request.highest_zone.index()].0;
-        let spare = zone.pageblocks.free_above(kept, u64::from(wanted) << order) >> order;
+        let spare = zone.pageblocks.free_above(kept, u64::from(wanted) << order.get()) >> order.get();
         u64::from(wanted).min(spare).max(least.into()) as u32
     }
 
@@ -43,21 +43,20 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         zone: &Zone<'_>,
         cx: &Cx,
         request: &Request,
-        list: usize,
+        list: ListIdx,
         n: u32,
         effort: &mut SearchEffort,
     ) -> Option<Pfn> {
         let mut items = [0; MOST_WHOLES];
         let n = (n as usize).min(MOST_WHOLES);
         let watch = zone.pageblocks.watch_isolations();
-        let (n, claimed) =
-            zone.pageblocks.claim_wholes(request.migratetype as u8, cx.cpu, &mut items[..n], effort);
+        let (n, claimed) = zone.pageblocks.claim_wholes(request.migratetype, cx.cpu, &mut items[..n], effort);
         self.add_free(zone, cx.cpu, claimed);
         let (first, rest) = items[..n].split_first_mut()?;
         if !rest.is_empty() {
             let fitted = self.percpu.refill(zone.lists.all(), cx.cpu, list, rest, watch);
             self.count(cx.cpu, Counter::PcpRefill, 1);
-            self.release_items(zone, cx.cpu, &rest[fitted..], BLOCK_ORDER);
+            self.release_items(zone, cx.cpu, &rest[fitted..], PAGEBLOCK);
         }
         Some(self.hand_out(zone, cx, FrameIdx::of_item(*first), request.order, request.migratetype))
     }
@@ -69,11 +68,11 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         cx: &Cx,
         got: &Got,
         request: &Request,
-        (list, watch): (usize, Unchanged<'_>),
+        (list, watch): (ListIdx, Unchanged<'_>),
         items: &mut [u32],
     ) -> Pfn {
-        let (order, base) = (request.order.get(), got.block.first_frame());
-        if order == BLOCK_ORDER {
+        let (order, base) = (request.order, got.block.first_frame());
+        if order == PAGEBLOCK {
             return self.hand_out(zone, cx, base, request.order, request.migratetype);
         }
         let mut n = 0;
@@ -96,22 +95,22 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     #[inline(never)]
     pub(crate) fn free_into_full_list(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame.get() as u64)
-            && let Some(list) = zone.list(order.get(), state.list_ty())
+            && let Some(list) = zone.list(order, state.list_code())
         {
-            let wanted = zone.lists.tuning.moved(order.get(), zone.runs.note(cpu, list, false)) as usize;
+            let wanted = zone.lists.tuning.moved(order, zone.runs.note(cpu, list, false)) as usize;
             let mut area = if wanted > BATCH { self.scratch_areas.take(cpu) } else { None };
             let mut stack = StackScratch::new();
             let mut scratch = match &mut area {
                 Some(area) => area.scratch(),
                 None => stack.scratch(),
             };
-            let n = self.spill(zone, cpu, list, order.get(), wanted, scratch.items);
+            let n = self.spill(zone, cpu, list, order, wanted, scratch.items);
             if n > 0 {
                 self.count(cpu, Counter::PcpDrain, 1);
                 self.count(cpu, Counter::PcpDrainPages, (n as u64) << order.get());
                 let lists = zone.lists.all();
                 let pushed = self.percpu.push(lists, cpu, list, frame.item(), watch, || true) == Pushed::Kept;
-                self.release_scratch(zone, cpu, &mut scratch, n, order.get());
+                self.release_scratch(zone, cpu, &mut scratch, n, order);
                 if pushed {
                     return;
                 }
@@ -130,15 +129,15 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         &self,
         zone: &Zone<'_>,
         cpu: CpuId,
-        list: usize,
-        order: u8,
+        list: ListIdx,
+        order: Order,
         wanted: usize,
         items: &mut [u32],
     ) -> usize {
         let lists = zone.lists.all();
         let wanted = wanted.min(items.len());
         let n = self.percpu.spill(lists, cpu, list, &mut items[..wanted]);
-        let block = (BLOCK_FRAMES >> order.min(BLOCK_ORDER)) as usize;
+        let block = (BLOCK_FRAMES >> order.min(PAGEBLOCK).get()) as usize;
         let (Some(last), true) = (items[..n].last(), wanted >= block && n == wanted && block > 1) else {
             return n;
         };
@@ -151,13 +150,13 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Releases one block without an owner.
-    pub(crate) fn release_one(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: u8) {
+    pub(crate) fn release_one(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         let zero = zone.pageblocks.frames.tag(frame) == Tag::FreeZero;
         self.add_free(zone, cpu, zone.pageblocks.release_block(frame, order, zero));
     }
 
     /// Releases blocks without an owner.
-    pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: u8) {
+    pub(crate) fn release_items(&self, zone: &Zone<'_>, cpu: CpuId, items: &[u32], order: Order) {
         if let [item] = items {
             return self.release_one(zone, cpu, FrameIdx::of_item(*item), order);
         }
@@ -170,17 +169,24 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     }
 
     /// Releases the first `n` blocks of scratch memory, which have no owner, grouped by pageblock and by word.
-    fn release_scratch(&self, zone: &Zone<'_>, cpu: CpuId, scratch: &mut Scratch<'_>, n: usize, order: u8) {
+    fn release_scratch(
+        &self,
+        zone: &Zone<'_>,
+        cpu: CpuId,
+        scratch: &mut Scratch<'_>,
+        n: usize,
+        order: Order,
+    ) {
         let pageblocks = &zone.pageblocks;
         // ORDER: Relaxed: it was set before a block that holds zeros could come here.
         let zeros = self.zero_seen[0].load(Relaxed) != 0;
-        if order > WORD_ORDER && (zeros || order < BLOCK_ORDER) {
+        if order > WORD && (zeros || order < PAGEBLOCK) {
             for item in &scratch.items[..n] {
                 self.release_one(zone, cpu, FrameIdx::of_item(*item), order);
             }
             return;
         }
-        if order == BLOCK_ORDER {
+        if order == PAGEBLOCK {
             scratch.items[..n].sort_unstable();
             return self.add_free(zone, cpu, pageblocks.release_wholes(&scratch.items[..n]));
         }
@@ -197,12 +203,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 /// Moves the blocks known to hold zeros to the end and marks the tags of all their frames; returns how many the others
 /// are.
 #[cold]
-fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: u8) -> usize {
+fn zeros_last(pageblocks: &Pageblocks<'_>, items: &mut [u32], order: Order) -> usize {
     let (mut dirty, mut end) = (0, items.len());
     while dirty < end {
         let frame = FrameIdx::of_item(items[dirty]);
         if pageblocks.frames.tag(frame) == Tag::FreeZero {
-            frame.run(1 << order).skip(1).for_each(|f| pageblocks.frames.set_tag(f, Tag::FreeZero));
+            frame.run(1 << order.get()).skip(1).for_each(|f| pageblocks.frames.set_tag(f, Tag::FreeZero));
             end -= 1;
             items.swap(dirty, end);
         } else {
@@ -218,16 +224,16 @@ fn release_group(
     cpu: CpuId,
     scratch: &mut Scratch<'_>,
     group: Range<usize>,
-    order: u8,
+    order: Order,
     zero: bool,
 ) -> FrameDelta {
     let mut freed = FrameDelta::ZERO;
     let first = FrameIdx::of_item(scratch.items[group.start]).block();
-    let ty = pageblocks.frames.state(first).ty();
+    let ty = pageblocks.frames.state(first).migratetype();
     let slot = || pageblocks.vacant(cpu, ty).map(|slot| (ty, slot));
     let mut vacant = slot();
     scratch.by_pageblock(group, order, |block, n, masks| {
-        let released = pageblocks.release(block, n << order, masks, zero, vacant);
+        let released = pageblocks.release(block, n << order.get(), masks, zero, vacant);
         freed += released.freed;
         if released.adopted {
             vacant = slot();

@@ -1,12 +1,13 @@
 //! Many frames at a time.
 
 use crate::engine::geometry::{BATCH, FrameIdx};
+use crate::engine::map::descriptor::TypeCode;
 use crate::engine::map::eight::{EIGHT, begins_eight, lowest_of};
 use crate::engine::map::frame_map::FrameMap;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::pcp::tuning::list_of;
+use crate::engine::pcp::tuning::{ListIdx, has_list, list_of};
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use pageyard_core::allocator::Cx;
@@ -44,7 +45,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         if self.wants_zeros(request) {
             return self.alloc_bulk_zeroed(cx, request, out);
         }
-        let order = request.order.get();
+        let order = request.order;
         let list = self.bulk_list(cx, request);
         let zone = self.zonelists.first_zone(cx.cpu, request.highest_zone);
         let mut got = 0;
@@ -73,8 +74,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 
     /// Returns the list that may serve several blocks at a time, if one may.
     #[inline(always)]
-    fn bulk_list(&self, cx: &Cx, request: &Request) -> Option<usize> {
-        list_of(request.order.get(), request.migratetype as u8).filter(|_| {
+    fn bulk_list(&self, cx: &Cx, request: &Request) -> Option<ListIdx> {
+        list_of(request.order, TypeCode::of(request.migratetype)).filter(|_| {
             let plain = !O::ACTIVE && !request.flags.intersects(Self::NOT_LISTED);
             plain && request.nodes == NodeMask::ALL && self.has_cpu(cx.cpu)
         })
@@ -113,7 +114,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
     fn hand_out_zeroed(&self, zone: &Zone<'_>, items: &[u32], order: Order, out: &mut [Pfn]) {
         let frames = &zone.pageblocks.frames;
         for (slot, item) in out.iter_mut().zip(items) {
-            frames.allocate_listed(*item, order.get());
+            frames.allocate_listed(*item, order);
             *slot = zone.pageblocks.pfn(FrameIdx::of_item(*item));
             if !frames.holds_zeros(FrameIdx::of_item(*item)) {
                 self.clearer.clear(*slot, order, Caches::Cold);
@@ -144,7 +145,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         if !self.has_cpu(cx.cpu) {
             return pfns.iter().for_each(|pfn| wrong(*pfn, FreeError::NoSuchCpu));
         }
-        if O::ACTIVE || self.clears_on_free() || list_of(order.get(), 0).is_none() {
+        if O::ACTIVE || self.clears_on_free() || !has_list(order) {
             return pfns
                 .iter()
                 .for_each(|pfn| self.free(cx, *pfn, order).unwrap_or_else(|why| wrong(*pfn, why)));
@@ -225,9 +226,9 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         pfns: &[Pfn],
         order: Order,
         items: &mut [u32; BATCH],
-    ) -> (usize, usize) {
+    ) -> (usize, ListIdx) {
         let (frames, base) = (zone.pageblocks.frames, zone.pageblocks.base);
-        let (mut n, mut list) = (0, 0);
+        let (mut n, mut list) = (0, ListIdx::FIRST);
         while n < items.len().min(pfns.len()) {
             let frame = pfns[n].0.wrapping_sub(base);
             if order == Order::ZERO
@@ -239,7 +240,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
                 continue;
             }
             let Some((state, watch)) = frames.state_of(frame) else { break };
-            let Some(of) = list_of(order.get(), state.list_ty()) else { break };
+            let Some(of) = list_of(order, state.list_code()) else { break };
             if n > 0 && of != list {
                 break;
             }
@@ -264,14 +265,14 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         &self,
         zone: &Zone<'_>,
         pfns: &[Pfn; EIGHT],
-        list: Option<usize>,
+        list: Option<ListIdx>,
         items: &mut [u32; EIGHT],
-    ) -> Option<usize> {
+    ) -> Option<ListIdx> {
         let base = zone.pageblocks.base;
         let lowest = lowest_of(|i| pfns[i].0.wrapping_sub(base))?;
         let frames = zone.pageblocks.frames;
         let (state, watch) = frames.state_of(lowest)?;
-        let of = list_of(0, state.list_ty()).filter(|of| list.is_none_or(|list| list == *of))?;
+        let of = list_of(Order::ZERO, state.list_code()).filter(|of| list.is_none_or(|list| list == *of))?;
         let first = (FrameIdx::new(lowest as usize), watch);
         // SAFETY: they have a state, which is one for all eight.
         let won = unsafe { self.wins_eight(&frames, first, Tag::Allocated(Order::ZERO), Tag::Free) };
@@ -286,7 +287,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         &self,
         zone: &Zone<'_>,
         cpu: CpuId,
-        list: usize,
+        list: ListIdx,
         order: Order,
         items: &[u32],
         watch: Unchanged<'_>,
@@ -301,12 +302,12 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 /// Marks blocks that were taken from a list as live, frames that are neighbours eight at a time, and writes their
 /// numbers. The slices are of one length.
 #[inline(always)]
-fn hand_out_items(frames: &FrameMap<'_>, base: u64, items: &[u32], out: &mut [Pfn], order: u8) {
+fn hand_out_items(frames: &FrameMap<'_>, base: u64, items: &[u32], out: &mut [Pfn], order: Order) {
     let len = items.len().min(out.len());
     let (items, out) = (&items[..len], &mut out[..len]);
     let mut n = 0;
     while n < len {
-        if order == 0
+        if order == Order::ZERO
             && begins_eight(items[n].into())
             && let (Some(eight), Some(out)) =
                 (items[n..].first_chunk::<EIGHT>(), out[n..].first_chunk_mut::<EIGHT>())

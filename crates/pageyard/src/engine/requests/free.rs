@@ -1,12 +1,12 @@
 //! Frees, splits, and claims by number. Every free is checked: of two frees of a block, one loses at the tag.
 
-use crate::engine::geometry::{BLOCK_ORDER, FrameIdx, MAX_ORDER};
+use crate::engine::geometry::{BLOCK_ORDER, FrameIdx, LARGEST, PAGEBLOCK};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Watch;
 use crate::engine::pcp::list::Pushed;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::pcp::tuning::list_of;
+use crate::engine::pcp::tuning::{has_list, list_of};
 use crate::engine::requests::win::Unwon;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
@@ -65,7 +65,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         cpu: CpuId,
         order: Order,
     ) -> Pushed {
-        let Some(list) = list_of(order.get(), state.list_ty()) else { return Pushed::NoRoom };
+        let Some(list) = list_of(order, state.list_code()) else { return Pushed::NoRoom };
         // SAFETY: it has a state, of which this is the watch.
         let win = || unsafe {
             let frame = FrameIdx::new(frame as usize);
@@ -144,12 +144,12 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     pub(crate) fn free_known_zero(&self, zone: &Zone<'_>, cx: &Cx, frame: FrameIdx, order: Order) {
         // ORDER: Relaxed: it is set before the block is free, and stays.
         self.zero_seen[0].store(1, Relaxed);
-        if list_of(order.get(), 0).is_some() {
+        if has_list(order) {
             zone.pageblocks.frames.set_tag(frame, Tag::FreeZero);
             self.free_won(zone, cx.cpu, frame, order);
         } else {
             self.count(cx.cpu, Counter::Pgfree, order.frames().0);
-            self.add_free(zone, cx.cpu, zone.pageblocks.release_block(frame, order.get(), true));
+            self.add_free(zone, cx.cpu, zone.pageblocks.release_block(frame, order, true));
         }
     }
 
@@ -179,7 +179,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     #[inline]
     pub(crate) fn free_won(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         if let Some((state, watch)) = zone.pageblocks.frames.state_of(frame.get() as u64)
-            && let Some(list) = zone.list(order.get(), state.list_ty())
+            && let Some(list) = zone.list(order, state.list_code())
         {
             if self.percpu.push(zone.lists.all(), cpu, list, frame.item(), watch, || true) != Pushed::Kept {
                 self.free_into_full_list(zone, cpu, frame, order);
@@ -192,7 +192,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
     /// Puts a block whose tag was won back into its zone.
     pub(crate) fn free_unlisted(&self, zone: &Zone<'_>, cpu: CpuId, frame: FrameIdx, order: Order) {
         self.count(cpu, Counter::Pgfree, order.frames().0);
-        self.release_one(zone, cpu, frame, order.get());
+        self.release_one(zone, cpu, frame, order);
     }
 
     /// Splits a block. As [`PageAllocator::split`](crate::PageAllocator::split).
@@ -251,7 +251,7 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         if !self.has_cpu(cx.cpu) {
             return Err(ClaimError::NoSuchCpu);
         }
-        if order.get() > MAX_ORDER || !pfn.is_aligned(order) {
+        if order > LARGEST || !pfn.is_aligned(order) {
             return Err(ClaimError::Misaligned);
         }
         let (zone, frame) = self.zone_of(pfn).ok_or(ClaimError::OutsideArena)?;
@@ -259,16 +259,16 @@ impl<'m, P: PerCpu, O: Observer, C: Clear> Pageyard<'m, P, O, C> {
         if frame.plus(order.frames().0 as usize - 1).block().get() >= pageblocks.frames.len() {
             return Err(ClaimError::OutsideArena);
         }
-        let claimed = if order.get() < BLOCK_ORDER {
-            pageblocks.claim_exactly(frame, order.get())
+        let claimed = if order < PAGEBLOCK {
+            pageblocks.claim_exactly(frame, order)
         } else {
-            pageblocks.claim_run_at(frame.block(), order.get(), migratetype as u8, true)
+            pageblocks.claim_run_at(frame.block(), order, migratetype, true)
         };
         if !claimed {
             let managed = frame.run(order.frames().0 as usize).all(|f| pageblocks.is_managed(f));
             return Err(if managed { ClaimError::NotFree } else { ClaimError::OutsideArena });
         }
-        pageblocks.frames.allocate_tag(frame, order.get());
+        pageblocks.frames.allocate_tag(frame, order);
         self.count(cx.cpu, Counter::Pgalloc, order.frames().0);
         self.observer.allocated(pfn, order, migratetype);
         if C::ACTIVE && self.config.init_on_alloc && !self.was_zeroed(pfn) {
@@ -303,7 +303,7 @@ pub(crate) fn why_not(
     if !pageblocks.is_managed(frame) {
         return FreeError::OutsideArena;
     }
-    if order.get() > MAX_ORDER || !pfn.is_aligned(order) {
+    if order > LARGEST || !pfn.is_aligned(order) {
         return FreeError::Misaligned;
     }
     let Unwon::Is(tag) = unwon else { return FreeError::Busy };
@@ -312,7 +312,7 @@ pub(crate) fn why_not(
         Tag::Hole => FreeError::OutsideArena,
         Tag::Splitting => FreeError::Busy,
         Tag::Free | Tag::FreeZero => {
-            let inside = holders(pfn, Order::of(MAX_ORDER)).skip(1).find_map(|b| {
+            let inside = holders(pfn, LARGEST).skip(1).find_map(|b| {
                 let head = pageblocks.frame_of(b.pfn)?;
                 let allocated = pageblocks.frames.tag(head).allocated()?;
                 (allocated >= b.order).then_some(FreeError::NotHead { head: b.pfn, allocated })

@@ -5,7 +5,7 @@
 
 use crate::engine::geometry::LINE_WORDS;
 use crate::engine::pcp::percpu::PerCpu;
-use crate::engine::pcp::tuning::LISTS;
+use crate::engine::pcp::tuning::ListIdx;
 use crate::engine::yard::Pageyard;
 use crate::engine::zone::Zone;
 use pageyard_core::clear::Clear;
@@ -57,7 +57,7 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         for cpu in (0..self.config.cpus).map(CpuId) {
             let mut popped = [0u64; 2];
             for zone in self.zones {
-                let of_zone: u64 = (0..LISTS).map(|list| zone.lists.get(cpu, list).traffic().0).sum();
+                let of_zone: u64 = ListIdx::all().map(|list| zone.lists.get(cpu, list).traffic().0).sum();
                 popped[self.is_foreign(cpu, zone)] += of_zone;
             }
             // ORDER: Relaxed: a counter orders nothing. A pop that is counted here and not yet there must not make a

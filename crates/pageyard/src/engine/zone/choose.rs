@@ -3,7 +3,7 @@
 use super::hints::{ChoiceHints, Cursor};
 use super::pageblocks::Pageblocks;
 use crate::engine::geometry::{
-    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_ORDER, WORDS,
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, PAGEBLOCK, WORD, WORD_FRAMES, WORD_ORDER, WORDS,
 };
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
@@ -62,7 +62,7 @@ impl Plan {
     pub(crate) fn order(&self) -> Order {
         match self.goal {
             Goal::Block(order, _) => order,
-            Goal::Everything | Goal::Score(_) => Order::of(BLOCK_ORDER),
+            Goal::Everything | Goal::Score(_) => PAGEBLOCK,
         }
     }
 
@@ -123,21 +123,21 @@ impl Pageblocks<'_> {
                 if notes.visited >= plan.most_visits(self.frames.len()) {
                     return None;
                 }
-                let last = state.source().filter(|_| notes.visited == 0 && order.get() < BLOCK_ORDER);
+                let last = state.source().filter(|_| notes.visited == 0 && order < PAGEBLOCK);
                 let block = self.emptiest(plan, order, last.map(|(block, _)| block), state)?;
                 notes.visited += 1;
-                if order.get() == BLOCK_ORDER {
+                if order == PAGEBLOCK {
                     return Some(block.first_frame());
                 }
                 let word = last.filter(|(b, _)| *b == block).map_or(0, |(_, word)| word);
-                let (part, resumed) = (word >> (order.get().max(WORD_ORDER) - WORD_ORDER), word > 0);
+                let (part, resumed) = (word >> (order.max(WORD).get() - WORD_ORDER), word > 0);
                 let Notes { visited, examined, .. } = *notes;
                 *notes =
                     Notes { pageblock: Some(block), part, resumed, visited, examined, ..Notes::default() };
                 continue;
             };
             let hopeless = notes.stuck >= STUCK;
-            if !hopeless && let Some(frame) = self.cheap_inside(block, order.get(), notes, state) {
+            if !hopeless && let Some(frame) = self.cheap_inside(block, order, notes, state) {
                 return Some(frame);
             }
             if hopeless || !notes.resumed {
@@ -179,7 +179,7 @@ impl Pageblocks<'_> {
         let cost = |first: BlockIdx| -> Option<u64> {
             first.run(blocks).map(|block| used(self.frames.state(block))).sum()
         };
-        let starts = (self.index.first_run(order.get()).get()..self.frames.len()).step_by(blocks);
+        let starts = (self.index.first_run(order).get()..self.frames.len()).step_by(blocks);
         let runs = starts.take_while(|first| first + blocks <= self.frames.len()).map(BlockIdx::new);
         let costs = runs.filter_map(|first| Some((cost(first)?, first))).filter(|(cost, _)| *cost > 0);
         costs.min_by_key(|(cost, first)| (*cost, first.get())).map(|(_, first)| first)
@@ -203,7 +203,7 @@ impl Pageblocks<'_> {
             Goal::Block(_, m) => m,
             Goal::Everything | Goal::Score(_) => Migratetype::Movable,
         };
-        let part = order.get() < BLOCK_ORDER;
+        let part = order < PAGEBLOCK;
         let any = plan.direct && part;
         let worth = |s: BlockState| {
             let serves = match s.migratetype() {
@@ -219,7 +219,7 @@ impl Pageblocks<'_> {
             let blocks = BlockIdx::new(blocks.start).run(blocks.len());
             let states = blocks.map(|b| (self.frames.state(b), b)).filter(|(s, _)| worth(*s));
             let half = |s: BlockState| s.fit().is_some_and(|fit| fit + 1 >= order.get());
-            let own = |s: BlockState| part && s.migratetype() == wants && half(s);
+            let own = |s: BlockState| part && s.has_type(wants) && half(s);
             states.max_by_key(|(s, b)| (own(*s), Some(*b) == last, s.free(), len - b.get())).map(|(_, b)| b)
         };
         let start = match last {
@@ -238,13 +238,13 @@ impl Pageblocks<'_> {
     fn cheap_inside(
         &self,
         block: BlockIdx,
-        order: u8,
+        order: Order,
         notes: &mut Notes,
         state: &ChoiceHints,
     ) -> Option<FrameIdx> {
-        let (size, part) = (1u32 << order, order.max(WORD_ORDER));
+        let (size, part) = (1u32 << order.get(), order.max(WORD).get());
         let (parts, inside, words) =
-            (1 << (BLOCK_ORDER - part), 1u32 << (part - order), 1 << (part - WORD_ORDER));
+            (1 << (BLOCK_ORDER - part), 1u32 << (part - order.get()), 1 << (part - WORD_ORDER));
         let average = (size * (BLOCK_FRAMES - self.frames.state(block).free())) >> BLOCK_ORDER;
         while notes.pass < 2 && !(notes.resumed && notes.pass > 0) {
             if notes.part >= parts {
@@ -261,8 +261,8 @@ impl Pageblocks<'_> {
             }
             let bits = notes.words;
             let used = |i: u32| {
-                let at = i << order;
-                if order >= WORD_ORDER {
+                let at = i << order.get();
+                if order >= WORD {
                     bits[first..first + words as usize].iter().map(|w| w.count_zeros()).sum::<u32>()
                 } else {
                     size - (bits[first] >> (at & (WORD_FRAMES - 1)) & ((1u64 << size) - 1)).count_ones()
@@ -276,7 +276,7 @@ impl Pageblocks<'_> {
             };
             while let Some((_, i)) = cheap(notes) {
                 notes.tried[(i / 64 % 4) as usize] |= 1 << (i % 64);
-                let start = block.frame(i << order);
+                let start = block.frame(i << order.get());
                 if self.all_single(start, order, &bits, notes) {
                     // The next one begins where something is left, and after what was stuck.
                     let part = notes.part + u32::from(notes.stuck > 0 || cheap(notes).is_none());
@@ -290,8 +290,8 @@ impl Pageblocks<'_> {
     }
 
     /// Returns whether the used frames of a block are single ones, as far as tags say.
-    fn all_single(&self, start: FrameIdx, order: u8, bits: &[u64], notes: &mut Notes) -> bool {
-        for frame in start.run(1 << order) {
+    fn all_single(&self, start: FrameIdx, order: Order, bits: &[u64], notes: &mut Notes) -> bool {
+        for frame in start.run(1 << order.get()) {
             if bits[frame.word()] >> frame.bit() & 1 != 0 {
                 continue;
             }
@@ -329,11 +329,11 @@ impl Pageblocks<'_> {
     ) -> Option<BlockIdx> {
         let len = self.frames.len();
         let indexed =
-            self.index.find(m as u8, Bins::fitting(0), BlockIdx::new(0), &mut SearchEffort::default());
+            self.index.find(m, Bins::fitting(Order::ZERO), BlockIdx::new(0), &mut SearchEffort::default());
         // The index does not have those that CPUs work on, and in a small zone these are all: one look at some is worth
         // it.
         let looks = if indexed.is_some() { len.div_ceil(TARGETS) } else { 1 };
-        let fits = |s: BlockState| s.ty() == m as u8 && is_used(s) && s.free() > 0 && s.owner().is_none();
+        let fits = |s: BlockState| s.has_type(m) && is_used(s) && s.free() > 0 && s.owner().is_none();
         for _ in 0..looks {
             let start = next(TARGETS.min(len));
             let states = (start..start + TARGETS.min(len))

@@ -4,7 +4,7 @@
 use super::current::{SLOTS, named};
 use super::pageblocks::{CPU_ALIGN, Got, Pageblocks, Take, Want};
 use crate::engine::geometry::{
-    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, WORD_FRAMES, WORD_ORDER, WORDS,
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, PAGEBLOCK, WORD_FRAMES, WORD_ORDER, WORDS,
 };
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
@@ -12,7 +12,8 @@ use crate::engine::map::frame_map::{Change, Masks, Took, masks_of};
 use crate::engine::map::index::Bins;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
-use pageyard_core::units::CpuId;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::{CpuId, Order};
 use pageyard_sync::A64;
 
 /// Times that a claim follows the index to a pageblock that turns out to serve nothing, before a sweep.
@@ -25,7 +26,7 @@ const MOST_FREE: u32 = BLOCK_FRAMES / 2;
 impl Pageblocks<'_> {
     /// Claims blocks of the wanted type: from the CPU's current pageblock, or from the fullest that fits.
     pub(crate) fn claim(&self, want: Want, effort: &mut SearchEffort) -> Option<Got> {
-        let parts = want.order < BLOCK_ORDER;
+        let parts = want.order < PAGEBLOCK;
         if parts {
             for slot in self.slots(want.cpu, want.ty) {
                 let Some(block) = named(slot) else { continue };
@@ -66,14 +67,14 @@ impl Pageblocks<'_> {
     pub(crate) fn claim_from_others(
         &self,
         want: Want,
-        from: u8,
+        from: Migratetype,
         how: impl Fn(BlockState) -> Take,
         effort: &mut SearchEffort,
     ) -> Option<(Got, Take)> {
         let slots = self.cpu_ids().flat_map(|cpu| self.slots(cpu, from));
         for block in slots.filter_map(named) {
             let state = self.frames.state(block);
-            if state.ty() != from || !state.serves(want.order) {
+            if !state.has_type(from) || !state.serves(want.order) {
                 continue;
             }
             effort.step();
@@ -96,7 +97,7 @@ impl Pageblocks<'_> {
     /// whether the CPU works on it from now on, if anything is left.
     #[inline]
     pub(crate) fn claim_of(&self, block: BlockIdx, want: Want, how: Take, work_on: bool) -> Option<Got> {
-        if want.order >= BLOCK_ORDER {
+        if want.order >= PAGEBLOCK {
             self.claim_whole_of(block, want, how)
         } else {
             self.claim_part(block, want, how, work_on)
@@ -106,10 +107,10 @@ impl Pageblocks<'_> {
     fn claim_part(&self, block: BlockIdx, want: Want, how: Take, work_on: bool) -> Option<Got> {
         let Want { ty, order, cpu, .. } = want;
         let reserve = |s: BlockState| {
-            if s.fit()? < order {
+            if s.fit()? < order.get() {
                 return None;
             }
-            let n = want.blocks.min(s.free() >> order) << order;
+            let n = want.blocks.min(s.free() >> order.get()) << order.get();
             let next = match how {
                 Take::Same => s.claim(n, ty),
                 Take::Convert { from } => s.convert(n, from, ty),
@@ -120,7 +121,7 @@ impl Pageblocks<'_> {
         let change = self.frames.update(block, reserve)?;
         let mut claimed = self.count_change(change);
         // Where it was a current one and its type changed, the slots of that type do not lead to it any more.
-        let fresh = !change.old.is_current() || change.old.ty() != change.new.ty();
+        let fresh = !change.old.is_current() || !change.old.has_type_of(change.new);
         if change.new.is_current() && fresh {
             // Where none is used up, any: what its pageblock has left did not fit.
             let slot = self.vacant(cpu, ty).unwrap_or(&self.slots(cpu, ty)[block.get() % SLOTS]);
@@ -128,11 +129,11 @@ impl Pageblocks<'_> {
         }
         let reserved = change.old.free() - change.new.free();
         let mut took = Took::nothing();
-        let taken = match order {
+        let taken = match order.get() {
             0 => self.frames.claim_single(block, reserved, &mut took),
-            1..=WORD_ORDER => self.frames.claim_runs(block, order, reserved >> order, &mut took),
+            1..=WORD_ORDER => self.frames.claim_runs(block, order, reserved >> order.get(), &mut took),
             _ => u32::from(self.frames.claim_words(block, order, &mut took)),
-        } << order;
+        } << order.get();
         if taken < reserved || took.gave {
             claimed += self.return_reserved(block, reserved - taken);
         }
@@ -150,7 +151,7 @@ impl Pageblocks<'_> {
         if taken == 0 {
             self.free.add(claimed);
             if let Take::Convert { from } = how {
-                let undo = |s: BlockState| (s.ty() == ty).then(|| s.with_type(from));
+                let undo = |s: BlockState| (s.has_type(ty)).then(|| s.with_type(from));
                 if let Some(change) = self.frames.update(block, undo) {
                     self.changed(block, change);
                 }
@@ -158,7 +159,7 @@ impl Pageblocks<'_> {
             return None;
         }
         let all = change.old.is_all_zero() && hint.new.is_all_zero();
-        if all || (order > 0 && hint.new.has_zero()) {
+        if all || (order > Order::ZERO && hint.new.has_zero()) {
             self.settle_zero(block, &took.masks, order, all);
         }
         Some(Got { block, masks: took.masks, fresh, claimed })
@@ -171,7 +172,7 @@ impl Pageblocks<'_> {
         };
         let to = if matches!(how, Take::Borrow { .. }) { from } else { want.ty };
         let claim =
-            |s: BlockState| Some(if s.ty() == from { s.claim_whole()? } else { return None }.with_type(to));
+            |s: BlockState| Some(if s.has_type(from) { s.claim_whole()? } else { return None }.with_type(to));
         let change = self.frames.update(block, claim)?;
         self.index.moved(&self.frames, block, change.old, change.new);
         self.settle_whole_zero(block, change.old);
@@ -182,15 +183,15 @@ impl Pageblocks<'_> {
 
     /// Notes in the tags what a claim from a pageblock with known zeros took.
     #[cold]
-    pub(super) fn settle_zero(&self, block: BlockIdx, masks: &Masks, order: u8, all: bool) {
+    pub(super) fn settle_zero(&self, block: BlockIdx, masks: &Masks, order: Order, all: bool) {
         crate::engine::map::frame_map::for_each_down(masks, order, |offset| {
             let first = block.frame(offset);
             if all {
-                for frame in first.run(1 << order) {
+                for frame in first.run(1 << order.get()) {
                     self.frames.set_tag(frame, if frame == first { Tag::FreeZero } else { Tag::Free });
                 }
-            } else if order > 0 {
-                self.frames.gather_zero(first, 1 << order);
+            } else if order > Order::ZERO {
+                self.frames.gather_zero(first, 1 << order.get());
             }
         });
     }
@@ -226,8 +227,8 @@ impl Pageblocks<'_> {
     }
 
     /// Claims exactly the block of `order`, below a pageblock's, at a frame; `false` where part of it is not free.
-    pub(crate) fn claim_exactly(&self, frame: FrameIdx, order: u8) -> bool {
-        let (block, n) = (frame.block(), 1 << order);
+    pub(crate) fn claim_exactly(&self, frame: FrameIdx, order: Order) -> bool {
+        let (block, n) = (frame.block(), 1 << order.get());
         let masks = masks_of(frame.offset(), order);
         let Some(change) = self.frames.update(block, |s| s.claim_any(n)) else { return false };
         let mut claimed = self.count_change(change);
@@ -256,16 +257,16 @@ impl Pageblocks<'_> {
         n: u32,
         masks: &Masks,
         zero: bool,
-        slot: Option<(u8, &A64)>,
+        slot: Option<(Migratetype, &A64)>,
     ) -> Released {
         debug_assert_eq!(n, masks.iter().map(|m| m.count_ones()).sum());
         self.release_bits(block, n, zero, slot, |hint| self.frames.release_masks(block, masks, hint))
     }
 
     /// Releases one block, below a pageblock's order, that the caller owns; the tags of its frames say so already.
-    pub(crate) fn release_one(&self, frame: FrameIdx, order: u8, zero: bool) -> Released {
-        let (block, n) = (frame.block(), 1 << order);
-        if order > WORD_ORDER {
+    pub(crate) fn release_one(&self, frame: FrameIdx, order: Order, zero: bool) -> Released {
+        let (block, n) = (frame.block(), 1 << order.get());
+        if order.get() > WORD_ORDER {
             return self.release(block, n, &masks_of(frame.offset(), order), zero, None);
         }
         let mask = (u64::MAX >> (64 - n)) << (frame.offset() & (WORD_FRAMES - 1));
@@ -282,7 +283,7 @@ impl Pageblocks<'_> {
         block: BlockIdx,
         n: u32,
         zero: bool,
-        slot: Option<(u8, &A64)>,
+        slot: Option<(Migratetype, &A64)>,
         give: impl FnOnce(u8) -> u8,
     ) -> Released {
         // What the flags say of free frames must hold before these are free: a claim reads them after it took bits.
@@ -298,7 +299,7 @@ impl Pageblocks<'_> {
             // Lowered meanwhile: what was not above it then may be now.
             let run = if s.hint() < hint { self.run_now(block).max(run) } else { run };
             let next = s.release(n, run);
-            let goes_on = slot.is_some_and(|(ty, _)| ty == s.ty() && next.free() <= MOST_FREE);
+            let goes_on = slot.is_some_and(|(ty, _)| ty == s.migratetype() && next.free() <= MOST_FREE);
             Some(if goes_on { next.with_current(true) } else { next })
         };
         let Some(change) = self.frames.update(block, raise) else {

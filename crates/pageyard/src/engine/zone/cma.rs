@@ -7,7 +7,7 @@ use crate::engine::geometry::BlockIdx;
 use crate::engine::map::tree::SearchEffort;
 use pageyard_core::migratetype::Migratetype;
 
-const CMA: u8 = Migratetype::Cma as u8;
+const CMA: Migratetype = Migratetype::Cma;
 
 impl Pageblocks<'_> {
     /// Claims blocks for a movable request from contiguous areas.
@@ -27,14 +27,14 @@ impl Pageblocks<'_> {
     }
 
     fn wants_cma(&self, want: Want) -> bool {
-        want.ty == Migratetype::Movable as u8 && self.cma_free() >> want.order > 0
+        want.ty == Migratetype::Movable && self.cma_free() >> want.order.get() > 0
     }
 
     /// Turns a pageblock that the caller has isolated into one of a contiguous area.
     #[cfg(not(loom))]
     pub(crate) fn lend(&self, block: BlockIdx) {
         // A reserve for atomic requests may come or go meanwhile.
-        while self.frames.state(block).ty() != CMA {
+        while !self.frames.state(block).has_type(CMA) {
             self.convert_owned(block, CMA);
         }
     }

@@ -11,7 +11,7 @@ use crate::engine::geometry::{BlockIdx, FrameIdx, LINE_WORDS, WORD_ORDER};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::frame_map::{Masks, Took, first_of};
 use pageyard_core::migratetype::Migratetype;
-use pageyard_core::units::CpuId;
+use pageyard_core::units::{CpuId, Order};
 use pageyard_sync::{A64, AcqRel, Relaxed};
 
 /// Pageblocks of a type that a CPU works on: a list that swings between empty and full writes no index, as long as what
@@ -33,13 +33,13 @@ impl Pageblocks<'_> {
     /// concerned: the usual case, in two locked instructions up to a word's order. Where there is none,
     /// [`Pageblocks::claim`] finds out why.
     #[inline]
-    pub(crate) fn claim_here(&self, cpu: CpuId, ty: u8, order: u8) -> Option<One> {
+    pub(crate) fn claim_here(&self, cpu: CpuId, ty: Migratetype, order: Order) -> Option<One> {
         for slot in self.slots(cpu, ty) {
             let Some(block) = named(slot) else { continue };
             // On no bin before and after, so there is no bin to settle.
             let Some(change) = self.frames.update(block, |s| s.claim_in_place(order, ty)) else { continue };
             let claimed = FrameDelta::between(change.old.free(), change.new.free());
-            if order > WORD_ORDER {
+            if order.get() > WORD_ORDER {
                 let mut took = Took::nothing();
                 let found = self.frames.claim_words(block, order, &mut took);
                 return self.end_claim(block, order, found.then_some(took.masks), took.gave, claimed);
@@ -49,7 +49,7 @@ impl Pageblocks<'_> {
             // hold zeros.
             let state = self.frames.state(block);
             return match took {
-                Some(took) if !took.breaks(state.hint()) && (order == 0 || !state.has_zero()) => {
+                Some(took) if !took.breaks(state.hint()) && (order == Order::ZERO || !state.has_zero()) => {
                     Some(One { frame: took.first(block), claimed })
                 }
                 took => self.end_claim(block, order, took.map(|took| took.masks()), false, claimed),
@@ -64,13 +64,13 @@ impl Pageblocks<'_> {
     fn end_claim(
         &self,
         block: BlockIdx,
-        order: u8,
+        order: Order,
         took: Option<Masks>,
         gave: bool,
         mut claimed: FrameDelta,
     ) -> Option<One> {
         if took.is_none() || gave {
-            claimed += self.return_reserved(block, if took.is_none() { 1 << order } else { 0 });
+            claimed += self.return_reserved(block, if took.is_none() { 1 << order.get() } else { 0 });
         }
         let hint = self.frames.correct_hint(block);
         self.index.moved(&self.frames, block, hint.old, hint.new);
@@ -78,7 +78,7 @@ impl Pageblocks<'_> {
             self.free.add(claimed);
             return None;
         };
-        if order > 0 && hint.new.has_zero() {
+        if order > Order::ZERO && hint.new.has_zero() {
             self.settle_zero(block, &masks, order, false);
         }
         Some(One { frame: first_of(block, &masks), claimed })
@@ -94,22 +94,22 @@ impl Pageblocks<'_> {
 
     /// Returns the slots of the pageblocks of a type that a CPU works on.
     #[inline]
-    pub(super) fn slots(&self, cpu: CpuId, ty: u8) -> &[A64] {
-        &self.current[cpu.index() * SLOTS_OF_CPU + usize::from(ty) * SLOTS..][..SLOTS]
+    pub(super) fn slots(&self, cpu: CpuId, ty: Migratetype) -> &[A64] {
+        &self.current[cpu.index() * SLOTS_OF_CPU + ty.index() * SLOTS..][..SLOTS]
     }
 
     /// Returns whether a slot leads from some CPU to a pageblock under this type: while nothing runs, one does if it is
     /// a current one.
-    pub(crate) fn is_in_a_slot(&self, block: BlockIdx, ty: u8) -> bool {
+    pub(crate) fn is_in_a_slot(&self, block: BlockIdx, ty: Migratetype) -> bool {
         self.cpu_ids().flat_map(|cpu| self.slots(cpu, ty)).any(|slot| named(slot) == Some(block))
     }
 
     /// Returns a slot whose pageblock has nothing left, or is no CPU's current one any more.
-    pub(crate) fn vacant(&self, cpu: CpuId, ty: u8) -> Option<&A64> {
+    pub(crate) fn vacant(&self, cpu: CpuId, ty: Migratetype) -> Option<&A64> {
         self.slots(cpu, ty).iter().find(|slot| {
             named(slot).is_none_or(|block| {
                 let state = self.frames.state(block);
-                state.free() == 0 || !state.is_current() || state.ty() != ty
+                state.free() == 0 || !state.is_current() || !state.has_type(ty)
             })
         })
     }

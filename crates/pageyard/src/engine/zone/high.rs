@@ -1,35 +1,35 @@
 //! Blocks above a pageblock's order: aligned runs of whole pageblocks; and sweeps, which trust no index.
 
 use super::pageblocks::{Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, MAX_ORDER};
+use crate::engine::geometry::{BLOCK_ORDER, BlockIdx, LARGEST};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::tag::Tag;
 use crate::engine::map::tree::SearchEffort;
 use pageyard_core::migratetype::Migratetype;
-use pageyard_core::units::CpuId;
+use pageyard_core::units::{CpuId, Order};
 use pageyard_sync::Relaxed;
 
 /// Times that a claim follows the index to a run that turns out to be broken, before a sweep.
 const RUN_TRIES: usize = 16;
 
 /// Returns whether a pageblock of this type may be part of a block above its order.
-const fn merges(ty: u8) -> bool {
-    (ty as usize) < Migratetype::REQUESTED.len()
+const fn merges(ty: Migratetype) -> bool {
+    ty.is_requested()
 }
 
 impl Pageblocks<'_> {
     /// Claims a block of an order above a pageblock's for a type; returns its first pageblock.
     pub(crate) fn claim_run(
         &self,
-        order: u8,
-        ty: u8,
+        order: Order,
+        ty: Migratetype,
         cpu: CpuId,
         effort: &mut SearchEffort,
     ) -> Option<BlockIdx> {
-        if order > MAX_ORDER {
+        if order > LARGEST {
             return None;
         }
-        let start = cpu.index() << (order - BLOCK_ORDER);
+        let start = cpu.index() << (order.get() - BLOCK_ORDER);
         for _ in 0..RUN_TRIES {
             let first = self.index.find_run(order, BlockIdx::new(start % self.frames.len()), effort)?;
             effort.step();
@@ -37,7 +37,8 @@ impl Pageblocks<'_> {
                 return Some(first);
             }
             // One of them is not whole any more, and the thread that took of it may have stopped before it said so.
-            let run = first.run(1 << (order - BLOCK_ORDER)).filter(|block| block.get() < self.frames.len());
+            let run =
+                first.run(1 << (order.get() - BLOCK_ORDER)).filter(|block| block.get() < self.frames.len());
             run.for_each(|block| self.index.settle_broken(&self.frames, block));
         }
         None
@@ -48,13 +49,13 @@ impl Pageblocks<'_> {
     ///
     /// Until all are claimed each is a pageblock allocated as a whole that no tag names. A thread that dies in between
     /// therefore leaves nothing that a recount from the tags would not find.
-    pub(crate) fn claim_run_at(&self, first: BlockIdx, order: u8, to: u8, exact: bool) -> bool {
-        let blocks = 1 << (order - BLOCK_ORDER);
+    pub(crate) fn claim_run_at(&self, first: BlockIdx, order: Order, to: Migratetype, exact: bool) -> bool {
+        let blocks = 1 << (order.get() - BLOCK_ORDER);
         if first.get() + blocks > self.frames.len() {
             return false;
         }
         // An exact claim takes what it is told to; others do not break up what is reserved.
-        let claim = |s: BlockState| if exact || merges(s.ty()) { s.claim_whole() } else { None };
+        let claim = |s: BlockState| if exact || merges(s.migratetype()) { s.claim_whole() } else { None };
         let mut zero = true;
         for block in first.run(blocks) {
             let Some(change) = self.frames.update(block, claim) else {
@@ -81,12 +82,12 @@ impl Pageblocks<'_> {
     }
 
     /// Changes the type of a pageblock that is claimed as a whole, or isolated, unless it belongs to a contiguous area.
-    pub(crate) fn convert_owned(&self, block: BlockIdx, to: u8) {
-        let from = self.frames.state(block).ty();
-        if from == Migratetype::Cma as u8 {
+    pub(crate) fn convert_owned(&self, block: BlockIdx, to: Migratetype) {
+        let from = self.frames.state(block).migratetype();
+        if from == Migratetype::Cma {
             return;
         }
-        if self.set_type(block, from, to) && from == Migratetype::HighAtomic as u8 {
+        if self.set_type(block, from, to) && from == Migratetype::HighAtomic {
             // ORDER: Relaxed: a count orders nothing.
             self.highatomic_blocks().fetch_add(u64::MAX, Relaxed);
         }
@@ -94,13 +95,13 @@ impl Pageblocks<'_> {
 
     /// Looks at every descriptor for something that fits, of the types in `types`, and claims it.
     #[cold]
-    pub(crate) fn sweep(&self, want: Want, types: &[u8], effort: &mut SearchEffort) -> Option<Got> {
+    pub(crate) fn sweep(&self, want: Want, types: &[Migratetype], effort: &mut SearchEffort) -> Option<Got> {
         for ty in types {
             let how = if *ty == want.ty { Take::Same } else { Take::Borrow { from: *ty } };
             for block in self.frames.all() {
                 effort.step();
                 let s = self.frames.state(block);
-                if s.ty() == *ty
+                if s.has_type(*ty)
                     && s.serves(want.order)
                     && let Some(got) = self.claim_of(block, want, how, false)
                 {
@@ -113,20 +114,20 @@ impl Pageblocks<'_> {
 
     /// Looks at every aligned run of whole pageblocks, and claims one.
     #[cold]
-    pub(crate) fn sweep_runs(&self, order: u8, ty: u8) -> Option<BlockIdx> {
+    pub(crate) fn sweep_runs(&self, order: Order, ty: Migratetype) -> Option<BlockIdx> {
         let first = self.runs_of(order).find(|first| self.claim_run_at(*first, order, ty, false))?;
         Some(first)
     }
 
     /// Iterates over the first pageblocks of the aligned runs that look whole.
-    fn runs_of(&self, order: u8) -> impl Iterator<Item = BlockIdx> {
-        let blocks = 1usize << (order - BLOCK_ORDER);
+    fn runs_of(&self, order: Order) -> impl Iterator<Item = BlockIdx> {
+        let blocks = 1usize << (order.get() - BLOCK_ORDER);
         let first = self.index.first_run(order);
         (first.get()..self.frames.len()).step_by(blocks).map(BlockIdx::new).filter(move |first| {
             first.get() + blocks <= self.frames.len()
                 && first.run(blocks).all(|b| {
                     let s = self.frames.state(b);
-                    merges(s.ty()) && s.claim_whole().is_some()
+                    merges(s.migratetype()) && s.claim_whole().is_some()
                 })
         })
     }

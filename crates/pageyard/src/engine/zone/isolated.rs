@@ -7,6 +7,7 @@ use crate::engine::map::frame_map::for_each_down;
 use crate::engine::map::stretch::masks_of_stretch;
 use crate::engine::map::tag::Tag;
 use pageyard_core::range::ContigError;
+use pageyard_core::units::Order;
 
 /// Returns the parts of a range by pageblock, each its first frame and how many there are.
 pub(crate) fn by_pageblock(first: FrameIdx, end: FrameIdx) -> impl Iterator<Item = (FrameIdx, u32)> {
@@ -41,7 +42,7 @@ impl Pageblocks<'_> {
         self.index.moved(&self.frames, block, hint.old, hint.new);
         self.changed(block, change);
         if taken && hint.new.has_zero() {
-            for_each_down(&masks, 0, |offset| self.frames.set_tag(block.frame(offset), Tag::Free));
+            for_each_down(&masks, Order::ZERO, |offset| self.frames.set_tag(block.frame(offset), Tag::Free));
         }
         taken
     }

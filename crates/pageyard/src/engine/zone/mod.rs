@@ -25,15 +25,17 @@ pub(super) mod pageblocks;
 pub(super) mod steal;
 pub(super) mod wholes;
 
+use crate::engine::map::descriptor::TypeCode;
 use crate::engine::pcp::lists::Lists;
 use crate::engine::pcp::runs::Runs;
-use crate::engine::pcp::tuning::list_of;
+use crate::engine::pcp::tuning::{ListIdx, list_of};
 use compaction_state::CompactionState;
 use hints::{ChoiceHints, OrderWake};
 use online::Online;
 use pageblocks::Pageblocks;
 use pageyard_core::memmap::NR_ZONE_KINDS;
-use pageyard_core::units::Frames;
+use pageyard_core::migratetype::Migratetype;
+use pageyard_core::units::{Frames, Order};
 use pageyard_core::watermark::ReserveRule;
 
 /// A zone.
@@ -64,7 +66,12 @@ pub(crate) struct Zone<'m> {
 
 impl Zone<'_> {
     /// Returns the list of blocks of an order and a type, where CPUs have one that holds any.
-    pub(crate) fn list(&self, order: u8, ty: u8) -> Option<usize> {
-        list_of(order, ty).filter(|_| self.lists.tuning.high_of(order) > 0)
+    pub(crate) fn list(&self, order: Order, code: TypeCode) -> Option<ListIdx> {
+        list_of(order, code).filter(|_| self.lists.tuning.high_of(order) > 0)
+    }
+
+    /// Returns whether CPUs have lists of blocks of an order.
+    pub(crate) fn has_list(&self, order: Order) -> bool {
+        self.list(order, TypeCode::of(Migratetype::Movable)).is_some()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::current::SLOTS_OF_CPU;
 use crate::engine::geometry::{
-    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, MAX_RUN, WORD_ORDER,
+    BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, FrameIdx, LINE_WORDS, MAX_RUN, PAGEBLOCK, WORD_ORDER,
 };
 use crate::engine::map::count::{FrameDelta, FreeCount};
 use crate::engine::map::descriptor::BlockState;
@@ -12,7 +12,7 @@ use crate::engine::map::tag::Tag;
 use crate::engine::map::watch::Unchanged;
 use pageyard_core::memmap::{MemoryMap, ZoneSpan};
 use pageyard_core::migratetype::Migratetype;
-use pageyard_core::units::{CpuId, Frames, Pfn, ZoneId};
+use pageyard_core::units::{CpuId, Frames, Order, Pfn, ZoneId};
 use pageyard_sync::{A64, Carver, LINE, Relaxed, SeqCst};
 
 /// Places where CPUs begin to search are multiples of this: descriptors in a cache line.
@@ -30,9 +30,9 @@ const COUNTS: usize = 5 * LINE_WORDS;
 #[derive(Clone, Copy)]
 pub(crate) struct Want {
     /// The type that it is for.
-    pub(crate) ty: u8,
+    pub(crate) ty: Migratetype,
     /// The size of each block: at most a pageblock's order.
-    pub(crate) order: u8,
+    pub(crate) order: Order,
     /// How many blocks, of one pageblock; one is enough.
     pub(crate) blocks: u32,
     /// The CPU that it is for.
@@ -45,9 +45,9 @@ pub(crate) enum Take {
     /// It has the type that is wanted.
     Same,
     /// It has type `from`, and takes on the one that is wanted.
-    Convert { from: u8 },
+    Convert { from: Migratetype },
     /// It has type `from`, and keeps it.
-    Borrow { from: u8 },
+    Borrow { from: Migratetype },
 }
 
 /// The frames a claim took, all from one pageblock. The caller owns them.
@@ -157,7 +157,7 @@ impl<'m> Pageblocks<'m> {
                     self.frames.set_taken(
                         block,
                         (f >> WORD_ORDER) as usize,
-                        masks_of(f, 0)[(f >> WORD_ORDER) as usize],
+                        masks_of(f, Order::ZERO)[(f >> WORD_ORDER) as usize],
                     );
                 }
             }
@@ -228,7 +228,7 @@ impl<'m> Pageblocks<'m> {
     pub(crate) fn rebuild(&self) {
         let of = |ty: Migratetype| {
             let states = self.frames.all().map(|block| self.frames.state(block));
-            states.filter(move |s| !s.is_hole() && s.ty() == ty as u8)
+            states.filter(move |s| !s.is_hole() && s.has_type(ty))
         };
         let free = |ty: Migratetype| of(ty).map(|s| u64::from(s.counted())).sum::<u64>();
         // ORDER: Relaxed: published with the allocator.
@@ -250,7 +250,7 @@ impl<'m> Pageblocks<'m> {
     #[inline]
     pub(crate) fn count_change(&self, change: Change) -> FrameDelta {
         let Change { old, new } = change;
-        if old.ty().max(new.ty()) >= Migratetype::HighAtomic as u8 {
+        if !old.has_requested_type() || !new.has_requested_type() {
             self.count_by_type(change);
         }
         FrameDelta::between(old.counted(), new.counted())
@@ -260,7 +260,7 @@ impl<'m> Pageblocks<'m> {
     #[cold]
     fn count_by_type(&self, Change { old, new }: Change) {
         for (ty, which) in [(Migratetype::HighAtomic, HIGHATOMIC_FREE), (Migratetype::Cma, CMA_FREE)] {
-            let of = |s: BlockState| if s.ty() == ty as u8 { s.counted() } else { 0 };
+            let of = |s: BlockState| if s.has_type(ty) { s.counted() } else { 0 };
             let n = FrameDelta::between(of(old), of(new));
             if n != FrameDelta::ZERO {
                 // ORDER: Relaxed: a count orders nothing.
@@ -281,20 +281,20 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Releases one block whose tag was won already; returns what to add to the count of free frames.
-    pub(crate) fn release_block(&self, frame: FrameIdx, order: u8, zero: bool) -> FrameDelta {
+    pub(crate) fn release_block(&self, frame: FrameIdx, order: Order, zero: bool) -> FrameDelta {
         let block = frame.block();
-        if order >= BLOCK_ORDER {
+        if order >= PAGEBLOCK {
             if zero {
                 self.frames.set_tag(frame, Tag::Free);
             }
             let mut freed = FrameDelta::ZERO;
-            for b in block.run(1 << (order - BLOCK_ORDER)) {
+            for b in block.run(1 << (order.get() - BLOCK_ORDER)) {
                 freed += self.release_whole(b, zero);
             }
             return freed;
         }
         if zero {
-            for f in frame.run(1 << order) {
+            for f in frame.run(1 << order.get()) {
                 self.frames.set_tag(f, Tag::FreeZero);
             }
         }
@@ -336,8 +336,8 @@ impl<'m> Pageblocks<'m> {
     }
 
     /// Changes a pageblock's type.
-    pub(crate) fn set_type(&self, block: BlockIdx, from: u8, to: u8) -> bool {
-        self.transit(block, |s| (s.ty() == from && from != to).then(|| s.with_type(to)))
+    pub(crate) fn set_type(&self, block: BlockIdx, from: Migratetype, to: Migratetype) -> bool {
+        self.transit(block, |s| (s.has_type(from) && from != to).then(|| s.with_type(to)))
     }
 
     /// Returns the zone's managed frames.

@@ -2,7 +2,7 @@
 //! high-order requests that cannot wait.
 
 use super::pageblocks::{Got, Pageblocks, Take, Want};
-use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx};
+use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER, BlockIdx, PAGEBLOCK};
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
@@ -41,30 +41,30 @@ impl Pageblocks<'_> {
     /// counted towards the half, because tags do not say what kind a frame's contents are.
     #[cold]
     pub(crate) fn steal(&self, want: Want, effort: &mut SearchEffort) -> Option<(Got, Stolen)> {
-        let movable = want.ty == Migratetype::Movable as u8;
+        let movable = want.ty == Migratetype::Movable;
         let may_steal = |fit: u8| !movable || fit >= MOVABLE_STEALS;
-        let fallbacks = Migratetype::ALL[usize::from(want.ty)].fallbacks();
-        for fit in (want.order..=BLOCK_ORDER).rev().filter(|fit| may_steal(*fit)) {
+        let fallbacks = want.ty.fallbacks();
+        for fit in (want.order.get()..=BLOCK_ORDER).rev().filter(|fit| may_steal(*fit)) {
             for from in fallbacks {
-                if let Some(stolen) = self.steal_fit(want, *from as u8, fit, true, effort) {
+                if let Some(stolen) = self.steal_fit(want, *from, fit, true, effort) {
                     return Some(stolen);
                 }
             }
         }
-        for fit in (want.order..=BLOCK_ORDER).filter(|fit| !may_steal(*fit)) {
+        for fit in (want.order.get()..=BLOCK_ORDER).filter(|fit| !may_steal(*fit)) {
             for from in fallbacks {
-                if let Some(stolen) = self.steal_fit(want, *from as u8, fit, false, effort) {
+                if let Some(stolen) = self.steal_fit(want, *from, fit, false, effort) {
                     return Some(stolen);
                 }
             }
         }
         // What other CPUs work on comes last.
-        for from in fallbacks.iter().map(|from| *from as u8) {
+        for from in fallbacks.iter().copied() {
             let how = |s: BlockState| match s.fit().is_some_and(may_steal) && s.free() >= BLOCK_FRAMES / 2 {
                 true => Take::Convert { from },
                 false => Take::Borrow { from },
             };
-            if want.order < BLOCK_ORDER
+            if want.order < PAGEBLOCK
                 && let Some((got, how)) = self.claim_from_others(want, from, how, effort)
             {
                 let converted = matches!(how, Take::Convert { .. });
@@ -77,7 +77,7 @@ impl Pageblocks<'_> {
     fn steal_fit(
         &self,
         want: Want,
-        from: u8,
+        from: Migratetype,
         fit: u8,
         convert: bool,
         effort: &mut SearchEffort,
@@ -108,13 +108,13 @@ impl Pageblocks<'_> {
     #[cold]
     pub(crate) fn reserve_highatomic(&self, block: BlockIdx) -> bool {
         let limit = self.managed().0 / 100 / u64::from(BLOCK_FRAMES) + 1;
-        let ty = self.frames.state(block).ty();
-        if ty >= Migratetype::HighAtomic as u8 {
+        let ty = self.frames.state(block).migratetype();
+        if ty >= Migratetype::HighAtomic {
             return false;
         }
         let count = self.highatomic_blocks();
         // ORDER: Relaxed, here and below: a count orders nothing.
-        if count.fetch_add(1, Relaxed) < limit && self.set_type(block, ty, Migratetype::HighAtomic as u8) {
+        if count.fetch_add(1, Relaxed) < limit && self.set_type(block, ty, Migratetype::HighAtomic) {
             return true;
         }
         count.fetch_add(u64::MAX, Relaxed);
@@ -126,14 +126,14 @@ impl Pageblocks<'_> {
     /// # Linux
     /// `unreserve_highatomic_pageblock`.
     #[cold]
-    pub(crate) fn unreserve_highatomic(&self, ty: u8) -> bool {
-        let highatomic = Migratetype::HighAtomic as u8;
+    pub(crate) fn unreserve_highatomic(&self, ty: Migratetype) -> bool {
+        let highatomic = Migratetype::HighAtomic;
         let count = self.highatomic_blocks();
         // ORDER: Relaxed: a count orders nothing.
         if count.load(Relaxed) == 0 {
             return false;
         }
-        let reserved = |s: BlockState| s.ty() == highatomic && s.free() > 0;
+        let reserved = |s: BlockState| s.has_type(highatomic) && s.free() > 0;
         for block in self.frames.all().filter(|b| reserved(self.frames.state(*b))) {
             if self.set_type(block, highatomic, ty) {
                 // ORDER: Relaxed: a count orders nothing.

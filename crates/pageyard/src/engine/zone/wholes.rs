@@ -2,11 +2,12 @@
 //! counts and the index are written once for those of one index word.
 
 use super::pageblocks::Pageblocks;
-use crate::engine::geometry::{BLOCK_ORDER, FrameIdx};
+use crate::engine::geometry::{FrameIdx, PAGEBLOCK};
 use crate::engine::map::count::FrameDelta;
 use crate::engine::map::descriptor::BlockState;
 use crate::engine::map::index::Bins;
 use crate::engine::map::tree::SearchEffort;
+use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::CpuId;
 
 impl Pageblocks<'_> {
@@ -14,13 +15,13 @@ impl Pageblocks<'_> {
     /// counts and the index are written once; returns how many, and what to add to the count of free frames.
     pub(crate) fn claim_wholes(
         &self,
-        ty: u8,
+        ty: Migratetype,
         cpu: CpuId,
         out: &mut [u32],
         effort: &mut SearchEffort,
     ) -> (usize, FrameDelta) {
         let start = self.start_of(cpu);
-        let Some((found, bin)) = self.index.find(ty, Bins::fitting(BLOCK_ORDER), start, effort) else {
+        let Some((found, bin)) = self.index.find(ty, Bins::fitting(PAGEBLOCK), start, effort) else {
             return (0, FrameDelta::ZERO);
         };
         if !bin.is_whole() {
@@ -34,7 +35,7 @@ impl Pageblocks<'_> {
             effort.step();
             // Taken or not, the index is now wrong about it.
             settle |= self.index.word_of(block).1;
-            let claim = |s: BlockState| if s.ty() == ty { s.claim_whole() } else { None };
+            let claim = |s: BlockState| if s.has_type(ty) { s.claim_whole() } else { None };
             let Some(change) = self.frames.update(block, claim) else { continue };
             claimed += self.count_change(change);
             self.settle_whole_zero(block, change.old);
@@ -49,12 +50,12 @@ impl Pageblocks<'_> {
     /// add to the count of free frames.
     pub(crate) fn release_wholes(&self, items: &[u32]) -> FrameDelta {
         let mut freed = FrameDelta::ZERO;
-        let mut pending: Option<(u8, usize, u64)> = None;
+        let mut pending: Option<(Migratetype, usize, u64)> = None;
         for item in items {
             let block = FrameIdx::of_item(*item).block();
             let Some(change) = self.frames.update(block, |s| s.release_whole(false)) else { continue };
             freed += self.count_change(change);
-            let ty = change.new.ty();
+            let ty = change.new.migratetype();
             if !change.new.is_binned_whole(ty) {
                 self.index.moved(&self.frames, block, change.old, change.new);
                 continue;
@@ -72,7 +73,7 @@ impl Pageblocks<'_> {
         freed
     }
 
-    fn settle_pending(&self, pending: Option<(u8, usize, u64)>) {
+    fn settle_pending(&self, pending: Option<(Migratetype, usize, u64)>) {
         if let Some((ty, word, bits)) = pending {
             self.index.settle_wholes(&self.frames, ty, word, bits);
         }
