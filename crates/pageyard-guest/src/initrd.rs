@@ -1,5 +1,5 @@
-//! A guest's initial file system, in the `newc` form of cpio: an init script, BusyBox, programs and what they are linked
-//! with, modules.
+//! A guest's initial file system, in the `newc` form of cpio: an init script, BusyBox, programs and what they are
+//! linked with, modules.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -64,7 +64,8 @@ pub struct CrossRow {
     /// Whether it comes from a file of rows that was measured elsewhere; left out otherwise.
     #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
-    /// Refills and spills in all samples; left out where they cannot be seen, and for rows that were measured elsewhere.
+    /// Refills and spills in all samples; left out where they cannot be seen, and for rows that were measured
+    /// elsewhere.
     #[serde(flatten, skip_deserializing, skip_serializing_if = "Option::is_none")]
     pub moves: Option<Moves>,
     /// The floor's name; left out where no floor was measured.

@@ -1,9 +1,9 @@
 //! `bench sweep`: blocks allocated and freed in batches of 1 to 16,384, on one thread, two, or as many as there are
 //! CPUs.
 
-use super::peers::uml::{self, Uml};
 use super::{Noise, SAMPLES, Skipped};
 use crate::contestants::{ALONE, Subjects};
+use crate::external::uml::{self, Uml};
 use crate::external::{External, ExternalNote, ExternalRow, Key, Kind};
 use crate::harness::cell::{Cell, Measured};
 use crate::harness::engines::MEMORY;
@@ -14,12 +14,13 @@ use crate::harness::noise::Disturbance;
 pub use crate::harness::pattern::Pattern;
 use crate::harness::subject::Subject;
 use crate::harness::team::{Team, cpus};
+use crate::peers::LINUX_UML;
 use pageyard::Order;
 use pageyard_trace::Document;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A batch larger than all lists, of single frames on one thread, freed at random: the coldest case.
 pub const LARGEST_BATCH: usize = 200_000;
@@ -224,6 +225,14 @@ impl Document for Sweep {
     const SCHEMA: &'static str = "pageyard.bench-sweep/2";
 }
 
+/// Fails unless a file holds rows of Linux itself.
+///
+/// # Errors
+/// Why not, in one sentence.
+pub fn check_uml(file: &Path) -> Result<(), String> {
+    uml::read::<SweepRow>(Some(file)).map(drop)
+}
+
 /// Runs a sweep. `progress` is told how many of how many settings are done.
 #[must_use]
 pub fn sweep(options: &SweepOptions, progress: &mut dyn FnMut(u64, u64)) -> Sweep {
@@ -303,9 +312,15 @@ impl Sweep {
     }
 
     /// Adds the rows of a setting that were measured apart to those that were just measured, and the ratios.
-    fn add_apart(&mut self, setting: &Setting, uml: Option<&Uml>, external: Option<&External<SweepRow>>) {
+    fn add_apart(
+        &mut self,
+        setting: &Setting,
+        uml: Option<&Uml<SweepRow>>,
+        external: Option<&External<SweepRow>>,
+    ) {
         let of_setting = |row: &&SweepRow| setting.is(row, setting.threads);
-        self.rows.extend(uml.iter().flat_map(|uml| &uml.rows).filter(of_setting).cloned());
+        let apart = uml.iter().flat_map(|uml| &uml.rows).filter(of_setting).cloned();
+        self.rows.extend(apart.map(|row| SweepRow { measured_apart: true, ..row }));
         for row in external.iter().flat_map(|external| &external.rows).filter(of_setting) {
             self.external.as_mut().map(ExternalNote::show);
             self.rows.push(row.clone());
@@ -360,7 +375,7 @@ impl Sweep {
         }
     }
 
-    fn linux_uml(&mut self, options: &SweepOptions) -> Option<Uml> {
+    fn linux_uml(&mut self, options: &SweepOptions) -> Option<Uml<SweepRow>> {
         match uml::read(options.linux_uml.as_deref()) {
             Ok(uml) => {
                 self.note = Some(format!(
@@ -370,7 +385,7 @@ impl Sweep {
                 Some(uml)
             }
             Err(why) => {
-                self.skip("linux-uml", why);
+                self.skip(LINUX_UML, why);
                 None
             }
         }

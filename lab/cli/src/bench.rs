@@ -209,7 +209,7 @@ impl Bench {
         match self.what.clone().unwrap_or(What::Sweep(Sweep::default())) {
             What::Sweep(asked) => {
                 if let Some(file) = asked.linux_uml.as_deref() {
-                    bench::peers::check_uml(file).map_err(Failure)?;
+                    bench::sweep::check_uml(file).map_err(Failure)?;
                 }
                 let options = asked.options(self.quick)?;
                 let mut result = bench::sweep::sweep(&options, &mut |done, all| bar.at("sweep", done, all));

@@ -1,7 +1,7 @@
 //! Calls made at once, on the thread that reads the rows: a deterministic replay.
 
+use super::failures::Failures;
 use super::refusals::{Asked, OnHost, Refusals};
-use super::report::Failures;
 use super::walk::{Calls, Row};
 use crate::bitmap::FrameSet;
 use crate::engine::ReplayEngine;

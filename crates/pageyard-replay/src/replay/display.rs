@@ -239,7 +239,7 @@ impl EngineReport {
                 count(e.served_where_host_failed)
             )?;
         }
-        self.write_refusals(f)?;
+        self.refusals.write(f)?;
         let kinds: Vec<String> =
             self.fallback_kinds().map(|(a, b, n)| format!("{} {a} from {b}", count(n))).collect();
         let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };

@@ -6,6 +6,7 @@ mod clock;
 mod direct;
 mod display;
 mod distance;
+mod failures;
 mod free_view;
 mod hidden;
 mod host;
@@ -35,6 +36,7 @@ mod with_slow_path;
 
 pub(crate) use direct::Watch;
 pub use distance::{Baselines, ComparedWithHost, Distance, DistanceAt, Distances};
+pub use failures::{FailedByReason, Failures};
 pub use hidden::HiddenMoves;
 pub use kernel_report::InKernel;
 pub(crate) use merged::{WORDS, merged};
@@ -45,10 +47,7 @@ pub use progress::Progress;
 pub(crate) use refusals::Asked;
 pub use refusals::{Refusal, RefusalCounts, Refusals};
 pub use refusals_report::{RefusalDocument, RefusalsDocument, RefusalsOfKindDocument};
-pub use report::{
-    EngineReport, FailedByReason, Failures, OpeningReport, ReplayReport, Seconds, TraceReport, Waiting,
-    WorkCounters,
-};
+pub use report::{EngineReport, OpeningReport, ReplayReport, Seconds, TraceReport, Waiting, WorkCounters};
 pub(crate) use run::Stage;
 pub use run::{MOST_SAMPLES, ReplayOptions, SAMPLES, replay};
 pub use slow_path::{SlowPath, SlowPathTotals};

@@ -1,7 +1,7 @@
 //! The requests that the engine refused, and those that the host refused and the engine served: how many of each kind,
 //! and the first refusals in full.
 
-use super::report::Failures;
+use super::failures::Failures;
 use crate::engine::{ReplayEngine, zones};
 use pageyard::proctext::{LINUX_ORDERS, linux_orders};
 use pageyard::{AllocError, Cx, GfpMap, Request};

@@ -1,7 +1,6 @@
 //! Refusals as a part of the document, and as text.
 
 use super::refusals::{Refusal, RefusalCounts, Refusals};
-use super::report::EngineReport;
 use crate::text::count;
 use pageyard_trace::failures::{FAILURE_HEADINGS, KIND_HEADINGS, KINDS_SHOWN};
 use pageyard_trace::text::Grid;
@@ -86,32 +85,31 @@ impl Refusal {
     }
 }
 
-impl EngineReport {
-    /// Says which requests were refused, here or on the host.
-    pub(super) fn write_refusals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let refusals = &self.refusals;
-        if refusals.kinds.is_empty() {
+impl Refusals {
+    /// Writes which requests were refused, here or on the host.
+    pub(super) fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.kinds.is_empty() {
             return Ok(());
         }
-        let kinds = refusals.kinds.most_frequent(IN_TEXT);
+        let kinds = self.kinds.most_frequent(IN_TEXT);
         write!(f, "    by kind: how often refused here alone, here and on the host, on the host alone")?;
-        if kinds.len() < refusals.kinds.len() {
-            write!(f, "; the first {} of {} kinds", kinds.len(), count(refusals.kinds.len() as u64))?;
+        if kinds.len() < self.kinds.len() {
+            write!(f, "; the first {} of {} kinds", kinds.len(), count(self.kinds.len() as u64))?;
         }
         writeln!(f)?;
         let mut grid = Grid::new(KIND_HEADINGS.into_iter().chain(["here", "both", "host"]));
         for (kind, counts) in &kinds {
             let times = [counts.refused_here_only, counts.refused_on_host_too, counts.refused_on_host_only]
                 .map(count);
-            grid.row(kind.cells(&refusals.gfp).into_iter().chain(times));
+            grid.row(kind.cells(&self.gfp).into_iter().chain(times));
         }
         indented(&grid, f)?;
-        let first = &refusals.first[..refusals.first.len().min(IN_TEXT)];
+        let first = &self.first[..self.first.len().min(IN_TEXT)];
         if first.is_empty() {
             return Ok(());
         }
         let which = match first.len() as u64 {
-            shown if shown < self.failures.allocs => format!("the first {shown}, one by one"),
+            shown if shown < self.counts.count => format!("the first {shown}, one by one"),
             _ => "one by one".to_owned(),
         };
         writeln!(
@@ -121,7 +119,7 @@ impl EngineReport {
         let mut grid = Grid::new(FAILURE_HEADINGS.into_iter().chain(["host"]));
         for refusal in first {
             let host = if refusal.on_host_too { "refused" } else { "served" };
-            grid.row(refusal.request.cells(&refusals.gfp).into_iter().chain([host.to_owned()]));
+            grid.row(refusal.request.cells(&self.gfp).into_iter().chain([host.to_owned()]));
         }
         indented(&grid, f)
     }

@@ -4,8 +4,8 @@
 //! that allocates it writes the engine's frame, and where the step that frees it, perhaps on another CPU, waits for it.
 //! A step only ever waits for an earlier row, so the threads cannot wait for each other in a cycle.
 
+use super::failures::Failures;
 use super::refusals::{Asked, OnHost, Refusals};
-use super::report::Failures;
 use super::walk::Calls;
 use crate::bitmap::SharedFrameSet;
 use crate::engine::ReplayEngine;

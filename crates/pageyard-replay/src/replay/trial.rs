@@ -2,13 +2,14 @@
 
 use super::clock::Clock;
 use super::distance::{self, Baselines};
+use super::failures::Failures;
 use super::free_view::FreeView;
 use super::host::Host;
 use super::moved::{MoveCounts, Moves};
 use super::opening::{self, Opened};
 use super::prediction::Prediction;
 use super::refusals::Refusals;
-use super::report::{EngineReport, Failures, Seconds, Waiting, WorkCounters};
+use super::report::{EngineReport, Seconds, Waiting, WorkCounters};
 use super::slow_path::SlowPathTotals;
 use super::walk::{EventCounts, Follow, Row, Walk};
 use crate::engine::{EngineSpec, ReplayEngine, zones};

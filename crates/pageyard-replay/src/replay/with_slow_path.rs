@@ -5,8 +5,8 @@
 //! replaces the smaller blocks that the host's thread took instead, which are not taken, and is kept as long as they
 //! were.
 
+use super::failures::Failures;
 use super::refusals::{Asked, OnHost, Refusals};
-use super::report::Failures;
 use super::slow_path::{SlowPath, SlowPathTotals};
 use super::walk::Calls;
 use crate::engine::ReplayEngine;

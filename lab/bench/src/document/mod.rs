@@ -1,4 +1,5 @@
-//! Results as documents: those of the router and of STREAM. The results of the other benchmarks are documents themselves.
+//! Results as documents: those of the router and of STREAM. The results of the other benchmarks are documents
+//! themselves.
 
 mod router;
 mod stream;

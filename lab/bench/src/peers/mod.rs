@@ -3,28 +3,21 @@
 //! * `buddy`: an allocator of frames from a registry, in this process;
 //! * `malloc`: general allocators, each in a separate process, so that none replaces another or this one's;
 //! * `mempool`: DPDK's pools, in a small C program that is compiled when they are there;
-//! * `remote`: a process that holds an allocator, and the protocol with it; `serve`: its other side;
-//! * `uml`: rows of Linux itself, measured separately.
+//! * `remote`: a process that holds an allocator, and the protocol with it; `serve`: its other side.
 
 mod buddy;
 mod malloc;
 mod mempool;
 mod remote;
 mod serve;
-pub(super) mod uml;
 
 use crate::harness::subject::Subject;
 pub(super) use buddy::{BuddyBare, BuddyLocked};
 pub use serve::serve;
 use std::path::Path;
 
-/// Fails unless a file holds rows of Linux itself.
-///
-/// # Errors
-/// Why not, in one sentence.
-pub fn check_uml(file: &Path) -> Result<(), String> {
-    uml::read(Some(file)).map(drop)
-}
+/// The name of the rows of Linux itself, which `bench/linux/run` measures.
+pub(crate) const LINUX_UML: &str = "linux-uml";
 
 /// A peer by name: the subject, or why there is none.
 pub(super) type Peer = (&'static str, Result<Box<dyn Subject>, String>);
@@ -49,5 +42,5 @@ pub(super) fn of_any_size(command: Option<&Path>, cpus: &[usize]) -> Vec<Peer> {
 /// Returns the names of the peers.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     let buddies = ["buddy_system_allocator", "buddy_system_allocator-locked"];
-    malloc::PEERS.iter().map(|p| p.name).chain(buddies).chain([mempool::NAME, uml::NAME])
+    malloc::PEERS.iter().map(|p| p.name).chain(buddies).chain([mempool::NAME, LINUX_UML])
 }

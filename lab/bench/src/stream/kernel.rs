@@ -49,8 +49,8 @@ impl Kernel {
 
 /// Copies with the loop's own stores.
 ///
-/// A plain loop would become a call of `memcpy`, which in some C libraries writes past the caches. The exclusive or with
-/// a zero that the compiler does not know prevents that, and costs nothing while memory is the limit.
+/// A plain loop would become a call of `memcpy`, which in some C libraries writes past the caches. The exclusive or
+/// with a zero that the compiler does not know prevents that, and costs nothing while memory is the limit.
 #[inline(never)]
 fn copy(to: &mut [f64], from: &[f64]) {
     let zero = black_box(0_u64);

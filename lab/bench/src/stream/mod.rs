@@ -3,11 +3,11 @@
 //! Three arrays of `f64`; Copy, Scale, Add and Triad in turn; the best time of each, without the first repetition. At
 //! the end the arrays must hold what the operations come to.
 //!
-//! **Threads:** one, then one on each CPU that this process may use, pinned. Each works on the part of the arrays that it
-//! wrote first, so that the part lies on the thread's node.
+//! **Threads:** one, then one on each CPU that this process may use, pinned. Each works on the part of the arrays
+//! that it wrote first, so that the part lies on the thread's node.
 //!
-//! **Stores** are ordinary ones: each fetches the line that it writes to. As in STREAM, that traffic is not counted: Copy
-//! and Scale move half as many bytes again as they count, Add and Triad a third.
+//! **Stores** are ordinary ones: each fetches the line that it writes to. As in STREAM, that traffic is not counted:
+//! Copy and Scale move half as many bytes again as they count, Add and Triad a third.
 
 mod arrays;
 mod kernel;
