@@ -1,9 +1,9 @@
-# Two commands: `make run` shows what Pageyard does, `make test` proves it. Both do all their own set-up.
+# Two commands: `make run` shows what Pageyard does, `make test` tests it. Both do all their own set-up.
 
 CARGO ?= cargo
 NIGHTLY ?= nightly
 
-.PHONY: run build lab test build-tests build-loom build-shuttle test-recordings test-workspace test-shuttle test-loom test-stop \
+.PHONY: run build lab test verify verify-here night build-tests build-loom build-shuttle test-recordings test-experiments test-shuttle test-loom test-stop \
 	test-freestanding test-viewer test-pages lint format static stress races fuzz miri tsan doc deny semver publish-dry-run aarch64 pages clean
 
 # Builds the command and replays its built-in recording.
@@ -17,17 +17,40 @@ build:
 lab:
 	$(CARGO) build --release -p pageyard-lab
 
-# The model checkers and the freestanding example build with settings of their own, and so in folders of their own. What the
-# checkers build is one crate after another, and tests of recordings mostly wait: so they run beside others, and what one of them
-# printed comes when it has ended.
+# Tests come in three tiers, by what they cost. `make test` finds a mistake quickly: every test but those below. `make verify`
+# takes an hour: what needs a kernel's tracepoints, the model checkers, threads stopped at every step, experiments, a short
+# storm, instruction counts, the viewer in a browser and every planted mistake. `make night` has no limit: guests that judge
+# the reference, ten minutes of storm on each protection, races, and fuzzing.
 LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom
 SHUTTLE = RUSTFLAGS="--cfg shuttle" $(CARGO) test -p pageyard -p pageyard-packets --profile checked --test shuttle --target-dir target/shuttle
 # Without what make says of its jobs, which the tests of documentation would otherwise look for in vain.
 WORKSPACE = env -u MAKEFLAGS $(CARGO) test --profile checked --workspace
-test:
+# Tests of the second tier, by their names.
+RECORDINGS = recording::
+EXPERIMENTS = experiment_
+test: build-tests
+	$(WORKSPACE) -- --skip $(RECORDINGS) --skip $(EXPERIMENTS)
+
+# The parts of the second tier that need nothing but a toolchain, two at a time: what the checkers build is one crate after
+# another, and tests of recordings mostly wait. What a part printed comes when it has ended.
+verify-here:
 	$(MAKE) --jobs=3 build-tests build-loom build-shuttle
 	$(MAKE) --jobs=2 --output-sync=target \
-		test-recordings test-workspace test-shuttle test-loom test-stop test-freestanding
+		test-recordings test-experiments test-shuttle test-loom test-stop test-freestanding
+
+VERIFY_STRESS_SECONDS ?= 60
+verify: test
+	$(MAKE) verify-here
+	$(MAKE) test-viewer
+	$(MAKE) stress STRESS_SECONDS=$(VERIFY_STRESS_SECONDS)
+	bench/instructions/run
+	bench/mutants/run
+
+night: verify
+	bench/linux/judge/run
+	$(MAKE) stress
+	$(MAKE) races
+	$(MAKE) fuzz
 
 build-tests:
 	$(WORKSPACE) --no-run
@@ -38,11 +61,11 @@ build-loom:
 build-shuttle:
 	$(SHUTTLE) --no-run
 
-test-recordings:
-	$(WORKSPACE) --tests --quiet -- recording::
+test-experiments:
+	$(WORKSPACE) --tests --quiet -- $(EXPERIMENTS) --include-ignored
 
-test-workspace:
-	$(WORKSPACE) -- --skip recording::
+test-recordings:
+	$(WORKSPACE) --tests --quiet -- $(RECORDINGS)
 
 test-shuttle:
 	$(SHUTTLE)
@@ -79,6 +102,7 @@ pages:
 	bench/pages/run $(PAGES)
 
 lint:
+	bench/mutants/run --check
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --profile checked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --profile checked -p pageyard --features step-hook --test stop -- -D warnings

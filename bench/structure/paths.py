@@ -2,7 +2,7 @@
 """Checks that the files and folders that the documents name exist.
 
 Links are followed from their page. A path in backticks that has a slash and begins with a folder of the project, or with
-`src/` or `tests/` of some crate, has to be there.
+`src/` or `tests/` of some crate, has to be there. The engine's reading path in ARCHITECTURE.md stays below 4,000 lines.
 """
 import pathlib
 import re
@@ -27,6 +27,11 @@ for page in pages:
         quoted = re.findall(r"`([A-Za-z0-9_*.-]+(?:/[A-Za-z0-9_*.-]+)+/?)`", line)
         named += [path for path in quoted if path.split("/")[0] in BEGINS and not exists(path, page)]
         missing += [f"{page.relative_to(ROOT)}:{number}: {path}" for path in named]
+
+path = (ROOT / "ARCHITECTURE.md").read_text().split("## The engine in an afternoon")[1].split("\n## ")[0]
+lines = sum(len((ROOT / file).read_text().splitlines()) for file in re.findall(r"\]\((crates/[^)]+\.rs)\)", path))
+if not 0 < lines < 4000:
+    sys.exit(f"ARCHITECTURE.md: the engine's reading path has {lines} lines, not below 4,000")
 
 for place in missing:
     print(place, "does not exist")

@@ -21,7 +21,7 @@ fn measured(outcome: &ExperimentReport) -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn without_the_published_tables_the_same_rows_are_measured() {
+fn an_experiment_without_published_tables_measures_the_same_rows() {
     let (with, without) = (page_frag(), outcome("page-frag", &Published::none()));
     assert!(!measured(with).is_empty());
     assert_eq!(measured(with), measured(&without));
@@ -62,7 +62,7 @@ fn an_unknown_experiment_is_answered_with_those_there_are() {
 }
 
 #[test]
-fn no_metric_stands_twice_for_a_column_and_a_setting() {
+fn an_experiment_has_no_metric_twice_for_a_column_and_a_setting() {
     let mut seen = BTreeSet::new();
     for r in page_frag().rows.iter() {
         assert!(seen.insert((&r.metric, &r.column, r.whole_setting())), "{r:?} appears twice");

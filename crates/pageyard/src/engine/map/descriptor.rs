@@ -294,10 +294,7 @@ impl BlockState {
     /// Reserves `n` frames for a request of type `ty`, unless it has another type, is isolated, or holds fewer.
     #[inline]
     pub(crate) const fn claim(self, n: u32, ty: Migratetype) -> Option<BlockState> {
-        if self.0 & TYPE != TypeCode::of(ty).0 as u64
-            || self.0 & (ISOLATED | HUGE | HOLE) != 0
-            || self.free() < n
-        {
+        if !self.has_type(ty) || self.0 & (ISOLATED | HUGE | HOLE) != 0 || self.free() < n {
             return None;
         }
         // The hint stays even where nothing is left: this reservation can be filled with frames that are freed
