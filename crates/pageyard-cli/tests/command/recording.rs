@@ -279,9 +279,10 @@ fn a_full_disk_keeps_what_was_recorded_and_the_commands_status() {
         println!("skipped: a small disk cannot be made here");
         return;
     }
-    // Fills the disk, and goes on.
+    // Fills the disk once some events are on it, and goes on.
     let script = "busy() { i=0; while [ $i -lt $1 ]; do /bin/true; i=$((i + 1)); done; }; \
-        busy 1500; for n in 1 2 3; do sleep 1; busy 100; done; sleep 1; cat /dev/zero > fill 2> /dev/null; \
+        written() { [ $(stat -c %s a.trace.partial/events.parquet 2> /dev/null || echo 0) -gt 4096 ]; }; \
+        busy 1500; for n in $(seq 100); do written && break; sleep 1; busy 100; done; cat /dev/zero > fill 2> /dev/null; \
         for n in 1 2 3 4 5; do sleep 1; busy 500; done; rm fill; exit 7";
     let out = pageyard(&disk, &["record", "-o", "a.trace", "--json", "--", "sh", "-c", script]);
     let summary = pageyard(&disk, &["summary", "a.trace", "--json"]);
