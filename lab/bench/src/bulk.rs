@@ -57,7 +57,7 @@ const HELD: usize = 16_384;
 pub const BUFFER_FRAMES: usize = 64;
 const BUFFER_ORDER: u8 = 6;
 
-/// What to measure.
+/// The settings to measure.
 #[derive(Clone, Debug)]
 pub struct BulkOptions {
     /// Frames in a call.
@@ -155,7 +155,7 @@ pub struct Bulk {
     pub machine: Machine,
     /// Whether fewer settings were measured than the benchmark has.
     pub quick: bool,
-    /// What disturbed it.
+    /// The disturbance seen during the run.
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
@@ -163,7 +163,7 @@ pub struct Bulk {
     pub rows: Vec<BulkRow>,
     /// The receive buffer.
     pub receive_buffer: Vec<BufferRow>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
 }
 

@@ -121,16 +121,18 @@ pub struct Cross {
     pub machine: Machine,
     /// Whether samples are shorter than the benchmark's.
     pub quick: bool,
-    /// What disturbed it: the queue by itself, measured first and last in each turn, is the pair that must agree.
+    /// The disturbance seen during the run. The queue alone, measured first and last in each turn, is the pair that
+    /// must agree.
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
-    /// What the queue between the two takes by itself, in nanoseconds a frame; left out where nothing was measured.
+    /// The cost of the queue between the two sides alone, in nanoseconds a frame; left out where nothing was
+    /// measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_ns_median: Option<f64>,
     /// The rows: nanoseconds a frame.
     pub rows: Vec<CrossRow>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
     /// The source of rows that were measured elsewhere; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,7 +146,7 @@ impl Document for Cross {
 /// Groups in a sample.
 const GROUPS: usize = 1 << 11;
 
-/// What to measure.
+/// The settings to measure.
 #[derive(Clone, Debug)]
 pub struct CrossOptions {
     /// Samples of each row.

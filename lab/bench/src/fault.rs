@@ -61,12 +61,12 @@ impl Path {
     }
 }
 
-/// What to measure.
+/// The settings to measure.
 #[derive(Clone, Debug)]
 pub struct FaultOptions {
     /// Samples of each row.
     pub samples: usize,
-    /// What the memory is.
+    /// The kinds of memory.
     pub backings: Vec<Backing>,
     /// Numbers of threads.
     pub threads: Vec<usize>,
@@ -99,7 +99,7 @@ impl FaultOptions {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultRow {
-    /// What the memory is.
+    /// The kind of memory.
     pub backing: &'static str,
     /// Bytes of a page, which is also what the arena hands out at a time.
     pub page_bytes: u64,
@@ -119,7 +119,7 @@ pub struct FaultRow {
     pub x_kernel: Option<f64>,
 }
 
-/// What it takes until memory can be used. The kernel's path, first and last in each turn, has to agree.
+/// The cost of making memory usable. The kernel's path, first and last in each turn, has to agree.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Faulted {
@@ -127,7 +127,7 @@ pub struct Faulted {
     pub machine: Machine,
     /// Whether fewer settings were measured than the benchmark has.
     pub quick: bool,
-    /// What disturbed it.
+    /// The disturbance seen during the run.
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
@@ -136,7 +136,7 @@ pub struct Faulted {
     /// How an arena starts that is not faulted in; left out where the host refuses so much.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
 }
 
@@ -144,7 +144,7 @@ impl Document for Faulted {
     const SCHEMA: &'static str = "pageyard.bench-fault/2";
 }
 
-/// What it takes to start an arena that is not faulted in.
+/// The cost of starting an arena that is not faulted in.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Start {
@@ -301,7 +301,7 @@ fn one(path: Path, backing: Backing, bytes: usize, start: &Barrier) -> Result<Sp
     Ok(Span { start: begin, end })
 }
 
-/// What a path begins with.
+/// The memory that a path begins with.
 enum Prepared {
     Mapped(Mapping),
     Arena(Box<Arena>, Order),

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// Blocks that a sample takes on each thread.
 const BLOCKS: usize = 1 << 17;
 
-/// What to measure.
+/// The settings to measure.
 #[derive(Clone, Debug)]
 pub struct MixedOptions {
     /// Numbers of threads, each at most the CPUs that this process may use.
@@ -187,7 +187,8 @@ pub struct Mixed {
     pub machine: Machine,
     /// Whether fewer settings were measured than the benchmark has.
     pub quick: bool,
-    /// What disturbed it: the loop by itself, measured first and last in each turn, is the pair that must agree.
+    /// The disturbance seen during the run. The loop alone, measured first and last in each turn, is the pair that
+    /// must agree.
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
@@ -197,7 +198,7 @@ pub struct Mixed {
     pub orders: Vec<OrderShare>,
     /// The rows: nanoseconds for each block, each thread.
     pub rows: Vec<MixedRow>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
     /// The source of rows that were measured elsewhere; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -20,7 +20,7 @@ const BATCH: usize = 64;
 /// Pairs of calls in a sample.
 const PAIRS: usize = 1 << 12;
 
-/// What to measure.
+/// The settings to measure.
 #[derive(Clone, Debug)]
 pub struct ScaleOptions {
     /// Sizes of memory, in frames.

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 /// A batch larger than all lists, of single frames on one thread, freed at random: the coldest case.
 pub const LARGEST_BATCH: usize = 200_000;
 
-/// What to sweep.
+/// The settings to sweep.
 #[derive(Clone, Debug)]
 pub struct SweepOptions {
     /// Orders.
@@ -62,7 +62,7 @@ impl SweepOptions {
         }
     }
 
-    /// What says most: within a minute.
+    /// Returns the settings that show most of the picture within a minute.
     #[must_use]
     pub fn quick() -> SweepOptions {
         SweepOptions {
@@ -205,15 +205,15 @@ pub struct Sweep {
     pub machine: Machine,
     /// Whether fewer settings were measured than the benchmark has.
     pub quick: bool,
-    /// What disturbed it.
+    /// The disturbance seen during the run.
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
     /// The rows: nanoseconds for each block, each thread.
     pub rows: Vec<SweepRow>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
-    /// What is to be known of rows that were measured apart.
+    /// A remark on rows that were measured in another run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The source of rows that were measured elsewhere; left out where there is none.

@@ -56,7 +56,7 @@ pub struct Distances {
     pub over_time: Vec<DistanceAt>,
 }
 
-/// What other predictions come to.
+/// The distances of simpler predictions, to compare a replay with.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Baselines {

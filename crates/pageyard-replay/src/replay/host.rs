@@ -1,5 +1,5 @@
-//! What the host's own texts say of its free blocks: before the recording, meanwhile and after it. A replay is compared
-//! with them. They decide nothing in it.
+//! The host's own record of its free blocks before, during and after the recording. A replay is compared with it but
+//! never steered by it.
 
 use crate::error::ReplayError;
 use crate::limits;

@@ -352,7 +352,7 @@ mod tests {
     use pageyard_trace::Trace;
     use std::time::Duration;
 
-    /// What the reference's zones hold, as a guest would write it down.
+    /// Samples the reference's zones in the form that a guest reports.
     fn sampled(reference: &LinuxAllocator, step: u64, cpus: u32) -> GuestSample {
         let none = SampledZone {
             free: 0,

@@ -17,11 +17,11 @@ use pageyard_guest::exchange::{
 use pageyard_linux::LinuxAllocator;
 use std::sync::{Mutex, MutexGuard};
 
-/// What a guest did, in the recording's frames.
+/// A guest's answers to a plan, in the recording's frames.
 pub struct Answers {
-    /// What the steps that ask got, in their order: the number of the step, and the first frame.
+    /// The result of each allocating step, in order: the step's number and the first frame.
     asked: Vec<(u32, Option<Pfn>)>,
-    /// What zones held at the steps that sample, in order.
+    /// The zones' state at each sampling step, in order.
     sampled: Vec<GuestSample>,
     /// The same after each refused request.
     refused: Vec<GuestSample>,
@@ -94,7 +94,7 @@ impl Answers {
     }
 }
 
-/// What the engine's zones are asked for.
+/// The reason the engine's zones are read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asker {
     /// The opening is brought about.

@@ -10,12 +10,12 @@ use pageyard_linux::LinuxAllocator;
 use pageyard_trace::Event;
 use std::sync::Mutex;
 
-/// What the places of a plan name.
+/// The origin of the block that a place of the plan names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     /// The block that the opening holds here.
     Opening(Pfn),
-    /// What a step got, from this frame of it on.
+    /// The block that a step got, from this frame of it on.
     Step(u32, u32),
 }
 

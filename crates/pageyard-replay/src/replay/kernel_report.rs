@@ -1,4 +1,4 @@
-//! What a replay in a kernel adds to its report.
+//! The part of a report that only a replay in a kernel has.
 
 use pageyard::Counter;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 /// The counters that a replay in a kernel keeps.
 pub(super) const COUNTED: [Counter; 2] = [Counter::Extfrag, Counter::AllocSlow];
 
-/// What a replay in a kernel adds to its report.
+/// The part of a report that only a replay in a kernel has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InKernel {

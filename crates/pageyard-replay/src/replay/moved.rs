@@ -1,4 +1,4 @@
-//! What compaction and migration did on the host, in step with a trace's events.
+//! The compaction and migration done on the host, in step with a trace's events.
 
 use super::hidden::HiddenMoves;
 use super::walk::EventCounts;

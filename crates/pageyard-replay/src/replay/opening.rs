@@ -15,7 +15,7 @@ use std::collections::HashMap;
 /// The opening state is claimed in blocks of at most this order: a claim of a whole pageblock would set its type.
 pub const BELOW_A_PAGEBLOCK: Order = Order::of(8);
 
-/// What an engine opened with.
+/// An engine's opening state: frame counts, and the zones that are short of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Opened {

@@ -19,9 +19,9 @@ pub struct ListPrediction {
     pub zone: String,
     /// The CPU.
     pub cpu: u32,
-    /// What the engine ended with.
+    /// The engine's lists at the end.
     pub predicted: ListFrames,
-    /// What the host ended with.
+    /// The host's lists at the end.
     pub recorded: ListFrames,
 }
 
@@ -39,11 +39,11 @@ pub struct ListFrames {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prediction {
-    /// What the engine ended with.
+    /// The engine's free blocks at the end, by zone.
     #[serde(serialize_with = "as_map")]
     #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, Blocks>"))]
     pub predicted: Vec<(String, Blocks)>,
-    /// What the host ended with.
+    /// The host's free blocks at the end, by zone.
     #[serde(serialize_with = "as_map")]
     #[cfg_attr(feature = "schema", schemars(with = "std::collections::BTreeMap<String, Blocks>"))]
     pub recorded: Vec<(String, Blocks)>,

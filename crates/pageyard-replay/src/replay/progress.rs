@@ -1,6 +1,6 @@
-//! What a replay is doing.
+//! The progress of a replay.
 
-/// What a replay is doing, for a progress bar.
+/// The current stage of a replay, for a progress bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// It looks for the opening state.

@@ -36,7 +36,7 @@ impl Asked<'_> {
     }
 }
 
-/// What the host did with a request.
+/// The outcome of a request on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnHost {
     /// It served it.
@@ -77,7 +77,7 @@ pub struct Refusal {
     pub on_host_too: bool,
 }
 
-/// What an engine refused, kind by kind.
+/// The requests an engine refused, by kind.
 #[derive(Clone, Debug)]
 pub struct Refusals {
     /// How often requests of all kinds were refused.

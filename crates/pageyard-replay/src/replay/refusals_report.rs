@@ -46,7 +46,7 @@ pub struct RefusalDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusalsOfKindDocument {
-    /// What was asked for, and by whom.
+    /// The kind of request and its caller.
     #[serde(flatten)]
     pub kind: FailureKindDocument,
     /// How often.

@@ -172,7 +172,7 @@ pub struct EngineReport {
     pub name: String,
     /// The engine's own name.
     pub engine: &'static str,
-    /// What it leaves out of what it is named after.
+    /// The features of its namesake that it leaves out.
     #[serde(rename = "left_out", skip_serializing_if = "str::is_empty")]
     pub leaves_out: &'static str,
     /// The knobs that were set on it, by name.
@@ -193,7 +193,7 @@ pub struct EngineReport {
     /// Latencies of freeing, in nanoseconds.
     #[serde(rename = "free_ns")]
     pub free: LatencySummary,
-    /// What went wrong.
+    /// The failures.
     #[serde(flatten)]
     pub failures: Failures,
     /// Requests refused, here or on the host: which, and the first in full.
@@ -202,7 +202,7 @@ pub struct EngineReport {
     pub refusals: Refusals,
     /// Frames that the engine says are allocated, less those that the replay holds.
     pub leaked_frames: i64,
-    /// What it opened with.
+    /// The state it opened with.
     #[serde(rename = "opening")]
     pub opened: Opened,
     /// Blocks split because they were freed in parts.
@@ -266,11 +266,11 @@ pub struct EngineReport {
     /// The threads; left out where there was one.
     #[serde(rename = "threads", skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
-    /// What the slow path came to; left out where there was none.
+    /// The totals of the slow path; left out where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_path: Option<SlowPathTotals>,
-    /// What a kernel's replay adds; left out for other engines. A kernel's calls are not timed, and its `seconds` are
-    /// those of the guest and of what makes it ready.
+    /// The figures added by a replay in a kernel; left out for other engines. A kernel's calls are not timed, and its
+    /// `seconds` are those of the guest and of what makes it ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<InKernel>,
 }

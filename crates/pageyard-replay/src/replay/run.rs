@@ -34,7 +34,7 @@ pub const MOST_SAMPLES: u64 = 100_000;
 /// Bytes that the owners of a slow path keep for a frame that is held on its own.
 const OWNER_BYTES_A_FRAME: u64 = 32;
 
-/// What to replay, and how.
+/// The options of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayOptions {
     /// Makes the machine smaller: the bytes that it has left.

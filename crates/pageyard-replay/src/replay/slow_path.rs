@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// What requests can use when memory is short.
+/// The slow-path steps that requests may take when memory is short.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct SlowPath {
     /// Page cache can be given up.
@@ -55,7 +55,7 @@ impl fmt::Display for SlowPath {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowPathTotals {
-    /// What was allowed: `reclaim`, `compaction`, `reclaim,compaction` or `none`.
+    /// The steps allowed: `reclaim`, `compaction`, `reclaim,compaction` or `none`.
     #[serde(serialize_with = "as_text")]
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub allowed: SlowPath,

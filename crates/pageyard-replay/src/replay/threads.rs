@@ -61,7 +61,7 @@ impl<T: Copy> Pieces<T> {
     }
 }
 
-/// What a refused request is described by, beside its step.
+/// The details of a refused request that its step does not carry.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asker {
     gfp: u32,
@@ -80,7 +80,7 @@ struct Steps {
 #[derive(Default)]
 pub struct Plan {
     cpus: Vec<Steps>,
-    /// What the places of the opening state hold.
+    /// The initial contents of the places that name the opening state's blocks.
     opening: Vec<u32>,
     places: u32,
 }
@@ -156,7 +156,7 @@ const EMPTY: u32 = 0;
 /// A place whose request was refused.
 const REFUSED: u32 = u32::MAX;
 
-/// What the threads share.
+/// The state shared by the threads.
 struct Shared<'a, E: ?Sized> {
     engine: &'a E,
     /// For each place: 1 + the engine's frame, [`EMPTY`] or [`REFUSED`].
@@ -167,7 +167,7 @@ struct Shared<'a, E: ?Sized> {
     biases: bool,
 }
 
-/// What one thread found.
+/// The results of one thread.
 pub struct Found {
     pub alloc: Latencies,
     pub free: Latencies,

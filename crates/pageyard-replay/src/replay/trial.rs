@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// When an engine's replay began, and the time that finding the opening state took before that.
 pub(super) type Since = (Instant, Duration);
 
-/// What is replayed, on what.
+/// A replay to be run: the engine, the trace and the state they start from.
 #[derive(Clone)]
 pub(super) struct Trial<'a> {
     pub(super) spec: &'a EngineSpec,
@@ -57,7 +57,7 @@ impl Trial<'_> {
     }
 }
 
-/// What reading a trace's rows came to.
+/// The totals of reading a trace's rows.
 pub(crate) struct RowsRead {
     /// Frames that the host moved by its own count, where the trace says.
     pub(crate) migrated: Option<u64>,

@@ -28,21 +28,21 @@ const UNDER_WAY: usize = 1024;
 /// A thread that compacts.
 struct Compactor {
     tid: u32,
-    /// What it isolated last, to move it.
+    /// The ranges it isolated last, to move them.
     sources: VecDeque<Range<u64>>,
     /// Frames that its frees say it moved, and that the host counts.
     inferred: u64,
     migrated: u64,
 }
 
-/// What is known of moves that no row names.
+/// The moves that no row names, as far as they are known.
 pub(super) struct Unseen {
     under_way: VecDeque<Compactor>,
     /// Frames that a free scanner looked at and took some of, and that nothing was allocated in or freed from since.
     targets: FrameSet,
     /// Whether there ever were any: most recordings have none, and need not look.
     has_targets: bool,
-    /// What stands for things that are somewhere else now, by order.
+    /// The stands of blocks that have moved to an unknown frame, by order.
     adrift: [Vec<Stand>; LINUX_ORDERS],
     /// Frames inferred to have moved beyond what the host counts for the same compaction, of those that have ended.
     beyond_count: u64,

@@ -104,7 +104,7 @@ pub struct Walk<'a> {
     hidden: Option<Hidden>,
 }
 
-/// What a walk makes of moves.
+/// The moves that a walk follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Follow {
     /// It follows those that rows name, and infers others.

@@ -32,11 +32,11 @@ const KCOMPACTD_NS: u64 = 100_000_000;
 /// A stand with this bit is a part of a kept block: the rest is the block's index.
 const IN_STEAD: u32 = 1 << 31;
 
-/// What a thread was refused on the host, and takes smaller blocks for.
+/// A request that the host refused, which the thread replaces with smaller blocks.
 struct Refused {
     order: Order,
     role: Role,
-    /// What the engine granted.
+    /// The block that the engine granted.
     granted: Option<u32>,
     /// Its index among the kept blocks, once something was taken instead of it.
     kept: Option<u32>,

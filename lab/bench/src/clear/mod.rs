@@ -31,7 +31,7 @@ pub struct ClearSetting {
     pub threads: usize,
 }
 
-/// What to measure.
+/// The settings to measure.
 #[derive(Clone, Debug)]
 pub struct ClearOptions {
     /// Samples of each row.
@@ -73,7 +73,7 @@ impl ClearOptions {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClearRow {
-    /// What writes zeros: `memset` is the C library's, `pageyard` the arena's choice.
+    /// The code that writes zeros: `memset` is the C library's, `pageyard` the arena's choice.
     pub primitive: &'static str,
     /// How much with one call.
     pub mode: Mode,
@@ -106,17 +106,17 @@ pub struct Cleared {
     pub machine: Machine,
     /// Whether fewer settings were measured than the benchmark has.
     pub quick: bool,
-    /// What disturbed it.
+    /// The disturbance seen during the run.
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
-    /// What the arena chooses here: for a hot frame, for cold memory, and the size from which an extent is taken for
+    /// The arena's choice here: for a hot frame, for cold memory, and the size from which an extent is taken for
     /// cold; left out where nothing was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
     /// The rows.
     pub rows: Vec<ClearRow>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
 }
 
@@ -124,7 +124,7 @@ impl Document for Cleared {
     const SCHEMA: &'static str = "pageyard.bench-clear/2";
 }
 
-/// What the arena chooses on this machine, as it was measured before.
+/// The arena's choice on this machine, which it measures once.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Choice {

@@ -99,7 +99,7 @@ impl Way {
 /// A frame, in bytes.
 pub(crate) const PAGE: usize = PAGE_SIZE as usize;
 
-/// What a batch is: the kernel's, or 64 frames that lie apart.
+/// Returns the bytes of a batch: the kernel's batch, or 64 frames that lie apart.
 fn batch_bytes(extent: usize) -> usize {
     if extent == PAGE { SCATTERED * PAGE } else { NON_PREEMPT_BATCH.0 as usize * PAGE }
 }

@@ -20,9 +20,9 @@ pub struct RouterDocument<'a> {
     pub settings: BTreeMap<&'static str, String>,
     /// Parameters that are not at their defaults.
     pub changed: Vec<&'static str>,
-    /// What the simulation took.
+    /// The effort of the simulation.
     pub effort: EffortDocument,
-    /// What came of the setting; left out where it was swept around.
+    /// The figures of the setting; left out where it was swept around.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figures: Option<&'a RouterFigures>,
     /// The sweep; left out where there was none.
@@ -40,7 +40,7 @@ impl Document for RouterDocument<'_> {
 pub struct RouterSweepDocument<'a> {
     /// The best rate of all settings, packets a second sent.
     pub best_pps: f64,
-    /// What of it a setting has to send to keep the rate, percent.
+    /// The share of the best rate that a setting must send to count as keeping it, in percent.
     pub keeps_pct: f64,
     /// The smallest rings that keep it: of all settings, then at each coalescing where some do.
     pub smallest: &'a [Smallest],
@@ -50,7 +50,7 @@ pub struct RouterSweepDocument<'a> {
     pub rows: &'a [SweepRow],
 }
 
-/// What a simulation took on the machine that it ran on.
+/// The effort of a simulation on the machine that it ran on.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EffortDocument {

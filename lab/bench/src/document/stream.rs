@@ -15,7 +15,7 @@ pub struct StreamDocument<'a> {
     pub machine: &'a Machine,
     /// Whether fewer repetitions were measured than the benchmark has.
     pub quick: bool,
-    /// What disturbed it.
+    /// The disturbance seen during the run.
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
@@ -31,7 +31,7 @@ pub struct StreamDocument<'a> {
     /// Why the figures may not be those of the memory; left out where they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: &'a [Skipped],
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct ExperimentDocument<'a> {
     /// Its name.
     pub name: &'static str,
-    /// What it is about.
+    /// A one-line description.
     pub about: &'static str,
     /// The machine it ran on.
     pub machine: &'a str,
@@ -23,7 +23,7 @@ pub struct ExperimentDocument<'a> {
     pub notes: &'a [String],
     /// The claims as text, one on a line.
     pub verdict: String,
-    /// What the document and the targets say, and what was reproduced of it.
+    /// The claims of the document and the targets, and which of them were reproduced.
     pub claims: Vec<ClaimDocument<'a>>,
     /// Knobs that were set on engines beside those of the document, by engine; empty where all are the document's.
     pub settings: BTreeMap<&'static str, BTreeMap<String, String>>,
@@ -32,7 +32,7 @@ pub struct ExperimentDocument<'a> {
     pub samples: Option<usize>,
     /// Whether it was a quick run.
     pub quick: bool,
-    /// What this run cannot show; empty if it can show everything.
+    /// The limits of this run; empty if there are none.
     pub cannot_show: &'static str,
     /// How it was made.
     pub made: &'a Made,
@@ -46,17 +46,17 @@ impl Document for ExperimentDocument<'_> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClaimDocument<'a> {
-    /// What it says.
+    /// The claim's sentence.
     pub claim: &'a str,
     /// Who makes it: `document`, or `target`, which is this project's.
     pub by: &'static str,
-    /// What has to be reached; left out where the claim says it.
+    /// The value to reach; left out where the claim names it.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub asked: &'a str,
-    /// What was published; left out where nothing was.
+    /// The published value; left out where there is none.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub published: &'a str,
-    /// What was measured; left out where nothing was, and where a quick run's figures do not belong to the claim.
+    /// The measured value; left out where there is none, and where a quick run's figures do not belong to the claim.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub measured: &'a str,
     /// `reproduced`: every row agrees (a target is reached); `missed`: one does not; `not_carried`: this run is too
@@ -85,7 +85,7 @@ pub struct GroundDocument<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RowDocument<'a> {
-    /// What was measured, labelled as the document labels it.
+    /// The quantity measured, labelled as the document labels it.
     pub metric: &'a str,
     /// On what: `published:..`, `reference:..` or `pageyard`.
     pub column: &'a str,
@@ -117,7 +117,7 @@ impl Document for ExperimentsDocument {
 pub struct ExperimentListed {
     /// Its name.
     pub name: &'static str,
-    /// What it is about.
+    /// A one-line description.
     pub about: &'static str,
 }
 

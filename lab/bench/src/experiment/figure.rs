@@ -14,13 +14,13 @@ pub enum Scale {
 /// A picture of a claim.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What the bars are.
+    /// The caption of the bars.
     pub caption: String,
     /// How groups compare.
     pub scale: Scale,
     /// The groups, published first.
     pub groups: Vec<Group>,
-    /// What has to be reached, on the scale of the bars: a multiple of the first bar, or a value.
+    /// The value to reach, on the scale of the bars: a multiple of the first bar, or a value.
     pub asked: Option<f64>,
 }
 
@@ -36,7 +36,7 @@ pub struct Group {
 /// A bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it is, in few words.
+    /// A short label.
     pub label: String,
     /// The row that it shows.
     pub row: Row,

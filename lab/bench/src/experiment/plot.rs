@@ -14,11 +14,11 @@ use std::sync::Once;
 /// A picture.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What it shows.
+    /// The title.
     pub title: String,
-    /// What the horizontal axis is; empty for bars.
+    /// The label of the horizontal axis; empty for bars.
     pub x: &'static str,
-    /// What the vertical axis is.
+    /// The label of the vertical axis.
     pub y: &'static str,
     /// The lines, each with its points; or, where `x` is empty, bars: the first point's second number each.
     pub series: Vec<Series>,
@@ -27,7 +27,7 @@ pub struct Plot {
 /// A line of a [`Plot`], or a bar.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What it is.
+    /// The name in the legend.
     pub name: String,
     /// Its points, from left to right.
     pub points: Vec<(f64, f64)>,

@@ -9,7 +9,7 @@ pub struct Row {
     pub section: &'static str,
     /// The machine and the load that it was measured on, where a table's name does not say it all.
     pub setting: String,
-    /// What was measured, labelled as the document labels it.
+    /// The quantity measured, labelled as the document labels it.
     pub metric: String,
     /// The source: `published:..`, `reference:..` or `pageyard`.
     pub column: String,

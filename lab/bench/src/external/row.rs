@@ -115,7 +115,7 @@ impl Kind {
 /// Reads a row.
 ///
 /// # Errors
-/// What is wrong with it and what to do.
+/// A message that names the mistake in the row and how to fix it.
 pub(crate) fn read<R: ExternalRow>(row: &Value) -> Result<R, String> {
     let keys = row.as_object().ok_or_else(|| "it is not an object; write {\"allocator\": ..}".to_owned())?;
     Key::of("allocator", Kind::Name).check(keys)?;

@@ -39,7 +39,7 @@ impl Noise {
     }
 }
 
-/// What disturbed a run of many settings.
+/// The disturbance seen across a run of many settings.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Disturbance {
@@ -49,7 +49,7 @@ pub struct Disturbance {
     pub disturbed: usize,
     /// The largest disagreement of a pair of the same code.
     pub pair_apart_pct_max: f64,
-    /// What others took meanwhile.
+    /// The processor time that other processes took during the run.
     #[serde(flatten)]
     pub taken: Taken,
 }

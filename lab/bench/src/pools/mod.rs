@@ -55,13 +55,13 @@ pub struct Pools {
     pub machine: Machine,
     /// Whether samples are shorter than the benchmark's.
     pub quick: bool,
-    /// What disturbed it.
+    /// The disturbance seen during the run.
     pub disturbance: Disturbance,
     /// Samples of each row.
     pub samples: usize,
     /// The rows: nanoseconds a buffer.
     pub rows: Vec<PoolRow>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
 }
 
@@ -69,7 +69,7 @@ impl Document for Pools {
     const SCHEMA: &'static str = "pageyard.bench-pools/1";
 }
 
-/// What to measure.
+/// The settings to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolsOptions {
     /// Samples of each row.

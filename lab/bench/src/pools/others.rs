@@ -157,7 +157,7 @@ impl Pool for Cached {
         }
     }
 
-    /// What the thread has left goes back.
+    /// Puts the buffers that the thread has left back in the shared stacks.
     fn end(&'static self, user: &mut Self::User, _: usize) {
         if let Ok(mut stacks) = self.0.lock() {
             stacks.full.extend(user.iter_mut().map(std::mem::take).filter(|stack| !stack.is_empty()));

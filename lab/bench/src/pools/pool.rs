@@ -1,4 +1,4 @@
-//! What a pool of buffers is, and the timed loops, compiled for each.
+//! The interface of a pool of buffers, and the timed loops, compiled for each pool.
 
 use crate::harness::clock::{clock_cost, now_ns};
 use crate::harness::team::Team;
@@ -34,7 +34,7 @@ pub(super) const GROUP: usize = 64;
 /// Groups on their way at most.
 const ON_THE_WAY: usize = 16;
 
-/// What a sample does.
+/// The settings of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub threads: usize,
@@ -48,7 +48,7 @@ pub(super) struct Work {
 pub(super) trait Pool: Send + Sync + 'static {
     /// A buffer, its holder's alone.
     type Buffer: Send + 'static;
-    /// What one CPU has of the pool.
+    /// One CPU's part of the pool.
     type User;
 
     /// Makes a CPU's part, for one thread at a time.
@@ -95,7 +95,7 @@ pub(super) struct Inside<P: 'static> {
     pub pool: &'static P,
 }
 
-/// What one thread spent, in nanoseconds, the clock's cost taken off.
+/// The time that one thread spent, in nanoseconds, the clock's cost taken off.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     get: f64,

@@ -7,7 +7,7 @@ use crate::harness::noise::Skipped;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 
-/// What the engine's paths are made of.
+/// Returns the primitives that the engine's paths are made of.
 pub(super) fn engine(skipped: &mut Vec<Skipped>) -> Vec<Primitive> {
     let (byte, word, count) = (AtomicU8::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let (plain, flag, line) = (AtomicU8::new(0), AtomicBool::new(false), AtomicU64::new(0));

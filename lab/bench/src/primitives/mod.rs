@@ -27,7 +27,7 @@ use serde::Serialize;
 pub struct PrimitiveRow {
     /// The operation, by document 000's name where it has one.
     pub primitive: &'static str,
-    /// What was done here.
+    /// The operation as performed here.
     pub how: &'static str,
     /// Nanoseconds for one, the median.
     pub ns_median: f64,
@@ -73,17 +73,17 @@ fn published(primitive: &str) -> Option<(f64, f64)> {
     (both.0.is_finite() && both.1.is_finite()).then_some(both)
 }
 
-/// What paths are made of.
+/// The costs of the operations that allocator paths are made of.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Primitives {
     /// Where it was measured.
     pub machine: Machine,
-    /// What disturbed it: the empty loop, first and last of each turn, is the pair that must agree.
+    /// The disturbance seen during the run. The empty loop, first and last of each turn, is the pair that must agree.
     pub disturbance: Disturbance,
     /// The rows: first those of document 000, in its order.
     pub rows: Vec<PrimitiveRow>,
-    /// What is not there.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
 }
 

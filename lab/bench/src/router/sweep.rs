@@ -23,7 +23,7 @@ pub struct SweepRow {
     pub coalescing: String,
     /// Whether it carries at least 99 % of what the best setting does.
     pub keeps: bool,
-    /// What came of it.
+    /// The setting's figures.
     #[serde(flatten)]
     pub figures: RouterFigures,
 }
@@ -94,7 +94,7 @@ pub struct RouterSweep {
     pub smallest: Vec<Smallest>,
     /// The rule, for each coalescing.
     pub rule: Vec<RingRule>,
-    /// What it took.
+    /// The effort of the simulations.
     pub effort: Effort,
 }
 

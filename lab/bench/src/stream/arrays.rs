@@ -8,7 +8,7 @@ use std::collections::TryReserveError;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What each element of `a`, `b` and `c` holds before the first repetition.
+/// The value of each element of `a`, `b` and `c` before the first repetition.
 const FIRST: [f64; 3] = [2.0, 2.0, 0.0];
 
 /// One thread's part of the arrays.

@@ -33,7 +33,7 @@ pub const MOST_SAMPLES: usize = 249;
 /// Bytes of an element in each of the three arrays.
 const ELEMENT_BYTES: u64 = size_of::<[f64; 3]>() as u64;
 
-/// What to measure.
+/// The settings to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamOptions {
     /// Elements of each array.
@@ -139,15 +139,16 @@ impl StreamRow {
 pub struct Streamed {
     /// Where it was measured.
     pub machine: Machine,
-    /// What was measured.
+    /// The settings measured.
     pub options: StreamOptions,
     /// Bytes of the last-level caches of all CPUs that were used; `None` where the kernel does not say.
     pub last_level_caches: Option<u64>,
     /// The rows.
     pub rows: Vec<StreamRow>,
-    /// What was not measured.
+    /// The measurements that were skipped, each with the reason.
     pub skipped: Vec<Skipped>,
-    /// What disturbed each number of threads: Triad in even repetitions and in odd ones has to agree.
+    /// The disturbance at each number of threads. Triad in even repetitions and in odd ones is the pair that must
+    /// agree.
     pub noise: Vec<Noise>,
 }
 

@@ -1,4 +1,4 @@
-//! What a protection costs by itself, and the document's prediction from that: what is removed, minus what is added.
+//! The cost of each protection alone, and the document's prediction from it: the cost removed, minus the cost added.
 
 use super::subjects::{AFTER, BEFORE, MASK, REGISTER};
 use crate::experiment::{Published, Rows, Run};

@@ -70,7 +70,7 @@ impl<A: PageAllocator + 'static> Buffers<A> {
     }
 }
 
-/// What becomes of a packet's page.
+/// The path of a packet's page from receipt to completion.
 pub(super) trait Fate: Send + Sync + 'static {
     /// A packet's buffer.
     type Buffer<A: PageAllocator + 'static>: Send;
@@ -92,7 +92,8 @@ pub(super) trait Fate: Send + Sync + 'static {
 /// the pool is always empty and asks the allocator.
 ///
 /// # Linux
-/// What the document says of mlx5: `page_pool_release_page` and `build_skb` on receipt, `page_frag_free` on completion.
+/// The document's account of mlx5: `page_pool_release_page` and `build_skb` on receipt, `page_frag_free` on
+/// completion.
 pub(super) struct Leaves;
 
 impl Fate for Leaves {

@@ -1,5 +1,5 @@
-//! What each packet costs in counts, and what the gain of lists rests on: waiting, lines of the zone that change hands,
-//! or frames that are no longer in a CPU's caches.
+//! The counts behind each packet's cost, and the source of the gain from lists: waiting, lines of the zone that
+//! change hands, or frames that are no longer in a CPU's caches.
 //!
 //! Counts are of a pass of their own. The gain is then measured where each of the three is missing: on one CPU nothing
 //! waits and nothing changes hands; with headers that no one touches, a frame's own memory is not needed.

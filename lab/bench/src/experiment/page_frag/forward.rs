@@ -31,7 +31,7 @@ const RING: usize = 1024;
 /// Words of a header that are written and read: 128 bytes, the part of a frame that forwarding touches.
 const HEADER: usize = 16;
 
-/// What all hosts of the experiment share: they take turns.
+/// The state shared by all hosts of the experiment, which take turns.
 #[derive(Clone)]
 pub(super) struct World {
     /// The memory of the frames, as far as packets touch it: the first cache lines of each.
@@ -79,7 +79,7 @@ impl Shape {
     }
 }
 
-/// What a pass does.
+/// The settings of a pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub shape: Shape,
@@ -90,7 +90,7 @@ pub(super) struct Load {
     pub headers: bool,
 }
 
-/// What came of a pass.
+/// The results of a pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
     /// Packets that were forwarded.

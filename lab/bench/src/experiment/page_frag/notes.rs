@@ -1,4 +1,4 @@
-//! What a pass over the packets notes beside forwarding them: nothing where it is timed.
+//! The notes that a pass over the packets takes beside forwarding them: nothing where it is timed.
 
 use pageyard::Pfn;
 use pageyard_linux::place::Watch;
@@ -16,7 +16,7 @@ pub(super) enum Stage {
 
 /// Notes of a pass.
 pub(super) trait Notes: Send + Sync + 'static {
-    /// What the reference tells where it is.
+    /// The watcher that the reference reports its places to.
     type Watch: Watch;
     /// The stay in a place: it ends when this is dropped.
     type Stay;

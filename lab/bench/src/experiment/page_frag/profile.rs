@@ -205,7 +205,7 @@ fn timer() -> nix::Result<Timer> {
     Ok(timer)
 }
 
-/// What a sampled pass notes.
+/// The notes of a sampled pass.
 pub(super) struct Sampling(Arc<Profile>);
 
 impl Notes for Sampling {

@@ -78,7 +78,7 @@ impl Watch for Taking {
     }
 }
 
-/// What they say.
+/// The figures of frame reuse in a pass.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Reuse {
     /// Packets received into a frame that another CPU had received into last.

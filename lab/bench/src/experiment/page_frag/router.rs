@@ -1,4 +1,4 @@
-//! What the thread said of its router, as rows: for how many settings of the router model each claim holds.
+//! The thread's claims about its router, as rows: the number of settings of the router model for which each holds.
 
 use super::subjects::MODEL;
 use crate::error::BenchError;

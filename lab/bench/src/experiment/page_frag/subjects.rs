@@ -1,4 +1,4 @@
-//! What is measured, by name.
+//! The names of the measured allocators and quantities.
 
 /// The reference, and the knob that the document is about.
 pub(super) const PRESET: &str = "linux-4.10";

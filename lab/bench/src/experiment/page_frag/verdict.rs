@@ -143,7 +143,7 @@ fn error_of(share: f64, samples: f64) -> f64 {
     (share * (100.0 - share) / all).sqrt()
 }
 
-/// What the document says of the profile after the patch.
+/// Judges the document's claim about the profile after the patch.
 fn gone(rows: &Rows) -> Claim {
     let claim = Claim::document("After the patch, waiting for the zone lock is gone from the profile")
         .asked("1 % of samples or less")

@@ -12,7 +12,7 @@ pub(super) enum Level {
     /// A router's by the number of CPUs: 14 cores of a node shared its zone lock, here two do. With a seventh of the
     /// work two CPUs ask for the lock as often as those 14 did.
     Scaled,
-    /// What the document's router spent: 70 Gbit/s on 28 cores, half busy, is 1.1 microseconds for a packet of 700
+    /// The work of the document's router: 70 Gbit/s on 28 cores, half busy, is 1.1 microseconds for a packet of 700
     /// bytes (the size is assumed: the document gives none).
     Router,
 }

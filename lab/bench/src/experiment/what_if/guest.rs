@@ -32,7 +32,7 @@ const LINES: &str = "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\
 const CACHE_BYTES: u64 = 8 << 30;
 const OUT_BYTES: u64 = 1 << 30;
 
-/// What the guest's first process does.
+/// The commands that the guest's first process runs.
 const INIT: &str = "/bin/busybox stty -F /dev/ttyS1 raw -echo
 exec /bin/pageyard what-if-guest </dev/ttyS1 >/dev/ttyS1";
 

@@ -64,13 +64,13 @@ impl MixedPattern {
 /// Of this many blocks given back, one is handed over.
 const HANDED: usize = 4;
 
-/// What the calls are made from; each thread has the next number.
+/// The seed of the first thread's calls; each further thread adds its number.
 const SEED: u64 = 20_260;
 
 /// The mean length of a run of calls: about the batch by which lists are filled.
 const RUN: u32 = 64;
 
-/// What is held wanders from the middle by at most this part of itself.
+/// The divisor of the held count that bounds how far it wanders from the middle.
 const WANDERS: usize = 16;
 
 /// A thread gives back a block from another after it has handed over so many more itself. Less than the queue holds,
@@ -81,7 +81,7 @@ const LAG: usize = 2 * GROUP;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step(u32);
 
-/// What a call does.
+/// The kind of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Takes a block.

@@ -10,7 +10,7 @@ use crate::harness::memory::Memory;
 use pageyard::{Order, Pfn};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a mixed load is.
+/// The settings of a mixed load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Setting {
     pub threads: usize,
@@ -60,7 +60,7 @@ impl MixedLoad {
     }
 }
 
-/// What a thread is to do.
+/// A thread's work order.
 #[derive(Clone)]
 pub(crate) struct Work {
     pub load: Arc<MixedLoad>,
@@ -87,7 +87,7 @@ impl Held {
     }
 }
 
-/// What a thread holds, and its ends of the queues.
+/// The blocks a thread holds, and its ends of the queues.
 struct Side {
     held: Box<[Held]>,
     len: usize,
