@@ -18,7 +18,7 @@ lab:
 	$(CARGO) build --release -p pageyard-lab
 
 # Tests come in three tiers, by what they cost. `make test` finds a mistake quickly: every test but those below. `make verify`
-# takes an hour: what needs a kernel's tracepoints, the model checkers, threads stopped at every step, experiments, a short
+# adds what needs a kernel's tracepoints, the model checkers, threads stopped at every step, experiments, a short
 # storm, instruction counts, the viewer in a browser and every planted mistake. `make night` has no limit: guests that judge
 # the reference, ten minutes of storm on each protection, races, and fuzzing.
 LOOM = RUSTFLAGS="--cfg loom" $(CARGO) test -p pageyard -p pageyard-packets --release --test loom --target-dir target/loom

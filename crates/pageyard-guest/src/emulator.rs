@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What every guest's kernel is told. A host that is busy delays the emulated timer, which the kernel would take for a
-/// broken one (`no_timer_check`).
+/// Every guest's kernel command line. A busy host delays the emulated timer, which the kernel would otherwise take
+/// for a broken one (`no_timer_check`).
 const WORDS: &str =
     "console=ttyS0 quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 tsc=reliable no_timer_check";
 

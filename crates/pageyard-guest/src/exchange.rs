@@ -36,13 +36,13 @@ pub enum StepKind {
     Free = 1,
     /// Frees the block at frame `arg`, which the opening holds.
     FreeAt = 2,
-    /// Records the free and listed frames of all zones.
+    /// Drains the lists of all CPUs.
     Drain = 3,
     /// Lets the vmstat worker of its CPU run.
     Tick = 4,
     /// Lets the background reclaimer go to sleep.
     KswapdEnds = 5,
-    /// Writes down what zones and lists hold.
+    /// Records the free and listed frames of all zones.
     Sample = 6,
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// What a guest is, and what it runs.
+/// A guest's machine, and the script that it runs.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// The kernel's image, in `boot` of its unpacked package.
@@ -54,13 +54,14 @@ impl Launch {
             .emulator(&initrd, &console)
             .stderr(File::create(&log).map_err(fail)?)
             .spawn()
-            .map_err(|e| format!("qemu-system-x86_64 does not start: {e}"))?;
+            .map_err(|e| format!("setpriv, which starts the emulator, does not start: {e}"))?;
         let mut running = Running(emulator);
         let mut shown = Console { file: console.clone(), read: 0, returns: 0 };
         let begun = Instant::now();
-        let mut ended = false;
+        let (mut ended, mut failed) = (false, false);
         while !ended && begun.elapsed() < self.limit {
-            ended = running.0.try_wait().map_err(fail)?.is_some();
+            let status = running.0.try_wait().map_err(fail)?;
+            (ended, failed) = (status.is_some(), status.is_some_and(|status| !status.success()));
             shown.copy(out).map_err(fail)?;
             if !ended {
                 std::thread::sleep(Duration::from_millis(100));
@@ -69,6 +70,9 @@ impl Launch {
         let said = fs::read(&console).unwrap_or_default();
         let why = match &self.until {
             _ if !ended => format!("the guest is not done after {} s", self.limit.as_secs()),
+            _ if failed => {
+                "the emulator failed (if it is missing, on Debian: apt-get install qemu-system-x86)".into()
+            }
             Some(until) if !has_line(&String::from_utf8_lossy(&said), until) => {
                 format!("the guest ended without saying `{until}`")
             }

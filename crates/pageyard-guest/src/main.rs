@@ -19,6 +19,10 @@ Boots a kernel that is unpacked with its package under QEMU, runs a shell script
 FOLDER gets the initial file system and the logs.";
 
 fn main() -> ExitCode {
+    if std::env::args().nth(1).is_none_or(|first| first == "--help") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
     let (folder, launch) = match read(std::env::args().skip(1)) {
         Ok(read) => read,
         Err(why) => {

@@ -366,7 +366,7 @@ unsafe impl<const BIASED: bool> PerCpu for Rseq<BIASED> {
     /// there meanwhile go to the zone; another drain of the same lists meanwhile finds them in use.
     fn drain(&self, lists: CpuLists<'_>, cpu: CpuId, mut give: impl FnMut(ListIdx, &mut [u32])) -> u32 {
         let holds = |list: &ListIdx| lists.get(cpu, *list).is_some_and(|l| !l.is_empty());
-        let held = (ListIdx::all()).filter(holds).count() as u32;
+        let held = ListIdx::all().filter(holds).count() as u32;
         if held == 0 {
             return 0;
         }

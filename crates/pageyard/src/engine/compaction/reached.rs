@@ -60,7 +60,7 @@ impl Zone<'_> {
     /// Returns whether a free block could be given to a request of this order and type.
     fn has_suitable(&self, order: Order, m: Migratetype) -> bool {
         let index = &self.pageblocks.index;
-        let (order, first, mut effort) = (order, BlockIdx::new(0), SearchEffort::default());
+        let (first, mut effort) = (BlockIdx::new(0), SearchEffort::default());
         if order > PAGEBLOCK {
             return order <= LARGEST && index.find_run(order, first, &mut effort).is_some();
         }

@@ -1,5 +1,6 @@
 //! The descriptor of a pageblock: one packed word, and its transitions as pure functions.
 
+use super::type_code::{BY_CODE, REQUESTED, TypeCode};
 use crate::engine::geometry::{BLOCK_FRAMES, BLOCK_ORDER};
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::Order;
@@ -76,45 +77,6 @@ impl Bin {
     }
 }
 
-/// The number that a descriptor stores for a migratetype: 0 is movable, so that zeroed metadata is a fresh zone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TypeCode(u8);
-
-impl TypeCode {
-    /// Returns the code of a migratetype.
-    #[inline(always)]
-    pub(crate) const fn of(m: Migratetype) -> TypeCode {
-        TypeCode(m as u8 ^ Migratetype::Movable as u8)
-    }
-
-    /// Returns the code as an index.
-    #[inline(always)]
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A bit for the code of each type that requests ask for.
-const REQUESTED: u8 = {
-    let (mut bits, mut n) = (0, 0);
-    while n < Migratetype::REQUESTED.len() {
-        bits |= 1 << TypeCode::of(Migratetype::REQUESTED[n]).0;
-        n += 1;
-    }
-    bits
-};
-
-/// The migratetype of each code that a descriptor can store.
-const BY_CODE: [Migratetype; 8] = {
-    let mut types = [Migratetype::Isolate; 8];
-    let mut n = 0;
-    while n < Migratetype::COUNT {
-        types[TypeCode::of(Migratetype::ALL[n]).index()] = Migratetype::ALL[n];
-        n += 1;
-    }
-    types
-};
-
 impl BlockState {
     /// Reads a descriptor.
     #[inline(always)]
@@ -143,7 +105,7 @@ impl BlockState {
     /// Returns whether the migratetype is `m`.
     #[inline(always)]
     pub(crate) const fn has_type(self, m: Migratetype) -> bool {
-        self.0 & TYPE == TypeCode::of(m).0 as u64
+        self.0 & TYPE == TypeCode::of(m).bits()
     }
 
     /// Returns whether requests ask for the migratetype.
@@ -161,7 +123,7 @@ impl BlockState {
     /// Returns the code under which per-CPU lists keep its blocks; an isolated pageblock's is no list's.
     #[inline(always)]
     pub(crate) const fn list_code(self) -> TypeCode {
-        TypeCode((self.0 & (TYPE | ISOLATED)) as u8)
+        TypeCode::from_bits(self.0 & (TYPE | ISOLATED))
     }
 
     /// Returns whether it is taken out of allocation.
@@ -272,7 +234,7 @@ impl BlockState {
     /// Returns whether its bin is that of whole pageblocks of type `ty`: [`BlockState::bin`] in one comparison.
     #[inline(always)]
     pub(crate) const fn is_binned_whole(self, ty: Migratetype) -> bool {
-        let code = TypeCode::of(ty).0 as u64;
+        let code = TypeCode::of(ty).bits();
         self.0 & (TYPE | ISOLATED | USED | HUGE | HOLE | OWNER) == code
     }
 
@@ -307,7 +269,7 @@ impl BlockState {
     /// on part of it, and no free frame is known to hold zeros.
     #[inline(always)]
     pub(crate) const fn claim_in_place(self, order: Order, ty: Migratetype) -> Option<BlockState> {
-        let code = TypeCode::of(ty).0 as u64;
+        let code = TypeCode::of(ty).bits();
         let used = self.0 & USED;
         let next = used + (1 << (USED_SHIFT + order.get() as u32));
         let is_plain =
@@ -339,7 +301,7 @@ impl BlockState {
     /// Changes its type. It stops being any CPU's current pageblock: the CPU working on it looks it up under the old
     /// type.
     pub(crate) const fn with_type(self, ty: Migratetype) -> BlockState {
-        let code = TypeCode::of(ty).0 as u64;
+        let code = TypeCode::of(ty).bits();
         let kept = if self.0 & TYPE == code { self.0 } else { self.0 & !CURRENT };
         BlockState(kept & !TYPE | code)
     }

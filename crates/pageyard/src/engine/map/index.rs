@@ -15,8 +15,6 @@ use pageyard_sync::{Carver, store_load_fence};
 
 /// Types that have bins: all but `Isolate`, which no descriptor has.
 const TYPES: usize = Migratetype::COUNT - 1;
-/// Types whose whole pageblocks may be parts of one larger block.
-const MERGEABLE: usize = Migratetype::REQUESTED.len();
 /// Orders whose runs lie in one word of the whole pageblocks' bitmap.
 const NEAR: usize =
     if MAX_ORDER < RUN_WORD_ORDER { MAX_ORDER } else { RUN_WORD_ORDER } as usize - BLOCK_ORDER as usize;
@@ -142,7 +140,7 @@ impl<'m> Index<'m> {
             return self.bins.settle(tree(bin), at, || frames.state(block).bin() == Some(bin));
         }
         self.bins.settle(tree(bin), at, || frames.state(block).is_binned_whole(bin.ty));
-        if bin.ty.index() < MERGEABLE {
+        if bin.ty.is_mergeable() {
             self.settle_runs(at >> FAN_ORDER);
         }
     }
@@ -170,7 +168,7 @@ impl<'m> Index<'m> {
             facts
         };
         self.bins.settle_word(tree(Bin { ty, class: WHOLE }), word, mask, facts);
-        if ty.index() < MERGEABLE {
+        if ty.is_mergeable() {
             self.settle_runs(word);
         }
     }

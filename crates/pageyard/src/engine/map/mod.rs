@@ -1,9 +1,9 @@
 //! State of each frame and each pageblock: tags, bits and descriptors, and the indexes derived from them.
 //!
-//! From the bottom up: `tag` and `descriptor` are packed values with pure transitions; `watch` rereads a descriptor;
-//! `eight` handles eight tags at once; `bias` decides how tags are won; `frame_map` holds them; `stretch` maps a range
-//! of frames to bits; `tree` and `index` find pageblocks that can serve a request; `cpu_words` are per-CPU counters;
-//! `count` is the sum of free frames.
+//! From the bottom up: `type_code` numbers migratetypes; `tag` and `descriptor` are packed values with pure
+//! transitions; `watch` rereads a descriptor; `eight` handles eight tags at once; `bias` decides how tags are won;
+//! `frame_map` holds them; `stretch` maps a range of frames to bits; `tree` and `index` find pageblocks that can serve
+//! a request; `cpu_words` are per-CPU counters; `count` is the sum of free frames.
 
 pub(super) mod bias;
 pub(super) mod count;
@@ -15,4 +15,5 @@ pub(super) mod index;
 pub(super) mod stretch;
 pub(super) mod tag;
 pub(super) mod tree;
+pub(super) mod type_code;
 pub(super) mod watch;

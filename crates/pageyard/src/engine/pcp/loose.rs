@@ -28,7 +28,7 @@ impl<'m> LooseLists<'m> {
     /// items; the others hold fewer, or none.
     ///
     /// ```compile_fail,E0133
-    /// # use pageyard::{CpuId, PerCpu, TryLock, engine::LooseLists};
+    /// # use pageyard::engine::LooseLists;
     /// let mut memory = vec![0_u8; 1 << 20];
     /// let lists = LooseLists::new(&mut memory, 2, 40).unwrap(); // a second user of the lists could follow
     /// ```

@@ -1,7 +1,7 @@
 //! Which per-CPU lists there are, and how large they grow.
 
 use crate::engine::geometry::{BLOCK_ORDER, PAGEBLOCK, WORD_ORDER};
-use crate::engine::map::descriptor::TypeCode;
+use crate::engine::map::type_code::TypeCode;
 use pageyard_core::migratetype::Migratetype;
 use pageyard_core::units::{Frames, Order};
 

@@ -92,9 +92,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
         mut visit: impl FnMut(BlockId) -> Visit,
     ) -> Result<Visited, BadRequest> {
         self.check_cpu(cx)?;
-        let largest = LARGEST;
-        if least > largest {
-            return Err(BadRequest::OrderTooLarge { order: least, largest });
+        if least > LARGEST {
+            return Err(BadRequest::OrderTooLarge { order: least, largest: LARGEST });
         }
         let mut pass = Pass { least, cx, left: most.0, did: Visited::default() };
         for zone in self.zones.iter().filter(|zone| zone.pageblocks.span.end() > from) {

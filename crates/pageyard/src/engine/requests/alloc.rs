@@ -1,8 +1,8 @@
 //! Requests, and the one path that all of them take: a list hit inlined, everything else out of line.
 
 use crate::engine::geometry::{BATCH, FrameIdx, LARGEST, PAGEBLOCK};
-use crate::engine::map::descriptor::TypeCode;
 use crate::engine::map::tree::SearchEffort;
+use crate::engine::map::type_code::TypeCode;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::scratch::StackScratch;
 use crate::engine::pcp::tuning::{ListIdx, list_of};
@@ -207,9 +207,8 @@ impl<P: PerCpu, O: Observer, C: Clear> Pageyard<'_, P, O, C> {
 
     /// Checks the request itself.
     pub(crate) fn check(&self, cx: &Cx, request: &Request) -> Result<(), BadRequest> {
-        let largest = LARGEST;
-        if request.order > largest {
-            return Err(BadRequest::OrderTooLarge { order: request.order, largest });
+        if request.order > LARGEST {
+            return Err(BadRequest::OrderTooLarge { order: request.order, largest: LARGEST });
         }
         if !request.migratetype.is_requested() {
             return Err(BadRequest::Migratetype);

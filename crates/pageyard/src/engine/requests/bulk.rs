@@ -1,10 +1,10 @@
 //! Many frames at a time.
 
 use crate::engine::geometry::{BATCH, FrameIdx};
-use crate::engine::map::descriptor::TypeCode;
 use crate::engine::map::eight::{EIGHT, begins_eight, lowest_of};
 use crate::engine::map::frame_map::FrameMap;
 use crate::engine::map::tag::Tag;
+use crate::engine::map::type_code::TypeCode;
 use crate::engine::map::watch::Unchanged;
 use crate::engine::pcp::percpu::PerCpu;
 use crate::engine::pcp::tuning::{ListIdx, has_list, list_of};

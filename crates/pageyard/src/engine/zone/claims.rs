@@ -151,7 +151,7 @@ impl Pageblocks<'_> {
         if taken == 0 {
             self.free.add(claimed);
             if let Take::Convert { from } = how {
-                let undo = |s: BlockState| (s.has_type(ty)).then(|| s.with_type(from));
+                let undo = |s: BlockState| s.has_type(ty).then(|| s.with_type(from));
                 if let Some(change) = self.frames.update(block, undo) {
                     self.changed(block, change);
                 }

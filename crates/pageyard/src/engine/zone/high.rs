@@ -12,11 +12,6 @@ use pageyard_sync::Relaxed;
 /// Times that a claim follows the index to a run that turns out to be broken, before a sweep.
 const RUN_TRIES: usize = 16;
 
-/// Returns whether a pageblock of this type may be part of a block above its order.
-const fn merges(ty: Migratetype) -> bool {
-    ty.is_requested()
-}
-
 impl Pageblocks<'_> {
     /// Claims a block of an order above a pageblock's for a type; returns its first pageblock.
     pub(crate) fn claim_run(
@@ -55,7 +50,7 @@ impl Pageblocks<'_> {
             return false;
         }
         // An exact claim takes what it is told to; others do not break up what is reserved.
-        let claim = |s: BlockState| if exact || merges(s.migratetype()) { s.claim_whole() } else { None };
+        let claim = |s: BlockState| if exact || s.has_requested_type() { s.claim_whole() } else { None };
         let mut zero = true;
         for block in first.run(blocks) {
             let Some(change) = self.frames.update(block, claim) else {
@@ -127,7 +122,7 @@ impl Pageblocks<'_> {
             first.get() + blocks <= self.frames.len()
                 && first.run(blocks).all(|b| {
                     let s = self.frames.state(b);
-                    merges(s.migratetype()) && s.claim_whole().is_some()
+                    s.has_requested_type() && s.claim_whole().is_some()
                 })
         })
     }

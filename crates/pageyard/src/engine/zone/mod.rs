@@ -25,7 +25,7 @@ pub(super) mod pageblocks;
 pub(super) mod steal;
 pub(super) mod wholes;
 
-use crate::engine::map::descriptor::TypeCode;
+use crate::engine::map::type_code::TypeCode;
 use crate::engine::pcp::lists::Lists;
 use crate::engine::pcp::runs::Runs;
 use crate::engine::pcp::tuning::{ListIdx, list_of};
