@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How often the kernel's buffers are looked at.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How often metrics are written.
+/// How often metrics are written, beside after a snapshot.
 const METRICS_EVERY: Duration = Duration::from_secs(5);
 
 /// Keeps the last seconds in memory, and writes them as a trace when a request fails, compaction fails, or SIGUSR1
@@ -143,6 +143,7 @@ impl Watch {
             if let Some((reason, at)) = reason {
                 last = Some(Instant::now());
                 self.snapshot(&mut watcher, &folder, reason, at, &mut metrics, &mut snapshots);
+                page.write(&watcher, &metrics);
             }
             page.write_if_due(&watcher, &metrics);
             let over = self.time.is_some_and(|time| began.elapsed() >= time);

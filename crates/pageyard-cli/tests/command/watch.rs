@@ -104,11 +104,18 @@ fn metrics_that_cannot_be_written_for_a_while_and_what_a_killed_watch_left_do_no
     // Nothing can be saved of it.
     until(&|| !left.exists());
     fs::remove_dir_all(&run).unwrap();
-    // Longer than from one time of writing to the next, twice.
-    std::thread::sleep(Duration::from_secs(11));
+    // Metrics are written after each snapshot: when the third is kept, two writes have failed.
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+    };
+    for n in 1..=3 {
+        signal("-USR1");
+        until(&|| traces(&here.join("kept")).len() == n);
+    }
     fs::create_dir(&run).unwrap();
+    signal("-USR1");
     until(&|| metrics.exists());
-    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    signal("-TERM");
     let out = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{said}");
