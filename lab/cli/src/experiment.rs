@@ -45,7 +45,7 @@ struct How {
     #[command(flatten)]
     samples: Samples,
 
-    /// Also write a page of claims, bars and tables to FILE.html, or pictures to FILE.png
+    /// Also write a page of claims, bars, lines and tables to FILE.html
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 

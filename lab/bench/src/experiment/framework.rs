@@ -50,8 +50,10 @@ pub trait Experiment: Sync {
     /// Judges what the document and the targets say by a full run. `rows` holds measured and published rows.
     fn claims(&self, rows: &Rows) -> Vec<Claim>;
 
-    /// Returns the pictures of the rows.
-    fn plots(&self, rows: &Rows) -> Vec<Plot>;
+    /// Draws rows over a range; claims draw their own bars.
+    fn plots(&self, _rows: &Rows) -> Vec<Plot> {
+        Vec::new()
+    }
 }
 
 /// The input of an experiment, and its progress while it runs.

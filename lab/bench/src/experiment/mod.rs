@@ -3,7 +3,7 @@
 //! * `framework`: what an experiment is, what it is told, and what it reports;
 //! * `row`: what is measured; `published`: what the documents print;
 //! * `claim`, `figure`: what a document or a target says, beside what was measured; `made`: how a report was made;
-//! * `lines`, `report`, `document`, `page`, `plot`: output as text, JSON, a page and pictures;
+//! * `lines`, `report`, `document`, `page`, `plot`: output as text, JSON and a page;
 //! * `machines`: what is simulated; `recordings`: where recordings are; `settings`: knobs that a user sets; `unsafely`:
 //!   `unsafe` code;
 //! * one module for each experiment: a line in [`EXPERIMENTS`] makes it known.

@@ -1,7 +1,6 @@
 //! An outcome as text, and as a file.
 
 use super::lines::{lines, value};
-use super::plot::write_png;
 use super::{Claim, ExperimentReport, Rows, claim, page};
 use crate::error::BenchError;
 use crate::harness::machine::CHECKED_BUILD_WARNING;
@@ -42,17 +41,16 @@ impl ExperimentReport {
         text
     }
 
-    /// Writes the claims, tables and pictures as a page (`.html`), or the pictures alone (`.png`).
+    /// Writes the claims, pictures and tables as a page.
     ///
     /// # Errors
-    /// [`BenchError::Report`].
+    /// [`BenchError::Report`] where the name does not end in `.html` or the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), BenchError> {
         let failed = |why: String| BenchError::Report { path: path.display().to_string(), why };
-        match path.extension().and_then(|e| e.to_str()) {
-            Some("png") => write_png(&self.plots, path),
-            Some("html") => std::fs::write(path, page::page(self)).map_err(|e| failed(e.to_string())),
-            _ => Err(failed("give it a name that ends in .html or .png".into())),
+        if path.extension().is_none_or(|e| e != "html") {
+            return Err(failed("give it a name that ends in .html".into()));
         }
+        std::fs::write(path, page::page(self)).map_err(|e| failed(e.to_string()))
     }
 }
 
@@ -115,14 +113,12 @@ mod tests {
     }
 
     #[test]
-    fn reports_are_written_by_their_name() {
+    fn a_report_is_a_page() {
         let folder = std::env::temp_dir().join(format!("pageyard-report-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let (page, picture) = (folder.join("r.html"), folder.join("r.png"));
+        let page = folder.join("r.html");
         outcome().write(&page).unwrap();
-        outcome().write(&picture).unwrap();
         assert!(std::fs::read_to_string(&page).unwrap().starts_with("<!doctype html>"));
-        assert_eq!(&std::fs::read(&picture).unwrap()[1..4], b"PNG");
         assert!(outcome().write(&folder.join("r.txt")).unwrap_err().to_string().contains(".html"));
         std::fs::remove_dir_all(&folder).unwrap();
     }

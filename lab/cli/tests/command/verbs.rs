@@ -200,7 +200,7 @@ fn experiments_are_listed_by_name_and_refused_with_what_there_is() {
     let why = LAB.failure(&["experiment", "irqsafe"]);
     assert!(names.iter().all(|n| why.contains(n)), "{why}");
     let why = LAB.failure(&["experiment", "zonelist", "--checked", "--report", "zonelist.txt"]);
-    assert!(why.contains(".html") && why.contains(".png"), "{why}");
+    assert!(why.contains("ends in .html"), "{why}");
     assert!(
         LAB.failure(&["experiment", "zonelist", "--checked", "--report", "/nowhere/at/all.html"])
             .contains("/nowhere/at/all.html")

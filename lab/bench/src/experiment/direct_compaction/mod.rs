@@ -19,7 +19,7 @@ mod tenths;
 mod verdict;
 
 use super::recordings::find;
-use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
+use super::{Claim, Experiment, Plot, Published, Rows, Run};
 use crate::error::BenchError;
 use candidate::{Candidate, Job, run_all};
 use extent::{Extent, SEEDS, setting};
@@ -27,7 +27,7 @@ use hdrhistogram::Histogram;
 use pageyard_replay::workload::stress::{Phases, Report, Turns};
 use pageyard_replay::workload::{LoadTrace, Role, Shape};
 use pageyard_trace::Trace;
-use table::{MIGRATE, SECTION, SUM};
+use table::SECTION;
 
 /// The section of the latency table.
 const LATENCY: &str = "One direct compaction";
@@ -130,26 +130,7 @@ impl Experiment for DirectCompaction {
     }
 
     fn plots(&self, rows: &Rows) -> Vec<Plot> {
-        let bars = |title: &str, y, metric: &str| Plot {
-            title: title.to_owned(),
-            x: "",
-            y,
-            series: rows
-                .columns(SECTION)
-                .iter()
-                .filter_map(|c| {
-                    Some(Series { name: (*c).to_owned(), points: vec![(0.0, rows.get(metric, c)?)] })
-                })
-                .collect(),
-        };
-        let mut plots = vec![
-            bars("Success in phase 1", "held of attempted, %", "Success 1 Mean"),
-            bars("Frames scanned for migration", "frames", MIGRATE),
-            bars("Free frames scanned", "frames", table::FREE),
-            bars("Free frames scanned or taken directly, measured", "frames", SUM),
-        ];
-        plots.extend(longterm::plots(rows));
-        plots
+        longterm::plots(rows)
     }
 }
 

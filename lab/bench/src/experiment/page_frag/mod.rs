@@ -21,10 +21,10 @@ mod verdict;
 mod work;
 
 use super::machines::protection;
-use super::{Claim, Experiment, Plot, Published, Rows, Run, Series};
+use super::{Claim, Experiment, Published, Rows, Run};
 use crate::error::BenchError;
 use crate::harness::team::{Team, cpus};
-use subjects::{BUDDY, DRIFT, ENGINE, MODEL, PCP, POINT, PRESET, PROFILE, SHARE, TWO};
+use subjects::{BUDDY, DRIFT, ENGINE, MODEL, PCP, POINT, PRESET, PROFILE, SHARE};
 
 /// The experiment.
 pub struct PageFrag;
@@ -121,23 +121,5 @@ impl Experiment for PageFrag {
 
     fn claims(&self, rows: &Rows) -> Vec<Claim> {
         verdict::claims(rows)
-    }
-
-    fn plots(&self, rows: &Rows) -> Vec<Plot> {
-        let bars = |metric: &str, title: &str, y: &'static str, scale: f64| Plot {
-            title: title.to_owned(),
-            x: "",
-            y,
-            series: [BUDDY, PCP, ENGINE]
-                .iter()
-                .filter_map(|c| {
-                    Some(Series { name: (*c).to_owned(), points: vec![(0.0, rows.get(metric, c)? * scale)] })
-                })
-                .collect(),
-        };
-        vec![
-            bars(TWO, "Packets forwarded by two CPUs", "million packets a second", 1e-6),
-            bars(SHARE, "Time spent waiting for the zone lock", "% of both CPUs", 1.0),
-        ]
     }
 }

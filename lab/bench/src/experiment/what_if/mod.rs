@@ -28,7 +28,7 @@ pub use load::{LOADS, Load, State};
 pub use pageyard_replay::what_if::{Figure, Figures};
 pub use work::Work;
 
-use super::{Claim, Experiment, Plot, Published, Rows, Run};
+use super::{Claim, Experiment, Published, Rows, Run};
 use crate::error::BenchError;
 use place::Place;
 
@@ -109,9 +109,5 @@ impl Experiment for WhatIf {
 
     fn claims(&self, rows: &Rows) -> Vec<Claim> {
         verdict::claims(rows)
-    }
-
-    fn plots(&self, _rows: &Rows) -> Vec<Plot> {
-        Vec::new()
     }
 }
