@@ -41,7 +41,7 @@ pub struct Router {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Also draw the sweep: a page at FILE.html, or pictures at FILE.png
+    /// Also draw the sweep as a page at FILE.html
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 }

@@ -4,5 +4,5 @@
 mod router;
 mod stream;
 
-pub use router::{EffortDocument, RouterDocument, RouterSweepDocument};
+pub use router::RouterDocument;
 pub use stream::StreamDocument;

@@ -1,9 +1,7 @@
 //! `pageyard-lab router` as a document.
 
 use crate::harness::machine::Machine;
-use crate::router::{
-    Effort, PARAMETERS, RingRule, Routed, RouterFigures, RouterSettings, RouterSweep, Smallest, SweepRow,
-};
+use crate::router::{Effort, PARAMETERS, Routed, RouterFigures, RouterSettings, RouterSweep};
 use pageyard_trace::Document;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -21,62 +19,17 @@ pub struct RouterDocument<'a> {
     /// Parameters that are not at their defaults.
     pub changed: Vec<&'static str>,
     /// The effort of the simulation.
-    pub effort: EffortDocument,
+    pub effort: Effort,
     /// The figures of the setting; left out where it was swept around.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figures: Option<&'a RouterFigures>,
     /// The sweep; left out where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sweep: Option<RouterSweepDocument<'a>>,
+    pub sweep: Option<&'a RouterSweep>,
 }
 
 impl Document for RouterDocument<'_> {
-    const SCHEMA: &'static str = "pageyard.bench-router/1";
-}
-
-/// A sweep of rings and coalescing.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct RouterSweepDocument<'a> {
-    /// The best rate of all settings, packets a second sent.
-    pub best_pps: f64,
-    /// The share of the best rate that a setting must send to count as keeping it, in percent.
-    pub keeps_pct: f64,
-    /// The smallest rings that keep it: of all settings, then at each coalescing where some do.
-    pub smallest: &'a [Smallest],
-    /// The rule "optimal ring = packet rate / interrupt rate", at each coalescing.
-    pub rule: &'a [RingRule],
-    /// Every setting.
-    pub rows: &'a [SweepRow],
-}
-
-/// The effort of a simulation on the machine that it ran on.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct EffortDocument {
-    /// Packets simulated, those of warm-ups included.
-    pub packets: u64,
-    /// Milliseconds that passed while they were.
-    pub wall_ms: f64,
-    /// Milliseconds that making hosts, filling their rings, and checking every frame at the end took.
-    pub around_ms: f64,
-    /// Packets simulated in a second that passed.
-    pub packets_per_wall_s: f64,
-    /// Packets simulated in a second of processor time.
-    pub packets_per_cpu_s: f64,
-}
-
-impl From<Effort> for EffortDocument {
-    fn from(effort: Effort) -> EffortDocument {
-        let rate = |ns: u64| effort.packets as f64 * 1e9 / ns.max(1) as f64;
-        EffortDocument {
-            packets: effort.packets,
-            wall_ms: effort.wall_ns as f64 / 1e6,
-            around_ms: effort.around_ns as f64 / 1e6,
-            packets_per_wall_s: rate(effort.wall_ns),
-            packets_per_cpu_s: rate(effort.cpu_ns),
-        }
-    }
+    const SCHEMA: &'static str = "pageyard.bench-router/2";
 }
 
 impl<'a> RouterDocument<'a> {
@@ -88,7 +41,7 @@ impl<'a> RouterDocument<'a> {
             quick: false,
             settings: PARAMETERS.iter().map(|p| (p.name, p.get(settings))).collect(),
             changed: changed.collect(),
-            effort: effort.into(),
+            effort,
             figures: None,
             sweep: None,
         }
@@ -109,13 +62,6 @@ impl<'a> RouterDocument<'a> {
         sweep: &'a RouterSweep,
     ) -> RouterDocument<'a> {
         let document = RouterDocument::of(machine, settings, sweep.effort);
-        let swept = RouterSweepDocument {
-            best_pps: sweep.best_pps,
-            keeps_pct: 100.0 * crate::router::KEEPS,
-            smallest: &sweep.smallest,
-            rule: &sweep.rule,
-            rows: &sweep.rows,
-        };
-        RouterDocument { sweep: Some(swept), ..document }
+        RouterDocument { sweep: Some(sweep), ..document }
     }
 }

@@ -1,4 +1,4 @@
-//! A sweep as pictures, and as a page with its table.
+//! A sweep as a page: its lines and its table.
 
 use super::{Claim, ExperimentReport, Made, Outcome, Plot, Rows, Series, Settings};
 use crate::error::BenchError;
@@ -10,10 +10,10 @@ use std::path::Path;
 type Figure = fn(&SweepRow) -> f64;
 
 impl RouterSweep {
-    /// Writes the sweep as a page (`.html`) or its pictures (`.png`).
+    /// Writes the sweep as a page.
     ///
     /// # Errors
-    /// [`BenchError::Report`] where the name ends otherwise or the file cannot be written.
+    /// [`BenchError::Report`] where the name does not end in `.html` or the file cannot be written.
     pub fn write(&self, path: &Path, quick: bool) -> Result<(), BenchError> {
         self.report(quick).write(path)
     }
@@ -48,8 +48,8 @@ impl RouterSweep {
             .rule
             .iter()
             .map(|r| match r.smallest_ring {
-                0 => format!("{}: {}, and no ring kept the rate", r.coalescing, r.predicted_ring),
-                smallest => format!("{}: {} for {smallest}", r.coalescing, r.predicted_ring),
+                None => format!("{}: {}, and no ring kept the rate", r.coalescing, r.predicted_ring),
+                Some(smallest) => format!("{}: {} for {smallest}", r.coalescing, r.predicted_ring),
             })
             .collect();
         Claim::document("The optimal ring is the packet rate over the interrupt rate")
@@ -114,16 +114,14 @@ mod tests {
     use crate::router::test::small;
 
     #[test]
-    fn a_sweep_is_a_page_and_a_picture() {
+    fn a_sweep_is_a_page() {
         let found = sweep(&small(&[("run-us", "100")]), true, &mut |_, _| ()).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let (page, picture) = (folder.path().join("r.html"), folder.path().join("r.png"));
+        let page = folder.path().join("r.html");
         found.write(&page, true).unwrap();
-        found.write(&picture, true).unwrap();
         let html = std::fs::read_to_string(page).unwrap();
         assert_eq!(html.matches("<svg").count(), 4, "a chart for each figure");
         assert!(html.contains("RX 4096, TX 1024") && html.contains("packet rate over the interrupt rate"));
-        assert_eq!(&std::fs::read(picture).unwrap()[1..4], b"PNG");
         assert!(found.write(&folder.path().join("r.txt"), true).unwrap_err().to_string().contains(".html"));
     }
 }

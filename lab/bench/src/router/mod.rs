@@ -38,7 +38,6 @@ pub use report::RouterFigures;
 pub use run::{Effort, Routed, route};
 pub use series::write_series;
 pub use settings::RouterSettings;
-pub(crate) use sweep::KEEPS;
 pub use sweep::{RingRule, RouterSweep, Smallest, SweepRow, sweep};
 
 #[cfg(test)]

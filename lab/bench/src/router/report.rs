@@ -32,21 +32,25 @@ pub struct RouterFigures {
     pub drops_per_s: BTreeMap<&'static str, f64>,
     /// Interrupts a second of all CPUs.
     pub interrupts_per_s: f64,
-    /// Packets received for an interrupt.
-    pub packets_per_interrupt: f64,
+    /// Packets received for an interrupt; left out where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets_per_interrupt: Option<f64>,
     /// Polls a second of all CPUs.
     pub polls_per_s: f64,
-    /// Packets received in a poll.
-    pub packets_per_poll: f64,
+    /// Packets received in a poll; left out where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets_per_poll: Option<f64>,
     /// Doorbells a second of all CPUs.
     pub doorbells_per_s: f64,
-    /// Packets handed to a card with a doorbell.
-    pub packets_per_doorbell: f64,
+    /// Packets handed to a card with a doorbell; left out where none was rung.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packets_per_doorbell: Option<f64>,
     /// How busy the CPUs were: their mean, percent.
     pub cpu_pct_mean: f64,
     /// The busiest, percent.
     pub cpu_pct_max: f64,
-    /// Each, percent.
+    /// Each, percent; left out in a sweep.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cpu_pct: Vec<f64>,
     /// How long receive interrupts waited at the end, microseconds: the mean of all queues.
     pub rx_wait_us: f64,
@@ -64,20 +68,24 @@ pub struct RouterFigures {
     pub held_max_bytes: f64,
     /// Those as a multiple of the last-level cache.
     pub held_max_x_llc: f64,
-    /// Microseconds from a packet's arrival until its completion was looked at: the mean.
-    pub sojourn_us: f64,
-    /// Frames for packets that came from a pool, percent.
-    pub recycled_pct: f64,
+    /// Microseconds from a packet's arrival until its completion was looked at: the mean; left out where none left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sojourn_us: Option<f64>,
+    /// Frames for packets that came from a pool, percent; left out where none was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recycled_pct: Option<f64>,
     /// Requests for a frame a second that no one could serve.
     pub refused_per_s: f64,
-    /// Packets whose header had left the cache, percent.
-    pub cold_headers_pct: f64,
+    /// Packets whose header had left the cache, percent; left out where none was forwarded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cold_headers_pct: Option<f64>,
     /// Memory read, 10^9 bytes a second.
     pub memory_read_gbyte: f64,
     /// Memory written, 10^9 bytes a second.
     pub memory_written_gbyte: f64,
-    /// Bytes that memory carried for a packet that was accepted.
-    pub memory_bytes_per_packet: f64,
+    /// Bytes that memory carried for a packet that was accepted; left out where none was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes_per_packet: Option<f64>,
     /// The load of memory, as a percentage of its capacity.
     pub memory_pct: f64,
     /// CPU time spent waiting for memory that others used, percent of all CPUs' time.
@@ -88,9 +96,9 @@ pub struct RouterFigures {
     pub zone_lock_wait_pct: f64,
 }
 
-/// Returns a share as a number, and 0 of nothing.
-fn of(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
+/// Returns a share as a number; `None` of nothing.
+fn of(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
 }
 
 impl RouterFigures {
@@ -112,7 +120,7 @@ impl RouterFigures {
             in_gbit: gbit(Count::AcceptedBytes),
             out_pps: rate(Count::Sent),
             out_gbit: gbit(Count::SentBytes),
-            dropped_pct: 100.0 * of(outcome.counts.dropped() as f64, n(Count::Offered)),
+            dropped_pct: 100.0 * of(outcome.counts.dropped() as f64, n(Count::Offered)).unwrap_or(0.0),
             drops_per_s: DROPS.iter().map(|(place, name)| (*name, rate(*place))).collect(),
             interrupts_per_s: rate(Count::Interrupts),
             packets_per_interrupt: of(n(Count::Forwarded), n(Count::Interrupts)),
@@ -130,18 +138,18 @@ impl RouterFigures {
             held_mean: held.mean(outcome.end),
             held_max: held.most(),
             held_max_bytes: held.most() as f64 * FRAME,
-            held_max_x_llc: of(held.most() as f64 * FRAME, settings.llc_kib as f64 * 1024.0),
+            held_max_x_llc: held.most() as f64 * FRAME / (settings.llc_kib as f64 * 1024.0),
             sojourn_us: of(n(Count::Sojourn) * 1e-6, n(Count::Completed)),
-            recycled_pct: 100.0 * of(n(Count::Recycled), n(Count::Taken)),
+            recycled_pct: of(100.0 * n(Count::Recycled), n(Count::Taken)),
             refused_per_s: rate(Count::Refused),
-            cold_headers_pct: 100.0 * of(n(Count::Misses), n(Count::Forwarded)),
+            cold_headers_pct: of(100.0 * n(Count::Misses), n(Count::Forwarded)),
             memory_read_gbyte: rate(Count::MemoryRead) * 1e-9,
             memory_written_gbyte: rate(Count::MemoryWritten) * 1e-9,
             memory_bytes_per_packet: of(memory, n(Count::Accepted)),
             memory_pct: 100.0 * memory / seconds / (settings.memory_gbyte * 1e9),
-            memory_wait_pct: 100.0 * of(waited(Count::MemoryWait), seconds * outcome.busy.len() as f64),
+            memory_wait_pct: 100.0 * waited(Count::MemoryWait) / (seconds * outcome.busy.len() as f64),
             zone_locks_per_s: rate(Count::Locks),
-            zone_lock_wait_pct: 100.0 * of(waited(Count::LockWait), busy),
+            zone_lock_wait_pct: of(100.0 * waited(Count::LockWait), busy).unwrap_or(0.0),
         }
     }
 

@@ -7,6 +7,7 @@ use super::report::RouterFigures;
 use super::settings::{Column, RouterSettings};
 use crate::error::BenchError;
 use crate::harness::clock::{now_ns, thread_ns};
+use serde::Serialize;
 
 /// A setting and what came of it.
 #[derive(Clone, Debug)]
@@ -20,7 +21,8 @@ pub struct Routed {
 }
 
 /// The effort of simulations.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Effort {
     /// Packets simulated, the warm-up included.
     pub packets: u64,
@@ -39,6 +41,18 @@ impl Effort {
         self.wall_ns += other.wall_ns;
         self.cpu_ns += other.cpu_ns;
         self.around_ns += other.around_ns;
+    }
+
+    /// Returns packets simulated in a second that passed.
+    #[must_use]
+    pub fn packets_per_wall_s(self) -> f64 {
+        self.packets as f64 * 1e9 / self.wall_ns.max(1) as f64
+    }
+
+    /// Returns packets simulated in a second of processor time.
+    #[must_use]
+    pub fn packets_per_cpu_s(self) -> f64 {
+        self.packets as f64 * 1e9 / self.cpu_ns.max(1) as f64
     }
 }
 

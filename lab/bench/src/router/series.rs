@@ -70,31 +70,16 @@ fn cells(row: &SweepRow) -> Vec<Cell<'_>> {
     ];
     cells.extend([f.offered_pps, f.in_pps, f.out_pps, f.out_gbit, f.dropped_pct].map(Cell::Number));
     cells.extend(DROPS.iter().map(|(_, place)| Cell::Number(f.drops(place))));
-    cells.extend(
-        [
-            f.interrupts_per_s,
-            f.packets_per_interrupt,
-            f.packets_per_poll,
-            f.packets_per_doorbell,
-            f.cpu_pct_mean,
-            f.cpu_pct_max,
-            f.in_flight_mean,
-        ]
-        .map(Cell::Number),
-    );
+    // A rate of nothing is no number.
+    let known = |value: Option<f64>| Cell::Number(value.unwrap_or(f64::NAN));
+    cells.push(Cell::Number(f.interrupts_per_s));
+    cells.extend([f.packets_per_interrupt, f.packets_per_poll, f.packets_per_doorbell].map(known));
+    cells.extend([f.cpu_pct_mean, f.cpu_pct_max, f.in_flight_mean].map(Cell::Number));
     cells.extend([f.in_flight_max, f.held_max].map(Cell::Count));
+    cells.push(Cell::Number(f.held_max_x_llc));
+    cells.extend([f.sojourn_us, f.recycled_pct, f.cold_headers_pct].map(known));
     cells.extend(
-        [
-            f.held_max_x_llc,
-            f.sojourn_us,
-            f.recycled_pct,
-            f.cold_headers_pct,
-            f.memory_read_gbyte,
-            f.memory_written_gbyte,
-            f.memory_pct,
-            f.zone_lock_wait_pct,
-        ]
-        .map(Cell::Number),
+        [f.memory_read_gbyte, f.memory_written_gbyte, f.memory_pct, f.zone_lock_wait_pct].map(Cell::Number),
     );
     cells
 }

@@ -77,24 +77,29 @@ pub struct RingRule {
     pub predicted: f64,
     /// The next ring that there is: a power of two from 64 to 8192.
     pub predicted_ring: u64,
-    /// The smallest receive ring that kept the rate; 0 where none did.
-    pub smallest_ring: u64,
+    /// The smallest receive ring that kept the rate; left out where none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smallest_ring: Option<u64>,
     /// Whether the two are the same.
     pub holds: bool,
 }
 
-/// The result of a sweep.
-#[derive(Clone, Debug, Default)]
+/// A sweep of rings and coalescing.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RouterSweep {
-    /// The best rate, packets a second sent.
+    /// The best rate of all settings, packets a second sent.
     pub best_pps: f64,
+    /// The share of the best rate that a setting must send to count as keeping it, in percent.
+    pub keeps_pct: f64,
+    /// The smallest rings that keep it: of all settings, then at each coalescing where some do.
+    pub smallest: Vec<Smallest>,
+    /// The rule "optimal ring = packet rate / interrupt rate", at each coalescing.
+    pub rule: Vec<RingRule>,
     /// Every setting.
     pub rows: Vec<SweepRow>,
-    /// The smallest rings, for all of coalescing first, and then for each.
-    pub smallest: Vec<Smallest>,
-    /// The rule, for each coalescing.
-    pub rule: Vec<RingRule>,
     /// The effort of the simulations.
+    #[serde(skip)]
     pub effort: Effort,
 }
 
@@ -147,7 +152,7 @@ pub fn sweep(
     let rx: Vec<u64> = RINGS.into_iter().step_by(if quick { 2 } else { 1 }).collect();
     let tx: &[u64] = if quick { &[128, 1024] } else { &[64, 128, 256, 1024, 4096] };
     let all = (waits.len() * rx.len() * tx.len()) as u64;
-    let mut found = RouterSweep::default();
+    let mut found = RouterSweep { keeps_pct: 100.0 * KEEPS, ..RouterSweep::default() };
     for wait in waits {
         for rx_ring in &rx {
             for tx_ring in tx {
@@ -211,7 +216,7 @@ fn rule(rows: &[&SweepRow], queues: u64) -> Option<RingRule> {
     // A host that never stops polling has no interrupt rate, and the rule asks for a ring without end.
     let predicted = queue_pps / interrupts.max(1.0);
     let predicted_ring = ring_for(predicted);
-    let smallest_ring = rows.iter().filter(|r| r.keeps).map(|r| r.rx_ring).min().unwrap_or(0);
+    let smallest_ring = rows.iter().filter(|r| r.keeps).map(|r| r.rx_ring).min();
     Some(RingRule {
         coalescing: largest.coalescing.clone(),
         queue_pps,
@@ -219,7 +224,7 @@ fn rule(rows: &[&SweepRow], queues: u64) -> Option<RingRule> {
         predicted,
         predicted_ring,
         smallest_ring,
-        holds: predicted_ring == smallest_ring,
+        holds: Some(predicted_ring) == smallest_ring,
     })
 }
 
@@ -251,7 +256,7 @@ mod tests {
         let rule = &sweep.rule[0];
         assert_eq!(
             (rule.predicted, rule.predicted_ring, rule.smallest_ring, rule.holds),
-            (200.0, 256, 64, false)
+            (200.0, 256, Some(64), false)
         );
         assert_eq!([0.0, 64.0, 65.0, 9000.0].map(ring_for), [64, 64, 128, 8192]);
     }

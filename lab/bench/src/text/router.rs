@@ -1,8 +1,8 @@
 //! `pageyard-lab router` as text.
 
 use super::{figure, quick_text};
-use crate::document::{EffortDocument, RouterDocument, RouterSweepDocument};
-use crate::router::RouterFigures;
+use crate::document::RouterDocument;
+use crate::router::{Effort, RouterFigures, RouterSweep};
 use pageyard_replay::text::{bytes, count};
 use pageyard_trace::text::Grid;
 use std::fmt::Write;
@@ -21,32 +21,37 @@ impl RouterDocument<'_> {
             self.changed.iter().map(|name| format!("{name}={}", self.settings[name])).collect();
         let set = if set.is_empty() { "all parameters are the defaults".to_owned() } else { set.join(" ") };
         let _ = writeln!(text, "Set: {set}. `pageyard-lab router --help` lists the parameters.");
-        effort(&mut text, &self.effort);
+        effort_text(&mut text, self.effort);
         if let Some(figures) = self.figures {
             figures_text(&mut text, figures);
         }
-        if let Some(sweep) = &self.sweep {
+        if let Some(sweep) = self.sweep {
             sweep_text(&mut text, sweep);
         }
         text
     }
 }
 
-fn effort(text: &mut String, effort: &EffortDocument) {
-    let EffortDocument { packets, wall_ms, around_ms, packets_per_wall_s, packets_per_cpu_s } = effort;
+fn effort_text(text: &mut String, effort: Effort) {
     let _ = writeln!(
         text,
-        "{} packets simulated in {wall_ms:.0} ms: {:.2} million a second that passed, {:.2} million of processor time; \
-         {around_ms:.0} ms more to fill rings and to check every frame.",
-        count(*packets),
-        packets_per_wall_s / 1e6,
-        packets_per_cpu_s / 1e6
+        "{} packets simulated in {:.0} ms: {:.2} million a second that passed, {:.2} million of processor time; \
+         {:.0} ms more to fill rings and to check every frame.",
+        count(effort.packets),
+        effort.wall_ns as f64 / 1e6,
+        effort.packets_per_wall_s() / 1e6,
+        effort.packets_per_cpu_s() / 1e6,
+        effort.around_ns as f64 / 1e6
     );
 }
 
 fn figures_text(text: &mut String, f: &RouterFigures) {
     let mut line = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<24} {value}");
+    };
+    let each = |rate: f64, packets: Option<f64>, decimals: usize| match packets {
+        Some(packets) => format!("{:>12} a second, {packets:.decimals$} packets each", whole(rate)),
+        None => "none".to_owned(),
     };
     let rate = |pps: f64, gbit: f64| format!("{:>12} packets/s  {gbit:>7.2} Gbit/s", whole(pps));
     line("offered", rate(f.offered_pps, f.offered_gbit));
@@ -56,20 +61,14 @@ fn figures_text(text: &mut String, f: &RouterFigures) {
     for (place, drops) in f.drops_per_s.iter().filter(|(_, drops)| **drops > 0.0) {
         line(&format!("  at {place}"), format!("{:>12} packets/s", whole(*drops)));
     }
-    line(
-        "interrupts",
-        format!("{:>12} a second, {:.1} packets each", whole(f.interrupts_per_s), f.packets_per_interrupt),
-    );
-    line("polls", format!("{:>12} a second, {:.1} packets each", whole(f.polls_per_s), f.packets_per_poll));
-    line(
-        "doorbells",
-        format!("{:>12} a second, {:.2} packets each", whole(f.doorbells_per_s), f.packets_per_doorbell),
-    );
+    line("interrupts", each(f.interrupts_per_s, f.packets_per_interrupt, 1));
+    line("polls", each(f.polls_per_s, f.packets_per_poll, 1));
+    line("doorbells", each(f.doorbells_per_s, f.packets_per_doorbell, 2));
     line("receive interrupts wait", format!("{:.1} us", f.rx_wait_us));
     line("CPUs busy", format!("{:.1} %, the busiest {:.1} %", f.cpu_pct_mean, f.cpu_pct_max));
     let each: Vec<String> = f.cpu_pct.iter().map(|pct| format!("{pct:.0}")).collect();
     line("  each, %", each.join(" "));
-    line("time in the host", format!("{:.1} us", f.sojourn_us));
+    line("time in the host", format!("{} us", figure(f.sojourn_us, 1)));
     line(
         "frames in flight",
         format!(
@@ -91,14 +90,17 @@ fn figures_text(text: &mut String, f: &RouterFigures) {
     );
     line(
         "frames recycled",
-        format!("{:.1} %; {} requests a second refused", f.recycled_pct, whole(f.refused_per_s)),
+        format!("{} %; {} requests a second refused", figure(f.recycled_pct, 1), whole(f.refused_per_s)),
     );
-    line("headers not in cache", format!("{:.2} %", f.cold_headers_pct));
+    line("headers not in cache", format!("{} %", figure(f.cold_headers_pct, 2)));
     line(
         "memory",
         format!(
-            "{:.2} GB/s read, {:.2} GB/s written, {:.0} bytes a packet: {:.1} % of what it carries",
-            f.memory_read_gbyte, f.memory_written_gbyte, f.memory_bytes_per_packet, f.memory_pct
+            "{:.2} GB/s read, {:.2} GB/s written, {} bytes a packet: {:.1} % of what it carries",
+            f.memory_read_gbyte,
+            f.memory_written_gbyte,
+            figure(f.memory_bytes_per_packet, 0),
+            f.memory_pct
         ),
     );
     line("waits for memory", format!("{:.2} % of CPU time", f.memory_wait_pct));
@@ -112,7 +114,7 @@ fn figures_text(text: &mut String, f: &RouterFigures) {
     );
 }
 
-fn sweep_text(text: &mut String, sweep: &RouterSweepDocument<'_>) {
+fn sweep_text(text: &mut String, sweep: &RouterSweep) {
     let _ = writeln!(text, "\nThe best rate is {} packets a second.", whole(sweep.best_pps));
     let _ = writeln!(
         text,
@@ -132,11 +134,11 @@ fn sweep_text(text: &mut String, sweep: &RouterSweepDocument<'_>) {
         );
     }
     text.push_str("\nThe rule: the optimal ring is the packet rate over the interrupt rate, of a queue, with the largest rings.\n");
-    for r in sweep.rule {
+    for r in &sweep.rule {
         let found = match (r.holds, r.smallest_ring) {
-            (_, 0) => "no ring kept the rate".to_owned(),
-            (true, ring) => format!("and {ring} was the smallest that kept the rate"),
-            (false, ring) => format!("but {ring} was the smallest that kept the rate"),
+            (_, None) => "no ring kept the rate".to_owned(),
+            (true, Some(ring)) => format!("and {ring} was the smallest that kept the rate"),
+            (false, Some(ring)) => format!("but {ring} was the smallest that kept the rate"),
         };
         let _ = writeln!(
             text,
@@ -161,7 +163,7 @@ fn sweep_text(text: &mut String, sweep: &RouterSweepDocument<'_>) {
         "mem %",
         "us inside",
     ]);
-    for r in sweep.rows {
+    for r in &sweep.rows {
         let f = &r.figures;
         grid.row([
             r.coalescing.clone(),

@@ -11,7 +11,7 @@ use pageyard_bench::machine::Machine;
 use pageyard_bench::mixed::{MixedOptions, mixed};
 use pageyard_bench::pools::{PoolsOptions, pools};
 use pageyard_bench::primitives::primitives;
-use pageyard_bench::router::{self, RouterSettings};
+use pageyard_bench::router::{self, Effort, RouterSettings};
 use pageyard_bench::scale::{Scale, ScaleOptions, scale};
 use pageyard_bench::stream::{StreamOptions, stream};
 use pageyard_bench::sweep::{Pattern, SweepOptions, sweep};
@@ -28,11 +28,12 @@ fn a_router() {
     let machine = Machine::this();
     let routed = router::route(&settings).unwrap();
     let one = RouterDocument::of_one(&machine, &routed);
-    check_short(&one.text(), &one.json(), &[], &[]);
+    let rates = |effort: Effort| [effort.packets_per_wall_s(), effort.packets_per_cpu_s()];
+    check_short(&one.text(), &one.json(), &[], &rates(routed.effort));
     settings.set("run-us", "300").unwrap();
     let found = router::sweep(&settings, true, &mut |_, _| ()).unwrap();
     let sweep = RouterDocument::of_sweep(&machine, &settings, &found);
-    check(&sweep.text(), &sweep.json(), &[], &[]);
+    check(&sweep.text(), &sweep.json(), &[], &rates(found.effort));
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) fn measure(run: &mut Run<'_>, rows: &mut Rows) -> Result<(), BenchErr
         "the router model has parameters that were chosen beforehand, and does not judge any real router: its rows say whether a claim \
          follows from them, and from which. It simulated {} packets for that, {:.2} million a second of processor time",
         pageyard_replay::text::count(effort.packets),
-        effort.packets as f64 * 1e3 / effort.cpu_ns.max(1) as f64
+        effort.packets_per_cpu_s() * 1e-6
     ));
     for claim in &judged {
         let moved = if run.quick { String::new() } else { format!(" Moved: {}", claim.moved) };

@@ -212,7 +212,7 @@ pub(crate) const CLAIMS: &[RouterClaim] = &[
             STACK,
         ],
         judge: |lab, s| {
-            let each = lab.run(s)?.packets_per_doorbell;
+            let each = lab.run(s)?.packets_per_doorbell.unwrap_or(f64::NAN);
             Ok((each >= 4.0, format!("{each:.2}")))
         },
     },
@@ -228,7 +228,8 @@ pub(crate) const CLAIMS: &[RouterClaim] = &[
         judge: |lab, s| {
             let [large, small] = [lab.run(s)?, lab.with(s, &[("rx-ring", "128"), ("tx-ring", "128")])?];
             let frames = large.held_max as f64 / small.held_max.max(1) as f64;
-            let traffic = large.memory_bytes_per_packet / small.memory_bytes_per_packet.max(1.0);
+            let [more, less] = [&large, &small].map(|f| f.memory_bytes_per_packet.unwrap_or(f64::NAN));
+            let traffic = more / less.max(1.0);
             Ok((
                 frames >= 8.0 && traffic >= 1.1,
                 format!("{frames:.1} times the frames, {traffic:.2} times the traffic"),
@@ -251,9 +252,9 @@ pub(crate) const CLAIMS: &[RouterClaim] = &[
         ],
         judge: |lab, s| {
             let of = lab.run(s)?;
-            let seen =
-                format!("{:.2} % dropped, {:.1} packets a doorbell", of.dropped_pct, of.packets_per_doorbell);
-            Ok((of.dropped_pct <= NONE && of.packets_per_doorbell >= 2.0, seen))
+            let each = of.packets_per_doorbell.unwrap_or(f64::NAN);
+            let seen = format!("{:.2} % dropped, {each:.1} packets a doorbell", of.dropped_pct);
+            Ok((of.dropped_pct <= NONE && each >= 2.0, seen))
         },
     },
     RouterClaim {
